@@ -1,0 +1,1 @@
+"""The game 2048: rules, environment, vector environment and pictures."""

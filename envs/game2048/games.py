@@ -1,0 +1,258 @@
+"""Whole games of 2048, exact up to the 131072 tile: what every environment and match plays.
+
+A *game* is eight words, one cache line:
+
+    0  BOARD         the board to move on, with nibbles that stop at 15
+    1  EXCESS        what its exponents are above 15, in the same nibbles; almost always 0
+    2  AFTER         afterstate of the last action, in the same two words
+    3  AFTER_EXCESS
+    4  RNG           random state
+    5  SCORE         sum of rewards
+    6  REWARD        reward of the last action
+    7  FLAGS         bytes: 0-3 legal moves (up, right, down, left), 4 whether the last action was
+                     legal, 5 whether the game is over, 6 the largest exponent
+
+While no exponent is 15 or more a step takes the word path of `rules.py`; beyond, it goes cell by
+cell. Kernels work on game `i` of an array of games `uint64[B, 8]`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from afterstate.envs.game2048.rules import (
+    LOW_BITS,
+    MAX_EXPONENT,
+    Cells,
+    Words,
+    field,
+    legal,
+    move,
+    occupied,
+    slide,
+    spawn,
+    spawn_cell,
+)
+
+BOARD, EXCESS, AFTER, AFTER_EXCESS, RNG, SCORE, REWARD, FLAGS = range(8)
+
+_LEGAL = np.uint64(1 << 32)
+_0, _4, _15, _32 = (np.uint64(n) for n in (0, 4, 15, 32))
+
+
+def seed_word(seed: int | None) -> int:
+    """The random state that `env.reset(seed=seed)` gives its game."""
+    return draw_word(np.random.default_rng(seed))
+
+
+def draw_word(generator: np.random.Generator) -> int:
+    """A random state for a game, drawn from a numpy generator."""
+    return int(generator.integers(0, 2**64, dtype=np.uint64))
+
+
+@njit("uint64(int64, uint64)", cache=True)
+def _flags(moves: int, largest: int) -> int:
+    """The `FLAGS` word after a legal action: legal moves as bits, the largest exponent."""
+    mask = np.uint64(moves) * np.uint64(0x0020_4081) & np.uint64(0x0101_0101)
+    over = np.uint64(moves == 0) << np.uint64(40)
+    return mask | _LEGAL | over | np.uint64(largest) << np.uint64(48)
+
+
+# The word path
+
+
+@njit("boolean(uint64)", cache=True)
+def _fits(board: int) -> bool:
+    """Whether no nibble of `BOARD` is 15, so that every move stays within the word."""
+    return occupied(~np.uint64(board)) == LOW_BITS
+
+
+@njit("boolean(uint64[:, ::1], int64, int64, uint64[::1], uint64)", cache=True)
+def _play_word(games: Words, i: int, action: int, table: Words, field: int) -> bool:
+    """Plays a legal action of a game without a 15 and returns True; or returns False."""
+    after, reward = move(games[i, BOARD], action, table)
+    if after == games[i, BOARD]:
+        return False
+    games[i, AFTER] = after
+    board, games[i, RNG] = spawn(after, games[i, RNG], field)
+    games[i, BOARD] = board
+    games[i, REWARD] = np.uint64(reward)
+    games[i, SCORE] += np.uint64(reward)
+    largest = games[i, FLAGS] >> np.uint64(48)
+    larger = (largest + np.uint64(1)) * LOW_BITS  # no tile grows by more than one exponent
+    largest += np.uint64(occupied(board ^ larger) != LOW_BITS)
+    games[i, FLAGS] = _flags(legal(board, field), largest)
+    return True
+
+
+# The cell path
+
+
+@njit("void(uint64[:, ::1], int64, int64, uint8[::1])", cache=True)
+def _unpack(games: Words, i: int, at: int, cells: Cells) -> None:
+    """Reads the 16 exponents of `BOARD` or `AFTER`."""
+    for cell in range(16):
+        shift = np.uint64(4 * cell)
+        nibble, above = games[i, at] >> shift & _15, games[i, at + 1] >> shift & _15
+        cells[cell] = np.uint8(nibble + above)
+
+
+@njit("void(uint8[::1], uint64[:, ::1], int64, int64)", cache=True)
+def _pack(cells: Cells, games: Words, i: int, at: int) -> None:
+    """Writes 16 exponents to `BOARD` or `AFTER`."""
+    board, excess = _0, _0
+    for cell in range(16):
+        exponent, shift = np.uint64(cells[cell]), np.uint64(4 * cell)
+        nibble = min(exponent, _15)
+        board |= nibble << shift
+        excess |= (exponent - nibble) << shift
+    games[i, at], games[i, at + 1] = board, excess
+
+
+@njit("int64(uint8[::1], int64, int64, int64)", cache=True)
+def _slide_cells(cells: Cells, action: int, rows: int, cols: int) -> int:
+    """Slides and merges 16 exponents in place, line by line, and returns the reward."""
+    vertical = action % 2 == 0
+    length, n_lines = (rows, cols) if vertical else (cols, rows)
+    along, across = (4, 1) if vertical else (1, 4)
+    line = np.empty(length, np.uint8)
+    reward = 0
+    for n in range(n_lines):
+        first, step = across * n, along
+        if action == 1 or action == 2:  # right and down slide toward the last cell
+            first, step = first + along * (length - 1), -along
+        for i in range(length):
+            line[i] = cells[first + step * i]
+        reward += slide(line, MAX_EXPONENT)
+        for i in range(length):
+            cells[first + step * i] = line[i]
+    return reward
+
+
+@njit("boolean(uint64[:, ::1], int64, int64, int64, int64)", cache=True)
+def _slide_game(games: Words, i: int, action: int, rows: int, cols: int) -> bool:
+    """Writes afterstate and reward of an action of any game; returns whether it is legal."""
+    cells = np.empty(16, np.uint8)
+    _unpack(games, i, BOARD, cells)
+    games[i, REWARD] = np.uint64(_slide_cells(cells, action, rows, cols))
+    _pack(cells, games, i, AFTER)
+    return games[i, AFTER] != games[i, BOARD] or games[i, AFTER_EXCESS] != games[i, EXCESS]
+
+
+@njit("int64(uint64[:, ::1], int64, int64, int64)", cache=True)
+def _legal_cells(games: Words, i: int, rows: int, cols: int) -> int:
+    """The legal moves of any game as four bits, found by trying them."""
+    trial = games[i : i + 1].copy()
+    moves = 0
+    for action in range(4):
+        moves |= np.int64(_slide_game(trial, 0, action, rows, cols)) << action
+    return moves
+
+
+@njit("void(uint64[:, ::1], int64, int64, int64)", cache=True)
+def look(games: Words, i: int, rows: int, cols: int) -> None:
+    """Writes `FLAGS` from the board, with the last action as legal."""
+    if _fits(games[i, BOARD]):
+        moves = legal(games[i, BOARD], field(rows, cols))
+    else:
+        moves = _legal_cells(games, i, rows, cols)
+    largest = _0
+    for cell in range(16):
+        shift = np.uint64(4 * cell)
+        exponent = (games[i, BOARD] >> shift & _15) + (games[i, EXCESS] >> shift & _15)
+        largest = max(largest, exponent)
+    games[i, FLAGS] = _flags(moves, largest)
+
+
+@njit("boolean(uint64[:, ::1], int64, int64, int64, int64)", cache=True)
+def _play_cells(games: Words, i: int, action: int, rows: int, cols: int) -> bool:
+    """Plays a legal action of any game and returns True; or returns False."""
+    if not _slide_game(games, i, action, rows, cols):
+        return False
+    games[i, SCORE] += games[i, REWARD]
+    empty = field(rows, cols) & ~occupied(games[i, AFTER])
+    tile, games[i, RNG] = spawn_cell(empty, games[i, RNG])
+    games[i, BOARD] = games[i, AFTER] | tile
+    games[i, EXCESS] = games[i, AFTER_EXCESS]
+    look(games, i, rows, cols)
+    return True
+
+
+# Games
+
+
+@njit("void(uint64[:, ::1], int64, int64, uint64[::1], int64, int64)", cache=True)
+def play(games: Words, i: int, action: int, table: Words, rows: int, cols: int) -> None:
+    """Plays one action of game `i`: move, reward, tile.
+
+    An illegal action gives reward 0, clears its flag and makes the board its own afterstate; it
+    changes nothing else.
+    """
+    if _fits(games[i, BOARD]):
+        played = _play_word(games, i, action, table, field(rows, cols))
+    else:
+        played = _play_cells(games, i, action, rows, cols)
+    if not played:
+        games[i, AFTER], games[i, AFTER_EXCESS] = games[i, BOARD], games[i, EXCESS]
+        games[i, REWARD] = _0
+        games[i, FLAGS] &= ~_LEGAL
+
+
+@njit("void(uint64[:, ::1], int64, int64, int64, int64)", cache=True)
+def start(games: Words, i: int, n_tiles: int, rows: int, cols: int) -> None:
+    """Starts game `i` with `n_tiles` tiles drawn from `RNG`; its afterstate is the board itself."""
+    board = _0
+    for _ in range(n_tiles):
+        board, games[i, RNG] = spawn(board, games[i, RNG], field(rows, cols))
+    games[i, BOARD], games[i, EXCESS] = board, _0
+    games[i, AFTER], games[i, AFTER_EXCESS] = board, _0
+    games[i, SCORE], games[i, REWARD] = _0, _0
+    look(games, i, rows, cols)
+
+
+# Forms
+
+
+@njit("uint64(uint64)", cache=True)
+def _spread(eight_nibbles: int) -> int:
+    """Unpacks the low eight nibbles into eight bytes."""
+    x = np.uint64(eight_nibbles) & np.uint64(0xFFFF_FFFF)
+    x = (x | x << np.uint64(16)) & np.uint64(0x0000_FFFF_0000_FFFF)
+    x = (x | x << np.uint64(8)) & np.uint64(0x00FF_00FF_00FF_00FF)
+    return (x | x << _4) & np.uint64(0x0F0F_0F0F_0F0F_0F0F)
+
+
+@njit("void(uint64[:, ::1], int64, uint64[:, ::1])", cache=True)
+def _read(games: Words, at: int, cells: Words) -> None:
+    """Writes the exponents of `BOARD` or `AFTER` of every game as 16 bytes."""
+    for i in range(len(games)):
+        low, high = _spread(games[i, at]), _spread(games[i, at] >> _32)
+        cells[i, 0] = low + _spread(games[i, at + 1])
+        cells[i, 1] = high + _spread(games[i, at + 1] >> _32)
+
+
+def read(games: Words, at: int, rows: int, cols: int) -> Cells:
+    """The exponents of `BOARD` or `AFTER` of games `uint64[B, 8]`: a new `uint8[B, rows, cols]`."""
+    cells = np.empty((len(games), 2), np.uint64)
+    _read(games, at, cells)
+    boards = cells.view(np.uint8).reshape(-1, 4, 4)
+    return boards if rows == cols == 4 else boards[:, :rows, :cols].copy()
+
+
+def put(games: Words, cells: Cells) -> None:
+    """Starts every game of `uint64[B, 8]` from its board of exponents `uint8[B, rows, cols]`."""
+    _, rows, cols = cells.shape
+    padded = np.zeros((len(games), 4, 4), np.uint8)
+    padded[:, :rows, :cols] = cells
+    games[:, SCORE] = games[:, REWARD] = 0
+    for i in range(len(games)):
+        for at in (BOARD, AFTER):
+            _pack(padded[i].reshape(16), games, i, at)
+        look(games, i, rows, cols)
+
+
+def masks(games: Words) -> npt.NDArray[np.int8]:
+    """The legal moves of games `uint64[B, 8]`, as a new `int8[B, 4]` of zeros and ones."""
+    return games[:, FLAGS].astype(np.uint32).view(np.int8).reshape(-1, 4)

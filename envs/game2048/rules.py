@@ -1,0 +1,432 @@
+"""The rules of 2048 on board words, compiled by numba.
+
+A *board* is a `uint64` of 16 nibbles, each the exponent of a tile (0 = empty, 11 = the 2048 tile).
+Cell 0 is the top left cell and the lowest nibble; cells go row by row:
+
+     0  1  2  3        board = sum(exponent[cell] << 4 * cell)
+     4  5  6  7
+     8  9 10 11        A smaller board lies in the top left corner of the same 16 cells.
+    12 13 14 15
+
+A move slides and merges (the *afterstate*), then chance adds a tile. Functions here know no API,
+file or clock, and randomness is an argument. Kernels take the table of `table(rows, cols)`, so that
+every board size up to 4x4 runs the same code.
+
+A nibble ends at exponent 15: in a board word two 32768 tiles merge into one tile that still reads
+32768, with the true reward. Exact play up to 131072 is in `games.py`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+UP, RIGHT, DOWN, LEFT = 0, 1, 2, 3
+"""The actions."""
+MAX_EXPONENT = 17
+"""Exponent of 131072, the largest tile that a game on 16 cells can reach."""
+
+Words = npt.NDArray[np.uint64]
+Cells = npt.NDArray[np.uint8]
+
+LOW_BITS = np.uint64(0x1111_1111_1111_1111)
+_ROW = np.uint64(0xFFFF)
+_FOUR_ODDS = np.uint64(429_496_730)  # 0.1 of 2**32: a drawn half word below it makes a 4
+
+_0, _1, _2, _3, _4, _8 = (np.uint64(n) for n in (0, 1, 2, 3, 4, 8))
+_12, _16, _24, _32, _36, _48 = (np.uint64(n) for n in (12, 16, 24, 32, 36, 48))
+
+
+# Tables
+
+
+@njit("int64(uint8[::1], int64)", cache=True)
+def slide(line: Cells, top: int) -> int:
+    """Slides one line of exponents toward its first cell, in place, and returns the reward.
+
+    Equal neighbours merge, those at the far end first, and a merged tile does not merge again in
+    the same move. Two tiles of exponent `top` merge into one of exponent `top`.
+    """
+    placed, reward = 0, 0
+    mergeable = False
+    for i in range(line.size):
+        tile = line[i]
+        if tile == 0:
+            continue
+        line[i] = 0
+        if mergeable and line[placed - 1] == tile:
+            line[placed - 1] = min(tile + 1, top)
+            reward += 2 << int(tile)
+            mergeable = False
+        else:
+            line[placed] = tile
+            placed += 1
+            mergeable = True
+    return reward
+
+
+@njit("void(uint64[::1], int64)", cache=True)
+def _fill(entries: Words, width: int) -> None:
+    """Fills the table of one line width: see `table`."""
+    line = np.zeros(4, np.uint8)
+    for row in range(1 << 4 * width):
+        entry = _0
+        for side in range(2):
+            for i in range(width):
+                j = i if side == 0 else width - 1 - i
+                line[i] = row >> 4 * j & 15
+            reward = slide(line[:width], 15)
+            for i in range(width):
+                j = i if side == 0 else width - 1 - i
+                entry |= np.uint64(line[i]) << np.uint64(16 * side + 4 * j)
+        entries[row] = entry | np.uint64(reward) << _32
+
+
+@cache
+def table(rows: int = 4, cols: int = 4) -> Words:
+    """The move table of a board size: made once and shared, so not to be written to.
+
+    An entry belongs to a row of four nibbles: bits 0-15 are the row slid toward its first cell,
+    bits 16-31 the row slid toward its last cell, bits 32-63 the reward (the same for both).
+    The first 65,536 entries slide rows, the last 65,536 columns; on square boards they are one.
+
+    Raises:
+        ValueError: a side is not in 1..4, or the board has a single cell.
+    """
+    check_size(rows, cols)
+    widths = (cols,) if rows == cols else (cols, rows)
+    entries = np.zeros(65_536 * len(widths), np.uint64)
+    for i, width in enumerate(widths):
+        _fill(entries[65_536 * i : 65_536 * (i + 1)], width)
+    return entries
+
+
+@njit("uint64(int64, int64)", cache=True)
+def field(rows: int, cols: int) -> int:
+    """The cells of a board size, as a word with the lowest bit of each cell's nibble set.
+
+    >>> hex(field(2, 3))
+    '0x1110111'
+    """
+    row = np.uint64(0x1111) >> np.uint64(16 - 4 * cols)
+    rows_below = np.uint64(0xFFFF_FFFF_FFFF_FFFF) >> np.uint64(64 - 16 * rows)
+    return row * np.uint64(0x0001_0001_0001_0001) & rows_below
+
+
+def check_size(rows: int, cols: int) -> None:
+    """Raises a ValueError unless both sides are whole numbers in 1..4 and there are two cells."""
+    sides = (rows, cols)
+    if not all(type(side) is int and 1 <= side <= 4 for side in sides) or sides == (1, 1):
+        raise ValueError(f"a board has 1 to 4 rows and columns and at least two cells, got {sides}")
+
+
+# Symmetries
+
+
+@njit("uint64(uint64)", cache=True)
+def transpose(board: int) -> int:
+    """Swaps rows and columns: cells (0,1) and (1,0) of every 2x2 block, then the blocks."""
+    board = np.uint64(board)
+    swap = (board ^ (board >> _12)) & np.uint64(0x0000_F0F0_0000_F0F0)
+    board ^= swap ^ (swap << _12)
+    swap = (board ^ (board >> _24)) & np.uint64(0x0000_0000_FF00_FF00)
+    return board ^ swap ^ (swap << _24)
+
+
+@njit("uint64(uint64, int64)", cache=True)
+def mirror(board: int, cols: int) -> int:
+    """Reverses every row of a board with `cols` columns."""
+    board = np.uint64(board)
+    nibbles, pairs = np.uint64(0x0F0F_0F0F_0F0F_0F0F), np.uint64(0x00FF_00FF_00FF_00FF)
+    board = (board & nibbles) << _4 | (board >> _4) & nibbles
+    board = (board & pairs) << _8 | (board >> _8) & pairs
+    return board >> np.uint64(4 * (4 - cols))
+
+
+@njit("uint64(uint64, int64)", cache=True)
+def flip(board: int, rows: int) -> int:
+    """Reverses the order of the rows of a board with `rows` rows."""
+    board = np.uint64(board)
+    halves = np.uint64(0x0000_FFFF_0000_FFFF)
+    board = board << _32 | board >> _32
+    board = (board & halves) << _16 | (board >> _16) & halves
+    return board >> np.uint64(16 * (4 - rows))
+
+
+@njit("UniTuple(uint64, 8)(uint64, int64, int64)", cache=True)
+def symmetries(board: int, rows: int, cols: int) -> tuple[int, ...]:
+    """The board, its mirror, its flip, its half turn, then the transposes of these four.
+
+    The first four have the board's size. The last four have `cols` rows and `rows` columns, so all
+    eight are boards of one game when the board is square.
+    """
+    mirrored = mirror(board, cols)
+    flipped = flip(board, rows)
+    turned = flip(mirrored, rows)
+    return (
+        board,
+        mirrored,
+        flipped,
+        turned,
+        transpose(board),
+        transpose(mirrored),
+        transpose(flipped),
+        transpose(turned),
+    )
+
+
+# Moves
+
+
+@njit("uint64(uint64)", cache=True)
+def occupied(board: int) -> int:
+    """The lowest bit of the nibble of every cell that holds a tile."""
+    board = np.uint64(board)
+    board |= board >> _2
+    return (board | board >> _1) & LOW_BITS
+
+
+@njit("Tuple((uint64, int64))(uint64, int64, uint64[::1])", cache=True)
+def move(board: int, action: int, table: Words) -> tuple[int, int]:
+    """Slides and merges: the afterstate and its reward. An illegal move returns the board and 0.
+
+    >>> after, reward = move(from_text("2 2 2 _"), RIGHT, table(1, 4))
+    >>> to_text(after, 1, 4), reward
+    ('_ _ 2 4', 4)
+    """
+    board = np.uint64(board)
+    vertical = ~action & 1  # arithmetic throughout: actions are too random for branches
+    first = vertical * (table.size - 65_536)
+    side = np.uint64((action ^ action >> 1) & 1) << _4
+    turn = _0 - np.uint64(vertical)
+    lines = board ^ ((board ^ transpose(board)) & turn)
+    after, reward = _0, _0
+    for i in range(4):
+        shift = np.uint64(16 * i)
+        entry = table[first + np.int64(lines >> shift & _ROW)]
+        after |= (entry >> side & _ROW) << shift
+        reward += entry >> _32
+    return after ^ ((after ^ transpose(after)) & turn), np.int64(reward)
+
+
+@njit("Tuple((uint64, uint64, int64))(uint64, uint64[::1], int64)", cache=True)
+def _both_ways(lines: int, table: Words, first: int) -> tuple[int, int, int]:
+    """Slides all four rows of `lines` both ways by the entries from `first` on."""
+    lines = np.uint64(lines)
+    toward_first, toward_last, reward = _0, _0, _0
+    for i in range(4):
+        shift = np.uint64(16 * i)
+        entry = table[first + np.int64(lines >> shift & _ROW)]
+        toward_first |= (entry & _ROW) << shift
+        toward_last |= (entry >> _16 & _ROW) << shift
+        reward += entry >> _32
+    return toward_first, toward_last, np.int64(reward)
+
+
+@njit("Tuple((UniTuple(uint64, 4), UniTuple(int64, 4)))(uint64, uint64[::1])", cache=True)
+def afterstates(board: int, table: Words) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The afterstates of up, right, down and left, and their rewards.
+
+    A move is illegal exactly where its afterstate equals the board.
+    """
+    left, right, horizontal = _both_ways(board, table, 0)
+    up, down, vertical = _both_ways(transpose(board), table, table.size - 65_536)
+    boards = (transpose(up), right, transpose(down), left)
+    return boards, (vertical, horizontal, vertical, horizontal)
+
+
+@njit("int64(uint64, uint64)", cache=True)
+def legal(board: int, field: int) -> int:
+    """The legal moves as four bits: bit `a` is set where action `a` changes the board.
+
+    A line moves toward its first cell when some tile has a gap before it, toward its last cell when
+    some tile has a gap after it, and both ways when two neighbours are equal.
+    """
+    board, field = np.uint64(board), np.uint64(field)
+    tiles = occupied(board)
+    side_by_side = field & field >> _4 & np.uint64(0x0111_0111_0111_0111)
+    one_above_other = field & field >> _16
+    equal = tiles & ~occupied(board ^ board >> _4) & side_by_side
+    right = equal | (tiles & ~(tiles >> _4) & side_by_side)
+    left = equal | (~tiles & (tiles >> _4) & side_by_side)
+    equal = tiles & ~occupied(board ^ board >> _16) & one_above_other
+    down = equal | (tiles & ~(tiles >> _16) & one_above_other)
+    up = equal | (~tiles & (tiles >> _16) & one_above_other)
+    vertical = np.int64(up != 0) | np.int64(down != 0) << 2
+    return vertical | np.int64(right != 0) << 1 | np.int64(left != 0) << 3
+
+
+@njit("boolean(uint64, uint64)", cache=True)
+def is_over(board: int, field: int) -> bool:
+    """Whether no move is legal."""
+    return legal(board, field) == 0
+
+
+# Chance
+
+
+@njit("UniTuple(uint64, 2)(uint64)", cache=True)
+def next_random(rng: int) -> tuple[int, int]:
+    """One step of splitmix64 (Steele, Lea and Flood 2014): the new state and 64 random bits."""
+    rng = np.uint64(rng) + np.uint64(0x9E37_79B9_7F4A_7C15)
+    bits = (rng ^ (rng >> np.uint64(30))) * np.uint64(0xBF58_476D_1CE4_E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D0_49BB_1331_11EB)
+    return rng, bits ^ (bits >> np.uint64(31))
+
+
+@njit("UniTuple(uint64, 2)(uint64, uint64)", cache=True)
+def spawn_cell(empty: int, rng: int) -> tuple[int, int]:
+    """Draws a tile for one of the cells of `empty`: the tile in its nibble, and the advanced `rng`.
+
+    The high half of the random bits picks the cell, uniform within 2**-28; the low half makes a 2
+    with probability 0.9 or a 4. The k-th empty cell is where the running count of empty cells,
+    a prefix sum by one multiplication, is k (mod 16). Without an empty cell the tile is 0.
+    """
+    empty = np.uint64(empty)
+    rng, bits = next_random(rng)
+    pairs = (empty + (empty >> _4)) & np.uint64(0x0F0F_0F0F_0F0F_0F0F)
+    n_empty = pairs * np.uint64(0x0101_0101_0101_0101) >> np.uint64(56)
+    chosen = ((bits >> _32) * n_empty >> _32) + _1 & np.uint64(15)
+    other = (empty * LOW_BITS) ^ (chosen * LOW_BITS)
+    cell = empty & ~occupied(other)
+    tile = _2 if bits & np.uint64(0xFFFF_FFFF) < _FOUR_ODDS else _1
+    return cell * tile, rng
+
+
+@njit("UniTuple(uint64, 2)(uint64, uint64, uint64)", cache=True)
+def spawn(board: int, rng: int, field: int) -> tuple[int, int]:
+    """Adds a tile to an empty cell of `field`: the board and the advanced random state.
+
+    A 2 comes with probability 0.9, a 4 with 0.1; every empty cell is equally likely. A full board
+    is returned unchanged.
+    """
+    board = np.uint64(board)
+    tile, rng = spawn_cell(np.uint64(field) & ~occupied(board), rng)
+    return board | tile, rng
+
+
+# Forms
+
+
+@njit("int64(uint8[:, ::1])", cache=True)
+def _missing(exponents: Cells) -> int:
+    """The largest exponent below the board's largest that no cell holds; 0 if there is none."""
+    seen = 0
+    for row in exponents:
+        for exponent in row:
+            seen |= 1 << exponent
+    missing = 0
+    for exponent in range(1, MAX_EXPONENT):
+        if not seen >> exponent & 1 and seen >> exponent:
+            missing = exponent
+    return missing
+
+
+@njit("void(uint8[:, :, ::1], uint64[::1])", cache=True)
+def _pack(boards: Cells, words: Words) -> None:
+    """Packs boards into words, downgrading those with an exponent above 15. Changes `boards`."""
+    for i in range(len(words)):
+        word, fits = _0, False
+        while not fits:
+            word, fits = _0, True
+            missing = _missing(boards[i])
+            for row in range(boards.shape[1]):
+                for col in range(boards.shape[2]):
+                    exponent = boards[i, row, col]
+                    fits = fits and (exponent <= 15 or missing == 0)
+                    word |= np.uint64(min(exponent, 15)) << np.uint64(4 * (4 * row + col))
+                    boards[i, row, col] -= np.uint8(missing > 0 and exponent > missing)
+        words[i] = word
+
+
+def words(cells: Any) -> Words:
+    """Board words of exponent arrays: `[..., rows, cols]` to `uint64[...]`.
+
+    A board with a tile above 32768 does not fit and is *downgraded* (Guei, Chen and Wu 2021): all
+    tiles above the largest value that is missing on the board are halved, which keeps their order.
+
+    >>> hex(words([[1, 2], [0, 11]]))
+    '0xb00021'
+    >>> cells(words([[17, 16], [3, 1]]), 2, 2).tolist()
+    [[15, 14], [3, 1]]
+
+    Raises:
+        ValueError: not exponents in 0..17 on at most 4x4 cells.
+    """
+    exponents = check_cells(cells)
+    shape = exponents.shape
+    result = np.empty(shape[:-2], np.uint64)
+    _pack(exponents.reshape(-1, *shape[-2:]).copy(), result.reshape(-1))
+    return result[()]
+
+
+def cells(words: Any, rows: int = 4, cols: int = 4) -> Cells:
+    """Exponent arrays of board words: `uint64[...]` to `uint8[..., rows, cols]`.
+
+    Raises:
+        ValueError: a tile lies outside the board's `rows` and `cols`.
+    """
+    boards = np.asarray(words, np.uint64)
+    if (boards & np.uint64(~(15 * field(rows, cols)) & (1 << 64) - 1)).any():
+        raise ValueError(f"a board has tiles outside its {rows} rows and {cols} columns")
+    shifts = np.arange(0, 64, 4, dtype=np.uint64).reshape(4, 4)[:rows, :cols]
+    return (boards[..., None, None] >> shifts & np.uint64(15)).astype(np.uint8)
+
+
+def check_cells(cells: Any) -> Cells:
+    """The same exponents as a contiguous `uint8[..., rows, cols]`.
+
+    Raises:
+        ValueError: not integers in 0..17, or not boards of at most 4x4 cells.
+    """
+    array = np.asarray(cells)
+    if array.ndim < 2:
+        raise ValueError(f"a board is an array [rows, cols] of exponents, got shape {array.shape}")
+    check_size(*array.shape[-2:])
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"a board holds whole exponents (0 = empty, 11 = 2048), got {array.dtype}")
+    if array.size and not (0 <= array.min() and array.max() <= MAX_EXPONENT):
+        raise ValueError(
+            f"exponents go from 0 (empty) to {MAX_EXPONENT} (131072), "
+            f"got {array.min()} to {array.max()}"
+        )
+    return np.ascontiguousarray(array, np.uint8)
+
+
+def from_text(text: str) -> int:
+    """The board word of tiles in rows, which end at `/` or a line break; `_`, `.` or 0 is empty.
+
+    >>> hex(from_text("2 4 _ _ / 1024 . . 2"))
+    '0x100a0021'
+
+    Raises:
+        ValueError: rows of different lengths, a wrong size, or not a tile of 2 to 32768.
+    """
+    lines = [line.split() for line in text.replace("/", "\n").splitlines() if line.strip()]
+    if not lines or len({len(line) for line in lines}) > 1:
+        raise ValueError(f"a board needs rows of equal length, got {text!r}")
+    exponents = [[_exponent(tile) for tile in line] for line in lines]
+    return int(words(exponents))
+
+
+def _exponent(tile: str) -> int:
+    """The exponent of one tile of a text."""
+    value = 1 if tile in ("_", ".", "0") else int(tile) if tile.isdecimal() else 0
+    exponent = value.bit_length() - 1
+    if not 0 <= exponent <= 15 or value != 1 << exponent or tile == "1":
+        raise ValueError(f"a tile is _ or a power of two from 2 to 32768, got {tile!r}")
+    return exponent
+
+
+def to_text(board: int, rows: int = 4, cols: int = 4) -> str:
+    """The tiles of a board word in rows: the form that `from_text` reads.
+
+    >>> to_text(from_text("2 _ / 4 2048"), 2, 2)
+    '2 _ / 4 2048'
+    """
+    tiles = [[str(1 << e) if e else "_" for e in row] for row in cells(board, rows, cols).tolist()]
+    return " / ".join(" ".join(row) for row in tiles)
