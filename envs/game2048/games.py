@@ -30,6 +30,7 @@ from afterstate.envs.game2048.rules import (
     field,
     legal,
     move,
+    next_random,
     occupied,
     slide,
     spawn,
@@ -212,7 +213,77 @@ def start(games: Words, i: int, n_tiles: int, rows: int, cols: int) -> None:
     look(games, i, rows, cols)
 
 
-# Forms
+@njit(
+    "void(uint64[:, ::1], int64[::1], boolean[::1], int64, uint64[::1], int64, int64)", cache=True
+)
+def play_all(
+    games: Words,
+    actions: npt.NDArray[np.int64],
+    over: npt.NDArray[np.bool_],
+    n_tiles: int,
+    table: Words,
+    rows: int,
+    cols: int,
+) -> None:
+    """Plays one action of every game, or starts it anew where `over` is set."""
+    for i in range(len(games)):
+        if over[i]:
+            start(games, i, n_tiles, rows, cols)
+        else:
+            play(games, i, actions[i], table, rows, cols)
+
+
+@njit("void(uint64[:, ::1], boolean[::1], int64, int64, int64)", cache=True)
+def start_all(
+    games: Words, mask: npt.NDArray[np.bool_], n_tiles: int, rows: int, cols: int
+) -> None:
+    """Starts the games of a mask."""
+    for i in range(len(games)):
+        if mask[i]:
+            start(games, i, n_tiles, rows, cols)
+
+
+# Random players
+
+
+@njit("uint64(uint64[:, ::1], uint64, int64[::1])", cache=True)
+def sample_legal(games: Words, rng: int, actions: npt.NDArray[np.int64]) -> int:
+    """Draws a legal action of every game, 0 where none is; returns the advanced random state."""
+    rng = np.uint64(rng)
+    for i in range(len(games)):
+        rng, bits = next_random(rng)
+        mask = games[i, FLAGS] & np.uint64(0x0101_0101)
+        n_legal = (mask * np.uint64(0x0101_0101) >> np.uint64(24)) & np.uint64(7)
+        drawn = (bits >> _32) * n_legal >> _32
+        before = mask * np.uint64(0x0101_0100)  # byte a: legal actions before a
+        action = 0
+        for a in range(4):
+            at = np.uint64(8 * a)
+            hit = (mask >> at & np.uint64(1)) & np.uint64(before >> at & np.uint64(7) == drawn)
+            action += a * np.int64(hit)
+        actions[i] = action
+    return rng
+
+
+# Reading
+
+
+@njit("void(uint64, uint64, uint8[:, ::1])", cache=True)
+def _unpack_rows(board: int, excess: int, cells: Cells) -> None:
+    """Writes the exponents of a board and its excess into `[rows, cols]`."""
+    for row in range(cells.shape[0]):
+        for col in range(cells.shape[1]):
+            shift = np.uint64(4 * (4 * row + col))
+            nibble, above = np.uint64(board) >> shift & _15, np.uint64(excess) >> shift & _15
+            cells[row, col] = np.uint8(nibble + above)
+
+
+@njit("void(uint64[:, ::1], int64, uint64[::1], uint8[:, :, ::1])", cache=True)
+def step(games: Words, action: int, table: Words, boards: Cells) -> None:
+    """Plays game 0 and writes its afterstate and its board into `boards[2, rows, cols]`."""
+    play(games, 0, action, table, boards.shape[1], boards.shape[2])
+    _unpack_rows(games[0, AFTER], games[0, AFTER_EXCESS], boards[0])
+    _unpack_rows(games[0, BOARD], games[0, EXCESS], boards[1])
 
 
 @njit("uint64(uint64)", cache=True)
@@ -241,6 +312,70 @@ def read(games: Words, at: int, rows: int, cols: int) -> Cells:
     return boards if rows == cols == 4 else boards[:, :rows, :cols].copy()
 
 
+def masks(games: Words) -> npt.NDArray[np.int8]:
+    """The legal moves of games `uint64[B, 8]`: a new `int8[B, 4]` of zeros and ones."""
+    return games[:, FLAGS].astype(np.uint32).view(np.int8).reshape(-1, 4)
+
+
+@njit("void(uint64[:, ::1], uint8[:, :, :, ::1], float64[:, ::1])", cache=True)
+def _slide_all(games: Words, boards: Cells, rewards: npt.NDArray[np.float64]) -> None:
+    """Writes the four afterstates and rewards of every game: see `afterstates`."""
+    trial = np.empty((1, 8), np.uint64)
+    for i in range(len(games)):
+        trial[0] = games[i]
+        for action in range(4):
+            _slide_game(trial, 0, action, boards.shape[2], boards.shape[3])
+            _unpack_rows(trial[0, AFTER], trial[0, AFTER_EXCESS], boards[i, action])
+            rewards[i, action] = trial[0, REWARD]
+
+
+def afterstates(
+    games: Words, rows: int, cols: int
+) -> tuple[Cells, npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """The four moves of games `uint64[B, 8]`, in the order up, right, down, left.
+
+    Returns:
+        Afterstates `uint8[B, 4, rows, cols]`, rewards `[B, 4]`, and which moves are legal `[B, 4]`.
+        An illegal move leaves the board as it is, with reward 0.
+    """
+    boards = np.empty((len(games), 4, rows, cols), np.uint8)
+    rewards = np.empty((len(games), 4))
+    _slide_all(games, boards, rewards)
+    return boards, rewards, masks(games).astype(np.bool_)
+
+
+@njit("void(uint8[:, :, ::1], float32[:, :, :, ::1])", cache=True)
+def _one_hot(boards: Cells, planes: npt.NDArray[np.float32]) -> None:
+    """Sets the plane of each cell's exponent: see `one_hot`."""
+    for i in range(boards.shape[0]):
+        for row in range(boards.shape[1]):
+            for col in range(boards.shape[2]):
+                planes[i, boards[i, row, col], row, col] = 1.0
+
+
+def one_hot(boards: Cells) -> npt.NDArray[np.float32]:
+    """Planes of boards `uint8[B, rows, cols]`: `float32[B, 18, rows, cols]`, one an exponent."""
+    planes = np.zeros((len(boards), MAX_EXPONENT + 1, *boards.shape[1:]), np.float32)
+    _one_hot(boards, planes)
+    return planes
+
+
+def outcomes(after: Cells) -> tuple[Cells, npt.NDArray[np.float64]]:
+    """What chance can make of an afterstate of exponents `[rows, cols]`.
+
+    Returns:
+        Boards `uint8[n, rows, cols]`, each empty cell with a 2 and then with a 4, and their
+        probabilities `[n]`. A full board stays as it is.
+    """
+    empty = np.argwhere(after == 0).repeat(2, axis=0)
+    if len(empty) == 0:
+        return after[None].copy(), np.ones(1)
+    boards = np.repeat(after[None], len(empty), axis=0)
+    n_cells = len(empty) // 2
+    boards[np.arange(len(empty)), empty[:, 0], empty[:, 1]] = np.tile([1, 2], n_cells)
+    return boards, np.tile([0.9, 0.1], n_cells) / n_cells
+
+
 def put(games: Words, cells: Cells) -> None:
     """Starts every game of `uint64[B, 8]` from its board of exponents `uint8[B, rows, cols]`."""
     _, rows, cols = cells.shape
@@ -251,8 +386,3 @@ def put(games: Words, cells: Cells) -> None:
         for at in (BOARD, AFTER):
             _pack(padded[i].reshape(16), games, i, at)
         look(games, i, rows, cols)
-
-
-def masks(games: Words) -> npt.NDArray[np.int8]:
-    """The legal moves of games `uint64[B, 8]`, as a new `int8[B, 4]` of zeros and ones."""
-    return games[:, FLAGS].astype(np.uint32).view(np.int8).reshape(-1, 4)

@@ -1,0 +1,355 @@
+"""2048 as a Gymnasium environment with its afterstates in the open."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsFloat
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+
+from afterstate.envs.game2048 import games
+from afterstate.envs.game2048.games import AFTER, BOARD, FLAGS, REWARD, RNG, SCORE
+from afterstate.envs.game2048.rules import (
+    MAX_EXPONENT,
+    Cells,
+    cells,
+    check_cells,
+    check_size,
+    table,
+    words,
+)
+
+if TYPE_CHECKING:
+    from afterstate.envs.game2048.render import Window
+
+OBSERVATIONS = ("exponents", "onehot")
+ILLEGAL = ("noop", "terminate", "raise")
+ACTION_NAMES = ("up", "right", "down", "left")
+
+_MASKS = {
+    sum((moves >> a & 1) << 8 * a for a in range(4)): np.array(
+        [moves >> a & 1 for a in range(4)], np.int8
+    )
+    for moves in range(16)
+}
+
+
+class Game2048Env(gym.Env[npt.NDArray[Any], int]):
+    """The puzzle 2048: slide and merge tiles until no move is legal.
+
+    Each step is a deterministic move to an *afterstate* and then a new tile: a 2 (0.9) or a 4 (0.1)
+    in a random empty cell. The reward is the sum of the tiles made by merging, so the return is the
+    game's score. Boards are exact up to 131072, the largest tile there can be.
+
+    Actions: 0 up, 1 right, 2 down, 3 left.
+
+    Observations: exponents `uint8[rows, cols]` in 0..17 (0 = empty, 11 = the 2048 tile), or with
+    `observation="onehot"` planes `float32[18, rows, cols]`, one an exponent.
+
+    Info, at reset and after each step; arrays are copies:
+
+    - `action_mask`: `int8[4]`, 1 where the next action is legal
+    - `afterstate`: exponents `uint8[rows, cols]` before the last tile came; at reset, and after an
+      illegal action, the board itself
+    - `score`: the sum of rewards, an int
+    - `max_tile`: the largest tile, such as 2048
+    - `legal`: whether the last action was legal (True at reset)
+
+    Args:
+        size: rows and columns, each 1 to 4.
+        observation: `"exponents"` or `"onehot"`.
+        illegal: what an illegal action does: nothing with reward 0 (`"noop"`), the same and end the
+            episode (`"terminate"`), or a ValueError that leaves the game as it is (`"raise"`).
+        start_tiles: tiles on the board at the start.
+        render_mode: `"ansi"` (text), `"rgb_array"` or `"human"` (a window).
+
+    Version history:
+
+    - v0: first version
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {
+        "render_modes": ["ansi", "rgb_array", "human"],
+        "render_fps": 10,
+    }
+
+    def __init__(
+        self,
+        size: tuple[int, int] = (4, 4),
+        observation: str = "exponents",
+        illegal: str = "noop",
+        start_tiles: int = 2,
+        render_mode: str | None = None,
+    ) -> None:
+        self.size = rows, cols = check_settings(size, observation, illegal, start_tiles)
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            modes = self.metadata["render_modes"]
+            raise ValueError(f"render_mode is None or one of {modes}, got {render_mode!r}")
+        self.observation, self.illegal, self.start_tiles = observation, illegal, start_tiles
+        self.render_mode = render_mode
+        self.observation_space = observation_space(observation, rows, cols)
+        self.action_space = spaces.Discrete(4)
+        self._table = table(rows, cols)
+        self._game = np.zeros((1, 8), np.uint64)
+        self._stream: np.random.Generator | None = None  # what the random state was drawn from
+        self._started = False
+        self._window: Window | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[npt.NDArray[Any], dict[str, Any]]:
+        """Starts a game.
+
+        Args:
+            seed: starts the random stream of this and the following games; without it the stream
+                goes on.
+            options: `{"board": ...}` starts from a board instead, exponents `[rows, cols]` or a
+                word, with score 0.
+
+        Raises:
+            ValueError: an unknown option or not a board of this size; the game is unchanged.
+        """
+        start = self._start_board(options)
+        super().reset(seed=seed)
+        if self.np_random is not self._stream:
+            self._game[0, RNG] = games.draw_word(self.np_random)
+            self._stream = self.np_random
+        if start is None:
+            games.start(self._game, 0, self.start_tiles, *self.size)
+        else:
+            games.put(self._game, start[None])
+        self._started = True
+        if self.render_mode == "human":
+            self.render()
+        after, board = (games.read(self._game, at, *self.size)[0] for at in (AFTER, BOARD))
+        return self._observe(board), self._info(after, self._game.item(FLAGS))
+
+    def step(
+        self, action: int
+    ) -> tuple[npt.NDArray[Any], SupportsFloat, bool, bool, dict[str, Any]]:
+        """Plays an action: see the class.
+
+        Raises:
+            ValueError: not an action, or an illegal one where `illegal="raise"`; the game is
+                unchanged.
+        """
+        action = check_action(action)
+        game = self._running()
+        boards = np.empty((2, *self.size), np.uint8)
+        games.step(game, action, self._table, boards)
+        flags = game.item(FLAGS)
+        legal = bool(flags >> 32 & 1)
+        if not legal and self.illegal == "raise":
+            raise ValueError(illegal_message(action, flags))
+        terminated = bool(flags >> 40 & 1) or (not legal and self.illegal == "terminate")
+        if self.render_mode == "human":
+            self.render()
+        after, board = boards
+        observation = self._observe(board)
+        return observation, float(game.item(REWARD)), terminated, False, self._info(after, flags)
+
+    # Afterstates and chance
+
+    @property
+    def board(self) -> int:
+        """The board as a word of 16 nibbles, downgraded if a tile is above 32768."""
+        game = self._running()
+        return int(words(games.read(game, BOARD, *self.size)[0]))
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """The legal actions as `bool[4]`: what sb3-contrib's MaskablePPO asks for."""
+        return games.masks(self._running())[0].astype(np.bool_)
+
+    def afterstates(self) -> tuple[Cells, npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+        """What each of the four actions leads to before chance adds a tile.
+
+        Returns:
+            Afterstates `uint8[4, rows, cols]`, rewards `float64[4]` and legal `bool[4]`. An illegal
+            action leaves the board as it is, with reward 0.
+        """
+        boards, rewards, legal = games.afterstates(self._running(), *self.size)
+        return boards[0], rewards[0], legal[0]
+
+    def outcomes(self, afterstate: Any) -> tuple[Cells, npt.NDArray[np.float64]]:
+        """The boards that chance can make of an afterstate, exponents `[rows, cols]` or a word.
+
+        Returns:
+            Boards `uint8[n, rows, cols]` and their probabilities `float64[n]`, which sum to 1.
+
+        Raises:
+            ValueError: not a board of this size.
+        """
+        return games.outcomes(check_board(afterstate, self.size))
+
+    def get_state(self) -> dict[str, Any]:
+        """The whole game: `board` (exponents), `score` and `rng`, the state of its random stream.
+
+        After `set_state` of it the same actions give the same game, and so do later games that
+        `reset()` starts without a seed.
+        """
+        game = self._running()
+        board = games.read(game, BOARD, *self.size)[0]
+        return {"board": board, "score": game.item(SCORE), "rng": game.item(RNG)}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes back to a state from `get_state`, of this or another environment of the same size.
+
+        Raises:
+            ValueError: not such a state; the game is unchanged.
+        """
+        board, score, rng = check_state(state, self.size)
+        games.put(self._game, board[None])
+        self._game[0, SCORE], self._game[0, RNG] = score, rng
+        self._stream = self.np_random
+        self._started = True
+
+    # Pictures
+
+    def render(self) -> Any:
+        """The board as text (`"ansi"`) or picture (`"rgb_array"`); None and a window for `"human"`.
+
+        Raises:
+            DependencyNotInstalled: pictures need the extra `afterstate[render]`.
+        """
+        from afterstate.envs.game2048 import render
+
+        board = games.read(self._running(), BOARD, *self.size)[0]
+        score = self._game.item(SCORE)
+        if self.render_mode == "ansi":
+            return render.ansi(board, score)
+        if self.render_mode is None:
+            gym.logger.warn("render() needs gym.make(..., render_mode='ansi' | 'rgb_array')")
+            return None
+        picture = render.rgb_array(board, score)
+        if self.render_mode == "rgb_array":
+            return picture
+        if self._window is None:
+            self._window = render.Window("2048", self.metadata["render_fps"])
+        self._window.show(picture)
+        return None
+
+    def close(self) -> None:
+        """Closes the window, if there is one."""
+        if self._window is not None:
+            self._window.close()
+            self._window = None
+
+    # Inside
+
+    def _start_board(self, options: dict[str, Any] | None) -> Cells | None:
+        """The board of the reset options, checked."""
+        unknown = set(options or ()) - {"board"}
+        if unknown:
+            raise ValueError(f"reset knows the option 'board', got {sorted(map(str, unknown))}")
+        if not options or options["board"] is None:
+            return None
+        return check_board(options["board"], self.size)
+
+    def _running(self) -> npt.NDArray[np.uint64]:
+        """The game, once there is one."""
+        if not self._started:
+            raise ResetNeeded("call reset() before playing, looking at or copying the game")
+        return self._game
+
+    def _observe(self, board: Cells) -> npt.NDArray[Any]:
+        """The observation of a board of exponents."""
+        return board if self.observation == "exponents" else games.one_hot(board[None])[0]
+
+    def _info(self, after: Cells, flags: int) -> dict[str, Any]:
+        """The info of the game as it stands, given its `FLAGS`."""
+        return {
+            "action_mask": _MASKS[flags & 0x0101_0101].copy(),
+            "afterstate": after,
+            "score": self._game.item(SCORE),
+            "max_tile": 1 << (flags >> 48) if flags >> 48 else 0,
+            "legal": bool(flags >> 32 & 1),
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_table": None, "_window": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._table = table(*self.size)  # shared by all, so not copied with each environment
+
+
+# Settings and arguments, checked alike by the environment and the vector environment
+
+
+def check_settings(
+    size: tuple[int, int], observation: str, illegal: str, start_tiles: int
+) -> tuple[int, int]:
+    """Raises a ValueError for a wrong setting of an environment; returns rows and columns."""
+    if not isinstance(size, (tuple, list)) or len(size) != 2:
+        raise ValueError(f"size is (rows, cols), got {size!r}")
+    rows, cols = size
+    check_size(rows, cols)
+    if observation not in OBSERVATIONS:
+        raise ValueError(f"observation is one of {OBSERVATIONS}, got {observation!r}")
+    if illegal not in ILLEGAL:
+        raise ValueError(f"illegal is one of {ILLEGAL}, got {illegal!r}")
+    if type(start_tiles) is not int or not 1 <= start_tiles <= rows * cols:
+        raise ValueError(f"start_tiles is a number in 1..{rows * cols}, got {start_tiles!r}")
+    return rows, cols
+
+
+def observation_space(observation: str, rows: int, cols: int) -> spaces.Box:
+    """The space of one board's observations."""
+    if observation == "onehot":
+        return spaces.Box(0.0, 1.0, (MAX_EXPONENT + 1, rows, cols), np.float32)
+    return spaces.Box(0, MAX_EXPONENT, (rows, cols), np.uint8)
+
+
+def check_action(action: Any) -> int:
+    """The action as an int.
+
+    Raises:
+        ValueError: not a whole number in 0..3.
+    """
+    try:
+        number = operator.index(action)
+    except TypeError:
+        number = -1
+    if not 0 <= number < 4:
+        raise ValueError(f"an action is 0 up, 1 right, 2 down or 3 left, got {action!r}")
+    return number
+
+
+def illegal_message(action: int, flags: int) -> str:
+    """What an illegal action raises, given the game's `FLAGS`."""
+    legal = [f"{a} {ACTION_NAMES[a]}" for a in range(4) if flags >> 8 * a & 1]
+    return f"action {action} {ACTION_NAMES[action]} is illegal here, legal are: {legal or 'none'}"
+
+
+def check_board(board: Any, size: tuple[int, int]) -> Cells:
+    """A board given as exponents `[rows, cols]` or as a word, as exponents.
+
+    Raises:
+        ValueError: not a board of this size.
+    """
+    array = np.asarray(board)
+    if array.ndim == 0:
+        if array.dtype.kind not in "iu" or int(array) < 0:
+            raise ValueError(f"a board is exponents {list(size)} or a word, got {board!r}")
+        return cells(array, *size)
+    if array.shape != size:
+        raise ValueError(f"a board here has shape {size}, got {array.shape}")
+    return check_cells(array)
+
+
+def check_state(state: Any, size: tuple[int, int]) -> tuple[Cells, int, int]:
+    """Board, score and random state of a state from `get_state`.
+
+    Raises:
+        ValueError: not such a state.
+    """
+    if not isinstance(state, dict) or set(state) != {"board", "score", "rng"}:
+        raise ValueError("a state is what get_state() returns: a dict of board, score and rng")
+    score, rng = operator.index(state["score"]), operator.index(state["rng"])
+    if not (0 <= score < 2**63 and 0 <= rng < 2**64):
+        raise ValueError(f"a state has a score and a 64-bit rng, got {score} and {rng}")
+    return check_board(state["board"], size), score, rng

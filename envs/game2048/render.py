@@ -1,0 +1,424 @@
+"""Pictures of a 2048 board: text, pixels, SVG, animated GIF and a window.
+
+A picture is a function of the board's exponents and the score, nothing else. All coloured forms
+share one palette and all drawn forms one layout:
+
+    +----------------------+
+    | [ Score 1234       ] |    margin, strip, margin,
+    | [ tile tile tile   ] |    board of tiles with gaps as wide as the margin,
+    | [ tile tile tile   ] |    margin
+    +----------------------+
+
+Pillow and pygame are imported by the functions that need them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from afterstate.envs.game2048.rules import Cells, check_cells
+
+if TYPE_CHECKING:
+    import pygame
+    from PIL import Image, ImageFont
+
+Pixels = npt.NDArray[np.uint8]
+
+TILE_COLORS = (
+    *("#cdc1b4", "#eee4da", "#ede0c8", "#f2b179", "#f59563", "#f67c5f"),  # empty, 2 to 32
+    *("#f65e3b", "#edcf72", "#edcc61", "#edc850", "#edc53f", "#edc22e"),  # 64 to 2048
+    *("#7fb069", "#2f9e8f", "#3487bd", "#5562b5", "#86459c", "#3c3a32"),  # 4096 to 131072
+)
+"""The background of the tile of each exponent, 0 to 17."""
+PAGE_COLOR, BOARD_COLOR = "#faf8ef", "#bbada0"
+DARK_TEXT, LIGHT_TEXT = "#776e65", "#f9f6f2"
+
+_CAPITAL = 0.72  # height of digits and capitals, in font sizes
+_FINE = 4  # shapes and letters are drawn this much larger, then shrunk to have smooth edges
+_LAST_FRAME_MS = 2_000
+
+
+def ansi(cells: Any, score: int = 0, *, color: bool = False) -> str:
+    r"""The board as text: the score, then a grid of tiles with `.` for an empty cell.
+
+    Every column is wide enough for 131072, so boards of one size line up below each other.
+
+    >>> print(ansi([[1, 11], [0, 17]], score=20))
+    score 20
+    ┌────────┬────────┐
+    │      2 │   2048 │
+    ├────────┼────────┤
+    │      . │ 131072 │
+    └────────┴────────┘
+
+    Args:
+        cells: Exponents `[rows, cols]`.
+        score: Sum of the rewards so far.
+        color: Whether tiles get 24-bit colours, as terminal escape sequences.
+
+    Raises:
+        ValueError: not exponents in 0..17 on at most 4x4 cells.
+    """
+    board = _board(cells)
+    top, middle, bottom = (_ruler(joints, board.shape[1]) for joints in ("┌┬┐", "├┼┤", "└┴┘"))
+    rows = ["│" + "│".join(_ansi_tile(e, color) for e in row) + "│" for row in board.tolist()]
+    return "\n".join([f"score {score}", top, f"\n{middle}\n".join(rows), bottom])
+
+
+def rgb_array(cells: Any, score: int = 0, tile: int = 100) -> Pixels:
+    """The board as a picture `uint8[height, width, 3]` that the caller may write to.
+
+    The size depends on the board's rows and columns and on `tile` only, and both sides are even,
+    as video codecs ask: 484 x 546 pixels for 4x4 tiles of 100.
+
+    Args:
+        cells: Exponents `[rows, cols]`.
+        score: Sum of the rewards so far.
+        tile: Side of a tile in pixels, at least 16.
+
+    Raises:
+        ValueError: not exponents in 0..17 on at most 4x4 cells, or `tile` is too small.
+        gymnasium.error.DependencyNotInstalled: Pillow is missing.
+    """
+    board = _board(cells)
+    layout = _layout(*board.shape, tile)
+    picture = _background(layout).copy()
+    strip = picture[layout.strip.slices]
+    strip[:] = _write(strip, _score_text(score), LIGHT_TEXT, layout.score_size(score))
+    for box, exponent in layout.places(board):
+        picture[box.slices] = _tile(exponent, tile)
+    return picture
+
+
+def svg(cells: Any, score: int = 0) -> str:
+    """The picture of `rgb_array` as a self-contained SVG document.
+
+    Args:
+        cells: Exponents `[rows, cols]`.
+        score: Sum of the rewards so far.
+
+    Raises:
+        ValueError: not exponents in 0..17 on at most 4x4 cells.
+    """
+    board = _board(cells)
+    layout = _layout(*board.shape, 100)
+    size = f'width="{layout.width}" height="{layout.height}"'
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} '
+        f'viewBox="0 0 {layout.width} {layout.height}" text-anchor="middle" '
+        'font-family="Helvetica, Arial, sans-serif" font-weight="bold">',
+        f'<rect {size} fill="{PAGE_COLOR}"/>',
+        _svg_box(layout.strip, BOARD_COLOR, layout.radius),
+        _svg_text(layout.strip, _score_text(score), LIGHT_TEXT, layout.score_size(score)),
+        _svg_box(layout.board, BOARD_COLOR, layout.radius),
+    ]
+    for box, exponent in layout.places(board):
+        text = _tile_text(exponent)
+        parts.append(_svg_box(box, TILE_COLORS[exponent], layout.radius))
+        parts.append(_svg_text(box, text, _text_color(exponent), _font_size(text, 100, 50)))
+    return "\n".join([*filter(None, parts), "</svg>\n"])
+
+
+def gif(frames: Sequence[Pixels], path: str | os.PathLike[str], fps: float = 5) -> None:
+    """Writes an animated GIF that repeats for ever and holds its last frame for two seconds.
+
+    Frames share one palette: the 256 colours that fill most of some frame, so that a tile that
+    shows up in a single frame keeps its colour. A frame equal to the one before it is stored as a
+    longer duration of that one. The file appears whole or not at all.
+
+    Args:
+        frames: Pictures `uint8[height, width, 3]` of one size, such as those of `rgb_array`.
+        path: File to write or to replace.
+        fps: Frames per second, at most 50. GIF keeps time in hundredths of a second.
+
+    Raises:
+        ValueError: no frames, frames of different sizes, or `fps` out of range.
+        OSError: the file cannot be written. What was at `path` before is still there.
+        gymnasium.error.DependencyNotInstalled: Pillow is missing.
+    """
+    if not 0 < fps <= 50:
+        raise ValueError(f"a GIF plays at more than 0 and at most 50 frames per second, got {fps}")
+    if not len(frames) or len({frame.shape for frame in frames}) > 1:
+        raise ValueError("a GIF needs at least one frame, and all frames of one size")
+    images = _share_palette(frames)
+    durations = [10 * round(100 / fps)] * (len(images) - 1) + [_LAST_FRAME_MS]
+    with _replacing(Path(path)) as unfinished:
+        images[0].save(
+            unfinished, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0
+        )
+
+
+class Window:
+    """A window that shows pictures as they come, for people who watch a game.
+
+    It opens at the first `show`. Once it is closed, by its user or by `close`, showing pictures
+    does nothing, so that play goes on without it. pygame has one display, so a program has one
+    window at a time. Key presses stay in pygame's event queue for those who play by keyboard.
+
+    Args:
+        title: Text of the title bar.
+        fps: Pictures per second that `show` waits for; 0 never waits.
+
+    Attributes:
+        closed: Whether the window was closed.
+    """
+
+    def __init__(self, title: str, fps: float) -> None:
+        self.title = title
+        self.fps = fps
+        self.closed = False
+        self._screen: pygame.Surface | None = None
+        self._clock: pygame.time.Clock | None = None
+
+    def show(self, rgb_array: Pixels) -> None:
+        """Draws a picture `uint8[height, width, 3]`, then waits until a frame's time has passed.
+
+        Raises:
+            pygame.error: there is no display to open a window on.
+            gymnasium.error.DependencyNotInstalled: pygame is missing.
+        """
+        if self.closed:
+            return
+        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+        with _extra():
+            import pygame
+        self._screen = screen = self._screen_of((rgb_array.shape[1], rgb_array.shape[0]))
+        pygame.surfarray.blit_array(screen, rgb_array.swapaxes(0, 1))
+        pygame.display.flip()
+        if any(event.type == pygame.QUIT for event in pygame.event.get(exclude=pygame.KEYDOWN)):
+            self.close()
+            return
+        self._clock = self._clock or pygame.time.Clock()
+        self._clock.tick(self.fps)
+
+    def close(self) -> None:
+        """Closes the window for good. Closing it again does nothing."""
+        if self._screen is not None:
+            import pygame
+
+            pygame.display.quit()
+        self._screen, self.closed = None, True
+
+    def _screen_of(self, size: tuple[int, int]) -> pygame.Surface:
+        """The open window if it has the size `(width, height)`, else a new or resized one."""
+        if self._screen is not None and self._screen.get_size() == size:
+            return self._screen
+        import pygame
+
+        pygame.display.init()
+        pygame.display.set_caption(self.title)
+        return pygame.display.set_mode(size)
+
+
+# Layout
+
+
+class _Box(NamedTuple):
+    """A rectangle in pixels from the top left corner of the picture."""
+
+    left: int
+    top: int
+    width: int
+    height: int
+
+    @property
+    def slices(self) -> tuple[slice, slice]:
+        """The rectangle as an index of a picture."""
+        return slice(self.top, self.top + self.height), slice(self.left, self.left + self.width)
+
+
+class _Layout(NamedTuple):
+    """Where everything is, in pixels: see the picture at the top of this file."""
+
+    tile: int
+    gap: int
+    radius: int
+    strip: _Box
+    board: _Box
+    width: int
+    height: int
+
+    def places(self, board: Cells) -> Iterator[tuple[_Box, int]]:
+        """The place and the exponent of every cell."""
+        step = self.tile + self.gap
+        left, top = self.board.left + self.gap, self.board.top + self.gap
+        for row, exponents in enumerate(board.tolist()):
+            for col, exponent in enumerate(exponents):
+                yield _Box(left + col * step, top + row * step, self.tile, self.tile), exponent
+
+    def score_size(self, score: int) -> float:
+        """The font size of the score."""
+        return _font_size(_score_text(score), self.strip.width, 0.3 * self.tile)
+
+
+@cache
+def _layout(rows: int, cols: int, tile: int) -> _Layout:
+    if tile < 16:
+        raise ValueError(f"a tile has a side of at least 16 pixels, got {tile}")
+    gap, strip_height = round(0.12 * tile), round(0.5 * tile)
+    board_width, board_height = (n * (tile + gap) + gap for n in (cols, rows))
+    width, height = board_width + 2 * gap, strip_height + board_height + 3 * gap
+    strip = _Box(gap, gap, board_width, strip_height)
+    board = _Box(gap, strip_height + 2 * gap, board_width, board_height)
+    even_width, even_height = width + width % 2, height + height % 2
+    return _Layout(tile, gap, round(0.06 * tile), strip, board, even_width, even_height)
+
+
+def _board(cells: Any) -> Cells:
+    board = check_cells(cells)
+    if board.ndim != 2:
+        raise ValueError(f"a picture shows one board [rows, cols], got shape {board.shape}")
+    return board
+
+
+def _tile_text(exponent: int) -> str:
+    return str(1 << exponent) if exponent else ""
+
+
+def _score_text(score: int) -> str:
+    return f"Score {score}"
+
+
+def _text_color(exponent: int) -> str:
+    return DARK_TEXT if exponent <= 2 else LIGHT_TEXT
+
+
+def _font_size(text: str, width: int, largest: float) -> float:
+    """The font size at which bold digits, 0.55 to 0.7 wide, stay inside the width."""
+    return min(largest, 1.25 * width / max(len(text), 1))
+
+
+# Text and SVG
+
+
+def _ruler(joints: str, cols: int) -> str:
+    return joints[0] + joints[1].join(["─" * 8] * cols) + joints[2]
+
+
+def _ansi_tile(exponent: int, color: bool) -> str:
+    text = f" {_tile_text(exponent) or '.':>6} "
+    if not color:
+        return text
+    back, front = (
+        ";".join(str(part) for part in bytes.fromhex(name[1:]))
+        for name in (TILE_COLORS[exponent], _text_color(exponent))
+    )
+    return f"\x1b[48;2;{back}m\x1b[38;2;{front}m{text}\x1b[0m"
+
+
+def _svg_box(box: _Box, fill: str, radius: int) -> str:
+    place = f'x="{box.left}" y="{box.top}" width="{box.width}" height="{box.height}"'
+    return f'<rect {place} rx="{radius}" fill="{fill}"/>'
+
+
+def _svg_text(box: _Box, text: str, fill: str, size: float) -> str:
+    x, y = box.left + box.width / 2, box.top + (box.height + _CAPITAL * size) / 2
+    style = f'font-size="{size:.1f}" fill="{fill}"'
+    return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{text}</text>' if text else ""
+
+
+# Pixels
+
+
+@cache
+def _background(layout: _Layout) -> Pixels:
+    """The picture without score and tiles: shared, so not to be written to."""
+    picture = _rounded(layout.width, layout.height, 0, PAGE_COLOR, PAGE_COLOR)
+    for box in (layout.strip, layout.board):
+        plate = _rounded(box.width, box.height, layout.radius, BOARD_COLOR, PAGE_COLOR)
+        picture[box.slices] = plate
+    return picture
+
+
+@cache
+def _tile(exponent: int, side: int) -> Pixels:
+    """The picture of a tile: shared, so not to be written to."""
+    fill, text = TILE_COLORS[exponent], _tile_text(exponent)
+    blank = _rounded(side, side, round(0.06 * side), fill, BOARD_COLOR)
+    return _write(blank, text, _text_color(exponent), _font_size(text, side, 0.5 * side))
+
+
+def _rounded(width: int, height: int, radius: int, fill: str, under: str) -> Pixels:
+    """A filled rectangle whose rounded corners show the colour `under`."""
+    with _extra():
+        from PIL import Image, ImageDraw
+    mask = Image.new("L", (_FINE * width, _FINE * height))
+    far_corner = (_FINE * width - 1, _FINE * height - 1)
+    ImageDraw.Draw(mask).rounded_rectangle((0, 0, *far_corner), _FINE * radius, fill=255)
+    return _paint(Image.new("RGB", (width, height), under), fill, mask)
+
+
+def _write(picture: Pixels, text: str, fill: str, size: float) -> Pixels:
+    """A copy of the picture with bold text in its middle."""
+    with _extra():
+        from PIL import Image, ImageDraw
+    image = Image.fromarray(picture)
+    mask = Image.new("L", (_FINE * image.width, _FINE * image.height))
+    middle = (mask.width / 2, (mask.height + _CAPITAL * _FINE * size) / 2)
+    bold = round(_FINE * size / 50)
+    font = _font(_FINE * size)
+    ImageDraw.Draw(mask).text(middle, text, 255, font, anchor="ms", stroke_width=bold)
+    return _paint(image, fill, mask)
+
+
+def _paint(image: Image.Image, fill: str, mask: Image.Image) -> Pixels:
+    """The image with one colour laid on where a mask of `_FINE` times its size is set."""
+    image.paste(fill, (0, 0, image.width, image.height), mask.reduce(_FINE))
+    return np.array(image)
+
+
+@cache
+def _font(size: float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    with _extra():
+        from PIL import ImageFont
+    return ImageFont.load_default(size)
+
+
+# Files and extras
+
+
+def _share_palette(frames: Sequence[Pixels]) -> list[Image.Image]:
+    """The frames as images of one palette."""
+    with _extra():
+        from PIL import Image
+    images = [Image.fromarray(frame) for frame in frames]
+    area: dict[Any, int] = {}
+    for image in images:
+        for count, color in image.getcolors(image.width * image.height) or ():
+            area[color] = max(area.get(color, 0), count)
+    palette = Image.new("P", (1, 1))
+    largest = sorted(area, key=lambda color: -area[color])[:256]
+    palette.putpalette([part for color in largest for part in color])
+    return [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A path beside `path` to write to; the file moves to `path` if the block ends well."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield unfinished
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def _extra() -> Iterator[None]:
+    """Turns a failing import of Pillow or pygame into an error that names the fix."""
+    try:
+        yield
+    except ImportError as error:
+        from gymnasium.error import DependencyNotInstalled
+
+        raise DependencyNotInstalled(
+            f'pictures need {error.name}: pip install "afterstate[render]"'
+        ) from error

@@ -1,0 +1,354 @@
+"""Many games of 2048 in one kernel call, as a Gymnasium vector environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from afterstate.envs.game2048 import games
+from afterstate.envs.game2048.env import (
+    check_board,
+    check_settings,
+    illegal_message,
+    observation_space,
+)
+from afterstate.envs.game2048.games import AFTER, BOARD, EXCESS, FLAGS, REWARD, RNG, SCORE
+from afterstate.envs.game2048.rules import Cells, Words, check_cells, table, words
+
+Flags = npt.NDArray[np.bool_]
+Infos = dict[str, Any]
+
+
+class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.NDArray[Any]]):
+    """`num_envs` games of 2048, each the game that `Game2048Env` plays from the same seed.
+
+    `gym.make_vec("Game2048-v0", num_envs=B)` makes it. Observations, actions and settings are those
+    of `Game2048Env`, batched; infos are arrays over all games beside their masks (`_score` for
+    `score`). All arrays returned are copies.
+
+    Args:
+        num_envs: how many games.
+        size: rows and columns, each 1 to 4.
+        observation: `"exponents"` or `"onehot"`.
+        illegal: `"noop"`, `"terminate"` or `"raise"`; the last plays no game if one is illegal.
+        start_tiles: tiles on a board at the start.
+        render_mode: `"ansi"` or `"rgb_array"`; `render()` gives a tuple with one a game.
+        autoreset_mode: what follows the end of a game, with Gymnasium's meaning: the next step
+            starts a new one (`NEXT_STEP`), the same step does, leaving the end in
+            `infos["final_obs"]` and `infos["final_info"]` (`SAME_STEP`), or the user calls
+            `reset(options={"reset_mask": ...})` (`DISABLED`).
+        max_episode_steps: after so many steps a game is truncated.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 10,
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
+
+    info_keys: ClassVar[tuple[str, ...]] = (
+        "action_mask",
+        "afterstate",
+        "score",
+        "max_tile",
+        "legal",
+    )
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        size: tuple[int, int] = (4, 4),
+        observation: str = "exponents",
+        illegal: str = "noop",
+        start_tiles: int = 2,
+        render_mode: str | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        max_episode_steps: int | None = None,
+    ) -> None:
+        self.size = rows, cols = check_settings(size, observation, illegal, start_tiles)
+        if type(num_envs) is not int or num_envs < 1:
+            raise ValueError(f"num_envs is a number from 1 on, got {num_envs!r}")
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            modes = self.metadata["render_modes"]
+            raise ValueError(f"render_mode is None or one of {modes}, got {render_mode!r}")
+        if max_episode_steps is not None and max_episode_steps < 1:
+            raise ValueError(f"max_episode_steps is None or from 1 on, got {max_episode_steps!r}")
+        self.num_envs, self.render_mode = num_envs, render_mode
+        self.observation, self.illegal, self.start_tiles = observation, illegal, start_tiles
+        self.autoreset_mode = _autoreset_mode(autoreset_mode)
+        self.max_episode_steps = max_episode_steps
+        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
+        self.single_observation_space = observation_space(observation, rows, cols)
+        self.single_action_space = spaces.Discrete(4)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._table = table(rows, cols)
+        self._games = np.zeros((num_envs, 8), np.uint64)
+        self._elapsed = np.zeros(num_envs, np.int64)
+        self._over = np.zeros(num_envs, np.bool_)  # games that ended with the last step
+        self._stream: np.random.Generator | None = None  # what the random states were drawn from
+        self._sampler = 0  # random state of `sample_legal`
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[npt.NDArray[Any], Infos]:
+        """Starts all games, or those of a mask.
+
+        Args:
+            seed: game `i` gets `seed + i`, or `seed[i]` of a sequence, and then plays what
+                `Game2048Env` plays from that seed. Without a seed the random streams go on.
+            options: `{"board": ...}` starts from a board, a word or exponents `[rows, cols]` for
+                all or `[num_envs, rows, cols]`; `{"reset_mask": bool[num_envs]}` resets only some.
+
+        Raises:
+            ValueError: a wrong option, board, mask or number of seeds; the games are unchanged.
+        """
+        mask, boards = self._check_options(options)
+        seeds = self._check_seeds(seed)
+        super().reset(seed=seed if isinstance(seed, int) else None)
+        self._draw_streams(seeds, mask)
+        if boards is None:
+            self._start(mask)
+        else:
+            chosen = self._games[mask]
+            games.put(chosen, boards[mask])
+            self._games[mask] = chosen
+        self._elapsed[mask] = 0
+        self._over[mask] = False
+        return self._observe(), self._infos(mask)
+
+    def step(
+        self, actions: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Flags, Flags, Infos]:
+        """Plays one action of every game.
+
+        Args:
+            actions: integers `[num_envs]` in 0..3: up, right, down, left.
+
+        Returns:
+            Observations, rewards `float64[num_envs]`, terminations, truncations and infos.
+
+        Raises:
+            ValueError: wrong actions, or an illegal one where `illegal="raise"`; the games are
+                unchanged.
+            ResetNeeded: before the first reset, or where a game is over and autoreset is disabled.
+        """
+        moves = self._check_actions(actions)
+        fresh = self._over  # NEXT_STEP: this step starts them; otherwise none are left
+        games.play_all(self._games, moves, fresh, self.start_tiles, self._table, *self.size)
+        self._elapsed += 1
+        self._elapsed[fresh] = 0
+        terminated, truncated = self._ends(fresh)
+        rewards = self._games[:, REWARD].astype(np.float64)
+        self._over = terminated | truncated
+        infos: Infos = {}
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and self._over.any():
+            infos = self._finals(self._over)
+            self._start(self._over)
+            self._elapsed[self._over] = 0
+            self._over = np.zeros(self.num_envs, np.bool_)
+        infos.update(self._infos(np.ones(self.num_envs, np.bool_)))
+        return self._observe(), rewards, terminated, truncated, infos
+
+    @property
+    def boards(self) -> Words:
+        """The boards as words `uint64[num_envs]`, downgraded where a tile is above 32768."""
+        running = self._running()
+        if running[:, EXCESS].any():
+            return words(games.read(running, BOARD, *self.size))
+        return running[:, BOARD].copy()
+
+    def action_masks(self) -> Flags:
+        """The legal actions of every game, `bool[num_envs, 4]`."""
+        return games.masks(self._running()).astype(np.bool_)
+
+    def sample_legal(self) -> npt.NDArray[np.int64]:
+        """A random legal action of every game, `int64[num_envs]`; 0 where a game has none.
+
+        It has a random stream of its own, so that drawing actions does not change the games.
+        """
+        actions = np.empty(self.num_envs, np.int64)
+        self._sampler = games.sample_legal(self._running(), self._sampler, actions)
+        return actions
+
+    def afterstates(self) -> tuple[Cells, npt.NDArray[np.float64], Flags]:
+        """What each action of every game leads to before chance adds a tile.
+
+        Returns:
+            Afterstates `uint8[num_envs, 4, rows, cols]`, rewards `float64[num_envs, 4]` and legal
+            `bool[num_envs, 4]`. An illegal action leaves the board as it is, with reward 0.
+        """
+        return games.afterstates(self._running(), *self.size)
+
+    def render(self) -> tuple[Any, ...] | None:
+        """One text or picture a game, by `render_mode`; None without one.
+
+        Raises:
+            DependencyNotInstalled: pictures need the extra `afterstate[render]`.
+        """
+        from afterstate.envs.game2048 import render
+
+        if self.render_mode is None:
+            return None
+        draw = render.ansi if self.render_mode == "ansi" else render.rgb_array
+        running = self._running()
+        boards = games.read(running, BOARD, *self.size)
+        scores = running[:, SCORE].tolist()
+        return tuple(draw(board, score) for board, score in zip(boards, scores, strict=True))
+
+    # Inside
+
+    def _running(self) -> Words:
+        """The games, once there are any."""
+        if self._stream is None:
+            raise ResetNeeded("call reset() before playing or looking at the games")
+        return self._games
+
+    def _check_actions(self, actions: Any) -> npt.NDArray[np.int64]:
+        """The actions as `int64[num_envs]`, checked."""
+        running = self._running()
+        moves = np.asarray(actions)
+        if moves.shape != (self.num_envs,) or moves.dtype.kind not in "iu":
+            raise ValueError(
+                f"actions are integers of shape ({self.num_envs},), "
+                f"got {moves.dtype} of shape {moves.shape}"
+            )
+        if moves.min() < 0 or moves.max() > 3:
+            raise ValueError("an action is 0 up, 1 right, 2 down or 3 left, got others")
+        if self.autoreset_mode is AutoresetMode.DISABLED and self._over.any():
+            ended = np.flatnonzero(self._over)
+            raise ResetNeeded(f"games {ended} are over: reset(options={{'reset_mask': ...}})")
+        if self.illegal == "raise":
+            legal = games.masks(running)[np.arange(self.num_envs), moves] | self._over
+            if not legal.all():
+                i = int(np.argmin(legal))
+                message = illegal_message(int(moves[i]), running.item(i, FLAGS))
+                raise ValueError(f"game {i}: {message}")
+        return np.ascontiguousarray(moves, np.int64)
+
+    def _check_options(self, options: dict[str, Any] | None) -> tuple[Flags, Cells | None]:
+        """Which games to reset, and the boards `[num_envs, rows, cols]` to start from, if any."""
+        options = options or {}
+        unknown = set(options) - {"board", "reset_mask"}
+        if unknown:
+            names = sorted(map(str, unknown))
+            raise ValueError(f"reset knows the options 'board' and 'reset_mask', got {names}")
+        mask = np.asarray(options.get("reset_mask", np.ones(self.num_envs, np.bool_)))
+        if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
+            raise ValueError(f"reset_mask is bool[{self.num_envs}] with at least one True")
+        if not mask.all():
+            self._running()
+        board = options.get("board")
+        if board is None:
+            return mask, None
+        if np.ndim(board) == 3:
+            boards = check_cells(board)
+            if boards.shape != (self.num_envs, *self.size):
+                wanted = (self.num_envs, *self.size)
+                raise ValueError(f"boards here have shape {wanted}, got {boards.shape}")
+            return mask, boards
+        return mask, np.repeat(check_board(board, self.size)[None], self.num_envs, axis=0)
+
+    def _check_seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
+        """One seed or None for each game."""
+        if seed is None:
+            return [None] * self.num_envs
+        if isinstance(seed, (int, np.integer)):
+            return [int(seed) + i for i in range(self.num_envs)]
+        seeds = list(seed)
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"seed is one number or {self.num_envs}, got {len(seeds)}")
+        return seeds
+
+    def _draw_streams(self, seeds: list[int | None], mask: Flags) -> None:
+        """Starts the random streams of seeded games, and all of them at first."""
+        if self.np_random is not self._stream:
+            draws = self.np_random.integers(0, 2**64, self.num_envs + 1, dtype=np.uint64)
+            self._sampler = int(draws[-1])
+            if self._stream is None or all(seed is None for seed in seeds):
+                self._games[:, RNG] = draws[:-1]
+            self._stream = self.np_random
+        for i in np.flatnonzero(mask):
+            if seeds[i] is not None:
+                self._games[i, RNG] = games.seed_word(seeds[i])
+
+    def _start(self, mask: Flags) -> None:
+        """Starts the games of a mask."""
+        games.start_all(self._games, mask, self.start_tiles, *self.size)
+
+    def _ends(self, fresh: Flags) -> tuple[Flags, Flags]:
+        """Which games end with this step, by the rules and by the limit of steps."""
+        flags = self._games[:, FLAGS]
+        terminated = flags >> np.uint64(40) & np.uint64(1) != 0
+        if self.illegal == "terminate":
+            terminated |= flags >> np.uint64(32) & np.uint64(1) == 0
+        terminated &= ~fresh
+        if self.max_episode_steps is None:
+            return terminated, np.zeros(self.num_envs, np.bool_)
+        return terminated, self._elapsed >= self.max_episode_steps
+
+    def _observe(self) -> npt.NDArray[Any]:
+        """The observations of all games."""
+        boards = games.read(self._games, BOARD, *self.size)
+        return boards if self.observation == "exponents" else games.one_hot(boards)
+
+    def _values(self) -> Infos:
+        """The infos of all games as they stand, without masks."""
+        flags = self._games[:, FLAGS]
+        largest = (flags >> np.uint64(48)).astype(np.int64)
+        values = (
+            games.masks(self._games),
+            games.read(self._games, AFTER, *self.size),
+            self._games[:, SCORE].astype(np.int64),
+            (np.int64(1) << largest) * (largest > 0),
+            flags >> np.uint64(32) & np.uint64(1) != 0,
+        )
+        return dict(zip(self.info_keys, values, strict=True))
+
+    def _infos(self, mask: Flags) -> Infos:
+        """The infos of all games with `mask` as the mask of each."""
+        infos = self._values()
+        infos.update({f"_{key}": mask.copy() for key in infos})
+        return infos
+
+    def _finals(self, ended: Flags) -> Infos:
+        """`final_obs` and `final_info` of the games that ended, empty for the others."""
+        final_obs = np.full(self.num_envs, None, object)
+        observations = self._observe()
+        for i in np.flatnonzero(ended):
+            final_obs[i] = observations[i].copy()
+        final_info = self._infos(ended)
+        for key in self.info_keys:
+            final_info[key][~ended] = 0
+        return {
+            "final_obs": final_obs,
+            "_final_obs": ended.copy(),
+            "final_info": final_info,
+            "_final_info": ended.copy(),
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_table": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._table = table(*self.size)  # shared by all, so not copied with each environment
+
+
+def _autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
+    """The mode, given itself or by its value, such as `"SameStep"`."""
+    try:
+        return AutoresetMode(mode)
+    except ValueError:
+        values = [known.value for known in AutoresetMode]
+        raise ValueError(f"autoreset_mode is one of {values}, got {mode!r}") from None
