@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, ClassVar, SupportsFloat
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
@@ -20,7 +20,6 @@ from afterstate.envs.game2048.rules import (
     check_cells,
     check_size,
     table,
-    words,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ _MASKS = {
 }
 
 
-class Game2048Env(gym.Env[npt.NDArray[Any], int]):
+class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
     """The puzzle 2048: slide and merge tiles until no move is legal.
 
     Each step is a deterministic move to an *afterstate* and then a new tile: a 2 (0.9) or a 4 (0.1)
@@ -72,7 +71,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], int]):
     - v0: first version
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
+    metadata: dict[str, Any] = {
         "render_modes": ["ansi", "rgb_array", "human"],
         "render_fps": 10,
     }
@@ -129,7 +128,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], int]):
         return self._observe(board), self._info(after, self._game.item(FLAGS))
 
     def step(
-        self, action: int
+        self, action: int | np.integer[Any]
     ) -> tuple[npt.NDArray[Any], SupportsFloat, bool, bool, dict[str, Any]]:
         """Plays an action: see the class.
 
@@ -157,12 +156,12 @@ class Game2048Env(gym.Env[npt.NDArray[Any], int]):
     @property
     def board(self) -> int:
         """The board as a word of 16 nibbles, downgraded if a tile is above 32768."""
-        game = self._running()
-        return int(words(games.read(game, BOARD, *self.size)[0]))
+        return games.board_words(self._running(), *self.size).item()
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """The legal actions as `bool[4]`: what sb3-contrib's MaskablePPO asks for."""
-        return games.masks(self._running())[0].astype(np.bool_)
+        masks: npt.NDArray[np.bool_] = games.masks(self._running()).astype(np.bool_)
+        return masks[0]
 
     def afterstates(self) -> tuple[Cells, npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
         """What each of the four actions leads to before chance adds a tile.

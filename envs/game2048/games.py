@@ -26,6 +26,7 @@ from afterstate.envs.game2048.rules import (
     LOW_BITS,
     MAX_EXPONENT,
     Cells,
+    Word,
     Words,
     field,
     legal,
@@ -35,12 +36,13 @@ from afterstate.envs.game2048.rules import (
     slide,
     spawn,
     spawn_cell,
+    words,
 )
 
 BOARD, EXCESS, AFTER, AFTER_EXCESS, RNG, SCORE, REWARD, FLAGS = range(8)
 
-_LEGAL = np.uint64(1 << 32)
-_0, _4, _15, _32 = (np.uint64(n) for n in (0, 4, 15, 32))
+_LEGAL: Word = np.uint64(1 << 32)
+_0, _1, _4, _15, _32 = (np.uint64(n) for n in (0, 1, 4, 15, 32))
 
 
 def seed_word(seed: int | None) -> int:
@@ -54,7 +56,7 @@ def draw_word(generator: np.random.Generator) -> int:
 
 
 @njit("uint64(int64, uint64)", cache=True)
-def _flags(moves: int, largest: int) -> int:
+def _flags(moves: int, largest: Word) -> Word:
     """The `FLAGS` word after a legal action: legal moves as bits, the largest exponent."""
     mask = np.uint64(moves) * np.uint64(0x0020_4081) & np.uint64(0x0101_0101)
     over = np.uint64(moves == 0) << np.uint64(40)
@@ -65,13 +67,13 @@ def _flags(moves: int, largest: int) -> int:
 
 
 @njit("boolean(uint64)", cache=True)
-def _fits(board: int) -> bool:
+def _fits(board: Word) -> bool:
     """Whether no nibble of `BOARD` is 15, so that every move stays within the word."""
-    return occupied(~np.uint64(board)) == LOW_BITS
+    return bool(occupied(~np.uint64(board)) == LOW_BITS)
 
 
 @njit("boolean(uint64[:, ::1], int64, int64, uint64[::1], uint64)", cache=True)
-def _play_word(games: Words, i: int, action: int, table: Words, field: int) -> bool:
+def _play_word(games: Words, i: int, action: int, table: Words, field: Word) -> bool:
     """Plays a legal action of a game without a 15 and returns True; or returns False."""
     after, reward = move(games[i, BOARD], action, table)
     if after == games[i, BOARD]:
@@ -139,7 +141,7 @@ def _slide_game(games: Words, i: int, action: int, rows: int, cols: int) -> bool
     _unpack(games, i, BOARD, cells)
     games[i, REWARD] = np.uint64(_slide_cells(cells, action, rows, cols))
     _pack(cells, games, i, AFTER)
-    return games[i, AFTER] != games[i, BOARD] or games[i, AFTER_EXCESS] != games[i, EXCESS]
+    return bool(games[i, AFTER] != games[i, BOARD])  # a legal move changes which cells are empty
 
 
 @njit("int64(uint64[:, ::1], int64, int64, int64)", cache=True)
@@ -148,7 +150,7 @@ def _legal_cells(games: Words, i: int, rows: int, cols: int) -> int:
     trial = games[i : i + 1].copy()
     moves = 0
     for action in range(4):
-        moves |= np.int64(_slide_game(trial, 0, action, rows, cols)) << action
+        moves |= int(_slide_game(trial, 0, action, rows, cols)) << action
     return moves
 
 
@@ -247,7 +249,7 @@ def start_all(
 
 
 @njit("uint64(uint64[:, ::1], uint64, int64[::1])", cache=True)
-def sample_legal(games: Words, rng: int, actions: npt.NDArray[np.int64]) -> int:
+def sample_legal(games: Words, rng: Word, actions: npt.NDArray[np.int64]) -> Word:
     """Draws a legal action of every game, 0 where none is; returns the advanced random state."""
     rng = np.uint64(rng)
     for i in range(len(games)):
@@ -260,7 +262,7 @@ def sample_legal(games: Words, rng: int, actions: npt.NDArray[np.int64]) -> int:
         for a in range(4):
             at = np.uint64(8 * a)
             hit = (mask >> at & np.uint64(1)) & np.uint64(before >> at & np.uint64(7) == drawn)
-            action += a * np.int64(hit)
+            action += a * int(hit)
         actions[i] = action
     return rng
 
@@ -269,7 +271,7 @@ def sample_legal(games: Words, rng: int, actions: npt.NDArray[np.int64]) -> int:
 
 
 @njit("void(uint64, uint64, uint8[:, ::1])", cache=True)
-def _unpack_rows(board: int, excess: int, cells: Cells) -> None:
+def _unpack_rows(board: Word, excess: Word, cells: Cells) -> None:
     """Writes the exponents of a board and its excess into `[rows, cols]`."""
     for row in range(cells.shape[0]):
         for col in range(cells.shape[1]):
@@ -287,7 +289,7 @@ def step(games: Words, action: int, table: Words, boards: Cells) -> None:
 
 
 @njit("uint64(uint64)", cache=True)
-def _spread(eight_nibbles: int) -> int:
+def _spread(eight_nibbles: Word) -> Word:
     """Unpacks the low eight nibbles into eight bytes."""
     x = np.uint64(eight_nibbles) & np.uint64(0xFFFF_FFFF)
     x = (x | x << np.uint64(16)) & np.uint64(0x0000_FFFF_0000_FFFF)
@@ -310,6 +312,13 @@ def read(games: Words, at: int, rows: int, cols: int) -> Cells:
     _read(games, at, cells)
     boards = cells.view(np.uint8).reshape(-1, 4, 4)
     return boards if rows == cols == 4 else boards[:, :rows, :cols].copy()
+
+
+def board_words(games: Words, rows: int, cols: int) -> Words:
+    """The boards of games `uint64[B, 8]` as words: a new `uint64[B]`, downgraded where needed."""
+    if games[:, EXCESS].any():
+        return words(read(games, BOARD, rows, cols))
+    return games[:, BOARD].copy()
 
 
 def masks(games: Words) -> npt.NDArray[np.int8]:

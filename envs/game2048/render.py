@@ -363,7 +363,7 @@ def _write(picture: Pixels, text: str, fill: str, size: float) -> Pixels:
     image = Image.fromarray(picture)
     mask = Image.new("L", (_FINE * image.width, _FINE * image.height))
     middle = (mask.width / 2, (mask.height + _CAPITAL * _FINE * size) / 2)
-    bold = round(_FINE * size / 50)
+    bold = round(_FINE * size / 36)
     font = _font(_FINE * size)
     ImageDraw.Draw(mask).text(middle, text, 255, font, anchor="ms", stroke_width=bold)
     return _paint(image, fill, mask)

@@ -19,7 +19,7 @@ A nibble ends at exponent 15: in a board word two 32768 tiles merge into one til
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,15 +30,23 @@ UP, RIGHT, DOWN, LEFT = 0, 1, 2, 3
 MAX_EXPONENT = 17
 """Exponent of 131072, the largest tile that a game on 16 cells can reach."""
 
+Word: TypeAlias = Any  # a uint64: numba checks it, and Python may hold it as int or np.uint64
 Words = npt.NDArray[np.uint64]
 Cells = npt.NDArray[np.uint8]
 
-LOW_BITS = np.uint64(0x1111_1111_1111_1111)
-_ROW = np.uint64(0xFFFF)
-_FOUR_ODDS = np.uint64(429_496_730)  # 0.1 of 2**32: a drawn half word below it makes a 4
 
-_0, _1, _2, _3, _4, _8 = (np.uint64(n) for n in (0, 1, 2, 3, 4, 8))
-_12, _16, _24, _32, _36, _48 = (np.uint64(n) for n in (12, 16, 24, 32, 36, 48))
+def _word(number: int) -> Word:
+    """A constant of a kernel: numba would take a plain number as signed."""
+    return np.uint64(number)
+
+
+LOW_BITS = _word(0x1111_1111_1111_1111)
+"""The lowest bit of every cell."""
+
+_ROW = _word(0xFFFF)
+_FOUR_ODDS = _word(429_496_730)  # 0.1 of 2**32: a drawn half word below it makes a 4
+_0, _1, _2, _3, _4, _8 = (_word(n) for n in (0, 1, 2, 3, 4, 8))
+_12, _16, _24, _32, _48 = (_word(n) for n in (12, 16, 24, 32, 48))
 
 
 # Tables
@@ -86,7 +94,6 @@ def _fill(entries: Words, width: int) -> None:
         entries[row] = entry | np.uint64(reward) << _32
 
 
-@cache
 def table(rows: int = 4, cols: int = 4) -> Words:
     """The move table of a board size: made once and shared, so not to be written to.
 
@@ -98,6 +105,12 @@ def table(rows: int = 4, cols: int = 4) -> Words:
         ValueError: a side is not in 1..4, or the board has a single cell.
     """
     check_size(rows, cols)
+    return _table(rows, cols)
+
+
+@cache
+def _table(rows: int, cols: int) -> Words:
+    """The move table of a board size, without a check of the size."""
     widths = (cols,) if rows == cols else (cols, rows)
     entries = np.zeros(65_536 * len(widths), np.uint64)
     for i, width in enumerate(widths):
@@ -106,7 +119,7 @@ def table(rows: int = 4, cols: int = 4) -> Words:
 
 
 @njit("uint64(int64, int64)", cache=True)
-def field(rows: int, cols: int) -> int:
+def field(rows: int, cols: int) -> Word:
     """The cells of a board size, as a word with the lowest bit of each cell's nibble set.
 
     >>> hex(field(2, 3))
@@ -128,7 +141,7 @@ def check_size(rows: int, cols: int) -> None:
 
 
 @njit("uint64(uint64)", cache=True)
-def transpose(board: int) -> int:
+def transpose(board: Word) -> Word:
     """Swaps rows and columns: cells (0,1) and (1,0) of every 2x2 block, then the blocks."""
     board = np.uint64(board)
     swap = (board ^ (board >> _12)) & np.uint64(0x0000_F0F0_0000_F0F0)
@@ -138,7 +151,7 @@ def transpose(board: int) -> int:
 
 
 @njit("uint64(uint64, int64)", cache=True)
-def mirror(board: int, cols: int) -> int:
+def mirror(board: Word, cols: int) -> Word:
     """Reverses every row of a board with `cols` columns."""
     board = np.uint64(board)
     nibbles, pairs = np.uint64(0x0F0F_0F0F_0F0F_0F0F), np.uint64(0x00FF_00FF_00FF_00FF)
@@ -148,7 +161,7 @@ def mirror(board: int, cols: int) -> int:
 
 
 @njit("uint64(uint64, int64)", cache=True)
-def flip(board: int, rows: int) -> int:
+def flip(board: Word, rows: int) -> Word:
     """Reverses the order of the rows of a board with `rows` rows."""
     board = np.uint64(board)
     halves = np.uint64(0x0000_FFFF_0000_FFFF)
@@ -158,7 +171,7 @@ def flip(board: int, rows: int) -> int:
 
 
 @njit("UniTuple(uint64, 8)(uint64, int64, int64)", cache=True)
-def symmetries(board: int, rows: int, cols: int) -> tuple[int, ...]:
+def symmetries(board: Word, rows: int, cols: int) -> tuple[Word, ...]:
     """The board, its mirror, its flip, its half turn, then the transposes of these four.
 
     The first four have the board's size. The last four have `cols` rows and `rows` columns, so all
@@ -183,7 +196,7 @@ def symmetries(board: int, rows: int, cols: int) -> tuple[int, ...]:
 
 
 @njit("uint64(uint64)", cache=True)
-def occupied(board: int) -> int:
+def occupied(board: Word) -> Word:
     """The lowest bit of the nibble of every cell that holds a tile."""
     board = np.uint64(board)
     board |= board >> _2
@@ -191,7 +204,7 @@ def occupied(board: int) -> int:
 
 
 @njit("Tuple((uint64, int64))(uint64, int64, uint64[::1])", cache=True)
-def move(board: int, action: int, table: Words) -> tuple[int, int]:
+def move(board: Word, action: int, table: Words) -> tuple[Word, int]:
     """Slides and merges: the afterstate and its reward. An illegal move returns the board and 0.
 
     >>> after, reward = move(from_text("2 2 2 _"), RIGHT, table(1, 4))
@@ -210,11 +223,11 @@ def move(board: int, action: int, table: Words) -> tuple[int, int]:
         entry = table[first + np.int64(lines >> shift & _ROW)]
         after |= (entry >> side & _ROW) << shift
         reward += entry >> _32
-    return after ^ ((after ^ transpose(after)) & turn), np.int64(reward)
+    return after ^ ((after ^ transpose(after)) & turn), int(reward)
 
 
 @njit("Tuple((uint64, uint64, int64))(uint64, uint64[::1], int64)", cache=True)
-def _both_ways(lines: int, table: Words, first: int) -> tuple[int, int, int]:
+def _both_ways(lines: Word, table: Words, first: int) -> tuple[Word, Word, int]:
     """Slides all four rows of `lines` both ways by the entries from `first` on."""
     lines = np.uint64(lines)
     toward_first, toward_last, reward = _0, _0, _0
@@ -224,11 +237,11 @@ def _both_ways(lines: int, table: Words, first: int) -> tuple[int, int, int]:
         toward_first |= (entry & _ROW) << shift
         toward_last |= (entry >> _16 & _ROW) << shift
         reward += entry >> _32
-    return toward_first, toward_last, np.int64(reward)
+    return toward_first, toward_last, int(reward)
 
 
 @njit("Tuple((UniTuple(uint64, 4), UniTuple(int64, 4)))(uint64, uint64[::1])", cache=True)
-def afterstates(board: int, table: Words) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def afterstates(board: Word, table: Words) -> tuple[tuple[Word, ...], tuple[int, ...]]:
     """The afterstates of up, right, down and left, and their rewards.
 
     A move is illegal exactly where its afterstate equals the board.
@@ -240,7 +253,7 @@ def afterstates(board: int, table: Words) -> tuple[tuple[int, ...], tuple[int, .
 
 
 @njit("int64(uint64, uint64)", cache=True)
-def legal(board: int, field: int) -> int:
+def legal(board: Word, field: Word) -> int:
     """The legal moves as four bits: bit `a` is set where action `a` changes the board.
 
     A line moves toward its first cell when some tile has a gap before it, toward its last cell when
@@ -256,12 +269,12 @@ def legal(board: int, field: int) -> int:
     equal = tiles & ~occupied(board ^ board >> _16) & one_above_other
     down = equal | (tiles & ~(tiles >> _16) & one_above_other)
     up = equal | (~tiles & (tiles >> _16) & one_above_other)
-    vertical = np.int64(up != 0) | np.int64(down != 0) << 2
-    return vertical | np.int64(right != 0) << 1 | np.int64(left != 0) << 3
+    vertical = int(up != 0) | int(down != 0) << 2
+    return vertical | int(right != 0) << 1 | int(left != 0) << 3
 
 
 @njit("boolean(uint64, uint64)", cache=True)
-def is_over(board: int, field: int) -> bool:
+def is_over(board: Word, field: Word) -> bool:
     """Whether no move is legal."""
     return legal(board, field) == 0
 
@@ -270,7 +283,7 @@ def is_over(board: int, field: int) -> bool:
 
 
 @njit("UniTuple(uint64, 2)(uint64)", cache=True)
-def next_random(rng: int) -> tuple[int, int]:
+def next_random(rng: Word) -> tuple[Word, Word]:
     """One step of splitmix64 (Steele, Lea and Flood 2014): the new state and 64 random bits."""
     rng = np.uint64(rng) + np.uint64(0x9E37_79B9_7F4A_7C15)
     bits = (rng ^ (rng >> np.uint64(30))) * np.uint64(0xBF58_476D_1CE4_E5B9)
@@ -279,7 +292,7 @@ def next_random(rng: int) -> tuple[int, int]:
 
 
 @njit("UniTuple(uint64, 2)(uint64, uint64)", cache=True)
-def spawn_cell(empty: int, rng: int) -> tuple[int, int]:
+def spawn_cell(empty: Word, rng: Word) -> tuple[Word, Word]:
     """Draws a tile for one of the cells of `empty`: the tile in its nibble, and the advanced `rng`.
 
     The high half of the random bits picks the cell, uniform within 2**-28; the low half makes a 2
@@ -298,7 +311,7 @@ def spawn_cell(empty: int, rng: int) -> tuple[int, int]:
 
 
 @njit("UniTuple(uint64, 2)(uint64, uint64, uint64)", cache=True)
-def spawn(board: int, rng: int, field: int) -> tuple[int, int]:
+def spawn(board: Word, rng: Word, field: Word) -> tuple[Word, Word]:
     """Adds a tile to an empty cell of `field`: the board and the advanced random state.
 
     A 2 comes with probability 0.9, a 4 with 0.1; every empty cell is equally likely. A full board
@@ -359,18 +372,22 @@ def words(cells: Any) -> Words:
     """
     exponents = check_cells(cells)
     shape = exponents.shape
-    result = np.empty(shape[:-2], np.uint64)
+    result: Words = np.empty(shape[:-2], np.uint64)
     _pack(exponents.reshape(-1, *shape[-2:]).copy(), result.reshape(-1))
-    return result[()]
+    return result if result.ndim else result[()]
 
 
 def cells(words: Any, rows: int = 4, cols: int = 4) -> Cells:
     """Exponent arrays of board words: `uint64[...]` to `uint8[..., rows, cols]`.
 
     Raises:
-        ValueError: a tile lies outside the board's `rows` and `cols`.
+        ValueError: not words, a wrong size, or a tile outside the board's `rows` and `cols`.
     """
-    boards = np.asarray(words, np.uint64)
+    check_size(rows, cols)
+    boards = np.asarray(words)
+    if boards.dtype.kind not in "iu" or (boards.dtype.kind == "i" and (boards < 0).any()):
+        raise ValueError(f"a board word is a whole number of 64 bits, got {words!r}")
+    boards = boards.astype(np.uint64)
     if (boards & np.uint64(~(15 * field(rows, cols)) & (1 << 64) - 1)).any():
         raise ValueError(f"a board has tiles outside its {rows} rows and {cols} columns")
     shifts = np.arange(0, 64, 4, dtype=np.uint64).reshape(4, 4)[:rows, :cols]
@@ -406,23 +423,26 @@ def from_text(text: str) -> int:
     Raises:
         ValueError: rows of different lengths, a wrong size, or not a tile of 2 to 32768.
     """
-    lines = [line.split() for line in text.replace("/", "\n").splitlines() if line.strip()]
-    if not lines or len({len(line) for line in lines}) > 1:
+    lines = [line.split() for line in text.strip().replace("\n", "/").split("/")]
+    if not lines[0] or len({len(line) for line in lines}) > 1:
         raise ValueError(f"a board needs rows of equal length, got {text!r}")
     exponents = [[_exponent(tile) for tile in line] for line in lines]
     return int(words(exponents))
 
 
+_TILES = ("_", *(str(1 << exponent) for exponent in range(1, 16)))
+
+
 def _exponent(tile: str) -> int:
     """The exponent of one tile of a text."""
-    value = 1 if tile in ("_", ".", "0") else int(tile) if tile.isdecimal() else 0
-    exponent = value.bit_length() - 1
-    if not 0 <= exponent <= 15 or value != 1 << exponent or tile == "1":
+    if tile in ("_", ".", "0"):
+        return 0
+    if tile not in _TILES:
         raise ValueError(f"a tile is _ or a power of two from 2 to 32768, got {tile!r}")
-    return exponent
+    return _TILES.index(tile)
 
 
-def to_text(board: int, rows: int = 4, cols: int = 4) -> str:
+def to_text(board: Word, rows: int = 4, cols: int = 4) -> str:
     """The tiles of a board word in rows: the form that `from_text` reads.
 
     >>> to_text(from_text("2 _ / 4 2048"), 2, 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ except ImportError as error:
     message = 'Game2048VecEnv needs stable-baselines3: pip install "afterstate[sb3]"'
     raise ImportError(message) from error
 
-Indices = int | Sequence[int] | None  # of the games meant: all by default
+Indices = int | Iterable[int] | None  # of the games meant: all by default
 
 
 class Game2048VecEnv(VecEnv):
@@ -105,7 +105,7 @@ class Game2048VecEnv(VecEnv):
 
     def _chosen(self, indices: Indices) -> list[int]:
         """The numbers of the games asked for."""
-        return [int(i) for i in np.atleast_1d(self._get_indices(indices))]
+        return list(self._get_indices(indices))
 
     def _unbatch(self, infos: dict[str, Any]) -> list[dict[str, Any]]:
         """The info of each game, from the arrays of all."""

@@ -19,8 +19,8 @@ from afterstate.envs.game2048.env import (
     illegal_message,
     observation_space,
 )
-from afterstate.envs.game2048.games import AFTER, BOARD, EXCESS, FLAGS, REWARD, RNG, SCORE
-from afterstate.envs.game2048.rules import Cells, Words, check_cells, table, words
+from afterstate.envs.game2048.games import AFTER, BOARD, FLAGS, REWARD, RNG, SCORE
+from afterstate.envs.game2048.rules import Cells, Words, check_cells, table
 
 Flags = npt.NDArray[np.bool_]
 Infos = dict[str, Any]
@@ -47,7 +47,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         max_episode_steps: after so many steps a game is truncated.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
+    metadata: dict[str, Any] = {
         "render_modes": ["ansi", "rgb_array"],
         "render_fps": 10,
         "autoreset_mode": AutoresetMode.NEXT_STEP,
@@ -163,10 +163,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
     @property
     def boards(self) -> Words:
         """The boards as words `uint64[num_envs]`, downgraded where a tile is above 32768."""
-        running = self._running()
-        if running[:, EXCESS].any():
-            return words(games.read(running, BOARD, *self.size))
-        return running[:, BOARD].copy()
+        return games.board_words(self._running(), *self.size)
 
     def action_masks(self) -> Flags:
         """The legal actions of every game, `bool[num_envs, 4]`."""

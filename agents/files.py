@@ -1,0 +1,152 @@
+"""The file of a trained player: one format for all that is made of arrays.
+
+It is a zip archive that numpy can open too (`np.load`), with
+
+- `header.json`: `{"format": "afterstate", "version": 1, "kind": ..., "arrays": {name: [dtype,
+  shape]}, ...}` and what the kind needs, such as the tuples of an N-tuple network;
+- `NAME.npy` for each array, compressed, without pickled objects.
+
+The archive's checksums tell a damaged file. Files are written beside their place and then renamed,
+so that a file is always whole: the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+VERSION = 1
+_MAX_HEADER = 1 << 20
+_MAX_BYTES = 1 << 36  # of all arrays together, 64 GiB
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def write(path: str | Path, kind: str, header: dict[str, Any], arrays: Arrays) -> None:
+    """Writes a file.
+
+    Args:
+        path: where; its folder is made if it is missing.
+        kind: what the file is, such as `"ntuple"`.
+        header: further entries of the header, fit for JSON.
+        arrays: by name.
+
+    Raises:
+        OSError: it cannot be written, for example because the disk is full; a file that was there
+            before is still there, whole.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shapes = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
+    first = {"format": "afterstate", "version": VERSION, "kind": kind, "arrays": shapes}
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+                archive.writestr("header.json", json.dumps({**first, **header}, indent=1))
+                for name, array in arrays.items():
+                    with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                        np.lib.format.write_array(entry, array, allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise
+
+
+def read(
+    path: str | Path, kind: str | None = None, only: Collection[str] | None = None
+) -> tuple[dict[str, Any], Arrays]:
+    """Reads a file that `write` wrote.
+
+    Args:
+        path: the file.
+        kind: what it must be; by default anything.
+        only: the arrays to read; by default all.
+
+    Returns:
+        The header and the arrays by name.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: another program's file, a newer version, another kind, or a damaged file.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            header = _read_header(path, archive, kind)
+            names = [name for name in header["arrays"] if only is None or name in only]
+            return header, {n: _read_array(archive, n, header["arrays"][n]) for n in names}
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError) as error:
+        raise ValueError(
+            f"{path} is not a file of afterstate, or it is damaged or cut off: {error}"
+        ) from error
+
+
+def _read_header(path: str | Path, archive: zipfile.ZipFile, kind: str | None) -> dict[str, Any]:
+    """The header, checked."""
+    if archive.getinfo("header.json").file_size > _MAX_HEADER:
+        raise zipfile.BadZipFile("its header is too long")
+    try:
+        header = json.loads(archive.read("header.json"))
+        is_ours = header["format"] == "afterstate" and isinstance(header["arrays"], dict)
+    except (ValueError, TypeError, KeyError):
+        is_ours = False
+    if not is_ours:
+        raise ValueError(f"{path} is not a file of afterstate: its header says something else")
+    if header["version"] != VERSION:
+        raise ValueError(
+            f"{path} has version {header['version']} and this program reads {VERSION}: "
+            "update afterstate"
+        )
+    if kind is not None and header["kind"] != kind:
+        raise ValueError(f"{path} is of kind {header['kind']!r}, not {kind!r}")
+    return dict(header)
+
+
+def _read_array(archive: zipfile.ZipFile, name: str, declared: Any) -> npt.NDArray[Any]:
+    """An array, checked against what the header says of it before there is room made for it."""
+    with archive.open(f"{name}.npy") as entry:
+        shape, fortran, dtype = _array_header(entry)
+        if [dtype.str, list(shape)] != declared or fortran or dtype.hasobject:
+            raise zipfile.BadZipFile(f"the array {name} is not what the header says")
+        size = int(np.prod(shape, dtype=np.float64)) * dtype.itemsize
+        if size > _MAX_BYTES or archive.getinfo(f"{name}.npy").file_size < size:
+            raise zipfile.BadZipFile(f"the array {name} is too large")
+        array = np.empty(shape, dtype)
+        _fill(entry, array.reshape(-1).view(np.uint8))
+        if entry.read(1):
+            raise zipfile.BadZipFile(f"the array {name} is too long")
+    return array
+
+
+def _array_header(entry: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type of a `.npy` entry."""
+    try:
+        version = np.lib.format.read_magic(entry)
+        if version != (1, 0):
+            raise ValueError(f"version {version}")
+        return np.lib.format.read_array_header_1_0(entry)
+    except ValueError as error:
+        raise zipfile.BadZipFile(f"an array's header is wrong: {error}") from error
+
+
+def _fill(entry: Any, room: npt.NDArray[np.uint8]) -> None:
+    """Reads an entry into memory, a piece at a time."""
+    at = 0
+    while at < len(room):
+        n = entry.readinto(room[at : at + (1 << 24)].data)
+        if not n:
+            raise EOFError("an array is cut off")
+        at += n

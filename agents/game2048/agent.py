@@ -1,0 +1,75 @@
+"""What every player of 2048 can do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from afterstate.envs.game2048.rules import Words, words
+
+
+class Agent(ABC):
+    """A player of 2048: it chooses a move for each board word it is shown.
+
+    A new player implements `_act`. Boards with a tile above 32768 are shown downgraded: see
+    `afterstate.envs.game2048.rules.words`.
+    """
+
+    size: tuple[int, int] = (4, 4)
+    """Rows and columns of the boards it plays on."""
+
+    def act(self, boards: Any) -> npt.NDArray[np.int8]:
+        """Chooses moves.
+
+        Args:
+            boards: board words `uint64[...]`.
+
+        Returns:
+            Actions `int8[...]`: 0 up, 1 right, 2 down, 3 left. They are legal where any move is.
+        """
+        array = np.ascontiguousarray(boards, np.uint64)
+        return self._act(array.reshape(-1)).reshape(array.shape)
+
+    @abstractmethod
+    def _act(self, boards: Words) -> npt.NDArray[np.int8]:
+        """The actions `int8[B]` of board words `uint64[B]`."""
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+    ) -> tuple[npt.NDArray[np.int8], Any]:
+        """Chooses moves for observations of `Game2048-v0`, as stable-baselines3's models do.
+
+        Args:
+            observation: exponents `[rows, cols]` or planes `[18, rows, cols]`, or a batch of them.
+            state: returned as it is; the players have no memory.
+            episode_start: not used.
+            deterministic: not used.
+
+        Returns:
+            The action (an array without dimensions), or the actions of the batch, and `state`.
+
+        Raises:
+            ValueError: not such an observation, or boards of another size than the player's.
+        """
+        exponents = _exponents(np.asarray(observation))
+        if exponents.ndim not in (2, 3) or exponents.shape[-2:] != tuple(self.size):
+            raise ValueError(
+                f"an observation is exponents {list(self.size)}, planes {[18, *self.size]} "
+                f"or a batch of them, got shape {np.shape(observation)}"
+            )
+        return self.act(words(exponents)), state
+
+
+def _exponents(observation: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The exponents of an observation: one-hot planes are of a floating type."""
+    if observation.dtype.kind == "f" and observation.ndim in (3, 4):
+        exponents: npt.NDArray[Any] = observation.argmax(axis=-3).astype(np.uint8)
+        return exponents
+    return observation

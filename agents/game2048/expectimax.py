@@ -1,0 +1,92 @@
+"""Expectimax search: the best move when chance is averaged over and the player maximises.
+
+An *n-ply* search has n moves of the player: 1-ply is greedy, 2-ply is max-chance-max, 3-ply is
+max-chance-max-chance-max. Afterstates at the end are valued by an N-tuple network, and a board
+without a legal move is worth 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import float64, int64, njit, uint64, void
+
+from afterstate.agents.game2048.agent import Agent
+from afterstate.agents.game2048.ntuple import NETWORK, Indices, Network, look_up, total
+from afterstate.envs.game2048.rules import Word, Words, afterstates, field, occupied
+
+MAX_DEPTH = 5
+
+
+@njit(float64(NETWORK, uint64, int64, int64[::1]), cache=True)
+def _chance(net: Network, after: Word, depth: int, indices: Indices) -> float:
+    """The value of an afterstate with `depth` moves of the player to look ahead."""
+    n = net.symmetric * net.masks.size
+    if depth == 0:
+        look_up(net, after, indices, 0)
+        return np.float64(total(net.weights, indices, 0, n))
+    empty: Word = field(net.size[0], net.size[1]) & ~occupied(after)
+    expected, n_empty = 0.0, 0
+    while empty != 0:
+        cell = empty & (~empty + np.uint64(1))
+        empty ^= cell
+        n_empty += 1
+        for tile in range(1, 3):
+            board = after | cell * np.uint64(tile)
+            boards, rewards = afterstates(board, net.moves)
+            best, over = -np.inf, True
+            for action in range(4):
+                if boards[action] != board:
+                    value = rewards[action] + _chance(net, boards[action], depth - 1, indices)
+                    best, over = max(best, value), False
+            if not over:
+                expected += best * (0.9 if tile == 1 else 0.1)
+    return expected / n_empty
+
+
+@njit(void(NETWORK, uint64[::1], int64, float64[:, ::1]), cache=True)
+def _search(net: Network, boards: Words, depth: int, values: npt.NDArray[np.float64]) -> None:
+    """The values of the four moves of every board: see `ExpectimaxAgent.evaluate`."""
+    indices = np.empty(net.symmetric * net.masks.size, np.int64)
+    for i in range(boards.size):
+        afters, rewards = afterstates(boards[i], net.moves)
+        for action in range(4):
+            values[i, action] = -np.inf
+            if afters[action] != boards[i]:
+                after = _chance(net, afters[action], depth - 1, indices)
+                values[i, action] = rewards[action] + after
+
+
+class ExpectimaxAgent(Agent):
+    """Plays the move that an n-ply expectimax search values most.
+
+    Args:
+        net: values the afterstates at the end of the search.
+        depth: how many moves of the player the search looks ahead, from 1.
+
+    Raises:
+        ValueError: not a depth in 1..5.
+    """
+
+    def __init__(self, net: Network, depth: int = 3) -> None:
+        if type(depth) is not int or not 1 <= depth <= MAX_DEPTH:
+            raise ValueError(f"depth is a number of moves in 1..{MAX_DEPTH}, got {depth!r}")
+        self.network, self.depth = net, depth
+        self.size = net.size
+
+    def evaluate(self, boards: Any) -> npt.NDArray[np.float64]:
+        """The values of the moves up, right, down and left of board words `uint64[...]`.
+
+        Returns:
+            Expected score still to come `float64[..., 4]`, minus infinity where a move is illegal.
+        """
+        array = np.ascontiguousarray(boards, np.uint64)
+        values = np.empty((array.size, 4))
+        _search(self.network, array.reshape(-1), self.depth, values)
+        return values.reshape(*array.shape, 4)
+
+    def _act(self, boards: Words) -> npt.NDArray[np.int8]:
+        actions: npt.NDArray[np.int8] = self.evaluate(boards).argmax(axis=1).astype(np.int8)
+        return actions

@@ -1,0 +1,73 @@
+"""Whole games by any player, many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from afterstate.envs.game2048 import games as whole
+from afterstate.envs.game2048.games import FLAGS, RNG, SCORE
+from afterstate.envs.game2048.rules import table
+
+
+class Player(Protocol):
+    """What plays: any agent of `afterstate.agents`, or your own."""
+
+    def act(self, boards: npt.NDArray[np.uint64]) -> npt.NDArray[np.int8]:
+        """The actions `int8[B]` of board words `uint64[B]`."""
+        ...
+
+
+class Games(NamedTuple):
+    """Finished games, one entry each."""
+
+    scores: npt.NDArray[np.int64]
+    n_moves: npt.NDArray[np.int64]
+    max_tiles: npt.NDArray[np.int64]
+
+
+def play(
+    player: Player,
+    n_games: int,
+    seed: int = 0,
+    size: tuple[int, int] = (4, 4),
+    report: Callable[[int], Any] | None = None,
+) -> Games:
+    """Plays games to their ends, side by side.
+
+    Args:
+        player: is shown the boards of all games that go on.
+        n_games: how many.
+        seed: game `i` is what `Game2048-v0` plays after `reset(seed=seed + i)`.
+        size: rows and columns.
+        report: called after each move of all games with the number of games that have ended.
+
+    Raises:
+        ValueError: the player chose an illegal move.
+    """
+    games = np.zeros((n_games, 8), np.uint64)
+    games[:, RNG] = [whole.seed_word(seed + i) for i in range(n_games)]
+    whole.start_all(games, np.ones(n_games, np.bool_), 2, *size)
+    n_moves = np.zeros(n_games, np.int64)
+    running = np.flatnonzero(whole.masks(games).any(axis=1))
+    while running.size:
+        part = games[running]
+        actions = np.asarray(player.act(whole.board_words(part, *size)), np.int64)
+        legal = whole.masks(part)[np.arange(running.size), actions] == 1
+        if not legal.all():
+            i = int(np.argmin(legal))
+            raise ValueError(
+                f"the player chose {actions[i]}, an illegal move, in game {running[i]}"
+            )
+        never = np.zeros(running.size, np.bool_)
+        whole.play_all(part, actions, never, 2, table(*size), *size)
+        games[running] = part
+        n_moves[running] += 1
+        running = running[whole.masks(part).any(axis=1)]
+        if report is not None:
+            report(n_games - running.size)
+    max_tiles = np.int64(1) << (games[:, FLAGS] >> np.uint64(48)).astype(np.int64)
+    return Games(games[:, SCORE].astype(np.int64), n_moves, max_tiles)

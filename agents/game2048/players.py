@@ -1,0 +1,57 @@
+"""Players that need no learning: the lower end of every comparison."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from afterstate.agents.game2048.agent import Agent
+from afterstate.envs.game2048.games import seed_word
+from afterstate.envs.game2048.rules import Word, Words, afterstates, next_random, table
+
+
+@njit("uint64(uint64[::1], uint64, uint64[::1], boolean, int8[::1])", cache=True)
+def _choose(
+    boards: Words, rng: Word, moves: Words, by_reward: bool, actions: npt.NDArray[np.int8]
+) -> Word:
+    """Draws among the legal moves, or those of them with the largest reward; returns `rng`."""
+    for i in range(boards.size):
+        afters, rewards = afterstates(boards[i], moves)
+        best, n_best = -1, 0
+        for action in range(4):
+            value = rewards[action] if by_reward else 0
+            if afters[action] == boards[i] or value < best:
+                continue
+            n_best = n_best + 1 if value == best else 1
+            best = value
+            rng, bits = next_random(rng)
+            if (bits >> np.uint64(32)) * np.uint64(n_best) >> np.uint64(32) == 0:
+                actions[i] = action
+    return rng
+
+
+class RandomAgent(Agent):
+    """Plays a random legal move.
+
+    Args:
+        seed: of its random stream.
+        size: rows and columns of the boards it plays on.
+    """
+
+    _by_reward = False
+
+    def __init__(self, seed: int | None = None, size: tuple[int, int] = (4, 4)) -> None:
+        self.size = size
+        self._rng = seed_word(seed)
+
+    def _act(self, boards: Words) -> npt.NDArray[np.int8]:
+        actions = np.zeros(len(boards), np.int8)
+        self._rng = _choose(boards, self._rng, table(*self.size), self._by_reward, actions)
+        return actions
+
+
+class RewardAgent(RandomAgent):
+    """Plays the move with the largest reward at once, a random one among equals."""
+
+    _by_reward = True

@@ -1,0 +1,617 @@
+"""The rules of 2048 on words against naive rules, published examples and stored counts."""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import cache
+from itertools import chain, product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import oracle
+import pytest
+
+from afterstate.envs.game2048.rules import (
+    DOWN,
+    LEFT,
+    LOW_BITS,
+    RIGHT,
+    UP,
+    afterstates,
+    cells,
+    check_cells,
+    check_size,
+    field,
+    flip,
+    from_text,
+    is_over,
+    legal,
+    mirror,
+    move,
+    next_random,
+    occupied,
+    spawn,
+    spawn_cell,
+    symmetries,
+    table,
+    to_text,
+    transpose,
+    words,
+)
+
+ACTIONS = (UP, RIGHT, DOWN, LEFT)
+SIZES = [size for size in product((1, 2, 3, 4), repeat=2) if size != (1, 1)]
+TERMINAL = "4 2 2048 2 / 32 4 128 8 / 16 64 16 32 / 2 8 32 2"  # Matsuzaki, figure 2
+
+PALETTES = [
+    [0, 0, 0, 0, 0, 1, 2],
+    [0, 0, 1, 1, 2, 3],
+    [1, 2],
+    [1, 2, 3],
+    [0, 12, 13, 14, 15],
+    [14, 15],
+    [0, 0, 0, *range(1, 16)],
+    list(range(1, 16)),
+]
+"""Sparse, dense, low and high boards: the exponents to draw cells from."""
+
+by_size = pytest.mark.parametrize(("rows", "cols"), SIZES)
+
+
+def random_board(rng: random.Random, rows: int = 4, cols: int = 4) -> oracle.Board:
+    drawn = rng.choices(rng.choice(PALETTES), k=rows * cols)
+    return [drawn[cols * r : cols * (r + 1)] for r in range(rows)]
+
+
+# Moves
+
+
+@pytest.mark.parametrize(
+    ("row", "after", "reward"),
+    [
+        ("2 2 2 _", "_ _ 2 4", 4),
+        ("4 2 2 _", "_ _ 4 4", 4),
+        ("_ 4 2 2", "_ _ 4 4", 4),
+        ("2 2 2 2", "_ _ 4 4", 8),
+        ("32768 32768 2 2", "_ _ 32768 4", 65_540),
+    ],
+)
+def test_published_rows_move_right_as_printed(row: str, after: str, reward: int) -> None:
+    assert move(from_text(row), RIGHT, table(1, 4)) == (from_text(after), reward)
+    column, column_after = row.replace(" ", "/"), after.replace(" ", "/")
+    assert move(from_text(column), DOWN, table(4, 1)) == (from_text(column_after), reward)
+
+
+def test_every_row_and_column_moves_as_in_the_oracle() -> None:
+    """Four permutations of all 65,536 rows fill the rows of 65,536 boards."""
+    rows = table()
+    for row in range(65_536):
+        word = sum((row * (2 * r + 1) + 4099 * r) % 65_536 << 16 * r for r in range(4))
+        board = oracle.from_word(word, 4, 4)
+        column_word = oracle.to_word(oracle.transpose(board))
+        for action in (LEFT, RIGHT):
+            after, reward = oracle.move(board, action)
+            assert move(word, action, rows) == (oracle.to_word(after), reward), hex(word)
+            vertical = UP if action == LEFT else DOWN
+            expected = oracle.to_word(oracle.transpose(after)), reward
+            assert move(column_word, vertical, rows) == expected, hex(column_word)
+
+
+@cache
+def expected_entries(width: int) -> list[int]:
+    """The table of a line width, by the oracle."""
+    entries = []
+    for index in range(16**width):
+        row = tuple(index // 16**i % 16 for i in range(width))
+        toward_first, reward = oracle.slide(row)
+        toward_last = oracle.slide(row[::-1])[0][::-1]
+        first, last = oracle.to_word([toward_first]), oracle.to_word([toward_last])
+        entries.append(first + last * 2**16 + reward * 2**32)
+    return entries
+
+
+@by_size
+def test_table_of_every_size_holds_the_oracles_lines(rows: int, cols: int) -> None:
+    entries = table(rows, cols)
+    assert len(entries) == (65_536 if rows == cols else 131_072)
+    assert entries[: 16**cols].tolist() == expected_entries(cols)
+    columns = entries[len(entries) - 65_536 :]
+    assert columns[: 16**rows].tolist() == expected_entries(rows)
+
+
+def test_a_million_moves_and_afterstates_equal_the_oracle() -> None:
+    rng = random.Random(1)
+    rows = table()
+    for _ in range(250_000):
+        board = random_board(rng)
+        word = oracle.to_word(board)
+        boards, rewards = afterstates(word, rows)
+        for action in ACTIONS:
+            after, reward = oracle.move(board, action)
+            expected = oracle.to_word(after), reward
+            assert move(word, action, rows) == expected, (hex(word), action)
+            assert (boards[action], rewards[action]) == expected, (hex(word), action)
+
+
+def boards_of(rows: int, cols: int, n: int) -> list[oracle.Board]:
+    """All boards of up to four cells; `n` random boards of a larger size."""
+    if rows * cols <= 4:
+        flat = product(range(16), repeat=rows * cols)
+        return [[list(cell[cols * r : cols * (r + 1)]) for r in range(rows)] for cell in flat]
+    rng = random.Random(100 * rows + cols)
+    return [random_board(rng, rows, cols) for _ in range(n)]
+
+
+@by_size
+def test_legal_moves_and_afterstates_equal_the_oracle_on_every_size(rows: int, cols: int) -> None:
+    lines, mask = table(rows, cols), field(rows, cols)
+    for board in boards_of(rows, cols, 3_000):
+        word = oracle.to_word(board)
+        boards, rewards = afterstates(word, lines)
+        expected = [oracle.move(board, action) for action in ACTIONS]
+        assert list(zip(boards, rewards, strict=True)) == [
+            (oracle.to_word(after), reward) for after, reward in expected
+        ], hex(word)
+        legal_moves = [action for action in ACTIONS if expected[action][0] != board]
+        bits = legal(word, mask)
+        assert [action for action in ACTIONS if bits >> action & 1] == legal_moves, hex(word)
+        assert [action for action in ACTIONS if boards[action] != word] == legal_moves, hex(word)
+        assert bits < 16
+        assert is_over(word, mask) is not bool(legal_moves)
+
+
+def test_published_terminal_board_is_over_and_a_changed_one_is_not() -> None:
+    board = from_text(TERMINAL)
+    assert is_over(board, field(4, 4))
+    assert afterstates(board, table()) == ((board,) * 4, (0,) * 4)
+    assert not is_over(from_text(TERMINAL.replace("2048", "2")), field(4, 4))
+    gap = from_text(TERMINAL.replace("2048", "_"))  # in the first row: nothing moves down
+    assert legal(gap, field(4, 4)) == 1 << UP | 1 << RIGHT | 1 << LEFT
+
+
+@by_size
+def test_field_marks_the_cells_of_the_board(rows: int, cols: int) -> None:
+    assert field(rows, cols) == oracle.to_word([[1] * cols] * rows)
+
+
+def test_occupied_marks_every_tile() -> None:
+    rng = random.Random(2)
+    for _ in range(1_000):
+        board = random_board(rng)
+        marks = [[int(tile > 0) for tile in row] for row in board]
+        assert occupied(oracle.to_word(board)) == oracle.to_word(marks)
+
+
+# Symmetries
+
+IMAGES: list[tuple[int, ...]] = [(0, 1, 2, 3), (0, 3, 2, 1), (2, 1, 0, 3), (2, 3, 0, 1)]
+"""What mirror, flip and half turn make of up, right, down and left; then transposed."""
+IMAGES += [tuple(3 - action for action in image) for image in IMAGES]
+
+
+@by_size
+def test_symmetries_equal_the_oracle(rows: int, cols: int) -> None:
+    rng = random.Random(3)
+    for _ in range(200):
+        board = random_board(rng, rows, cols)
+        word = oracle.to_word(board)
+        four = [board, oracle.mirror(board), oracle.flip(board)]
+        four.append(oracle.flip(oracle.mirror(board)))
+        eight = [*four, *map(oracle.transpose, four)]
+        assert symmetries(word, rows, cols) == tuple(oracle.to_word(b) for b in eight)
+        assert [mirror(word, cols), flip(word, rows)] == [oracle.to_word(b) for b in eight[1:3]]
+        assert transpose(word) == oracle.to_word(eight[4])
+
+
+@by_size
+def test_symmetries_form_a_group(rows: int, cols: int) -> None:
+    rng = random.Random(4)
+    for _ in range(100):
+        word = oracle.to_word(random_board(rng, rows, cols))
+        assert mirror(mirror(word, cols), cols) == word
+        assert flip(flip(word, rows), rows) == word
+        assert transpose(transpose(word)) == word
+        assert mirror(flip(word, rows), cols) == flip(mirror(word, cols), rows)
+        assert transpose(mirror(word, cols)) == flip(transpose(word), cols)
+        all_eight = symmetries(word, rows, cols)
+        closed = all_eight if rows == cols else all_eight[:4]
+        for image in closed:
+            again = symmetries(image, rows, cols)
+            assert sorted(again if rows == cols else again[:4]) == sorted(closed)
+
+
+@by_size
+def test_moves_commute_with_symmetries(rows: int, cols: int) -> None:
+    """Moving left and then mirroring is mirroring and then moving right, and so on."""
+    rng = random.Random(5)
+    tables = [table(rows, cols)] * 4 + [table(cols, rows)] * 4
+    fields = [field(rows, cols)] * 4 + [field(cols, rows)] * 4
+    for _ in range(100):
+        word = oracle.to_word(random_board(rng, rows, cols))
+        bits = legal(word, fields[0])
+        images = symmetries(word, rows, cols)
+        for action in ACTIONS:
+            after, reward = move(word, action, tables[0])
+            turned_afters = symmetries(after, rows, cols)
+            for k in range(8):
+                turned = IMAGES[k][action]
+                assert move(images[k], turned, tables[k]) == (turned_afters[k], reward)
+                assert legal(images[k], fields[k]) >> turned & 1 == bits >> action & 1
+
+
+# Chance
+
+
+def test_random_bits_are_those_published_for_splitmix64() -> None:
+    state, bits = 1_234_567, []
+    for _ in range(5):
+        state, drawn = next_random(state)
+        bits.append(drawn)
+    assert bits == [
+        6_457_827_717_110_365_317,
+        3_203_168_211_198_807_973,
+        9_817_491_932_198_370_423,
+        4_593_380_528_125_082_431,
+        16_408_922_859_458_223_821,
+    ]
+
+
+def test_random_bits_equal_the_oracle_from_any_state() -> None:
+    rng = random.Random(6)
+    for state in [0, 1, 2**63 - 1, 2**63, 2**64 - 1, *(rng.getrandbits(64) for _ in range(10_000))]:
+        assert next_random(state) == oracle.splitmix64(state)
+
+
+def state_before(bits: int) -> int:
+    """The random state whose next 64 bits are `bits`."""
+
+    def unshift(x: int, n: int) -> int:
+        y = x
+        for _ in range(64 // n):
+            y = x ^ (y >> n)
+        return y
+
+    bits = unshift(bits, 31) * pow(0x94D049BB133111EB, -1, 2**64) % 2**64
+    bits = unshift(bits, 27) * pow(0xBF58476D1CE4E5B9, -1, 2**64) % 2**64
+    return (unshift(bits, 30) - 0x9E3779B97F4A7C15) % 2**64
+
+
+def test_spawn_equals_the_oracle_for_every_pattern_of_empty_cells() -> None:
+    rng = random.Random(7)
+    whole = field(4, 4)
+    for pattern in range(65_536):
+        filled = [pattern >> cell & 1 and 1 + cell % 15 for cell in range(16)]
+        board = [filled[4 * r : 4 * r + 4] for r in range(4)]
+        word, state = oracle.to_word(board), rng.getrandbits(64)
+        after, advanced = oracle.spawn(board, state)
+        assert spawn(word, state, whole) == (oracle.to_word(after), advanced), hex(word)
+
+
+@by_size
+def test_spawn_on_every_size_stays_in_the_field_and_equals_the_oracle(rows: int, cols: int) -> None:
+    rng = random.Random(8)
+    blank = [[0] * cols for _ in range(rows)]
+    boards = [blank, *(random_board(rng, rows, cols) for _ in range(500))]
+    for board in boards * 4:
+        state = rng.getrandbits(64)
+        after, advanced = oracle.spawn(board, state)
+        drawn = spawn(oracle.to_word(board), state, field(rows, cols))
+        assert drawn == (oracle.to_word(after), advanced), board
+
+
+@pytest.mark.parametrize("low", [0, 1, 429_496_729, 429_496_730, 429_496_731, 2**32 - 1])
+def test_spawn_at_the_edges_of_the_draw(low: int) -> None:
+    """The first and last bits of every cell and of the 4, for every number of empty cells."""
+    rng = random.Random(9)
+    tile = 2 if low <= 429_496_729 else 1
+    for n_empty in range(1, 17):
+        empty = sorted(rng.sample(range(16), n_empty))
+        cells_word = sum(1 << 4 * cell for cell in empty)
+        board = int(LOW_BITS) * 7 - 7 * cells_word
+        for k, cell in enumerate(empty):
+            first = -(-k * 2**32 // n_empty)
+            last = -(-(k + 1) * 2**32 // n_empty) - 1
+            for high in (first, last):
+                state = state_before(high << 32 | low)
+                assert oracle.splitmix64(state)[1] == high << 32 | low
+                assert spawn_cell(cells_word, state)[0] == tile << 4 * cell
+                assert spawn(board, state, field(4, 4))[0] == board | tile << 4 * cell
+
+
+def test_spawn_in_the_only_empty_cell_and_on_a_full_board() -> None:
+    full = oracle.to_word([[3] * 4] * 4)
+    for cell in range(16):
+        hole = full - (3 << 4 * cell)
+        after, _ = spawn(hole, cell, field(4, 4))
+        assert after - hole in (1 << 4 * cell, 2 << 4 * cell)
+    assert spawn(full, 5, field(4, 4)) == (full, oracle.splitmix64(5)[0])
+    assert spawn_cell(0, 5) == (0, oracle.splitmix64(5)[0])
+
+
+@pytest.mark.parametrize("full_cells", [(), (0, 3, 5, 6, 9, 10, 12, 13, 15)])
+def test_spawn_draws_cells_evenly_and_nine_twos_to_a_four(full_cells: tuple[int, ...]) -> None:
+    """Pearson's statistic of 16 or 7 cells, a 2 or a 4 each.
+
+    With 31 degrees of freedom it exceeds 80 once in 300,000 fair draws; the draw is seeded.
+    """
+    board = sum(7 << 4 * cell for cell in full_cells)
+    empty = [cell for cell in range(16) if cell not in full_cells]
+    counts = {tile << 4 * cell: 0 for cell in empty for tile in (1, 2)}
+    n, state = 140_000, 10
+    for _ in range(n):
+        after, state = spawn(board, state, field(4, 4))
+        counts[after - board] += 1
+    statistic = 0.0
+    for cell, (tile, odds) in product(empty, ((1, 0.9), (2, 0.1))):
+        expected = n * odds / len(empty)
+        statistic += (counts[tile << 4 * cell] - expected) ** 2 / expected
+    assert statistic < 80
+
+
+# Counts of positions
+
+
+class Perft(NamedTuple):
+    """One line of `data/perft.json`: the leaves at depth 1, 2, ..."""
+
+    board: str
+    rows: int
+    cols: int
+    leaves: list[int]
+
+
+PERFTS = [
+    Perft(**case)
+    for case in json.loads((Path(__file__).parent / "data" / "perft.json").read_text())
+]
+by_perft = pytest.mark.parametrize("case", PERFTS, ids=[case.board for case in PERFTS])
+
+
+def outcomes(after: int, rows: int, cols: int) -> list[tuple[int, float]]:
+    """The boards that chance makes of an afterstate and their probabilities, from the kernels."""
+    empty = field(rows, cols) & ~occupied(after)
+    holes = [1 << 4 * cell for cell in range(16) if empty >> 4 * cell & 1]
+    tiles = ((1, 0.9), (2, 0.1))
+    return [(after | hole * tile, odds / len(holes)) for hole in holes for tile, odds in tiles]
+
+
+def perft(board: int, rows: int, cols: int, depth: int) -> int:
+    if depth == 0:
+        return 1
+    leaves = 0
+    for action in ACTIONS:
+        after, _ = move(board, action, table(rows, cols))
+        if after != board:
+            leaves += sum(perft(b, rows, cols, depth - 1) for b, _ in outcomes(after, rows, cols))
+    return leaves
+
+
+@by_perft
+def test_perft_of_the_kernels_equals_the_stored_counts(case: Perft) -> None:
+    for depth, leaves in enumerate(case.leaves, 1):
+        assert perft(from_text(case.board), case.rows, case.cols, depth) == leaves, depth
+
+
+@by_perft
+def test_perft_of_the_oracle_equals_the_stored_counts(case: Perft) -> None:
+    """To add a board, write it into the file and take the counts that this test prints."""
+    board = oracle.from_word(from_text(case.board), case.rows, case.cols)
+    counted = [oracle.perft(board, depth) for depth in range(1, len(case.leaves) + 1)]
+    assert counted == case.leaves
+
+
+def test_optimal_play_of_the_2x2_board_scores_as_known() -> None:
+    """Exactly solved: 66.964149 from the start, 67.696264 from any two 2s; no tile beyond 32."""
+    lines = table(2, 2)
+    after_values: dict[int, float] = {}
+
+    @cache
+    def value(board: int) -> float:
+        best = 0.0
+        for action in ACTIONS:
+            after, reward = move(board, action, lines)
+            if after == board:
+                continue
+            if after not in after_values:
+                after_values[after] = sum(p * value(b) for b, p in outcomes(after, 2, 2))
+            best = max(best, reward + after_values[after])
+        return best
+
+    first_tiles = outcomes(0, 2, 2)
+    start = sum(p * q * value(b) for a, p in first_tiles for b, q in outcomes(a, 2, 2))
+    assert start == pytest.approx(66.964149, abs=5e-7)
+    for pair in ("2 2 / _ _", "2 _ / 2 _", "2 _ / _ 2", "_ 2 / 2 _", "_ _ / 2 2", "_ 2 / _ 2"):
+        assert value(from_text(pair)) == pytest.approx(67.696264, abs=5e-7)
+    assert (value.cache_info().currsize, len(after_values)) == (662, 464)
+    assert max(cells(list(after_values), 2, 2).max(axis=(1, 2))) == 5
+
+
+# Forms
+
+
+@by_size
+def test_text_and_arrays_round_trip_on_every_size(rows: int, cols: int) -> None:
+    rng = random.Random(11)
+    boards = [random_board(rng, rows, cols) for _ in range(200)]
+    for board in boards:
+        word = oracle.to_word(board)
+        tiles = [[str(2**tile) if tile else "_" for tile in row] for row in board]
+        text = " / ".join(" ".join(row) for row in tiles)
+        assert from_text(text) == word
+        assert to_text(word, rows, cols) == text
+        assert int(words(board)) == word
+        assert cells(word, rows, cols).tolist() == board
+    batch = words(np.array(boards).reshape(20, 10, rows, cols))
+    assert batch.shape == (20, 10)
+    assert batch.dtype == np.uint64
+    assert batch.reshape(-1).tolist() == [oracle.to_word(board) for board in boards]
+    assert (
+        cells(batch, rows, cols).tolist() == np.array(boards).reshape(20, 10, rows, cols).tolist()
+    )
+    assert cells(batch, rows, cols).dtype == np.uint8
+
+
+def test_text_is_read_in_every_spelling() -> None:
+    word = 0x100A0021
+    for text in (
+        "2 4 _ _ / 1024 . 0 2",
+        "2 4 . . / 1024 _ . 2",
+        "2 4 0 0/1024 0 0 2",
+        "\n  2 4 0 0\n  1024 0 0 2\n\n",
+    ):
+        assert from_text(text) == word
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "rows of equal length, got ''"),
+        (" / \n", "rows of equal length"),
+        ("2 4 / 2", r"rows of equal length, got '2 4 / 2'"),
+        ("2 65536", "power of two from 2 to 32768, got '65536'"),
+        ("2 131072", "got '131072'"),
+        ("2 1", "got '1'"),
+        ("2 3", "got '3'"),
+        ("2 -2", "got '-2'"),
+        ("2 2.0", "got '2.0'"),
+        ("2 x", "got 'x'"),
+        ("2 __", "got '__'"),
+        ("2 00", "got '00'"),
+        ("2 \N{SUPERSCRIPT TWO}", "got '\N{SUPERSCRIPT TWO}'"),
+        ("2", r"1 to 4 rows and columns and at least two cells, got \(1, 1\)"),
+        ("2 2 2 2 2", r"got \(1, 5\)"),
+        ("2 2 / 2 2 / 2 2 / 2 2 / 2 2", r"got \(5, 2\)"),
+    ],
+)
+def test_bad_text_is_refused_with_its_reason(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        from_text(text)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (3, r"got shape \(\)"),
+        ([1, 2], r"an array \[rows, cols\] of exponents, got shape \(2,\)"),
+        ([[1]], r"at least two cells, got \(1, 1\)"),
+        (np.zeros((5, 4), int), r"1 to 4 rows and columns .* got \(5, 4\)"),
+        (np.zeros((7, 4, 5), int), r"got \(4, 5\)"),
+        (np.zeros((4, 0), int), r"got \(4, 0\)"),
+        ([[1.0, 2.0]], "whole exponents .* got float64"),
+        ([[True, False]], "got bool"),
+        ([["2", "4"]], "got <U1"),
+        ([[1, -1]], r"exponents go from 0 \(empty\) to 17 \(131072\), got -1 to 1"),
+        ([[1, 18]], "got 1 to 18"),
+        ([[1, 258]], "got 1 to 258"),
+        (np.array([[1, 2**64 - 1]], np.uint64), "got 1 to 18446744073709551615"),
+        ([[1, 2], [3]], "inhomogeneous"),
+    ],
+)
+def test_bad_arrays_are_refused_with_their_reason(bad: Any, message: str) -> None:
+    for check in (words, check_cells):
+        with pytest.raises(ValueError, match=message):
+            check(bad)
+
+
+def test_tiles_outside_the_field_are_refused() -> None:
+    for rows, cols in SIZES[:-1]:
+        outside = [cell for cell in range(16) if cell // 4 >= rows or cell % 4 >= cols]
+        for cell, form in product(outside, (cells, to_text)):
+            with pytest.raises(ValueError, match=f"outside its {rows} rows and {cols} columns"):
+                form(1 << 4 * cell, rows, cols)
+    with pytest.raises(ValueError, match="outside its 2 rows and 2 columns"):
+        cells([0x11, 0x111], 2, 2)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (0, 4), (4, 0), (5, 4), (4, 5), (-1, 4), (2.5, 2)])
+def test_bad_sizes_are_refused(size: Any) -> None:
+    for check in (check_size, table):
+        with pytest.raises(ValueError, match="1 to 4 rows and columns and at least two cells"):
+            check(*size)
+
+
+@pytest.mark.parametrize("size", [(2.0, 2), (True, 2), (np.float64(4), 4)])
+def test_sides_that_only_equal_a_size_are_refused_whatever_was_asked_before(size: Any) -> None:
+    """A look-up by equal keys would find the table that the good size left."""
+    table(*map(int, size))
+    for check in (check_size, table):
+        with pytest.raises(ValueError, match="1 to 4 rows and columns and at least two cells"):
+            check(*size)
+
+
+def test_table_of_a_size_is_made_once_however_it_is_asked_for() -> None:
+    assert table(4, 4) is table(4, 4)
+    assert table() is table(4, 4)
+    assert table(rows=2, cols=3) is table(2, 3)
+
+
+def test_checked_cells_are_contiguous_small_and_equal() -> None:
+    board = np.array([[1, 17, 0], [3, 4, 11]], np.int64)
+    for given in (board, board.T, board[:, ::-1], board.tolist(), np.asfortranarray(board)):
+        checked = check_cells(given)
+        assert checked.dtype == np.uint8
+        assert checked.flags.c_contiguous
+        assert checked.tolist() == np.asarray(given).tolist()
+
+
+def test_no_boards_give_no_words() -> None:
+    assert words(np.zeros((0, 4, 4), np.uint8)).shape == (0,)
+    assert cells(np.zeros(0, np.uint64)).shape == (0, 4, 4)
+
+
+# Tiles above 32768 in words
+
+
+@pytest.mark.parametrize(
+    ("board", "downgraded"),
+    [
+        ([[16, 15], [1, 2]], [[15, 14], [1, 2]]),
+        ([[17, 16], [3, 1]], [[15, 14], [3, 1]]),
+        ([[16, 14], [1, 2]], [[15, 14], [1, 2]]),
+        ([[17, 15], [14, 13]], [[15, 14], [13, 12]]),
+        ([[17, 17], [16, 0]], [[15, 15], [14, 0]]),
+        ([[17, 0], [0, 0]], [[15, 0], [0, 0]]),
+        ([[15, 15], [3, 1]], [[15, 15], [3, 1]]),
+    ],
+)
+def test_downgrading_by_hand(board: oracle.Board, downgraded: oracle.Board) -> None:
+    assert int(words(board)) == oracle.to_word(downgraded)
+
+
+def test_a_board_of_every_value_has_nothing_to_halve_and_is_clamped() -> None:
+    every = [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 16]]
+    clamped = [*every[:3], [13, 14, 15, 15]]
+    assert int(words(every)) == oracle.to_word(clamped)
+    one_halving = [[1, 2, 3, 4], [5, 6, 8, 9], [10, 11, 12, 13], [14, 15, 16, 17]]
+    halved_once = [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 15]]
+    assert int(words(one_halving)) == oracle.to_word(halved_once)
+
+
+@by_size
+def test_downgrading_equals_the_oracle_and_keeps_the_order(rows: int, cols: int) -> None:
+    rng = random.Random(12)
+    boards = []
+    for k in range(1_000):
+        drawn = rng.sample(range(1, 18), k=rows * cols)
+        if k % 2:
+            drawn = rng.choices([0, 1, 2, 13, 14, 15, 16, 17], k=rows * cols)
+        boards.append([drawn[cols * r : cols * (r + 1)] for r in range(rows)])
+    given = np.array(boards, np.uint8)
+    untouched = given.copy()
+    read = cells(words(given), rows, cols)
+    assert (given == untouched).all()
+    assert read.tolist() == [oracle.downgrade(board) for board in boards]
+    for before, after in zip(boards, read.tolist(), strict=True):
+        if len({tile for row in before for tile in row} - {0}) == 16:
+            continue  # every value is on the board: the two largest become one
+        pairs = list(zip(chain(*before), chain(*after), strict=True))
+        for (a, a_after), (b, b_after) in product(pairs, pairs):
+            assert (a < b) == (a_after < b_after)
+            assert (a == 0) == (a_after == 0)
+
+
+def test_words_end_at_32768_but_rewards_do_not() -> None:
+    row = from_text("32768 32768 32768 32768")
+    assert move(row, LEFT, table()) == (from_text("32768 32768 _ _"), 2 * 65_536)
