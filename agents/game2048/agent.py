@@ -30,7 +30,7 @@ class Agent(ABC):
         Returns:
             Actions `int8[...]`: 0 up, 1 right, 2 down, 3 left. They are legal where any move is.
         """
-        array = np.ascontiguousarray(boards, np.uint64)
+        array = np.asarray(boards, np.uint64, order="C")
         return self._act(array.reshape(-1)).reshape(array.shape)
 
     @abstractmethod

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from numba import float64, int64, njit, uint64, void
 
 from afterstate.agents.game2048.agent import Agent
-from afterstate.agents.game2048.ntuple import NETWORK, Indices, Network, look_up, total
+from afterstate.agents.game2048.ntuple import NETWORK, Indices, Network, best_move, look_up, total
 from afterstate.envs.game2048.rules import Word, Words, afterstates, field, occupied
 
 MAX_DEPTH = 5
@@ -22,41 +22,49 @@ MAX_DEPTH = 5
 
 @njit(float64(NETWORK, uint64, int64, int64[::1]), cache=True)
 def _chance(net: Network, after: Word, depth: int, indices: Indices) -> float:
-    """The value of an afterstate with `depth` moves of the player to look ahead."""
-    n = net.symmetric * net.masks.size
-    if depth == 0:
-        look_up(net, after, indices, 0)
-        return np.float64(total(net.weights, indices, 0, n))
+    """The value of an afterstate with `depth` moves of the player to look ahead, from 1.
+
+    The last move needs no search: it is the network's greedy one.
+    """
     empty: Word = field(net.size[0], net.size[1]) & ~occupied(after)
     expected, n_empty = 0.0, 0
     while empty != 0:
         cell = empty & (~empty + np.uint64(1))
         empty ^= cell
         n_empty += 1
-        for tile in range(1, 3):
-            board = after | cell * np.uint64(tile)
-            boards, rewards = afterstates(board, net.moves)
-            best, over = -np.inf, True
-            for action in range(4):
-                if boards[action] != board:
-                    value = rewards[action] + _chance(net, boards[action], depth - 1, indices)
-                    best, over = max(best, value), False
-            if not over:
-                expected += best * (0.9 if tile == 1 else 0.1)
+        for exponent in range(1, 3):
+            board = after | cell * np.uint64(exponent)
+            best = -np.inf
+            if depth == 1:
+                best = float(best_move(net, board, indices)[3])
+            else:
+                boards, rewards = afterstates(board, net.moves)
+                for action in range(4):
+                    if boards[action] != board:
+                        value = _chance(net, boards[action], depth - 1, indices)
+                        best = max(best, rewards[action] + value)
+            if best > -np.inf:  # else the game is over, and nothing is to come
+                expected += best * (0.9 if exponent == 1 else 0.1)
     return expected / n_empty
 
 
 @njit(void(NETWORK, uint64[::1], int64, float64[:, ::1]), cache=True)
 def _search(net: Network, boards: Words, depth: int, values: npt.NDArray[np.float64]) -> None:
     """The values of the four moves of every board: see `ExpectimaxAgent.evaluate`."""
-    indices = np.empty(net.symmetric * net.masks.size, np.int64)
+    n = net.symmetric * net.masks.size
+    indices = np.empty(4 * n, np.int64)
     for i in range(boards.size):
         afters, rewards = afterstates(boards[i], net.moves)
         for action in range(4):
             values[i, action] = -np.inf
-            if afters[action] != boards[i]:
-                after = _chance(net, afters[action], depth - 1, indices)
-                values[i, action] = rewards[action] + after
+            if afters[action] == boards[i]:
+                continue
+            if depth > 1:
+                value = _chance(net, afters[action], depth - 1, indices)
+            else:
+                look_up(net, afters[action], indices, 0)
+                value = float(total(net.weights, indices, 0, n))
+            values[i, action] = rewards[action] + value
 
 
 class ExpectimaxAgent(Agent):
@@ -82,7 +90,7 @@ class ExpectimaxAgent(Agent):
         Returns:
             Expected score still to come `float64[..., 4]`, minus infinity where a move is illegal.
         """
-        array = np.ascontiguousarray(boards, np.uint64)
+        array = np.asarray(boards, np.uint64, order="C")
         values = np.empty((array.size, 4))
         _search(self.network, array.reshape(-1), self.depth, values)
         return values.reshape(*array.shape, 4)

@@ -277,21 +277,21 @@ class Learner:
     def play(self, n_moves: int) -> Games:
         """Plays and learns whole games of at least `n_moves` moves together."""
         s = self.settings
-        rows = np.empty((n_moves // 32 + 1, 3), np.int64)
-        n, self.rng = _self_play(
-            self.network,
-            Update(self.sums, np.float32(s.rate)),
-            s.order == "backward",
-            np.float32(s.lam),
-            self.rng,
-            n_moves,
-            *self._path,
-            rows,
-        )
-        games = Games(rows[:n, 0], rows[:n, 1], 1 << rows[:n, 2])
-        self.n_games += n
-        self.n_moves += int(games.n_moves.sum())
-        return games
+        how = Update(self.sums, np.float32(s.rate))
+        backward, lam = s.order == "backward", np.float32(s.lam)
+        end = self.n_moves + n_moves
+        batches = []
+        while self.n_moves < end:
+            left = end - self.n_moves
+            rows = np.empty((left // 32 + 1, 3), np.int64)
+            n, self.rng = _self_play(
+                self.network, how, backward, lam, self.rng, left, *self._path, rows
+            )
+            batches.append(rows[:n])
+            self.n_games += n
+            self.n_moves += int(rows[:n, 1].sum())
+        played = np.concatenate(batches)
+        return Games(played[:, 0], played[:, 1], 1 << played[:, 2])
 
     def save(self, path: str | Path) -> None:
         """Writes everything to a file, from which `load` goes on as if nothing had happened."""

@@ -169,7 +169,7 @@ def _estimate(net: Network, boards: Words, values: Weights) -> None:
 
 def estimate(net: Network, boards: Any) -> Weights:
     """The values of afterstates `uint64[...]`, as a new `float32[...]`."""
-    words = np.ascontiguousarray(boards, np.uint64)
+    words = np.asarray(boards, np.uint64, order="C")
     values = np.empty(words.shape, np.float32)
     _estimate(net, words.reshape(-1), values.reshape(-1))
     return values

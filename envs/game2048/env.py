@@ -160,8 +160,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """The legal actions as `bool[4]`: what sb3-contrib's MaskablePPO asks for."""
-        masks: npt.NDArray[np.bool_] = games.masks(self._running()).astype(np.bool_)
-        return masks[0]
+        return games.masks(self._running()).astype(np.bool_).reshape(4)
 
     def afterstates(self) -> tuple[Cells, npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
         """What each of the four actions leads to before chance adds a tile.

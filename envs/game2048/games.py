@@ -301,9 +301,10 @@ def _spread(eight_nibbles: Word) -> Word:
 def _read(games: Words, at: int, cells: Words) -> None:
     """Writes the exponents of `BOARD` or `AFTER` of every game as 16 bytes."""
     for i in range(len(games)):
-        low, high = _spread(games[i, at]), _spread(games[i, at] >> _32)
-        cells[i, 0] = low + _spread(games[i, at + 1])
-        cells[i, 1] = high + _spread(games[i, at + 1] >> _32)
+        cells[i, 0], cells[i, 1] = _spread(games[i, at]), _spread(games[i, at] >> _32)
+        if games[i, at + 1] != 0:
+            cells[i, 0] += _spread(games[i, at + 1])
+            cells[i, 1] += _spread(games[i, at + 1] >> _32)
 
 
 def read(games: Words, at: int, rows: int, cols: int) -> Cells:
@@ -323,7 +324,8 @@ def board_words(games: Words, rows: int, cols: int) -> Words:
 
 def masks(games: Words) -> npt.NDArray[np.int8]:
     """The legal moves of games `uint64[B, 8]`: a new `int8[B, 4]` of zeros and ones."""
-    return games[:, FLAGS].astype(np.uint32).view(np.int8).reshape(-1, 4)
+    bytes_low: npt.NDArray[np.int8] = games[:, FLAGS].astype(np.uint32).view(np.int8)
+    return bytes_low.reshape(-1, 4)
 
 
 @njit("void(uint64[:, ::1], uint8[:, :, :, ::1], float64[:, ::1])", cache=True)

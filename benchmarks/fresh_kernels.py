@@ -1,0 +1,25 @@
+"""Import this before numba: compiled kernels are then cached by the hash of the package's sources.
+
+numba's own cache does not notice an edit in another file, so after a change to a kernel its cached
+callers would go on running the old code.
+"""
+
+import hashlib
+import os
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+
+def _digest() -> str:
+    """The hash of all source files of the package that an import would find."""
+    digest = hashlib.sha256()
+    for name in ("afterstate.envs", "afterstate.agents"):
+        spec = find_spec(name)
+        assert spec is not None and spec.submodule_search_locations, f"{name} is not installed"
+        for path in sorted(Path(spec.submodule_search_locations[0]).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+os.environ["NUMBA_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / f"afterstate-{_digest()}")

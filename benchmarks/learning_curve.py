@@ -1,0 +1,67 @@
+"""How well the N-tuple player learns: mean score of the last 1,000 games against moves.
+
+    python benchmarks/learning_curve.py --moves 5e7 --seeds 1 2 3
+
+Prints a line every five million moves and appends one JSON row a run to the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import fresh_kernels  # noqa: F401 - first of all that uses numba
+import numpy as np
+from machine import machine
+
+from afterstate.agents.game2048.learning import Learner, Settings
+from afterstate.agents.game2048.play import Games
+
+RESULT = Path(__file__).parent / "results" / "learning_curve.jsonl"
+
+
+def run(settings: Settings, seed: int, n_moves: int, every: int) -> dict[str, Any]:
+    """One run: its points, each with moves, games, mean of the last 1,000 games, CPU seconds."""
+    learner = Learner(settings=settings, seed=seed)
+    scores: list[int] = []
+    points = []
+    start = time.process_time()
+    while learner.n_moves < n_moves:
+        games: Games = learner.play(min(every, n_moves - learner.n_moves))
+        scores = (scores + games.scores.tolist())[-1_000:]
+        point = {
+            "moves": learner.n_moves,
+            "games": learner.n_games,
+            "mean_last_1000": float(np.mean(scores)),
+            "cpu_seconds": round(time.process_time() - start, 2),
+        }
+        points.append(point)
+        print(seed, point, flush=True)
+    return {"settings": vars(settings), "tuples": "4x6", "seed": seed, "points": points}
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(description="Measures how well the N-tuple player learns.")
+    parser.add_argument("--moves", type=float, default=5e7)
+    parser.add_argument("--every", type=float, default=5e6)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--rule", default="tc")
+    parser.add_argument("--order", default="backward")
+    parser.add_argument("--lam", type=float, default=0.5)
+    parser.add_argument("--rate", type=float, default=1.0)
+    parser.add_argument("--out", type=Path, default=RESULT)
+    options = parser.parse_args()
+    settings = Settings(options.rule, options.order, options.lam, options.rate)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    for seed in options.seeds:
+        row = run(settings, seed, int(options.moves), int(options.every))
+        with options.out.open("a") as file:
+            file.write(json.dumps({**row, "machine": machine()}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+"""How fast everything is, per CPU second of this process, on one core.
+
+    python benchmarks/throughput.py             # this package
+    python benchmarks/throughput.py --peers     # and the other programs that are installed
+
+All are run in turn, round after round, so that a change in the machine's speed meets them alike;
+the figures are medians over the rounds with their range. A round of a subject lasts about one CPU
+second; training runs its first 20 million moves from zero weights in each of `--training-rounds`.
+The result is printed and written as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import fresh_kernels  # noqa: F401 - first of all that uses numba
+import gymnasium as gym
+import peers
+from machine import machine
+from peers import Steps
+
+import afterstate.envs
+from afterstate import agents
+from afterstate.agents.game2048.learning import Learner, Settings
+from afterstate.agents.game2048.play import play
+
+N_BOARDS = 4096
+TRAINING_MOVES = 20_000_000
+RESULT = Path(__file__).parent / "results" / "throughput.json"
+
+
+class Subject(NamedTuple):
+    """One thing to time: `start` returns `steps(n)`, which makes about n steps and counts them."""
+
+    name: str
+    start: Callable[[], Steps]
+
+
+class Figure(NamedTuple):
+    """One line of the table."""
+
+    name: str
+    unit: str
+    values: list[float]
+
+
+def start_env() -> Steps:
+    """`Game2048-v0` behind `gym.make`, a random legal action chosen from the mask in Python."""
+    env: gym.Env[Any, Any] = gym.make("Game2048-v0")
+    draw = random.Random(0).random
+    _, info = env.reset(seed=0)
+
+    def steps(n: int) -> int:
+        nonlocal info
+        for _ in range(n):
+            legal = info["action_mask"].nonzero()[0]
+            _, _, terminated, _, info = env.step(legal[int(draw() * len(legal))])
+            if terminated:
+                _, info = env.reset()
+        return n
+
+    return steps
+
+
+def start_vector_env() -> Steps:
+    """4,096 boards, random legal actions, with observations, masks and all infos."""
+    envs = gym.make_vec("Game2048-v0", num_envs=N_BOARDS)
+    assert isinstance(envs, afterstate.envs.Game2048VectorEnv)
+    envs.reset(seed=0)
+
+    def steps(n: int) -> int:
+        rounds = -(-n // N_BOARDS)
+        for _ in range(rounds):
+            envs.step(envs.sample_legal())
+        return rounds * N_BOARDS
+
+    return steps
+
+
+def start_player(name: str, n_games: int, learner: Learner, **settings: Any) -> Callable[[], Steps]:
+    """Whole games by a player of the learner's network, counted in moves."""
+
+    def start() -> Steps:
+        player = agents.make(name, network=learner.network, **settings)
+        seeds = iter(range(0, 10**9, n_games))
+        return lambda n: int(play(player, n_games, next(seeds)).n_moves.sum())
+
+    return start
+
+
+def training(settings: Settings) -> float:
+    """Moves per CPU second over the first 20 million moves from zero weights."""
+    learner = Learner(settings=settings, seed=1)
+    start = time.process_time()
+    while learner.n_moves < TRAINING_MOVES:
+        learner.play(1_000_000)
+    return learner.n_moves / (time.process_time() - start)
+
+
+def fresh_process(code: str, cache: str | None = None) -> float:
+    """Seconds that the code reports in a new Python process, with its own kernel cache if named."""
+    environment = {**os.environ, **({"NUMBA_CACHE_DIR": cache} if cache else {})}
+    timed = f"import time; t = time.perf_counter()\n{code}\nprint(time.perf_counter() - t)"
+    command = [sys.executable, "-c", timed]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return float(run.stdout)
+
+
+IMPORT = "import afterstate.envs"
+FIRST_STEP = """
+import gymnasium, afterstate.envs
+env = gymnasium.make("Game2048-v0")
+env.reset(seed=0)
+env.step(0)
+"""
+
+
+def in_turn(subjects: list[Subject], rounds: int) -> list[Figure]:
+    """Times the subjects in turn, after a first call of each that is not counted."""
+    running = [(subject.name, subject.start()) for subject in subjects]
+    sizes = []
+    for _, steps in running:
+        steps(1)
+        start = time.process_time()
+        done = steps(2_000)
+        sizes.append(max(2_000, int(done / (time.process_time() - start + 1e-9))))
+    values: list[list[float]] = [[] for _ in running]
+    for _ in range(rounds):
+        for i, (_, steps) in enumerate(running):
+            start = time.process_time()
+            done = steps(sizes[i])
+            values[i].append(done / (time.process_time() - start))
+    named = zip(running, values, strict=True)
+    return [Figure(name, "steps/CPU s", rates) for (name, _), rates in named]
+
+
+def start_up(repeats: int) -> list[Figure]:
+    """Import, and the first step with and without compiled kernels, each in a new process."""
+    fresh_process(FIRST_STEP)
+    with tempfile.TemporaryDirectory() as cache:
+        first = fresh_process(FIRST_STEP, cache)
+        later = [fresh_process(FIRST_STEP, cache) for _ in range(repeats)]
+    return [
+        Figure("import afterstate.envs", "s", [fresh_process(IMPORT) for _ in range(repeats)]),
+        Figure("first step after installation", "s", [first]),
+        Figure("first step of a later process", "s", later),
+    ]
+
+
+def measure(options: argparse.Namespace) -> list[Figure]:
+    """All figures."""
+    figures = start_up(options.rounds)
+    subjects = [
+        Subject("env, gym.make, random legal steps", start_env),
+        Subject(f"vector env, B = {N_BOARDS}, random legal steps", start_vector_env),
+    ]
+    if options.peers:
+        subjects = [*(Subject(_peer_name(p), p.start) for p in peers.installed()), *subjects]
+    figures += in_turn(subjects, options.rounds)
+    trained = Learner(seed=1)
+    trained.play(5_000_000)
+    players = [
+        Subject("greedy play, 4x6", start_player("ntuple", 200, trained)),
+        Subject("2-ply play, 4x6", start_player("expectimax", 8, trained, depth=2)),
+        Subject("3-ply play, 4x6", start_player("expectimax", 1, trained, depth=3)),
+    ]
+    figures += in_turn(players, options.rounds)
+    for name, settings in (
+        ("TC training, forward", Settings(order="forward", lam=0.0)),
+        ("TC(0.5) training, backward", Settings()),
+        ("TD(0) training, forward", Settings("td", "forward", 0.0, 0.1)),
+    ):
+        rates = [training(settings) for _ in range(options.training_rounds)]
+        figures.append(Figure(f"{name}, 4x6, first 2e7 moves", "moves/CPU s", rates))
+    return figures
+
+
+def _peer_name(peer: peers.Peer) -> str:
+    """A peer's name and version."""
+    return f"{peer.name} {peers.version(peer)} ({peer.kind})"
+
+
+def print_table(figures: list[Figure], peer_figures: bool) -> None:
+    """Prints the figures, and the ratios of both environments to each peer."""
+    for name, unit, values in figures:
+        digits = 2 if unit == "s" else 0
+        middle, low, high = (f"{v:,.{digits}f}" for v in (median(values), min(values), max(values)))
+        print(f"{name:48}{middle:>14} {unit:12} ({low} to {high}, n = {len(values)})")
+    if peer_figures:
+        ours = {
+            "single": next(f for f in figures if f.name.startswith("env,")),
+            "vector": next(f for f in figures if f.name.startswith("vector env")),
+        }
+        for peer in peers.installed():
+            theirs = next(f for f in figures if f.name == _peer_name(peer))
+            pairs = zip(ours[peer.kind].values, theirs.values, strict=True)
+            ratio = median(a / b for a, b in pairs)
+            print(f"{ours[peer.kind].name} : {_peer_name(peer)} = {ratio:.1f}")
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(description="Measures how fast everything is.")
+    parser.add_argument("--peers", action="store_true", help="also the other programs installed")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--training-rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=RESULT, help=f"({RESULT.name})")
+    options = parser.parse_args()
+    here = machine()
+    print(", ".join(f"{name} {value}" for name, value in here.items()))
+    figures = measure(options)
+    print_table(figures, options.peers)
+    rows = [
+        {"name": f.name, "unit": f.unit, "median": median(f.values), "values": f.values}
+        for f in figures
+    ]
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps({"machine": here, "figures": rows}, indent=1) + "\n")
+    print(f"written to {options.out}")
+
+
+if __name__ == "__main__":
+    main()

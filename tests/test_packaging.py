@@ -1,0 +1,75 @@
+"""What is shipped: every folder of code, working docstring examples, examples that run."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import afterstate.agents
+import afterstate.envs
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = {
+    "afterstate.envs": Path(str(afterstate.envs.__file__)).parent,
+    "afterstate.agents": Path(str(afterstate.agents.__file__)).parent,
+}
+MODULES = sorted(
+    ".".join([name, *path.relative_to(folder).with_suffix("").parts]).removesuffix(".__init__")
+    for name, folder in PACKAGES.items()
+    for path in folder.rglob("*.py")
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples_are_true(name: str) -> None:
+    if name.endswith("sb3_vec_env"):
+        pytest.importorskip("stable_baselines3")
+    failed, _ = doctest.testmod(importlib.import_module(name))
+    assert failed == 0
+
+
+def test_docstring_examples_exist() -> None:
+    rules = importlib.import_module("afterstate.envs.game2048.rules")
+    assert doctest.testmod(rules).attempted >= 7
+
+
+def test_every_folder_of_code_is_listed_as_a_package() -> None:
+    configuration = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    listed = re.search(r"^packages = \[(.*?)^\]", configuration, re.DOTALL | re.MULTILINE)
+    assert listed is not None
+    folders = {
+        ".".join([name, *path.parent.relative_to(folder).parts])
+        for name, folder in PACKAGES.items()
+        for path in folder.rglob("*.py")
+    }
+    assert set(re.findall(r'"(afterstate[\w.]*)"', listed[1])) == folders
+
+
+def test_packages_say_that_they_are_typed() -> None:
+    assert all((folder / "py.typed").exists() for folder in PACKAGES.values())
+
+
+def test_quickstart_writes_its_files(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    run = subprocess.run(
+        [sys.executable, ROOT / "examples" / "quickstart.py", "--smoke", "--out", tmp_path],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MPLBACKEND": "Agg"},
+        cwd=tmp_path,
+        timeout=300,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    for name in ("learning_curve.png", "last_moves.gif", "network.npz"):
+        assert (tmp_path / name).stat().st_size > 1_000
+        assert str(tmp_path / name) in run.stdout
+    assert re.search(r"^greedy +20 +[\d,]+ ± [\d,]+", run.stdout, re.MULTILINE)
+    assert "M moves/s, mean score" in run.stderr
