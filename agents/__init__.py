@@ -27,6 +27,8 @@ def _network(
     """A network as it is, from its file, or a new one with all weights zero."""
     if isinstance(net, (str, Path)):
         return load_network(net)
+    if net is not None and not isinstance(net, Network):
+        raise ValueError(f"network is a file or a Network, got {net!r}")
     return network(tuples, size) if net is None else net
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
+import struct
 import zipfile
 import zlib
 from collections.abc import Collection
@@ -28,6 +28,12 @@ import numpy.typing as npt
 VERSION = 1
 _MAX_HEADER = 1 << 20
 _MAX_BYTES = 1 << 36  # of all arrays together, 64 GiB
+
+# What reading a damaged archive may raise; that it is missing or closed to us shows at opening.
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error),
+    *(OSError, EOFError, KeyError, RuntimeError, UnicodeError),
+)
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -47,13 +53,14 @@ def write(path: str | Path, kind: str, header: dict[str, Any], arrays: Arrays) -
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     shapes = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
     first = {"format": "afterstate", "version": VERSION, "kind": kind, "arrays": shapes}
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(beside, "wb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-                archive.writestr("header.json", json.dumps({**first, **header}, indent=1))
+                archive.writestr("header.json", json.dumps({**header, **first}, indent=1))
                 for name, array in arrays.items():
                     with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                         np.lib.format.write_array(entry, array, allow_pickle=False)
@@ -80,22 +87,25 @@ def read(
         The header and the arrays by name.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        OSError: the file cannot be opened; FileNotFoundError if there is none.
         ValueError: another program's file, a newer version, another kind, or a damaged file.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            header = _read_header(path, archive, kind)
-            names = [name for name in header["arrays"] if only is None or name in only]
-            return header, {n: _read_array(archive, n, header["arrays"][n]) for n in names}
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError) as error:
-        raise ValueError(
-            f"{path} is not a file of afterstate, or it is damaged or cut off: {error}"
-        ) from error
+    with open(path, "rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                header = _read_header(path, archive, kind)
+                names = [name for name in header["arrays"] if only is None or name in only]
+                return header, {n: _read_array(archive, n, header["arrays"][n]) for n in names}
+        except _DAMAGE as error:
+            raise ValueError(
+                f"{path} is not a file of afterstate, or it is damaged or cut off: {error}"
+            ) from error
 
 
 def _read_header(path: str | Path, archive: zipfile.ZipFile, kind: str | None) -> dict[str, Any]:
     """The header, checked."""
+    if any(entry.compress_type not in (0, 8) for entry in archive.infolist()):
+        raise zipfile.BadZipFile("it is not compressed as our files are")
     if archive.getinfo("header.json").file_size > _MAX_HEADER:
         raise zipfile.BadZipFile("its header is too long")
     try:
@@ -119,8 +129,10 @@ def _read_array(archive: zipfile.ZipFile, name: str, declared: Any) -> npt.NDArr
     """An array, checked against what the header says of it before there is room made for it."""
     with archive.open(f"{name}.npy") as entry:
         shape, fortran, dtype = _array_header(entry)
-        if [dtype.str, list(shape)] != declared or fortran or dtype.hasobject:
+        if [dtype.str, list(shape)] != declared or min(shape, default=0) < 0:
             raise zipfile.BadZipFile(f"the array {name} is not what the header says")
+        if fortran or dtype.hasobject:
+            raise zipfile.BadZipFile(f"the array {name} is of a kind that is not written here")
         size = int(np.prod(shape, dtype=np.float64)) * dtype.itemsize
         if size > _MAX_BYTES or archive.getinfo(f"{name}.npy").file_size < size:
             raise zipfile.BadZipFile(f"the array {name} is too large")

@@ -143,7 +143,8 @@ def draw_curve(curve: list[Progress], path: Path) -> None:
     """Draws the mean score of the last 1,000 games against the moves learned from."""
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     moves = [progress.n_moves / 1e6 for progress in curve]
-    axes.plot(moves, [progress.mean_score for progress in curve], color="#c0392b")
+    scores = [progress.mean_score for progress in curve]
+    axes.plot(moves, scores, color="#c0392b", marker=".", markersize=3)
     axes.set_title("Learning 2048 by temporal coherence from zero weights")
     axes.set_xlabel("million moves")
     axes.set_ylabel("mean score of the last 1,000 games")

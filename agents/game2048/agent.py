@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from afterstate.envs.game2048.rules import Words, words
+from afterstate.envs.game2048.rules import MAX_EXPONENT, Words, words
 
 
 class Agent(ABC):
@@ -58,18 +58,12 @@ class Agent(ABC):
         Raises:
             ValueError: not such an observation, or boards of another size than the player's.
         """
-        exponents = _exponents(np.asarray(observation))
-        if exponents.ndim not in (2, 3) or exponents.shape[-2:] != tuple(self.size):
+        array = np.asarray(observation)
+        if array.dtype.kind == "f" and array.shape[-3:] == (MAX_EXPONENT + 1, *self.size):
+            array = array.argmax(axis=-3)
+        if array.ndim not in (2, 3) or array.shape[-2:] != tuple(self.size):
             raise ValueError(
                 f"an observation is exponents {list(self.size)}, planes {[18, *self.size]} "
-                f"or a batch of them, got shape {np.shape(observation)}"
+                f"or a batch of them, got {array.dtype} of shape {array.shape}"
             )
-        return self.act(words(exponents)), state
-
-
-def _exponents(observation: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The exponents of an observation: one-hot planes are of a floating type."""
-    if observation.dtype.kind == "f" and observation.ndim in (3, 4):
-        exponents: npt.NDArray[Any] = observation.argmax(axis=-3).astype(np.uint8)
-        return exponents
-    return observation
+        return self.act(words(array)), state

@@ -20,6 +20,7 @@ exponent stops at 15 in a board word: from a 65536 tile on, the learner sees 327
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -63,8 +64,8 @@ class Settings:
     Attributes:
         rule: `"tc"` or `"td"`.
         order: `"backward"` after each game, or `"forward"` during it.
-        lam: lambda of backward learning, in 0..1; forward learning is TD(0) and has 0.
-        rate: the step size: of TD 0.1, say, and of TC 1.
+        lam: lambda of backward learning in 0..1, by default 0.5; forward learning has 0.
+        rate: the step size, above 0 and at most 1, by default 1 for TC and 0.1 for TD.
 
     Raises:
         ValueError: another rule or order, or a number out of its range.
@@ -80,10 +81,14 @@ class Settings:
             raise ValueError(f"rule is 'tc' or 'td', got {self.rule!r}")
         if self.order not in ("backward", "forward"):
             raise ValueError(f"order is 'backward' or 'forward', got {self.order!r}")
-        if not 0 <= self.lam <= 1 or (self.order == "forward" and self.lam != 0):
-            raise ValueError(f"lam is in 0..1, and 0 for forward learning, got {self.lam!r}")
-        if not 0 < self.rate <= 1:
-            raise ValueError(f"rate is above 0 and at most 1, got {self.rate!r}")
+        lam = 0.5 * (self.order == "backward") if self.lam is None else self.lam
+        rate = {"tc": 1.0, "td": 0.1}[self.rule] if self.rate is None else self.rate
+        if not 0 <= lam <= 1 or (self.order == "forward" and lam != 0):
+            raise ValueError(f"lam is in 0..1, and 0 for forward learning, got {lam!r}")
+        if not 0 < rate <= 1:
+            raise ValueError(f"rate is above 0 and at most 1, got {rate!r}")
+        object.__setattr__(self, "lam", float(lam))
+        object.__setattr__(self, "rate", float(rate))
 
 
 class Update(NamedTuple):
@@ -275,7 +280,13 @@ class Learner:
         self._path = np.empty(MAX_MOVES, np.uint64), np.empty(MAX_MOVES, np.int64)
 
     def play(self, n_moves: int) -> Games:
-        """Plays and learns whole games of at least `n_moves` moves together."""
+        """Plays and learns whole games of at least `n_moves` moves together.
+
+        Raises:
+            ValueError: `n_moves` is not positive.
+        """
+        if n_moves < 1:
+            raise ValueError(f"n_moves is from 1 on, got {n_moves!r}")
         s = self.settings
         how = Update(self.sums, np.float32(s.rate))
         backward, lam = s.order == "backward", np.float32(s.lam)
@@ -316,13 +327,17 @@ class Learner:
             raise ValueError(
                 f"{path} has a network but no learner: it can play, not go on learning"
             )
-        state = header["learner"]
-        learner = cls(unpack_network(path, header, arrays), Settings(**state["settings"]))
-        if arrays["sums"].shape != learner.sums.shape:
-            raise ValueError(f"{path} is damaged: its sums do not fit its network")
-        learner.sums = arrays["sums"]
-        learner.rng = state["rng"]
-        learner.n_games, learner.n_moves = state["n_games"], state["n_moves"]
+        net = unpack_network(path, header, arrays)
+        try:
+            state, sums = header["learner"], arrays["sums"]
+            learner = cls(net, Settings(**state["settings"]))
+            if sums.shape != learner.sums.shape or sums.dtype != np.float32:
+                raise ValueError("its sums do not fit its network")
+            counts = [operator.index(state[key]) for key in ("rng", "n_games", "n_moves")]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is damaged: {error}") from error
+        learner.sums = sums
+        learner.rng, learner.n_games, learner.n_moves = counts
         return learner
 
 
@@ -371,7 +386,7 @@ def train(
             began = time.monotonic()
             left = chunk if end is None else min(chunk, end - learner.n_moves)
             games = learner.play(left)
-            took = time.monotonic() - began
+            took = max(1e-3, time.monotonic() - began)
             recent = _last(recent, games)
             reports.append(_progress(learner, recent, start, int(games.n_moves.sum()) / took))
             if report is not None:

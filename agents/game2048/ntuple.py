@@ -26,7 +26,15 @@ from numba import float32, int8, int64, njit, types, uint64, void
 from afterstate.agents import files
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.intrinsics import extract, prefetch
-from afterstate.envs.game2048.rules import Word, Words, afterstates, field, symmetries, table
+from afterstate.envs.game2048.rules import (
+    Word,
+    Words,
+    afterstates,
+    check_size,
+    field,
+    symmetries,
+    table,
+)
 
 TUPLES: dict[str, tuple[tuple[int, ...], ...]] = {
     "4x6": ((0, 1, 2, 3, 4, 5), (4, 5, 6, 7, 8, 9), (0, 1, 2, 4, 5, 6), (4, 5, 6, 8, 9, 10)),
@@ -69,9 +77,12 @@ def network(
         size: rows and columns of the board.
 
     Raises:
-        ValueError: an unknown name, or a tuple that is empty, has more than seven cells, a cell
-            twice or a cell off the board.
+        ValueError: not a size, an unknown name, no tuple, or a tuple that is empty, has more than
+            seven cells, a cell twice or a cell off the board.
     """
+    check_size(*size)
+    if len(tuples) == 0:
+        raise ValueError("a network needs at least one tuple")
     if isinstance(tuples, str):
         if tuples not in TUPLES:
             raise ValueError(f"tuples are a list of cells or one of {list(TUPLES)}, got {tuples!r}")

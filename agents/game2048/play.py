@@ -33,7 +33,7 @@ def play(
     player: Player,
     n_games: int,
     seed: int = 0,
-    size: tuple[int, int] = (4, 4),
+    size: tuple[int, int] | None = None,
     report: Callable[[int], Any] | None = None,
 ) -> Games:
     """Plays games to their ends, side by side.
@@ -42,28 +42,23 @@ def play(
         player: is shown the boards of all games that go on.
         n_games: how many.
         seed: game `i` is what `Game2048-v0` plays after `reset(seed=seed + i)`.
-        size: rows and columns.
+        size: rows and columns; by default the player's `size`, or 4x4 if it has none.
         report: called after each move of all games with the number of games that have ended.
 
     Raises:
-        ValueError: the player chose an illegal move.
+        ValueError: a wrong size, or the player's answer is not one legal action a board.
     """
+    rows, cols = getattr(player, "size", (4, 4)) if size is None else size
+    moves = table(rows, cols)
     games = np.zeros((n_games, 8), np.uint64)
     games[:, RNG] = [whole.seed_word(seed + i) for i in range(n_games)]
-    whole.start_all(games, np.ones(n_games, np.bool_), 2, *size)
+    whole.start_all(games, np.ones(n_games, np.bool_), 2, rows, cols)
     n_moves = np.zeros(n_games, np.int64)
     running = np.flatnonzero(whole.masks(games).any(axis=1))
     while running.size:
         part = games[running]
-        actions = np.asarray(player.act(whole.board_words(part, *size)), np.int64)
-        legal = whole.masks(part)[np.arange(running.size), actions] == 1
-        if not legal.all():
-            i = int(np.argmin(legal))
-            raise ValueError(
-                f"the player chose {actions[i]}, an illegal move, in game {running[i]}"
-            )
-        never = np.zeros(running.size, np.bool_)
-        whole.play_all(part, actions, never, 2, table(*size), *size)
+        actions = _legal_actions(player, part, rows, cols)
+        whole.play_all(part, actions, np.zeros(running.size, np.bool_), 2, moves, rows, cols)
         games[running] = part
         n_moves[running] += 1
         running = running[whole.masks(part).any(axis=1)]
@@ -71,3 +66,21 @@ def play(
             report(n_games - running.size)
     max_tiles = np.int64(1) << (games[:, FLAGS] >> np.uint64(48)).astype(np.int64)
     return Games(games[:, SCORE].astype(np.int64), n_moves, max_tiles)
+
+
+def _legal_actions(
+    player: Player, games: npt.NDArray[np.uint64], rows: int, cols: int
+) -> npt.NDArray[np.int64]:
+    """The player's actions, checked."""
+    actions = np.asarray(player.act(whole.board_words(games, rows, cols)))
+    if actions.shape != (len(games),) or actions.dtype.kind not in "iu":
+        raise ValueError(
+            f"the player was shown {len(games)} boards and answered {actions.dtype} "
+            f"of shape {actions.shape}, not as many actions"
+        )
+    in_range = (actions >= 0) & (actions < 4)
+    legal = in_range & (whole.masks(games)[np.arange(len(games)), actions * in_range] == 1)
+    if not legal.all():
+        wrong = actions[int(np.argmin(legal))]
+        raise ValueError(f"the player chose {wrong}, an illegal action")
+    return actions.astype(np.int64)

@@ -8,7 +8,7 @@ from numba import njit
 
 from afterstate.agents.game2048.agent import Agent
 from afterstate.envs.game2048.games import seed_word
-from afterstate.envs.game2048.rules import Word, Words, afterstates, next_random, table
+from afterstate.envs.game2048.rules import Word, Words, afterstates, check_size, next_random, table
 
 
 @njit("uint64(uint64[::1], uint64, uint64[::1], boolean, int8[::1])", cache=True)
@@ -37,11 +37,15 @@ class RandomAgent(Agent):
     Args:
         seed: of its random stream.
         size: rows and columns of the boards it plays on.
+
+    Raises:
+        ValueError: not a size.
     """
 
     _by_reward = False
 
     def __init__(self, seed: int | None = None, size: tuple[int, int] = (4, 4)) -> None:
+        check_size(*size)
         self.size = size
         self._rng = seed_word(seed)
 

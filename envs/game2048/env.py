@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 import gymnasium as gym
 import numpy as np
@@ -63,6 +63,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         observation: `"exponents"` or `"onehot"`.
         illegal: what an illegal action does: nothing with reward 0 (`"noop"`), the same and end the
             episode (`"terminate"`), or a ValueError that leaves the game as it is (`"raise"`).
+            On a board without a legal action any action does nothing and ends the episode.
         start_tiles: tiles on the board at the start.
         render_mode: `"ansi"` (text), `"rgb_array"` or `"human"` (a window).
 
@@ -128,7 +129,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         return self._observe(board), self._info(after, self._game.item(FLAGS))
 
     def step(
-        self, action: int | np.integer[Any]
+        self, action: SupportsIndex
     ) -> tuple[npt.NDArray[Any], SupportsFloat, bool, bool, dict[str, Any]]:
         """Plays an action: see the class.
 
@@ -136,15 +137,15 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
             ValueError: not an action, or an illegal one where `illegal="raise"`; the game is
                 unchanged.
         """
-        action = check_action(action)
+        move = check_action(action)
         game = self._running()
         boards = np.empty((2, *self.size), np.uint8)
-        games.step(game, action, self._table, boards)
+        games.step(game, move, self._table, boards)
         flags = game.item(FLAGS)
-        legal = bool(flags >> 32 & 1)
-        if not legal and self.illegal == "raise":
-            raise ValueError(illegal_message(action, flags))
-        terminated = bool(flags >> 40 & 1) or (not legal and self.illegal == "terminate")
+        legal, over = bool(flags >> 32 & 1), bool(flags >> 40 & 1)
+        if not legal and not over and self.illegal == "raise":
+            raise ValueError(illegal_message(move, flags))
+        terminated = over or (not legal and self.illegal == "terminate")
         if self.render_mode == "human":
             self.render()
         after, board = boards
@@ -240,12 +241,8 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
 
     def _start_board(self, options: dict[str, Any] | None) -> Cells | None:
         """The board of the reset options, checked."""
-        unknown = set(options or ()) - {"board"}
-        if unknown:
-            raise ValueError(f"reset knows the option 'board', got {sorted(map(str, unknown))}")
-        if not options or options["board"] is None:
-            return None
-        return check_board(options["board"], self.size)
+        board = check_options(options, ("board",)).get("board")
+        return None if board is None else check_board(board, self.size)
 
     def _running(self) -> npt.NDArray[np.uint64]:
         """The game, once there is one."""
@@ -302,6 +299,21 @@ def observation_space(observation: str, rows: int, cols: int) -> spaces.Box:
     return spaces.Box(0, MAX_EXPONENT, (rows, cols), np.uint8)
 
 
+def check_options(options: Any, known: tuple[str, ...]) -> dict[str, Any]:
+    """The options of a reset, none for None.
+
+    Raises:
+        ValueError: not a dict, or an option that is not known.
+    """
+    if options is None:
+        return {}
+    if not isinstance(options, dict) or set(options) - set(known):
+        raise ValueError(
+            f"options of a reset are a dict with {' and '.join(map(repr, known))}, got {options!r}"
+        )
+    return options
+
+
 def check_action(action: Any) -> int:
     """The action as an int.
 
@@ -320,7 +332,7 @@ def check_action(action: Any) -> int:
 def illegal_message(action: int, flags: int) -> str:
     """What an illegal action raises, given the game's `FLAGS`."""
     legal = [f"{a} {ACTION_NAMES[a]}" for a in range(4) if flags >> 8 * a & 1]
-    return f"action {action} {ACTION_NAMES[action]} is illegal here, legal are: {legal or 'none'}"
+    return f"action {action} {ACTION_NAMES[action]} is illegal here, legal are: {legal}"
 
 
 def check_board(board: Any, size: tuple[int, int]) -> Cells:
@@ -329,14 +341,19 @@ def check_board(board: Any, size: tuple[int, int]) -> Cells:
     Raises:
         ValueError: not a board of this size.
     """
-    array = np.asarray(board)
-    if array.ndim == 0:
-        if array.dtype.kind not in "iu" or int(array) < 0:
-            raise ValueError(f"a board is exponents {list(size)} or a word, got {board!r}")
-        return cells(array, *size)
-    if array.shape != size:
-        raise ValueError(f"a board here has shape {size}, got {array.shape}")
-    return check_cells(array)
+    try:
+        array = cells(board, *size) if is_word(board) else check_cells(board)
+        if array.shape != size:
+            raise ValueError(f"got shape {array.shape}")
+    except ValueError as error:
+        message = f"a board here is a word or exponents of shape {size}: {error}"
+        raise ValueError(message) from None
+    return array
+
+
+def is_word(board: Any) -> bool:
+    """Whether a board is given as a word: a number, not an array of exponents."""
+    return isinstance(board, (int, np.integer)) or getattr(board, "shape", None) == ()
 
 
 def check_state(state: Any, size: tuple[int, int]) -> tuple[Cells, int, int]:
@@ -347,7 +364,9 @@ def check_state(state: Any, size: tuple[int, int]) -> tuple[Cells, int, int]:
     """
     if not isinstance(state, dict) or set(state) != {"board", "score", "rng"}:
         raise ValueError("a state is what get_state() returns: a dict of board, score and rng")
-    score, rng = operator.index(state["score"]), operator.index(state["rng"])
+    score, rng = state["score"], state["rng"]
+    if not all(isinstance(number, (int, np.integer)) for number in (score, rng)):
+        raise ValueError(f"a state has whole numbers as score and rng, got {score!r}, {rng!r}")
     if not (0 <= score < 2**63 and 0 <= rng < 2**64):
         raise ValueError(f"a state has a score and a 64-bit rng, got {score} and {rng}")
-    return check_board(state["board"], size), score, rng
+    return check_board(state["board"], size), int(score), int(rng)

@@ -400,9 +400,14 @@ def check_cells(cells: Any) -> Cells:
     Raises:
         ValueError: not integers in 0..17, or not boards of at most 4x4 cells.
     """
-    array = np.asarray(cells)
+    try:
+        array = np.asarray(cells)
+    except ValueError:  # numpy's own message does not say what a board is
+        array = np.empty(0)
     if array.ndim < 2:
-        raise ValueError(f"a board is an array [rows, cols] of exponents, got shape {array.shape}")
+        raise ValueError(
+            f"a board is exponents [rows, cols] in rows of equal length, got {cells!r}"
+        )
     check_size(*array.shape[-2:])
     if array.dtype.kind not in "iu":
         raise ValueError(f"a board holds whole exponents (0 = empty, 11 = 2048), got {array.dtype}")

@@ -14,13 +14,14 @@ from gymnasium.vector.utils import batch_space
 
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.env import (
-    check_board,
+    check_options,
     check_settings,
     illegal_message,
+    is_word,
     observation_space,
 )
 from afterstate.envs.game2048.games import AFTER, BOARD, FLAGS, REWARD, RNG, SCORE
-from afterstate.envs.game2048.rules import Cells, Words, check_cells, table
+from afterstate.envs.game2048.rules import Cells, Words, cells, check_cells, table
 
 Flags = npt.NDArray[np.bool_]
 Infos = dict[str, Any]
@@ -78,7 +79,9 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         if render_mode not in (None, *self.metadata["render_modes"]):
             modes = self.metadata["render_modes"]
             raise ValueError(f"render_mode is None or one of {modes}, got {render_mode!r}")
-        if max_episode_steps is not None and max_episode_steps < 1:
+        if max_episode_steps is not None and not (
+            type(max_episode_steps) is int and max_episode_steps >= 1
+        ):
             raise ValueError(f"max_episode_steps is None or from 1 on, got {max_episode_steps!r}")
         self.num_envs, self.render_mode = num_envs, render_mode
         self.observation, self.illegal, self.start_tiles = observation, illegal, start_tiles
@@ -107,15 +110,16 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         Args:
             seed: game `i` gets `seed + i`, or `seed[i]` of a sequence, and then plays what
                 `Game2048Env` plays from that seed. Without a seed the random streams go on.
-            options: `{"board": ...}` starts from a board, a word or exponents `[rows, cols]` for
-                all or `[num_envs, rows, cols]`; `{"reset_mask": bool[num_envs]}` resets only some.
+            options: `{"board": ...}` starts all games from a board, exponents `[rows, cols]` or a
+                word, or each from its own, `[num_envs, rows, cols]` or an array of words;
+                `{"reset_mask": bool[num_envs]}` resets only some.
 
         Raises:
             ValueError: a wrong option, board, mask or number of seeds; the games are unchanged.
         """
         mask, boards = self._check_options(options)
         seeds = self._check_seeds(seed)
-        super().reset(seed=seed if isinstance(seed, int) else None)
+        super().reset(seed=int(seed) if isinstance(seed, (int, np.integer)) else None)
         self._draw_streams(seeds, mask)
         if boards is None:
             self._start(mask)
@@ -128,7 +132,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         return self._observe(), self._infos(mask)
 
     def step(
-        self, actions: npt.NDArray[np.int64]
+        self, actions: npt.NDArray[np.integer[Any]]
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Flags, Flags, Infos]:
         """Plays one action of every game.
 
@@ -226,58 +230,68 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
             ended = np.flatnonzero(self._over)
             raise ResetNeeded(f"games {ended} are over: reset(options={{'reset_mask': ...}})")
         if self.illegal == "raise":
-            legal = games.masks(running)[np.arange(self.num_envs), moves] | self._over
-            if not legal.all():
-                i = int(np.argmin(legal))
+            masks = games.masks(running)
+            allowed = masks[np.arange(self.num_envs), moves].astype(np.bool_) | self._over
+            allowed |= ~masks.any(axis=1)  # a board without a legal action ends with any
+            if not allowed.all():
+                i = int(np.argmin(allowed))
                 message = illegal_message(int(moves[i]), running.item(i, FLAGS))
                 raise ValueError(f"game {i}: {message}")
         return np.ascontiguousarray(moves, np.int64)
 
     def _check_options(self, options: dict[str, Any] | None) -> tuple[Flags, Cells | None]:
         """Which games to reset, and the boards `[num_envs, rows, cols]` to start from, if any."""
-        options = options or {}
-        unknown = set(options) - {"board", "reset_mask"}
-        if unknown:
-            names = sorted(map(str, unknown))
-            raise ValueError(f"reset knows the options 'board' and 'reset_mask', got {names}")
-        mask = np.asarray(options.get("reset_mask", np.ones(self.num_envs, np.bool_)))
+        given = check_options(options, ("board", "reset_mask"))
+        mask = np.asarray(given.get("reset_mask", np.ones(self.num_envs, np.bool_)))
         if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
             raise ValueError(f"reset_mask is bool[{self.num_envs}] with at least one True")
         if not mask.all():
             self._running()
-        board = options.get("board")
-        if board is None:
-            return mask, None
-        if np.ndim(board) == 3:
-            boards = check_cells(board)
-            if boards.shape != (self.num_envs, *self.size):
-                wanted = (self.num_envs, *self.size)
-                raise ValueError(f"boards here have shape {wanted}, got {boards.shape}")
-            return mask, boards
-        return mask, np.repeat(check_board(board, self.size)[None], self.num_envs, axis=0)
+        board = given.get("board")
+        return mask, None if board is None else self._check_boards(board)
+
+    def _check_boards(self, board: Any) -> Cells:
+        """The board of every game, given one for all or one each, as words or exponents."""
+        are_words = is_word(board) or getattr(board, "ndim", 0) == 1
+        wanted = (self.num_envs, *self.size)
+        try:
+            boards = cells(board, *self.size) if are_words else check_cells(board)
+            if boards.shape not in (self.size, wanted):
+                raise ValueError(f"got shape {boards.shape}")
+        except ValueError as error:
+            message = (
+                f"boards here are words or exponents of shape {self.size} or {wanted}: {error}"
+            )
+            raise ValueError(message) from None
+        return np.broadcast_to(boards, wanted)
 
     def _check_seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
         """One seed or None for each game."""
         if seed is None:
             return [None] * self.num_envs
         if isinstance(seed, (int, np.integer)):
-            return [int(seed) + i for i in range(self.num_envs)]
+            seed = [int(seed) + i for i in range(self.num_envs)]
         seeds = list(seed)
         if len(seeds) != self.num_envs:
             raise ValueError(f"seed is one number or {self.num_envs}, got {len(seeds)}")
+        for one in seeds:
+            if one is not None and not (isinstance(one, (int, np.integer)) and one >= 0):
+                raise ValueError(f"a seed is None or a whole number from 0 on, got {one!r}")
         return seeds
 
     def _draw_streams(self, seeds: list[int | None], mask: Flags) -> None:
         """Starts the random streams of seeded games, and all of them at first."""
-        if self.np_random is not self._stream:
+        seeded = [int(seed) for seed in seeds if seed is not None]
+        if self.np_random is not self._stream and (self._stream is None or not seeded):
             draws = self.np_random.integers(0, 2**64, self.num_envs + 1, dtype=np.uint64)
+            self._games[mask, RNG] = draws[:-1][mask]
             self._sampler = int(draws[-1])
-            if self._stream is None or all(seed is None for seed in seeds):
-                self._games[:, RNG] = draws[:-1]
-            self._stream = self.np_random
+        self._stream = self.np_random
         for i in np.flatnonzero(mask):
             if seeds[i] is not None:
                 self._games[i, RNG] = games.seed_word(seeds[i])
+        if seeded:
+            self._sampler = games.draw_word(np.random.default_rng(seeded))
 
     def _start(self, mask: Flags) -> None:
         """Starts the games of a mask."""
@@ -323,7 +337,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         final_obs = np.full(self.num_envs, None, object)
         observations = self._observe()
         for i in np.flatnonzero(ended):
-            final_obs[i] = observations[i].copy()
+            final_obs[i] = observations[i]
         final_info = self._infos(ended)
         for key in self.info_keys:
             final_info[key][~ended] = 0

@@ -25,12 +25,15 @@ def _extract_all(words: Words, masks: Words, packed: Words) -> None:
         packed[i] = _extract(words[i], masks[i])
 
 
-@njit("float32(float32[::1], int64, int64)")
+@njit("float64(float32[::1], int64, int64)")
 def _sum_prefetched(array: npt.NDArray[np.float32], first: int, n: int) -> float:
     """Prefetches `n` entries from `first` on, which may lie outside, and sums the array."""
     for k in range(first, first + n):
         prefetch(array, k)
-    return array.sum()
+    total = 0.0
+    for value in array:
+        total += value
+    return total
 
 
 def extract(word: int, mask: int) -> int:

@@ -187,7 +187,7 @@ def test_a_network_without_tuples_is_refused() -> None:
 
 
 def test_messages_say_what_is_allowed() -> None:
-    with pytest.raises(ValueError, match="4x6.*'8x6'"):
+    with pytest.raises(ValueError, match=r"4x6.*'8x6'"):
         network("8x6")
     with pytest.raises(ValueError, match=r"\[0, 1, 4, 5\], got \[0, 2\]"):
         network([[0, 2]], (2, 2))

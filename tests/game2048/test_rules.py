@@ -493,8 +493,8 @@ def test_bad_text_is_refused_with_its_reason(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (3, r"got shape \(\)"),
-        ([1, 2], r"an array \[rows, cols\] of exponents, got shape \(2,\)"),
+        (3, "rows of equal length, got 3"),
+        ([1, 2], r"exponents \[rows, cols\] in rows of equal length, got \[1, 2\]"),
         ([[1]], r"at least two cells, got \(1, 1\)"),
         (np.zeros((5, 4), int), r"1 to 4 rows and columns .* got \(5, 4\)"),
         (np.zeros((7, 4, 5), int), r"got \(4, 5\)"),
@@ -506,7 +506,7 @@ def test_bad_text_is_refused_with_its_reason(text: str, message: str) -> None:
         ([[1, 18]], "got 1 to 18"),
         ([[1, 258]], "got 1 to 258"),
         (np.array([[1, 2**64 - 1]], np.uint64), "got 1 to 18446744073709551615"),
-        ([[1, 2], [3]], "inhomogeneous"),
+        ([[1, 2], [3]], "rows of equal length"),
     ],
 )
 def test_bad_arrays_are_refused_with_their_reason(bad: Any, message: str) -> None:

@@ -1,0 +1,200 @@
+"""Expectimax search against a plain recursion, and on a game whose exact values are known."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+from ntuple_oracle import NaiveNetwork, expected_score, index, reachable, solve
+
+from afterstate.agents.game2048.expectimax import MAX_DEPTH, ExpectimaxAgent
+from afterstate.agents.game2048.ntuple import Network, NTupleAgent, estimate, network
+from afterstate.envs.game2048.rules import afterstates, from_text
+
+SIZES: list[tuple[int, int]] = [(1, 2), (2, 2), (2, 3), (3, 2), (1, 4), (3, 3), (4, 4)]
+TUPLES = {
+    (1, 2): [[0, 1]],
+    (2, 2): [[0, 1], [0, 1, 4]],
+    (2, 3): [[0, 1, 2], [1, 5]],
+    (3, 2): [[0, 4, 8], [1, 4]],
+    (1, 4): [[0, 1, 2], [2, 3]],
+    (3, 3): [[0, 1, 2], [4, 5]],
+    (4, 4): [[0, 1, 2, 3], [5, 6]],
+}
+
+by_size = pytest.mark.parametrize("size", SIZES)
+
+
+def random_network(size: tuple[int, int]) -> Network:
+    net = network(TUPLES[size], size)
+    drawn = np.random.default_rng(1).normal(0, 30, net.weights.size)
+    return net._replace(weights=drawn.astype(np.float32))
+
+
+def random_board(rng: random.Random, size: tuple[int, int]) -> oracle.Board:
+    """Small boards of any kind, and late boards of large ones: few gaps, few equal neighbours."""
+    n_cells = size[0] * size[1]
+    palette = [0, 1, 2, 3, 4] if n_cells <= 6 else [*range(1, 12)]
+    tiles = rng.choices(palette, k=n_cells)
+    if n_cells > 6 and rng.random() < 0.7:
+        tiles[rng.randrange(n_cells)] = 0
+    return [tiles[r * size[1] : (r + 1) * size[1]] for r in range(size[0])]
+
+
+def value(naive: NaiveNetwork, after: oracle.Board, depth: int) -> float:
+    """An afterstate's value, with chance and then `depth` moves ahead."""
+    if depth == 0:
+        return float(naive.value(after))
+    return sum(
+        p * max(move_values(naive, board, depth).values(), default=0.0)
+        for board, p in oracle.spawn_outcomes(after)
+    )
+
+
+def move_values(naive: NaiveNetwork, board: oracle.Board, depth: int) -> dict[int, float]:
+    """Reward and value of each legal move, with `depth` moves in all."""
+    moves = {action: oracle.move(board, action) for action in oracle.legal_moves(board)}
+    return {a: reward + value(naive, after, depth - 1) for a, (after, reward) in moves.items()}
+
+
+@by_size
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_values_equal_those_of_the_plain_recursion(size: tuple[int, int], depth: int) -> None:
+    rng = random.Random(depth)
+    net = random_network(size)
+    naive = NaiveNetwork(TUPLES[size], net.weights)
+    agent = ExpectimaxAgent(net, depth)
+    n_boards = {1: 300, 2: 200, 3: 60}[depth]
+    boards = [random_board(rng, size) for _ in range(n_boards)]
+    found = agent.evaluate([oracle.to_word(board) for board in boards])
+    assert found.shape == (n_boards, 4)
+    assert found.dtype == np.float64
+    for board, values in zip(boards, found.tolist(), strict=True):
+        expected = [-np.inf] * 4
+        for action, worth in move_values(naive, board, depth).items():
+            expected[action] = worth
+        assert values == pytest.approx(expected, rel=1e-5, abs=1e-3), board
+
+
+@by_size
+def test_one_ply_is_the_greedy_player(size: tuple[int, int]) -> None:
+    rng = random.Random(7)
+    net = random_network(size)
+    boards = np.array([oracle.to_word(random_board(rng, size)) for _ in range(300)], np.uint64)
+    agent = ExpectimaxAgent(net, 1)
+    assert agent.act(boards).tolist() == NTupleAgent(net).act(boards).tolist()
+    for board, values in zip(boards.tolist(), agent.evaluate(boards), strict=True):
+        afters, rewards = afterstates(board, net.moves)
+        greedy = estimate(net, np.array(afters, np.uint64)) + np.array(rewards)
+        greedy[np.array(afters, np.uint64) == board] = -np.inf
+        assert values == pytest.approx(greedy, rel=1e-6)
+
+
+@pytest.mark.parametrize("depth", range(1, MAX_DEPTH + 1))
+def test_illegal_moves_have_value_minus_infinity(depth: int) -> None:
+    net = random_network((2, 2))
+    agent = ExpectimaxAgent(net, depth)
+    over, only_down = from_text("2 4 / 4 2"), from_text("2 4 / _ _")
+    assert agent.evaluate(over).tolist() == [-np.inf] * 4
+    assert np.isfinite(agent.evaluate(only_down)).tolist() == [False, False, True, False]
+    assert agent.act([over, only_down]).tolist() == [0, 2]
+
+
+def test_two_plies_worked_out_by_hand() -> None:
+    """(2 2) on 1x2 with weight 1 of the tuple {0} for a tile 4, else 0: a board has 4 entries.
+
+    Both moves make a 4 for reward 4. A 2 comes beside it (0.9): game over, worth 0. Or a 4 (0.1):
+    merged for 8, afterstate worth 0. So a move is worth 4 + 0.1 * 8, and with one move only 4
+    and the two entries of the 4.
+    """
+    net = network([[0]], (1, 2))
+    net.weights[2] = 1
+    board = from_text("2 2")
+    assert ExpectimaxAgent(net, 1).evaluate(board).tolist() == [-np.inf, 6, -np.inf, 6]
+    for depth in (2, 3):
+        values = ExpectimaxAgent(net, depth).evaluate(board)
+        assert values == pytest.approx([-np.inf, 4.8, -np.inf, 4.8])
+
+
+@pytest.mark.parametrize(("depth", "by_hand"), [(2, -3596.4), (3, 3.6), (4, 3.6), (5, 5.76)])
+def test_games_that_are_over_are_worth_nothing_however_bad_the_rest(
+    depth: int, by_hand: float
+) -> None:
+    """Every afterstate at the end of the search is worth -4000, an end of the game 0.
+
+    (2 8 _) has one move, to the right. In 0.1 a 4 comes and (4 2 8) is over; in 0.9 (2 2 8) merges
+    for 4. Two plies: 0.9 * (4 - 4000). Three plies and four: merged to the left, (4 8 _) is over
+    with any tile: 0.9 * 4. Five: merged to the right, (_ 4 8) is over in 0.9, and in 0.1 it goes
+    on for 8 and 16 before it is over with any tile: 0.9 * (4 + 0.1 * 24).
+    """
+    net = network([[0]], (1, 3))
+    net.weights[:] = -1000
+    values = ExpectimaxAgent(net, depth).evaluate(from_text("2 8 _"))
+    assert values == pytest.approx([-np.inf, by_hand, -np.inf, -np.inf])
+
+
+# The exact values of the 2x2 board as a network: it then plays perfectly at every depth
+
+
+@pytest.fixture(scope="module")
+def solved() -> Network:
+    """The tuple of all cells, each entry an eighth of the exact value of its afterstate."""
+    net = network([[0, 1, 4, 5]], (2, 2))
+    for word, worth in solve(2, 2)[1].items():
+        net.weights[index(oracle.from_word(word, 2, 2), [0, 1, 4, 5])] = worth / 8
+    return net
+
+
+def test_the_exact_network_holds_the_values_of_all_afterstates(solved: Network) -> None:
+    values = solve(2, 2)[1]
+    assert len(values) == 464
+    assert len(reachable(2, 2)) == 662
+    assert estimate(solved, list(values)).tolist() == pytest.approx(list(values.values()), rel=1e-6)
+
+
+@pytest.mark.parametrize("depth", range(1, MAX_DEPTH + 1))
+def test_with_exact_values_every_depth_plays_perfectly(solved: Network, depth: int) -> None:
+    agent = ExpectimaxAgent(solved, depth)
+    assert expected_score(2, 2, agent.act) == pytest.approx(66.964149, abs=1e-5)
+
+
+@pytest.mark.parametrize("depth", range(2, MAX_DEPTH + 1))
+def test_searching_exact_values_does_not_change_them(solved: Network, depth: int) -> None:
+    boards = [oracle.to_word(board) for board in reachable(2, 2)]
+    one = ExpectimaxAgent(solved, 1).evaluate(boards)
+    assert ExpectimaxAgent(solved, depth).evaluate(boards) == pytest.approx(one, rel=1e-5)
+
+
+def test_deeper_search_of_an_empty_network_plays_better() -> None:
+    empty = network([[0]], (2, 2))
+    scores = [expected_score(2, 2, ExpectimaxAgent(empty, depth).act) for depth in (1, 3, 5)]
+    assert scores[0] < scores[1] < scores[2] <= 66.964149 + 5e-7
+
+
+# Interface
+
+
+def test_evaluate_and_act_keep_the_shape_of_their_boards() -> None:
+    rng = random.Random(9)
+    agent = ExpectimaxAgent(random_network((4, 4)), 2)
+    drawn = [oracle.to_word(random_board(rng, (4, 4))) for _ in range(12)]
+    boards = np.array(drawn, np.uint64).reshape(3, 4)
+    values, actions = agent.evaluate(boards), agent.act(boards)
+    assert values.shape == (3, 4, 4)
+    assert actions.shape == (3, 4)
+    assert actions.dtype == np.int8
+    assert (values.argmax(axis=-1) == actions).all()
+    for i, j in np.ndindex(3, 4):
+        assert agent.evaluate(boards[i, j]).tolist() == values[i, j].tolist()
+        assert agent.act(boards[i, j]) == actions[i, j]
+    assert agent.evaluate(boards[:, ::2]).tolist() == values[:, ::2].tolist()
+    assert agent.evaluate(boards[:0]).shape == (0, 4, 4)
+
+
+@pytest.mark.parametrize("depth", [0, -1, 6, 2.0, "3", None, True])
+def test_wrong_depths_are_refused(depth: Any) -> None:
+    with pytest.raises(ValueError, match=r"1\.\.5"):
+        ExpectimaxAgent(network([[0]]), depth)

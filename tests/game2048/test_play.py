@@ -1,0 +1,160 @@
+"""Whole games by players: the environment's games, played side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import afterstate.envs  # noqa: F401
+from afterstate.agents.game2048.ntuple import NTupleAgent, network
+from afterstate.agents.game2048.play import play
+
+Boards = npt.NDArray[np.uint64]
+Actions = npt.NDArray[np.int8]
+
+
+def player(size: tuple[int, int], seed: int = 1) -> NTupleAgent:
+    """A greedy player of whims: its weights are random."""
+    cells = [4 * row + col for row in range(size[0]) for col in range(size[1])]
+    net = network([cells[:3], cells[-2:]], size)
+    net.weights[:] = np.random.default_rng(seed).normal(0, 50, net.weights.size)
+    return NTupleAgent(net)
+
+
+@pytest.mark.parametrize("size", [(4, 4), (2, 2), (3, 4), (1, 2), (4, 1)])
+def test_games_are_those_of_the_environment_with_following_seeds(size: tuple[int, int]) -> None:
+    agent = player(size)
+    played = play(agent, 12, seed=100, size=size)
+    env = gym.make("Game2048-v0", size=size)
+    for i in range(12):
+        observation, info = env.reset(seed=100 + i)
+        n_moves, score, terminated = 0, 0.0, not info["action_mask"].any()
+        while not terminated:
+            action, _ = agent.predict(observation)
+            observation, reward, terminated, _, info = env.step(int(action))
+            n_moves, score = n_moves + 1, score + float(reward)
+        assert played.scores[i] == info["score"] == score
+        assert played.n_moves[i] == n_moves
+        assert played.max_tiles[i] == info["max_tile"] == 2 ** int(observation.max())
+    env.close()
+
+
+def test_games_have_one_entry_each_as_whole_numbers() -> None:
+    played = play(player((3, 3)), 7, size=(3, 3))
+    for column in played:
+        assert column.shape == (7,)
+        assert column.dtype == np.int64
+    assert (played.n_moves > 0).all()
+    assert (played.scores > 0).all()
+    assert all(int(tile).bit_count() == 1 for tile in played.max_tiles)
+
+
+def test_games_do_not_depend_on_those_beside_them() -> None:
+    agent = player((4, 4))
+    together = play(agent, 6, seed=3)
+    apart = [play(agent, 1, seed=3 + i) for i in range(6)]
+    assert together.scores.tolist() == [int(games.scores[0]) for games in apart]
+    assert together.n_moves.tolist() == [int(games.n_moves[0]) for games in apart]
+    assert len(set(together.scores.tolist())) > 1
+
+
+def test_no_games_are_no_games() -> None:
+    assert [len(column) for column in play(player((4, 4)), 0)] == [0, 0, 0]
+
+
+def test_report_counts_the_games_that_have_ended() -> None:
+    seen: list[int] = []
+    played = play(player((2, 2)), 20, size=(2, 2), report=seen.append)
+    assert len(seen) == played.n_moves.max()
+    assert seen == [int((played.n_moves <= t).sum()) for t in range(1, len(seen) + 1)]
+    assert seen[-1] == 20
+
+
+def test_the_player_sees_only_games_that_go_on() -> None:
+    agent, shown = player((2, 2)), []
+
+    class Watched:
+        def act(self, boards: Boards) -> Actions:
+            assert boards.dtype == np.uint64
+            shown.append(len(boards))
+            return agent.act(boards)
+
+    played = play(Watched(), 9, size=(2, 2))
+    assert shown == [int((played.n_moves > t).sum()) for t in range(played.n_moves.max())]
+
+
+class Stubborn:
+    """Answers with one action for every board, and gives up after a while."""
+
+    def __init__(self, action: Any, n: int | None = None) -> None:
+        self.action, self.n, self.calls = action, n, 0
+
+    def act(self, boards: Boards) -> Any:
+        """The same actions again."""
+        self.calls += 1
+        if self.calls > 1_000:
+            raise RuntimeError("it went on and on")
+        return np.full(len(boards) if self.n is None else self.n, self.action, np.int8)
+
+
+@pytest.mark.parametrize("action", [0, 1, 2, 3])
+def test_an_illegal_move_is_refused(action: int) -> None:
+    with pytest.raises(ValueError, match=f"chose {action}, an illegal action"):
+        play(Stubborn(action), 3)
+
+
+def test_one_illegal_move_among_many_is_refused() -> None:
+    """All play well but in the third game, where the move is the first illegal one."""
+    agent = player((4, 4))
+
+    class Slip:
+        def act(self, boards: Boards) -> Actions:
+            actions = agent.act(boards)
+            actions[2] = 0 if actions[2] else actions[2]
+            return actions
+
+    with pytest.raises(ValueError, match="chose 0, an illegal action"):
+        play(Slip(), 4)
+
+
+@pytest.mark.parametrize("action", [4, -1, -4, 100])
+def test_what_is_no_action_is_refused(action: int) -> None:
+    with pytest.raises(ValueError):
+        play(Stubborn(action), 3)
+
+
+@pytest.mark.parametrize("offset", [-4, 4, 8])
+def test_actions_are_not_counted_modulo_four(offset: int) -> None:
+    agent = player((4, 4))
+
+    class Shifted:
+        def act(self, boards: Boards) -> Actions:
+            return agent.act(boards) + np.int8(offset)
+
+    with pytest.raises(ValueError):
+        play(Shifted(), 1)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 4])
+def test_another_number_of_actions_than_boards_is_refused(n: int) -> None:
+    """Up is legal in the first games of the seeds 0, 1 and 2, so that only the number is wrong."""
+    with pytest.raises(ValueError):
+        play(Stubborn(0, n), 3, seed=first_seed_with_up_legal())
+
+
+def first_seed_with_up_legal() -> int:
+    """A seed such that its game and the two after it allow up at first."""
+    env = gym.make("Game2048-v0")
+    masks = [env.reset(seed=seed)[1]["action_mask"][0] for seed in range(200)]
+    env.close()
+    return next(i for i in range(197) if all(masks[i : i + 3]))
+
+
+@pytest.mark.parametrize("size", [(1, 1), (5, 4), (0, 2)])
+def test_wrong_sizes_are_refused(size: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match="rows and columns"):
+        play(Stubborn(0), 1, size=size)

@@ -1,0 +1,371 @@
+"""Players by name and from files, and what all of them can do."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+import oracle
+import pytest
+
+import afterstate.envs  # noqa: F401
+from afterstate import agents
+from afterstate.agents.game2048.agent import Agent
+from afterstate.agents.game2048.expectimax import ExpectimaxAgent
+from afterstate.agents.game2048.learning import Learner
+from afterstate.agents.game2048.ntuple import Network, NTupleAgent, estimate, network, save
+from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.players import RandomAgent, RewardAgent
+from afterstate.envs.game2048.rules import from_text, words
+
+TUPLES = [[0, 1, 2], [4, 5], [1, 5, 9]]
+PAIRS = [[0, 1], [4, 5]]
+
+
+def random_network(
+    tuples: list[list[int]] = TUPLES, size: tuple[int, int] = (4, 4), seed: int = 1
+) -> Network:
+    net = network(tuples, size)
+    net.weights[:] = np.random.default_rng(seed).normal(0, 30, net.weights.size)
+    return net
+
+
+def made() -> list[Agent]:
+    """Every player there is."""
+    net = random_network()
+    return [
+        agents.make("random", seed=1),
+        agents.make("reward", seed=1),
+        agents.make("ntuple", network=net),
+        agents.make("expectimax", network=net, depth=2),
+    ]
+
+
+every_agent = pytest.mark.parametrize("index", range(4), ids=agents.names())
+
+
+def random_boards(n: int, size: tuple[int, int] = (4, 4), top: int = 15) -> npt.NDArray[np.uint8]:
+    """Exponents `[n, rows, cols]`, of few values or of many."""
+    rng = random.Random(top)
+    palettes = [[0, 0, 1, 2], [0, 1, 2, 3, 4, 5], [*range(top - 3, top + 1)], [*range(top + 1)]]
+    drawn = [rng.choices(palette, k=size[0] * size[1]) for palette in rng.choices(palettes, k=n)]
+    return np.array(drawn, np.uint8).reshape(n, *size)
+
+
+def one_hot(exponents: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+    """Planes `[..., 18, rows, cols]`."""
+    planes = np.equal(exponents[..., None, :, :], np.arange(18)[:, None, None])
+    return np.asarray(planes, np.float32)
+
+
+# By name
+
+
+def test_names_are_those_that_make_knows() -> None:
+    assert agents.names() == ["random", "reward", "ntuple", "expectimax"]
+    kinds = [RandomAgent, RewardAgent, NTupleAgent, ExpectimaxAgent]
+    assert [type(agent) for agent in made()] == kinds
+    for agent in made():
+        assert isinstance(agent, agents.Agent)
+        assert agent.size == (4, 4)
+
+
+def test_a_list_of_names_is_ones_own_to_change() -> None:
+    agents.names().clear()
+    assert "ntuple" in agents.names()
+
+
+def test_random_players_have_a_seed_and_a_size() -> None:
+    for name in ("random", "reward"):
+        agent = agents.make(name, seed=3, size=(2, 3))
+        assert agent.size == (2, 3)
+        first, again = (agents.make(name, seed=3) for _ in range(2))
+        boards = np.full(100, from_text("_ _ _ _ / _ 2 _ _ / _ _ _ _ / _ _ _ _"), np.uint64)
+        assert first.act(boards).tolist() == again.act(boards).tolist()
+
+
+@pytest.mark.parametrize(("name", "settings"), [("ntuple", {}), ("expectimax", {"depth": 1})])
+def test_network_players_are_made_of_a_network_a_file_or_tuples(
+    tmp_path: Path, name: str, settings: dict[str, Any]
+) -> None:
+    net = random_network()
+    save(net, tmp_path / "network.npz")
+    boards = words(random_boards(200))
+    expected = NTupleAgent(net).act(boards).tolist()
+    for given in (net, tmp_path / "network.npz", str(tmp_path / "network.npz")):
+        assert agents.make(name, network=given, **settings).act(boards).tolist() == expected
+    new: Any = agents.make(name, tuples=PAIRS, size=(2, 2), **settings)
+    assert new.size == new.network.size == (2, 2)
+    assert new.network.tuples == PAIRS
+    assert not new.network.weights.any()
+
+
+def test_network_players_have_4x6_tuples_and_three_plies_unless_told() -> None:
+    agent = agents.make("expectimax")
+    assert isinstance(agent, ExpectimaxAgent)
+    assert agent.depth == 3
+    assert len(agent.network.tuples) == 4
+    assert agent.network.weights.size == 4 * 16**6
+
+
+def test_a_network_that_is_given_is_shared() -> None:
+    net = random_network()
+    agent: Any = agents.make("ntuple", network=net)
+    assert agent.network.weights is net.weights
+
+
+def test_expectimax_searches_as_deep_as_told() -> None:
+    net = random_network(PAIRS, (2, 2))
+    boards = words(random_boards(100, (2, 2), top=4))
+    for depth in (1, 2, 3, 4, 5):
+        agent: Any = agents.make("expectimax", network=net, depth=depth)
+        same = ExpectimaxAgent(net, depth).evaluate(boards)
+        assert (agent.evaluate(boards) == same).all()
+
+
+@pytest.mark.parametrize("name", ["", "Random", "alphazero", "load"])
+def test_an_unknown_name_is_refused_with_those_there_are(name: str) -> None:
+    with pytest.raises(ValueError, match=r"random.*reward.*ntuple.*expectimax") as caught:
+        agents.make(name)
+    assert repr(name) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["random", "reward", "ntuple", "expectimax"])
+def test_an_unknown_setting_is_refused_by_name(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name}.*speed"):
+        agents.make(name, speed=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("ntuple", {"depth": 3}, "depth"),
+        ("random", {"network": None}, "network"),
+        ("expectimax", {"depth": 0, "tuples": PAIRS}, "depth"),
+        ("expectimax", {"depth": 2.5, "tuples": PAIRS}, "depth"),
+        ("ntuple", {"tuples": "9x9"}, "tuples"),
+        ("ntuple", {"tuples": [[2]], "size": (2, 2)}, "tuple"),
+        ("ntuple", {"tuples": [[0]], "size": (5, 5)}, "tuple|board"),
+        ("random", {"size": (5, 5)}, "board"),
+        ("reward", {"size": (1, 1)}, "board"),
+        ("ntuple", {"network": 17}, "network"),
+    ],
+)
+def test_wrong_settings_are_refused(name: str, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        agents.make(name, **settings)
+
+
+def test_a_missing_network_file_is_not_found(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        agents.make("ntuple", network=tmp_path / "missing.npz")
+
+
+# From files
+
+
+def test_a_saved_network_plays_the_same(tmp_path: Path) -> None:
+    net = random_network()
+    save(net, tmp_path / "network.npz")
+    before, after = NTupleAgent(net), agents.load(tmp_path / "network.npz")
+    assert play(before, 5, seed=1).scores.tolist() == play(after, 5, seed=1).scores.tolist()
+
+
+@pytest.mark.parametrize("size", [(4, 4), (2, 2), (3, 2)])
+def test_a_saved_learner_plays_the_same(tmp_path: Path, size: tuple[int, int]) -> None:
+    learner = Learner(network(PAIRS if size[1] == 2 else TUPLES, size), seed=1)
+    learner.play(5_000)
+    learner.save(tmp_path / "learner.npz")
+    agent: Any = agents.load(str(tmp_path / "learner.npz"))
+    assert agent.size == size
+    assert agent.network.weights is not learner.network.weights
+    assert (agent.network.weights == learner.network.weights).all()
+    before = play(NTupleAgent(learner.network), 5, seed=1, size=size)
+    assert play(agent, 5, seed=1, size=size).scores.tolist() == before.scores.tolist()
+    deep: Any = agents.make("expectimax", network=tmp_path / "learner.npz", depth=2)
+    assert (deep.network.weights == learner.network.weights).all()
+
+
+def test_files_that_are_no_players_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        agents.load(tmp_path / "missing.npz")
+    for name, data in (("empty.npz", b""), ("text.txt", b"2048\n" * 50)):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(ValueError, match=name):
+            agents.load(tmp_path / name)
+    file = tmp_path / "half.npz"
+    save(random_network(), file)
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    with pytest.raises(ValueError, match=r"half\.npz"):
+        agents.load(file)
+
+
+# Observations
+
+
+def answers(agent: Agent, exponents: npt.NDArray[np.uint8]) -> list[int]:
+    """What a player answers to boards one by one, from its first answer on."""
+    return [int(copy.deepcopy(agent).act(words(board))) for board in exponents]
+
+
+@every_agent
+def test_predict_takes_exponents_and_planes_and_batches_of_them(index: int) -> None:
+    agent = made()[index]
+    exponents = random_boards(30)
+    expected = answers(agent, exponents)
+    for board, action in zip(exponents, expected, strict=True):
+        for observation in (board, board.astype(np.int64), board.tolist(), one_hot(board)):
+            found, state = copy.deepcopy(agent).predict(observation)
+            assert found.shape == ()
+            assert found.dtype == np.int8
+            assert int(found) == action
+            assert state is None
+    batch = copy.deepcopy(agent).act(words(exponents)).tolist()
+    for observations in (exponents, one_hot(exponents), list(exponents)):
+        found, _ = copy.deepcopy(agent).predict(observations)
+        assert found.shape == (30,)
+        assert found.tolist() == batch
+
+
+@every_agent
+def test_predict_plays_legally_in_the_environment(index: int) -> None:
+    agent = made()[index]
+    for observation_kind in ("exponents", "onehot"):
+        arguments: Any = {} if observation_kind == "exponents" else {"observation": "onehot"}
+        env = gym.make("Game2048-v0", illegal="raise", **arguments)
+        observation, _ = env.reset(seed=1)
+        for _ in range(60):
+            action, _ = agent.predict(observation, deterministic=True)
+            observation, _, terminated, _, _ = env.step(action)
+            if terminated:
+                break
+        env.close()
+
+
+def test_predict_gives_back_its_state() -> None:
+    agent, state = made()[2], (object(),)
+    board = random_boards(1)[0]
+    assert agent.predict(board, state, np.array([True]), False)[1] is state
+    found = agent.predict(board, state=state, episode_start=None, deterministic=False)
+    assert found[1] is state
+
+
+def test_predict_of_other_sizes() -> None:
+    agent = agents.make("ntuple", network=random_network([[0, 1, 4], [1, 5]], (2, 3)))
+    exponents = random_boards(20, (2, 3), top=5)
+    expected = agent.act(words(exponents)).tolist()
+    assert agent.predict(exponents)[0].tolist() == expected
+    assert agent.predict(one_hot(exponents))[0].tolist() == expected
+    for wrong in ((3, 2), (4, 4), (2, 2), (20, 3, 2)):
+        with pytest.raises(ValueError, match=r"\[2, 3\]"):
+            agent.predict(np.zeros(wrong, np.uint8))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        np.zeros(16, np.uint8),
+        np.zeros((), np.uint8),
+        np.zeros((3, 3), np.uint8),
+        np.zeros((4, 5), np.uint8),
+        np.zeros((2, 2, 4, 4), np.uint8),
+        np.zeros((18, 3, 4), np.float32),
+        np.zeros((17, 4, 4), np.float32),
+        np.zeros((2, 17, 4, 4), np.float32),
+        np.zeros((2, 2, 18, 4, 4), np.float32),
+        np.zeros((4, 4), np.float32),
+        np.full((4, 4), 18, np.uint8),
+        np.full((4, 4), -1, np.int8),
+        "2 4 8",
+        None,
+    ],
+    ids=lambda wrong: f"{np.asarray(wrong).dtype}{list(np.shape(wrong))}",
+)
+def test_predict_refuses_what_is_no_observation(wrong: Any) -> None:
+    for agent in made():
+        with pytest.raises(ValueError):
+            agent.predict(wrong)
+
+
+def test_predict_downgrades_boards_beyond_32768() -> None:
+    """Tiles above the largest missing value are halved: 65536 with 8192 missing plays as 32768."""
+    agent = made()[2]
+    high = np.array([[16, 15, 14, 12], [1, 2, 3, 4], [5, 6, 0, 1], [0, 0, 1, 1]], np.uint8)
+    low = np.array([[15, 14, 13, 12], [1, 2, 3, 4], [5, 6, 0, 1], [0, 0, 1, 1]], np.uint8)
+    for form in (np.asarray, one_hot):
+        form_of: Any = form
+        assert agent.predict(form_of(high))[0] == agent.predict(form_of(low))[0]
+    boards = random_boards(200, top=17)
+    assert boards.max() == 17
+    downgraded = [oracle.to_word(oracle.downgrade(board.tolist())) for board in boards]
+    expected = agent.act(downgraded).tolist()
+    assert agent.predict(boards)[0].tolist() == expected
+    assert agent.predict(one_hot(boards))[0].tolist() == expected
+
+
+# All players
+
+
+@every_agent
+def test_act_answers_one_board_or_any_shape_of_them(index: int) -> None:
+    agent = made()[index]
+    boards = words(random_boards(12))
+    for shape in ((12,), (3, 4), (2, 3, 2), (1,)):
+        some = boards[: int(np.prod(shape))].reshape(shape)
+        actions = agent.act(some)
+        assert actions.shape == shape
+        assert actions.dtype == np.int8
+    assert agent.act(boards[0]).shape == ()
+    assert agent.act(int(boards[0])).shape == ()
+    assert agent.act(boards[:0]).shape == (0,)
+    assert agent.act([int(board) for board in boards]).shape == (12,)
+
+
+@every_agent
+def test_act_is_legal_and_leaves_the_boards(index: int) -> None:
+    agent = made()[index]
+    exponents = random_boards(300, top=11)
+    boards = words(exponents)
+    before = boards.copy()
+    for board, action in zip(exponents.tolist(), agent.act(boards).tolist(), strict=True):
+        legal = oracle.legal_moves(board)
+        assert action in legal if legal else action == 0
+    assert (boards == before).all()
+
+
+@every_agent
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))])
+def test_copies_and_pickles_play_on_the_same_and_on_their_own(index: int, copied: Any) -> None:
+    agent = made()[index]
+    boards = words(random_boards(200))
+    agent.act(boards)
+    twin: Agent = copied(agent)
+    assert type(twin) is type(agent)
+    assert twin.size == agent.size
+    expected = copied(agent).act(boards).tolist()
+    assert agent.act(boards).tolist() == expected
+    assert twin.act(boards).tolist() == expected
+    if isinstance(agent, NTupleAgent) and isinstance(twin, NTupleAgent):
+        values = estimate(twin.network, boards).tolist()
+        agent.network.weights[:] = 0
+        assert estimate(twin.network, boards).tolist() == values
+
+
+def test_a_new_player_needs_only_its_choice() -> None:
+    class Corner(Agent):
+        def _act(self, boards: npt.NDArray[np.uint64]) -> npt.NDArray[np.int8]:
+            assert boards.ndim == 1
+            assert boards.dtype == np.uint64
+            return np.full(len(boards), 3, np.int8)
+
+    assert Corner().act(np.zeros((2, 3), np.uint64)).tolist() == [[3, 3, 3], [3, 3, 3]]
+    assert Corner().predict(np.zeros((4, 4), np.uint8))[0] == 3
+    abstract: Any = Agent
+    with pytest.raises(TypeError):
+        abstract()
