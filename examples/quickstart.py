@@ -117,9 +117,11 @@ def learn(learner: Learner, seconds: float) -> list[Progress]:
 def compete(name: str, player: agents.Agent, n_games: int, seed: int) -> Result:
     """Plays games with a bar of progress."""
     start = time.monotonic()
-    with tqdm(total=n_games, desc=name, unit=" games") as bar:
+    layout = "{l_bar}{bar}| {n}/{total} games{postfix}"
+    with tqdm(total=n_games, desc=name, bar_format=layout) as bar:
 
-        def report(n_ended: int) -> None:
+        def report(n_ended: int, n_moves: int) -> None:
+            bar.set_postfix_str(f"{n_moves:,} moves", refresh=False)
             bar.update(n_ended - bar.n)
 
         games = play(player, n_games, seed, report=report)

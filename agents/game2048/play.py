@@ -34,7 +34,7 @@ def play(
     n_games: int,
     seed: int = 0,
     size: tuple[int, int] | None = None,
-    report: Callable[[int], Any] | None = None,
+    report: Callable[[int, int], Any] | None = None,
 ) -> Games:
     """Plays games to their ends, side by side.
 
@@ -43,7 +43,8 @@ def play(
         n_games: how many.
         seed: game `i` is what `Game2048-v0` plays after `reset(seed=seed + i)`.
         size: rows and columns; by default the player's `size`, or 4x4 if it has none.
-        report: called after each move of all games with the number of games that have ended.
+        report: called after each move of all games with the numbers of games that have ended and
+            of moves so far.
 
     Raises:
         ValueError: a wrong size, or the player's answer is not one legal action a board.
@@ -63,7 +64,7 @@ def play(
         n_moves[running] += 1
         running = running[whole.masks(part).any(axis=1)]
         if report is not None:
-            report(n_games - running.size)
+            report(n_games - running.size, int(n_moves.sum()))
     max_tiles = np.int64(1) << (games[:, FLAGS] >> np.uint64(48)).astype(np.int64)
     return Games(games[:, SCORE].astype(np.int64), n_moves, max_tiles)
 

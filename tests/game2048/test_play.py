@@ -66,12 +66,12 @@ def test_no_games_are_no_games() -> None:
     assert [len(column) for column in play(player((4, 4)), 0)] == [0, 0, 0]
 
 
-def test_report_counts_the_games_that_have_ended() -> None:
-    seen: list[int] = []
-    played = play(player((2, 2)), 20, size=(2, 2), report=seen.append)
-    assert len(seen) == played.n_moves.max()
-    assert seen == [int((played.n_moves <= t).sum()) for t in range(1, len(seen) + 1)]
-    assert seen[-1] == 20
+def test_report_counts_the_games_that_have_ended_and_the_moves() -> None:
+    seen: list[tuple[int, int]] = []
+    played = play(player((2, 2)), 20, report=lambda *numbers: seen.append(numbers))
+    rounds = range(1, int(played.n_moves.max()) + 1)
+    assert [ended for ended, _ in seen] == [int((played.n_moves <= t).sum()) for t in rounds]
+    assert [moves for _, moves in seen] == [int(played.n_moves.clip(max=t).sum()) for t in rounds]
 
 
 def test_the_player_sees_only_games_that_go_on() -> None:
