@@ -177,9 +177,9 @@ def measure(options: argparse.Namespace) -> list[Figure]:
     ]
     figures += in_turn(players, options.rounds)
     for name, settings in (
-        ("TC training, forward", Settings(order="forward", lam=0.0)),
+        ("TC training, forward", Settings(order="forward")),
         ("TC(0.5) training, backward", Settings()),
-        ("TD(0) training, forward", Settings("td", "forward", 0.0, 0.1)),
+        ("TD(0) training, forward", Settings("td", "forward")),
     ):
         rates = [training(settings) for _ in range(options.training_rounds)]
         figures.append(Figure(f"{name}, 4x6, first 2e7 moves", "moves/CPU s", rates))

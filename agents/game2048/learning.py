@@ -73,16 +73,17 @@ class Settings:
 
     rule: str = "tc"
     order: str = "backward"
-    lam: Value = 0.5
-    rate: float = 1.0
+    lam: float = None  # type: ignore[assignment]  # the default depends on the order,
+    rate: float = None  # type: ignore[assignment]  # and on the rule: see __post_init__
 
     def __post_init__(self) -> None:
         if self.rule not in ("tc", "td"):
             raise ValueError(f"rule is 'tc' or 'td', got {self.rule!r}")
         if self.order not in ("backward", "forward"):
             raise ValueError(f"order is 'backward' or 'forward', got {self.order!r}")
-        lam = 0.5 * (self.order == "backward") if self.lam is None else self.lam
-        rate = {"tc": 1.0, "td": 0.1}[self.rule] if self.rate is None else self.rate
+        by_order, by_rule = {"backward": 0.5, "forward": 0.0}, {"tc": 1.0, "td": 0.1}
+        lam = by_order[self.order] if self.lam is None else self.lam
+        rate = by_rule[self.rule] if self.rate is None else self.rate
         if not 0 <= lam <= 1 or (self.order == "forward" and lam != 0):
             raise ValueError(f"lam is in 0..1, and 0 for forward learning, got {lam!r}")
         if not 0 < rate <= 1:
@@ -204,7 +205,8 @@ def play_forward(net: Network, how: Update, rng: Word) -> tuple[int, int, Word, 
             update(net, how, before, 0, value - total(net.weights, before, 0, n))
         if action < 0:
             return t, score, board, rng
-        before[:] = indices[action * n : (action + 1) * n]
+        for k in range(n):
+            before[k] = indices[action * n + k]
         _prefetch_sums(how, before, 0, n)
         score += reward
         board, rng = spawn(after, rng, cells)

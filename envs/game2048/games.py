@@ -331,9 +331,8 @@ def masks(games: Words) -> npt.NDArray[np.int8]:
 @njit("void(uint64[:, ::1], uint8[:, :, :, ::1], float64[:, ::1])", cache=True)
 def _slide_all(games: Words, boards: Cells, rewards: npt.NDArray[np.float64]) -> None:
     """Writes the four afterstates and rewards of every game: see `afterstates`."""
-    trial = np.empty((1, 8), np.uint64)
     for i in range(len(games)):
-        trial[0] = games[i]
+        trial = games[i : i + 1].copy()
         for action in range(4):
             _slide_game(trial, 0, action, boards.shape[2], boards.shape[3])
             _unpack_rows(trial[0, AFTER], trial[0, AFTER_EXCESS], boards[i, action])

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import json
 import random
-from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import oracle
 import pytest
+from rules_checks import ACTIONS, by_size
 
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.games import AFTER, BOARD, FLAGS, REWARD, RNG, SCORE
 from afterstate.envs.game2048.rules import DOWN, LEFT, MAX_EXPONENT, RIGHT, UP, Words, table
 
-ACTIONS = (UP, RIGHT, DOWN, LEFT)
-SIZES = [size for size in product((1, 2, 3, 4), repeat=2) if size != (1, 1)]
 GOLDEN = Path(__file__).parent / "data" / "golden_game.json"
-
-by_size = pytest.mark.parametrize(("rows", "cols"), SIZES)
 
 
 class NaiveGame(NamedTuple):

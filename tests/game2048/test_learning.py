@@ -268,7 +268,7 @@ def test_the_network_is_trained_in_place() -> None:
         {"lam": -0.1},
         {"lam": 1.1},
         {"lam": float("nan")},
-        {"order": "forward"},
+        {"order": "forward", "lam": 0.5},
         {"order": "forward", "lam": 0.5},
         {"rate": 0.0},
         {"rate": -0.1},

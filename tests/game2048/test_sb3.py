@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -18,7 +17,7 @@ pytest.importorskip("stable_baselines3")
 sb3_contrib = pytest.importorskip("sb3_contrib")
 
 import torch
-from gymnasium.wrappers import TimeLimit
+from env_checks import ONLY_SIDEWAYS, assert_same, by_duplicate, by_observation, play_batch, single
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.evaluation import evaluate_policy as evaluate_masked
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
@@ -49,11 +48,9 @@ SETTINGS: list[dict[str, Any]] = [
     {"size": (2, 3), "max_episode_steps": 17},
     {"size": (2, 3), "observation": "onehot", "max_episode_steps": 1},
 ]
-ONLY_SIDEWAYS = [[0, 1, 2, 0], [0, 2, 1, 0], [0, 1, 2, 0], [0, 2, 1, 0]]
 TUPLES = [[0, 1], [2, 3]]
 
 by_settings = pytest.mark.parametrize("settings", SETTINGS, ids=str)
-by_observation = pytest.mark.parametrize("observation", ["exponents", "onehot"])
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -64,38 +61,8 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def single(max_episode_steps: int | None = None, **settings: Any) -> gym.Env[Any, Any]:
-    """One environment with the settings of a vector environment."""
-    env: gym.Env[Any, Any] = Game2048Env(**settings)
-    return env if max_episode_steps is None else TimeLimit(env, max_episode_steps)
-
-
 def dummy(n: int, **settings: Any) -> DummyVecEnv:
     return DummyVecEnv([partial(single, **settings)] * n)
-
-
-def assert_same(first: Any, second: Any) -> None:
-    """Equal values of equal types, through tuples, lists and dicts."""
-    assert type(first) is type(second)
-    if isinstance(first, np.ndarray):
-        assert (first.dtype, first.shape) == (second.dtype, second.shape)
-        np.testing.assert_array_equal(first, second)
-    elif isinstance(first, dict):
-        assert first.keys() == second.keys()
-        for key in first:
-            assert_same(first[key], second[key])
-    elif isinstance(first, (tuple, list)):
-        assert len(first) == len(second)
-        for one, other in zip(first, second, strict=True):
-            assert_same(one, other)
-    else:
-        assert first == second
-
-
-def play(env: VecEnv, n_steps: int, seed: int) -> list[Any]:
-    """What random actions, legal or not, lead to."""
-    rng = np.random.default_rng(seed)
-    return [env.step(rng.integers(4, size=env.num_envs)) for _ in range(n_steps)]
 
 
 # Beside DummyVecEnv
@@ -177,7 +144,7 @@ def test_bad_input_is_refused_and_changes_nothing() -> None:
     for actions in ([0, 1], [0, 1, 4], [0.5, 1, 1]):
         with pytest.raises(ValueError, match="action"):
             env.step(np.array(actions))
-    assert_same(play(env, 50, 1), play(twin, 50, 1))
+    assert_same(play_batch(env, 50, 1), play_batch(twin, 50, 1))
     for settings in ({"size": (5, 5)}, {"observation": "pixels"}, {"illegal": "skip"}):
         with pytest.raises(ValueError, match=r"board has|one of"):
             Game2048VecEnv(2, **settings)
@@ -192,7 +159,7 @@ def test_methods_give_each_game_what_a_single_environment_gives(settings: dict[s
     for each in (env, other):
         each.seed(2)
         each.reset()
-        play(each, 5, 1)
+        play_batch(each, 5, 1)
     for indices in (None, 2, [0, 3]):
         for method in ("action_masks", "afterstates"):
             got, expected = (e.env_method(method, indices=indices) for e in (env, other))
@@ -216,7 +183,7 @@ def test_monitor_reports_scores_and_lengths() -> None:
     env.reset()
     lengths = np.zeros(4, int)
     n_ends = 0
-    for _, _, dones, infos in play(env, 200, 1):
+    for _, _, dones, infos in play_batch(env, 200, 1):
         lengths += 1
         for i in np.flatnonzero(dones):
             assert infos[i]["episode"]["r"] == infos[i]["score"]
@@ -244,20 +211,20 @@ def test_pictures_of_all_games() -> None:
     env.close()
 
 
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+@by_duplicate
 def test_a_copy_plays_the_same_games(duplicate: Any) -> None:
     env = Game2048VecEnv(3)
     env.seed(1)
     env.reset()
     twin = duplicate(env)
-    assert_same(play(env, 200, 1), play(twin, 200, 1))
+    assert_same(play_batch(env, 200, 1), play_batch(twin, 200, 1))
 
 
 def test_results_of_earlier_steps_stay_as_they_were() -> None:
     env = Game2048VecEnv(3, size=(2, 2))
-    kept: list[Any] = [env.reset(), *play(env, 30, 1)]
+    kept: list[Any] = [env.reset(), *play_batch(env, 30, 1)]
     copies = copy.deepcopy(kept)
-    play(env, 30, 2)
+    play_batch(env, 30, 2)
     assert_same(kept, copies)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -13,21 +12,30 @@ import numpy as np
 import numpy.typing as npt
 import oracle
 import pytest
+from env_checks import (
+    DISABLED,
+    FULL,
+    MODES,
+    NEXT_STEP,
+    ONLY_SIDEWAYS,
+    SAME_STEP,
+    assert_same,
+    boards_of,
+    by_mode,
+    play_batch,
+    play_legal,
+    single,
+    started,
+    unchanged_batch,
+)
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from gymnasium.wrappers import TimeLimit
 from gymnasium.wrappers.vector import FlattenObservation, RecordEpisodeStatistics
 
 from afterstate.envs.game2048 import render
 from afterstate.envs.game2048.env import Game2048Env
 from afterstate.envs.game2048.vector_env import Game2048VectorEnv
 
-NEXT_STEP, SAME_STEP, DISABLED = (
-    AutoresetMode.NEXT_STEP,
-    AutoresetMode.SAME_STEP,
-    AutoresetMode.DISABLED,
-)
-MODES = [NEXT_STEP, SAME_STEP, DISABLED]
 SETTINGS: list[dict[str, Any]] = [
     {},
     {"observation": "onehot"},
@@ -40,55 +48,13 @@ SETTINGS: list[dict[str, Any]] = [
     {"size": (2, 3), "max_episode_steps": 17, "illegal": "terminate"},
     {"size": (2, 3), "max_episode_steps": 1},
 ]
-ONLY_SIDEWAYS = [[0, 1, 2, 0], [0, 2, 1, 0], [0, 1, 2, 0], [0, 2, 1, 0]]
-FULL = [[1, 2, 3, 4], [5, 6, 7, 8], [1, 2, 3, 4], [5, 6, 7, 8]]
 
-by_mode = pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 by_settings = pytest.mark.parametrize("settings", SETTINGS, ids=str)
-
-
-def single(max_episode_steps: int | None = None, **settings: Any) -> gym.Env[Any, Any]:
-    """One environment with the settings of a vector environment."""
-    env: gym.Env[Any, Any] = Game2048Env(**settings)
-    return env if max_episode_steps is None else TimeLimit(env, max_episode_steps)
 
 
 def singles(num_envs: int, mode: AutoresetMode = NEXT_STEP, **settings: Any) -> SyncVectorEnv:
     """Gymnasium's vector environment over single environments."""
     return SyncVectorEnv([partial(single, **settings)] * num_envs, autoreset_mode=mode)
-
-
-def started(num_envs: int = 5, seed: int = 1, **settings: Any) -> Game2048VectorEnv:
-    """A vector environment at its start."""
-    envs = Game2048VectorEnv(num_envs, **settings)
-    envs.reset(seed=seed)
-    return envs
-
-
-def boards_of(envs: Game2048VectorEnv) -> list[oracle.Board]:
-    """The boards from their words."""
-    return [oracle.from_word(word, *envs.size) for word in envs.boards.tolist()]
-
-
-def assert_same(first: Any, second: Any) -> None:
-    """Equal values of equal types, through tuples, lists and dicts."""
-    assert type(first) is type(second)
-    if isinstance(first, np.ndarray):
-        assert (first.dtype, first.shape) == (second.dtype, second.shape)
-        if first.dtype == object:
-            assert_same(first.tolist(), second.tolist())
-        else:
-            np.testing.assert_array_equal(first, second)
-    elif isinstance(first, dict):
-        assert first.keys() == second.keys()
-        for key in first:
-            assert_same(first[key], second[key])
-    elif isinstance(first, (tuple, list)):
-        assert len(first) == len(second)
-        for one, other in zip(first, second, strict=True):
-            assert_same(one, other)
-    else:
-        assert first == second
 
 
 def told(infos: dict[str, Any], mask: Any = None) -> dict[str, Any]:
@@ -103,35 +69,6 @@ def told(infos: dict[str, Any], mask: Any = None) -> dict[str, Any]:
             result[key] = value.copy()
             result[key][~infos[f"_{key}"]] = None if value.dtype == object else 0
     return result
-
-
-def play(envs: Any, n_steps: int, seed: int) -> list[Any]:
-    """What random actions, legal or not, lead to."""
-    rng = np.random.default_rng(seed)
-    return [envs.step(rng.integers(4, size=envs.num_envs)) for _ in range(n_steps)]
-
-
-def unchanged(
-    envs: Game2048VectorEnv,
-    action: Callable[[], Any],
-    expected: type[Exception] | tuple[type[Exception], ...] = ValueError,
-) -> pytest.ExceptionInfo[Exception]:
-    """Runs what must raise and must leave the games, and those after them, as they are."""
-    twin = copy.deepcopy(envs)
-    with pytest.raises(expected) as error:
-        action()
-    assert_same(envs.boards, twin.boards)
-    follower = copy.deepcopy(envs)
-    assert_same(follower.sample_legal(), twin.sample_legal())
-    assert_same(legal_play(follower, 20), legal_play(twin, 20))
-    assert_same(follower.reset(), twin.reset())
-    assert_same(legal_play(follower, 5), legal_play(twin, 5))
-    return error
-
-
-def legal_play(envs: Game2048VectorEnv, n_steps: int) -> list[Any]:
-    """What the first legal actions lead to."""
-    return [envs.step(envs.action_masks().argmax(axis=1)) for _ in range(n_steps)]
 
 
 # As many single environments
@@ -235,7 +172,7 @@ def test_disabled_asks_for_the_reset_of_finished_games() -> None:
         envs.step(np.array([0, 0]))
     options = {"reset_mask": np.array([True, False])}
     assert_same(envs.reset(options=dict(options)), before.reset(options=dict(options)))
-    assert_same(legal_play(envs, 1), legal_play(before, 1))
+    assert_same(play_legal(envs, 1), play_legal(before, 1))
 
 
 def test_a_mode_may_be_given_by_its_value() -> None:
@@ -311,14 +248,14 @@ def test_seeds_of_all_games(seed: Any) -> None:
         each = [seed + i for i in range(4)] if isinstance(seed, int) else [int(s) for s in seed]
         expected = [Game2048Env().reset(seed=one)[0].tolist() for one in each]
         assert observations.tolist() == expected
-        play(envs, 10, 1)
+        play_batch(envs, 10, 1)
 
 
 def test_a_seed_of_none_lets_a_game_go_on_with_its_stream() -> None:
     envs, others = Game2048VectorEnv(3), singles(3)
     for seed in (8, [None, 5, None], None, [1, None, None]):
         assert_same(envs.reset(seed=seed), others.reset(seed=seed))
-        assert_same(play(envs, 30, 1), play(others, 30, 1))
+        assert_same(play_batch(envs, 30, 1), play_batch(others, 30, 1))
 
 
 def test_games_without_a_seed_differ() -> None:
@@ -361,7 +298,7 @@ def test_large_tiles_of_some_games() -> None:
     assert step[4]["max_tile"].tolist() == [65_536, 131_072, 131_072, 32_768]
     assert step[1].tolist() == [65_536, 131_072, 262_144, 32_768]
     assert envs.boards.tolist() == list(others.get_attr("board"))
-    assert_same(play(envs, 300, 2), play(others, 300, 2))
+    assert_same(play_batch(envs, 300, 2), play_batch(others, 300, 2))
 
 
 # Random legal actions
@@ -434,7 +371,7 @@ def test_sample_legal_is_the_same_for_the_same_seed() -> None:
     assert drawn(3) == drawn(3)
     assert drawn(3) != drawn(4)
     envs = started(20, 3)
-    play(envs, 5, 1)
+    play_batch(envs, 5, 1)
     envs.sample_legal()
     envs.reset(seed=3)
     assert envs.sample_legal().tolist() == drawn(3)[0]
@@ -456,7 +393,7 @@ def test_raise_plays_no_game_if_one_action_is_illegal() -> None:
     boards = np.array([[[1, 1], [2, 3]], [[1, 2], [2, 0]], [[3, 3], [1, 1]]])
     envs = Game2048VectorEnv(3, (2, 2), illegal="raise")
     envs.reset(seed=1, options={"board": boards})
-    error = unchanged(envs, lambda: envs.step(np.array([3, 0, 3])))
+    error = unchanged_batch(envs, lambda: envs.step(np.array([3, 0, 3])))
     for part in ("game 1", "action 0 up", "1 right", "2 down"):
         assert part in str(error.value)
     assert "3 left" not in str(error.value)
@@ -481,242 +418,6 @@ def test_raise_takes_any_action_for_a_game_that_starts_anew(mode: AutoresetMode)
     assert n_ends > 3
 
 
-# Bad input
-
-
-@pytest.mark.parametrize(
-    ("settings", "allowed"),
-    [
-        ({"num_envs": 0}, "from 1 on"),
-        ({"num_envs": -2}, "from 1 on"),
-        ({"num_envs": 2.0}, "from 1 on"),
-        ({"num_envs": True}, "from 1 on"),
-        ({"size": (5, 4)}, "1 to 4"),
-        ({"size": (1, 1)}, "at least two cells"),
-        ({"size": 4}, r"\(rows, cols\)"),
-        ({"observation": "pixels"}, "'exponents', 'onehot'"),
-        ({"illegal": "skip"}, "'noop', 'terminate', 'raise'"),
-        ({"start_tiles": 17}, r"1\.\.16"),
-        ({"render_mode": "human"}, "'ansi', 'rgb_array'"),
-        ({"autoreset_mode": "Never"}, "'NextStep', 'SameStep', 'Disabled'"),
-        ({"autoreset_mode": None}, "'NextStep', 'SameStep', 'Disabled'"),
-        ({"max_episode_steps": 0}, "None or from 1 on"),
-        ({"max_episode_steps": -1}, "None or from 1 on"),
-        ({"max_episode_steps": 1.5}, "None or from 1 on"),
-        ({"max_episode_steps": "9"}, "None or from 1 on"),
-    ],
-)
-def test_wrong_settings_are_refused(settings: dict[str, Any], allowed: str) -> None:
-    with pytest.raises(ValueError, match=allowed):
-        Game2048VectorEnv(**settings)
-
-
-@pytest.mark.parametrize(
-    ("actions", "allowed"),
-    [
-        ([0, 1, 2], r"\(5,\)"),
-        ([[0, 1, 2, 3, 0]], r"\(5,\)"),
-        (2, r"\(5,\)"),
-        (None, r"\(5,\)"),
-        ([0, 1, 2, 3, 4], "0 up, 1 right, 2 down or 3 left"),
-        ([0, 1, -1, 3, 0], "0 up, 1 right, 2 down or 3 left"),
-        ([2**40, 0, 0, 0, 0], "0 up, 1 right, 2 down or 3 left"),
-        (np.array([255, 0, 0, 0, 0], np.uint8), "0 up, 1 right, 2 down or 3 left"),
-        ([0.0, 1.0, 2.0, 3.0, 0.0], "integers"),
-        ([0, 1, 2, 3, 1.5], "integers"),
-        ([True, False, True, False, True], "integers"),
-        (["up"] * 5, "integers"),
-        ([0, 1, 2, 3, None], "integers"),
-        ([0, 1, 2, 3, [0]], r"integers|\(5,\)"),
-    ],
-    ids=str,
-)
-@by_mode
-def test_wrong_actions_are_refused(actions: Any, allowed: str, mode: AutoresetMode) -> None:
-    envs = started(5, autoreset_mode=mode)
-    legal_play(envs, 3)
-    unchanged(envs, lambda: envs.step(actions)).match(allowed)
-
-
-@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8, np.uint64, list])
-def test_actions_may_be_of_any_integer_type(dtype: Any) -> None:
-    envs, twin = started(4), started(4)
-    actions = np.array([0, 1, 2, 3])
-    given = actions.tolist() if dtype is list else actions.astype(dtype)
-    assert_same(envs.step(given), twin.step(actions))
-    strided: Any = np.repeat(actions, 2)[::2]
-    assert_same(envs.step(strided), twin.step(actions))
-
-
-@pytest.mark.parametrize(
-    ("options", "allowed"),
-    [
-        ({"boards": FULL}, "'board' and 'reset_mask'"),
-        ({"board": FULL, "mask": 1}, "'board' and 'reset_mask'"),
-        ({"board": [[1, 2], [3, 4]]}, r"\(4, 4\)"),
-        ({"board": np.zeros((2, 4, 4), int)}, r"\(3, 4, 4\)"),
-        ({"board": np.zeros((3, 4, 3), int)}, r"\(3, 4, 4\)"),
-        ({"board": np.zeros((3, 5, 4), int)}, r"\(3, 4, 4\)|1 to 4"),
-        ({"board": np.zeros((1, 3, 4, 4), int)}, r"\(4, 4\)"),
-        ({"board": [FULL, FULL, [*FULL[:3], [5, 6, 7, 18]]]}, "17"),
-        ({"board": [FULL, FULL, [*FULL[:3], [5, 6, 7, -1]]]}, "0"),
-        ({"board": np.array([FULL] * 3, float)}, "whole exponents"),
-        ({"board": np.array(FULL, float)}, "whole exponents"),
-        ({"board": [FULL, FULL, FULL[:3]]}, r"\(3, 4, 4\)|\(4, 4\)"),
-        ({"board": [1, 2, 3]}, r"\(4, 4\)"),
-        ({"board": -1}, "word"),
-        ({"reset_mask": np.zeros(3, bool)}, "at least one True"),
-        ({"reset_mask": np.ones(2, bool)}, r"bool\[3\]"),
-        ({"reset_mask": np.ones(3, int)}, r"bool\[3\]"),
-        ({"reset_mask": np.ones((3, 1), bool)}, r"bool\[3\]"),
-        ({"reset_mask": None}, r"bool\[3\]"),
-        ({"reset_mask": "all"}, r"bool\[3\]"),
-        ({"reset_mask": np.array([True, False, True]), "board": -1}, "word"),
-    ],
-    ids=str,
-)
-def test_wrong_reset_options_are_refused(options: dict[str, Any], allowed: str) -> None:
-    envs = started(3)
-    legal_play(envs, 5)
-    seeds: list[Any] = [None, 9, [1, 2, 3]]
-    for seed in seeds:
-        unchanged(envs, partial(envs.reset, seed=seed, options=options)).match(allowed)
-
-
-@pytest.mark.parametrize(
-    "seed", [[1, 2], [1, 2, 3, 4], [], [1, 2, -3], [1, 2, 1.5], [1, 2, "3"], 1.5, -1, "abc"]
-)
-def test_wrong_seeds_are_refused(seed: Any) -> None:
-    envs = started(3)
-    legal_play(envs, 5)
-    unchanged(envs, lambda: envs.reset(seed=seed), (ValueError, TypeError, gym.error.Error))
-
-
-def test_options_stay_the_callers() -> None:
-    envs = started(3)
-    mask, board = np.array([True, False, True]), np.array([FULL] * 3, np.uint8)
-    options = {"reset_mask": mask, "board": board}
-    observations, infos = envs.reset(options=options)
-    assert options.keys() == {"reset_mask", "board"}
-    observations[:], infos["_score"][:] = 0, True
-    assert mask.tolist() == [True, False, True] and (board == FULL).all()
-    board[:] = 1
-    assert boards_of(envs)[0] == boards_of(envs)[2] == FULL
-
-
-def test_nothing_can_be_asked_before_the_first_reset() -> None:
-    envs = Game2048VectorEnv(3, render_mode="ansi")
-    asked: list[Callable[[], Any]] = [
-        lambda: envs.step(np.zeros(3, int)),
-        lambda: envs.boards,
-        envs.action_masks,
-        envs.afterstates,
-        envs.sample_legal,
-        envs.render,
-        lambda: envs.reset(options={"reset_mask": np.array([True, False, True])}),
-    ]
-    for ask in asked:
-        with pytest.raises(ResetNeeded, match="reset"):
-            ask()
-    with pytest.raises(ValueError, match="options"):
-        envs.reset(options={"boards": FULL})
-    with pytest.raises(ResetNeeded):
-        envs.boards  # noqa: B018
-
-
-# Copies
-
-
-@by_mode
-def test_what_the_environment_hands_out_is_the_callers(mode: AutoresetMode) -> None:
-    """Whatever is done to it, the games go on as their twins do."""
-    settings: dict[str, Any] = {"size": (2, 3), "max_episode_steps": 9, "autoreset_mode": mode}
-    envs, twin = (Game2048VectorEnv(4, **settings) for _ in range(2))
-    rng = np.random.default_rng(5)
-
-    def spoil(value: Any) -> None:
-        if isinstance(value, np.ndarray):
-            value[...] = 1
-        elif isinstance(value, tuple):
-            for part in value:
-                spoil(part)
-        elif isinstance(value, dict):
-            for part in value.values():
-                spoil(part)
-
-    spoil(envs.reset(seed=5))
-    twin.reset(seed=5)
-    for _ in range(80):
-        for looked in (
-            envs.afterstates(),
-            envs.action_masks(),
-            envs.boards,
-        ):
-            spoil(looked)
-        actions = rng.integers(4, size=4)
-        step = envs.step(actions)
-        assert_same(step, twin.step(actions))
-        over = step[2] | step[3]
-        spoil(step)
-        actions[:] = 77
-        if mode is DISABLED and over.any():
-            spoil(envs.reset(options={"reset_mask": over.copy()}))
-            twin.reset(options={"reset_mask": over})
-        assert_same(envs.afterstates(), twin.afterstates())
-        assert_same(envs.action_masks(), twin.action_masks())
-        assert_same(envs.boards, twin.boards)
-
-
-@by_mode
-@pytest.mark.parametrize("observation", ["exponents", "onehot"])
-def test_results_of_earlier_steps_stay_as_they_were(mode: AutoresetMode, observation: str) -> None:
-    envs = Game2048VectorEnv(4, (3, 3), observation, autoreset_mode=mode)
-    kept: list[Any] = [envs.reset(seed=9), *legal_play(envs, 15)]
-    copies = copy.deepcopy(kept)
-    legal_play(envs, 5)
-    envs.reset(seed=3)
-    assert_same(kept, copies)
-
-
-def copied(envs: Any) -> Any:
-    return copy.deepcopy(envs)
-
-
-def pickled(envs: Any) -> Any:
-    return pickle.loads(pickle.dumps(envs))
-
-
-@pytest.mark.parametrize("duplicate", [copied, pickled])
-@pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP])
-def test_a_copy_plays_the_same_games_on_its_own(
-    duplicate: Callable[[Any], Any], mode: AutoresetMode
-) -> None:
-    envs = started(4, size=(2, 3), autoreset_mode=mode, max_episode_steps=11)
-    play(envs, 15, 1)
-    twin, third = duplicate(envs), duplicate(envs)
-    assert_same(play(envs, 100, 2), play(twin, 100, 2))
-    play(third, 7, 3)
-    assert_same(envs.sample_legal(), twin.sample_legal())
-    assert_same(envs.reset(), twin.reset())
-    assert_same(envs.reset(seed=4), third.reset(seed=4))
-
-
-@pytest.mark.parametrize("duplicate", [copied, pickled])
-def test_a_copy_of_a_new_environment_is_a_new_environment(
-    duplicate: Callable[[Any], Any],
-) -> None:
-    twin = duplicate(Game2048VectorEnv(3))
-    with pytest.raises(ResetNeeded):
-        twin.sample_legal()
-    assert_same(twin.reset(seed=1), Game2048VectorEnv(3).reset(seed=1))
-
-
-def test_a_pickle_is_small() -> None:
-    envs = gym.make_vec("Game2048-v0", num_envs=4)
-    envs.reset(seed=1)
-    assert len(pickle.dumps(envs)) < 20_000
-
-
 # Wrappers and pictures
 
 
@@ -728,7 +429,7 @@ def test_statistics_are_those_of_the_games(mode: AutoresetMode) -> None:
     envs.reset(seed=1)
     n_episodes = 0
     score: npt.NDArray[Any] = np.zeros(4)
-    for step in play(envs, 300, 2):
+    for step in play_batch(envs, 300, 2):
         *_, infos = step
         over = step[2]
         if over.any():
