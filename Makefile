@@ -1,5 +1,5 @@
 # make demo   learn 2048 in a minute and watch it play
-# make test   all tests
+# make test   all tests, the slow ones too
 # make lint   style and types
 #
 # The set-up is shared: each part is installed once, and again when pyproject.toml changes.
@@ -8,16 +8,21 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test slow lint clean
+# Compiled kernels are kept by the state of the sources: numba does not notice a change in another file.
+export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/kernels/$(shell cat envs/*/*.py agents/*/*.py | cksum | cut -d" " -f1)
+
+# stable-baselines3 needs torch. It is installed first and pinned, so that a CPU build at hand is
+# taken; left to itself pip would choose the newest build for GPUs, of several gigabytes.
+TORCH ?= torch==2.13.0
+
+.PHONY: demo test lint clean
 
 demo: $(VENV)/examples.done
+	@echo "Learning 2048 for a minute. The first start compiles, for some ten seconds."
 	$(BIN)/python examples/quickstart.py $(ARGS)
 
 test: $(VENV)/dev.done
-	$(BIN)/python -m pytest $(ARGS)
-
-slow: $(VENV)/dev.done
-	$(BIN)/python -m pytest -m slow $(ARGS)
+	$(BIN)/python -m pytest -m "" $(ARGS)
 
 lint: $(VENV)/dev.done
 	$(BIN)/ruff check .
@@ -25,17 +30,17 @@ lint: $(VENV)/dev.done
 	$(BIN)/codespell
 	$(BIN)/mypy
 
-$(VENV)/bin/pip:
+$(VENV)/pip.done:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	@touch $@
 
-$(VENV)/examples.done: pyproject.toml | $(VENV)/bin/pip
+$(VENV)/examples.done: pyproject.toml | $(VENV)/pip.done
 	$(BIN)/pip install --quiet --editable ".[examples]"
 	@touch $@
 
-# torch first, in its CPU build: stable-baselines3 alone would bring the one for GPUs
 $(VENV)/dev.done: $(VENV)/examples.done
-	$(BIN)/pip install --quiet torch==2.13.0
+	$(BIN)/pip install --quiet $(TORCH)
 	$(BIN)/pip install --quiet --editable ".[all]" --group dev
 	@touch $@
 

@@ -51,12 +51,11 @@ def write(path: str | Path, kind: str, header: dict[str, Any], arrays: Arrays) -
         OSError: it cannot be written, for example because the disk is full; a file that was there
             before is still there, whole.
     """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = prepare(path)
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     shapes = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
     first = {"format": "afterstate", "version": VERSION, "kind": kind, "arrays": shapes}
-    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
+    beside = _beside(path)
     try:
         with open(beside, "wb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -71,6 +70,30 @@ def write(path: str | Path, kind: str, header: dict[str, Any], arrays: Arrays) -
         with contextlib.suppress(OSError):
             os.unlink(beside)
         raise
+
+
+def prepare(path: str | Path) -> Path:
+    """Makes sure that a file can be written: follows links, makes its folder, tries it out.
+
+    Returns:
+        Where the file will be.
+
+    Raises:
+        OSError: it cannot be written there.
+    """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise IsADirectoryError(f"{path} is not a file, so no player can be saved there")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = _beside(path)
+    beside.touch()
+    beside.unlink()
+    return path
+
+
+def _beside(path: Path) -> Path:
+    """The file that is written first."""
+    return path.with_name(f"{path.name}.{os.getpid()}.part")
 
 
 def read(

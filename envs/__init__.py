@@ -16,10 +16,10 @@ from gymnasium.envs.registration import register
 
 if TYPE_CHECKING:
     from afterstate.envs.game2048.env import Game2048Env
-    from afterstate.envs.game2048.sb3_vec_env import Game2048VecEnv
+    from afterstate.envs.game2048.sb3_vec_env import Game2048VecEnv as Game2048VecEnv
     from afterstate.envs.game2048.vector_env import Game2048VectorEnv
 
-__all__ = ["Game2048Env", "Game2048VecEnv", "Game2048VectorEnv"]
+__all__ = ["Game2048Env", "Game2048VectorEnv"]  # what needs no extra
 
 _HOMES = {
     "Game2048Env": "afterstate.envs.game2048.env",
@@ -32,6 +32,10 @@ register(
     entry_point="afterstate.envs.game2048.env:Game2048Env",
     vector_entry_point="afterstate.envs.game2048.vector_env:Game2048VectorEnv",
 )
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

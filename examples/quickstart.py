@@ -49,10 +49,15 @@ def main() -> None:
     show_environment(options.seed)
     learner = Learner(seed=options.seed)
     try:
-        curve = learn(learner, options.seconds)
+        run(learner, options, out)
     except KeyboardInterrupt:
         ntuple.save(learner.network, out / "network.npz")
         raise SystemExit(f"\ninterrupted: the network so far is in {out / 'network.npz'}") from None
+
+
+def run(learner: Learner, options: argparse.Namespace, out: Path) -> None:
+    """Learns, plays and writes what came of it."""
+    curve = learn(learner, options.seconds)
     ntuple.save(learner.network, out / "network.npz")
     draw_curve(curve, out / "learning_curve.png")
     greedy = agents.load(out / "network.npz")
@@ -75,7 +80,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60, help="of training (60)")
     parser.add_argument("--greedy-games", type=int, default=500)
     parser.add_argument("--search-games", type=int, default=12)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1, help="from 0 on (1)")
     parser.add_argument("--out", default="out", help="folder for the files written (out)")
     parser.add_argument("--smoke", action="store_true", help="a few seconds, to see that it runs")
     options = parser.parse_args()
@@ -87,9 +92,11 @@ def parse() -> argparse.Namespace:
 def show_environment(seed: int) -> None:
     """Makes the environment and prints a board with its four afterstates' rewards."""
     env: gym.Env[Any, Any] = gym.make("Game2048-v0", render_mode="ansi")
-    env.reset(seed=seed)
-    for action in (3, 2) * 10:
-        env.step(action)
+    _, info = env.reset(seed=seed)
+    env.action_space.seed(seed)
+    for _ in range(40):
+        _, _, _, _, info = env.step(env.action_space.sample(info["action_mask"]))
+    print("Game2048-v0 after 40 random moves, and what the four next ones would give:\n")
     print(env.render())
     game = env.unwrapped
     assert isinstance(game, afterstate.envs.Game2048Env)

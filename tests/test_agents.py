@@ -369,3 +369,33 @@ def test_a_new_player_needs_only_its_choice() -> None:
     abstract: Any = Agent
     with pytest.raises(TypeError):
         abstract()
+
+
+@pytest.mark.parametrize(
+    "boards", [np.zeros((4, 4), np.uint8), [1.7], np.array([-1]), [-1], [1 << 64], ["1"], [True]]
+)
+def test_what_is_no_board_word_is_refused(boards: Any) -> None:
+    for agent in (agents.make("random", seed=1), agents.make("expectimax", tuples=[[0]])):
+        with pytest.raises(ValueError, match="board word"):
+            agent.act(boards)
+
+
+def test_boards_of_another_size_are_refused() -> None:
+    with pytest.raises(ValueError, match="outside"):
+        agents.make("random", seed=1, size=(2, 2)).act([0x1_0000_0000_0000])
+
+
+def test_words_in_lists_may_be_large() -> None:
+    assert agents.make("random", seed=1).act([1, 0xFFFF_0000_0000_0001]).shape == (2,)
+
+
+def test_predict_takes_the_masks_of_sb3_contrib_and_has_no_need_of_them() -> None:
+    agent = agents.make("reward", seed=1)
+    observation = np.array([[1, 1, 2, 0], *[[0] * 4] * 3], np.uint8)
+    assert agent.predict(observation, action_masks=np.ones(4, np.bool_))[0] in (1, 3)
+
+
+def test_whole_numbers_of_numpy_are_numbers() -> None:
+    size = (np.int64(2), np.int64(2))
+    agent = agents.make("expectimax", depth=np.int64(2), tuples=[[0, 1]], size=size)
+    assert agent.size == (2, 2)

@@ -488,3 +488,16 @@ def test_a_first_write_that_fails_leaves_nothing(
         with pytest.raises(OSError, match="broken"):
             write(tmp_path / "player.npz", "test", {}, ARRAYS)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_stays_a_link(file: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.npz"
+    link.symlink_to(file)
+    write(link, "test", {}, {"weights": np.ones(3)})
+    assert link.is_symlink()
+    assert read(file)[1]["weights"].tolist() == [1, 1, 1]
+
+
+def test_a_folder_is_no_place_for_a_file(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=f"{tmp_path} is not a file"):
+        write(tmp_path, "test", {}, {})

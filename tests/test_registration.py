@@ -193,3 +193,10 @@ def test_missing_stable_baselines3_names_the_extra() -> None:
         "    result = str(error)"
     )
     assert 'pip install "afterstate[sb3]"' in message
+
+
+def test_star_import_and_dir_name_what_there_is() -> None:
+    names: dict[str, object] = {}
+    exec("from afterstate.envs import *", names)
+    assert {"Game2048Env", "Game2048VectorEnv"} <= set(names)
+    assert {"Game2048Env", "Game2048VecEnv", "Game2048VectorEnv"} == set(dir(afterstate.envs))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from afterstate.envs.game2048.rules import MAX_EXPONENT, Words, words
+from afterstate.envs.game2048.rules import MAX_EXPONENT, Words, check_words, words
 
 
 class Agent(ABC):
@@ -29,8 +29,11 @@ class Agent(ABC):
 
         Returns:
             Actions `int8[...]`: 0 up, 1 right, 2 down, 3 left. They are legal where any move is.
+
+        Raises:
+            ValueError: not words of boards of the player's size; observations go to `predict`.
         """
-        array = np.asarray(boards, np.uint64, order="C")
+        array = check_words(boards, *self.size)
         return self._act(array.reshape(-1)).reshape(array.shape)
 
     @abstractmethod
@@ -43,6 +46,7 @@ class Agent(ABC):
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool = True,
+        action_masks: Any = None,
     ) -> tuple[npt.NDArray[np.int8], Any]:
         """Chooses moves for observations of `Game2048-v0`, as stable-baselines3's models do.
 
@@ -51,6 +55,7 @@ class Agent(ABC):
             state: returned as it is; the players have no memory.
             episode_start: not used.
             deterministic: not used.
+            action_masks: not used, for the players know the rules.
 
         Returns:
             The action (an array without dimensions), or the actions of the batch, and `state`.

@@ -15,7 +15,15 @@ from numba import float64, int64, njit, uint64, void
 
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.ntuple import NETWORK, Indices, Network, best_move, look_up, total
-from afterstate.envs.game2048.rules import Word, Words, afterstates, field, occupied
+from afterstate.envs.game2048.rules import (
+    Word,
+    Words,
+    afterstates,
+    check_words,
+    field,
+    occupied,
+    whole,
+)
 
 MAX_DEPTH = 5
 
@@ -79,9 +87,9 @@ class ExpectimaxAgent(Agent):
     """
 
     def __init__(self, net: Network, depth: int = 3) -> None:
-        if type(depth) is not int or not 1 <= depth <= MAX_DEPTH:
+        if not 1 <= (whole(depth) or 0) <= MAX_DEPTH:
             raise ValueError(f"depth is a number of moves in 1..{MAX_DEPTH}, got {depth!r}")
-        self.network, self.depth = net, depth
+        self.network, self.depth = net, int(depth)
         self.size = net.size
 
     def evaluate(self, boards: Any) -> npt.NDArray[np.float64]:
@@ -90,7 +98,7 @@ class ExpectimaxAgent(Agent):
         Returns:
             Expected score still to come `float64[..., 4]`, minus infinity where a move is illegal.
         """
-        array = np.asarray(boards, np.uint64, order="C")
+        array = check_words(boards, *self.size)
         values = np.empty((array.size, 4))
         _search(self.network, array.reshape(-1), self.depth, values)
         return values.reshape(*array.shape, 4)

@@ -51,7 +51,9 @@ from afterstate.envs.game2048.games import seed_word
 from afterstate.envs.game2048.rules import Word, Words, field, spawn
 
 MAX_MOVES = 1 << 18
-"""A game is cut here, three times as long as the tile 131072 takes."""
+"""A game is cut here, four times as long as the tile 131072 takes, as if it were over."""
+
+_RNG, _GAMES, _MOVES = 0, 1, 2  # a learner's state
 
 _AHEAD = 4  # how many updates ahead entries are asked for
 _RING = 8
@@ -223,8 +225,16 @@ def _largest(board: Word) -> int:
 
 
 @njit(
-    types.Tuple((int64, uint64))(
-        NETWORK, UPDATE, boolean, float32, uint64, int64, uint64[::1], int64[::1], int64[:, ::1]
+    int64(
+        NETWORK,
+        UPDATE,
+        boolean,
+        float32,
+        uint64[::1],
+        int64,
+        uint64[::1],
+        int64[::1],
+        int64[:, ::1],
     ),
     cache=True,
 )
@@ -233,32 +243,35 @@ def _self_play(
     how: Update,
     backward: bool,
     lam: Value,
-    rng: Word,
+    state: Words,
     n_moves: int,
     afters: Words,
     rewards: Indices,
     rows: Indices,
-) -> tuple[int, Word]:
+) -> int:
     """Plays and learns whole games until they have `n_moves` moves or fill the rows.
 
-    A row is the score, the number of moves and the largest exponent of a game.
+    A row is the score, the number of moves and the largest exponent of a game. The learner's
+    state is advanced here, game by game, so that it always fits the weights.
 
     Returns:
-        The number of games and the advanced random state.
+        The number of games.
     """
     moves = 0
     for game in range(len(rows)):
         if backward:
-            length, board, rng = play_game(net, rng, afters, rewards)
+            length, board, state[_RNG] = play_game(net, state[_RNG], afters, rewards)
             learn_backward(net, how, lam, afters, rewards, length)
             score = rewards[:length].sum()
         else:
-            length, score, board, rng = play_forward(net, how, rng)
+            length, score, board, state[_RNG] = play_forward(net, how, state[_RNG])
         rows[game, 0], rows[game, 1], rows[game, 2] = score, length, _largest(board)
+        state[_GAMES] += np.uint64(1)
+        state[_MOVES] += np.uint64(length)
         moves += length
         if moves >= n_moves:
-            return game + 1, rng
-    return len(rows), rng
+            return game + 1
+    return len(rows)
 
 
 class Learner:
@@ -275,20 +288,33 @@ class Learner:
     ) -> None:
         self.network = network() if net is None else net
         self.settings = settings or Settings()
-        self.rng = seed_word(seed)
-        self.n_games = self.n_moves = 0
+        self._state = np.array([seed_word(seed), 0, 0], np.uint64)
         tc = self.settings.rule == "tc"
         self.sums = np.zeros(2 * self.network.weights.size if tc else 0, np.float32)
         self._path = np.empty(MAX_MOVES, np.uint64), np.empty(MAX_MOVES, np.int64)
 
-    def play(self, n_moves: int) -> Games:
+    @property
+    def n_games(self) -> int:
+        """How many games it has learned from."""
+        return int(self._state[_GAMES])
+
+    @property
+    def n_moves(self) -> int:
+        """How many moves these games had."""
+        return int(self._state[_MOVES])
+
+    @property
+    def rng(self) -> int:
+        """The state of its random stream."""
+        return int(self._state[_RNG])
+
+    def play(self, n_moves: float) -> Games:
         """Plays and learns whole games of at least `n_moves` moves together.
 
         Raises:
-            ValueError: `n_moves` is not positive.
+            ValueError: `n_moves` is not a whole number from 1 on.
         """
-        if n_moves < 1:
-            raise ValueError(f"n_moves is from 1 on, got {n_moves!r}")
+        n_moves = _count(n_moves)
         s = self.settings
         how = Update(self.sums, np.float32(s.rate))
         backward, lam = s.order == "backward", np.float32(s.lam)
@@ -297,12 +323,8 @@ class Learner:
         while self.n_moves < end:
             left = end - self.n_moves
             rows = np.empty((left // 32 + 1, 3), np.int64)
-            n, self.rng = _self_play(
-                self.network, how, backward, lam, self.rng, left, *self._path, rows
-            )
+            n = _self_play(self.network, how, backward, lam, self._state, left, *self._path, rows)
             batches.append(rows[:n])
-            self.n_games += n
-            self.n_moves += int(rows[:n, 1].sum())
         played = np.concatenate(batches)
         return Games(played[:, 0], played[:, 1], 1 << played[:, 2])
 
@@ -335,11 +357,10 @@ class Learner:
             learner = cls(net, Settings(**state["settings"]))
             if sums.shape != learner.sums.shape or sums.dtype != np.float32:
                 raise ValueError("its sums do not fit its network")
-            counts = [operator.index(state[key]) for key in ("rng", "n_games", "n_moves")]
-        except (KeyError, TypeError, ValueError) as error:
+            learner._state[:] = [operator.index(state[k]) for k in ("rng", "n_games", "n_moves")]
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
         learner.sums = sums
-        learner.rng, learner.n_games, learner.n_moves = counts
         return learner
 
 
@@ -356,7 +377,7 @@ class Progress(NamedTuple):
 
 def train(
     learner: Learner,
-    n_moves: int | None = None,
+    n_moves: float | None = None,
     seconds: float | None = None,
     save_to: str | Path | None = None,
     report: Callable[[Progress], Any] | None = None,
@@ -374,11 +395,14 @@ def train(
         The reports.
 
     Raises:
-        ValueError: neither `n_moves` nor `seconds` is given.
+        ValueError: neither `n_moves` nor `seconds` is given, or not a number of moves.
+        OSError: `save_to` cannot be written; this shows before training.
     """
     if n_moves is None and seconds is None:
         raise ValueError("train needs n_moves or seconds, or it would never end")
-    end = None if n_moves is None else learner.n_moves + n_moves
+    end = None if n_moves is None else learner.n_moves + _count(n_moves, least=0)
+    if save_to is not None:
+        files.prepare(save_to)
     start = time.monotonic()
     reports: list[Progress] = []
     recent: list[Games] = []
@@ -398,6 +422,17 @@ def train(
         if save_to is not None:
             learner.save(save_to)
     return reports
+
+
+def _count(n_moves: float, least: int = 1) -> int:
+    """A number of moves, which may be a whole float such as 5e7.
+
+    Raises:
+        ValueError: not a whole number, or below the least.
+    """
+    if not least <= n_moves < 2**63 or n_moves != int(n_moves):
+        raise ValueError(f"n_moves is a whole number from {least} on, got {n_moves!r}")
+    return int(n_moves)
 
 
 def _is_done(learner: Learner, end: int | None, start: float, seconds: float | None) -> bool:

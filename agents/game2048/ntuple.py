@@ -31,6 +31,7 @@ from afterstate.envs.game2048.rules import (
     Words,
     afterstates,
     check_size,
+    check_words,
     field,
     symmetries,
     table,
@@ -80,25 +81,27 @@ def network(
         ValueError: not a size, an unknown name, no tuple, or a tuple that is empty, has more than
             seven cells, a cell twice or a cell off the board.
     """
-    check_size(*size)
-    if len(tuples) == 0:
-        raise ValueError("a network needs at least one tuple")
-    if isinstance(tuples, str):
-        if tuples not in TUPLES:
-            raise ValueError(f"tuples are a list of cells or one of {list(TUPLES)}, got {tuples!r}")
-        tuples = TUPLES[tuples]
+    size = check_size(*size)
+    if isinstance(tuples, str) and tuples not in TUPLES:
+        raise ValueError(f"tuples are a list of cells or one of {list(TUPLES)}, got {tuples!r}")
+    chosen = TUPLES[tuples] if isinstance(tuples, str) else tuples
+    if not isinstance(chosen, Sequence) or len(chosen) == 0:
+        raise ValueError(f"tuples are a list of at least one list of cells, got {tuples!r}")
     on_board = [cell for cell in range(16) if field(*size) >> 4 * cell & 1]
-    for cells in tuples:
+    for cells in chosen:
         if not 1 <= len(cells) <= 7 or len(set(cells)) < len(cells) or set(cells) - set(on_board):
-            raise ValueError(f"a tuple has 1 to 7 different cells of {on_board}, got {list(cells)}")
-    masks = [sum(15 << 4 * cell for cell in cells) for cells in tuples]
-    lengths = [16 ** len(cells) for cells in tuples]
+            raise ValueError(
+                f"a tuple on {size[0]}x{size[1]} cells has 1 to 7 different ones of {on_board}, "
+                f"got {list(cells)}"
+            )
+    masks = [sum(15 << 4 * int(cell) for cell in cells) for cells in chosen]
+    lengths = [16 ** len(cells) for cells in chosen]
     return Network(
         weights=np.zeros(sum(lengths), np.float32),
         masks=np.array(masks, np.uint64),
         starts=np.cumsum([0, *lengths[:-1]]).astype(np.int64),
         moves=table(*size),
-        size=(size[0], size[1]),
+        size=size,
         symmetric=8 if size[0] == size[1] else 4,
     )
 
@@ -180,7 +183,7 @@ def _estimate(net: Network, boards: Words, values: Weights) -> None:
 
 def estimate(net: Network, boards: Any) -> Weights:
     """The values of afterstates `uint64[...]`, as a new `float32[...]`."""
-    words = np.asarray(boards, np.uint64, order="C")
+    words = check_words(boards, *net.size)
     values = np.empty(words.shape, np.float32)
     _estimate(net, words.reshape(-1), values.reshape(-1))
     return values

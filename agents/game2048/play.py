@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from afterstate.envs.game2048 import games as whole
 from afterstate.envs.game2048.games import FLAGS, RNG, SCORE
-from afterstate.envs.game2048.rules import table
+from afterstate.envs.game2048.rules import check_size, table
 
 
 class Player(Protocol):
@@ -49,7 +49,12 @@ def play(
     Raises:
         ValueError: a wrong size, or the player's answer is not one legal action a board.
     """
-    rows, cols = getattr(player, "size", (4, 4)) if size is None else size
+    own = tuple(getattr(player, "size", size or (4, 4)))
+    rows, cols = check_size(*(size or own))
+    if own != (rows, cols):
+        raise ValueError(f"the player plays on boards of {own} cells, not {(rows, cols)}")
+    if n_games < 0 or seed < 0:
+        raise ValueError(f"n_games and seed are from 0 on, got {n_games} and {seed}")
     moves = table(rows, cols)
     games = np.zeros((n_games, 8), np.uint64)
     games[:, RNG] = [whole.seed_word(seed + i) for i in range(n_games)]

@@ -20,6 +20,7 @@ from afterstate.envs.game2048.rules import (
     check_cells,
     check_size,
     table,
+    whole,
 )
 
 if TYPE_CHECKING:
@@ -111,10 +112,11 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
                 word, with score 0.
 
         Raises:
-            ValueError: an unknown option or not a board of this size; the game is unchanged.
+            ValueError: a wrong seed, an unknown option or not a board of this size; the game is
+                unchanged.
         """
         start = self._start_board(options)
-        super().reset(seed=seed)
+        super().reset(seed=check_seed(seed))
         if self.np_random is not self._stream:
             self._game[0, RNG] = games.draw_word(self.np_random)
             self._stream = self.np_random
@@ -281,13 +283,13 @@ def check_settings(
     """Raises a ValueError for a wrong setting of an environment; returns rows and columns."""
     if not isinstance(size, (tuple, list)) or len(size) != 2:
         raise ValueError(f"size is (rows, cols), got {size!r}")
-    rows, cols = size
-    check_size(rows, cols)
+    rows, cols = check_size(*size)
     if observation not in OBSERVATIONS:
         raise ValueError(f"observation is one of {OBSERVATIONS}, got {observation!r}")
     if illegal not in ILLEGAL:
         raise ValueError(f"illegal is one of {ILLEGAL}, got {illegal!r}")
-    if type(start_tiles) is not int or not 1 <= start_tiles <= rows * cols:
+    tiles = whole(start_tiles)
+    if tiles is None or not 1 <= tiles <= rows * cols:
         raise ValueError(f"start_tiles is a number in 1..{rows * cols}, got {start_tiles!r}")
     return rows, cols
 
@@ -314,6 +316,18 @@ def check_options(options: Any, known: tuple[str, ...]) -> dict[str, Any]:
     return options
 
 
+def check_seed(seed: Any) -> int | None:
+    """The seed as an int, or None.
+
+    Raises:
+        ValueError: neither None nor a whole number from 0 on.
+    """
+    number = whole(seed)
+    if seed is not None and (number is None or number < 0):
+        raise ValueError(f"a seed is None or a whole number from 0 on, got {seed!r}")
+    return number
+
+
 def check_action(action: Any) -> int:
     """The action as an int.
 
@@ -324,7 +338,7 @@ def check_action(action: Any) -> int:
         number = operator.index(action)
     except TypeError:
         number = -1
-    if not 0 <= number < 4:
+    if not 0 <= number < 4 or isinstance(action, bool):
         raise ValueError(f"an action is 0 up, 1 right, 2 down or 3 left, got {action!r}")
     return number
 
@@ -353,7 +367,7 @@ def check_board(board: Any, size: tuple[int, int]) -> Cells:
 
 def is_word(board: Any) -> bool:
     """Whether a board is given as a word: a number, not an array of exponents."""
-    return isinstance(board, (int, np.integer)) or getattr(board, "shape", None) == ()
+    return whole(board) is not None or getattr(board, "shape", None) == ()
 
 
 def check_state(state: Any, size: tuple[int, int]) -> tuple[Cells, int, int]:
@@ -365,7 +379,7 @@ def check_state(state: Any, size: tuple[int, int]) -> tuple[Cells, int, int]:
     if not isinstance(state, dict) or set(state) != {"board", "score", "rng"}:
         raise ValueError("a state is what get_state() returns: a dict of board, score and rng")
     score, rng = state["score"], state["rng"]
-    if not all(isinstance(number, (int, np.integer)) for number in (score, rng)):
+    if whole(score) is None or whole(rng) is None:
         raise ValueError(f"a state has whole numbers as score and rng, got {score!r}, {rng!r}")
     if not (0 <= score < 2**63 and 0 <= rng < 2**64):
         raise ValueError(f"a state has a score and a 64-bit rng, got {score} and {rng}")

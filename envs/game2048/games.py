@@ -36,8 +36,10 @@ from afterstate.envs.game2048.rules import (
     slide,
     spawn,
     spawn_cell,
+    table,
     words,
 )
+from afterstate.envs.game2048.rules import afterstates as slides
 
 BOARD, EXCESS, AFTER, AFTER_EXCESS, RNG, SCORE, REWARD, FLAGS = range(8)
 
@@ -328,15 +330,31 @@ def masks(games: Words) -> npt.NDArray[np.int8]:
     return bytes_low.reshape(-1, 4)
 
 
-@njit("void(uint64[:, ::1], uint8[:, :, :, ::1], float64[:, ::1])", cache=True)
-def _slide_all(games: Words, boards: Cells, rewards: npt.NDArray[np.float64]) -> None:
-    """Writes the four afterstates and rewards of every game: see `afterstates`."""
+@njit(
+    "void(uint64[:, ::1], uint64[::1], int64, int64, uint64[:, ::1], float64[:, ::1])", cache=True
+)
+def _slide_all(
+    games: Words,
+    table: Words,
+    rows: int,
+    cols: int,
+    cells: Words,
+    rewards: npt.NDArray[np.float64],
+) -> None:
+    """Writes the four afterstates of every game as 16 bytes each, and their rewards."""
     for i in range(len(games)):
-        trial = games[i : i + 1].copy()
-        for action in range(4):
-            _slide_game(trial, 0, action, boards.shape[2], boards.shape[3])
-            _unpack_rows(trial[0, AFTER], trial[0, AFTER_EXCESS], boards[i, action])
-            rewards[i, action] = trial[0, REWARD]
+        if _fits(games[i, BOARD]):
+            boards, gains = slides(games[i, BOARD], table)
+            for action in range(4):
+                rewards[i, action] = gains[action]
+                cells[4 * i + action, 0] = _spread(boards[action])
+                cells[4 * i + action, 1] = _spread(boards[action] >> _32)
+        else:
+            trial = games[i : i + 1].copy()
+            for action in range(4):
+                _slide_game(trial, 0, action, rows, cols)
+                rewards[i, action] = trial[0, REWARD]
+                _read(trial, AFTER, cells[4 * i + action : 4 * i + action + 1])
 
 
 def afterstates(
@@ -348,10 +366,11 @@ def afterstates(
         Afterstates `uint8[B, 4, rows, cols]`, rewards `[B, 4]`, and which moves are legal `[B, 4]`.
         An illegal move leaves the board as it is, with reward 0.
     """
-    boards = np.empty((len(games), 4, rows, cols), np.uint8)
+    cells = np.empty((4 * len(games), 2), np.uint64)
     rewards = np.empty((len(games), 4))
-    _slide_all(games, boards, rewards)
-    return boards, rewards, masks(games).astype(np.bool_)
+    _slide_all(games, table(rows, cols), rows, cols, cells, rewards)
+    boards = cells.view(np.uint8).reshape(-1, 4, 4, 4)[:, :, :rows, :cols]
+    return np.ascontiguousarray(boards), rewards, masks(games).astype(np.bool_)
 
 
 @njit("void(uint8[:, :, ::1], float32[:, :, :, ::1])", cache=True)

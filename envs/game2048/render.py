@@ -403,6 +403,7 @@ def _share_palette(frames: Sequence[Pixels]) -> list[Image.Image]:
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
     """A path beside `path` to write to; the file moves to `path` if the block ends well."""
+    path = Path(os.path.realpath(path))
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield unfinished

@@ -104,8 +104,7 @@ def table(rows: int = 4, cols: int = 4) -> Words:
     Raises:
         ValueError: a side is not in 1..4, or the board has a single cell.
     """
-    check_size(rows, cols)
-    return _table(rows, cols)
+    return _table(*check_size(rows, cols))
 
 
 @cache
@@ -130,11 +129,24 @@ def field(rows: int, cols: int) -> Word:
     return row * np.uint64(0x0001_0001_0001_0001) & rows_below
 
 
-def check_size(rows: int, cols: int) -> None:
-    """Raises a ValueError unless both sides are whole numbers in 1..4 and there are two cells."""
-    sides = (rows, cols)
-    if not all(type(side) is int and 1 <= side <= 4 for side in sides) or sides == (1, 1):
-        raise ValueError(f"a board has 1 to 4 rows and columns and at least two cells, got {sides}")
+def check_size(rows: Any, cols: Any) -> tuple[int, int]:
+    """Rows and columns as ints.
+
+    Raises:
+        ValueError: not whole numbers in 1..4, or a single cell.
+    """
+    sides = whole(rows), whole(cols)
+    if not all(side is not None and 1 <= side <= 4 for side in sides) or sides == (1, 1):
+        raise ValueError(
+            f"a board has 1 to 4 rows and columns and at least two cells, got {(rows, cols)}"
+        )
+    return int(rows), int(cols)
+
+
+def whole(number: Any) -> int | None:
+    """A whole number of Python or numpy as int; None for anything else, booleans too."""
+    is_whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+    return int(number) if is_whole else None
 
 
 # Symmetries
@@ -383,15 +395,31 @@ def cells(words: Any, rows: int = 4, cols: int = 4) -> Cells:
     Raises:
         ValueError: not words, a wrong size, or a tile outside the board's `rows` and `cols`.
     """
-    check_size(rows, cols)
-    boards = np.asarray(words)
-    if boards.dtype.kind not in "iu" or (boards.dtype.kind == "i" and (boards < 0).any()):
-        raise ValueError(f"a board word is a whole number of 64 bits, got {words!r}")
-    boards = boards.astype(np.uint64)
-    if (boards & np.uint64(~(15 * field(rows, cols)) & (1 << 64) - 1)).any():
-        raise ValueError(f"a board has tiles outside its {rows} rows and {cols} columns")
+    rows, cols = check_size(rows, cols)
+    boards = check_words(words, rows, cols)
     shifts = np.arange(0, 64, 4, dtype=np.uint64).reshape(4, 4)[:rows, :cols]
     return (boards[..., None, None] >> shifts & np.uint64(15)).astype(np.uint8)
+
+
+def check_words(words: Any, rows: int, cols: int) -> Words:
+    """The same board words as `uint64[...]`.
+
+    Raises:
+        ValueError: not whole numbers of 64 bits, or a tile outside the board.
+    """
+    boards = words if isinstance(words, np.ndarray) else np.array(words, object)
+    if boards.dtype == object:
+        numbers = [whole(word) for word in boards.flat]  # numpy would make floats of large ones
+        fits = all(number is not None and 0 <= number < 1 << 64 for number in numbers)
+    else:
+        is_wide = boards.dtype.kind in "iu" and boards.dtype.itemsize == 8
+        fits = is_wide and not (boards.dtype.kind == "i" and (boards < 0).any())
+    if not fits:
+        raise ValueError(f"a board word is a whole number of 64 bits from 0 on, got {words!r}")
+    boards = np.asarray(boards, np.uint64, order="C")
+    if (boards & np.uint64(~(15 * field(rows, cols)) & (1 << 64) - 1)).any():
+        raise ValueError(f"a board has tiles outside its {rows} rows and {cols} columns")
+    return boards
 
 
 def check_cells(cells: Any) -> Cells:

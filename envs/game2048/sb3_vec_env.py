@@ -39,15 +39,16 @@ class Game2048VecEnv(VecEnv):
 
     def reset(self) -> VecEnvObs:
         """Starts all games, with the seeds of `seed()` and the options of `set_options()`."""
-        options = self._options[0]
-        if any(other.keys() != options.keys() for other in self._options):
-            raise ValueError("all games take the same options")
-        if "board" in options:
-            options = {"board": np.stack([other["board"] for other in self._options])}
-        observations, infos = self.env.reset(seed=self._seeds, options=options)
-        self.reset_infos = self._unbatch(infos)
+        seeds, all_options = self._seeds, self._options
         self._reset_seeds()
         self._reset_options()
+        options = all_options[0]
+        if any(other.keys() != options.keys() for other in all_options):
+            raise ValueError("all games take the same options")
+        if "board" in options:
+            options = {"board": np.stack([other["board"] for other in all_options])}
+        observations, infos = self.env.reset(seed=seeds, options=options)
+        self.reset_infos = self._unbatch(infos)
         return observations
 
     def step_async(self, actions: np.ndarray) -> None:
@@ -79,8 +80,11 @@ class Game2048VecEnv(VecEnv):
         return list(self.env.render() or ())
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
-        """An attribute of the vector environment, once for each game asked for."""
-        return [getattr(self.env, attr_name)] * len(self._chosen(indices))
+        """An attribute of each game asked for: its entry, or one that all games share."""
+        value = getattr(self.env, attr_name)
+        if isinstance(value, np.ndarray) and len(value) == self.num_envs:
+            return [value[i] for i in self._chosen(indices)]
+        return [value] * len(self._chosen(indices))
 
     def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
         """Not for these games, which share all attributes.
@@ -95,7 +99,9 @@ class Game2048VecEnv(VecEnv):
     ) -> list[Any]:
         """What a method of the vector environment gives, such as `action_masks`, for each game."""
         result = getattr(self.env, method_name)(*method_args, **method_kwargs)
-        if isinstance(result, tuple):
+        if result is None:
+            return [None] * len(self._chosen(indices))
+        if isinstance(result, tuple) and method_name != "render":
             result = list(zip(*result, strict=True))
         return [result[i] for i in self._chosen(indices)]
 

@@ -15,13 +15,14 @@ from gymnasium.vector.utils import batch_space
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.env import (
     check_options,
+    check_seed,
     check_settings,
     illegal_message,
     is_word,
     observation_space,
 )
 from afterstate.envs.game2048.games import AFTER, BOARD, FLAGS, REWARD, RNG, SCORE
-from afterstate.envs.game2048.rules import Cells, Words, cells, check_cells, table
+from afterstate.envs.game2048.rules import Cells, Words, cells, check_cells, table, whole
 
 Flags = npt.NDArray[np.bool_]
 Infos = dict[str, Any]
@@ -74,14 +75,12 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         max_episode_steps: int | None = None,
     ) -> None:
         self.size = rows, cols = check_settings(size, observation, illegal, start_tiles)
-        if type(num_envs) is not int or num_envs < 1:
+        if (whole(num_envs) or 0) < 1:
             raise ValueError(f"num_envs is a number from 1 on, got {num_envs!r}")
         if render_mode not in (None, *self.metadata["render_modes"]):
             modes = self.metadata["render_modes"]
             raise ValueError(f"render_mode is None or one of {modes}, got {render_mode!r}")
-        if max_episode_steps is not None and not (
-            type(max_episode_steps) is int and max_episode_steps >= 1
-        ):
+        if max_episode_steps is not None and (whole(max_episode_steps) or 0) < 1:
             raise ValueError(f"max_episode_steps is None or from 1 on, got {max_episode_steps!r}")
         self.num_envs, self.render_mode = num_envs, render_mode
         self.observation, self.illegal, self.start_tiles = observation, illegal, start_tiles
@@ -225,7 +224,10 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
                 f"got {moves.dtype} of shape {moves.shape}"
             )
         if moves.min() < 0 or moves.max() > 3:
-            raise ValueError("an action is 0 up, 1 right, 2 down or 3 left, got others")
+            i = int(np.argmax((moves < 0) | (moves > 3)))
+            raise ValueError(
+                f"an action is 0 up, 1 right, 2 down or 3 left, got {moves[i]} for game {i}"
+            )
         if self.autoreset_mode is AutoresetMode.DISABLED and self._over.any():
             ended = np.flatnonzero(self._over)
             raise ResetNeeded(f"games {ended} are over: reset(options={{'reset_mask': ...}})")
@@ -244,7 +246,10 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         given = check_options(options, ("board", "reset_mask"))
         mask = np.asarray(given.get("reset_mask", np.ones(self.num_envs, np.bool_)))
         if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
-            raise ValueError(f"reset_mask is bool[{self.num_envs}] with at least one True")
+            raise ValueError(
+                f"reset_mask is bool[{self.num_envs}] with at least one True, "
+                f"got {mask.dtype} of shape {mask.shape}"
+            )
         if not mask.all():
             self._running()
         board = given.get("board")
@@ -252,7 +257,8 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
 
     def _check_boards(self, board: Any) -> Cells:
         """The board of every game, given one for all or one each, as words or exponents."""
-        are_words = is_word(board) or getattr(board, "ndim", 0) == 1
+        many = isinstance(board, (Sequence, np.ndarray))
+        are_words = is_word(board) or (many and all(map(is_word, board)))
         wanted = (self.num_envs, *self.size)
         try:
             boards = cells(board, *self.size) if are_words else check_cells(board)
@@ -271,13 +277,10 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
             return [None] * self.num_envs
         if isinstance(seed, (int, np.integer)):
             seed = [int(seed) + i for i in range(self.num_envs)]
-        seeds = list(seed)
+        seeds = list(seed) if isinstance(seed, (Sequence, np.ndarray)) else [seed]
         if len(seeds) != self.num_envs:
             raise ValueError(f"seed is one number or {self.num_envs}, got {len(seeds)}")
-        for one in seeds:
-            if one is not None and not (isinstance(one, (int, np.integer)) and one >= 0):
-                raise ValueError(f"a seed is None or a whole number from 0 on, got {one!r}")
-        return seeds
+        return [check_seed(one) for one in seeds]
 
     def _draw_streams(self, seeds: list[int | None], mask: Flags) -> None:
         """Starts the random streams of seeded games, and all of them at first."""

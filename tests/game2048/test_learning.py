@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -587,3 +590,47 @@ def test_an_interrupt_without_a_file_goes_on_at_once() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         train(Learner(network(TINY_4X4), seed=1), n_moves=10**9, report=interrupt)
+
+
+def test_what_settings_leave_open_follows_from_the_order_and_the_rule() -> None:
+    assert (Settings().lam, Settings().rate) == (0.5, 1.0)
+    assert (Settings(order="forward").lam, Settings(order="forward").rate) == (0.0, 1.0)
+    assert (Settings(rule="td").lam, Settings(rule="td").rate) == (0.5, 0.1)
+
+
+@pytest.mark.parametrize("delay", [0.02, 0.05, 0.11])
+def test_ctrl_c_leaves_a_learner_whose_counters_fit_its_weights(
+    tmp_path: Path, delay: float
+) -> None:
+    """The signal comes while a kernel runs, so Python sees it just after."""
+    learner = Learner(network([[0, 1, 4, 5]]), seed=3)
+    learner.play(1)
+    threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        train(learner, seconds=20, save_to=tmp_path / "learner.npz")
+    saved = Learner.load(tmp_path / "learner.npz")
+    straight = Learner(network([[0, 1, 4, 5]]), seed=3)
+    while straight.n_games < saved.n_games:
+        straight.play(1)
+    assert (straight.n_games, straight.n_moves) == (saved.n_games, saved.n_moves)
+    assert straight.rng == saved.rng
+    np.testing.assert_array_equal(straight.network.weights, saved.network.weights)
+    np.testing.assert_array_equal(straight.sums, saved.sums)
+
+
+def test_numbers_of_moves_are_whole() -> None:
+    learner = Learner(network([[0, 1]]), seed=3)
+    train(learner, n_moves=2e3)
+    assert learner.n_moves >= 2_000
+    for wrong in (1.5, -1, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="n_moves is a whole number"):
+            train(learner, n_moves=wrong)
+        with pytest.raises(ValueError, match="n_moves is a whole number"):
+            learner.play(wrong)
+
+
+def test_a_place_where_nothing_can_be_saved_shows_before_training(tmp_path: Path) -> None:
+    learner = Learner(network([[0, 1]]), seed=3)
+    with pytest.raises(OSError, match="not a file"):
+        train(learner, n_moves=1_000, save_to=tmp_path)
+    assert learner.n_moves == 0

@@ -380,3 +380,21 @@ def test_vec_env_is_the_vector_environment_in_another_form() -> None:
     assert isinstance(env, VecEnv) and isinstance(env.env, Game2048VectorEnv)
     with pytest.raises(TypeError, match="autoreset_mode"):
         Game2048VecEnv(3, autoreset_mode="NextStep")
+
+
+def test_methods_and_attributes_are_told_apart_by_game() -> None:
+    envs = Game2048VecEnv(num_envs=3)
+    envs.seed(1)
+    envs.reset()
+    words = envs.env.boards
+    assert envs.get_attr("boards", indices=[1]) == [words[1]]
+    assert envs.get_attr("size") == [(4, 4)] * 3
+    assert envs.env_method("render") == [None] * 3
+
+
+def test_a_wrong_option_is_forgotten() -> None:
+    envs = Game2048VecEnv(num_envs=2)
+    envs.set_options({"boards": 5})
+    with pytest.raises(ValueError, match="'board'"):
+        envs.reset()
+    envs.reset()
