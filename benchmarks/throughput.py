@@ -3,10 +3,12 @@
     python benchmarks/throughput.py             # this package
     python benchmarks/throughput.py --peers     # and the other programs that are installed
 
-All are run in turn, round after round, so that a change in the machine's speed meets them alike;
-the figures are medians over the rounds with their range. A round of a subject lasts about one CPU
-second; training runs its first 20 million moves from zero weights in each of `--training-rounds`.
-The result is printed and written as JSON.
+Environments and other programs take turns, round after round, so that a change in the machine's
+speed meets them alike; a round of each lasts about one CPU second. So do the players, among
+themselves. Training runs its first 20 million moves from zero weights, `--training-rounds` times.
+The figures are medians with their range, printed and kept as printed in `results/throughput.txt`,
+with all values in `results/throughput.json`. How well the player learns is measured by
+`learning_curve.py`.
 """
 
 from __future__ import annotations
@@ -88,6 +90,23 @@ def start_vector_env() -> Steps:
     return steps
 
 
+def start_afterstates() -> Steps:
+    """The four afterstates of each of 4,096 boards of random games, counted in boards."""
+    envs = gym.make_vec("Game2048-v0", num_envs=N_BOARDS)
+    assert isinstance(envs, afterstate.envs.Game2048VectorEnv)
+    envs.reset(seed=0)
+    for _ in range(50):
+        envs.step(envs.sample_legal())
+
+    def steps(n: int) -> int:
+        rounds = -(-n // N_BOARDS)
+        for _ in range(rounds):
+            envs.afterstates()
+        return rounds * N_BOARDS
+
+    return steps
+
+
 def start_player(name: str, n_games: int, learner: Learner, **settings: Any) -> Callable[[], Steps]:
     """Whole games by a player of the learner's network, counted in moves."""
 
@@ -164,6 +183,7 @@ def measure(options: argparse.Namespace) -> list[Figure]:
     subjects = [
         Subject("env, gym.make, random legal steps", start_env),
         Subject(f"vector env, B = {N_BOARDS}, random legal steps", start_vector_env),
+        Subject(f"afterstates of a vector env, B = {N_BOARDS}", start_afterstates),
     ]
     if options.peers:
         subjects = [*(Subject(_peer_name(p), p.start) for p in peers.installed()), *subjects]
@@ -191,22 +211,31 @@ def _peer_name(peer: peers.Peer) -> str:
     return f"{peer.name} {peers.version(peer)} ({peer.kind})"
 
 
-def print_table(figures: list[Figure], peer_figures: bool) -> None:
-    """Prints the figures, and the ratios of both environments to each peer."""
+def lines(figures: list[Figure]) -> list[str]:
+    """A line a figure: median, unit, range and number of values."""
+    result = []
     for name, unit, values in figures:
         digits = 2 if unit == "s" else 0
         middle, low, high = (f"{v:,.{digits}f}" for v in (median(values), min(values), max(values)))
-        print(f"{name:48}{middle:>14} {unit:12} ({low} to {high}, n = {len(values)})")
-    if peer_figures:
-        ours = {
-            "single": next(f for f in figures if f.name.startswith("env,")),
-            "vector": next(f for f in figures if f.name.startswith("vector env")),
-        }
-        for peer in peers.installed():
-            theirs = next(f for f in figures if f.name == _peer_name(peer))
-            pairs = zip(ours[peer.kind].values, theirs.values, strict=True)
-            ratio = median(a / b for a, b in pairs)
-            print(f"{ours[peer.kind].name} : {_peer_name(peer)} = {ratio:.1f}")
+        spread = f"({low} to {high}, n = {len(values)})"
+        result.append(f"{name:48}{middle:>14} {unit:12} {spread}")
+    return result
+
+
+def ratios(figures: list[Figure]) -> dict[str, float]:
+    """How many times as fast our environments are as each peer: the median over the rounds."""
+    named = {figure.name: figure for figure in figures}
+    ours = {
+        "single": next(f for f in figures if f.name.startswith("env,")),
+        "vector": next(f for f in figures if f.name.startswith("vector env")),
+    }
+    result = {}
+    for peer in peers.installed():
+        if _peer_name(peer) in named:
+            ratio = zip(ours[peer.kind].values, named[_peer_name(peer)].values, strict=True)
+            name = f"{ours[peer.kind].name} : {_peer_name(peer)}"
+            result[name] = median(a / b for a, b in ratio)
+    return result
 
 
 def main() -> None:
@@ -218,16 +247,19 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULT, help=f"({RESULT.name})")
     options = parser.parse_args()
     here = machine()
-    print(", ".join(f"{name} {value}" for name, value in here.items()))
     figures = measure(options)
-    print_table(figures, options.peers)
-    rows = [
-        {"name": f.name, "unit": f.unit, "median": median(f.values), "values": f.values}
-        for f in figures
+    times_faster = ratios(figures)
+    printed = [
+        ", ".join(f"{name} {value}" for name, value in here.items()),
+        *lines(figures),
+        *(f"{name} = {ratio:.1f}" for name, ratio in times_faster.items()),
     ]
+    print("\n".join(printed))
+    rows = [{**f._asdict(), "median": median(f.values)} for f in figures]
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps({"machine": here, "figures": rows}, indent=1) + "\n")
-    print(f"written to {options.out}")
+    result = {"machine": here, "figures": rows, "ratios": times_faster}
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
+    options.out.with_suffix(".txt").write_text("\n".join(printed) + "\n")
 
 
 if __name__ == "__main__":
