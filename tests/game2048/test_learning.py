@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -598,6 +599,15 @@ def test_what_settings_leave_open_follows_from_the_order_and_the_rule() -> None:
     assert (Settings(rule="td").lam, Settings(rule="td").rate) == (0.5, 0.1)
 
 
+@pytest.fixture
+def listening() -> Iterator[None]:
+    """Ctrl-C is heard, also where the tests run in the background of a shell that ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("listening")
 @pytest.mark.parametrize("delay", [0.02, 0.05, 0.11])
 def test_ctrl_c_leaves_a_learner_whose_counters_fit_its_weights(
     tmp_path: Path, delay: float
