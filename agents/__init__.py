@@ -1,9 +1,10 @@
 """Players, by name or from a file.
 
-from afterstate import agents
-agent = agents.make("expectimax", depth=3, network="network.npz")
-actions = agent.act(boards)                     # board words uint64[B] -> int8[B]
-actions, _ = agent.predict(observations)        # observations of Game2048-v0
+    from afterstate import agents
+    agent = agents.make("expectimax", depth=3, network="network.npz")
+
+Every player answers `act(boards)`, board words `uint64[B]` to actions `int8[B]`, and
+`predict(observations)`, observations of `Game2048-v0` to actions.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def write(path: str | Path, kind: str, header: dict[str, Any], arrays: Arrays) -
         OSError: it cannot be written, for example because the disk is full; a file that was there
             before is still there, whole.
     """
-    path = prepare(path)
+    path = _place(path)
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     shapes = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
     first = {"format": "afterstate", "version": VERSION, "kind": kind, "arrays": shapes}
@@ -72,22 +72,23 @@ def write(path: str | Path, kind: str, header: dict[str, Any], arrays: Arrays) -
         raise
 
 
-def prepare(path: str | Path) -> Path:
-    """Makes sure that a file can be written: follows links, makes its folder, tries it out.
-
-    Returns:
-        Where the file will be.
+def prepare(path: str | Path) -> None:
+    """Makes sure that `write` can write a file, before what it will hold is there.
 
     Raises:
         OSError: it cannot be written there.
     """
+    beside = _beside(_place(path))
+    beside.touch()
+    beside.unlink()
+
+
+def _place(path: str | Path) -> Path:
+    """Where the file will be: follows links, refuses what is not a file and makes its folder."""
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         raise IsADirectoryError(f"{path} is not a file, so no player can be saved there")
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = _beside(path)
-    beside.touch()
-    beside.unlink()
     return path
 
 

@@ -47,7 +47,7 @@ from afterstate.agents.game2048.ntuple import (
     unpack_network,
 )
 from afterstate.agents.game2048.play import Games
-from afterstate.envs.game2048.games import seed_word
+from afterstate.envs.game2048.games import largest_exponent, seed_word
 from afterstate.envs.game2048.rules import Word, Words, field, spawn
 
 MAX_MOVES = 1 << 18
@@ -215,15 +215,6 @@ def play_forward(net: Network, how: Update, rng: Word) -> tuple[int, int, Word, 
     return MAX_MOVES, score, board, rng
 
 
-@njit("int64(uint64)", cache=True)
-def _largest(board: Word) -> int:
-    """The largest exponent on a board."""
-    largest = np.uint64(0)
-    for cell in range(16):
-        largest = max(largest, np.uint64(board) >> np.uint64(4 * cell) & np.uint64(15))
-    return int(largest)
-
-
 @njit(
     int64(
         NETWORK,
@@ -265,7 +256,8 @@ def _self_play(
             score = rewards[:length].sum()
         else:
             length, score, board, state[_RNG] = play_forward(net, how, state[_RNG])
-        rows[game, 0], rows[game, 1], rows[game, 2] = score, length, _largest(board)
+        rows[game, 0], rows[game, 1] = score, length
+        rows[game, 2] = largest_exponent(board, np.uint64(0))
         state[_GAMES] += np.uint64(1)
         state[_MOVES] += np.uint64(length)
         moves += length

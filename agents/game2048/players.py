@@ -45,8 +45,7 @@ class RandomAgent(Agent):
     _by_reward = False
 
     def __init__(self, seed: int | None = None, size: tuple[int, int] = (4, 4)) -> None:
-        check_size(*size)
-        self.size = size
+        self.size = check_size(*size)
         self._rng = seed_word(seed)
 
     def _act(self, boards: Words) -> npt.NDArray[np.int8]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 import gymnasium as gym
@@ -87,9 +88,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         render_mode: str | None = None,
     ) -> None:
         self.size = rows, cols = check_settings(size, observation, illegal, start_tiles)
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            modes = self.metadata["render_modes"]
-            raise ValueError(f"render_mode is None or one of {modes}, got {render_mode!r}")
+        check_render_mode(render_mode, self.metadata["render_modes"])
         self.observation, self.illegal, self.start_tiles = observation, illegal, start_tiles
         self.render_mode = render_mode
         self.observation_space = observation_space(observation, rows, cols)
@@ -294,6 +293,12 @@ def check_settings(
     return rows, cols
 
 
+def check_render_mode(render_mode: Any, modes: list[str]) -> None:
+    """Raises a ValueError unless the render mode is None or one of the modes."""
+    if render_mode not in (None, *modes):
+        raise ValueError(f"render_mode is None or one of {modes}, got {render_mode!r}")
+
+
 def observation_space(observation: str, rows: int, cols: int) -> spaces.Box:
     """The space of one board's observations."""
     if observation == "onehot":
@@ -349,25 +354,30 @@ def illegal_message(action: int, flags: int) -> str:
     return f"action {action} {ACTION_NAMES[action]} is illegal here, legal are: {legal}"
 
 
-def check_board(board: Any, size: tuple[int, int]) -> Cells:
-    """A board given as exponents `[rows, cols]` or as a word, as exponents.
+def check_board(board: Any, *shapes: tuple[int, ...]) -> Cells:
+    """A board, or boards, given as exponents or as words, as exponents of one of the shapes.
+
+    The last two numbers of every shape are the rows and columns of a board.
 
     Raises:
-        ValueError: not a board of this size.
+        ValueError: not such boards.
     """
     try:
-        array = cells(board, *size) if is_word(board) else check_cells(board)
-        if array.shape != size:
+        array = cells(board, *shapes[0][-2:]) if are_words(board) else check_cells(board)
+        if array.shape not in shapes:
             raise ValueError(f"got shape {array.shape}")
     except ValueError as error:
-        message = f"a board here is a word or exponents of shape {size}: {error}"
+        allowed = " or ".join(map(str, shapes))
+        message = f"a board here is a word or exponents of shape {allowed}: {error}"
         raise ValueError(message) from None
     return array
 
 
-def is_word(board: Any) -> bool:
-    """Whether a board is given as a word: a number, not an array of exponents."""
-    return whole(board) is not None or getattr(board, "shape", None) == ()
+def are_words(board: Any) -> bool:
+    """Whether boards are given as words: a number or a row of them, not exponents."""
+    if whole(board) is not None or getattr(board, "shape", None) == ():
+        return True
+    return isinstance(board, (Sequence, np.ndarray)) and all(whole(b) is not None for b in board)
 
 
 def check_state(state: Any, size: tuple[int, int]) -> tuple[Cells, int, int]:

@@ -47,7 +47,7 @@ BOARD, EXCESS, AFTER, AFTER_EXCESS, RNG, SCORE, REWARD, FLAGS = range(8)
 
 _INLINED: Any = {"cache": True, "forceinline": True}  # a fifth more steps of a vector environment
 _LEGAL: Word = np.uint64(1 << 32)
-_0, _1, _4, _15, _32 = (np.uint64(n) for n in (0, 1, 4, 15, 32))
+_0, _4, _15, _32 = (np.uint64(n) for n in (0, 4, 15, 32))
 
 
 def seed_word(seed: int | None) -> int:
@@ -98,13 +98,27 @@ def _play_word(games: Words, i: int, action: int, table: Words, field: Word) -> 
 # The cell path
 
 
+@njit("uint64(uint64, uint64, int64)", cache=True)
+def _exponent(board: Word, excess: Word, cell: int) -> Word:
+    """The exponent of a cell, from a board and its excess."""
+    shift = np.uint64(4 * cell)
+    return (np.uint64(board) >> shift & _15) + (np.uint64(excess) >> shift & _15)
+
+
+@njit("uint64(uint64, uint64)", cache=True)
+def largest_exponent(board: Word, excess: Word) -> Word:
+    """The largest exponent of a board and its excess."""
+    largest = _0
+    for cell in range(16):
+        largest = max(largest, _exponent(board, excess, cell))
+    return largest
+
+
 @njit("void(uint64[:, ::1], int64, int64, uint8[::1])", cache=True)
 def _unpack(games: Words, i: int, at: int, cells: Cells) -> None:
     """Reads the 16 exponents of `BOARD` or `AFTER`."""
     for cell in range(16):
-        shift = np.uint64(4 * cell)
-        nibble, above = games[i, at] >> shift & _15, games[i, at + 1] >> shift & _15
-        cells[cell] = np.uint8(nibble + above)
+        cells[cell] = np.uint8(_exponent(games[i, at], games[i, at + 1], cell))
 
 
 @njit("void(uint8[::1], uint64[:, ::1], int64, int64)", cache=True)
@@ -166,12 +180,7 @@ def look(games: Words, i: int, rows: int, cols: int) -> None:
         moves = legal(games[i, BOARD], field(rows, cols))
     else:
         moves = _legal_cells(games, i, rows, cols)
-    largest = _0
-    for cell in range(16):
-        shift = np.uint64(4 * cell)
-        exponent = (games[i, BOARD] >> shift & _15) + (games[i, EXCESS] >> shift & _15)
-        largest = max(largest, exponent)
-    games[i, FLAGS] = _flags(moves, largest)
+    games[i, FLAGS] = _flags(moves, largest_exponent(games[i, BOARD], games[i, EXCESS]))
 
 
 @njit("boolean(uint64[:, ::1], int64, int64, int64, int64)", cache=True)
@@ -280,9 +289,7 @@ def _unpack_rows(board: Word, excess: Word, cells: Cells) -> None:
     """Writes the exponents of a board and its excess into `[rows, cols]`."""
     for row in range(cells.shape[0]):
         for col in range(cells.shape[1]):
-            shift = np.uint64(4 * (4 * row + col))
-            nibble, above = np.uint64(board) >> shift & _15, np.uint64(excess) >> shift & _15
-            cells[row, col] = np.uint8(nibble + above)
+            cells[row, col] = np.uint8(_exponent(board, excess, 4 * row + col))
 
 
 @njit("void(uint64[:, ::1], int64, uint64[::1], uint8[:, :, ::1])", cache=True)

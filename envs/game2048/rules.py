@@ -45,8 +45,8 @@ LOW_BITS = _word(0x1111_1111_1111_1111)
 
 _ROW = _word(0xFFFF)
 _FOUR_ODDS = _word(429_496_730)  # 0.1 of 2**32: a drawn half word below it makes a 4
-_0, _1, _2, _3, _4, _8 = (_word(n) for n in (0, 1, 2, 3, 4, 8))
-_12, _16, _24, _32, _48 = (_word(n) for n in (12, 16, 24, 32, 48))
+_0, _1, _2, _4, _8 = (_word(n) for n in (0, 1, 2, 4, 8))
+_12, _16, _24, _32 = (_word(n) for n in (12, 16, 24, 32))
 
 
 # Tables

@@ -115,6 +115,6 @@ class Game2048VecEnv(VecEnv):
 
     def _unbatch(self, infos: dict[str, Any]) -> list[dict[str, Any]]:
         """The info of each game, from the arrays of all."""
-        keys = [key for key in self.env.info_keys if key in infos]
+        keys = self.env.info_keys
         columns = [infos[k].tolist() if infos[k].ndim == 1 else infos[k] for k in keys]
         return [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -14,15 +14,16 @@ from gymnasium.vector.utils import batch_space
 
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.env import (
+    check_board,
     check_options,
+    check_render_mode,
     check_seed,
     check_settings,
     illegal_message,
-    is_word,
     observation_space,
 )
 from afterstate.envs.game2048.games import AFTER, BOARD, FLAGS, REWARD, RNG, SCORE
-from afterstate.envs.game2048.rules import Cells, Words, cells, check_cells, table, whole
+from afterstate.envs.game2048.rules import Cells, Words, table, whole
 
 Flags = npt.NDArray[np.bool_]
 Infos = dict[str, Any]
@@ -77,9 +78,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         self.size = rows, cols = check_settings(size, observation, illegal, start_tiles)
         if (whole(num_envs) or 0) < 1:
             raise ValueError(f"num_envs is a number from 1 on, got {num_envs!r}")
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            modes = self.metadata["render_modes"]
-            raise ValueError(f"render_mode is None or one of {modes}, got {render_mode!r}")
+        check_render_mode(render_mode, self.metadata["render_modes"])
         if max_episode_steps is not None and (whole(max_episode_steps) or 0) < 1:
             raise ValueError(f"max_episode_steps is None or from 1 on, got {max_episode_steps!r}")
         self.num_envs, self.render_mode = num_envs, render_mode
@@ -253,23 +252,10 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         if not mask.all():
             self._running()
         board = given.get("board")
-        return mask, None if board is None else self._check_boards(board)
-
-    def _check_boards(self, board: Any) -> Cells:
-        """The board of every game, given one for all or one each, as words or exponents."""
-        many = isinstance(board, (Sequence, np.ndarray))
-        are_words = is_word(board) or (many and all(map(is_word, board)))
+        if board is None:
+            return mask, None
         wanted = (self.num_envs, *self.size)
-        try:
-            boards = cells(board, *self.size) if are_words else check_cells(board)
-            if boards.shape not in (self.size, wanted):
-                raise ValueError(f"got shape {boards.shape}")
-        except ValueError as error:
-            message = (
-                f"boards here are words or exponents of shape {self.size} or {wanted}: {error}"
-            )
-            raise ValueError(message) from None
-        return np.broadcast_to(boards, wanted)
+        return mask, np.broadcast_to(check_board(board, self.size, wanted), wanted)
 
     def _check_seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
         """One seed or None for each game."""

@@ -74,6 +74,21 @@ def play(game: Words, action: int, rows: int, cols: int) -> None:
     games.play(game, 0, action, table(rows, cols), rows, cols)
 
 
+def assert_equal_to_the_end(game: Words, naive: NaiveGame, rng: random.Random) -> NaiveGame:
+    """Plays random actions in both until the game is over; returns the naive one's end."""
+    rows, cols = len(naive.board), len(naive.board[0])
+    expected = naive.words()
+    assert game[0].tolist() == expected
+    while not expected[FLAGS] >> 40 & 1:
+        action = rng.randrange(4)
+        before = naive
+        play(game, action, rows, cols)
+        naive = naive.play(action)
+        expected = naive.words()
+        assert game[0].tolist() == expected, (before, action)
+    return naive
+
+
 # Whole games
 
 N_GAMES = {2: 200, 3: 200, 4: 200, 6: 300, 8: 300, 9: 500, 12: 400, 16: 1_000}
@@ -85,15 +100,7 @@ def test_whole_random_games_equal_naive_games_word_for_word(rows: int, cols: int
     rng = random.Random(10 * rows + cols)
     for _ in range(N_GAMES[rows * cols]):
         game, naive = started(rows, cols, rng.getrandbits(64))
-        expected = naive.words()
-        assert game[0].tolist() == expected
-        while not expected[FLAGS] >> 40 & 1:
-            action = rng.randrange(4)
-            before = naive
-            play(game, action, rows, cols)
-            naive = naive.play(action)
-            expected = naive.words()
-            assert game[0].tolist() == expected, (before, action)
+        naive = assert_equal_to_the_end(game, naive, rng)
         for action in ACTIONS:  # a finished game stays as it is
             play(game, action, rows, cols)
             naive = naive.play(action)
@@ -109,16 +116,8 @@ def test_games_from_high_boards_equal_naive_games_to_their_end(rows: int, cols: 
         high = rng.choices([0, 12, 13, 14, 14, 15, 15], k=rows * cols)
         board = [high[cols * r : cols * (r + 1)] for r in range(rows)]
         game, naive = placed(board, rng.getrandbits(64))
-        expected = naive.words()
-        assert game[0].tolist() == expected
-        while not expected[FLAGS] >> 40 & 1:
-            action = rng.randrange(4)
-            before = naive
-            play(game, action, rows, cols)
-            naive = naive.play(action)
-            expected = naive.words()
-            assert game[0].tolist() == expected, (before, action)
-        reached = max(reached, expected[FLAGS] >> 48)
+        naive = assert_equal_to_the_end(game, naive, rng)
+        reached = max(reached, naive.words()[FLAGS] >> 48)
     assert reached >= 16
 
 
