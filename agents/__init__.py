@@ -10,32 +10,52 @@ Every player answers `act(boards)`, board words `uint64[B]` to actions `int8[B]`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from afterstate.agents.game2048 import tdl2048
 from afterstate.agents.game2048.agent import Agent
-from afterstate.agents.game2048.expectimax import ExpectimaxAgent
+from afterstate.agents.game2048.expectimax import CUTOFF, ExpectimaxAgent
 from afterstate.agents.game2048.ntuple import Network, NTupleAgent, network
 from afterstate.agents.game2048.ntuple import load as load_network
 from afterstate.agents.game2048.players import RandomAgent, RewardAgent
 
 __all__ = ["Agent", "load", "make", "names"]
 
+SHIPPED = Path(__file__).parent / "game2048" / "network.npz"
+"""The trained network in the package."""
+
 
 def _network(
-    net: Network | str | Path | None, tuples: str | Sequence[Sequence[int]], size: tuple[int, int]
+    net: Network | str | Path | None,
+    tuples: str | Sequence[Sequence[int]] | None,
+    size: tuple[int, int],
 ) -> Network:
-    """A network as it is, from its file, or a new one with all weights zero."""
+    """A network as it is, from its file, the one in the package, or a new one, all zero."""
     if isinstance(net, (str, Path)):
-        return load_network(net)
+        return _read_network(net)
     if net is not None and not isinstance(net, Network):
         raise ValueError(f"network is a file or a Network, got {net!r}")
-    return network(tuples, size) if net is None else net
+    if net is None and tuples is None and tuple(size) == (4, 4):
+        return _shipped_network()
+    return network("4x6" if tuples is None else tuples, size) if net is None else net
+
+
+def _read_network(file: str | Path) -> Network:
+    """The network of a file of afterstate or of TDL2048."""
+    return tdl2048.read(file) if Path(file).suffix == ".w" else load_network(file)
+
+
+@cache
+def _shipped_network() -> Network:
+    """The trained network in the package, read once."""
+    return load_network(SHIPPED)
 
 
 def _ntuple(
     network: Network | str | Path | None = None,
-    tuples: str | Sequence[Sequence[int]] = "4x6",
+    tuples: str | Sequence[Sequence[int]] | None = None,
     size: tuple[int, int] = (4, 4),
 ) -> Agent:
     """The greedy player of an N-tuple network."""
@@ -44,12 +64,14 @@ def _ntuple(
 
 def _expectimax(
     network: Network | str | Path | None = None,
-    depth: int = 3,
-    tuples: str | Sequence[Sequence[int]] = "4x6",
+    depth: int | None = None,
+    seconds: float | None = None,
+    cutoff: float = CUTOFF,
+    tuples: str | Sequence[Sequence[int]] | None = None,
     size: tuple[int, int] = (4, 4),
 ) -> Agent:
     """The search player of an N-tuple network."""
-    return ExpectimaxAgent(_network(network, tuples, size), depth)
+    return ExpectimaxAgent(_network(network, tuples, size), depth, seconds, cutoff)
 
 
 _MAKERS: dict[str, Callable[..., Agent]] = {
@@ -73,9 +95,11 @@ def make(name: str, **settings: Any) -> Agent:
 
             - `"random"`: a random legal move (`seed`, `size`)
             - `"reward"`: the largest reward at once (`seed`, `size`)
-            - `"ntuple"`: greedy by an N-tuple network (`network`: a file or a `Network`; without
-              it a new one, all zero, of `tuples` and `size`)
-            - `"expectimax"`: n-ply search with that network at the end (the same, and `depth`)
+            - `"ntuple"`: greedy by an N-tuple network (`network`: a file, also one of TDL2048 that
+              ends in `.w`, or a `Network`; without it the trained one in the package, or with
+              `tuples` or another `size` than 4x4 a new one, all zero)
+            - `"expectimax"`: n-ply search with that network at the end (the same, and `depth` in
+              moves, `seconds` a move, `cutoff`: see `ExpectimaxAgent`)
         **settings: the settings given in brackets.
 
     Raises:
@@ -90,10 +114,13 @@ def make(name: str, **settings: Any) -> Agent:
 
 
 def load(file: str | Path) -> Agent:
-    """The player of a file that `afterstate` wrote: the greedy player of an N-tuple network.
+    """The player of a file: the greedy player of an N-tuple network.
+
+    Args:
+        file: written by afterstate, or by TDL2048 if its name ends in `.w`.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: another program's file, or a damaged one.
     """
-    return NTupleAgent(load_network(file))
+    return NTupleAgent(_read_network(file))

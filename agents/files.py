@@ -4,7 +4,7 @@ It is a zip archive that numpy can open too (`np.load`), with
 
 - `header.json`: `{"format": "afterstate", "version": 1, "kind": ..., "arrays": {name: [dtype,
   shape]}, ...}` and what the kind needs, such as the tuples of an N-tuple network;
-- `NAME.npy` for each array, compressed, without pickled objects.
+- `NAME.npy` for each array, compressed or as it is, without pickled objects.
 
 The archive's checksums tell a damaged file. Files are written beside their place and then renamed,
 so that a file is always whole: the old one or the new one.
@@ -38,7 +38,9 @@ _DAMAGE = (
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-def write(path: str | Path, kind: str, header: dict[str, Any], arrays: Arrays) -> None:
+def write(
+    path: str | Path, kind: str, header: dict[str, Any], arrays: Arrays, level: int = 1
+) -> None:
     """Writes a file.
 
     Args:
@@ -46,6 +48,7 @@ def write(path: str | Path, kind: str, header: dict[str, Any], arrays: Arrays) -
         kind: what the file is, such as `"ntuple"`.
         header: further entries of the header, fit for JSON.
         arrays: by name.
+        level: of compression: 9 is small and slow, 0 as they are.
 
     Raises:
         OSError: it cannot be written, for example because the disk is full; a file that was there
@@ -55,10 +58,10 @@ def write(path: str | Path, kind: str, header: dict[str, Any], arrays: Arrays) -
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     shapes = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
     first = {"format": "afterstate", "version": VERSION, "kind": kind, "arrays": shapes}
-    beside = _beside(path)
+    beside, method = _beside(path), zipfile.ZIP_DEFLATED if level else zipfile.ZIP_STORED
     try:
         with open(beside, "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            with zipfile.ZipFile(file, "w", method, compresslevel=level) as archive:
                 archive.writestr("header.json", json.dumps({**header, **first}, indent=1))
                 for name, array in arrays.items():
                     with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:

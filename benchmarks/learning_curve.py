@@ -1,6 +1,7 @@
 """How well the N-tuple player learns: mean score of the last 1,000 games against moves.
 
-    python benchmarks/learning_curve.py --moves 5e7 --seeds 1 2 3
+    python benchmarks/learning_curve.py --moves 5.4e7 --seeds 1 2 3
+    python benchmarks/learning_curve.py --tuples 8x6 --moves 4e8 --seeds 1 --greedy 2000
 
 Prints a line every five million moves and appends one JSON row a run to the results.
 """
@@ -18,14 +19,21 @@ import numpy as np
 from machine import machine
 
 from afterstate.agents.game2048.learning import Learner, Settings
-from afterstate.agents.game2048.play import Games
+from afterstate.agents.game2048.ntuple import NTupleAgent, network
+from afterstate.agents.game2048.play import Games, play
+from afterstate.agents.game2048.training import EVALUATION_SEED, summary
 
 RESULT = Path(__file__).parent / "results" / "learning_curve.jsonl"
 
 
-def run(settings: Settings, seed: int, n_moves: int, every: int) -> dict[str, Any]:
-    """One run: its points, each with moves, games, mean of the last 1,000 games, CPU seconds."""
-    learner = Learner(settings=settings, seed=seed)
+def run(
+    tuples: str, settings: Settings, seed: int, n_moves: int, every: int, n_greedy: int
+) -> dict[str, Any]:
+    """One run: its points, each with moves, games, mean of the last 1,000 games, CPU seconds.
+
+    If asked for, the network plays greedily at the end, without learning.
+    """
+    learner = Learner(network(tuples), settings, seed)
     scores: list[int] = []
     points = []
     start = time.process_time()
@@ -40,7 +48,11 @@ def run(settings: Settings, seed: int, n_moves: int, every: int) -> dict[str, An
         }
         points.append(point)
         print(seed, point, flush=True)
-    return {"settings": vars(settings), "tuples": "4x6", "seed": seed, "points": points}
+    row = {"settings": vars(settings), "tuples": tuples, "seed": seed, "points": points}
+    if n_greedy:
+        row["greedy"] = summary(play(NTupleAgent(learner.network), n_greedy, EVALUATION_SEED))
+        print(seed, row["greedy"], flush=True)
+    return row
 
 
 def main() -> None:
@@ -49,6 +61,8 @@ def main() -> None:
     parser.add_argument("--moves", type=float, default=5e7)
     parser.add_argument("--every", type=float, default=5e6)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--greedy", type=int, default=0, help="games of greedy play at the end")
+    parser.add_argument("--tuples", default="4x6")
     parser.add_argument("--rule", default="tc")
     parser.add_argument("--order", default="backward")
     parser.add_argument("--lam", type=float)
@@ -58,7 +72,8 @@ def main() -> None:
     settings = Settings(options.rule, options.order, options.lam, options.rate)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for seed in options.seeds:
-        row = run(settings, seed, int(options.moves), int(options.every))
+        moves, every = int(options.moves), int(options.every)
+        row = run(options.tuples, settings, seed, moves, every, options.greedy)
         with options.out.open("a") as file:
             file.write(json.dumps({**row, "machine": machine()}) + "\n")
 

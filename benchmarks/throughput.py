@@ -5,10 +5,11 @@
 
 Environments and other programs take turns, round after round, so that a change in the machine's
 speed meets them alike; a round of each lasts about one CPU second. So do the players, among
-themselves. Training runs its first 20 million moves from zero weights, `--training-rounds` times.
-The figures are medians with their range, printed and kept as printed in `results/throughput.txt`,
-with all values in `results/throughput.json`. How well the player learns is measured by
-`learning_curve.py`.
+themselves, with a network that has learned from 50 million moves. The trainings take turns too,
+`--training-rounds` times their first 20 million moves from zero weights, and so do one thread and
+two, which are timed by the clock on the wall. The figures are medians with their range, printed and
+kept as printed in `results/throughput.txt`, with all values in `results/throughput.json`. How well
+the player learns is measured by `learning_curve.py`.
 """
 
 from __future__ import annotations
@@ -28,17 +29,31 @@ from typing import Any, NamedTuple
 
 import fresh_kernels  # noqa: F401 - first of all that uses numba
 import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
 import peers
 from machine import machine
 from peers import Steps
 
 import afterstate.envs
 from afterstate import agents
+from afterstate.agents.game2048.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.learning import Learner, Settings
+from afterstate.agents.game2048.ntuple import network
 from afterstate.agents.game2048.play import play
 
 N_BOARDS = 4096
 TRAINING_MOVES = 20_000_000
+PLAYING_MOVES = 50_000_000
+N_COMPARED = 5_000
+TRAININGS = {
+    "4x6 TD forward": ("4x6", Settings("td", "forward")),
+    "4x6 TC forward": ("4x6", Settings(order="forward")),
+    "4x6 TC(0.5) backward": ("4x6", Settings()),
+    "8x6 TD forward": ("8x6", Settings("td", "forward")),
+    "8x6 TC forward": ("8x6", Settings(order="forward")),
+    "8x6 TC(0.5) backward": ("8x6", Settings()),
+}
 RESULT = Path(__file__).parent / "results" / "throughput.json"
 
 
@@ -118,13 +133,61 @@ def start_player(name: str, n_games: int, learner: Learner, **settings: Any) -> 
     return start
 
 
-def training(settings: Settings) -> float:
+def training(tuples: str, settings: Settings) -> float:
     """Moves per CPU second over the first 20 million moves from zero weights."""
-    learner = Learner(settings=settings, seed=1)
+    learner = Learner(network(tuples), settings, seed=1)
     start = time.process_time()
     while learner.n_moves < TRAINING_MOVES:
         learner.play(1_000_000)
     return learner.n_moves / (time.process_time() - start)
+
+
+def trainings(rounds: int) -> list[Figure]:
+    """The speed of each way to learn, in turn."""
+    rates: dict[str, list[float]] = {name: [] for name in TRAININGS}
+    for _ in range(rounds):
+        for name, (tuples, settings) in TRAININGS.items():
+            rates[name].append(training(tuples, settings))
+    return [
+        Figure(f"training, {name}, first 2e7 moves", "moves/CPU s", values)
+        for name, values in rates.items()
+    ]
+
+
+def two_threads(rounds: int) -> list[Figure]:
+    """How many times as fast two threads learn as one, in pairs, by the clock on the wall."""
+    ratios = []
+    for _ in range(rounds):
+        speed = []
+        for threads in (1, 2):
+            learner = Learner(settings=Settings(order="forward"), seed=1, threads=threads)
+            learner.play(2_000_000)
+            before, start = learner.n_moves, time.perf_counter()
+            learner.play(TRAINING_MOVES)
+            speed.append((learner.n_moves - before) / (time.perf_counter() - start))
+        ratios.append(speed[1] / speed[0])
+    return [Figure("training, 4x6 TC forward, 2 threads to 1", "times", ratios)]
+
+
+def agreement(learner: Learner, depth: int) -> Figure:
+    """How often a search with its cut-off chooses as it does without, on boards of its games."""
+    net = learner.network
+    player, whole = ExpectimaxAgent(net, depth), ExpectimaxAgent(net, depth, cutoff=0)
+    shown: list[npt.NDArray[np.uint64]] = []
+
+    class Recorder:
+        """Plays as the player does and keeps the boards."""
+
+        size = (4, 4)
+
+        def act(self, boards: npt.NDArray[np.uint64]) -> npt.NDArray[np.int8]:
+            shown.append(boards)
+            return player.act(boards)
+
+    play(Recorder(), 8, seed=10**6)
+    boards = np.random.default_rng(1).choice(np.concatenate(shown), N_COMPARED)
+    same = float((player.act(boards) == whole.act(boards)).mean())
+    return Figure(f"{depth}-ply choices as without cut-off", "%", [100 * same])
 
 
 def fresh_process(code: str, cache: str | None = None) -> float:
@@ -189,21 +252,24 @@ def measure(options: argparse.Namespace) -> list[Figure]:
         subjects = [*(Subject(_peer_name(p), p.start) for p in peers.installed()), *subjects]
     figures += in_turn(subjects, options.rounds)
     trained = Learner(seed=1)
-    trained.play(5_000_000)
+    trained.play(PLAYING_MOVES)
     players = [
-        Subject("greedy play, 4x6", start_player("ntuple", 200, trained)),
-        Subject("2-ply play, 4x6", start_player("expectimax", 8, trained, depth=2)),
+        Subject("greedy play, 4x6", start_player("ntuple", 100, trained)),
+        Subject("2-ply play, 4x6", start_player("expectimax", 2, trained, depth=2)),
+        Subject(
+            "2-ply play, 4x6, without cut-off",
+            start_player("expectimax", 2, trained, depth=2, cutoff=0),
+        ),
         Subject("3-ply play, 4x6", start_player("expectimax", 1, trained, depth=3)),
+        Subject(
+            "3-ply play, 4x6, without cut-off",
+            start_player("expectimax", 1, trained, depth=3, cutoff=0),
+        ),
     ]
     figures += in_turn(players, options.rounds)
-    for name, settings in (
-        ("TC training, forward", Settings(order="forward")),
-        ("TC(0.5) training, backward", Settings()),
-        ("TD(0) training, forward", Settings("td", "forward")),
-    ):
-        rates = [training(settings) for _ in range(options.training_rounds)]
-        figures.append(Figure(f"{name}, 4x6, first 2e7 moves", "moves/CPU s", rates))
-    return figures
+    figures += [agreement(trained, depth) for depth in (2, 3)]
+    figures += trainings(options.training_rounds)
+    return figures + two_threads(options.training_rounds)
 
 
 def _peer_name(peer: peers.Peer) -> str:
@@ -215,7 +281,7 @@ def lines(figures: list[Figure]) -> list[str]:
     """A line a figure: median, unit, range and number of values."""
     result = []
     for name, unit, values in figures:
-        digits = 2 if unit == "s" else 0
+        digits = 0 if "/" in unit else 2
         middle, low, high = (f"{v:,.{digits}f}" for v in (median(values), min(values), max(values)))
         spread = f"({low} to {high}, n = {len(values)})"
         result.append(f"{name:48}{middle:>14} {unit:12} {spread}")

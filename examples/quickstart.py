@@ -23,8 +23,9 @@ from tqdm import tqdm
 import afterstate.envs
 from afterstate import agents
 from afterstate.agents.game2048 import ntuple
-from afterstate.agents.game2048.learning import Learner, Progress, train
+from afterstate.agents.game2048.learning import Learner
 from afterstate.agents.game2048.play import Games, play
+from afterstate.agents.game2048.training import Progress, train
 from afterstate.envs.game2048 import render
 
 matplotlib.use("Agg")

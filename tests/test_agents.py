@@ -106,10 +106,27 @@ def test_network_players_are_made_of_a_network_a_file_or_tuples(
     assert not new.network.weights.any()
 
 
-def test_network_players_have_4x6_tuples_and_three_plies_unless_told() -> None:
-    agent = agents.make("expectimax")
-    assert isinstance(agent, ExpectimaxAgent)
-    assert agent.depth == 3
+def test_network_players_have_the_network_of_the_package_unless_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = random_network()
+    save(net, tmp_path / "network.npz")
+    monkeypatch.setattr(agents, "SHIPPED", tmp_path / "network.npz")
+    agents._shipped_network.cache_clear()
+    greedy: Any = agents.make("ntuple")
+    search: Any = agents.make("expectimax")
+    assert greedy.network is search.network  # read once
+    assert (greedy.network.weights == net.weights).all()
+    assert search.depth == 3
+    for told in ({"tuples": PAIRS}, {"size": (2, 2), "tuples": PAIRS}):
+        new: Any = agents.make("ntuple", **told)
+        assert new.network.tuples == PAIRS
+        assert not new.network.weights.any()
+    agents._shipped_network.cache_clear()
+
+
+def test_a_new_network_has_4x6_tuples_if_it_is_asked_for() -> None:
+    agent: Any = agents.make("expectimax", tuples="4x6")
     assert len(agent.network.tuples) == 4
     assert agent.network.weights.size == 4 * 16**6
 

@@ -103,6 +103,29 @@ def test_arrays_of_any_layout_are_read_again(tmp_path: Path, array: npt.NDArray[
     assert_same(read(tmp_path / "layout.npz")[1], {"array": array})
 
 
+def test_files_are_smaller_by_level_and_are_read_alike(tmp_path: Path) -> None:
+    sizes = []
+    for level in (0, 1, 9):
+        path = tmp_path / f"level{level}.npz"
+        write(path, "test", HEADER, {**ARRAYS, "long": np.arange(10_000) % 77}, level=level)
+        assert_same(read(path)[1], {**ARRAYS, "long": np.arange(10_000) % 77})
+        sizes.append(path.stat().st_size)
+    assert sizes[0] > 80_000 > sizes[1] > sizes[2]
+
+
+def test_damage_of_a_file_that_is_not_compressed_is_refused_too(tmp_path: Path) -> None:
+    """Any byte of the data, which only the checksum guards."""
+    path = tmp_path / "player.npz"
+    write(path, "test", {}, {"weights": ARRAYS["weights"]}, level=0)
+    whole, data = path.read_bytes(), ARRAYS["weights"].tobytes()
+    at = whole.index(data)
+    for i in range(len(data)):
+        path.write_bytes(
+            whole[: at + i] + bytes([whole[at + i] ^ 1 << i % 8]) + whole[at + i + 1 :]
+        )
+        assert_refused(path)
+
+
 def test_only_the_arrays_asked_for_are_read(file: Path) -> None:
     header, arrays = read(file, only=("words", "weights"))
     assert set(arrays) == {"words", "weights"}

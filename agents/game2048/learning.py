@@ -1,62 +1,51 @@
-"""N-tuple networks that learn by self-play: temporal differences and temporal coherence.
+"""N-tuple networks that learn by self-play: the settings, and the learner with its file.
 
-A game is a path of afterstates, `after_0 --(reward_1)--> after_1 -- ... --> after_T`. Playing
-greedily, each afterstate's value is moved toward the reward and value that followed:
+The rules of learning are in `updates.py`, the games in `self_play.py`, and runs that take hours in
+`training.py`. The order of learning is
 
 - *forward*, during the game: the error of `after_t` is `reward + V(after_t+1) - V(after_t)`;
 - *backward*, after the game from its end, with lambda: the target `z` starts at 0, and after the
   update of `after_t` becomes `reward_t + lambda * z + (1 - lambda) * V(after_t)`.
 
-Of the error each of the m entries of a board gets the share `error / m`, times
-
-- TD: the fixed rate;
-- TC: its own rate `|E| / A`, where E sums the shares of the entry and A their absolute values
-  (temporal coherence, Beal and Smith 1999; Jaskowski 2016): 1 at first and while all errors have
-  one sign, and less the more they cancel.
-
-The previous value is read again at its update, for the update before may have moved it. An
-exponent stops at 15 in a board word: from a 65536 tile on, the learner sees 32768.
+An exponent stops at 15 in a board word: from a 65536 tile on, the learner sees 32768.
 """
 
 from __future__ import annotations
 
-import operator
-import time
+import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
-import numba
 import numpy as np
-from numba import boolean, float32, int64, njit, types, uint64, void
+import numpy.typing as npt
 
 from afterstate.agents import files
-from afterstate.agents.game2048.intrinsics import prefetch
-from afterstate.agents.game2048.ntuple import (
-    NETWORK,
-    Indices,
-    Network,
-    Value,
-    Weights,
-    best_move,
-    look_up,
-    network,
-    pack_network,
-    total,
-    unpack_network,
-)
+from afterstate.agents.game2048.expectimax import CUTOFF, new_search
+from afterstate.agents.game2048.ntuple import Network, network, pack_network, unpack_network
 from afterstate.agents.game2048.play import Games
-from afterstate.envs.game2048.games import largest_exponent, seed_word
-from afterstate.envs.game2048.rules import Word, Words, field, spawn
+from afterstate.agents.game2048.self_play import (
+    BEST,
+    GAMES,
+    LEARNED,
+    MAX_MOVES,
+    MOVES,
+    POOL,
+    RNG,
+    TURN,
+    Play,
+    Pools,
+    self_play,
+)
+from afterstate.agents.game2048.updates import Update, new_path
+from afterstate.envs.game2048.games import seed_word
+from afterstate.envs.game2048.rules import next_random, whole
 
-MAX_MOVES = 1 << 18
-"""A game is cut here, four times as long as the tile 131072 takes, as if it were over."""
+_Result = TypeVar("_Result")
 
-_RNG, _GAMES, _MOVES = 0, 1, 2  # a learner's state
-
-_AHEAD = 4  # how many updates ahead entries are asked for
-_RING = 8
+MAX_THREADS = 64
+MAX_DELAY = 64
 
 
 @dataclass(frozen=True)
@@ -66,204 +55,97 @@ class Settings:
     Attributes:
         rule: `"tc"` or `"td"`.
         order: `"backward"` after each game, or `"forward"` during it.
-        lam: lambda of backward learning in 0..1, by default 0.5; forward learning has 0.
+        lam: lambda in 0..1, by default 0.5; forward learning without delay has 0.
         rate: the step size, above 0 and at most 1, by default 1 for TC and 0.1 for TD.
+        printed: whether TC's accumulators sum the steps, as Matsuzaki 2017 prints it, and not the
+            shares of the errors. It learns far worse: see `updates.py`.
+        delay: forward learning updates an afterstate so many moves later, by the errors up to then
+            weighted with powers of lambda (Jaskowski 2016).
+        restart: play again from the middle of what was played last until at most so many moves are
+            left, from 1 on (Matsuzaki 2017: 10); None: play each game once.
+        good: learn only from games that score above this share of the best score so far, each from
+            its beginning; a game that was learned from is not restarted. None: learn from all.
+        epsilon: the probability of a random legal move.
+        skip: with epsilon, the update that is left out: `"target"`, that of the afterstate before
+            the random move, or `"own"`, that of the random move's afterstate.
+        search_share: the share of games that are played by expectimax, without restart.
+        search_from: the number of moves after which such games begin.
+        search_depth: of that search, in moves of the player.
+        carousel: begin games in turn at the start and where earlier games entered each stage of
+            the network (Jaskowski 2016).
 
     Raises:
-        ValueError: another rule or order, or a number out of its range.
+        ValueError: another rule, order or skip, a number out of its range, or settings that do not
+            go together.
     """
 
     rule: str = "tc"
     order: str = "backward"
     lam: float = None  # type: ignore[assignment]  # the default depends on the order,
     rate: float = None  # type: ignore[assignment]  # and on the rule: see __post_init__
+    printed: bool = False
+    delay: int = 0
+    restart: int | None = None
+    good: float | None = None
+    epsilon: float = 0.0
+    skip: str = "target"
+    search_share: float = 0.0
+    search_from: float = 0
+    search_depth: int = 2
+    carousel: bool = False
 
     def __post_init__(self) -> None:
-        if self.rule not in ("tc", "td"):
-            raise ValueError(f"rule is 'tc' or 'td', got {self.rule!r}")
-        if self.order not in ("backward", "forward"):
-            raise ValueError(f"order is 'backward' or 'forward', got {self.order!r}")
-        by_order, by_rule = {"backward": 0.5, "forward": 0.0}, {"tc": 1.0, "td": 0.1}
-        lam = by_order[self.order] if self.lam is None else self.lam
-        rate = by_rule[self.rule] if self.rate is None else self.rate
-        if not 0 <= lam <= 1 or (self.order == "forward" and lam != 0):
-            raise ValueError(f"lam is in 0..1, and 0 for forward learning, got {lam!r}")
-        if not 0 < rate <= 1:
-            raise ValueError(f"rate is above 0 and at most 1, got {rate!r}")
-        object.__setattr__(self, "lam", float(lam))
-        object.__setattr__(self, "rate", float(rate))
+        _one_of("rule", self.rule, ("tc", "td"))
+        _one_of("order", self.order, ("backward", "forward"))
+        _one_of("skip", self.skip, ("target", "own"))
+        for name in ("lam", "rate", "good", "epsilon", "search_share", "search_from"):
+            value = getattr(self, name)
+            is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+            _within(name, value, value is None or is_number, "a number")
+        forward = self.order == "forward"
+        if self.lam is None:
+            object.__setattr__(self, "lam", 0.0 if forward and not self.delay else 0.5)
+        if self.rate is None:
+            object.__setattr__(self, "rate", {"tc": 1.0, "td": 0.1}[self.rule])
+        _within("lam", self.lam, 0 <= self.lam <= 1, "in 0..1")
+        _within("rate", self.rate, 0 < self.rate <= 1, "above 0 and at most 1")
+        _within("delay", self.delay, 0 <= _whole(self.delay) <= MAX_DELAY, f"in 0..{MAX_DELAY}")
+        if self.restart is not None:
+            _within(
+                "restart", self.restart, 1 <= _whole(self.restart), "a number of moves from 1 on"
+            )
+        if self.good is not None:
+            _within("good", self.good, 0 < self.good < 1, "above 0 and below 1")
+        _within("epsilon", self.epsilon, 0 <= self.epsilon <= 1, "in 0..1")
+        _within("search_share", self.search_share, 0 <= self.search_share <= 1, "in 0..1")
+        _within("search_from", self.search_from, 0 <= self.search_from < 2**63, "from 0 on")
+        _within("search_depth", self.search_depth, 2 <= _whole(self.search_depth) <= 5, "in 2..5")
+        if forward and self.lam != 0 and self.delay == 0:
+            raise ValueError(f"forward learning without delay has lam 0, got {self.lam!r}")
+        if self.delay and not forward:
+            raise ValueError("delay is for forward learning: backward learning needs none")
+        if self.good is not None and (forward or self.carousel):
+            raise ValueError(
+                "good is for backward learning from the start: no carousel, no forward"
+            )
 
 
-class Update(NamedTuple):
-    """What an update needs beside the network, in the form that kernels take."""
-
-    sums: Weights  # TC: E and A of each weight, side by side; TD: empty
-    rate: np.float32
-
-
-UPDATE = numba.typeof(Update(np.zeros(2, np.float32), np.float32(1)))
+def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+    """Refuses a word that is not one of those allowed."""
+    if value not in allowed:
+        raise ValueError(f"{name} is {' or '.join(map(repr, allowed))}, got {value!r}")
 
 
-@njit(void(NETWORK, UPDATE, int64[::1], int64, float32), cache=True)
-def update(net: Network, how: Update, indices: Indices, at: int, error: Value) -> None:
-    """Moves the value at `indices[at:]` toward its target, `error` away, entry after entry.
-
-    An entry that a board has twice is updated twice.
-    """
-    n = net.symmetric * net.masks.size
-    share = error / np.float32(n)
-    for k in range(at, at + n):
-        i = indices[k]
-        rate = how.rate
-        if how.sums.size > 0:
-            coherent, absolute = how.sums[2 * i], how.sums[2 * i + 1]
-            if absolute > 0:
-                rate *= abs(coherent) / absolute
-            how.sums[2 * i] = coherent + share
-            how.sums[2 * i + 1] = absolute + abs(share)
-        net.weights[i] += rate * share
+def _within(name: str, value: Any, holds: bool, allowed: str) -> None:
+    """Refuses a number out of its range."""
+    if not holds:
+        raise ValueError(f"{name} is {allowed}, got {value!r}")
 
 
-@njit(void(UPDATE, int64[::1], int64, int64), cache=True)
-def _prefetch_sums(how: Update, indices: Indices, at: int, n: int) -> None:
-    """Asks for the sums of entries that will be updated."""
-    if how.sums.size > 0:
-        for k in range(at, at + n):
-            prefetch(how.sums, 2 * indices[k])
-
-
-@njit("UniTuple(uint64, 2)(uint64, uint64)", cache=True)
-def _first_board(rng: Word, cells: Word) -> tuple[Word, Word]:
-    """A board with two tiles, and the advanced random state."""
-    board, rng = spawn(np.uint64(0), rng, cells)
-    return spawn(board, rng, cells)
-
-
-@njit(
-    types.Tuple((int64, uint64, uint64))(NETWORK, uint64, uint64[::1], int64[::1]),
-    cache=True,
-)
-def play_game(net: Network, rng: Word, afters: Words, rewards: Indices) -> tuple[int, Word, Word]:
-    """Plays a greedy game and writes the path of its afterstates and rewards.
-
-    Returns:
-        The number of moves, the last board and the advanced random state.
-    """
-    cells = field(net.size[0], net.size[1])
-    indices = np.empty(4 * net.symmetric * net.masks.size, np.int64)
-    board, rng = _first_board(rng, cells)
-    for t in range(afters.size):
-        action, after, reward, _ = best_move(net, board, indices)
-        if action < 0:
-            return t, board, rng
-        afters[t], rewards[t] = after, reward
-        board, rng = spawn(after, rng, cells)
-    return afters.size, board, rng
-
-
-@njit(void(NETWORK, UPDATE, float32, uint64[::1], int64[::1], int64), cache=True)
-def learn_backward(
-    net: Network, how: Update, lam: Value, afters: Words, rewards: Indices, n_moves: int
-) -> None:
-    """Updates the afterstates of a game of `n_moves` moves from its last to its first.
-
-    The entries of the afterstates ahead are looked up and asked for early: they lie in a ring.
-    """
-    n = net.symmetric * net.masks.size
-    ring = np.empty(_RING * n, np.int64)
-    target = float32(0)
-    for ahead in range(n_moves - 1, -1 - _AHEAD, -1):
-        if ahead >= 0:
-            at = ahead % _RING * n
-            look_up(net, afters[ahead], ring, at)
-            _prefetch_sums(how, ring, at, n)
-        t = ahead + _AHEAD
-        if t < n_moves:
-            at = t % _RING * n
-            update(net, how, ring, at, target - total(net.weights, ring, at, n))
-            value = total(net.weights, ring, at, n)
-            target = float32(rewards[t]) + lam * target + (float32(1) - lam) * value
-
-
-@njit(
-    types.Tuple((int64, int64, uint64, uint64))(NETWORK, UPDATE, uint64),
-    cache=True,
-)
-def play_forward(net: Network, how: Update, rng: Word) -> tuple[int, int, Word, Word]:
-    """Plays a greedy game and updates each afterstate as soon as the next one is known.
-
-    Returns:
-        The number of moves, the score, the last board and the advanced random state.
-    """
-    n = net.symmetric * net.masks.size
-    cells = field(net.size[0], net.size[1])
-    indices = np.empty(4 * n, np.int64)
-    before = np.empty(n, np.int64)  # the entries of the last afterstate
-    score = 0
-    board, rng = _first_board(rng, cells)
-    for t in range(MAX_MOVES):
-        action, after, reward, value = best_move(net, board, indices)
-        if t > 0:
-            update(net, how, before, 0, value - total(net.weights, before, 0, n))
-        if action < 0:
-            return t, score, board, rng
-        for k in range(n):
-            before[k] = indices[action * n + k]
-        _prefetch_sums(how, before, 0, n)
-        score += reward
-        board, rng = spawn(after, rng, cells)
-    return MAX_MOVES, score, board, rng
-
-
-@njit(
-    int64(
-        NETWORK,
-        UPDATE,
-        boolean,
-        float32,
-        uint64[::1],
-        int64,
-        uint64[::1],
-        int64[::1],
-        int64[:, ::1],
-    ),
-    cache=True,
-)
-def _self_play(
-    net: Network,
-    how: Update,
-    backward: bool,
-    lam: Value,
-    state: Words,
-    n_moves: int,
-    afters: Words,
-    rewards: Indices,
-    rows: Indices,
-) -> int:
-    """Plays and learns whole games until they have `n_moves` moves or fill the rows.
-
-    A row is the score, the number of moves and the largest exponent of a game. The learner's
-    state is advanced here, game by game, so that it always fits the weights.
-
-    Returns:
-        The number of games.
-    """
-    moves = 0
-    for game in range(len(rows)):
-        if backward:
-            length, board, state[_RNG] = play_game(net, state[_RNG], afters, rewards)
-            learn_backward(net, how, lam, afters, rewards, length)
-            score = rewards[:length].sum()
-        else:
-            length, score, board, state[_RNG] = play_forward(net, how, state[_RNG])
-        rows[game, 0], rows[game, 1] = score, length
-        rows[game, 2] = largest_exponent(board, np.uint64(0))
-        state[_GAMES] += np.uint64(1)
-        state[_MOVES] += np.uint64(length)
-        moves += length
-        if moves >= n_moves:
-            return game + 1
-    return len(rows)
+def _whole(number: Any) -> int:
+    """A whole number, or -1 for anything else."""
+    found = whole(number)
+    return -1 if found is None else found
 
 
 class Learner:
@@ -273,63 +155,141 @@ class Learner:
         net: the network to train, in place; by default `4x6` for the 4x4 board, all zero.
         settings: how to learn.
         seed: of the games; the first is the game that `Game2048-v0` plays from this seed.
+        threads: how many threads play at once. They share the weights without locks, so that only
+            a learner with one thread repeats its games from a seed.
+
+    Raises:
+        ValueError: not a number of threads in 1..64.
     """
 
     def __init__(
-        self, net: Network | None = None, settings: Settings | None = None, seed: int | None = None
+        self,
+        net: Network | None = None,
+        settings: Settings | None = None,
+        seed: int | None = None,
+        threads: int = 1,
     ) -> None:
         self.network = network() if net is None else net
-        self.settings = settings or Settings()
-        self._state = np.array([seed_word(seed), 0, 0], np.uint64)
+        self._settings = settings or Settings()
         tc = self.settings.rule == "tc"
         self.sums = np.zeros(2 * self.network.weights.size if tc else 0, np.float32)
-        self._path = np.empty(MAX_MOVES, np.uint64), np.empty(MAX_MOVES, np.int64)
+        n_stages = 1 + len(self.network.stage_tiles)
+        self._pools = Pools(np.zeros((n_stages, POOL), np.uint64), np.zeros(n_stages, np.int64))
+        self._state = np.zeros((1, 6), np.uint64)
+        self._state[0, RNG] = seed_word(seed)
+        self.threads = threads
+
+    @property
+    def settings(self) -> Settings:
+        """How it learns; may be changed between games, but not from one rule to the other."""
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: Settings) -> None:
+        if settings.rule != self._settings.rule:
+            raise ValueError(f"it learns by {self._settings.rule!r}, not by {settings.rule!r}")
+        self._settings = settings
+        self.threads = self.threads  # with the room that the new delay needs
+
+    @property
+    def threads(self) -> int:
+        """How many threads play at once; may be changed between games."""
+        return len(self._state)
+
+    @threads.setter
+    def threads(self, threads: int) -> None:
+        if not 1 <= _whole(threads) <= MAX_THREADS:
+            raise ValueError(f"threads is a number in 1..{MAX_THREADS}, got {threads!r}")
+        old, self._state = self._state, np.zeros((threads, 6), np.uint64)
+        kept = min(len(old), threads)
+        self._state[:kept] = old[:kept]
+        for counter in (GAMES, MOVES, LEARNED):
+            self._state[0, counter] += old[kept:, counter].sum(dtype=np.uint64)
+        self._state[0, BEST] = old[:, BEST].max()
+        for i in range(kept, threads):  # each stream starts at a random place of its own
+            self._state[i, RNG] = next_random(old[0, RNG] ^ np.uint64(i << 32))[1]
+        delay = self.settings.delay
+        self._paths = [new_path(self.network, MAX_MOVES, delay) for _ in range(threads)]
 
     @property
     def n_games(self) -> int:
-        """How many games it has learned from."""
-        return int(self._state[_GAMES])
+        """How many games from the start it has played."""
+        return int(self._state[:, GAMES].sum())
 
     @property
     def n_moves(self) -> int:
-        """How many moves these games had."""
-        return int(self._state[_MOVES])
+        """How many moves it has played, those of restarts too."""
+        return int(self._state[:, MOVES].sum())
+
+    @property
+    def n_learned(self) -> int:
+        """How many moves it has learned from."""
+        return int(self._state[:, LEARNED].sum())
 
     @property
     def rng(self) -> int:
-        """The state of its random stream."""
-        return int(self._state[_RNG])
+        """The state of its random stream, the first thread's if it has several."""
+        return int(self._state[0, RNG])
 
     def play(self, n_moves: float) -> Games:
         """Plays and learns whole games of at least `n_moves` moves together.
 
+        Returns:
+            The games that began at the start, as they were played before any restart.
+
         Raises:
             ValueError: `n_moves` is not a whole number from 1 on.
         """
-        n_moves = _count(n_moves)
-        s = self.settings
-        how = Update(self.sums, np.float32(s.rate))
-        backward, lam = s.order == "backward", np.float32(s.lam)
-        end = self.n_moves + n_moves
-        batches = []
-        while self.n_moves < end:
-            left = end - self.n_moves
-            rows = np.empty((left // 32 + 1, 3), np.int64)
-            n = _self_play(self.network, how, backward, lam, self._state, left, *self._path, rows)
-            batches.append(rows[:n])
-        played = np.concatenate(batches)
+        share = -(-count(n_moves) // self.threads)
+        how = self._update()
+
+        def run(me: int) -> list[npt.NDArray[np.int64]]:
+            play, batches = self._play(), [np.empty((0, 3), np.int64)]
+            end = int(self._state[me, MOVES]) + share
+            while (left := end - int(self._state[me, MOVES])) > 0:
+                rows = np.empty((left // 32 + 1, 3), np.int64)
+                path, pools = self._paths[me], self._pools
+                n = self_play(self.network, how, play, self._state, me, pools, path, left, rows)
+                batches.append(rows[:n])
+            return batches
+
+        parts = [run(0)] if self.threads == 1 else _in_threads(run, self.threads)
+        played = np.concatenate([batch for part in parts for batch in part])
         return Games(played[:, 0], played[:, 1], 1 << played[:, 2])
 
+    def _update(self) -> Update:
+        """The settings of learning, as kernels take them."""
+        s = self.settings
+        skip = {"target": 1, "own": 2}[s.skip]
+        return Update(self.sums, np.float32(s.rate), bool(s.printed), np.float32(s.lam), skip)
+
+    def _play(self) -> Play:
+        """The settings of play, as kernels take them."""
+        s = self.settings
+        return Play(
+            backward=s.order == "backward",
+            delay=int(s.delay),
+            restart=-1 if s.restart is None else int(s.restart),
+            good=float(s.good or 0),
+            epsilon=float(s.epsilon),
+            search_share=float(s.search_share),
+            search_from=int(s.search_from),
+            search_depth=int(s.search_depth),
+            carousel=bool(s.carousel),
+            search=new_search(self.network, CUTOFF),
+        )
+
     def save(self, path: str | Path) -> None:
-        """Writes everything to a file, from which `load` goes on as if nothing had happened."""
+        """Writes everything to a file, from which `load` goes on as if nothing had happened.
+
+        The file is as large as the weights and their sums: it is not compressed, to be fast. A
+        file of the values only, for play, is made by `afterstate.agents.game2048.ntuple.save`.
+        """
         header, arrays = pack_network(self.network)
-        header["learner"] = {
-            "settings": asdict(self.settings),
-            "rng": self.rng,
-            "n_games": self.n_games,
-            "n_moves": self.n_moves,
-        }
-        files.write(path, "ntuple", header, {**arrays, "sums": self.sums})
+        header["learner"] = {"settings": asdict(self.settings)}
+        arrays |= {"sums": self.sums, "state": self._state}
+        arrays |= {"pool_boards": self._pools.boards, "pool_counts": self._pools.counts}
+        files.write(path, "ntuple", header, arrays, level=0)
 
     @classmethod
     def load(cls, path: str | Path) -> Learner:
@@ -345,78 +305,69 @@ class Learner:
             )
         net = unpack_network(path, header, arrays)
         try:
-            state, sums = header["learner"], arrays["sums"]
-            learner = cls(net, Settings(**state["settings"]))
-            if sums.shape != learner.sums.shape or sums.dtype != np.float32:
-                raise ValueError("its sums do not fit its network")
-            learner._state[:] = [operator.index(state[k]) for k in ("rng", "n_games", "n_moves")]
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            learner = cls(net, Settings(**header["learner"]["settings"]))
+            learner._restore(arrays)
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
-        learner.sums = sums
         return learner
 
+    def _restore(self, arrays: files.Arrays) -> None:
+        """Takes over a file's arrays.
 
-class Progress(NamedTuple):
-    """How far training is: see `train`."""
+        Raises:
+            KeyError: one is missing.
+            ValueError: one does not fit the network or the settings.
+        """
+        state = arrays["state"]
+        mine: files.Arrays = {"sums": self.sums, "state": self._state[:1].repeat(len(state), 0)}
+        mine |= {"pool_boards": self._pools.boards, "pool_counts": self._pools.counts}
+        for name, array in mine.items():
+            if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
+                raise ValueError(f"its {name} do not fit its network and its settings")
+        n_stages = len(self._pools.counts)
+        if (state[:, TURN] >= n_stages).any() or (arrays["pool_counts"] < 0).any():
+            raise ValueError("its state does not fit its network")
+        self.threads = len(state)
+        self._state[:] = state
+        self.sums = arrays["sums"]
+        self._pools = Pools(arrays["pool_boards"], arrays["pool_counts"])
 
-    n_games: int
-    n_moves: int
-    seconds: float  # since `train` began
-    moves_per_second: float  # since the last report
-    mean_score: float  # of the last 1,000 games
-    rate_2048: float  # share of them that reached 2048
 
+def _in_threads(run: Callable[[int], _Result], n: int) -> list[_Result]:
+    """What `run(0)` to `run(n - 1)` return, each in a thread of its own.
 
-def train(
-    learner: Learner,
-    n_moves: float | None = None,
-    seconds: float | None = None,
-    save_to: str | Path | None = None,
-    report: Callable[[Progress], Any] | None = None,
-) -> list[Progress]:
-    """Trains a learner, and saves it at the end and when it is interrupted.
-
-    Args:
-        learner: learns in place.
-        n_moves: stop after so many moves more.
-        seconds: stop after so long.
-        save_to: file to save the learner to, also on Ctrl-C, before the interrupt goes on.
-        report: called about twice a second.
-
-    Returns:
-        The reports.
-
-    Raises:
-        ValueError: neither `n_moves` nor `seconds` is given, or not a number of moves.
-        OSError: `save_to` cannot be written; this shows before training.
+    If they are interrupted, those that have begun are waited for before the interrupt goes on.
     """
-    if n_moves is None and seconds is None:
-        raise ValueError("train needs n_moves or seconds, or it would never end")
-    end = None if n_moves is None else learner.n_moves + _count(n_moves, least=0)
-    if save_to is not None:
-        files.prepare(save_to)
-    start = time.monotonic()
-    reports: list[Progress] = []
-    recent: list[Games] = []
-    chunk = 10_000
+    results: dict[int, _Result] = {}
+    begun: list[threading.Event] = []
+    lock, is_closed = threading.Lock(), threading.Event()
+
+    def work(me: int) -> None:
+        ended = threading.Event()
+        with lock:
+            if is_closed.is_set():
+                return
+            begun.append(ended)
+        try:
+            results[me] = run(me)
+        finally:
+            ended.set()
+
+    workers = [threading.Thread(target=work, args=(me,)) for me in range(n)]
     try:
-        while not _is_done(learner, end, start, seconds):
-            began = time.monotonic()
-            left = chunk if end is None else min(chunk, end - learner.n_moves)
-            games = learner.play(left)
-            took = max(1e-3, time.monotonic() - began)
-            recent = _last(recent, games)
-            reports.append(_progress(learner, recent, start, int(games.n_moves.sum()) / took))
-            if report is not None:
-                report(reports[-1])
-            chunk = max(1_000, int(chunk * min(2.0, 0.5 / took)))
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
     finally:
-        if save_to is not None:
-            learner.save(save_to)
-    return reports
+        with lock:
+            is_closed.set()
+        for ended in begun:
+            ended.wait()
+    return [results[me] for me in range(n)]
 
 
-def _count(n_moves: float, least: int = 1) -> int:
+def count(n_moves: float, least: int = 1) -> int:
     """A number of moves, which may be a whole float such as 5e7.
 
     Raises:
@@ -425,32 +376,3 @@ def _count(n_moves: float, least: int = 1) -> int:
     if not least <= n_moves < 2**63 or n_moves != int(n_moves):
         raise ValueError(f"n_moves is a whole number from {least} on, got {n_moves!r}")
     return int(n_moves)
-
-
-def _is_done(learner: Learner, end: int | None, start: float, seconds: float | None) -> bool:
-    """Whether training has reached its number of moves or its time."""
-    if end is not None and learner.n_moves >= end:
-        return True
-    return seconds is not None and time.monotonic() - start >= seconds
-
-
-def _last(recent: list[Games], games: Games) -> list[Games]:
-    """The latest batches of games that have 1,000 games together."""
-    recent = [*recent, games]
-    while sum(len(batch.scores) for batch in recent[1:]) >= 1_000:
-        recent = recent[1:]
-    return recent
-
-
-def _progress(learner: Learner, recent: list[Games], start: float, speed: float) -> Progress:
-    """A report on a learner, given its latest games."""
-    scores = np.concatenate([batch.scores for batch in recent])[-1_000:]
-    tiles = np.concatenate([batch.max_tiles for batch in recent])[-1_000:]
-    return Progress(
-        n_games=learner.n_games,
-        n_moves=learner.n_moves,
-        seconds=time.monotonic() - start,
-        moves_per_second=speed,
-        mean_score=float(scores.mean()),
-        rate_2048=float((tiles >= 2048).mean()),
-    )

@@ -39,12 +39,13 @@ def play(
     """Plays games to their ends, side by side.
 
     Args:
-        player: is shown the boards of all games that go on.
+        player: is shown the boards of all games that go on. If it has `finish`, as
+            `NTupleAgent` has, that plays the games first, as far as it can.
         n_games: how many.
         seed: game `i` is what `Game2048-v0` plays after `reset(seed=seed + i)`.
         size: rows and columns; by default the player's `size`, or 4x4 if it has none.
-        report: called after each move of all games with the numbers of games that have ended and
-            of moves so far.
+        report: called after each move of all games, or after some games, with the numbers of games
+            that have ended and of moves so far.
 
     Raises:
         ValueError: a wrong size, or the player's answer is not one legal action a board.
@@ -60,6 +61,12 @@ def play(
     games[:, RNG] = [whole.seed_word(seed + i) for i in range(n_games)]
     whole.start_all(games, np.ones(n_games, np.bool_), 2, rows, cols)
     n_moves = np.zeros(n_games, np.int64)
+    finish = getattr(player, "finish", None)
+    if finish is not None:
+        for i in range(n_games):
+            n_moves[i : i + 1] = finish(games[i : i + 1])
+            if report is not None:
+                report(i + 1, int(n_moves.sum()))
     running = np.flatnonzero(whole.masks(games).any(axis=1))
     while running.size:
         part = games[running]

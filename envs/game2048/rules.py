@@ -215,6 +215,52 @@ def occupied(board: Word) -> Word:
     return (board | board >> _1) & LOW_BITS
 
 
+@njit("int64(uint64)", cache=True)
+def largest(board: Word) -> int:
+    """The largest exponent on a board: bit by bit, among the cells that have all bits so far.
+
+    >>> largest(from_text("2 1024 _ 8"))
+    10
+    """
+    board = np.uint64(board)
+    exponent, cells = 0, LOW_BITS
+    for bit in range(3, -1, -1):
+        having = board >> np.uint64(bit) & cells
+        if having != 0:
+            cells = having
+            exponent |= 1 << bit
+    return exponent
+
+
+@njit("uint64(uint64, int64)", cache=True)
+def downgrade(board: Word, top: int) -> Word:
+    """Halves all tiles above the largest missing value until every exponent is below `top`.
+
+    This keeps the order of the tiles (Guei, Chen and Wu 2021). A board that has all values up to
+    its largest stays as it is.
+
+    >>> to_text(downgrade(from_text("32768 16384 4 2"), 15), 1, 4)
+    '16384 8192 4 2'
+    """
+    board = np.uint64(board)
+    highest = largest(board)
+    while highest >= top:
+        seen = 0
+        for cell in range(16):
+            seen |= 1 << int(np.int64(board >> np.uint64(4 * cell) & np.uint64(15)))
+        missing = highest - 1
+        while missing > 0 and seen >> missing & 1:
+            missing -= 1
+        if missing == 0:
+            break
+        for cell in range(16):
+            shift = np.uint64(4 * cell)
+            if np.int64(board >> shift & np.uint64(15)) > missing:
+                board -= _1 << shift
+        highest -= 1
+    return board
+
+
 @njit("Tuple((uint64, int64))(uint64, int64, uint64[::1])", cache=True)
 def move(board: Word, action: int, table: Words) -> tuple[Word, int]:
     """Slides and merges: the afterstate and its reward. An illegal move returns the board and 0.

@@ -24,11 +24,13 @@ from env_checks import (
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import FlattenObservation, RecordEpisodeStatistics, TimeLimit
 
-from afterstate.agents.game2048.learning import Learner, Settings, play_game
+from afterstate.agents.game2048.learning import Learner, Settings
 from afterstate.agents.game2048.ntuple import Network, NTupleAgent, network
+from afterstate.agents.game2048.self_play import play_path
+from afterstate.agents.game2048.updates import new_path
 from afterstate.envs.game2048.env import Game2048Env
 from afterstate.envs.game2048.games import seed_word
-from afterstate.envs.game2048.rules import DOWN, LEFT, RIGHT, UP, words
+from afterstate.envs.game2048.rules import DOWN, LEFT, RIGHT, UP, field, spawn, words
 from afterstate.envs.game2048.vector_env import Game2048VectorEnv
 
 # Contract checkers
@@ -327,24 +329,26 @@ def test_environment_vector_environment_and_trainer_play_one_game(net: Network, 
     """Three games in a row, board by board."""
     agent = NTupleAgent(net)
     env, envs = Game2048Env(net.size), Game2048VectorEnv(2, net.size, autoreset_mode="SameStep")
-    rng = Learner(net, seed=seed).rng
+    learner, path = Learner(net, seed=seed), new_path(net, 10_000)
+    rng, cells = learner.rng, field(*net.size)
     assert rng == seed_word(seed)
     batch, infos = envs.reset(seed=seed)
     for game in range(3):
-        afters, rewards = np.empty(10_000, np.uint64), np.empty(10_000, np.int64)
-        n_moves, last, rng = play_game(net, rng, afters, rewards)
+        first, rng = spawn(*spawn(0, rng, cells), cells)
+        n_moves, last, rng = play_path(net, learner._play(), False, first, rng, path, 0)
         board, info = env.reset(seed=None if game else seed)
         for t in range(n_moves):
             action, _ = agent.predict(board)
             assert_same(batch[0], board)
+            assert words(board) == path.boards[t]
             batch, vector_rewards, *_, infos = envs.step(agent.act(envs.boards).astype(np.int64))
             board, reward, terminated, _, info = env.step(action.item())
             assert terminated is (t == n_moves - 1)
             final = infos["final_info"] if terminated else infos
-            assert words(info["afterstate"]) == words(final["afterstate"][0]) == afters[t]
-            assert reward == vector_rewards[0] == rewards[t]
+            assert words(info["afterstate"]) == words(final["afterstate"][0]) == path.afters[t]
+            assert reward == vector_rewards[0] == path.rewards[t]
         assert words(board) == last == env.board
-        assert info["score"] == infos["final_info"]["score"][0] == rewards[:n_moves].sum()
+        assert info["score"] == infos["final_info"]["score"][0] == path.rewards[:n_moves].sum()
         assert infos["final_obs"][0].tolist() == board.tolist()
         assert env.get_state()["rng"] == rng
 

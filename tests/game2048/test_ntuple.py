@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,7 @@ from afterstate.agents.game2048.ntuple import (
     NTupleAgent,
     best_move,
     estimate,
-    load,
     network,
-    save,
 )
 from afterstate.envs.game2048.rules import from_text, symmetries
 
@@ -74,26 +71,64 @@ def test_value_is_the_sum_over_all_symmetric_boards(size: tuple[int, int]) -> No
         assert estimate(net, words(boards)).tolist() == expected, tuples
 
 
-@pytest.fixture(scope="module")
-def large() -> Iterator[Network]:
-    """The four six-tuples with weights in 0..1."""
-    net = network("4x6")
-    np.random.default_rng(1).random(dtype=np.float32, out=net.weights)
-    yield net
-
-
-def test_value_of_4x6_is_the_sum_of_32_entries(large: Network) -> None:
-    tuples = [[0, 1, 2, 3, 4, 5], [4, 5, 6, 7, 8, 9], [0, 1, 2, 4, 5, 6], [4, 5, 6, 8, 9, 10]]
-    assert [list(cells) for cells in TUPLES["4x6"]] == tuples == large.tuples
-    assert large.weights.shape == (4 * 16**6,)
-    naive = NaiveNetwork(tuples, large.weights)
+@pytest.mark.parametrize(
+    ("name", "tuples"),
+    [
+        ("4x6", "012345 456789 012456 45689a"),
+        ("5x6", "012345 456789 89abcd 012456 45689a"),
+        ("8x6", "012456 456789 012345 234569 01259a 345678 134567 01489a"),
+    ],
+)
+def test_value_of_a_named_network_is_the_sum_over_its_tuples_on_eight_boards(
+    name: str, tuples: str
+) -> None:
+    """The tuples as TDL2048 writes them. Only entries of the boards are not zero."""
+    cells = [[int(cell, 16) for cell in each] for each in tuples.split()]
+    assert [list(each) for each in TUPLES[name]] == cells
+    net = network(name)
+    assert net.weights.shape == (len(cells) * 16**6,)
+    assert net.tuples == cells
+    naive = NaiveNetwork(cells, net.weights)
     rng = random.Random(2)
-    boards = [random_board(rng, (4, 4)) for _ in range(300)]
-    values = estimate(large, words(boards))
-    for board, value in zip(boards, values, strict=True):
+    boards = [random_board(rng, (4, 4)) for _ in range(200)]
+    for board in boards:
         entries = naive.entries(board)
-        assert len(entries) == 32
-        assert value == pytest.approx(sum(large.weights[entries].tolist()), rel=1e-6)
+        assert len(entries) == 8 * len(cells) == net.n_entries
+        net.weights[entries] = [rng.random() for _ in entries]
+    values = estimate(net, words(boards))
+    for board, value in zip(boards, values, strict=True):
+        by_tuple = 0.0
+        for t, each in enumerate(cells):
+            table = net.weights[t * 16**6 : (t + 1) * 16**6]
+            by_tuple += sum(float(table[index(b, each)]) for b in symmetric_boards(board))
+        assert value == pytest.approx(by_tuple, rel=1e-6)
+        assert value == naive.value(board)
+
+
+def test_names_joined_by_plus_are_all_their_tuples() -> None:
+    both = [list(cells) for name in ("4x6", "5x6") for cells in TUPLES[name]]
+    assert network("4x6+5x6").tuples == both
+    for wrong in ("4x6+", "+4x6", "4x6+9x9", "4x6 + 5x6", "4x6,5x6"):
+        with pytest.raises(ValueError, match="tuples are"):
+            network(wrong)
+
+
+@pytest.mark.parametrize("n_tuples", range(1, 10))
+def test_without_symmetry_only_the_board_itself_is_read(n_tuples: int) -> None:
+    """The number of entries is any number here, and the sums are equal bit for bit."""
+    rng = random.Random(n_tuples)
+    tuples = [rng.sample(range(16), 2) for _ in range(n_tuples)]
+    net = network(tuples, symmetric=False)
+    assert net.n_entries == n_tuples
+    net.weights[:] = np.random.default_rng(n_tuples).normal(size=net.weights.size)
+    naive = NaiveNetwork(tuples, net.weights, symmetric=False)
+    boards = [random_board(rng, (4, 4)) for _ in range(50)]
+    for board, value in zip(boards, estimate(net, words(boards)), strict=True):
+        by_hand = sum(
+            float(net.weights[256 * t + index(board, sorted(cells))])
+            for t, cells in enumerate(tuples)
+        )
+        assert value == pytest.approx(by_hand, abs=1e-5)
         assert value == naive.value(board)
 
 
@@ -161,7 +196,9 @@ def test_new_networks_are_all_zero_and_value_nothing() -> None:
 @pytest.mark.parametrize(
     ("tuples", "size"),
     [
-        ("5x6", (4, 4)),
+        ("9x9", (4, 4)),
+        ("", (4, 4)),
+        (5, (4, 4)),
         ([[]], (4, 4)),
         ([[0, 1], []], (4, 4)),
         ([[0, 1, 2, 3, 4, 5, 6, 7]], (4, 4)),
@@ -187,8 +224,8 @@ def test_a_network_without_tuples_is_refused() -> None:
 
 
 def test_messages_say_what_is_allowed() -> None:
-    with pytest.raises(ValueError, match=r"4x6.*'8x6'"):
-        network("8x6")
+    with pytest.raises(ValueError, match=r"4x6.*'8x6'.*'9x9'"):
+        network("9x9")
     with pytest.raises(ValueError, match=r"\[0, 1, 4, 5\], got \[0, 2\]"):
         network([[0, 2]], (2, 2))
 
@@ -274,20 +311,3 @@ def test_acting_changes_neither_boards_nor_weights() -> None:
     estimate(net, boards)
     assert (boards == before[0]).all()
     assert (net.weights == before[1]).all()
-
-
-# Files
-
-
-@pytest.mark.parametrize(("tuples", "size"), [([[0, 1, 4], [5, 2]], (4, 4)), ([[2, 6]], (2, 3))])
-def test_save_and_load_give_the_same_network(tmp_path: Any, tuples: Any, size: Any) -> None:
-    net = random_network(tuples, size)
-    save(net, tmp_path / "network.npz")
-    loaded = load(tmp_path / "network.npz")
-    assert (loaded.weights == net.weights).all()
-    assert loaded.tuples == net.tuples == [sorted(cells) for cells in tuples]
-    assert loaded.size == size
-    assert loaded.symmetric == net.symmetric
-    rng = random.Random(6)
-    boards = words([random_board(rng, size) for _ in range(50)])
-    assert estimate(loaded, boards).tolist() == estimate(net, boards).tolist()

@@ -12,6 +12,8 @@ import pytest
 import afterstate.envs  # noqa: F401
 from afterstate.agents.game2048.ntuple import NTupleAgent, network
 from afterstate.agents.game2048.play import play
+from afterstate.envs.game2048.games import BOARD, EXCESS, SCORE, look
+from afterstate.envs.game2048.rules import from_text
 
 Boards = npt.NDArray[np.uint64]
 Actions = npt.NDArray[np.int8]
@@ -23,6 +25,17 @@ def player(size: tuple[int, int], seed: int = 1) -> NTupleAgent:
     net = network([cells[:3], cells[-2:]], size)
     net.weights[:] = np.random.default_rng(seed).normal(0, 50, net.weights.size)
     return NTupleAgent(net)
+
+
+class BoardByBoard:
+    """A player that only answers for the boards it is shown."""
+
+    def __init__(self, agent: NTupleAgent) -> None:
+        self.agent, self.size = agent, agent.size
+
+    def act(self, boards: Boards) -> Actions:
+        """The answers of the player."""
+        return self.agent.act(boards)
 
 
 @pytest.mark.parametrize("size", [(4, 4), (2, 2), (3, 4), (1, 2), (4, 1)])
@@ -68,10 +81,42 @@ def test_no_games_are_no_games() -> None:
 
 def test_report_counts_the_games_that_have_ended_and_the_moves() -> None:
     seen: list[tuple[int, int]] = []
-    played = play(player((2, 2)), 20, report=lambda *numbers: seen.append(numbers))
+    agent = BoardByBoard(player((2, 2)))
+    played = play(agent, 20, report=lambda *numbers: seen.append(numbers))
     rounds = range(1, int(played.n_moves.max()) + 1)
     assert [ended for ended, _ in seen] == [int((played.n_moves <= t).sum()) for t in rounds]
     assert [moves for _, moves in seen] == [int(played.n_moves.clip(max=t).sum()) for t in rounds]
+
+
+def test_report_counts_the_games_that_a_player_finishes_by_itself() -> None:
+    seen: list[tuple[int, int]] = []
+    played = play(player((2, 2)), 20, report=lambda *numbers: seen.append(numbers))
+    ended, n_moves = zip(*seen, strict=True)
+    assert list(n_moves) == [int(played.n_moves[:i].sum()) for i in ended]
+    assert ended[-1] == 20
+    assert list(ended) == sorted(ended)
+
+
+@pytest.mark.parametrize("size", [(4, 4), (2, 2), (3, 4), (1, 2)])
+def test_a_player_that_finishes_games_plays_them_as_it_would_board_by_board(
+    size: tuple[int, int],
+) -> None:
+    agent = player(size)
+    finished, played = (play(each, 70, seed=5) for each in (agent, BoardByBoard(agent)))
+    for one, other in zip(finished, played, strict=True):
+        assert one.tolist() == other.tolist()
+
+
+def test_a_network_player_finishes_games_up_to_a_65536_tile() -> None:
+    """From there on a board word does not hold the game: the next boards are downgraded."""
+    games = np.zeros((2, 8), np.uint64)
+    games[0, BOARD] = from_text("32768 32768 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 2")
+    games[1, BOARD] = from_text("2 4 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 2")
+    for i in range(2):
+        look(games, i, 4, 4)
+    assert NTupleAgent(network([[0]])).finish(games).tolist() == [1, 0]
+    assert games[:, SCORE].tolist() == [65_536, 0]
+    assert (games[:, EXCESS] > 0).tolist() == [True, False]
 
 
 def test_the_player_sees_only_games_that_go_on() -> None:

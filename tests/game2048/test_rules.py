@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import random
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import NamedTuple
 
 import oracle
 import pytest
+from ntuple_oracle import downgrade as naive_downgrade
 from rules_checks import ACTIONS, by_size, random_board
 
 from afterstate.envs.game2048.rules import (
@@ -21,10 +22,12 @@ from afterstate.envs.game2048.rules import (
     UP,
     afterstates,
     cells,
+    downgrade,
     field,
     flip,
     from_text,
     is_over,
+    largest,
     legal,
     mirror,
     move,
@@ -34,6 +37,7 @@ from afterstate.envs.game2048.rules import (
     spawn_cell,
     symmetries,
     table,
+    to_text,
     transpose,
 )
 
@@ -157,6 +161,61 @@ def test_occupied_marks_every_tile() -> None:
         board = random_board(rng)
         marks = [[int(tile > 0) for tile in row] for row in board]
         assert occupied(oracle.to_word(board)) == oracle.to_word(marks)
+
+
+# Tiles
+
+
+def test_largest_is_the_largest_exponent() -> None:
+    assert largest(0) == 0
+    for cell, exponent in product(range(16), range(16)):
+        assert largest(exponent << 4 * cell) == exponent
+    rng = random.Random(11)
+    for _ in range(10_000):
+        board = random_board(rng)
+        assert largest(oracle.to_word(board)) == max(map(max, board))
+
+
+@pytest.mark.parametrize(
+    ("board", "top", "lower"),
+    [
+        ("32768 16384 4 2", 15, "16384 8192 4 2"),  # 8192 was the largest missing
+        ("32768 16384 4 2", 16, "32768 16384 4 2"),
+        ("32768 16384 4 2", 14, "8192 4096 4 2"),
+        ("32768 16384 4 2", 13, "4096 2048 4 2"),
+        ("32768 16384 4 2", 4, "16 8 4 2"),  # every value is there: it stays at 16
+        ("32768 16384 4 2", 3, "16 8 4 2"),
+        ("16 8 4 2", 2, "16 8 4 2"),
+        ("32768 32768 _ 2", 15, "16384 16384 _ 2"),
+        ("64 16 16 _", 6, "32 16 16 _"),  # 32 is missing
+        ("64 16 16 _", 5, "16 8 8 _"),  # then 8
+        ("64 16 16 _", 1, "4 2 2 _"),
+        ("32 8 8 2", 5, "16 8 8 2"),
+        ("32 8 8 2", 4, "8 4 4 2"),
+        ("32768 _ _ _", 9, "256 _ _ _"),
+        ("_ _ _ _", 1, "_ _ _ _"),
+    ],
+)
+def test_downgraded_boards_worked_out_by_hand(board: str, top: int, lower: str) -> None:
+    """While the largest exponent is not below `top`, all above the largest missing value halve."""
+    assert to_text(downgrade(from_text(board), top), 1, 4) == lower
+
+
+def test_downgrading_equals_the_oracle_and_keeps_the_order_of_tiles() -> None:
+    rng = random.Random(12)
+    for _ in range(5_000):
+        board, top = random_board(rng), rng.randint(2, 16)
+        word = oracle.to_word(board)
+        lower = downgrade(word, top)
+        assert lower == oracle.to_word(naive_downgrade(board, top)), (hex(word), top)
+        assert downgrade(lower, top) == lower
+        cells_before, cells_after = cells([word, lower]).reshape(2, 16).tolist()
+        pairs = sorted(set(zip(cells_before, cells_after, strict=True)))
+        for (before, after), (next_before, next_after) in pairwise(pairs):
+            assert before < next_before
+            assert after < next_after
+        held = {after for _, after in pairs} - {0}
+        assert largest(lower) < top or held == set(range(1, largest(lower) + 1))
 
 
 # Symmetries

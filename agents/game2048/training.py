@@ -1,0 +1,420 @@
+"""Training of N-tuple networks: short runs in a program, and runs of hours from the command line.
+
+    python -m afterstate.agents.game2048.training SETTINGS.json --out runs/mine --moves 1e9
+    python -m afterstate.agents.game2048.training SETTINGS.json --out runs/mine --moves 1e9 --resume
+
+A settings file is a JSON object with the arguments of `ntuple.network` and the fields of
+`learning.Settings`, all optional:
+
+    {"network": {"tuples": "4x6", "stages": [512, 1024]}, "learner": {"restart": 10}, "seed": 1}
+
+In the folder of a run are
+
+- `learner.npz`: the whole learner, written beside and renamed at intervals, at the end, and on
+  Ctrl-C or SIGTERM. A run that is killed loses what it did since.
+- `rows.jsonl`: one JSON object an evaluation, with moves, games, seconds, the mean of the last
+  1,000 training games, and mean, 95% interval and shares of tiles for each way to play.
+- `settings.json`: what was asked for. A run may be resumed with other settings of the learner, for
+  example a smaller rate for its last part, but not with another network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from inspect import signature
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from afterstate.agents import files
+from afterstate.agents.game2048.expectimax import ExpectimaxAgent
+from afterstate.agents.game2048.learning import Learner, Settings, count
+from afterstate.agents.game2048.ntuple import Network, NTupleAgent, network, pack_network
+from afterstate.agents.game2048.play import Games, play
+from afterstate.envs.game2048.rules import whole
+
+EVALUATION_SEED = 1 << 40
+"""Evaluation games have seeds from here on, so that they are the same in every evaluation."""
+
+
+class Progress(NamedTuple):
+    """How far training is: see `train`."""
+
+    n_games: int
+    n_moves: int
+    seconds: float  # since `train` began
+    moves_per_second: float  # since the last report
+    mean_score: float  # of the last 1,000 games; nan if there was none
+    rate_2048: float  # share of them that reached 2048
+
+
+def train(
+    learner: Learner,
+    n_moves: float | None = None,
+    seconds: float | None = None,
+    save_to: str | Path | None = None,
+    report: Callable[[Progress], Any] | None = None,
+    save_every: float | None = None,
+    evaluate: Callable[[Progress], Any] | None = None,
+    evaluate_every: float | None = None,
+    evaluated: int | None = None,
+) -> list[Progress]:
+    """Trains a learner, and saves it at intervals, at the end and when it is interrupted.
+
+    Args:
+        learner: learns in place.
+        n_moves: stop after so many moves more.
+        seconds: stop after so long.
+        save_to: file to save the learner to, also on Ctrl-C or SIGTERM, which then go on.
+        report: called about twice a second.
+        save_every: seconds from one save to the next; by default only the last.
+        evaluate: called each time the learner has made another `evaluate_every` moves, counted
+            from its first, and at the end.
+        evaluate_every: see `evaluate`; by default only at the end.
+        evaluated: how many moves the learner had made at its last evaluation; by default as many
+            as now. An evaluation that is overdue is made first.
+
+    Returns:
+        The reports.
+
+    Raises:
+        ValueError: neither `n_moves` nor `seconds` is given, or not a number of moves.
+        OSError: `save_to` cannot be written; this shows before training.
+    """
+    if n_moves is None and seconds is None:
+        raise ValueError("train needs n_moves or seconds, or it would never end")
+    end = None if n_moves is None else learner.n_moves + count(n_moves, least=0)
+    every = None if evaluate_every is None else count(evaluate_every)
+    if save_to is not None:
+        files.prepare(save_to)
+    run = _Run(learner, end, seconds, every, learner.n_moves if evaluated is None else evaluated)
+    with _sigterm_as_exit():
+        try:
+            is_done = False
+            while not is_done:
+                is_done = run.is_done()
+                if evaluate is not None and run.is_evaluation_due(is_done):
+                    evaluate(run.progress())
+                if not is_done:
+                    run.go_on()
+                    if report is not None:
+                        report(run.reports[-1])
+                    if save_to is not None and run.is_save_due(save_every):
+                        learner.save(save_to)
+        finally:
+            if save_to is not None:
+                learner.save(save_to)
+    return run.reports
+
+
+class _Run:
+    """Where a training run stands."""
+
+    def __init__(
+        self,
+        learner: Learner,
+        end: int | None,
+        seconds: float | None,
+        every: int | None,
+        evaluated: int,
+    ) -> None:
+        self.learner, self.end, self.seconds, self.every = learner, end, seconds, every
+        self.evaluated = evaluated  # moves at the last evaluation
+        self.reports: list[Progress] = []
+        self._start = self._saved = time.monotonic()
+        self._chunk = 10_000  # moves until the next report
+        self._speed = float("nan")
+        self._recent: list[Games] = []
+
+    def is_done(self) -> bool:
+        """Whether training has reached its number of moves or its time."""
+        if self.end is not None and self.learner.n_moves >= self.end:
+            return True
+        return self.seconds is not None and time.monotonic() - self._start >= self.seconds
+
+    def go_on(self) -> None:
+        """Learns for about half a second, and reports."""
+        began, n_before = time.monotonic(), self.learner.n_moves
+        limits = [self._chunk]
+        if self.end is not None:
+            limits.append(self.end - n_before)
+        if self.every is not None:
+            limits.append(self.every - n_before % self.every)
+        games = self.learner.play(min(limits))
+        took = max(1e-3, time.monotonic() - began)
+        self._recent = _last([*self._recent, games])
+        self._chunk = max(1_000, int(self._chunk * min(2.0, 0.5 / took)))
+        self._speed = (self.learner.n_moves - n_before) / took
+        self.reports.append(self.progress())
+
+    def progress(self) -> Progress:
+        """How far training is."""
+        empty = Games(*(np.empty(0, np.int64) for _ in range(3)))
+        scores, _, tiles = (
+            np.concatenate(parts)[-1_000:] for parts in zip(empty, *self._recent, strict=True)
+        )
+        return Progress(
+            n_games=self.learner.n_games,
+            n_moves=self.learner.n_moves,
+            seconds=time.monotonic() - self._start,
+            moves_per_second=self._speed,
+            mean_score=float(scores.mean()) if scores.size else float("nan"),
+            rate_2048=float((tiles >= 2048).mean()) if tiles.size else float("nan"),
+        )
+
+    def is_evaluation_due(self, is_done: bool) -> bool:
+        """Whether the learner has come past another `every` moves, or to the end."""
+        now, before = self.learner.n_moves, self.evaluated
+        is_due = self.every is not None and now // self.every > before // self.every
+        if not is_due and not (is_done and now > before):
+            return False
+        self.evaluated = now
+        return True
+
+    def is_save_due(self, save_every: float | None) -> bool:
+        """Whether the last save is so long ago."""
+        if save_every is None or time.monotonic() - self._saved < save_every:
+            return False
+        self._saved = time.monotonic()
+        return True
+
+
+def _last(batches: list[Games]) -> list[Games]:
+    """The latest batches of games that have 1,000 games together."""
+    while sum(len(batch.scores) for batch in batches[1:]) >= 1_000:
+        batches = batches[1:]
+    return batches
+
+
+@contextlib.contextmanager
+def _sigterm_as_exit() -> Iterator[None]:
+    """Lets SIGTERM end the program as an exception, so that what must be saved is saved."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread can take signals
+        return
+
+    def leave(number: int, frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+# Evaluation
+
+
+def summary(games: Games) -> dict[str, Any]:
+    """The mean score of games with its 95% interval (normal), and the shares of largest tiles.
+
+    The interval of a single game is None.
+    """
+    n = len(games.scores)
+    spread = 1.96 * float(games.scores.std(ddof=1)) / n**0.5 if n > 1 else None
+    tiles = (2048, 4096, 8192, 16384, 32768, 65536)
+    return {
+        "n_games": n,
+        "mean": round(float(games.scores.mean()), 1),
+        "interval": None if spread is None else round(spread, 1),
+        "max": int(games.scores.max()),
+        "reached": {str(tile): float((games.max_tiles >= tile).mean()) for tile in tiles},
+    }
+
+
+def evaluate(net: Network, plies: dict[int, int]) -> dict[str, Any]:
+    """Plays a network without learning.
+
+    Args:
+        net: the network.
+        plies: how many games for each depth: 1 is greedy, more is expectimax.
+
+    Returns:
+        For each depth, as `"1-ply"`, the `summary` of its games.
+    """
+    result = {}
+    for depth, n_games in plies.items():
+        player = NTupleAgent(net) if depth == 1 else ExpectimaxAgent(net, depth)
+        result[f"{depth}-ply"] = summary(play(player, n_games, EVALUATION_SEED))
+    return result
+
+
+# Long runs
+
+
+def read_settings(path: str | Path) -> dict[str, Any]:
+    """The settings of a file, checked as far as can be without making the network.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: not such settings.
+    """
+    try:
+        settings = json.loads(Path(path).read_text())
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    known = {"network", "learner", "seed"}
+    if not isinstance(settings, dict) or not set(settings) <= known:
+        raise ValueError(f"{path} is not a JSON object with {sorted(known)}")
+    return {"network": {}, "learner": {}, "seed": None, **settings}
+
+
+def new_learner(settings: dict[str, Any], threads: int = 1) -> Learner:
+    """A learner from settings.
+
+    Raises:
+        ValueError: wrong settings.
+    """
+    how = _learner_settings(settings)
+    if settings["seed"] is not None and whole(settings["seed"]) is None:
+        raise ValueError(f"seed is a whole number or null, got {settings['seed']!r}")
+    return Learner(_network(settings), how, settings["seed"], threads)
+
+
+def _network(settings: dict[str, Any], **others: Any) -> Network:
+    """The network of settings, some of them replaced."""
+    _check_names("network", settings["network"], signature(network).parameters)
+    return network(**{**settings["network"], **others})
+
+
+def _learner_settings(settings: dict[str, Any]) -> Settings:
+    """How to learn."""
+    _check_names("learner", settings["learner"], signature(Settings).parameters)
+    return Settings(**settings["learner"])
+
+
+def _check_names(of: str, settings: Any, known: Iterable[str]) -> None:
+    """Refuses settings that there are not."""
+    if not isinstance(settings, dict) or not set(settings) <= set(known):
+        raise ValueError(f"settings of the {of} are {list(known)}, got {settings!r}")
+
+
+def resume(path: Path, settings: dict[str, Any], threads: int) -> Learner:
+    """The learner of a run that goes on, with the learner's settings as they are asked for now.
+
+    Raises:
+        ValueError: wrong settings, or the run has another network or another rule of learning.
+    """
+    asked, net = _learner_settings(settings), _network(settings, start_value=0)
+    learner = Learner.load(path)
+    if pack_network(net)[0] != pack_network(learner.network)[0]:
+        raise ValueError(f"{path} has another network than the settings ask for")
+    learner.settings = asked
+    learner.threads = threads
+    return learner
+
+
+def keep_rows(path: Path, n_moves: int) -> int:
+    """Drops the rows of evaluations after `n_moves`, which will be made again.
+
+    Returns:
+        The number of moves at the last evaluation that is kept, 0 if there is none.
+    """
+    if not path.exists():
+        return 0
+    kept, evaluated = [], 0
+    for line in path.read_text().splitlines():
+        with contextlib.suppress(ValueError):  # a line that a kill cut off
+            row = json.loads(line)
+            if row["n_moves"] <= n_moves:
+                kept.append(line + "\n")
+                evaluated = row["n_moves"]
+    beside = path.with_suffix(".part")
+    beside.write_text("".join(kept))
+    os.replace(beside, path)
+    return int(evaluated)
+
+
+def _plies(text: str) -> dict[int, int]:
+    """`1:1000,3:20` as depths and numbers of games."""
+    pairs = (part.split(":") for part in text.split(",") if part)
+    plies = {int(depth): int(n_games) for depth, n_games in pairs}
+    if not all(depth in range(1, 6) and n_games > 0 for depth, n_games in plies.items()):
+        raise ValueError(f"plies are 1 to 5 with some games each, got {text!r}")
+    return plies
+
+
+def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m afterstate.agents.game2048.training",
+        description="Trains an N-tuple network for 2048.",
+    )
+    add = parser.add_argument
+    add("settings", type=Path, help="JSON file with the network and how to learn")
+    add("--out", type=Path, required=True, help="folder of the run")
+    add("--moves", type=float, help="stop when the learner has made so many moves")
+    add("--hours", type=float, help="stop after so long")
+    add("--threads", type=int, default=1)
+    add("--resume", action="store_true", help="go on with the run in the folder")
+    add("--save-minutes", type=float, default=10, help="between two saves (%(default)s)")
+    add("--evaluate-every", type=float, default=1e9, help="moves (%(default)g)")
+    add("--evaluate", type=_plies, default="1:1000,3:10", metavar="PLIES:GAMES,...")
+    chosen = parser.parse_args(arguments)
+    if chosen.moves is None and chosen.hours is None:
+        parser.error("say where to stop: --moves or --hours")
+    return chosen
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line."""
+    chosen = options(arguments)
+    try:
+        from tqdm import tqdm
+    except ImportError as error:
+        message = 'the progress bar needs tqdm: pip install "afterstate[train]"'
+        raise SystemExit(message) from error
+    place = chosen.out / "learner.npz"
+    settings = read_settings(chosen.settings)
+    if place.exists() and not chosen.resume:
+        raise SystemExit(f"{place} is there: go on with --resume, or choose another --out")
+    if chosen.resume and not place.exists():
+        raise SystemExit(f"{place} is not there: there is nothing to resume")
+    if chosen.resume:
+        learner = resume(place, settings, chosen.threads)
+    else:
+        learner = new_learner(settings, chosen.threads)
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    rows = chosen.out / "rows.jsonl"
+    evaluated = keep_rows(rows, learner.n_moves)
+    (chosen.out / "settings.json").write_text(json.dumps(settings, indent=1) + "\n")
+    left = None if chosen.moves is None else max(0, int(chosen.moves) - learner.n_moves)
+    with tqdm(total=chosen.moves, initial=learner.n_moves, unit=" moves", unit_scale=True) as bar:
+
+        def show(progress: Progress) -> None:
+            bar.update(progress.n_moves - bar.n)
+            bar.set_description(f"mean {progress.mean_score:,.0f}", refresh=False)
+
+        def note(progress: Progress) -> None:
+            row = {**progress._asdict(), "n_learned": learner.n_learned}
+            row = {name: None if value != value else value for name, value in row.items()}
+            row |= evaluate(learner.network, chosen.evaluate)  # nan is not JSON
+            with rows.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            found = (f"{name} {row[name]['mean']:,.0f}" for name in row if name.endswith("ply"))
+            bar.set_postfix_str(", ".join(found))
+
+        train(
+            learner,
+            n_moves=left,
+            seconds=None if chosen.hours is None else 3600 * chosen.hours,
+            save_to=place,
+            report=show,
+            save_every=60 * chosen.save_minutes,
+            evaluate=note,
+            evaluate_every=chosen.evaluate_every,
+            evaluated=evaluated,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,402 @@
+"""Runs from the command line: their folder, going on after a break or a kill, wrong settings."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from afterstate.agents.game2048 import training
+from afterstate.agents.game2048.expectimax import ExpectimaxAgent
+from afterstate.agents.game2048.learning import Learner, Settings
+from afterstate.agents.game2048.ntuple import NTupleAgent, network
+from afterstate.agents.game2048.play import Games, play
+from afterstate.agents.game2048.training import (
+    EVALUATION_SEED,
+    evaluate,
+    keep_rows,
+    main,
+    new_learner,
+    options,
+    read_settings,
+    summary,
+)
+
+pytest.importorskip("tqdm")
+
+NETWORK = {"tuples": [[0, 1, 4], [5, 6], [1, 2, 5, 6]], "stages": [64, 256]}
+SETTINGS: dict[str, Any] = {"network": NETWORK, "learner": {"restart": 10}, "seed": 1}
+FAST = ("--evaluate-every", "5000", "--evaluate", "1:20,2:2")
+
+
+def settings_file(folder: Path, settings: Any = SETTINGS, name: str = "settings.json") -> str:
+    path = folder / name
+    path.write_text(settings if isinstance(settings, str) else json.dumps(settings))
+    return str(path)
+
+
+def run(folder: Path, *arguments: str, settings: Any = SETTINGS, out: str = "run") -> Path:
+    """Runs the command line, and returns the folder of the run."""
+    place = folder / out
+    main([settings_file(folder, settings), "--out", str(place), *FAST, *arguments])
+    return place
+
+
+def read_rows(place: Path) -> list[dict[str, Any]]:
+    """The rows, each a line of JSON without numbers that JSON has not."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    text = (place / "rows.jsonl").read_text()
+    assert text.endswith("\n")
+    return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
+
+
+def assert_same(one: Learner, other: Learner) -> None:
+    """Both have learned the same and stand at the same place."""
+    for name in ("n_games", "n_moves", "n_learned", "rng"):
+        assert getattr(one, name) == getattr(other, name)
+    np.testing.assert_array_equal(one.network.weights, other.network.weights)
+    np.testing.assert_array_equal(one.sums, other.sums)
+
+
+# A run
+
+
+def test_a_run_leaves_its_learner_its_rows_and_its_settings(tmp_path: Path) -> None:
+    place = run(tmp_path, "--moves", "2e4")
+    assert sorted(path.name for path in place.iterdir()) == [
+        *("learner.npz", "rows.jsonl", "settings.json")
+    ]
+    assert json.loads((place / "settings.json").read_text()) == SETTINGS
+    learner, rows = Learner.load(place / "learner.npz"), read_rows(place)
+    assert learner.settings == Settings(restart=10)
+    assert learner.network.tuples == NETWORK["tuples"]
+    assert learner.network.stage_tiles == NETWORK["stages"]
+    assert 20_000 <= learner.n_moves == rows[-1]["n_moves"]
+    n_moves = [row["n_moves"] for row in rows]
+    assert n_moves == sorted(set(n_moves))
+    assert [n // 5_000 for n in n_moves] == [1, 2, 3, 4]
+    lone = new_learner(SETTINGS)
+    for row in rows:
+        while lone.n_moves < row["n_moves"]:
+            lone.play(1)
+        expected = evaluate(lone.network, {1: 20, 2: 2})
+        assert {name: row[name] for name in expected} == expected
+        assert (row["n_games"], row["n_learned"]) == (lone.n_games, lone.n_learned)
+        assert row["seconds"] > 0
+    assert_same(lone, learner)
+
+
+def test_threads_are_as_many_as_asked_for(tmp_path: Path) -> None:
+    place = run(tmp_path, "--moves", "1e4", "--threads", "2")
+    assert Learner.load(place / "learner.npz").threads == 2
+    run(tmp_path, "--moves", "1.5e4", "--threads", "3", "--resume")
+    learner = Learner.load(place / "learner.npz")
+    assert learner.threads == 3
+    assert learner.n_moves >= 15_000
+
+
+def test_hours_end_a_run_too(tmp_path: Path) -> None:
+    start = time.monotonic()
+    place = run(tmp_path, "--hours", str(0.3 / 3600))
+    assert 0.3 <= time.monotonic() - start < 20
+    assert Learner.load(place / "learner.npz").n_moves == read_rows(place)[-1]["n_moves"]
+
+
+@pytest.mark.parametrize("plies", ["1:1", "1:1,2:1", ""])
+def test_rows_are_json_however_few_the_games(tmp_path: Path, plies: str) -> None:
+    """An interval of a single game is not known, which JSON says by null."""
+    rows = read_rows(run(tmp_path, "--moves", "6e3", "--evaluate", plies))
+    assert len(rows) == 2
+
+
+# Going on
+
+
+def test_a_resumed_run_is_that_without_a_break(tmp_path: Path) -> None:
+    """The rows too, but for the one at the end of the first part."""
+    straight = run(tmp_path, "--moves", "2e4", out="straight")
+    broken = run(tmp_path, "--moves", "7e3", out="broken")
+    n_first = Learner.load(broken / "learner.npz").n_moves
+    run(tmp_path, "--moves", "2e4", "--resume", out="broken")
+    learners = [Learner.load(place / "learner.npz") for place in (straight, broken)]
+    assert_same(*learners)
+    expected = [played(row) for row in read_rows(straight)]
+    rows = [played(row) for row in read_rows(broken)]
+    assert [row for row in rows if row["n_moves"] != n_first] == expected
+    assert len(rows) == len(expected) + 1
+
+
+def played(row: dict[str, Any]) -> dict[str, Any]:
+    """What of a row depends neither on the speed nor on how many games a part of a run has had."""
+    return {name: row[name] for name in row if name[:2] == "n_" or "ply" in name}
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
+    place = run(tmp_path, "--moves", "6e3")
+    learner, rows = Learner.load(place / "learner.npz"), read_rows(place)
+    run(tmp_path, "--moves", "6e3", "--resume")
+    assert_same(Learner.load(place / "learner.npz"), learner)
+    assert read_rows(place) == rows
+
+
+def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
+    place = run(tmp_path, "--moves", "2e3")
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+    with pytest.raises(SystemExit, match="--resume"):
+        run(tmp_path, "--moves", "4e3")
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+
+
+def test_where_there_is_no_run_none_is_resumed(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="nothing to resume"):
+        run(tmp_path, "--moves", "4e3", "--resume")
+    assert not (tmp_path / "run").exists()
+
+
+def test_rows_of_a_run_that_never_saved_are_dropped(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "rows.jsonl").write_text('{"n_moves": 5000}\n{"n_mo')
+    assert [row["n_moves"] // 5_000 for row in read_rows(run(tmp_path, "--moves", "1e4"))] == [1, 2]
+
+
+def test_kept_rows_are_whole_and_not_of_later_moves(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    keep_rows(rows, 100)
+    assert not rows.exists()
+    rows.write_text('{"n_moves": 50}\n{"n_moves": 100, "x": "ü"}\n{"n_moves": 101}\n{"n_mov')
+    keep_rows(rows, 100)
+    assert rows.read_text() == '{"n_moves": 50}\n{"n_moves": 100, "x": "ü"}\n'
+    assert list(tmp_path.iterdir()) == [rows]
+
+
+def test_a_run_may_go_on_with_other_settings_of_the_learner(tmp_path: Path) -> None:
+    place = run(tmp_path, "--moves", "6e3")
+    slower = {**SETTINGS, "learner": {"rate": 0.1, "order": "forward", "delay": 3}}
+    run(tmp_path, "--moves", "1e4", "--resume", settings=slower)
+    learner = Learner.load(place / "learner.npz")
+    assert learner.settings == Settings(rate=0.1, order="forward", delay=3)
+    assert json.loads((place / "settings.json").read_text()) == slower
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"network": {**NETWORK, "tuples": [[0, 1]]}},
+        {"network": {**NETWORK, "tuples": "4x6"}},
+        {"network": {**NETWORK, "size": [4, 3]}},
+        {"network": {**NETWORK, "stages": [64]}},
+        {"network": {**NETWORK, "promote": True}},
+        {"network": {**NETWORK, "fixed_point": True}},
+        {"network": {**NETWORK, "symmetric": False}},
+        {"network": {**NETWORK, "downgrade": 512}},
+        {"learner": {"rule": "td"}},
+        {"learner": {"momentum": 0.9}},
+        {"learner": {"lam": "half"}},
+        {"network": {"colour": "red"}},
+    ],
+    ids=str,
+)
+def test_a_run_does_not_go_on_with_another_network_or_rule(tmp_path: Path, other: Any) -> None:
+    place = run(tmp_path, "--moves", "2e3")
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+    with pytest.raises(ValueError):
+        run(tmp_path, "--moves", "4e3", "--resume", settings={**SETTINGS, **other})
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+
+
+# A program that is stopped
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """Starts a run without end, and waits until it has saved and evaluated."""
+    place = folder / "run"
+    file = settings_file(folder)
+    program = "afterstate.agents.game2048.training"
+    often = ("--moves", "1e12", "--save-minutes", "0", "--evaluate-every", "2e4")
+    command = [sys.executable, "-m", program, file, "--out", str(place), *often]
+    before = (place / "rows.jsonl").read_text() if (place / "rows.jsonl").exists() else ""
+    with (folder / "stderr").open("wb") as stderr:
+        process = subprocess.Popen([*command, "--evaluate", "1:5", *arguments], stderr=stderr)
+    try:
+        wait_for_rows(place / "rows.jsonl", before.count("\n") + 2, process)
+    except BaseException:
+        process.kill()
+        print((folder / "stderr").read_text())
+        raise
+    return process
+
+
+def wait_for_rows(rows: Path, n_rows: int, process: subprocess.Popen[bytes]) -> None:
+    """Waits until a run that goes on has written so many rows and saved its learner."""
+    end = time.monotonic() + 120
+    while not (
+        rows.with_name("learner.npz").exists()
+        and rows.exists()
+        and rows.read_text().count("\n") >= n_rows
+    ):
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def assert_whole(place: Path) -> Learner:
+    """What a stopped run has saved is what a run of as many moves would have learned."""
+    learner, straight = Learner.load(place / "learner.npz"), new_learner(SETTINGS)
+    straight.play(learner.n_moves)
+    assert_same(learner, straight)
+    return learner
+
+
+def test_a_stopped_and_a_killed_program_leave_whole_files_to_go_on_with(tmp_path: Path) -> None:
+    """By SIGTERM nothing is lost; by SIGKILL what was learned since the last save is."""
+    place = tmp_path / "run"
+    process = start(tmp_path)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 128 + signal.SIGTERM
+    stopped = assert_whole(place)
+    assert read_rows(place)[-1]["n_moves"] <= stopped.n_moves
+    process = start(tmp_path, "--resume")
+    process.kill()
+    assert process.wait(60) == -signal.SIGKILL
+    killed = assert_whole(place)
+    assert killed.n_moves > stopped.n_moves
+    lines = (place / "rows.jsonl").read_text().splitlines()
+    assert json.loads(lines[-2])["n_moves"] <= killed.n_moves
+    end = killed.n_moves + 30_000
+    run(tmp_path, "--moves", str(end), "--resume", "--evaluate-every", "2e4", "--evaluate", "1:5")
+    assert assert_whole(place).n_moves >= end
+    n_moves = [row["n_moves"] for row in read_rows(place)]
+    assert n_moves == sorted(set(n_moves))
+    assert {n // 20_000 for n in n_moves} >= set(range(1, end // 20_000))
+
+
+def test_an_evaluation_that_is_interrupted_is_made_when_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(training, "evaluate", interrupted)
+        run(tmp_path, "--moves", "1.2e4")
+    rows = read_rows(run(tmp_path, "--moves", "1.2e4", "--resume"))
+    assert [row["n_moves"] // 5_000 for row in rows] == [1, 2, 2]
+
+
+# Settings and options
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("{", "not JSON"),
+        ("", "not JSON"),
+        ("[1, 2]", "not a JSON object with"),
+        ("17", "not a JSON object with"),
+        ({"net": {}}, "not a JSON object with .*'learner', 'network', 'seed'"),
+        ({"network": {"colour": "red"}}, "colour"),
+        ({"network": {"tuples": "9x9"}}, "9x9"),
+        ({"network": {"tuples": [[16]]}}, "16"),
+        ({"network": {"tuples": [[0]], "stages": [100]}}, "100"),
+        ({"network": NETWORK, "learner": {"momentum": 0.9}}, "momentum"),
+        ({"network": NETWORK, "learner": {"lam": 2}}, "lam is in 0..1"),
+        ({"network": NETWORK, "seed": -1}, "negative"),
+    ],
+)
+def test_wrong_settings_say_what_is_wrong(tmp_path: Path, settings: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        run(tmp_path, "--moves", "1e3", settings=settings)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"network": {"tuples": [0, 1]}}, "tuples"),
+        ({"network": {"tuples": [[0]], "stages": 512}}, "stages|tiles"),
+        ({"network": {"tuples": [[0]], "size": 4}}, "size|rows"),
+        ({"network": NETWORK, "learner": {"lam": "half"}}, "lam"),
+        ({"network": NETWORK, "seed": "one"}, "seed"),
+    ],
+    ids=str,
+)
+def test_settings_of_a_wrong_kind_are_named(tmp_path: Path, settings: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        run(tmp_path, "--moves", "1e3", settings=settings)
+    assert "no such setting" not in str(caught.value)
+
+
+def test_all_settings_may_be_left_out(tmp_path: Path) -> None:
+    empty = read_settings(settings_file(tmp_path, {}))
+    assert empty == {"network": {}, "learner": {}, "seed": None}
+    learner = new_learner({"network": NETWORK, "learner": {}, "seed": None}, threads=2)
+    assert learner.settings == Settings()
+    assert learner.threads == 2
+
+
+def test_a_settings_file_that_is_missing_is_not_found(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="missing"):
+        main([str(tmp_path / "missing.json"), "--out", str(tmp_path / "run"), "--moves", "10"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["settings.json"],
+        ["settings.json", "--out", "run"],
+        ["--out", "run", "--moves", "1"],
+        ["settings.json", "--out", "run", "--moves", "many"],
+        ["settings.json", "--out", "run", "--moves", "1", "--evaluate", "three"],
+        ["settings.json", "--out", "run", "--moves", "1", "--evaluate", "1:2:3"],
+    ],
+)
+def test_wrong_options_are_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        options(arguments)
+    assert caught.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_options_have_defaults() -> None:
+    chosen = options(["a.json", "--out", "run", "--hours", "2"])
+    assert (chosen.moves, chosen.hours, chosen.threads, chosen.resume) == (None, 2.0, 1, False)
+    assert (chosen.evaluate_every, chosen.evaluate) == (1e9, {1: 1000, 3: 10})
+
+
+# Evaluation
+
+
+def test_summary_worked_out_by_hand() -> None:
+    """The standard deviation of 2, 4, 4 and 6 thousand is the root of 8/3 million."""
+    columns = ([2000, 4000, 4000, 6000], [1, 1, 1, 1], [256, 2048, 2048, 65536])
+    found = summary(Games(*(np.array(column) for column in columns)))
+    assert found == {
+        **{"n_games": 4, "mean": 4000.0, "interval": 1600.3, "max": 6000},
+        "reached": {"2048": 0.75, **dict.fromkeys(("4096", "8192", "16384"), 0.25)}
+        | dict.fromkeys(("32768", "65536"), 0.25),
+    }
+
+
+def test_evaluation_plays_games_of_its_own_seeds_at_each_depth() -> None:
+    learner = Learner(network([[0, 1, 4], [5, 6]]), seed=1)
+    learner.play(5_000)
+    weights = learner.network.weights.copy()
+    found = evaluate(learner.network, {1: 30, 2: 3})
+    assert list(found) == ["1-ply", "2-ply"]
+    greedy = play(NTupleAgent(learner.network), 30, EVALUATION_SEED)
+    assert found["1-ply"] == summary(greedy)
+    searched = play(ExpectimaxAgent(learner.network, 2), 3, EVALUATION_SEED)
+    assert found["2-ply"] == summary(searched)
+    assert (learner.network.weights == weights).all()
