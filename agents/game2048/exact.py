@@ -34,6 +34,7 @@ from afterstate.envs.game2048.rules import (
     Word,
     Words,
     afterstates,
+    canonical,
     cells,
     check_size,
     check_words,
@@ -80,12 +81,7 @@ _GAME = numba.typeof(_game((2, 2)))
 @njit(uint64(_GAME, uint64), cache=True)
 def _canonical(game: _Game, board: Word) -> Word:
     """The smallest word among the boards that count as this one."""
-    boards = symmetries(board, game.rows, game.cols)
-    smallest = boards[0]
-    for i in range(1, 8):
-        if i < game.symmetric:
-            smallest = min(smallest, boards[i])
-    return smallest
+    return canonical(board, game.rows, game.cols, game.symmetric)
 
 
 @njit(uint64[::1](_GAME, uint64[::1]), cache=True)

@@ -43,10 +43,10 @@ from afterstate.envs.game2048.rules import (
     Word,
     Words,
     afterstates,
+    canonical,
     check_words,
     field,
     occupied,
-    symmetries,
     whole,
 )
 
@@ -94,16 +94,6 @@ SEARCH = numba.typeof(new_search(network([[0]])))
 
 
 # The table
-
-
-@njit(uint64(NETWORK, uint64), **KERNEL)
-def _canonical(net: Network, board: Word) -> Word:
-    """The least of the boards that the network values alike."""
-    boards = symmetries(board, net.size[0], net.size[1])
-    least = board
-    for symmetry in range(net.symmetric):
-        least = min(least, boards[symmetry])
-    return least
 
 
 @njit(uint64(float64, int64, float64), **KERNEL)
@@ -259,7 +249,8 @@ def _chance(net: Network, search: Search, after: Word, depth: int, probability: 
     """
     if search.control[_STOP] != 0:
         return 0.0
-    after = _canonical(net, after)  # so that the value is the same for all that share the entry
+    # The network values symmetric boards alike, and one of them stands for all that share an entry.
+    after = canonical(after, net.size[0], net.size[1], net.symmetric)
     key = after ^ np.uint64(search.control[_SALT])
     found = _find(search, key, depth, probability)
     if found == found:  # not nan

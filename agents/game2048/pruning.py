@@ -30,7 +30,6 @@ from afterstate.agents.game2048.ntuple import (
     Network,
     best_move,
     load,
-    look_up,
     pack_network,
 )
 from afterstate.envs.game2048.games import seed_word
@@ -49,15 +48,14 @@ def _count_game(net: Network, rng: Word, uses: Counts, indices: Indices) -> Word
     board, rng = spawn(np.uint64(0), rng, cells)
     board, rng = spawn(board, rng, cells)
     while True:
+        best, after, _, _ = best_move(net, board, indices)
+        if best < 0:
+            return rng
         boards, _ = afterstates(board, net.moves)
         for action in range(4):
             if boards[action] != board:
-                look_up(net, boards[action], indices, 0)
-                for k in range(n):
+                for k in range(action * n, action * n + n):
                     uses[indices[k]] += np.uint32(1)
-        action, after, _, _ = best_move(net, board, indices)
-        if action < 0:
-            return rng
         board, rng = spawn(after, rng, cells)
 
 

@@ -204,6 +204,17 @@ def symmetries(board: Word, rows: int, cols: int) -> tuple[Word, ...]:
     )
 
 
+@njit("uint64(uint64, int64, int64, int64)", cache=True)
+def canonical(board: Word, rows: int, cols: int, n: int) -> Word:
+    """The least word among the first `n` of the board's symmetries."""
+    boards = symmetries(board, rows, cols)
+    least = boards[0]
+    for i in range(1, 8):
+        if i < n:
+            least = min(least, boards[i])
+    return least
+
+
 # Moves
 
 
