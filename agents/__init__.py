@@ -10,7 +10,6 @@ Every player answers `act(boards)`, board words `uint64[B]` to actions `int8[B]`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +29,18 @@ SHIPPED = Path(__file__).parent / "game2048" / "network.npz"
 def _network(
     net: Network | str | Path | None,
     tuples: str | Sequence[Sequence[int]] | None,
-    size: tuple[int, int],
+    size: tuple[int, int] | None,
 ) -> Network:
     """A network as it is, from its file, the one in the package, or a new one, all zero."""
+    if net is not None and (tuples is not None or size is not None):
+        raise ValueError("a network has its tuples and its size: give it, or tuples and size")
     if isinstance(net, (str, Path)):
         return _read_network(net)
     if net is not None and not isinstance(net, Network):
         raise ValueError(f"network is a file or a Network, got {net!r}")
-    if net is None and tuples is None and tuple(size) == (4, 4):
-        return _shipped_network()
-    return network("4x6" if tuples is None else tuples, size) if net is None else net
+    if net is None and tuples is None and tuple(size or (4, 4)) == (4, 4):
+        return load_network(SHIPPED)
+    return network(tuples or "4x6", size or (4, 4)) if net is None else net
 
 
 def _read_network(file: str | Path) -> Network:
@@ -47,16 +48,10 @@ def _read_network(file: str | Path) -> Network:
     return tdl2048.read(file) if Path(file).suffix == ".w" else load_network(file)
 
 
-@cache
-def _shipped_network() -> Network:
-    """The trained network in the package, read once."""
-    return load_network(SHIPPED)
-
-
 def _ntuple(
     network: Network | str | Path | None = None,
     tuples: str | Sequence[Sequence[int]] | None = None,
-    size: tuple[int, int] = (4, 4),
+    size: tuple[int, int] | None = None,
 ) -> Agent:
     """The greedy player of an N-tuple network."""
     return NTupleAgent(_network(network, tuples, size))
@@ -68,7 +63,7 @@ def _expectimax(
     seconds: float | None = None,
     cutoff: float = CUTOFF,
     tuples: str | Sequence[Sequence[int]] | None = None,
-    size: tuple[int, int] = (4, 4),
+    size: tuple[int, int] | None = None,
 ) -> Agent:
     """The search player of an N-tuple network."""
     return ExpectimaxAgent(_network(network, tuples, size), depth, seconds, cutoff)
@@ -96,8 +91,8 @@ def make(name: str, **settings: Any) -> Agent:
             - `"random"`: a random legal move (`seed`, `size`)
             - `"reward"`: the largest reward at once (`seed`, `size`)
             - `"ntuple"`: greedy by an N-tuple network (`network`: a file, also one of TDL2048 that
-              ends in `.w`, or a `Network`; without it the trained one in the package, or with
-              `tuples` or another `size` than 4x4 a new one, all zero)
+              ends in `.w`, or a `Network`; or `tuples` and `size`, for a new one, all zero;
+              with none of them the trained one in the package, for 4x4)
             - `"expectimax"`: n-ply search with that network at the end (the same, and `depth` in
               moves, `seconds` a move, `cutoff`: see `ExpectimaxAgent`)
         **settings: the settings given in brackets.
@@ -105,7 +100,7 @@ def make(name: str, **settings: Any) -> Agent:
     Raises:
         ValueError: an unknown name or a wrong setting.
     """
-    if name not in _MAKERS:
+    if not isinstance(name, str) or name not in _MAKERS:
         raise ValueError(f"there is no player {name!r}, but {names()}")
     try:
         return _MAKERS[name](**settings)

@@ -1,7 +1,7 @@
 """How well the N-tuple player learns: mean score of the last 1,000 games against moves.
 
     python benchmarks/learning_curve.py --moves 5.4e7 --seeds 1 2 3
-    python benchmarks/learning_curve.py --tuples 8x6 --moves 4e8 --seeds 1 --greedy 2000
+    python benchmarks/learning_curve.py --tuples 8x6 --restart 10 --moves 4e8 --greedy 2000
 
 Prints a line every five million moves and appends one JSON row a run to the results.
 """
@@ -67,9 +67,12 @@ def main() -> None:
     parser.add_argument("--order", default="backward")
     parser.add_argument("--lam", type=float)
     parser.add_argument("--rate", type=float)
+    parser.add_argument("--restart", type=int)
     parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
-    settings = Settings(options.rule, options.order, options.lam, options.rate)
+    settings = Settings(
+        options.rule, options.order, options.lam, options.rate, restart=options.restart
+    )
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for seed in options.seeds:
         moves, every = int(options.moves), int(options.every)

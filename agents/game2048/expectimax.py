@@ -216,24 +216,17 @@ def _last_chance(net: Network, search: Search, after: Word, probability: float) 
     empty: Word = field(net.size[0], net.size[1]) & ~occupied(after)
     n_empty = _count(empty)
     with_four = 0.1 * probability / n_empty >= search.cutoff  # else a 4 counts as a 2
-    twos, fours, n = 0.0, 0.0, 0
+    expected, slot, waiting = 0.0, 0, 0.0  # the chance of the board that waits for its answer
     while empty != 0:
         cell = empty & (~empty + np.uint64(1))
         empty ^= cell
-        _ask(net, search, after | cell, n & 1)
-        if n > 0 and with_four:
-            fours += _answer(net, search, n + 1 & 1)
-        elif n > 0:
-            twos += _answer(net, search, n + 1 & 1)
-        n += 1
-        if with_four:
-            _ask(net, search, after | cell << np.uint64(1), n & 1)
-            twos += _answer(net, search, n + 1 & 1)
-            n += 1
-    if with_four:
-        fours += _answer(net, search, n + 1 & 1)
-        return (0.9 * twos + 0.1 * fours) / n_empty
-    return (twos + _answer(net, search, n + 1 & 1)) / n_empty
+        for exponent in range(1, 3 if with_four else 2):
+            _ask(net, search, after | cell * np.uint64(exponent), slot)
+            slot = 1 - slot
+            if waiting > 0:
+                expected += waiting * _answer(net, search, slot)
+            waiting = 1.0 if not with_four else 0.9 if exponent == 1 else 0.1
+    return (expected + waiting * _answer(net, search, 1 - slot)) / n_empty
 
 
 @njit(float64(NETWORK, SEARCH, uint64, int64, float64), **KERNEL)
@@ -287,7 +280,8 @@ def _chance(net: Network, search: Search, after: Word, depth: int, probability: 
                         best = 0.0  # the game is over, and nothing is to come
             expected += chance * best
     expected /= n_empty
-    _keep(search, key, _pack(expected, depth, probability))
+    if search.control[_STOP] == 0:  # else some of it counted as 0
+        _keep(search, key, _pack(expected, depth, probability))
     return float(np.float32(expected))
 
 

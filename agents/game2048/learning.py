@@ -13,6 +13,7 @@ An exponent stops at 15 in a board word: from a 65536 tile on, the learner sees 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -69,10 +70,10 @@ class Settings:
         skip: with epsilon, the update that is left out: `"target"`, that of the afterstate before
             the random move, or `"own"`, that of the random move's afterstate.
         search_share: the share of games that are played by expectimax, without restart.
-        search_from: the number of moves after which such games begin.
+        search_from: the number of moves after which such games begin, a whole one.
         search_depth: of that search, in moves of the player.
         carousel: begin games in turn at the start and where earlier games entered each stage of
-            the network (Jaskowski 2016).
+            the network (Jaskowski 2016), which must have more than one.
 
     Raises:
         ValueError: another rule, order or skip, a number out of its range, or settings that do not
@@ -98,10 +99,14 @@ class Settings:
         _one_of("rule", self.rule, ("tc", "td"))
         _one_of("order", self.order, ("backward", "forward"))
         _one_of("skip", self.skip, ("target", "own"))
+        for name in ("printed", "carousel"):
+            value = getattr(self, name)
+            _within(name, value, isinstance(value, (bool, np.bool_)), "true or false")
         for name in ("lam", "rate", "good", "epsilon", "search_share", "search_from"):
             value = getattr(self, name)
             is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-            _within(name, value, value is None or is_number, "a number")
+            has_default = value is None and name in ("lam", "rate", "good")
+            _within(name, value, is_number or has_default, "a number")
         forward = self.order == "forward"
         if self.lam is None:
             object.__setattr__(self, "lam", 0.0 if forward and not self.delay else 0.5)
@@ -118,7 +123,8 @@ class Settings:
             _within("good", self.good, 0 < self.good < 1, "above 0 and below 1")
         _within("epsilon", self.epsilon, 0 <= self.epsilon <= 1, "in 0..1")
         _within("search_share", self.search_share, 0 <= self.search_share <= 1, "in 0..1")
-        _within("search_from", self.search_from, 0 <= self.search_from < 2**63, "from 0 on")
+        is_count = 0 <= self.search_from < 2**63 and self.search_from == int(self.search_from)
+        _within("search_from", self.search_from, is_count, "a whole number of moves from 0 on")
         _within("search_depth", self.search_depth, 2 <= _whole(self.search_depth) <= 5, "in 2..5")
         if forward and self.lam != 0 and self.delay == 0:
             raise ValueError(f"forward learning without delay has lam 0, got {self.lam!r}")
@@ -158,8 +164,11 @@ class Learner:
         threads: how many threads play at once. They share the weights without locks, so that only
             a learner with one thread repeats its games from a seed.
 
+    Attributes:
+        seconds: how long it has played and learned, by the clock, in all its threads together.
+
     Raises:
-        ValueError: not a number of threads in 1..64.
+        ValueError: not a number of threads in 1..64, or carousel shaping without stages.
     """
 
     def __init__(
@@ -170,7 +179,8 @@ class Learner:
         threads: int = 1,
     ) -> None:
         self.network = network() if net is None else net
-        self._settings = settings or Settings()
+        self._settings = self._fitting(settings or Settings())
+        self.seconds = 0.0
         tc = self.settings.rule == "tc"
         self.sums = np.zeros(2 * self.network.weights.size if tc else 0, np.float32)
         n_stages = 1 + len(self.network.stage_tiles)
@@ -188,8 +198,14 @@ class Learner:
     def settings(self, settings: Settings) -> None:
         if settings.rule != self._settings.rule:
             raise ValueError(f"it learns by {self._settings.rule!r}, not by {settings.rule!r}")
-        self._settings = settings
+        self._settings = self._fitting(settings)
         self.threads = self.threads  # with the room that the new delay needs
+
+    def _fitting(self, settings: Settings) -> Settings:
+        """The settings, if they fit the network."""
+        if settings.carousel and not self.network.stage_tiles:
+            raise ValueError("carousel begins games at stages: the network has only one")
+        return settings
 
     @property
     def threads(self) -> int:
@@ -240,8 +256,8 @@ class Learner:
         Raises:
             ValueError: `n_moves` is not a whole number from 1 on.
         """
-        share = -(-count(n_moves) // self.threads)
-        how = self._update()
+        share = -(-whole_moves(n_moves) // self.threads)
+        how, began = self._update(), time.monotonic()
 
         def run(me: int) -> list[npt.NDArray[np.int64]]:
             play, batches = self._play(), [np.empty((0, 3), np.int64)]
@@ -253,7 +269,10 @@ class Learner:
                 batches.append(rows[:n])
             return batches
 
-        parts = [run(0)] if self.threads == 1 else _in_threads(run, self.threads)
+        try:
+            parts = [run(0)] if self.threads == 1 else in_threads(run, self.threads)
+        finally:
+            self.seconds += time.monotonic() - began
         played = np.concatenate([batch for part in parts for batch in part])
         return Games(played[:, 0], played[:, 1], 1 << played[:, 2])
 
@@ -276,7 +295,7 @@ class Learner:
             search_from=int(s.search_from),
             search_depth=int(s.search_depth),
             carousel=bool(s.carousel),
-            search=new_search(self.network, CUTOFF),
+            search=new_search(self.network, CUTOFF, table_bits=10),
         )
 
     def save(self, path: str | Path) -> None:
@@ -286,7 +305,7 @@ class Learner:
         file of the values only, for play, is made by `afterstate.agents.game2048.ntuple.save`.
         """
         header, arrays = pack_network(self.network)
-        header["learner"] = {"settings": asdict(self.settings)}
+        header["learner"] = {"settings": asdict(self.settings), "seconds": self.seconds}
         arrays |= {"sums": self.sums, "state": self._state}
         arrays |= {"pool_boards": self._pools.boards, "pool_counts": self._pools.counts}
         files.write(path, "ntuple", header, arrays, level=0)
@@ -296,7 +315,8 @@ class Learner:
         """The learner of a file that `save` wrote.
 
         Raises:
-            ValueError: not such a file, a damaged one, or one with a network only.
+            ValueError: not such a file, a damaged one, one with a network only, or one written
+                by afterstate 0.1.
         """
         header, arrays = files.read(path, "ntuple")
         if "learner" not in header:
@@ -304,8 +324,12 @@ class Learner:
                 f"{path} has a network but no learner: it can play, not go on learning"
             )
         net = unpack_network(path, header, arrays)
+        how = header["learner"]
+        if isinstance(how, dict) and "settings" not in how:
+            raise ValueError(f"{path} was written by afterstate 0.1: it can play, not go on")
         try:
-            learner = cls(net, Settings(**header["learner"]["settings"]))
+            learner = cls(net, Settings(**how["settings"]))
+            learner.seconds = float(how["seconds"])
             learner._restore(arrays)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
@@ -333,12 +357,14 @@ class Learner:
         self._pools = Pools(arrays["pool_boards"], arrays["pool_counts"])
 
 
-def _in_threads(run: Callable[[int], _Result], n: int) -> list[_Result]:
+def in_threads(run: Callable[[int], _Result], n: int) -> list[_Result]:
     """What `run(0)` to `run(n - 1)` return, each in a thread of its own.
 
-    If they are interrupted, those that have begun are waited for before the interrupt goes on.
+    If they are interrupted, those that have begun are waited for before the interrupt goes on. If
+    one of them raises, so does this.
     """
     results: dict[int, _Result] = {}
+    errors: list[BaseException] = []
     begun: list[threading.Event] = []
     lock, is_closed = threading.Lock(), threading.Event()
 
@@ -350,6 +376,8 @@ def _in_threads(run: Callable[[int], _Result], n: int) -> list[_Result]:
             begun.append(ended)
         try:
             results[me] = run(me)
+        except BaseException as error:
+            errors.append(error)
         finally:
             ended.set()
 
@@ -364,10 +392,12 @@ def _in_threads(run: Callable[[int], _Result], n: int) -> list[_Result]:
             is_closed.set()
         for ended in begun:
             ended.wait()
+    if errors:
+        raise errors[0]
     return [results[me] for me in range(n)]
 
 
-def count(n_moves: float, least: int = 1) -> int:
+def whole_moves(n_moves: float, least: int = 1) -> int:
     """A number of moves, which may be a whole float such as 5e7.
 
     Raises:

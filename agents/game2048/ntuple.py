@@ -139,17 +139,25 @@ def network(
             tiles above the largest missing value halved, until they have none (Guei, Chen and Wu
             2021); by default no board is.
         start_value: the value of every board at first: optimistic if it is large (Guei, Chen and
-            Wu 2021). Without promotion it is that of all stages.
+            Wu 2021). Without promotion it is that of all stages. It is for forward learning:
+            backward, the end of each game pulls it down far too fast.
 
     Raises:
         ValueError: not a size, an unknown name, no tuple, or a tuple that is empty, has more than
             seven cells, a cell twice or a cell off the board; stages or a tile to downgrade that
             are not tiles in 4..32768, or stages not in ascending order; a start value that no
-            weight can hold.
+            weight can hold; an answer that is neither true nor false.
     """
     if not isinstance(size, Sequence) or len(size) != 2:
         raise ValueError(f"size is rows and columns, got {size!r}")
     size = check_size(*size)
+    for name, answer in (
+        ("promote", promote),
+        ("symmetric", symmetric),
+        ("fixed_point", fixed_point),
+    ):
+        if not isinstance(answer, (bool, np.bool_)):
+            raise ValueError(f"{name} is true or false, got {answer!r}")
     masks = [sum(15 << 4 * int(cell) for cell in cells) for cells in _check_tuples(tuples, size)]
     lengths = [16 ** (mask.bit_count() // 4) for mask in masks]
     exponents = _check_tiles(stages)
@@ -169,12 +177,22 @@ def network(
         promote=bool(promote),
         downgrade=reach,
     )
-    weight = start_value / net.n_entries * (FRACTION if fixed_point else 1)
-    if not abs(weight) < 2**31:
-        raise ValueError(f"start_value is more than weights can hold: {start_value!r}")
-    if start_value:
-        memory[: net.stage_size if promote else None] = round(weight) if fixed_point else weight
+    _start(net, start_value)
     return net
+
+
+def _start(net: Network, value: float) -> None:
+    """Gives every board this value."""
+    if not isinstance(value, (int, float, np.number)) or isinstance(value, bool):
+        raise ValueError(f"start_value is a number, got {value!r}")
+    weight = value / net.n_entries * (FRACTION if net.fixed.size else 1)
+    if not abs(weight) < 2**31:
+        raise ValueError(f"start_value is more than weights can hold: {value!r}")
+    if value:
+        memory = net.fixed if net.fixed.size else net.weights
+        memory[: net.stage_size if net.promote else None] = (
+            round(weight) if net.fixed.size else weight
+        )
 
 
 def _check_tuples(
@@ -190,7 +208,7 @@ def _check_tuples(
     on_board = [cell for cell in range(16) if field(*size) >> 4 * cell & 1]
     for cells in chosen:
         some = list(cells) if isinstance(cells, Iterable) else []
-        if not 1 <= len(some) <= 7 or len(set(some)) < len(some) or set(some) - set(on_board):
+        if not 1 <= len(some) <= 7 or any(some.count(c) > 1 or c not in on_board for c in some):
             raise ValueError(
                 f"a tuple on {size[0]}x{size[1]} cells has 1 to 7 different ones of {on_board}, "
                 f"got {cells!r}: see the tuples of {list(TUPLES)}"
@@ -328,14 +346,14 @@ def estimate(net: Network, boards: Any) -> Weights:
     return values
 
 
-@njit(void(NETWORK, uint64[::1], int8[::1], int64[::1]), **KERNEL)
+@njit(void(NETWORK, uint64[::1], int8[::1], int64[::1]), **KERNEL, nogil=True)
 def _act(net: Network, boards: Words, actions: npt.NDArray[np.int8], indices: Indices) -> None:
     """The greedy move of every board; 0 where no move is legal."""
     for i in range(boards.size):
         actions[i] = max(0, best_move(net, boards[i], indices)[0])
 
 
-@njit(void(NETWORK, uint64[:, ::1], int64[::1], int64[::1]), **KERNEL)
+@njit(void(NETWORK, uint64[:, ::1], int64[::1], int64[::1]), **KERNEL, nogil=True)
 def _finish(net: Network, records: Words, n_moves: Indices, indices: Indices) -> None:
     """Plays games greedily: see `NTupleAgent.finish`."""
     for i in range(len(records)):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from afterstate.envs.game2048 import games as whole
+from afterstate.envs.game2048 import games as records
 from afterstate.envs.game2048.games import FLAGS, RNG, SCORE
 from afterstate.envs.game2048.rules import check_size, table
 
@@ -58,8 +58,8 @@ def play(
         raise ValueError(f"n_games and seed are from 0 on, got {n_games} and {seed}")
     moves = table(rows, cols)
     games = np.zeros((n_games, 8), np.uint64)
-    games[:, RNG] = [whole.seed_word(seed + i) for i in range(n_games)]
-    whole.start_all(games, np.ones(n_games, np.bool_), 2, rows, cols)
+    games[:, RNG] = [records.seed_word(seed + i) for i in range(n_games)]
+    records.start_all(games, np.ones(n_games, np.bool_), 2, rows, cols)
     n_moves = np.zeros(n_games, np.int64)
     finish = getattr(player, "finish", None)
     if finish is not None:
@@ -67,14 +67,14 @@ def play(
             n_moves[i : i + 1] = finish(games[i : i + 1])
             if report is not None:
                 report(i + 1, int(n_moves.sum()))
-    running = np.flatnonzero(whole.masks(games).any(axis=1))
+    running = np.flatnonzero(records.masks(games).any(axis=1))
     while running.size:
         part = games[running]
         actions = _legal_actions(player, part, rows, cols)
-        whole.play_all(part, actions, np.zeros(running.size, np.bool_), 2, moves, rows, cols)
+        records.play_all(part, actions, np.zeros(running.size, np.bool_), 2, moves, rows, cols)
         games[running] = part
         n_moves[running] += 1
-        running = running[whole.masks(part).any(axis=1)]
+        running = running[records.masks(part).any(axis=1)]
         if report is not None:
             report(n_games - running.size, int(n_moves.sum()))
     max_tiles = np.int64(1) << (games[:, FLAGS] >> np.uint64(48)).astype(np.int64)
@@ -85,14 +85,14 @@ def _legal_actions(
     player: Player, games: npt.NDArray[np.uint64], rows: int, cols: int
 ) -> npt.NDArray[np.int64]:
     """The player's actions, checked."""
-    actions = np.asarray(player.act(whole.board_words(games, rows, cols)))
+    actions = np.asarray(player.act(records.board_words(games, rows, cols)))
     if actions.shape != (len(games),) or actions.dtype.kind not in "iu":
         raise ValueError(
             f"the player was shown {len(games)} boards and answered {actions.dtype} "
             f"of shape {actions.shape}, not as many actions"
         )
     in_range = (actions >= 0) & (actions < 4)
-    legal = in_range & (whole.masks(games)[np.arange(len(games)), actions * in_range] == 1)
+    legal = in_range & (records.masks(games)[np.arange(len(games)), actions * in_range] == 1)
     if not legal.all():
         wrong = actions[int(np.argmin(legal))]
         raise ValueError(f"the player chose {wrong}, an illegal action")

@@ -3,9 +3,12 @@
     python -m afterstate.agents.game2048.pruning runs/mine/learner.npz small.npz --weights 6e6
 
 A network of 8x6 has 134 million weights, of which games look up a few millions often and most
-never. Kept are those with the largest product of size and uses in greedy games, as multiples of a
-step; the others become 0. Six million take about 10 MB. In the file are, for all tables one after
-the other,
+never. Kept are those with the largest product of uses and what they are worth, as multiples of a
+step; the others become 0. With promotion a weight of a later stage that is left out has the value
+of the stage before, so that only the difference counts as its worth. Uses are counted in games of
+2-ply search, also of those afterstates that it looks ahead to: search meets boards that greedy
+games do not. Six million weights take about 9 MB. In the file are, for all tables one after the
+other,
 
 - `gaps`, bytes: how many weights are left out before the next one that is kept; 255 stands for 255
   left out and none kept;
@@ -15,64 +18,117 @@ the other,
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import int64, njit, uint32, uint64
+from numba import float32, int64, njit, uint32, uint64, void
 
 from afterstate.agents import files
+from afterstate.agents.game2048.expectimax import CUTOFF, SEARCH, Search, new_search, search_move
 from afterstate.agents.game2048.ntuple import (
     KERNEL,
     NETWORK,
     Indices,
     Network,
+    Weights,
     best_move,
+    entry,
     load,
     pack_network,
+    source,
 )
 from afterstate.envs.game2048.games import seed_word
-from afterstate.envs.game2048.rules import Word, afterstates, field, spawn
+from afterstate.envs.game2048.rules import Word, afterstates, field, occupied, spawn
 
 _NONE = 255  # a gap without a weight after it
 
 Counts = npt.NDArray[np.uint32]
 
 
-@njit(uint64(NETWORK, uint64, uint32[::1], int64[::1]), **KERNEL)
-def _count_game(net: Network, rng: Word, uses: Counts, indices: Indices) -> Word:
-    """Plays a greedy game and counts the entries of the afterstates it compares."""
+@njit(void(NETWORK, uint64, uint32[::1], int64[::1]), **KERNEL)
+def _count(net: Network, board: Word, uses: Counts, indices: Indices) -> None:
+    """Counts the entries of the afterstates that a greedy move compares."""
     n = net.symmetric * net.masks.size
+    best_move(net, board, indices)
+    boards, _ = afterstates(board, net.moves)
+    for action in range(4):
+        if boards[action] != board:
+            for k in range(action * n, action * n + n):
+                uses[source(net, indices[k])] += np.uint32(1)
+
+
+@njit(uint64(NETWORK, SEARCH, uint64, uint32[::1], int64[::1]), **KERNEL, nogil=True)
+def _count_game(net: Network, search: Search, rng: Word, uses: Counts, indices: Indices) -> Word:
+    """Plays a game by 2-ply search and counts the entries it looks up for the moves it makes."""
     cells = field(net.size[0], net.size[1])
     board, rng = spawn(np.uint64(0), rng, cells)
     board, rng = spawn(board, rng, cells)
     while True:
-        best, after, _, _ = best_move(net, board, indices)
-        if best < 0:
+        action = search_move(net, search, board, 2)
+        if action < 0:
             return rng
         boards, _ = afterstates(board, net.moves)
-        for action in range(4):
-            if boards[action] != board:
-                for k in range(action * n, action * n + n):
-                    uses[indices[k]] += np.uint32(1)
-        board, rng = spawn(after, rng, cells)
+        empty: Word = cells & ~occupied(boards[action])
+        while empty != 0:
+            cell = empty & (~empty + np.uint64(1))
+            empty ^= cell
+            _count(net, boards[action] | cell, uses, indices)
+        board, rng = spawn(boards[action], rng, cells)
 
 
-def count_uses(net: Network, n_games: int, seed: int = 0) -> Counts:
-    """How often greedy games look up each weight: `uint32[weights]`."""
+def count_uses(
+    net: Network, n_games: int, seed: int = 0, report: Callable[[], Any] | None = None
+) -> Counts:
+    """How often games of 2-ply search look up each weight.
+
+    Args:
+        net: the network.
+        n_games: how many games.
+        seed: of the games.
+        report: called after each game.
+
+    Returns:
+        Uses `uint32[weights]`.
+    """
     uses = np.zeros(net.weights.size, np.uint32)
     rng, indices = seed_word(seed), np.empty(4 * net.n_entries, np.int64)
+    search = new_search(net, CUTOFF, table_bits=10)
     for _ in range(n_games):
-        rng = _count_game(net, rng, uses, indices)
+        rng = _count_game(net, search, rng, uses, indices)
+        if report is not None:
+            report()
     return uses
 
 
+@njit(void(NETWORK, int64[::1], float32[::1]), **KERNEL)
+def _differences(net: Network, indices: Indices, differences: Weights) -> None:
+    """By how much each weight differs from what it would be if it were left out."""
+    for i in range(indices.size):
+        index = indices[i]
+        differences[i] = entry(net, index)
+        if net.promote and index >= net.stage_size:
+            differences[i] -= entry(net, index - net.stage_size)
+
+
 def most_used(net: Network, uses: Counts, n_kept: int) -> Indices:
-    """The weights to keep, `int64[n_kept]` in ascending order; fewer if fewer are in use."""
-    worth = uses * np.abs(net.values)
-    n_kept = min(n_kept, int(np.count_nonzero(worth)))
-    kept: Indices = np.sort(np.argpartition(worth, -n_kept)[-n_kept:])
+    """The weights to keep, at most `n_kept`, as `int64[...]` in ascending order.
+
+    Raises:
+        ValueError: `n_kept` is below 1.
+    """
+    if n_kept < 1:
+        raise ValueError(f"at least one weight must be kept, not {n_kept}")
+    used = np.flatnonzero(uses)
+    differences = np.empty(used.size, np.float32)
+    _differences(net, used, differences)
+    worth = uses[used] * np.abs(differences)
+    used, worth = used[worth > 0], worth[worth > 0]
+    if used.size > n_kept:
+        used = used[np.argpartition(worth, -n_kept)[-n_kept:]]
+    kept: Indices = np.sort(used)
     return kept
 
 
@@ -87,13 +143,23 @@ def save_pruned(net: Network, path: str | Path, kept: Indices, step: float = 8.0
 
     Raises:
         OSError: the file cannot be written.
+        ValueError: the step is not above 0, or too small for the largest of the weights.
     """
+    values, most = net.values[kept], 32767
+    if not 0 < step < float("inf"):
+        raise ValueError(f"step is a number above 0, got {step!r}")
+    if values.size and np.abs(values).max() > most * step:
+        least = float(np.abs(values).max()) / most
+        raise ValueError(f"step is at least {least:.3g} for these weights, got {step!r}")
     gaps = np.diff(kept, prepend=-1) - 1
     ends = np.cumsum(gaps // _NONE + 1)
     all_gaps = np.full(ends[-1] if kept.size else 0, _NONE, np.uint8)
     all_gaps[ends - 1] = gaps % _NONE
     levels = np.zeros(all_gaps.size, np.int16)
-    levels[ends - 1] = np.clip(np.rint(net.values[kept] / np.float32(step)), -32767, 32767)
+    rounded = np.clip(np.rint(values / np.float32(step)), -most, most)
+    if net.promote:  # 0 would stand for the value of the stage before
+        rounded[rounded == 0] = 1
+    levels[ends - 1] = rounded
     header = {**pack_network(net)[0], "fixed_point": False, "pruned": {"step": float(step)}}
     planes = np.stack([levels & 255, levels >> 8 & 255]).astype(np.uint8)
     files.write(path, "ntuple", header, {"gaps": all_gaps, "levels": planes}, level=9)
@@ -109,12 +175,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("small", type=Path, help="file to write")
     parser.add_argument("--weights", type=float, default=6e6, help="how many to keep (%(default)g)")
     parser.add_argument("--step", type=float, default=8.0, help="they are rounded to (%(default)g)")
-    parser.add_argument("--games", type=int, default=2_000, help="to count uses in (%(default)d)")
+    parser.add_argument("--games", type=int, default=300, help="to count uses in (%(default)d)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    net = load(options.network)
-    kept = most_used(net, count_uses(net, options.games, options.seed), int(options.weights))
-    save_pruned(net, options.small, kept, options.step)
+    try:
+        from tqdm import tqdm
+    except ImportError as error:
+        message = 'the progress bar needs tqdm: pip install "afterstate[train]"'
+        raise SystemExit(message) from error
+    try:
+        net = load(options.network)
+        with tqdm(total=options.games, unit=" games") as bar:
+            uses = count_uses(net, options.games, options.seed, bar.update)
+        kept = most_used(net, uses, int(options.weights))
+        save_pruned(net, options.small, kept, options.step)
+    except (OSError, ValueError, OverflowError) as error:
+        raise SystemExit(str(error)) from error
     size = options.small.stat().st_size
     print(f"{options.small}: {kept.size:,} of {net.weights.size:,} weights, {size:,} bytes")
 

@@ -345,13 +345,13 @@ def _learn_game(
             row[2] = largest_exponent(board, np.uint64(0))
             if play.carousel:
                 _turn_carousel(net, state, me, pools, path, end)
-        whole = play.good > 0  # good plays are learned from their beginning
-        good = whole and _is_good(play, state, me, _score(path, end))
-        if play.backward and (good or not whole):
-            learn_backward(net, how, path, 0 if whole else max(start - 1, 0), end)
+        selects = play.good > 0  # and learns from the beginning of the game
+        good = selects and _is_good(play, state, me, _score(path, end))
+        if play.backward and (good or not selects):
+            learn_backward(net, how, path, 0 if selects else max(start - 1, 0), end)
         state[me, MOVES] += np.uint64(end - start)
-        if good or not whole:
-            state[me, LEARNED] += np.uint64(end if whole else end - start)
+        if good or not selects:
+            state[me, LEARNED] += np.uint64(end if selects else end - start)
         start = (start + end) // 2
         if play.restart < 0 or searching or good or end - start <= play.restart:
             break

@@ -10,8 +10,8 @@ A settings file is a JSON object with the arguments of `ntuple.network` and the 
 
 In the folder of a run are
 
-- `learner.npz`: the whole learner, written beside and renamed at intervals, at the end, and on
-  Ctrl-C or SIGTERM. A run that is killed loses what it did since.
+- `learner.npz`: the whole learner, written beside and renamed at intervals, before evaluations, at
+  the end, and on Ctrl-C or SIGTERM. A run that is killed loses what it did since.
 - `rows.jsonl`: one JSON object an evaluation, with moves, games, seconds, the mean of the last
   1,000 training games, and mean, 95% interval and shares of tiles for each way to play.
 - `settings.json`: what was asked for. A run may be resumed with other settings of the learner, for
@@ -36,7 +36,7 @@ import numpy as np
 
 from afterstate.agents import files
 from afterstate.agents.game2048.expectimax import ExpectimaxAgent
-from afterstate.agents.game2048.learning import Learner, Settings, count
+from afterstate.agents.game2048.learning import Learner, Settings, in_threads, whole_moves
 from afterstate.agents.game2048.ntuple import Network, NTupleAgent, network, pack_network
 from afterstate.agents.game2048.play import Games, play
 from afterstate.envs.game2048.rules import whole
@@ -50,7 +50,7 @@ class Progress(NamedTuple):
 
     n_games: int
     n_moves: int
-    seconds: float  # since `train` began
+    seconds: float  # of play and learning, by the clock, since the learner's first move
     moves_per_second: float  # since the last report
     mean_score: float  # of the last 1,000 games; nan if there was none
     rate_2048: float  # share of them that reached 2048
@@ -75,7 +75,8 @@ def train(
         seconds: stop after so long.
         save_to: file to save the learner to, also on Ctrl-C or SIGTERM, which then go on.
         report: called about twice a second.
-        save_every: seconds from one save to the next; by default only the last.
+        save_every: seconds from one save to the next; it is saved before each evaluation, too. By
+            default only the last.
         evaluate: called each time the learner has made another `evaluate_every` moves, counted
             from its first, and at the end.
         evaluate_every: see `evaluate`; by default only at the end.
@@ -91,17 +92,21 @@ def train(
     """
     if n_moves is None and seconds is None:
         raise ValueError("train needs n_moves or seconds, or it would never end")
-    end = None if n_moves is None else learner.n_moves + count(n_moves, least=0)
-    every = None if evaluate_every is None else count(evaluate_every)
+    end = None if n_moves is None else learner.n_moves + whole_moves(n_moves, least=0)
+    every = None if evaluate_every is None else whole_moves(evaluate_every)
     if save_to is not None:
         files.prepare(save_to)
-    run = _Run(learner, end, seconds, every, learner.n_moves if evaluated is None else evaluated)
+    run = _Standing(
+        learner, end, seconds, every, learner.n_moves if evaluated is None else evaluated
+    )
     with _sigterm_as_exit():
         try:
             is_done = False
             while not is_done:
                 is_done = run.is_done()
                 if evaluate is not None and run.is_evaluation_due(is_done):
+                    if save_to is not None and save_every is not None:
+                        learner.save(save_to)  # an evaluation may take longer than the interval
                     evaluate(run.progress())
                 if not is_done:
                     run.go_on()
@@ -115,7 +120,7 @@ def train(
     return run.reports
 
 
-class _Run:
+class _Standing:
     """Where a training run stands."""
 
     def __init__(
@@ -164,7 +169,7 @@ class _Run:
         return Progress(
             n_games=self.learner.n_games,
             n_moves=self.learner.n_moves,
-            seconds=time.monotonic() - self._start,
+            seconds=self.learner.seconds,
             moves_per_second=self._speed,
             mean_score=float(scores.mean()) if scores.size else float("nan"),
             rate_2048=float((tiles >= 2048).mean()) if tiles.size else float("nan"),
@@ -218,8 +223,13 @@ def summary(games: Games) -> dict[str, Any]:
     """The mean score of games with its 95% interval (normal), and the shares of largest tiles.
 
     The interval of a single game is None.
+
+    Raises:
+        ValueError: there is no game.
     """
     n = len(games.scores)
+    if n == 0:
+        raise ValueError("a summary needs at least one game")
     spread = 1.96 * float(games.scores.std(ddof=1)) / n**0.5 if n > 1 else None
     tiles = (2048, 4096, 8192, 16384, 32768, 65536)
     return {
@@ -231,21 +241,33 @@ def summary(games: Games) -> dict[str, Any]:
     }
 
 
-def evaluate(net: Network, plies: dict[int, int]) -> dict[str, Any]:
+def evaluate(net: Network, plies: dict[int, int], threads: int = 1) -> dict[str, Any]:
     """Plays a network without learning.
 
     Args:
         net: the network.
         plies: how many games for each depth: 1 is greedy, more is expectimax.
+        threads: how many share the games, which are the same for any number of them.
 
     Returns:
         For each depth, as `"1-ply"`, the `summary` of its games.
     """
-    result = {}
-    for depth, n_games in plies.items():
+    return {
+        f"{depth}-ply": summary(_play_out(net, depth, n_games, min(threads, n_games)))
+        for depth, n_games in plies.items()
+    }
+
+
+def _play_out(net: Network, depth: int, n_games: int, threads: int) -> Games:
+    """Plays the evaluation games."""
+    bounds = [n_games * i // threads for i in range(threads + 1)]
+
+    def run(me: int) -> Games:
         player = NTupleAgent(net) if depth == 1 else ExpectimaxAgent(net, depth)
-        result[f"{depth}-ply"] = summary(play(player, n_games, EVALUATION_SEED))
-    return result
+        return play(player, bounds[me + 1] - bounds[me], EVALUATION_SEED + bounds[me])
+
+    parts = [run(0)] if threads == 1 else in_threads(run, threads)
+    return Games(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 # Long runs
@@ -275,8 +297,9 @@ def new_learner(settings: dict[str, Any], threads: int = 1) -> Learner:
         ValueError: wrong settings.
     """
     how = _learner_settings(settings)
-    if settings["seed"] is not None and whole(settings["seed"]) is None:
-        raise ValueError(f"seed is a whole number or null, got {settings['seed']!r}")
+    seed = settings["seed"]
+    if seed is not None and (whole(seed) is None or seed < 0):
+        raise ValueError(f"seed is a whole number from 0 on or null, got {settings['seed']!r}")
     return Learner(_network(settings), how, settings["seed"], threads)
 
 
@@ -323,24 +346,46 @@ def keep_rows(path: Path, n_moves: int) -> int:
         return 0
     kept, evaluated = [], 0
     for line in path.read_text().splitlines():
-        with contextlib.suppress(ValueError):  # a line that a kill cut off
-            row = json.loads(line)
-            if row["n_moves"] <= n_moves:
+        with contextlib.suppress(ValueError, TypeError, KeyError):  # a line that a kill cut off
+            made = int(json.loads(line)["n_moves"])
+            if made <= n_moves:
                 kept.append(line + "\n")
-                evaluated = row["n_moves"]
+                evaluated = made
     beside = path.with_suffix(".part")
     beside.write_text("".join(kept))
     os.replace(beside, path)
-    return int(evaluated)
+    return evaluated
 
 
 def _plies(text: str) -> dict[int, int]:
     """`1:1000,3:20` as depths and numbers of games."""
-    pairs = (part.split(":") for part in text.split(",") if part)
-    plies = {int(depth): int(n_games) for depth, n_games in pairs}
-    if not all(depth in range(1, 6) and n_games > 0 for depth, n_games in plies.items()):
-        raise ValueError(f"plies are 1 to 5 with some games each, got {text!r}")
+    pairs = [part.split(":") for part in text.split(",") if part]
+    try:
+        plies = {int(depth): int(n_games) for depth, n_games in pairs}
+    except ValueError:
+        plies = {0: 0}
+    if len(plies) < len(pairs) or not all(d in range(1, 6) and n > 0 for d, n in plies.items()):
+        raise argparse.ArgumentTypeError(f"plies are 1 to 5, each once, with games, not {text!r}")
     return plies
+
+
+def _above_0(text: str) -> float:
+    """A finite number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"it is a number above 0, not {text!r}")
+    return number
+
+
+def _moves(text: str) -> float:
+    """A whole number of moves, which may be written as 1e9."""
+    number = _above_0(text)
+    if number != int(number):
+        raise argparse.ArgumentTypeError(f"moves are whole, not {text!r}")
+    return number
 
 
 def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -352,17 +397,77 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     add("settings", type=Path, help="JSON file with the network and how to learn")
     add("--out", type=Path, required=True, help="folder of the run")
-    add("--moves", type=float, help="stop when the learner has made so many moves")
-    add("--hours", type=float, help="stop after so long")
+    add("--moves", type=_moves, help="stop when the learner has made so many moves")
+    add("--hours", type=_above_0, help="stop after so long, counted from this start")
     add("--threads", type=int, default=1)
     add("--resume", action="store_true", help="go on with the run in the folder")
-    add("--save-minutes", type=float, default=10, help="between two saves (%(default)s)")
-    add("--evaluate-every", type=float, default=1e9, help="moves (%(default)g)")
+    add("--save-minutes", type=_above_0, default=10, help="between two saves (%(default)s)")
+    add("--evaluate-every", type=_moves, default=1e9, help="moves (%(default)g)")
     add("--evaluate", type=_plies, default="1:1000,3:10", metavar="PLIES:GAMES,...")
     chosen = parser.parse_args(arguments)
     if chosen.moves is None and chosen.hours is None:
         parser.error("say where to stop: --moves or --hours")
     return chosen
+
+
+def _begin(chosen: argparse.Namespace) -> tuple[Learner, int]:
+    """The learner of a new or a resumed run, and its moves at the last evaluation that is kept.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        ValueError: wrong settings, or a folder that does not fit what is asked for.
+    """
+    place = chosen.out / "learner.npz"
+    settings = read_settings(chosen.settings)
+    if place.exists() and not chosen.resume:
+        raise ValueError(f"{place} is there: go on with --resume, or choose another --out")
+    if chosen.resume and not place.exists():
+        raise ValueError(f"{place} is not there: there is nothing to resume")
+    if chosen.resume:
+        learner = resume(place, settings, chosen.threads)
+    else:
+        learner = new_learner(settings, chosen.threads)
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    for cut_off in chosen.out.glob("learner.npz.*.part"):
+        cut_off.unlink()  # by a kill
+    evaluated = keep_rows(chosen.out / "rows.jsonl", learner.n_moves)
+    (chosen.out / "settings.json").write_text(json.dumps(settings, indent=1) + "\n")
+    return learner, evaluated
+
+
+def _run(chosen: argparse.Namespace, learner: Learner, evaluated: int, bar: Any) -> None:
+    """Trains as the command line says, and shows it on a progress bar."""
+    began, n_before = time.monotonic(), learner.n_moves
+    seconds = None if chosen.hours is None else 3600 * chosen.hours
+
+    def show(progress: Progress) -> None:
+        if seconds is not None:  # as far as it will come in this time
+            share = (time.monotonic() - began) / seconds
+            end = n_before + (progress.n_moves - n_before) / max(share, 1e-9)
+            bar.total = min(end, chosen.moves or end)
+        bar.update(progress.n_moves - bar.n)
+        bar.set_description(f"mean {progress.mean_score:,.0f}", refresh=False)
+
+    def note(progress: Progress) -> None:
+        row = {**progress._asdict(), "n_learned": learner.n_learned}
+        row = {name: None if value != value else value for name, value in row.items()}
+        row |= evaluate(learner.network, chosen.evaluate, chosen.threads)  # nan is not JSON
+        with (chosen.out / "rows.jsonl").open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        found = (f"{name} {row[name]['mean']:,.0f}" for name in row if name.endswith("ply"))
+        bar.set_postfix_str(", ".join(found))
+
+    train(
+        learner,
+        n_moves=None if chosen.moves is None else max(0, int(chosen.moves) - n_before),
+        seconds=seconds,
+        save_to=chosen.out / "learner.npz",
+        report=show,
+        save_every=60 * chosen.save_minutes,
+        evaluate=note,
+        evaluate_every=chosen.evaluate_every,
+        evaluated=evaluated,
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -373,47 +478,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ImportError as error:
         message = 'the progress bar needs tqdm: pip install "afterstate[train]"'
         raise SystemExit(message) from error
-    place = chosen.out / "learner.npz"
-    settings = read_settings(chosen.settings)
-    if place.exists() and not chosen.resume:
-        raise SystemExit(f"{place} is there: go on with --resume, or choose another --out")
-    if chosen.resume and not place.exists():
-        raise SystemExit(f"{place} is not there: there is nothing to resume")
-    if chosen.resume:
-        learner = resume(place, settings, chosen.threads)
-    else:
-        learner = new_learner(settings, chosen.threads)
-    chosen.out.mkdir(parents=True, exist_ok=True)
-    rows = chosen.out / "rows.jsonl"
-    evaluated = keep_rows(rows, learner.n_moves)
-    (chosen.out / "settings.json").write_text(json.dumps(settings, indent=1) + "\n")
-    left = None if chosen.moves is None else max(0, int(chosen.moves) - learner.n_moves)
+    try:
+        learner, evaluated = _begin(chosen)
+    except (OSError, ValueError) as error:
+        raise SystemExit(str(error)) from error
     with tqdm(total=chosen.moves, initial=learner.n_moves, unit=" moves", unit_scale=True) as bar:
-
-        def show(progress: Progress) -> None:
-            bar.update(progress.n_moves - bar.n)
-            bar.set_description(f"mean {progress.mean_score:,.0f}", refresh=False)
-
-        def note(progress: Progress) -> None:
-            row = {**progress._asdict(), "n_learned": learner.n_learned}
-            row = {name: None if value != value else value for name, value in row.items()}
-            row |= evaluate(learner.network, chosen.evaluate)  # nan is not JSON
-            with rows.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-            found = (f"{name} {row[name]['mean']:,.0f}" for name in row if name.endswith("ply"))
-            bar.set_postfix_str(", ".join(found))
-
-        train(
-            learner,
-            n_moves=left,
-            seconds=None if chosen.hours is None else 3600 * chosen.hours,
-            save_to=place,
-            report=show,
-            save_every=60 * chosen.save_minutes,
-            evaluate=note,
-            evaluate_every=chosen.evaluate_every,
-            evaluated=evaluated,
-        )
+        try:
+            _run(chosen, learner, evaluated, bar)
+        except KeyboardInterrupt:
+            bar.close()
+            raise SystemExit(f"saved in {chosen.out}: go on with --resume") from None
 
 
 if __name__ == "__main__":

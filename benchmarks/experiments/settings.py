@@ -26,9 +26,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from afterstate.agents.game2048.ntuple import TUPLES
+from afterstate.agents.game2048.ntuple import network
 
 FOLDER = Path(__file__).parent
 DEPTHS = {"greedy": 1, "3-ply": 3}
@@ -135,11 +133,8 @@ class Experiment:
 
     def bytes_per_run(self) -> int:
         """The memory of a run's network and accumulators, all of it once every page is touched."""
-        tuples = self.network.get("tuples", "4x6")
-        lengths = [len(cells) for cells in (TUPLES[tuples] if isinstance(tuples, str) else tuples)]
-        weights: int = sum(16**n for n in lengths) * (1 + len(self.network.get("stages", ())))
         arrays = 3 if any(run.learner.get("rule", "tc") == "tc" for run in self.runs) else 1
-        return weights * np.dtype(np.float32).itemsize * arrays
+        return arrays * network(**self.network).weights.nbytes  # no page of it is touched
 
 
 def short(number: float) -> str:
