@@ -145,8 +145,26 @@ def test_expectimax_searches_as_deep_as_told() -> None:
         assert (agent.evaluate(boards) == same).all()
 
 
-@pytest.mark.parametrize("name", ["", "Random", "alphazero", "load"])
-def test_an_unknown_name_is_refused_with_those_there_are(name: str) -> None:
+@pytest.mark.parametrize("name", ["ntuple", "expectimax"])
+@pytest.mark.parametrize(
+    "others",
+    [{"tuples": PAIRS}, {"tuples": "4x6"}, {"size": (4, 4)}, {"tuples": PAIRS, "size": (2, 2)}],
+    ids=str,
+)
+@pytest.mark.parametrize("given", ["network", "file", "no such file"])
+def test_a_network_goes_with_neither_tuples_nor_a_size(
+    tmp_path: Path, name: str, others: dict[str, Any], given: str
+) -> None:
+    """They would be those of another network; that shows before a file is read."""
+    file: Any = random_network() if given == "network" else tmp_path / "network.npz"
+    if given == "file":
+        save(random_network(), file)
+    with pytest.raises(ValueError, match="has its tuples and its size"):
+        agents.make(name, network=file, **others)
+
+
+@pytest.mark.parametrize("name", ["", "Random", "alphazero", "load", [], {}, None, 3, ("random",)])
+def test_an_unknown_name_is_refused_with_those_there_are(name: Any) -> None:
     with pytest.raises(ValueError, match=r"random.*reward.*ntuple.*expectimax") as caught:
         agents.make(name)
     assert repr(name) in str(caught.value)

@@ -53,7 +53,7 @@ from afterstate.envs.game2048.rules import (
 MAX_DEPTH = 5
 CUTOFF = 1e-5
 """The default cut-off."""
-TEMPERATURE = 4000.0
+TEMPERATURE = 7000.0
 """How much a move's value may fall behind before it becomes improbable, in points."""
 TABLE_BITS = 14
 """The transposition table has 2**14 buckets of 64 bytes: 1 MiB."""

@@ -116,9 +116,8 @@ class Settings:
         _within("rate", self.rate, 0 < self.rate <= 1, "above 0 and at most 1")
         _within("delay", self.delay, 0 <= _whole(self.delay) <= MAX_DELAY, f"in 0..{MAX_DELAY}")
         if self.restart is not None:
-            _within(
-                "restart", self.restart, 1 <= _whole(self.restart), "a number of moves from 1 on"
-            )
+            is_count = 1 <= _whole(self.restart) <= MAX_MOVES
+            _within("restart", self.restart, is_count, f"a number of moves in 1..{MAX_MOVES}")
         if self.good is not None:
             _within("good", self.good, 0 < self.good < 1, "above 0 and below 1")
         _within("epsilon", self.epsilon, 0 <= self.epsilon <= 1, "in 0..1")
@@ -325,11 +324,11 @@ class Learner:
             )
         net = unpack_network(path, header, arrays)
         how = header["learner"]
-        if isinstance(how, dict) and "settings" not in how:
+        if isinstance(how, dict) and "rng" in how:
             raise ValueError(f"{path} was written by afterstate 0.1: it can play, not go on")
         try:
             learner = cls(net, Settings(**how["settings"]))
-            learner.seconds = float(how["seconds"])
+            learner.seconds = float(how.get("seconds", 0))
             learner._restore(arrays)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is damaged: {error}") from error

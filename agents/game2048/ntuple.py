@@ -139,8 +139,8 @@ def network(
             tiles above the largest missing value halved, until they have none (Guei, Chen and Wu
             2021); by default no board is.
         start_value: the value of every board at first: optimistic if it is large (Guei, Chen and
-            Wu 2021). Without promotion it is that of all stages. It is for forward learning:
-            backward, the end of each game pulls it down far too fast.
+            Wu 2021). Without promotion it is that of all stages. It wants long learning,
+            forward or with restart and random moves; backward alone soon pulls it down.
 
     Raises:
         ValueError: not a size, an unknown name, no tuple, or a tuple that is empty, has more than
@@ -160,8 +160,8 @@ def network(
             raise ValueError(f"{name} is true or false, got {answer!r}")
     masks = [sum(15 << 4 * int(cell) for cell in cells) for cells in _check_tuples(tuples, size)]
     lengths = [16 ** (mask.bit_count() // 4) for mask in masks]
-    exponents = _check_tiles(stages)
-    reach = 16 if downgrade is None else _check_tiles([downgrade])[0]
+    exponents = _check_tiles("stages", stages)
+    reach = 16 if downgrade is None else _check_tiles("downgrade", [downgrade])[0]
     n_symmetric = (8 if size[0] == size[1] else 4) if symmetric else 1
     memory = np.zeros(sum(lengths) * (1 + len(exponents)), np.int32 if fixed_point else np.float32)
     net = Network(
@@ -216,13 +216,12 @@ def _check_tuples(
     return chosen
 
 
-def _check_tiles(tiles: Sequence[int]) -> list[int]:
+def _check_tiles(name: str, tiles: Sequence[int]) -> list[int]:
     """The exponents of tiles in ascending order."""
     allowed = [1 << exponent for exponent in range(2, 16)]
-    if not isinstance(tiles, Sequence):
-        raise ValueError(f"tiles are a list of some of {allowed}, got {tiles!r}")
-    if not all(whole(tile) in allowed for tile in tiles) or list(tiles) != sorted(set(tiles)):
-        raise ValueError(f"tiles are some of {allowed} in ascending order, got {list(tiles)}")
+    in_order = isinstance(tiles, Sequence) and all(whole(tile) in allowed for tile in tiles)
+    if not in_order or list(tiles) != sorted(set(tiles)):
+        raise ValueError(f"{name}: tiles are some of {allowed} in ascending order, got {tiles!r}")
     return [int(tile).bit_length() - 1 for tile in tiles]
 
 

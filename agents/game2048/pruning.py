@@ -18,6 +18,7 @@ other,
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ from afterstate.agents.game2048.ntuple import (
 from afterstate.envs.game2048.games import seed_word
 from afterstate.envs.game2048.rules import Word, afterstates, field, occupied, spawn
 
+MAX_STEP = 1e6
 _NONE = 255  # a gap without a weight after it
 
 Counts = npt.NDArray[np.uint32]
@@ -132,6 +134,12 @@ def most_used(net: Network, uses: Counts, n_kept: int) -> Indices:
     return kept
 
 
+def _check_step(step: float) -> None:
+    """Refuses what is no step."""
+    if not 0 < step <= MAX_STEP:
+        raise ValueError(f"step is a number above 0 and up to {MAX_STEP:g}, got {step!r}")
+
+
 def save_pruned(net: Network, path: str | Path, kept: Indices, step: float = 8.0) -> None:
     """Writes a file of some weights only, from which `ntuple.load` makes a network to play with.
 
@@ -143,22 +151,22 @@ def save_pruned(net: Network, path: str | Path, kept: Indices, step: float = 8.0
 
     Raises:
         OSError: the file cannot be written.
-        ValueError: the step is not above 0, or too small for the largest of the weights.
+        ValueError: the step is not in 0..`MAX_STEP`, or too small for the largest of the weights.
     """
     values, most = net.values[kept], 32767
-    if not 0 < step < float("inf"):
-        raise ValueError(f"step is a number above 0, got {step!r}")
-    if values.size and np.abs(values).max() > most * step:
-        least = float(np.abs(values).max()) / most
-        raise ValueError(f"step is at least {least:.3g} for these weights, got {step!r}")
+    _check_step(step)
+    if values.size and np.abs(values).max() > (most + 0.5) * step:
+        least = math.ceil(1000 * float(np.abs(values).max()) / most) / 1000
+        raise ValueError(f"step is at least {least} for these weights, got {step!r}")
     gaps = np.diff(kept, prepend=-1) - 1
     ends = np.cumsum(gaps // _NONE + 1)
     all_gaps = np.full(ends[-1] if kept.size else 0, _NONE, np.uint8)
     all_gaps[ends - 1] = gaps % _NONE
     levels = np.zeros(all_gaps.size, np.int16)
     rounded = np.clip(np.rint(values / np.float32(step)), -most, most)
-    if net.promote:  # 0 would stand for the value of the stage before
-        rounded[rounded == 0] = 1
+    if net.promote:  # a later stage's 0 would stand for the value of the stage before
+        is_none = (rounded == 0) & (kept >= net.stage_size)
+        rounded[is_none] = np.where(values[is_none] < 0, -1, 1)
     levels[ends - 1] = rounded
     header = {**pack_network(net)[0], "fixed_point": False, "pruned": {"step": float(step)}}
     planes = np.stack([levels & 255, levels >> 8 & 255]).astype(np.uint8)
@@ -184,12 +192,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         message = 'the progress bar needs tqdm: pip install "afterstate[train]"'
         raise SystemExit(message) from error
     try:
+        for name in ("weights", "games"):
+            if not 1 <= getattr(options, name) < 2**31:
+                raise ValueError(f"--{name} is a number from 1 on, got {getattr(options, name)}")
+        _check_step(options.step)
         net = load(options.network)
+        files.prepare(options.small)
         with tqdm(total=options.games, unit=" games") as bar:
             uses = count_uses(net, options.games, options.seed, bar.update)
         kept = most_used(net, uses, int(options.weights))
         save_pruned(net, options.small, kept, options.step)
-    except (OSError, ValueError, OverflowError) as error:
+    except (OSError, ValueError) as error:
         raise SystemExit(str(error)) from error
     size = options.small.stat().st_size
     print(f"{options.small}: {kept.size:,} of {net.weights.size:,} weights, {size:,} bytes")

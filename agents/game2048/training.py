@@ -260,6 +260,8 @@ def evaluate(net: Network, plies: dict[int, int], threads: int = 1) -> dict[str,
 
 def _play_out(net: Network, depth: int, n_games: int, threads: int) -> Games:
     """Plays the evaluation games."""
+    if n_games < 1:
+        raise ValueError(f"an evaluation has at least one game, not {n_games}")
     bounds = [n_games * i // threads for i in range(threads + 1)]
 
     def run(me: int) -> Games:
@@ -327,7 +329,7 @@ def resume(path: Path, settings: dict[str, Any], threads: int) -> Learner:
     Raises:
         ValueError: wrong settings, or the run has another network or another rule of learning.
     """
-    asked, net = _learner_settings(settings), _network(settings, start_value=0)
+    asked, net = _learner_settings(settings), _network(settings, start_value=0)  # no page of it
     learner = Learner.load(path)
     if pack_network(net)[0] != pack_network(learner.network)[0]:
         raise ValueError(f"{path} has another network than the settings ask for")
@@ -346,7 +348,9 @@ def keep_rows(path: Path, n_moves: int) -> int:
         return 0
     kept, evaluated = [], 0
     for line in path.read_text().splitlines():
-        with contextlib.suppress(ValueError, TypeError, KeyError):  # a line that a kill cut off
+        with contextlib.suppress(
+            ValueError, TypeError, KeyError, OverflowError
+        ):  # a line that a kill cut off
             made = int(json.loads(line)["n_moves"])
             if made <= n_moves:
                 kept.append(line + "\n")
@@ -383,8 +387,8 @@ def _above_0(text: str) -> float:
 def _moves(text: str) -> float:
     """A whole number of moves, which may be written as 1e9."""
     number = _above_0(text)
-    if number != int(number):
-        raise argparse.ArgumentTypeError(f"moves are whole, not {text!r}")
+    if number != int(number) or number >= 2**63:
+        raise argparse.ArgumentTypeError(f"moves are whole and below 2**63, not {text!r}")
     return number
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,17 @@ import pytest
 from learning_checks import memory, name_of
 
 from afterstate.agents import files
-from afterstate.agents.game2048.learning import MAX_DELAY, MAX_THREADS, Learner, Settings
-from afterstate.agents.game2048.ntuple import NTupleAgent, network, save
+from afterstate.agents.game2048 import learning
+from afterstate.agents.game2048.learning import (
+    MAX_DELAY,
+    MAX_THREADS,
+    Learner,
+    Settings,
+    in_threads,
+)
+from afterstate.agents.game2048.ntuple import NTupleAgent, load, network, save
 from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.self_play import self_play
 
 TINY_4X4 = [[0, 1, 4], [5, 6], [1, 2, 5, 6]]
 STAGES = [16, 32, 64]
@@ -272,6 +282,60 @@ def test_two_threads_learn_as_well_as_one() -> None:
     assert min(means) > 8_000  # a random player has 1,100
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("failing", ["all", "last"])
+def test_an_error_in_a_thread_reaches_the_caller(
+    monkeypatch: pytest.MonkeyPatch, threads: int, failing: str
+) -> None:
+    """As it was raised; afterwards the learner can go on."""
+    error = MemoryError("no room for a game")
+
+    def kernel(*arguments: Any) -> int:
+        if failing == "all" or arguments[4] == threads - 1:  # the row of the thread
+            raise error
+        return self_play(*arguments)
+
+    learner = new(Settings(), threads=threads)
+    with monkeypatch.context() as patched:
+        patched.setattr(learning, "self_play", kernel)
+        with pytest.raises(MemoryError) as caught:
+            learner.play(1_000)
+    assert caught.value is error
+    before = learner.n_moves
+    learner.play(1_000)
+    assert learner.n_moves >= before + 1_000
+
+
+def test_threads_answer_in_their_order() -> None:
+    """Also if the first ends last."""
+    ended = [threading.Event() for _ in range(4)]
+
+    def run(me: int) -> int:
+        if me < 3:
+            assert ended[me + 1].wait(60)
+        ended[me].set()
+        return 10 * me
+
+    assert in_threads(run, 4) == [0, 10, 20, 30]
+
+
+def test_an_interrupt_in_a_thread_reaches_the_caller_when_all_have_ended() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def run(me: int) -> None:
+        if me == 0:
+            assert begun.wait(60)
+            raise SystemExit(7)
+        begun.set()
+        time.sleep(0.05)
+        ended.set()
+
+    with pytest.raises(SystemExit) as caught:
+        in_threads(run, 2)
+    assert caught.value.code == 7
+    assert ended.is_set()
+
+
 # Files
 
 
@@ -310,6 +374,32 @@ def test_a_network_without_learner_cannot_go_on(tmp_path: Path) -> None:
     file = tmp_path / "network.npz"
     save(network(TINY_4X4), file)
     with pytest.raises(ValueError, match=r"network\.npz.*no learner"):
+        Learner.load(file)
+
+
+OLD = {"rng": 5, "n_games": 3, "n_moves": 100}
+OLD_SETTINGS = {"rule": "tc", "order": "backward", "lam": 0.5, "rate": 1.0}
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        OLD,
+        {**OLD_SETTINGS, **OLD},
+        {"settings": OLD_SETTINGS, **OLD},
+    ],
+    ids=["counters only", "settings beside them", "settings by name"],
+)
+def test_a_learner_of_version_0_1_can_play_but_not_go_on(
+    tmp_path: Path, how: dict[str, Any]
+) -> None:
+    file, net = tmp_path / "learner.npz", network(TINY_4X4)
+    net.weights[:] = np.random.default_rng(1).normal(0, 30, net.weights.size)
+    header = {"tuples": TINY_4X4, "size": [4, 4], "learner": how}
+    sums: Any = np.zeros(2 * net.weights.size, np.float32)
+    files.write(file, "ntuple", header, {"weights": net.weights, "sums": sums})
+    assert (load(file).weights == net.weights).all()
+    with pytest.raises(ValueError, match=r"learner\.npz .*0\.1.* can play, not go on"):
         Learner.load(file)
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,11 @@ import numpy.typing as npt
 import pytest
 
 from afterstate import agents
+from afterstate.agents.game2048 import learning
 from afterstate.agents.game2048.learning import Learner, Settings
 from afterstate.agents.game2048.ntuple import NTupleAgent, estimate, network
-from afterstate.agents.game2048.self_play import MAX_MOVES
+from afterstate.agents.game2048.play import Games
+from afterstate.agents.game2048.self_play import MAX_MOVES, self_play
 from afterstate.agents.game2048.training import Progress, train
 
 FORWARD = Settings(order="forward")
@@ -43,6 +45,20 @@ def assert_same(one: Learner, other: Learner) -> None:
         assert getattr(one, name) == getattr(other, name)
     np.testing.assert_array_equal(one.network.weights, other.network.weights)
     np.testing.assert_array_equal(one.sums, other.sums)
+
+
+class Clock:
+    """A clock that moves only by a learner's playing: each time it plays takes as long."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, learner: Learner, step: float) -> None:
+        self.now, play = 1000.0, learner.play
+
+        def timed(n_moves: float) -> Games:
+            self.now += step
+            return play(n_moves)
+
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(learner, "play", timed)
 
 
 # When it stops
@@ -110,22 +126,69 @@ def test_train_to_an_end_already_reached_only_saves(tmp_path: Path, limit: str) 
     assert Learner.load(tmp_path / "learner.npz").n_games == 0
 
 
-def test_train_stops_after_its_time() -> None:
+def test_train_stops_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     learner = new()
-    start = time.monotonic()
+    Clock(monkeypatch, learner, 0.25)
+    assert len(train(learner, seconds=1)) == 4
+    assert len(train(learner, seconds=0.8)) == 4
+    assert len(train(learner, seconds=0.1)) == 1
+
+
+def test_time_is_that_of_the_clock() -> None:
+    learner, start = new(), time.monotonic()
     reports = train(learner, seconds=0.3)
     took = time.monotonic() - start
-    assert 0.3 <= took < 5
-    assert reports[-1].seconds >= 0.3
-    assert learner.n_moves > 0
+    assert took >= 0.3
+    assert 0 < reports[0].seconds <= reports[-1].seconds == learner.seconds <= took
 
 
-def test_train_stops_at_whichever_end_comes_first() -> None:
+@pytest.mark.parametrize("took", [0.05, 0.5, 5.0])
+def test_reports_come_about_twice_a_second(monkeypatch: pytest.MonkeyPatch, took: float) -> None:
+    """What takes too long is halved or less the next time, what is over soon doubled at most."""
     learner = new()
-    start = time.monotonic()
-    train(learner, n_moves=2_000, seconds=60)
-    assert time.monotonic() - start < 10
-    assert learner.n_moves >= 2_000
+    Clock(monkeypatch, learner, took)
+    n_moves = [report.n_moves for report in train(learner, seconds=5 * took)]
+    made = [later - earlier for earlier, later in pairwise([0, *n_moves])]
+    expected = 10_000
+    for moves in made:
+        assert expected <= moves < expected + 2_000  # the last game is played to its end
+        expected = max(1_000, int(expected * min(2.0, 0.5 / took)))
+
+
+def test_train_stops_at_whichever_end_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_moves, by_time, lone = new(), new(), new()
+    lone.play(2_000)
+    train(by_moves, n_moves=2_000, seconds=3_600)
+    assert by_moves.n_games == lone.n_games
+    Clock(monkeypatch, by_time, 10.0)
+    assert len(train(by_time, n_moves=10**12, seconds=15)) == 2
+
+
+def test_the_time_of_learning_goes_on_after_a_break(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is what playing took, without saves, evaluations and the time in between."""
+    clock = [50.0]
+
+    def kernel(*arguments: Any) -> int:
+        clock[0] += 2
+        return self_play(*arguments)
+
+    def evaluate(progress: Progress) -> None:
+        clock[0] += 100
+
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(learning, "self_play", kernel)
+    learner = new()
+    first = train(learner, n_moves=6_000, save_to=tmp_path / "learner.npz", evaluate=evaluate)
+    assert [report.seconds for report in first] == [2]
+    clock[0] += 1_000
+    resumed = Learner.load(tmp_path / "learner.npz")
+    assert resumed.seconds == 2
+    again = train(resumed, n_moves=6_000, evaluate=evaluate, evaluate_every=1_000)
+    assert [report.seconds for report in again] == [4 + 2 * i for i in range(len(again))]
+    assert len(again) >= 6
+    assert resumed.seconds == again[-1].seconds
 
 
 def test_train_works_where_the_clock_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +251,44 @@ def test_a_place_where_nothing_can_be_saved_shows_before_training(tmp_path: Path
     assert learner.n_moves == 0
 
 
+@pytest.mark.parametrize("save_every", [0, 3_600])
+def test_the_learner_is_saved_before_each_evaluation(tmp_path: Path, save_every: float) -> None:
+    """What an evaluation of hours may see killed is not lost."""
+    file, learner = tmp_path / "learner.npz", new()
+    saved: list[int] = []
+
+    def look(progress: Progress) -> None:
+        saved.append(Learner.load(file).n_moves)
+        assert saved[-1] == progress.n_moves == learner.n_moves
+
+    every: dict[str, Any] = {"evaluate": look, "evaluate_every": 5_000}
+    train(learner, 18_000, save_to=file, save_every=save_every, **every)
+    assert [n_moves // 5_000 for n_moves in saved] == [1, 2, 3, 3]
+
+
 # Interrupts
+
+
+@pytest.fixture
+def send_signal() -> Iterator[Callable[[int, float], Callable[[Progress], None]]]:
+    """Makes a report that, the first time, has a signal sent to this program after a delay.
+
+    So training has begun when it comes. It is not sent any more when the test has ended.
+    """
+    timers: list[threading.Timer] = []
+
+    def make(number: int, delay: float) -> Callable[[Progress], None]:
+        def report(progress: Progress) -> None:
+            if not timers:
+                timers.append(threading.Timer(delay, os.kill, (os.getpid(), number)))
+                timers[0].start()
+
+        return report
+
+    yield make
+    for timer in timers:
+        timer.cancel()
+        timer.join()
 
 
 @pytest.mark.parametrize("settings", [Settings(), FORWARD], ids=["backward", "forward"])
@@ -230,14 +330,13 @@ def test_an_interrupt_without_a_file_goes_on_at_once() -> None:
 @pytest.mark.usefixtures("listening")
 @pytest.mark.parametrize("delay", [0.02, 0.05, 0.11])
 def test_ctrl_c_leaves_a_learner_whose_counters_fit_its_weights(
-    tmp_path: Path, delay: float
+    tmp_path: Path, send_signal: Any, delay: float
 ) -> None:
     """The signal comes while a kernel runs, so Python sees it just after."""
     learner = Learner(network([[0, 1, 4, 5]]), seed=3)
-    learner.play(1)
-    threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
+    report = send_signal(signal.SIGINT, delay)
     with pytest.raises(KeyboardInterrupt):
-        train(learner, seconds=20, save_to=tmp_path / "learner.npz")
+        train(learner, seconds=600, save_to=tmp_path / "learner.npz", report=report)
     saved = Learner.load(tmp_path / "learner.npz")
     straight = Learner(network([[0, 1, 4, 5]]), seed=3)
     while straight.n_games < saved.n_games:
@@ -247,13 +346,12 @@ def test_ctrl_c_leaves_a_learner_whose_counters_fit_its_weights(
 
 @pytest.mark.usefixtures("listening")
 @pytest.mark.parametrize("delay", [0.02, 0.3])
-def test_ctrl_c_waits_for_all_threads(tmp_path: Path, delay: float) -> None:
+def test_ctrl_c_waits_for_all_threads(tmp_path: Path, send_signal: Any, delay: float) -> None:
     """No thread goes on to learn afterwards, and the file is what they left."""
     learner = new(threads=2)
-    learner.play(1)
-    threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
+    report = send_signal(signal.SIGINT, delay)
     with pytest.raises(KeyboardInterrupt):
-        train(learner, seconds=20, save_to=tmp_path / "learner.npz")
+        train(learner, seconds=600, save_to=tmp_path / "learner.npz", report=report)
     n_moves, sums = learner.n_moves, learner.sums.copy()
     time.sleep(0.1)
     assert learner.n_moves == n_moves
@@ -286,12 +384,12 @@ def test_an_interrupt_while_threads_start_waits_for_those_that_have(
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_sigterm_saves_and_ends_the_program(tmp_path: Path, threads: int) -> None:
+def test_sigterm_saves_and_ends_the_program(tmp_path: Path, send_signal: Any, threads: int) -> None:
     before = signal.getsignal(signal.SIGTERM)
     learner = new(threads=threads)
-    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    report = send_signal(signal.SIGTERM, 0.1)
     with pytest.raises(SystemExit) as caught:
-        train(learner, seconds=20, save_to=tmp_path / "learner.npz")
+        train(learner, seconds=600, save_to=tmp_path / "learner.npz", report=report)
     assert caught.value.code == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) is before
     assert learner.n_moves > 0
