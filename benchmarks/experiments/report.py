@@ -187,7 +187,7 @@ def _learned(learned: float | None, played: float) -> str:
     """How many moves were learned from, and if it is known their share of those played."""
     if learned is None:
         return NOTHING
-    return short(learned) + (f" ({100 * learned / played:.2g}%)" if played else "")
+    return short(learned) + (f" ({100 * learned / played:.3g}%)" if played else "")
 
 
 def _order_cells(found: Sequence[Order]) -> list[list[str]]:
