@@ -1,8 +1,9 @@
 """How well the N-tuple player learns: mean score of the last 1,000 games against moves.
 
     python benchmarks/learning_curve.py --moves 5.4e7 --seeds 1 2 3
-    python benchmarks/learning_curve.py --tuples 8x6 --restart 10 --moves 4e8 --greedy 2000
+    python benchmarks/learning_curve.py --moves 4e8 --tuples 8x6 --restart 10 --seeds 1
 
+With `--greedy 2000` the network plays so many games at the end, without learning.
 Prints a line every five million moves and appends one JSON row a run to the results.
 """
 

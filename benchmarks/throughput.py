@@ -39,7 +39,7 @@ import afterstate.envs
 from afterstate import agents
 from afterstate.agents.game2048.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.learning import Learner, Settings
-from afterstate.agents.game2048.ntuple import network
+from afterstate.agents.game2048.ntuple import Network, load, network
 from afterstate.agents.game2048.play import play
 
 N_BOARDS = 4096
@@ -169,9 +169,8 @@ def two_threads(rounds: int) -> list[Figure]:
     return [Figure("training, 4x6 TC forward, 2 threads to 1", "times", ratios)]
 
 
-def agreement(learner: Learner, depth: int) -> Figure:
+def agreement(of: str, net: Network, depth: int) -> Figure:
     """How often a search with its cut-off chooses as it does without, on boards of its games."""
-    net = learner.network
     player, whole = ExpectimaxAgent(net, depth), ExpectimaxAgent(net, depth, cutoff=0)
     shown: list[npt.NDArray[np.uint64]] = []
 
@@ -187,7 +186,7 @@ def agreement(learner: Learner, depth: int) -> Figure:
     play(Recorder(), 8, seed=10**6)
     boards = np.random.default_rng(1).choice(np.concatenate(shown), N_COMPARED)
     same = float((player.act(boards) == whole.act(boards)).mean())
-    return Figure(f"{depth}-ply choices as without cut-off", "%", [100 * same])
+    return Figure(f"{depth}-ply choices as without cut-off, {of}", "%", [100 * same])
 
 
 def fresh_process(code: str, cache: str | None = None) -> float:
@@ -267,7 +266,9 @@ def measure(options: argparse.Namespace) -> list[Figure]:
         ),
     ]
     figures += in_turn(players, options.rounds)
-    figures += [agreement(trained, depth) for depth in (2, 3)]
+    shipped = load(agents.SHIPPED)
+    figures += [agreement("4x6", trained.network, depth) for depth in (2, 3)]
+    figures += [agreement("shipped", shipped, depth) for depth in (2, 3)]
     figures += trainings(options.training_rounds)
     return figures + two_threads(options.training_rounds)
 
