@@ -20,9 +20,9 @@ import numpy as np
 from machine import machine
 
 from afterstate.agents.game2048.learning import Learner, Settings
-from afterstate.agents.game2048.ntuple import NTupleAgent, network
-from afterstate.agents.game2048.play import Games, play
-from afterstate.agents.game2048.training import EVALUATION_SEED, summary
+from afterstate.agents.game2048.ntuple import network
+from afterstate.agents.game2048.play import Games
+from afterstate.agents.game2048.training import evaluate
 
 RESULT = Path(__file__).parent / "results" / "learning_curve.jsonl"
 
@@ -51,7 +51,7 @@ def run(
         print(seed, point, flush=True)
     row = {"settings": vars(settings), "tuples": tuples, "seed": seed, "points": points}
     if n_greedy:
-        row["greedy"] = summary(play(NTupleAgent(learner.network), n_greedy, EVALUATION_SEED))
+        row["greedy"] = evaluate(learner.network, {1: n_greedy})["1-ply"]
         print(seed, row["greedy"], flush=True)
     return row
 

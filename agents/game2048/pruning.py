@@ -35,12 +35,13 @@ from afterstate.agents.game2048.ntuple import (
     Indices,
     Network,
     Weights,
-    best_move,
     entry,
     load,
+    look_up,
     pack_network,
     source,
 )
+from afterstate.agents.progress import progress_bar
 from afterstate.envs.game2048.games import seed_word
 from afterstate.envs.game2048.rules import Word, afterstates, field, occupied, spawn
 
@@ -53,12 +54,11 @@ Counts = npt.NDArray[np.uint32]
 @njit(void(NETWORK, uint64, uint32[::1], int64[::1]), **KERNEL)
 def _count(net: Network, board: Word, uses: Counts, indices: Indices) -> None:
     """Counts the entries of the afterstates that a greedy move compares."""
-    n = net.symmetric * net.masks.size
-    best_move(net, board, indices)
     boards, _ = afterstates(board, net.moves)
     for action in range(4):
         if boards[action] != board:
-            for k in range(action * n, action * n + n):
+            look_up(net, boards[action], indices, 0)
+            for k in range(net.symmetric * net.masks.size):
                 uses[source(net, indices[k])] += np.uint32(1)
 
 
@@ -96,7 +96,7 @@ def count_uses(
         Uses `uint32[weights]`.
     """
     uses = np.zeros(net.weights.size, np.uint32)
-    rng, indices = seed_word(seed), np.empty(4 * net.n_entries, np.int64)
+    rng, indices = seed_word(seed), np.empty(net.n_entries, np.int64)
     search = new_search(net, CUTOFF, table_bits=10)
     for _ in range(n_games):
         rng = _count_game(net, search, rng, uses, indices)
@@ -186,11 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--games", type=int, default=300, help="to count uses in (%(default)d)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    try:
-        from tqdm import tqdm
-    except ImportError as error:
-        message = 'the progress bar needs tqdm: pip install "afterstate[train]"'
-        raise SystemExit(message) from error
+    tqdm = progress_bar()
     try:
         for name in ("weights", "games"):
             if not 1 <= getattr(options, name) < 2**31:

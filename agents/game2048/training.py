@@ -39,6 +39,7 @@ from afterstate.agents.game2048.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.learning import Learner, Settings, in_threads, whole_moves
 from afterstate.agents.game2048.ntuple import Network, NTupleAgent, network, pack_network
 from afterstate.agents.game2048.play import Games, play
+from afterstate.agents.progress import progress_bar
 from afterstate.envs.game2048.rules import whole
 
 EVALUATION_SEED = 1 << 40
@@ -96,27 +97,25 @@ def train(
     every = None if evaluate_every is None else whole_moves(evaluate_every)
     if save_to is not None:
         files.prepare(save_to)
-    run = _Standing(
-        learner, end, seconds, every, learner.n_moves if evaluated is None else evaluated
-    )
+    last = learner.n_moves if evaluated is None else evaluated
+    run = _Standing(learner, end, seconds, every, last, save_to)
     with _sigterm_as_exit():
         try:
             is_done = False
             while not is_done:
                 is_done = run.is_done()
                 if evaluate is not None and run.is_evaluation_due(is_done):
-                    if save_to is not None and save_every is not None:
-                        learner.save(save_to)  # an evaluation may take longer than the interval
+                    if save_every is not None:
+                        run.save()  # an evaluation may take longer than the interval
                     evaluate(run.progress())
                 if not is_done:
                     run.go_on()
                     if report is not None:
                         report(run.reports[-1])
-                    if save_to is not None and run.is_save_due(save_every):
-                        learner.save(save_to)
+                    if run.is_save_due(save_every):
+                        run.save()
         finally:
-            if save_to is not None:
-                learner.save(save_to)
+            run.save()
     return run.reports
 
 
@@ -130,10 +129,12 @@ class _Standing:
         seconds: float | None,
         every: int | None,
         evaluated: int,
+        save_to: str | Path | None,
     ) -> None:
         self.learner, self.end, self.seconds, self.every = learner, end, seconds, every
         self.evaluated = evaluated  # moves at the last evaluation
         self.reports: list[Progress] = []
+        self._save_to, self._in_file = save_to, -1  # moves of the learner that is in the file
         self._start = self._saved = time.monotonic()
         self._chunk = 10_000  # moves until the next report
         self._speed = float("nan")
@@ -186,10 +187,15 @@ class _Standing:
 
     def is_save_due(self, save_every: float | None) -> bool:
         """Whether the last save is so long ago."""
-        if save_every is None or time.monotonic() - self._saved < save_every:
-            return False
+        return save_every is not None and time.monotonic() - self._saved >= save_every
+
+    def save(self) -> None:
+        """Saves the learner if there is a file for it, unless it is there as it is."""
+        if self._save_to is None or self._in_file == self.learner.n_moves:
+            return
         self._saved = time.monotonic()
-        return True
+        self.learner.save(self._save_to)
+        self._in_file = self.learner.n_moves
 
 
 def _last(batches: list[Games]) -> list[Games]:
@@ -477,11 +483,7 @@ def _run(chosen: argparse.Namespace, learner: Learner, evaluated: int, bar: Any)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line."""
     chosen = options(arguments)
-    try:
-        from tqdm import tqdm
-    except ImportError as error:
-        message = 'the progress bar needs tqdm: pip install "afterstate[train]"'
-        raise SystemExit(message) from error
+    tqdm = progress_bar()
     try:
         learner, evaluated = _begin(chosen)
     except (OSError, ValueError) as error:
