@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from afterstate.envs.game2048.rules import MAX_EXPONENT, Words, check_words, words
+from afterstate.envs.game2048.rules import MAX_EXPONENT, check_words, words
+from afterstate.envs.words import Words
 
 
 class Agent(ABC):

@@ -31,8 +31,6 @@ from afterstate.agents.game2048.ntuple import Network
 from afterstate.agents.game2048.ntuple import network as empty_network
 from afterstate.agents.game2048.play import Player
 from afterstate.envs.game2048.rules import (
-    Word,
-    Words,
     afterstates,
     canonical,
     cells,
@@ -45,6 +43,7 @@ from afterstate.envs.game2048.rules import (
     table,
     to_text,
 )
+from afterstate.envs.words import Word, Words
 
 MAX_CELLS = 9
 """Cells of the largest board that is solved."""

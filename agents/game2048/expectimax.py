@@ -40,15 +40,13 @@ from afterstate.agents.game2048.ntuple import (
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.rules import (
     LOW_BITS,
-    Word,
-    Words,
     afterstates,
     canonical,
     check_words,
     field,
     occupied,
-    whole,
 )
+from afterstate.envs.words import Word, Words, whole
 
 MAX_DEPTH = 5
 CUTOFF = 1e-5

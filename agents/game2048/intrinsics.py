@@ -17,7 +17,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from afterstate.envs.game2048.rules import Word
+from afterstate.envs.words import Word
 
 _WORD = ir.IntType(64)
 _INT = ir.IntType(32)

@@ -40,8 +40,7 @@ from afterstate.agents.game2048.self_play import (
     self_play,
 )
 from afterstate.agents.game2048.updates import Update, new_path
-from afterstate.envs.game2048.games import seed_word
-from afterstate.envs.game2048.rules import next_random, whole
+from afterstate.envs.words import next_random, seed_word, whole
 
 _Result = TypeVar("_Result")
 

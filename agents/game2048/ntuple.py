@@ -33,8 +33,6 @@ from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.intrinsics import extract, prefetch
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.rules import (
-    Word,
-    Words,
     afterstates,
     check_size,
     check_words,
@@ -43,8 +41,8 @@ from afterstate.envs.game2048.rules import (
     largest,
     symmetries,
     table,
-    whole,
 )
+from afterstate.envs.words import Word, Words, whole
 
 TUPLES: dict[str, tuple[tuple[int, ...], ...]] = {
     "4x6": ((0, 1, 2, 3, 4, 5), (4, 5, 6, 7, 8, 9), (0, 1, 2, 4, 5, 6), (4, 5, 6, 8, 9, 10)),

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from afterstate.envs.game2048 import games as records
 from afterstate.envs.game2048.games import FLAGS, RNG, SCORE
 from afterstate.envs.game2048.rules import check_size, table
+from afterstate.envs.words import seed_word
 
 
 class Player(Protocol):
@@ -58,7 +59,7 @@ def play(
         raise ValueError(f"n_games and seed are from 0 on, got {n_games} and {seed}")
     moves = table(rows, cols)
     games = np.zeros((n_games, 8), np.uint64)
-    games[:, RNG] = [records.seed_word(seed + i) for i in range(n_games)]
+    games[:, RNG] = [seed_word(seed + i) for i in range(n_games)]
     records.start_all(games, np.ones(n_games, np.bool_), 2, rows, cols)
     n_moves = np.zeros(n_games, np.int64)
     finish = getattr(player, "finish", None)

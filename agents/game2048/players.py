@@ -7,8 +7,8 @@ import numpy.typing as npt
 from numba import njit
 
 from afterstate.agents.game2048.agent import Agent
-from afterstate.envs.game2048.games import seed_word
-from afterstate.envs.game2048.rules import Word, Words, afterstates, check_size, next_random, table
+from afterstate.envs.game2048.rules import afterstates, check_size, table
+from afterstate.envs.words import Word, Words, next_random, seed_word
 
 
 @njit("uint64(uint64[::1], uint64, uint64[::1], boolean, int8[::1])", cache=True)

@@ -42,8 +42,8 @@ from afterstate.agents.game2048.ntuple import (
     source,
 )
 from afterstate.agents.progress import progress_bar
-from afterstate.envs.game2048.games import seed_word
-from afterstate.envs.game2048.rules import Word, afterstates, field, occupied, spawn
+from afterstate.envs.game2048.rules import afterstates, field, occupied, spawn
+from afterstate.envs.words import Word, seed_word
 
 MAX_STEP = 1e6
 _NONE = 255  # a gap without a weight after it

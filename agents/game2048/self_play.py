@@ -44,16 +44,8 @@ from afterstate.agents.game2048.updates import (
     update,
 )
 from afterstate.envs.game2048.games import largest_exponent
-from afterstate.envs.game2048.rules import (
-    Word,
-    Words,
-    afterstates,
-    field,
-    largest,
-    legal,
-    next_random,
-    spawn,
-)
+from afterstate.envs.game2048.rules import afterstates, field, largest, legal, spawn
+from afterstate.envs.words import Word, Words, next_random
 
 MAX_MOVES = 1 << 18
 """A game is cut here, four times as long as the tile 131072 takes, as if it were over."""

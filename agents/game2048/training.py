@@ -40,7 +40,7 @@ from afterstate.agents.game2048.learning import Learner, Settings, in_threads, w
 from afterstate.agents.game2048.ntuple import Network, NTupleAgent, network, pack_network
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.progress import progress_bar
-from afterstate.envs.game2048.rules import whole
+from afterstate.envs.words import whole
 
 EVALUATION_SEED = 1 << 40
 """Evaluation games have seeds from here on, so that they are the same in every evaluation."""

@@ -39,7 +39,7 @@ from afterstate.agents.game2048.ntuple import (
     source,
     total,
 )
-from afterstate.envs.game2048.rules import Words
+from afterstate.envs.words import Words
 
 AHEAD = 4
 """How many updates ahead backward learning asks for its entries."""

@@ -21,8 +21,8 @@ from afterstate.envs.game2048.rules import (
     check_cells,
     check_size,
     table,
-    whole,
 )
+from afterstate.envs.words import draw_word, whole
 
 if TYPE_CHECKING:
     from afterstate.envs.game2048.render import Window
@@ -117,7 +117,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         start = self._start_board(options)
         super().reset(seed=check_seed(seed))
         if self.np_random is not self._stream:
-            self._game[0, RNG] = games.draw_word(self.np_random)
+            self._game[0, RNG] = draw_word(self.np_random)
             self._stream = self.np_random
         if start is None:
             games.start(self._game, 0, self.start_tiles, *self.size)

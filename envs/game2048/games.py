@@ -28,12 +28,9 @@ from afterstate.envs.game2048.rules import (
     LOW_BITS,
     MAX_EXPONENT,
     Cells,
-    Word,
-    Words,
     field,
     legal,
     move,
-    next_random,
     occupied,
     slide,
     spawn,
@@ -42,22 +39,13 @@ from afterstate.envs.game2048.rules import (
     words,
 )
 from afterstate.envs.game2048.rules import afterstates as slides
+from afterstate.envs.words import Word, Words, next_random
 
 BOARD, EXCESS, AFTER, AFTER_EXCESS, RNG, SCORE, REWARD, FLAGS = range(8)
 
 _INLINED: Any = {"cache": True, "forceinline": True}  # a fifth more steps of a vector environment
 _LEGAL: Word = np.uint64(1 << 32)
 _0, _4, _15, _32 = (np.uint64(n) for n in (0, 4, 15, 32))
-
-
-def seed_word(seed: int | None) -> int:
-    """The random state that `env.reset(seed=seed)` gives its game."""
-    return draw_word(np.random.default_rng(seed))
-
-
-def draw_word(generator: np.random.Generator) -> int:
-    """A random state for a game, drawn from a numpy generator."""
-    return int(generator.integers(0, 2**64, dtype=np.uint64))
 
 
 @njit("uint64(int64, uint64)", cache=True)

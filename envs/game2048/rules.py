@@ -19,19 +19,19 @@ A nibble ends at exponent 15: in a board word two 32768 tiles merge into one til
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
+
+from afterstate.envs.words import Word, Words, next_random, whole
 
 UP, RIGHT, DOWN, LEFT = 0, 1, 2, 3
 """The actions."""
 MAX_EXPONENT = 17
 """Exponent of 131072, the largest tile that a game on 16 cells can reach."""
 
-Word: TypeAlias = Any  # a uint64: numba checks it, and Python may hold it as int or np.uint64
-Words = npt.NDArray[np.uint64]
 Cells = npt.NDArray[np.uint8]
 
 
@@ -141,12 +141,6 @@ def check_size(rows: Any, cols: Any) -> tuple[int, int]:
             f"a board has 1 to 4 rows and columns and at least two cells, got {(rows, cols)}"
         )
     return int(rows), int(cols)
-
-
-def whole(number: Any) -> int | None:
-    """A whole number of Python or numpy as int; None for anything else, booleans too."""
-    is_whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
-    return int(number) if is_whole else None
 
 
 # Symmetries
@@ -349,15 +343,6 @@ def is_over(board: Word, field: Word) -> bool:
 
 
 # Chance
-
-
-@njit("UniTuple(uint64, 2)(uint64)", cache=True)
-def next_random(rng: Word) -> tuple[Word, Word]:
-    """One step of splitmix64 (Steele, Lea and Flood 2014): the new state and 64 random bits."""
-    rng = np.uint64(rng) + np.uint64(0x9E37_79B9_7F4A_7C15)
-    bits = (rng ^ (rng >> np.uint64(30))) * np.uint64(0xBF58_476D_1CE4_E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D0_49BB_1331_11EB)
-    return rng, bits ^ (bits >> np.uint64(31))
 
 
 @njit("UniTuple(uint64, 2)(uint64, uint64)", cache=True)

@@ -23,7 +23,8 @@ from afterstate.envs.game2048.env import (
     observation_space,
 )
 from afterstate.envs.game2048.games import AFTER, BOARD, FLAGS, REWARD, RNG, SCORE
-from afterstate.envs.game2048.rules import Cells, Words, table, whole
+from afterstate.envs.game2048.rules import Cells, table
+from afterstate.envs.words import Words, draw_word, seed_word, whole
 
 Flags = npt.NDArray[np.bool_]
 Infos = dict[str, Any]
@@ -278,9 +279,9 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         self._stream = self.np_random
         for i in np.flatnonzero(mask):
             if seeds[i] is not None:
-                self._games[i, RNG] = games.seed_word(seeds[i])
+                self._games[i, RNG] = seed_word(seeds[i])
         if seeded:
-            self._sampler = games.draw_word(np.random.default_rng(seeded))
+            self._sampler = draw_word(np.random.default_rng(seeded))
 
     def _start(self, mask: Flags) -> None:
         """Starts the games of a mask."""

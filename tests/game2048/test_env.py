@@ -29,9 +29,9 @@ from afterstate.agents.game2048.ntuple import Network, NTupleAgent, network
 from afterstate.agents.game2048.self_play import play_path
 from afterstate.agents.game2048.updates import new_path
 from afterstate.envs.game2048.env import Game2048Env
-from afterstate.envs.game2048.games import seed_word
 from afterstate.envs.game2048.rules import DOWN, LEFT, RIGHT, UP, field, spawn, words
 from afterstate.envs.game2048.vector_env import Game2048VectorEnv
+from afterstate.envs.words import seed_word
 
 # Contract checkers
 

@@ -14,7 +14,8 @@ from rules_checks import ACTIONS, by_size
 
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.games import AFTER, BOARD, FLAGS, REWARD, RNG, SCORE
-from afterstate.envs.game2048.rules import DOWN, LEFT, MAX_EXPONENT, RIGHT, UP, Words, table
+from afterstate.envs.game2048.rules import DOWN, LEFT, MAX_EXPONENT, RIGHT, UP, table
+from afterstate.envs.words import Words, draw_word, seed_word
 
 GOLDEN = Path(__file__).parent / "data" / "golden_game.json"
 
@@ -305,13 +306,13 @@ def test_no_games_are_read_as_no_boards() -> None:
 
 
 def test_same_seed_same_game_and_another_seed_another() -> None:
-    first, second = games.seed_word(42), games.seed_word(42)
-    assert first == second == games.draw_word(np.random.default_rng(42))
-    assert games.seed_word(43) != first
-    assert games.seed_word(None) != games.seed_word(None)
+    first, second = seed_word(42), seed_word(42)
+    assert first == second == draw_word(np.random.default_rng(42))
+    assert seed_word(43) != first
+    assert seed_word(None) != seed_word(None)
     generator = np.random.default_rng(42)
-    assert games.draw_word(generator) != games.draw_word(generator)
-    assert all(0 <= games.seed_word(seed) < 2**64 for seed in range(100))
+    assert draw_word(generator) != draw_word(generator)
+    assert all(0 <= seed_word(seed) < 2**64 for seed in range(100))
     assert record(42) == record(42)
     assert record(42)["steps"] != record(43)["steps"]
 
@@ -325,7 +326,7 @@ def record(seed: int) -> dict[str, int | list[str]]:
     A step is the action, its reward and the board after it.
     """
     game = np.zeros((1, 8), np.uint64)
-    game[0, RNG] = games.seed_word(seed)
+    game[0, RNG] = seed_word(seed)
     games.start(game, 0, 2, 4, 4)
     steps = [f"start {int(game[0, BOARD]):#018x}"]
     state = seed
@@ -342,7 +343,7 @@ def test_recorded_game_is_played_again_step_by_step() -> None:
     Made again after a change of the rules, the file shows what changed.
     """
     golden = json.loads(GOLDEN.read_text())
-    game, naive = started(4, 4, games.seed_word(golden["seed"]))
+    game, naive = started(4, 4, seed_word(golden["seed"]))
     assert golden["steps"][0] == f"start {int(game[0, BOARD]):#018x}"
     for step in golden["steps"][1:]:
         action = int(step.split()[0])

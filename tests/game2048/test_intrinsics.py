@@ -12,7 +12,7 @@ from numba import njit
 
 from afterstate.agents.game2048 import intrinsics
 from afterstate.agents.game2048.intrinsics import extract_by_runs, prefetch
-from afterstate.envs.game2048.rules import Word, Words
+from afterstate.envs.words import Word, Words
 
 ALL = 2**64 - 1
 

@@ -31,7 +31,6 @@ from afterstate.envs.game2048.rules import (
     legal,
     mirror,
     move,
-    next_random,
     occupied,
     spawn,
     spawn_cell,
@@ -40,6 +39,7 @@ from afterstate.envs.game2048.rules import (
     to_text,
     transpose,
 )
+from afterstate.envs.words import next_random
 
 TERMINAL = "4 2 2048 2 / 32 4 128 8 / 16 64 16 32 / 2 8 32 2"  # Matsuzaki, figure 2
 

@@ -1,0 +1,1 @@
+"""Five-player Daihinmin under the rules of the UEC competition."""

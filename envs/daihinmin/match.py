@@ -1,0 +1,115 @@
+"""Matches: games in which seats, classes and points are carried on.
+
+A match is one record of `rules.GAME`, from game to game:
+
+    match = new_match(seed=1)
+    next_game(match)            # deals game 1
+    ...                         # `rules.play` until match["turn"] is -1
+    next_game(match)            # deals game 2, with the classes of game 1
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, void
+
+from afterstate.envs.daihinmin.rules import (
+    DAIFUGO,
+    GAME,
+    N_PLAYERS,
+    Game,
+    GameType,
+    Options,
+    deal,
+    draw,
+    of_class,
+    start,
+)
+from afterstate.envs.words import next_random, whole
+
+CLASS_VALUES = (9.72, 7.23, 3.66, 1.44, 0.0)
+"""What a finishing place is worth far from the next class reset, where good play goes on: points and
+the advantage of the class in the games that follow, from the daifugo to the daihinmin, against the
+worst. (Without it, it would be 4, 3, 2, 1, 0.)"""
+
+
+def new_match(seed: Any = 0, options: Options | None = None) -> Game:
+    """A match before its first game.
+
+    Args:
+        seed: a whole number, or 64 random bits. Deals, seats and drawn places of game n depend on
+            the seed and on n alone.
+        options: the rules, by default the competition's.
+
+    Raises:
+        ValueError: a wrong seed or option.
+    """
+    chosen = options or Options()
+    number = whole(seed)
+    if number is None:
+        raise ValueError(f"seed is a whole number, got {seed!r}")
+    if not 1 <= chosen.idle_limit <= 20 or min(chosen.reseat_every, chosen.class_reset_every) < 0:
+        raise ValueError(f"idle_limit is 1 to 20, and no option negative, got {chosen}")
+    match = np.zeros(1, GAME)[0]
+    match["seed"] = number % 2**64
+    match["viewer"] = -1
+    match["turn"] = -1
+    match["classes"] = -1
+    match["seats"] = range(N_PLAYERS)
+    for option, value in chosen._asdict().items():
+        match[option] = int(value)
+    return match
+
+
+def options_of(game: Game) -> Options:
+    """The rules of a game."""
+    return Options(*(type(value)(game[name]) for name, value in Options()._asdict().items()))
+
+
+@njit(void(GameType), cache=True)
+def _clear(game: Game) -> None:
+    """Empties what belongs to one game; the hands are dealt anew anyway."""
+    for player in range(N_PLAYERS):
+        game.played[player] = game.given[player] = 0
+        game.places[player] = -1
+    game.gift = 0
+    game.field = game.revolution = game.lock = game.cut = game.passed = game.idle = 0
+    game.n_out = game.n_actions = 0
+    game.joker_column = 14
+    game.starter = -1
+
+
+@njit(void(GameType), cache=True)
+def _seat(game: Game) -> None:
+    """Draws the seats."""
+    for i in range(N_PLAYERS):
+        j = i + draw(game, N_PLAYERS - i)
+        game.seats[i], game.seats[j] = game.seats[j], game.seats[i]
+
+
+@njit(void(GameType), cache=True)
+def set_up(game: Game) -> None:
+    """Numbers the next game and gives it classes and seats, before its cards are dealt."""
+    before = game.number
+    game.number += 1
+    _, game.rng = next_random(game.seed + np.uint64(game.number) * np.uint64(0xD134_2543_DE82_EF95))
+    every = game.class_reset_every
+    reset = before == 0 or (every > 0 and before % every == 0)
+    for player in range(N_PLAYERS):
+        game.classes[player] = -1 if reset else game.places[player]
+    if before == 0 or (game.reseat_every > 0 and before % game.reseat_every == 0):
+        _seat(game)
+    _clear(game)
+
+
+@njit(void(GameType), cache=True)
+def next_game(game: Game) -> None:
+    """Starts the next game of a match: classes, seats, deal, and what the poor give away."""
+    set_up(game)
+    dealer = of_class(game, DAIFUGO)
+    if dealer < 0:
+        dealer = draw(game, N_PLAYERS)
+    deal(game, dealer)
+    start(game)

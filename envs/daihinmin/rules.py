@@ -1,0 +1,423 @@
+"""One game of Daihinmin under the rules of the UEC competition, on a record that kernels change.
+
+A *game* is a record of `GAME`: hands, what lies on the field, whose turn it is, and everything that
+was played. Kernels take a record (`games[i]`) and change it in place. A game goes
+
+    deal -> exchange: `give` by the daifugo, then the fugo -> `play` ... -> over (`turn` is -1)
+
+where `to_give` says how many cards the player in `turn` must give away now; 0 means that he plays.
+What a player sees of a game is again such a record, with holes: see `views.py`. A match is a game
+record that goes on: see `match.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numba import boolean, from_dtype, int64, njit, uint64, void
+
+from afterstate.envs.daihinmin.cards import D3, N_CARDS, count, strongest
+from afterstate.envs.daihinmin.plays import (
+    CARDS,
+    CUTS_AS_8,
+    KIND,
+    LONE_JOKER,
+    N_PLAYS,
+    PASS,
+    REVOLVES,
+    ROWS,
+    SEQUENCE,
+    SIZE,
+    Numbers,
+    follows,
+    legal_plays,
+)
+from afterstate.envs.words import Word, next_random
+
+N_PLAYERS = 5
+ACCEPTED, REFUSED = 9, 8
+"""The answers to a submission. A pass on cards is refused, too, without harm."""
+DAIFUGO, FUGO, HEIMIN, HINMIN, DAIHINMIN = range(5)
+"""Classes, by finishing place in the game before."""
+MAX_ACTIONS = N_CARDS * 20
+"""No game has more actions: after 20 passes in a row it ends."""
+
+
+class Options(NamedTuple):
+    """The rules that may differ, with the competition's values."""
+
+    sequences: bool = True
+    """Three or more cards of a suit in a row can be played."""
+    locks: bool = True
+    """A second play of the same suits binds those that follow to these suits."""
+    revolutions: bool = True
+    """Four of a rank, or a sequence of five, turn the order of the ranks around."""
+    eight_cuts: bool = True
+    """A play with an 8 makes the trick flow."""
+    exchanges: bool = True
+    """Before a game, cards are exchanged between the rich and the poor."""
+    reseat_every: int = 3
+    """Games after which seats are drawn again; 0: they are drawn once."""
+    class_reset_every: int = 100
+    """Games after which there are no classes again; 0: never again after the first game."""
+    idle_limit: int = 20
+    """Passes in a row after which places are drawn, from 1 to 20."""
+
+
+GAME = np.dtype(
+    [
+        # Cards, by player
+        ("hands", "u8", 5),
+        ("played", "u8", 5),  # in this game
+        ("given", "u8", 5),  # in the exchange before it
+        ("left", "i8", 5),  # how many cards in the hand
+        # The exchange
+        ("classes", "i8", 5),  # by player; -1 where there are none
+        ("to_give", "i8"),  # how many cards the player in turn must give now
+        ("gift", "u8"),  # those that he has chosen so far
+        # The trick
+        ("turn", "i8"),  # the player to move; -1 when the game is over
+        ("field", "i8"),  # the play on the field; 0 when it is empty
+        ("joker_column", "i8"),  # where a lone joker lies: of no importance to the rules
+        ("revolution", "i8"),
+        ("lock", "i8"),
+        ("cut", "i8"),  # whether the last play makes the trick flow
+        ("passed", "i8"),  # players who have passed in this trick, as bits
+        ("last", "i8"),  # the player of the last play
+        ("idle", "i8"),  # passes since then
+        # The game
+        ("starter", "i8"),  # who held the diamond 3
+        ("places", "i8", 5),  # finishing places by player, from 0; -1 while he plays
+        ("n_out", "i8"),  # how many have finished
+        ("actions", "u2", MAX_ACTIONS),  # player * N_PLAYS + play; a refused play is a pass
+        ("n_actions", "i8"),
+        # The match
+        ("number", "i8"),  # of this game in its match, from 1
+        ("seats", "i8", 5),  # the player at each seat; play goes to the next seat
+        ("points", "i8", 5),  # in all games that are over
+        ("seed", "u8"),
+        ("rng", "u8"),
+        ("viewer", "i8"),  # in a view the player who sees it; otherwise -1
+        *((option, "i8") for option in Options._fields),
+    ],
+    align=True,
+)
+"""A game, or what one player sees of it. `i8` are `int64`, `u8` are `uint64`."""
+
+GameType = from_dtype(GAME)
+Game: TypeAlias = Any  # a record of GAME: `games[i]`, that is `numpy.void`
+
+
+# Seats and classes
+
+
+@njit(int64(GameType, int64), cache=True)
+def seat_of(game: Game, player: int) -> int:
+    """The seat of a player."""
+    for seat in range(N_PLAYERS):
+        if game.seats[seat] == player:
+            return seat
+    return -1
+
+
+@njit(int64(GameType, int64), cache=True)
+def of_class(game: Game, rank: int) -> int:
+    """The player of a class; -1 if there are no classes."""
+    for player in range(N_PLAYERS):
+        if game.classes[player] == rank:
+            return player
+    return -1
+
+
+@njit(int64(GameType, int64), cache=True)
+def partner(game: Game, player: int) -> int:
+    """With whom a player exchanges cards; -1: with nobody."""
+    rank = game.classes[player]
+    if rank < 0 or rank == HEIMIN or not game.exchanges:
+        return -1
+    return of_class(game, 4 - rank)
+
+
+@njit(int64(int64), cache=True)
+def n_exchanged(rank: int) -> int:
+    """How many cards a class exchanges: 2, 1, 0, 1, 2."""
+    return abs(HEIMIN - rank) if rank >= 0 else 0
+
+
+# Chance
+
+
+@njit(int64(GameType, int64), cache=True)
+def draw(game: Game, n: int) -> int:
+    """A random number in 0..n-1, uniform within n / 2**32; advances `rng`."""
+    game.rng, bits = next_random(game.rng)
+    return np.int64((bits >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))
+
+
+@njit(void(GameType, int64), cache=True)
+def deal(game: Game, dealer: int) -> None:
+    """Deals the pack one card at a time, from the seat of the player `dealer` on."""
+    pack = np.arange(N_CARDS)
+    seat = seat_of(game, dealer)
+    game.hands[:] = 0
+    for i in range(N_CARDS):
+        j = i + draw(game, N_CARDS - i)
+        card, pack[j] = pack[j], pack[i]
+        game.hands[game.seats[(seat + i) % N_PLAYERS]] |= np.uint64(1) << np.uint64(card)
+    for player in range(N_PLAYERS):
+        game.left[player] = count(game.hands[player])
+
+
+# The exchange
+
+
+@njit(void(GameType, int64, uint64), cache=True)
+def _hand_over(game: Game, giver: int, cards: Word) -> None:
+    """Moves cards to the partner's hand."""
+    receiver = partner(game, giver)
+    game.given[giver] = cards
+    game.hands[giver] &= ~np.uint64(cards)
+    game.hands[receiver] |= np.uint64(cards)
+    game.left[giver] -= count(cards)
+    game.left[receiver] += count(cards)
+
+
+@njit(int64(GameType, uint64), cache=True)
+def holder(game: Game, cards: Word) -> int:
+    """The first player who holds any of the cards; -1: nobody."""
+    for player in range(N_PLAYERS):
+        if game.hands[player] & np.uint64(cards):
+            return player
+    return -1
+
+
+@njit(void(GameType, int64), cache=True)
+def _next_giver(game: Game, rank: int) -> None:
+    """The turn goes to the rich player of class `rank`, or, after the fugo, to the first lead."""
+    player = of_class(game, rank)
+    if rank > FUGO or player < 0 or not game.exchanges:
+        game.to_give = 0
+        game.turn = holder(game, np.uint64(D3))
+        game.starter = game.last = game.turn
+    else:
+        game.turn = player
+        game.to_give = n_exchanged(rank)
+
+
+@njit(void(GameType), cache=True)
+def start(game: Game) -> None:
+    """What happens after the deal: the poor give their strongest cards, then the rich must choose.
+
+    Without classes or without exchange the holder of the diamond 3 leads at once.
+    """
+    for rank in (DAIHINMIN, HINMIN):
+        player = of_class(game, rank)
+        if player >= 0 and game.exchanges:
+            _hand_over(game, player, strongest(game.hands[player], n_exchanged(rank)))
+    _next_giver(game, DAIFUGO)
+
+
+@njit(boolean(GameType, uint64), cache=True)
+def give(game: Game, cards: Word) -> bool:
+    """The player in turn gives cards to his partner, who gave him his strongest ones.
+
+    Cards that he does not hold, or another number of them than `to_give`, are punished: then his
+    strongest cards go. Returns whether his choice was valid.
+    """
+    cards = np.uint64(cards)
+    hand = game.hands[game.turn]
+    valid = count(cards) == game.to_give and cards & ~hand == 0
+    if not valid:
+        cards = strongest(hand, game.to_give)
+    game.gift = 0
+    _hand_over(game, game.turn, cards)
+    _next_giver(game, game.classes[game.turn] + 1)
+    return bool(valid)
+
+
+@njit(boolean(GameType, int64), cache=True)
+def give_card(game: Game, card: int) -> bool:
+    """Adds one card to the gift, which is given when it is complete.
+
+    A card that he does not hold, or has chosen already, is punished as in `give`. Returns whether
+    the choice was valid.
+    """
+    bit = np.uint64(1) << np.uint64(card)
+    if card < 0 or card >= N_CARDS or bit & ~game.hands[game.turn] or bit & game.gift:
+        return give(game, np.uint64(0))
+    game.gift |= bit
+    if count(game.gift) == game.to_give:
+        give(game, game.gift)
+    return True
+
+
+# The trick
+
+
+@njit(boolean(GameType, int64), cache=True)
+def is_legal(game: Game, play: int) -> bool:
+    """Whether the player in turn may make a play, whatever number is given."""
+    if play <= PASS or play >= N_PLAYS:
+        return play == PASS
+    if CARDS[play] & ~game.hands[game.turn]:
+        return False
+    if KIND[play] == SEQUENCE and not game.sequences:
+        return False
+    return follows(play, game.field, game.revolution != 0, game.lock != 0)
+
+
+@njit(int64(GameType, int64[::1]), cache=True)
+def list_legal(game: Game, out: Numbers) -> int:
+    """Writes the legal plays of the player in turn but the pass: see `plays.legal_plays`."""
+    hand = game.hands[game.turn]
+    revolution, lock = game.revolution != 0, game.lock != 0
+    return legal_plays(hand, game.field, revolution, lock, game.sequences != 0, out)
+
+
+@njit(void(GameType, int64), cache=True)
+def _record(game: Game, play: int) -> None:
+    """Adds to the list of actions."""
+    game.actions[game.n_actions] = game.turn * N_PLAYS + play
+    game.n_actions += 1
+
+
+@njit(void(GameType, int64), cache=True)
+def lay(game: Game, play: int) -> None:
+    """The player in turn lays a play down, legal or not: everything but the change of the turn."""
+    player = game.turn
+    _record(game, play)
+    spade_3 = game.field == LONE_JOKER
+    locks = game.locks and game.field != PASS and ROWS[play] == ROWS[game.field]
+    if play == LONE_JOKER:
+        game.lock = 0
+        game.joker_column = 0 if game.revolution else 14
+    elif locks and not spade_3:
+        game.lock = 1
+    game.field = play
+    game.cut = spade_3 or (game.eight_cuts and CUTS_AS_8[play])
+    game.hands[player] &= ~CARDS[play]
+    game.played[player] |= CARDS[play]
+    game.left[player] -= SIZE[play]
+    game.last = player
+    game.idle = 0
+    if game.left[player] == 0:
+        game.places[player] = game.n_out
+        game.n_out += 1
+    if game.revolutions and REVOLVES[play]:
+        game.revolution ^= 1
+
+
+@njit(void(GameType), cache=True)
+def skip(game: Game) -> None:
+    """The player in turn passes: everything but the change of the turn."""
+    _record(game, PASS)
+    game.passed |= 1 << game.turn
+    game.idle += 1
+
+
+@njit(int64(GameType, int64), cache=True)
+def submit(game: Game, play: int) -> int:
+    """The player in turn submits a play: everything but the change of the turn.
+
+    Any number is taken; what is not legal counts as a pass.
+
+    Returns:
+        `ACCEPTED` for a legal play or a pass on an empty field, otherwise `REFUSED`.
+    """
+    if play != PASS and is_legal(game, play):
+        lay(game, play)
+        return ACCEPTED
+    answer = ACCEPTED if play == PASS and game.field == PASS else REFUSED
+    skip(game)
+    return answer
+
+
+@njit(int64(GameType, int64), cache=True)
+def _next_player(game: Game, player: int) -> int:
+    """The next player in seat order with cards who has not passed."""
+    seat = seat_of(game, player)
+    for i in range(1, N_PLAYERS + 1):
+        other = game.seats[(seat + i) % N_PLAYERS]
+        if game.left[other] > 0 and not game.passed >> other & 1:
+            return np.int64(other)
+    return player
+
+
+@njit(void(GameType), cache=True)
+def _draw_places(game: Game) -> None:
+    """Those who still hold cards get the places that are left, in random order."""
+    while game.n_out < N_PLAYERS:
+        chosen = draw(game, N_PLAYERS - game.n_out)
+        for player in range(N_PLAYERS):
+            chosen -= game.places[player] < 0
+            if chosen < 0:
+                game.places[player] = game.n_out
+                game.n_out += 1
+                break
+
+
+@njit(void(GameType), cache=True)
+def _finish(game: Game) -> None:
+    """Ends the game: the last place, and the points."""
+    _draw_places(game)
+    game.turn = -1
+    for player in range(N_PLAYERS):
+        game.points[player] += N_PLAYERS - game.places[player]
+
+
+@njit(boolean(GameType), cache=True)
+def advance(game: Game) -> bool:
+    """After a submission: the trick flows if it is at its end, and the turn goes on.
+
+    Returns:
+        Whether the trick flowed.
+    """
+    if game.idle >= game.idle_limit:
+        _draw_places(game)
+    flows = game.cut != 0 or count(np.uint64(game.passed)) >= N_PLAYERS - game.n_out
+    if flows:
+        game.field, game.lock, game.cut, game.passed = PASS, 0, 0, 0
+    if game.n_out >= N_PLAYERS - 1:
+        _finish(game)
+    elif flows:
+        if game.left[game.last] == 0:
+            game.last = _next_player(game, game.last)
+        game.turn = game.last
+    else:
+        game.turn = _next_player(game, game.turn)
+    return bool(flows)
+
+
+@njit(int64(GameType, int64), cache=True)
+def play(game: Game, play: int) -> int:
+    """The player in turn makes a play, and the turn goes on: `submit` and `advance`."""
+    answer = submit(game, play)
+    advance(game)
+    return answer
+
+
+# Random play
+
+
+@njit(int64(GameType, int64[::1]), cache=True)
+def draw_play(game: Game, out: Numbers) -> int:
+    """A random legal play of the player in turn, all alike; it passes only where it must follow.
+
+    Args:
+        game: its `rng` is advanced.
+        out: `int64[N_PLAYS]`, overwritten.
+    """
+    n = list_legal(game, out)
+    chosen = draw(game, n + (game.field != PASS))
+    return np.int64(out[chosen]) if chosen < n else PASS
+
+
+@njit(int64(GameType, int64[::1]), cache=True)
+def play_out(game: Game, out: Numbers) -> int:
+    """Plays a game to its end at random (see `draw_play`); returns the number of actions."""
+    n = 0
+    while game.turn >= 0:
+        play(game, draw_play(game, out))
+        n += 1
+    return n

@@ -1,0 +1,1 @@
+"""The competition's network protocol: pure codec, server, client."""
