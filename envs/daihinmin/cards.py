@@ -47,7 +47,7 @@ def count(cards: Word) -> int:
     pairs = np.uint64(0x3333_3333_3333_3333)
     cards = (cards & pairs) + (cards >> np.uint64(2) & pairs)
     cards = cards + (cards >> np.uint64(4)) & np.uint64(0x0F0F_0F0F_0F0F_0F0F)
-    return np.int64(cards * np.uint64(0x0101_0101_0101_0101) >> np.uint64(56))
+    return int(cards * np.uint64(0x0101_0101_0101_0101) >> np.uint64(56))
 
 
 @njit("int64(uint64)", cache=True)
@@ -130,9 +130,7 @@ def parse(text: str) -> int:
     cards = 0
     for name in text.split():
         if name not in CARD_NUMBERS:
-            raise ValueError(
-                f"{name!r} is no card: a suit of SHDC and a rank of {RANKS[1:-1]}, or JO"
-            )
+            raise ValueError(f"{name!r} is no card: one of {SUITS} and one of {RANKS[1:-1]}, or JO")
         card = 1 << CARD_NUMBERS[name]
         if cards & card:
             raise ValueError(f"{name} is named twice in {text!r}")

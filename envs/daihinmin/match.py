@@ -30,9 +30,9 @@ from afterstate.envs.daihinmin.rules import (
 from afterstate.envs.words import next_random, whole
 
 CLASS_VALUES = (9.72, 7.23, 3.66, 1.44, 0.0)
-"""What a finishing place is worth far from the next class reset, where good play goes on: points and
-the advantage of the class in the games that follow, from the daifugo to the daihinmin, against the
-worst. (Without it, it would be 4, 3, 2, 1, 0.)"""
+"""What a finishing place is worth among good players, far from the next class reset: its points and
+those that its class brings in the games that follow, from daifugo to daihinmin, whose is 0. (The
+points alone would be 4, 3, 2, 1, 0.)"""
 
 
 def new_match(seed: Any = 0, options: Options | None = None) -> Game:

@@ -265,17 +265,17 @@ def follows(play: int, field: int, revolution: bool, lock: bool) -> bool:
     if field == LONE_JOKER:
         return play == 1  # the spade 3, alone
     if play == LONE_JOKER:
-        return SIZE[field] == 1
+        return bool(SIZE[field] == 1)
     if KIND[play] != KIND[field] or SIZE[play] != SIZE[field]:
         return False
     if lock and ROWS[play] != ROWS[field]:
         return False
-    return HIGH[play] < LOW[field] if revolution else LOW[play] > HIGH[field]
+    return bool(HIGH[play] < LOW[field] if revolution else LOW[play] > HIGH[field])
 
 
 @njit("int64(uint64, int64, int64[::1], int64)", cache=True)
 def _list(bits: Word, first: int, out: Numbers, n: int) -> int:
-    """Appends `first` + the number of each bit to the `n` entries of `out`; returns their number."""
+    """Appends `first` + the number of each bit to the `n` entries of `out`; returns their count."""
     bits = np.uint64(bits)
     while bits:
         out[n] = first + lowest(bits)
@@ -300,7 +300,7 @@ def _list_groups(
 
 @njit("uint64(uint64, int64)", cache=True)
 def _runs(columns: Word, size: int) -> Word:
-    """The first cells of runs of cards, of cells as bits 4 * column + row; all of them for size 0."""
+    """The first cells of runs of a size, all for size 0; cells are bits 4 * column + row."""
     runs = _COLUMNS
     for i in range(size):
         runs &= np.uint64(columns) >> np.uint64(4 * i)
@@ -369,8 +369,8 @@ def legal_plays(
         return _leads(hand, sequences, out)
     if field == LONE_JOKER:
         return _list(hand & np.uint64(1), 1, out, 0)
-    size, rows = np.int64(SIZE[field]), np.int64(ROWS[field])
-    first, last = (0, LOW[field] - 1) if revolution else (HIGH[field] + 1, 14)
+    size, rows = int(SIZE[field]), int(ROWS[field])
+    first, last = (0, int(LOW[field]) - 1) if revolution else (int(HIGH[field]) + 1, 14)
     if KIND[field] == SEQUENCE:
         where = _between(first, last - (size - 1))
         if lock:

@@ -9,9 +9,9 @@ replay have one source. The keys:
     deal, hands          hands by player before and after the exchange, in notation
     exchange             entries {from, to, cards, how}: auto, chosen or penalty
     start                who led first
-    actions              p player, m submission, nl legal plays but the pass, nc their card sets, ack
-                         answer, rev and lock after it, flow whether the trick flowed then, left
-                         cards by player, next player; random_finish if places were drawn
+    actions              p player, m submission, nl legal plays but the pass, nc their card sets,
+                         ack answer, rev and lock after it, flow whether the trick flowed then,
+                         left cards by player, next player; random_finish if places were drawn
     finish               players by finishing place
 """
 
@@ -63,7 +63,7 @@ def _gift(game: Game, giver: int, how: str) -> Entry:
 def opening(game: Game, names: Sequence[str], match: str) -> Entry:
     """What is written of a game that has been dealt, and in which the poor have given."""
     deal = game["hands"].copy()
-    givers = sorted(np.flatnonzero(game["given"]), key=lambda player: -game["classes"][player])
+    givers = sorted(np.flatnonzero(game["given"]).tolist(), key=lambda p: -game["classes"][p])
     for giver in givers:
         deal[giver] |= game["given"][giver]
         deal[partner(game, giver)] &= ~game["given"][giver]
@@ -76,7 +76,7 @@ def opening(game: Game, names: Sequence[str], match: str) -> Entry:
         "class_reset": reset,
         "classes": [0] * N_PLAYERS if reset else game["classes"].tolist(),
         "deal": [cards.text(hand) for hand in deal],
-        "exchange": [_gift(game, int(giver), "auto") for giver in givers],
+        "exchange": [_gift(game, giver, "auto") for giver in givers],
     }
 
 

@@ -85,12 +85,11 @@ def submission(text: str) -> int:
 def _compare(where: str, recorded: Entry, ours: Entry) -> Iterator[Mismatch]:
     """The keys of our entry whose recorded values differ."""
     for key, value in ours.items():
-        if key == "legal":
-            pair = sorted(recorded["legal"]), sorted(value)
-        else:
-            pair = recorded.get(key), value
-        if pair[0] != pair[1]:
-            yield Mismatch(f"{where}{key}", *pair)
+        told = recorded.get(key)
+        if key == "legal":  # in any order
+            told, value = sorted(recorded[key]), sorted(value)
+        if told != value:
+            yield Mismatch(f"{where}{key}", told, value)
 
 
 def replay_position(position: Entry) -> Iterator[Mismatch]:
@@ -223,10 +222,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{file}: {error}", file=sys.stderr)
             failed = True
             continue
-        counts = ", ".join(
-            f"{n:,} {name}" for name, n in report._asdict().items() if name != "first"
-        )
-        print(f"{file}: {counts}")
+        counts = [f"{n:,} {name}" for name, n in zip(report._fields[:-1], report[:-1], strict=True)]
+        print(f"{file}: {', '.join(counts)}")
         if report.first:
             print(f"{file}: first mismatch: {report.first}")
             failed = True

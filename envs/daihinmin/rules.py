@@ -152,7 +152,7 @@ def n_exchanged(rank: int) -> int:
 def draw(game: Game, n: int) -> int:
     """A random number in 0..n-1, uniform within n / 2**32; advances `rng`."""
     game.rng, bits = next_random(game.rng)
-    return np.int64((bits >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))
+    return int((bits >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))
 
 
 @njit(void(GameType, int64), cache=True)
@@ -340,7 +340,7 @@ def _next_player(game: Game, player: int) -> int:
     for i in range(1, N_PLAYERS + 1):
         other = game.seats[(seat + i) % N_PLAYERS]
         if game.left[other] > 0 and not game.passed >> other & 1:
-            return np.int64(other)
+            return int(other)
     return player
 
 
@@ -410,7 +410,7 @@ def draw_play(game: Game, out: Numbers) -> int:
     """
     n = list_legal(game, out)
     chosen = draw(game, n + (game.field != PASS))
-    return np.int64(out[chosen]) if chosen < n else PASS
+    return int(out[chosen]) if chosen < n else PASS
 
 
 @njit(int64(GameType, int64[::1]), cache=True)

@@ -8,6 +8,8 @@ that the received cards are already in, and is not told which they are.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import boolean, int64, njit, uint64, void
 
@@ -26,7 +28,7 @@ from afterstate.envs.words import Word, draw_word
 
 
 @njit(void(GameType, int64, GameType[::1]), cache=True)
-def look(game: Game, player: int, views: np.ndarray) -> None:  # type: ignore[type-arg]
+def look(game: Game, player: int, views: Any) -> None:
     """Writes what a player sees of a game into `views[0]`."""
     views[0] = game
     view = views[0]
