@@ -2,16 +2,19 @@
 
     from afterstate import agents
     agent = agents.make("expectimax", depth=3, network="network.npz")
+    player = agents.make("daihinmin-heuristic")
 
-Every player answers `act(boards)`, board words `uint64[B]` to actions `int8[B]`, and
-`predict(observations)`, observations of `Game2048-v0` to actions.
+Every player of 2048 answers `act(boards)`, board words `uint64[B]` to actions `int8[B]`, and
+`predict(observations)`, observations of `Game2048-v0` to actions. Every player of Daihinmin answers
+`choose(view)` with a play and `give(view, n)` with cards: see `afterstate.envs.daihinmin.players`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 from afterstate.agents.game2048 import tdl2048
 from afterstate.agents.game2048.agent import Agent
@@ -69,11 +72,23 @@ def _expectimax(
     return ExpectimaxAgent(_network(network, tuples, size), depth, seconds, cutoff)
 
 
-_MAKERS: dict[str, Callable[..., Agent]] = {
+def _rule_based(name: str) -> Callable[..., Any]:
+    """The maker of a player of Daihinmin, whose kernels are loaded when the first one is made."""
+
+    def make(**settings: Any) -> Any:
+        return getattr(import_module("afterstate.agents.daihinmin.rule_based"), name)(**settings)
+
+    return make
+
+
+_MAKERS: dict[str, Callable[..., Any]] = {
     "random": RandomAgent,
     "reward": RewardAgent,
     "ntuple": _ntuple,
     "expectimax": _expectimax,
+    "daihinmin-random": _rule_based("RandomAgent"),
+    "daihinmin-sample": _rule_based("SampleAgent"),
+    "daihinmin-heuristic": _rule_based("HeuristicAgent"),
 }
 
 
@@ -82,7 +97,11 @@ def names() -> list[str]:
     return list(_MAKERS)
 
 
-def make(name: str, **settings: Any) -> Agent:
+@overload
+def make(name: Literal["random", "reward", "ntuple", "expectimax"], **settings: Any) -> Agent: ...
+@overload
+def make(name: str, **settings: Any) -> Any: ...
+def make(name: str, **settings: Any) -> Any:
     """Makes a player.
 
     Args:
@@ -95,6 +114,9 @@ def make(name: str, **settings: Any) -> Agent:
               with none of them the trained one in the package, for 4x4)
             - `"expectimax"`: n-ply search with that network at the end (the same, and `depth` in
               moves, `seconds` a move, `cutoff`: see `ExpectimaxAgent`)
+            - `"daihinmin-random"`: a random legal play (`seed`)
+            - `"daihinmin-sample"`: the competition's sample client
+            - `"daihinmin-heuristic"`: plays by rules, better
         **settings: the settings given in brackets.
 
     Raises:

@@ -247,6 +247,47 @@ _PLAIN, _WITH_JOKER = _first_numbers()
 _ANY_SUITS = 32
 
 
+# Numbers of plays from their cells
+
+
+_NO_JOKER = 5
+_GROUP_PLACES = np.full((16, 6), -1, np.int64)
+for _place, (_naturals, _joker) in enumerate(_groups(1)):
+    _suits = sum(1 << row for row, _ in _naturals)
+    _GROUP_PLACES[_suits, _joker[0] if _joker else _NO_JOKER] = _place
+
+
+@njit("int64(int64, int64, int64)", cache=True)
+def group(column: int, suits: int, joker_row: int) -> int:
+    """The number of a group.
+
+    Args:
+        column: its rank.
+        suits: its natural cards, as bits of rows.
+        joker_row: where the joker stands, 4 beside four cards; -1: it does not.
+
+    Returns:
+        The play, or -1 if there is no such group.
+    """
+    place = _GROUP_PLACES[suits & 15, joker_row if joker_row >= 0 else _NO_JOKER]
+    return _FIRST_GROUP + 40 * (column - 1) + int(place) if place >= 0 else -1
+
+
+@njit("int64(int64, int64, int64, int64)", cache=True)
+def sequence(row: int, first: int, size: int, joker_place: int) -> int:
+    """The number of a sequence that is known to be one, of 3 to 11 cells.
+
+    Args:
+        row: its suit.
+        first: its lowest column.
+        size: how many cells.
+        joker_place: the joker's place in it, from 0; -1: without the joker.
+    """
+    if joker_place < 0:
+        return int(_PLAIN[size]) + 4 * (first - 1) + row
+    return int(_WITH_JOKER[size, joker_place]) + 4 * first + row
+
+
 # Legal plays
 
 
@@ -299,7 +340,7 @@ def _list_groups(
 
 
 @njit("uint64(uint64, int64)", cache=True)
-def _runs(columns: Word, size: int) -> Word:
+def runs(columns: Word, size: int) -> Word:
     """The first cells of runs of a size, all for size 0; cells are bits 4 * column + row."""
     runs = _COLUMNS
     for i in range(size):
@@ -312,13 +353,13 @@ def _list_sequences(hand: Word, size: int, where: Word, out: Numbers, n: int) ->
     """Appends the sequences of a size whose first cells are in `where` (bits 4 * column + row)."""
     hand, where = np.uint64(hand), np.uint64(where)
     columns = (hand & np.uint64(NATURALS)) << np.uint64(4)
-    n = _list(_runs(columns, size) & where, _PLAIN[size] - 4, out, n)
+    n = _list(runs(columns, size) & where, _PLAIN[size] - 4, out, n)
     if hand >> np.uint64(JOKER) == 0:
         return n
     for place in range(size):
-        firsts = _runs(columns, place) & where
+        firsts = runs(columns, place) & where
         if place < size - 1:
-            firsts &= _runs(columns, size - 1 - place) >> np.uint64(4 * (place + 1))
+            firsts &= runs(columns, size - 1 - place) >> np.uint64(4 * (place + 1))
         n = _list(firsts, _WITH_JOKER[size, place], out, n)
     return n
 

@@ -1,0 +1,280 @@
+"""What a player sees of a game of Daihinmin, as planes over the 15 columns of the table.
+
+All planes are 0 or 1. Players are counted from the viewer on: he is 0, then those who follow him in
+the order of play. A *card image* is five planes: S, H, D and C with a 1 in the column of each card,
+and JO, 1 everywhere if the joker is among them. Ranks keep their columns under a revolution.
+
+    channels  name               1 where
+      0 -   4 hand S .. JO       card image: his own cards
+      5 -   9 unseen S .. JO     card image: cards that he has not seen, so held by the others
+     10 -  14 gave S .. JO       card image: what he gave in the exchange before this game
+     15 -  19 gift S .. JO       card image: what he has chosen to give so far
+     20 -  39 known 1 S .. 4 JO  card images: what he knows players 1 to 4 to hold: what he gave
+                                 them, and the diamond 3 of who led first, until it is played
+     40 -  44 field S .. X       the cells of the play on the field, that of its joker too; X is
+                                 the fifth card of a rank; a lone joker has no cell
+     45 -  49 joker S .. X       the cell of the field that the joker stands at
+     50 -  54 kind empty, single, group, sequence, joker
+                                 all columns: the kind of the play on the field
+     55       size               the column of that number: cards on the field
+     56       revolution         all columns: the order of the ranks is turned around
+     57       lock               all columns: the suits are locked
+     58       idle               columns as binary digits, the lowest first: passes since a play
+     59       to give            the column of that number: cards that the player in turn must give
+     60       game               columns as binary digits, the lowest first: games since there were
+                                 no classes, 0 where there are none
+     61 -  85 played 0 S .. 4 JO card images: what each player has played
+     86 -  90 left 0 .. 4        the column of that number: cards in each player's hand
+     91 -  95 passed 0 .. 4      all columns: the player has passed in this trick
+     96 - 100 place 0 .. 4       the column of his place, from 0, once he has finished
+    101 - 105 class 0 .. 4       the column of his class, 0 daifugo to 4 daihinmin, if there are any
+    106 - 110 owner 0 .. 4       all columns: the play on the field is his
+    111 - 115 turn 0 .. 4        all columns: it is his turn
+
+`CHANNELS` has these names in this order. The *state*, for critics who see everything, counts the
+players from number 0 on, has the hands and gifts of all, and then channels 40 to 115:
+
+      0 -  24 hand 0 S .. 4 JO   card images: each player's cards
+     25 -  49 gave 0 S .. 4 JO   card images: what each gave in the exchange
+     50 -  54 gift S .. JO       card image: what the player in turn has chosen to give so far
+     55 - 130                    as channels 40 - 115
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate, chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import int8, int64, njit, uint64, void
+
+from afterstate.envs.daihinmin.cards import DECK, JOKER, NATURALS, lowest
+from afterstate.envs.daihinmin.plays import (
+    CARDS,
+    JOKER_CELL,
+    KIND,
+    LONE_JOKER,
+    N_PLAYS,
+    PASS,
+    SIZE,
+)
+from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game, GameType, list_legal, seat_of
+from afterstate.envs.daihinmin.views import all_played, known_cards, look
+from afterstate.envs.words import Word
+
+N_COLUMNS = 15
+"""Columns of the table: ranks 1 to 13, and the joker's places below and above."""
+
+Planes = npt.NDArray[np.int8]
+
+_IMAGE = ("S", "H", "D", "C", "JO")
+_CELLS = ("S", "H", "D", "C", "X")
+_KINDS = ("empty", "single", "group", "sequence", "joker")
+
+
+def _names(group: str, *parts: Any) -> list[str]:
+    """The channels of a group: its name with each of the parts."""
+    return [f"{group} {part}" for part in parts]
+
+
+def _images(group: str, players: range) -> list[str]:
+    """The channels of a card image for each of the players."""
+    return [f"{group} {player} {row}" for player in players for row in _IMAGE]
+
+
+_ALL = range(N_PLAYERS)
+_OWN = [
+    _names("hand", *_IMAGE),
+    _names("unseen", *_IMAGE),
+    _names("gave", *_IMAGE),
+    _names("gift", *_IMAGE),
+    _images("known", range(1, N_PLAYERS)),
+]
+_OPEN = [
+    _names("field", *_CELLS),
+    _names("joker", *_CELLS),
+    _names("kind", *_KINDS),
+    *([name] for name in ("size", "revolution", "lock", "idle", "to give", "game")),
+    _images("played", _ALL),
+    *(_names(name, *_ALL) for name in ("left", "passed", "place", "class", "owner", "turn")),
+]
+_HANDS = [_images("hand", _ALL), _images("gave", _ALL), _names("gift", *_IMAGE)]
+
+CHANNELS = tuple(chain(*_OWN, *_OPEN))
+"""The names of the planes of an observation."""
+STATE_CHANNELS = tuple(chain(*_HANDS, *_OPEN))
+"""The names of the planes of a state."""
+
+
+def _starts(groups: list[list[str]]) -> Iterator[int]:
+    """The first channel of each group, and one after the last."""
+    return accumulate(map(len, groups), initial=0)
+
+
+_HAND, _UNSEEN, _GAVE, _GIFT, _KNOWN, _FIRST_OPEN = _starts(_OWN)
+_STATE_HANDS, _STATE_GAVE, _STATE_GIFT, _STATE_OPEN = _starts(_HANDS)
+_FIELD, _JOKER, _KIND, _SIZE, *_REST = _starts(_OPEN)
+_REVOLUTION, _LOCK, _IDLE, _TO_GIVE, _GAME, *_BY_PLAYER = _REST
+_PLAYED, _LEFT, _PASSED, _PLACE, _CLASS, _OWNER, _TURN, _ = _BY_PLAYER
+
+
+# Kernels. They write 1s into planes that are all 0.
+
+
+@njit(void(uint64, int8[:, ::1], int64), cache=True)
+def _draw_cards(cards: Word, planes: Planes, at: int) -> None:
+    """Writes a card image from channel `at` on."""
+    rest = np.uint64(cards) & np.uint64(NATURALS)
+    if cards != rest:
+        planes[at + 4] = 1
+    while rest:
+        card = lowest(rest)
+        planes[at + card % 4, card // 4 + 1] = 1
+        rest &= rest - np.uint64(1)
+
+
+@njit(void(int64, int8[:, ::1], int64), cache=True)
+def _draw_number(number: int, planes: Planes, at: int) -> None:
+    """Writes the binary digits of a number from 0 on, the lowest first."""
+    for digit in range(N_COLUMNS):
+        planes[at, digit] = number >> digit & 1
+
+
+@njit(void(int64, int8[:, ::1], int64), cache=True)
+def _draw_field(play: int, planes: Planes, at: int) -> None:
+    """Writes the play on the field: its cells, its kind and its size."""
+    _draw_cards(CARDS[play] & np.uint64(NATURALS), planes, at + _FIELD)
+    cell = JOKER_CELL[play]
+    if cell >= 0 and play != LONE_JOKER:
+        row, column = cell // N_COLUMNS, cell % N_COLUMNS
+        planes[at + _FIELD + row, column] = 1
+        planes[at + _JOKER + row, column] = 1
+    planes[at + _KIND + KIND[play]] = 1
+    planes[at + _SIZE, SIZE[play]] = 1
+
+
+@njit(void(GameType, int8[:, ::1], int64), cache=True)
+def _draw_flags(game: Game, planes: Planes, at: int) -> None:
+    """Writes what belongs to no player."""
+    planes[at + _REVOLUTION] = game.revolution
+    planes[at + _LOCK] = game.lock
+    _draw_number(game.idle, planes, at + _IDLE)
+    planes[at + _TO_GIVE, game.to_give] = 1
+    before = max(game.number - 1, 0)
+    every = game.class_reset_every
+    _draw_number(before % every if every > 0 else before, planes, at + _GAME)
+
+
+@njit(void(GameType, int64, int64, int8[:, ::1], int64), cache=True)
+def _draw_player(game: Game, player: int, i: int, planes: Planes, at: int) -> None:
+    """Writes what everybody knows of the `i`-th player."""
+    _draw_cards(game.played[player], planes, at + _PLAYED + 5 * i)
+    planes[at + _LEFT + i, game.left[player]] = 1
+    planes[at + _PASSED + i] = game.passed >> player & 1
+    if game.places[player] >= 0:
+        planes[at + _PLACE + i, game.places[player]] = 1
+    if game.classes[player] >= 0:
+        planes[at + _CLASS + i, game.classes[player]] = 1
+    planes[at + _OWNER + i] = game.field != PASS and game.last == player
+    planes[at + _TURN + i] = game.turn == player
+
+
+@njit(void(GameType, int64, int8[:, ::1], int64), cache=True)
+def _draw_open(game: Game, first: int, planes: Planes, at: int) -> None:
+    """Writes what everybody knows, from channel `at` on; players are counted from `first` on."""
+    _draw_field(game.field, planes, at)
+    _draw_flags(game, planes, at)
+    seat = seat_of(game, first)
+    for i in range(N_PLAYERS):
+        _draw_player(game, game.seats[(seat + i) % N_PLAYERS], i, planes, at)
+
+
+@njit(void(GameType[::1], int8[:, ::1]), cache=True)
+def draw_view(views: Any, planes: Planes) -> None:
+    """Writes the planes of the view `views[0]`."""
+    view = views[0]
+    viewer = view.viewer
+    hand = view.hands[viewer]
+    _draw_cards(hand, planes, _HAND)
+    _draw_cards(np.uint64(DECK) & ~(hand | all_played(view)), planes, _UNSEEN)
+    _draw_cards(view.given[viewer], planes, _GAVE)
+    _draw_cards(view.gift, planes, _GIFT)
+    seat = seat_of(view, viewer)
+    for i in range(1, N_PLAYERS):
+        other = view.seats[(seat + i) % N_PLAYERS]
+        _draw_cards(known_cards(view, other), planes, _KNOWN + 5 * (i - 1))
+    _draw_open(view, viewer, planes, _FIRST_OPEN)
+
+
+@njit(void(GameType[::1], int8[:, ::1]), cache=True)
+def draw_state(games: Any, planes: Planes) -> None:
+    """Writes the state of the game `games[0]`."""
+    game = games[0]
+    seat = seat_of(game, 0)
+    for i in range(N_PLAYERS):
+        player = game.seats[(seat + i) % N_PLAYERS]
+        _draw_cards(game.hands[player], planes, _STATE_HANDS + 5 * i)
+        _draw_cards(game.given[player], planes, _STATE_GAVE + 5 * i)
+    _draw_cards(game.gift, planes, _STATE_GIFT)
+    _draw_open(game, 0, planes, _STATE_OPEN)
+
+
+@njit(void(GameType[::1], int64, int8[::1]), cache=True)
+def draw_mask(games: Any, player: int, mask: Planes) -> None:
+    """Writes which actions of a player are legal in the game or his view `games[0]`.
+
+    The player in turn may pass or make his legal plays; in the exchange he may give each card that
+    he has not chosen yet. All others may only pass.
+    """
+    game = games[0]
+    if game.turn != player:
+        mask[PASS] = 1
+    elif game.to_give > 0:
+        rest = game.hands[player] & ~game.gift
+        for card in range(JOKER + 1):
+            mask[1 + card] = rest >> np.uint64(card) & np.uint64(1)
+    else:
+        listed = np.empty(N_PLAYS, np.int64)
+        mask[PASS] = 1
+        for i in range(list_legal(game, listed)):
+            mask[listed[i]] = 1
+
+
+@njit(void(GameType[::1], int64, GameType[::1], int8[:, ::1]), cache=True)
+def observe(games: Any, player: int, views: Any, planes: Planes) -> None:
+    """Writes the planes of what a player sees of the game `games[0]`; overwrites `views[0]`."""
+    look(games[0], player, views)
+    draw_view(views, planes)
+
+
+# Arrays
+
+
+def view_planes(view: Game) -> Planes:
+    """The observation of the player who sees a view: `int8[116, 15]`."""
+    drawn = np.zeros((len(CHANNELS), N_COLUMNS), np.int8)
+    draw_view(_boxed(view), drawn)
+    return drawn
+
+
+def view_mask(view: Game) -> Planes:
+    """Which actions of the player who sees a view are legal: `int8[2422]`, see `draw_mask`."""
+    mask = np.zeros(N_PLAYS, np.int8)
+    draw_mask(_boxed(view), int(view["viewer"]), mask)
+    return mask
+
+
+def state_planes(game: Game) -> Planes:
+    """The state of a whole game: `int8[131, 15]`."""
+    drawn = np.zeros((len(STATE_CHANNELS), N_COLUMNS), np.int8)
+    draw_state(_boxed(game), drawn)
+    return drawn
+
+
+def _boxed(game: Game) -> npt.NDArray[np.void]:
+    """A copy of a game record as an array of one, which kernels take faster."""
+    games = np.empty(1, GAME)
+    games[0] = game
+    return games
