@@ -6,7 +6,7 @@ No program is imported before it is started, so any of them may be missing.
 
 Run as a script, optionally with names, it prints steps per CPU second:
 
-    python benchmarks/peers.py pgx jumanji
+    python benchmarks/peers_2048.py pgx jumanji
 
 Time is that of the process with all of its threads, so a second core buys nothing; XLA is held to
 one core all the same, because more threads cost it more CPU time. The setting for that is read
@@ -18,30 +18,15 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
-from importlib import import_module, metadata, util
+from importlib import import_module
 from statistics import median
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any
 
-Steps: TypeAlias = Callable[[int], int]
+from timing import Peer, Steps, full_name, installed
 
 SEED = 0
 N_BOARDS = 4096
 N_SCAN = 32  # vector steps in one compiled call: one at a time is slower, more is hardly faster
-
-
-class Peer(NamedTuple):
-    """Another program that plays 2048.
-
-    `name` is that of its distribution, `module` what has to be importable. `start` loads it and
-    returns `steps(n)`, which goes on from where the last call stopped, makes at least `n` steps
-    and returns how many it made; a step is a legal move of one board and the tile after it. The
-    first call may compile.
-    """
-
-    name: str
-    kind: Literal["single", "vector"]
-    start: Callable[[], Steps]
-    module: str
 
 
 def start_pgx() -> Steps:
@@ -135,16 +120,6 @@ PEERS: list[Peer] = [
     Peer("gymnasium-2048", "single", start_gymnasium_2048, "gymnasium_2048"),
     Peer("open_spiel", "single", start_open_spiel, "pyspiel"),
 ]
-
-
-def installed() -> list[Peer]:
-    """Return the peers that can be imported here, importing none."""
-    return [peer for peer in PEERS if util.find_spec(peer.module)]
-
-
-def version(peer: Peer) -> str:
-    """Return the installed version of a peer."""
-    return metadata.version(peer.name)
 
 
 def rates(steps: Steps, n_repeats: int = 5, seconds: float = 1.0) -> list[float]:
@@ -250,12 +225,12 @@ def _spawn(state: Any, draw: Callable[[], float]) -> None:
 def main() -> None:
     """Print the speed of the named peers, or of all that are installed."""
     names = sys.argv[1:]
-    for peer in installed():
+    for peer in installed(PEERS):
         if not names or peer.name in names:
             measured = rates(peer.start())
             low, high = min(measured), max(measured)
             print(
-                f"{peer.name} {version(peer)} ({peer.kind}): "
+                f"{full_name(peer)}: "
                 f"{median(measured):,.0f} steps per CPU second, {low:,.0f} to {high:,.0f}"
             )
 

@@ -1,39 +1,35 @@
-"""How fast everything is, per CPU second of this process, on one core.
+"""How fast 2048 is: environments, players, and learning.
 
-    python benchmarks/throughput.py             # this package
-    python benchmarks/throughput.py --peers     # and the other programs that are installed
-
-Environments and other programs take turns, round after round, so that a change in the machine's
-speed meets them alike; a round of each lasts about one CPU second. So do the players, among
-themselves, with a network that has learned from 50 million moves. The trainings take turns too,
-`--training-rounds` times their first 20 million moves from zero weights, and so do one thread and
-two, which are timed by the clock on the wall. The figures are medians with their range, printed and
-kept as printed in `results/throughput.txt`, with all values in `results/throughput.json`. How well
-the player learns is measured by `learning_curve.py`.
+A round of an environment or player lasts about one CPU second. The players take turns with a
+network that has learned from 50 million moves. The trainings take turns too and time their first 20
+million moves from zero weights, and so do one thread and two, which are timed by the clock on the
+wall. How well the player learns is measured by `learning_curve.py`.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import random
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
-from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import fresh_kernels  # noqa: F401 - first of all that uses numba
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
-import peers
-from machine import machine
-from peers import Steps
+import peers_2048
+from timing import (
+    Figure,
+    Peer,
+    Steps,
+    Subject,
+    as_subjects,
+    fresh_process,
+    in_turn,
+    installed,
+    ratios,
+)
 
 import afterstate.envs
 from afterstate import agents
@@ -54,22 +50,6 @@ TRAININGS = {
     "8x6 TC forward": ("8x6", Settings(order="forward")),
     "8x6 TC(0.5) backward": ("8x6", Settings()),
 }
-RESULT = Path(__file__).parent / "results" / "throughput.json"
-
-
-class Subject(NamedTuple):
-    """One thing to time: `start` returns `steps(n)`, which makes about n steps and counts them."""
-
-    name: str
-    start: Callable[[], Steps]
-
-
-class Figure(NamedTuple):
-    """One line of the table."""
-
-    name: str
-    unit: str
-    values: list[float]
 
 
 def start_env() -> Steps:
@@ -189,15 +169,6 @@ def agreement(of: str, net: Network, depth: int) -> Figure:
     return Figure(f"{depth}-ply choices as without cut-off, {of}", "%", [100 * same])
 
 
-def fresh_process(code: str, cache: str | None = None) -> float:
-    """Seconds that the code reports in a new Python process, with its own kernel cache if named."""
-    environment = {**os.environ, **({"NUMBA_CACHE_DIR": cache} if cache else {})}
-    timed = f"import time; t = time.perf_counter()\n{code}\nprint(time.perf_counter() - t)"
-    command = [sys.executable, "-c", timed]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return float(run.stdout)
-
-
 IMPORT = "import afterstate.envs"
 FIRST_STEP = """
 import gymnasium, afterstate.envs
@@ -205,25 +176,6 @@ env = gymnasium.make("Game2048-v0")
 env.reset(seed=0)
 env.step(0)
 """
-
-
-def in_turn(subjects: list[Subject], rounds: int) -> list[Figure]:
-    """Times the subjects in turn, after a first call of each that is not counted."""
-    running = [(subject.name, subject.start()) for subject in subjects]
-    sizes = []
-    for _, steps in running:
-        steps(1)
-        start = time.process_time()
-        done = steps(2_000)
-        sizes.append(max(2_000, int(done / (time.process_time() - start + 1e-9))))
-    values: list[list[float]] = [[] for _ in running]
-    for _ in range(rounds):
-        for i, (_, steps) in enumerate(running):
-            start = time.process_time()
-            done = steps(sizes[i])
-            values[i].append(done / (time.process_time() - start))
-    named = zip(running, values, strict=True)
-    return [Figure(name, "steps/CPU s", rates) for (name, _), rates in named]
 
 
 def start_up(repeats: int) -> list[Figure]:
@@ -239,20 +191,23 @@ def start_up(repeats: int) -> list[Figure]:
     ]
 
 
-def measure(options: argparse.Namespace) -> list[Figure]:
-    """All figures."""
-    figures = start_up(options.rounds)
+SINGLE = "env, gym.make, random legal steps"
+VECTOR = f"vector env, B = {N_BOARDS}, random legal steps"
+
+
+def environments(rounds: int, compared: list[Peer]) -> list[Figure]:
+    """The environments, and the other programs."""
     subjects = [
-        Subject("env, gym.make, random legal steps", start_env),
-        Subject(f"vector env, B = {N_BOARDS}, random legal steps", start_vector_env),
+        Subject(SINGLE, start_env),
+        Subject(VECTOR, start_vector_env),
         Subject(f"afterstates of a vector env, B = {N_BOARDS}", start_afterstates),
     ]
-    if options.peers:
-        subjects = [*(Subject(_peer_name(p), p.start) for p in peers.installed()), *subjects]
-    figures += in_turn(subjects, options.rounds)
-    trained = Learner(seed=1)
-    trained.play(PLAYING_MOVES)
-    players = [
+    return in_turn([*as_subjects(compared), *subjects], rounds)
+
+
+def players(rounds: int, trained: Learner) -> list[Figure]:
+    """The players."""
+    subjects = [
         Subject("greedy play, 4x6", start_player("ntuple", 100, trained)),
         Subject("2-ply play, 4x6", start_player("expectimax", 2, trained, depth=2)),
         Subject(
@@ -265,69 +220,22 @@ def measure(options: argparse.Namespace) -> list[Figure]:
             start_player("expectimax", 1, trained, depth=3, cutoff=0),
         ),
     ]
-    figures += in_turn(players, options.rounds)
+    return in_turn(subjects, rounds)
+
+
+def measure(
+    rounds: int, slow_rounds: int, with_peers: bool
+) -> tuple[list[Figure], dict[str, float]]:
+    """All figures, and how many times as fast as each peer our environments are."""
+    figures = start_up(rounds)
+    compared = installed(peers_2048.PEERS) if with_peers else []
+    figures += environments(rounds, compared)
+    trained = Learner(seed=1)
+    trained.play(PLAYING_MOVES)
+    figures += players(rounds, trained)
     shipped = load(agents.SHIPPED)
     figures += [agreement("4x6", trained.network, depth) for depth in (2, 3)]
     figures += [agreement("shipped", shipped, depth) for depth in (2, 3)]
-    figures += trainings(options.training_rounds)
-    return figures + two_threads(options.training_rounds)
-
-
-def _peer_name(peer: peers.Peer) -> str:
-    """A peer's name and version."""
-    return f"{peer.name} {peers.version(peer)} ({peer.kind})"
-
-
-def lines(figures: list[Figure]) -> list[str]:
-    """A line a figure: median, unit, range and number of values."""
-    result = []
-    for name, unit, values in figures:
-        digits = 0 if "/" in unit else 2
-        middle, low, high = (f"{v:,.{digits}f}" for v in (median(values), min(values), max(values)))
-        spread = f"({low} to {high}, n = {len(values)})"
-        result.append(f"{name:48}{middle:>14} {unit:12} {spread}")
-    return result
-
-
-def ratios(figures: list[Figure]) -> dict[str, float]:
-    """How many times as fast our environments are as each peer: the median over the rounds."""
-    named = {figure.name: figure for figure in figures}
-    ours = {
-        "single": next(f for f in figures if f.name.startswith("env,")),
-        "vector": next(f for f in figures if f.name.startswith("vector env")),
-    }
-    result = {}
-    for peer in peers.installed():
-        if _peer_name(peer) in named:
-            ratio = zip(ours[peer.kind].values, named[_peer_name(peer)].values, strict=True)
-            name = f"{ours[peer.kind].name} : {_peer_name(peer)}"
-            result[name] = median(a / b for a, b in ratio)
-    return result
-
-
-def main() -> None:
-    """Runs the benchmark."""
-    parser = argparse.ArgumentParser(description="Measures how fast everything is.")
-    parser.add_argument("--peers", action="store_true", help="also the other programs installed")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--training-rounds", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=RESULT, help=f"({RESULT.name})")
-    options = parser.parse_args()
-    here = machine()
-    figures = measure(options)
-    times_faster = ratios(figures)
-    printed = [
-        ", ".join(f"{name} {value}" for name, value in here.items()),
-        *lines(figures),
-        *(f"{name} = {ratio:.1f}" for name, ratio in times_faster.items()),
-    ]
-    print("\n".join(printed))
-    rows = [{**f._asdict(), "median": median(f.values)} for f in figures]
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    result = {"machine": here, "figures": rows, "ratios": times_faster}
-    options.out.write_text(json.dumps(result, indent=1) + "\n")
-    options.out.with_suffix(".txt").write_text("\n".join(printed) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    figures += trainings(slow_rounds)
+    figures += two_threads(slow_rounds)
+    return figures, ratios(figures, {"single": SINGLE, "vector": VECTOR}, compared)

@@ -1,10 +1,14 @@
-"""Environments of afterstate. Importing this module registers `Game2048-v0` with Gymnasium.
+"""Environments of afterstate. Importing this module registers them with Gymnasium.
 
     import gymnasium as gym, afterstate.envs
     env = gym.make("Game2048-v0")
+    env = gym.make("Daihinmin-v0", opponents="sample")
 
-`Game2048Env`, `Game2048VectorEnv` and `Game2048VecEnv` (for stable-baselines3) are imported when
-they are first asked for, so that this module is light.
+    from afterstate.envs import daihinmin_v0  # for PettingZoo
+    env = daihinmin_v0.env()
+
+`daihinmin_v0`, `DaihinminEnv`, `Game2048Env`, `Game2048VectorEnv` and `Game2048VecEnv` (for
+stable-baselines3) are imported when they are first asked for, so that this module is light.
 """
 
 from __future__ import annotations
@@ -15,13 +19,17 @@ from typing import TYPE_CHECKING, Any
 from gymnasium.envs.registration import register
 
 if TYPE_CHECKING:
+    from afterstate.envs import daihinmin_v0
+    from afterstate.envs.daihinmin.seat_env import DaihinminEnv
     from afterstate.envs.game2048.env import Game2048Env
     from afterstate.envs.game2048.sb3_vec_env import Game2048VecEnv as Game2048VecEnv
     from afterstate.envs.game2048.vector_env import Game2048VectorEnv
 
-__all__ = ["Game2048Env", "Game2048VectorEnv"]  # what needs no extra
+# What needs no extra:
+__all__ = ["DaihinminEnv", "Game2048Env", "Game2048VectorEnv", "daihinmin_v0"]
 
 _HOMES = {
+    "DaihinminEnv": "afterstate.envs.daihinmin.seat_env",
     "Game2048Env": "afterstate.envs.game2048.env",
     "Game2048VectorEnv": "afterstate.envs.game2048.vector_env",
     "Game2048VecEnv": "afterstate.envs.game2048.sb3_vec_env",
@@ -32,13 +40,16 @@ register(
     entry_point="afterstate.envs.game2048.env:Game2048Env",
     vector_entry_point="afterstate.envs.game2048.vector_env:Game2048VectorEnv",
 )
+register(id="Daihinmin-v0", entry_point="afterstate.envs.daihinmin.seat_env:DaihinminEnv")
 
 
 def __dir__() -> list[str]:
-    return sorted(_HOMES)
+    return sorted([*_HOMES, "daihinmin_v0"])
 
 
 def __getattr__(name: str) -> Any:
+    if name == "daihinmin_v0":
+        return import_module("afterstate.envs.daihinmin_v0")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -21,6 +21,7 @@ from afterstate.envs.daihinmin.uecda.tables import (
     Table,
     from_bytes,
     gift_table,
+    lone_joker_cell,
     play_table,
 )
 from afterstate.envs.daihinmin.views import view
@@ -199,15 +200,18 @@ class OwnSeat:
 
     async def give(self, game: Game) -> Table:
         """The cards that the player gives away."""
-        n = int(game["to_give"])
-        return self._ask(lambda: gift_table(self._player.give(view(game, self._number), n)))
+        seen, n = view(game, self._number), int(game["to_give"])
+        return await self._ask(lambda: gift_table(self._player.give(seen, n)))
 
     async def play(self, game: Game) -> Table:
         """What the player chooses."""
-        return self._ask(lambda: play_table(self._player.choose(view(game, self._number))))
+        seen = view(game, self._number)
+        cell = lone_joker_cell(game)
+        return await self._ask(lambda: play_table(self._player.choose(seen), cell))
 
-    def _ask(self, answer: Callable[[], Table]) -> Table:
+    async def _ask(self, answer: Callable[[], Table]) -> Table:
         """The player's answer; a failure ends its part in the match, but not the match."""
+        await asyncio.sleep(0)  # a match of own players alone can be interrupted, too
         if not self.gone:
             try:
                 return answer()
@@ -216,4 +220,3 @@ class OwnSeat:
                 self.gone = True
                 self._on_gone(f"raised {error!r}")
         return np.zeros(SHAPE, np.int32)
-

@@ -25,8 +25,8 @@ import numpy as np
 
 from afterstate.envs.daihinmin import players, recording
 from afterstate.envs.daihinmin.match import new_match, next_game
-from afterstate.envs.daihinmin.plays import LONE_JOKER, Cell
-from afterstate.envs.daihinmin.rules import ACCEPTED, N_PLAYERS, submit
+from afterstate.envs.daihinmin.plays import PASS
+from afterstate.envs.daihinmin.rules import ACCEPTED, N_PLAYERS
 from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.seats import (
     MAX_EARLY,
@@ -102,20 +102,371 @@ class Journal:
         refused = [0] * N_PLAYERS
         for action in game["actions"]:
             refused[action["p"]] += action["ack"] != ACCEPTED and action["m"] != "pass"
-        is_due = time.monotonic() - self._told > PROGRESS_SECONDS
-        self._told = time.monotonic() if is_due else self._told
+        facts: dict[str, Any] = {"game": game["game"], "finish": game["finish"], "points": points}
         text = f"game {game['game']} is over, points {points}"
-        facts = {"game": game["game"], "finish": game["finish"], "points": points}
-        self.event("game", text, logging.INFO if is_due else logging.DEBUG, **facts, illegal=refused)
+        self.event("game", text, self._level(), **facts, illegal=refused)
+
+    def _level(self) -> int:
+        """How loud the next result is: people are told one in 10 seconds."""
+        if time.monotonic() - self._told < PROGRESS_SECONDS:
+            return logging.DEBUG
+        self._told = time.monotonic()
+        return logging.INFO
 
     def close(self) -> None:
         """Closes the files."""
         for file in (self._log, self._events):
             if file:
                 file.close()
+        self._log = self._events = None
 
 
 def _write(file: BinaryIO | Any, entry: recording.Entry) -> None:
     """Appends a line to a file, if there is one."""
     if file:
         file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
+
+
+class Server:
+    """One match, from the first connection to the last result.
+
+    Args:
+        settings: what the match is played with.
+
+    Raises:
+        ValueError: a wrong setting.
+        OSError: a file cannot be written.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        _check(self.settings)
+        seed = self.settings.seed
+        self._seed = draw_word(np.random.default_rng()) if seed is None else seed
+        self._match = new_match(self._seed)
+        self._title = self.settings.match or time.strftime("%Y%m%d%H%M%S")
+        self._field = tables.NOTHING
+        self._greetings: set[asyncio.Task[None]] = set()
+        self._is_full = asyncio.Event()
+        self._seats: list[Seat | None] = [None] * N_PLAYERS
+        for number, (name, player) in enumerate(self.settings.own):
+            self._seats[number] = OwnSeat(player, name, number, self._on_gone(number))
+        self.games = 0
+        """Games that have been played to their end."""
+        self._journal = Journal(self.settings.log, self.settings.events)
+
+    async def run(self, on_listening: Callable[[int], None] | None = None) -> list[Standing]:
+        """Waits for the clients and plays the match.
+
+        Args:
+            on_listening: told the port as soon as clients can connect.
+
+        Returns:
+            The standings. The match ends early when nobody is left.
+
+        Raises:
+            OSError: the port cannot be listened on, or a file not written.
+            TimeoutError: not all seats were filled in time.
+        """
+        try:
+            listener = await self._listen()
+            try:
+                await self._play_match(listener.sockets[0].getsockname()[1], on_listening)
+            finally:
+                listener.close()
+                await self._say_goodbye()
+                text = f"{self.games} of {self.settings.games} games played"
+                self._journal.event("over", text, **self._facts())
+        finally:
+            self._journal.close()
+        return self.standings()
+
+    async def _listen(self) -> asyncio.Server:
+        """Lets clients connect from now on."""
+        host, port = self.settings.host, self.settings.port
+        try:
+            return await asyncio.start_server(self._connected, host, port, limit=MAX_EARLY)
+        except OSError as error:
+            why = error.strerror or error
+            fix = "choose another --host or --port; --port 0 is any that is free"
+            raise OSError(f"cannot listen on {host}:{port} ({why}): {fix}") from error
+
+    def standings(self) -> list[Standing]:
+        """Names and points of all games that are over, by player."""
+        names = [seat.name if seat else "" for seat in self._seats]
+        points = self._match["points"].tolist()
+        return [Standing(*pair) for pair in zip(names, points, strict=True)]
+
+    # Before the match
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Someone has connected."""
+        greeting = asyncio.ensure_future(self._greet(reader, writer))
+        self._greetings.add(greeting)
+        greeting.add_done_callback(self._greetings.discard)
+
+    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Gives a client that sends its profile the next number, or refuses it."""
+        address = "{}:{}".format(*writer.get_extra_info("peername", ("?", "?"))[:2])
+        try:
+            name = await self._read_name(reader, writer)
+            self._take_seat(reader, writer, name, address)
+        except Gone as why:
+            text = f"refused {address}: it {why}"
+            self._journal.event("refused", text, logging.WARNING, address=address, why=str(why))
+            writer.close()
+        except asyncio.CancelledError:
+            writer.transport.abort()
+            raise
+
+    async def _read_name(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
+        """The name in a client's profile.
+
+        Raises:
+            Gone: it cannot play.
+        """
+        if self._free_number() is None or len(self._greetings) > MAX_GREETINGS:
+            raise Gone("came when all seats were taken")
+        try:
+            profile = await read_table(reader, writer, self.settings.handshake_seconds)
+        except Gone as why:
+            raise Gone(f"{why}: no profile; clients of protocol 20060 send none") from why
+        version, name = tables.read_profile(profile)
+        if version != tables.PROTOCOL:
+            raise Gone(f"asked for protocol {version}; this server speaks {tables.PROTOCOL} only")
+        return name or "unnamed"
+
+    def _free_number(self) -> int | None:
+        """The lowest free number; who has hung up before the match begins has lost his."""
+        if self._is_full.is_set():
+            return None
+        for number, seat in enumerate(self._seats):
+            if isinstance(seat, ClientSeat) and seat.has_hung_up():
+                seat.drop("hung up")
+                self._seats[number] = None
+        return self._seats.index(None) if None in self._seats else None
+
+    def _take_seat(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, name: str, address: str
+    ) -> None:
+        """Gives a client its number; the fifth completes the match."""
+        number = self._free_number()
+        if number is None:
+            raise Gone("came when all seats were taken")
+        limit, on_gone = self.settings.reply_seconds, self._on_gone(number)
+        self._seats[number] = seat = ClientSeat(reader, writer, name, limit, on_gone)
+        text = f"player {number} is {name!r} from {address}"
+        self._journal.event("connected", text, player=number, name=name, address=address)
+        seat.send(tables.int_bytes(number))
+        seat.flush()
+        if self._free_number() is None:
+            self._is_full.set()
+
+    def _on_gone(self, number: int) -> Callable[[str], None]:
+        """What to do when a player is dropped."""
+
+        def note(why: str) -> None:
+            seat, game = self._seats[number], int(self._match["number"])
+            name = seat.name if seat else ""
+            when = f"in game {game}" if game else "before the match"
+            text = f"player {number} ({name!r}) is dropped {when}: it {why}"
+            who: dict[str, Any] = {"player": number, "name": name, "game": game}
+            self._journal.event("dropped", text, logging.WARNING, why=why, **who)
+
+        return note
+
+    async def _wait_for_players(self) -> None:
+        """Until all seats are taken."""
+        if self._free_number() is None:
+            self._is_full.set()
+        try:
+            await asyncio.wait_for(self._is_full.wait(), self.settings.wait_seconds or None)
+        except asyncio.TimeoutError as error:
+            missing = self._seats.count(None)
+            raise TimeoutError(
+                f"{missing} of {N_PLAYERS} players are missing after "
+                f"{self.settings.wait_seconds:g} seconds: start them, or fill seats by --seats"
+            ) from error
+
+    # The match
+
+    async def _play_match(self, port: int, on_listening: Callable[[int], None] | None) -> None:
+        """Waits for the players and plays all games."""
+        settings = self.settings
+        text = f"listening on {settings.host}:{port} for {self._seats.count(None)} clients"
+        facts: dict[str, Any] = {"host": settings.host, "port": port, "seed": self._seed}
+        self._journal.event("listening", text, match=self._title, **facts)
+        if on_listening:
+            on_listening(port)
+        await self._wait_for_players()
+        while self.games < settings.games and not all(seat.gone for seat in self._table()):
+            game = await self._play_game()
+            self.games += 1
+            self._journal.game(game, self._match["points"].tolist())
+
+    def _table(self) -> list[Seat]:
+        """The five seats, all taken, by player."""
+        return [seat for seat in self._seats if seat]
+
+    def _facts(self) -> dict[str, Any]:
+        """The result for programs."""
+        names, points = zip(*self.standings(), strict=True)
+        return {"games": self.games, "names": names, "points": points}
+
+    def _send(self, messages: Sequence[bytes]) -> None:
+        """Keeps a message for each player."""
+        for seat, message in zip(self._table(), messages, strict=True):
+            seat.send(message)
+
+    def _seat_in_turn(self) -> Seat:
+        """The seat to be asked now, after all have been told what happened."""
+        for seat in self._table():
+            seat.flush()
+        return self._table()[int(self._match["turn"])]
+
+    async def _play_game(self) -> recording.Entry:
+        """Plays the next game; returns what is logged of it."""
+        match = self._match
+        next_game(match)
+        self._field = tables.NOTHING
+        names = [seat.name for seat in self._table()]
+        game = recording.opening(match, names, self._title)
+        self._send(tables.messages(tables.start_tables(match)))
+        while match["to_give"]:
+            cards = tables.gift(await self._seat_in_turn().give(match))
+            game["exchange"].append(recording.gift(match, cards))
+        game |= recording.lead(match)
+        game["actions"] = []
+        while match["turn"] >= 0:
+            game["actions"].append(await self._act())
+        game["finish"] = recording.finish(match)
+        return game
+
+    async def _act(self) -> recording.Entry:
+        """One action: asks the player in turn and tells all what he did."""
+        match = self._match
+        self._send(tables.messages(tables.turn_tables(match)))
+        seat = self._seat_in_turn()
+        submission = tables.submission(await seat.play(match))
+        action = recording.action(match, submission.play, submission.text)
+        if action["ack"] == ACCEPTED and submission.play != PASS:
+            self._field = submission
+        seat.send(tables.int_bytes(action["ack"]))
+        self._send([self._field_message(action) + tables.int_bytes(self._end())] * N_PLAYERS)
+        if action["flow"]:
+            self._field = tables.NOTHING
+        return action
+
+    def _field_message(self, action: recording.Entry) -> bytes:
+        """The field table after an action, as it was before the trick flowed."""
+        play, _, joker = self._field
+        if joker:
+            self._match["joker_column"] = joker[1]
+        state = tables.state_of(self._match)._replace(
+            player=action["p"], is_empty=play == PASS, lock=bool(action["lock"])
+        )
+        return tables.to_bytes(tables.field_table(state, play, joker))
+
+    def _end(self) -> int:
+        """What the clients are told after an action."""
+        if self._match["turn"] >= 0:
+            return tables.MORE
+        is_last = self._match["number"] == self.settings.games
+        return tables.MATCH_OVER if is_last else tables.GAME_OVER
+
+    async def _say_goodbye(self) -> None:
+        """Ends all connections."""
+        for greeting in self._greetings:
+            greeting.cancel()
+        closing = [seat.close(GOODBYE_SECONDS) for seat in self._seats if seat]
+        await asyncio.gather(*self._greetings, *closing, return_exceptions=True)
+
+
+def _check(settings: Settings) -> None:
+    """Raises a ValueError for settings that no match can be played with."""
+    if not 0 <= settings.port < 2**16:
+        raise ValueError(f"a port is a number from 0 to 65535, got {settings.port}")
+    if settings.games < 1:
+        raise ValueError(f"a match has one game or more, got {settings.games}")
+    if len(settings.own) > N_PLAYERS:
+        raise ValueError(f"there are {N_PLAYERS} seats, got {len(settings.own)} players for them")
+    limits = settings.handshake_seconds, settings.reply_seconds
+    if not min(limits) > 0 or not settings.wait_seconds >= 0:
+        raise ValueError(f"time limits are above 0, got {limits} and {settings.wait_seconds}")
+
+
+# The command
+
+
+def _parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    default = Settings()
+    parser = argparse.ArgumentParser(
+        prog="python -m afterstate.envs.daihinmin.uecda.server",
+        description="Plays a match of Daihinmin with clients of the UEC competition's protocol "
+        "20070, or with players of our own. The standings go to stdout, what happens to stderr. "
+        "Ctrl-C ends the match with the results so far.",
+    )
+    add = parser.add_argument
+    hosts = "address to listen on (%(default)s: this machine alone; 0.0.0.0: all networks)"
+    add("--host", default=default.host, help=hosts)
+    ports = "port to listen on (%(default)s; 0: any that is free)"
+    add("--port", type=int, default=default.port, metavar="N", help=ports)
+    add("--games", type=int, default=default.games, metavar="N", help="(%(default)s)")
+    add("--seed", type=int, metavar="N", help="of deals, seats and drawn places (drawn)")
+    own = "our own players, by name, that fill the first seats"
+    add("--seats", nargs="+", default=[], metavar="PLAYER", help=own)
+    add("--match", default="", metavar="NAME", help="name of the match in the log (the time)")
+    log = "append each game, when it is over, in the format of recorded games"
+    add("--log", type=Path, metavar="FILE", help=log)
+    events = "append who came, was refused or dropped, and results, as JSON lines"
+    add("--events", type=Path, metavar="FILE", help=events)
+    limits = {
+        "handshake": "limit for a client to send its profile (%(default)g)",
+        "reply": "limit for each answer; who is late is dropped, and passes (%(default)g)",
+        "wait": "limit for the seats to be filled (%(default)g; 0: none)",
+    }
+    for name, text in limits.items():
+        seconds = getattr(default, f"{name}_seconds")
+        add(f"--{name}-seconds", type=float, default=seconds, metavar="S", help=text)
+    return parser
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    """The settings of the command's options."""
+    values = {name: value for name, value in vars(options).items() if name in Settings._fields}
+    return Settings(**values, own=tuple((name, players.find(name)) for name in options.seats))
+
+
+def _print_standings(server: Server) -> None:
+    """Writes the result for people."""
+    print(f"{server.games} games")
+    standings = enumerate(server.standings())
+    for number, (name, points) in sorted(standings, key=lambda standing: -standing[1].points):
+        print(f"{points:7,} points  player {number}  {name}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command: returns 0 after a whole match, 130 after Ctrl-C, otherwise 1."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    try:
+        server = Server(_settings(options))
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
+    try:
+        asyncio.run(server.run())
+        code = int(server.games < options.games)
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = 1
+    except KeyboardInterrupt:
+        code = 130
+    if server.games:
+        _print_standings(server)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -18,16 +18,17 @@ A client's tables hold rows 0 to 4 alone. A match goes, for each client,
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from afterstate.envs.daihinmin import plays
-from afterstate.envs.daihinmin.cards import DECK, JOKER, RANKS, SUITS
+from afterstate.envs.daihinmin.cards import DECK, JOKER, N_CARDS, RANKS, SUITS
 from afterstate.envs.daihinmin.plays import LONE_JOKER, PASS, Cell
 from afterstate.envs.daihinmin.recording import ILLEGAL
-from afterstate.envs.daihinmin.rules import HEIMIN, N_PLAYERS, Game, n_exchanged
+from afterstate.envs.daihinmin.rules import DAIFUGO, HEIMIN, N_PLAYERS, Game, n_exchanged
 
 PROTOCOL = 20070
 """The version of the protocol."""
@@ -47,6 +48,7 @@ MAX_SENT_NAME, MAX_NAME = 14, 9
 Table = npt.NDArray[np.int32]
 
 _CARD_ROWS = 5
+_PLAYERS = set(range(N_PLAYERS))
 
 
 class ProtocolError(Exception):
@@ -57,8 +59,17 @@ class ProtocolError(Exception):
 
 
 def to_bytes(table: Table) -> bytes:
-    """The 480 bytes of a table. A negative cell is sent as 0."""
+    """The 480 bytes of a table, or those of several one after the other.
+
+    A negative cell is sent as 0.
+    """
     return np.maximum(table, 0).astype(">i4").tobytes()
+
+
+def messages(tables: Table) -> list[bytes]:
+    """The bytes of several tables `[T, 8, 15]`, one by one."""
+    data = to_bytes(tables)
+    return [data[at : at + TABLE_BYTES] for at in range(0, len(data), TABLE_BYTES)]
 
 
 def from_bytes(data: bytes) -> Table:
@@ -122,8 +133,15 @@ _BITS = np.array([[1 << 4 * rank + suit for rank in range(13)] for suit in range
 
 def read_hand(table: Table) -> int:
     """The cards of a hand's table; cells that hold no card of a hand are left out."""
-    naturals = int(_BITS[table[:4, 1:14] == 1].sum())
-    return naturals | int(table[4, 1] == 2) << JOKER
+    return _hand(table[:_CARD_ROWS].tobytes())
+
+
+@lru_cache(maxsize=64)
+def _hand(cells: bytes) -> int:
+    """The cards of rows 0 to 4: most hands are read many times."""
+    rows = np.frombuffer(cells, np.int32).reshape(_CARD_ROWS, SHAPE[1])
+    naturals = int(_BITS[rows[:4, 1:14] == 1].sum())
+    return naturals | int(rows[4, 1] == 2) << JOKER
 
 
 def gift_table(cards: int) -> Table:
@@ -183,8 +201,13 @@ def play_table(play: int, joker: Cell | None = None) -> Table:
     return table
 
 
+def lone_joker_cell(game: Game) -> Cell:
+    """Where our players put a lone joker: beyond the strongest rank, as the sample client does."""
+    return 0, 0 if game["revolution"] else 14
+
+
 class Submission(NamedTuple):
-    """What a player wants to lay down."""
+    """What a player lays down, or wants to."""
 
     play: int
     """Its number, `ILLEGAL` for what is no play."""
@@ -192,6 +215,10 @@ class Submission(NamedTuple):
     """In the notation of recorded games; `?r,c=v` is a cell that holds no card."""
     joker: Cell | None = None
     """Where a lone joker lies."""
+
+
+NOTHING = Submission(PASS, plays.text(PASS))
+"""The pass, and an empty field."""
 
 
 def _lone_joker(cells: Table) -> Cell | None:
@@ -235,12 +262,8 @@ def submission(table: Table) -> Submission:
 class State(NamedTuple):
     """What rows 5 and 6 of a server's table tell."""
 
-    starts: bool
-    to_give: int
-    is_mine: bool
-    """It is this client's turn."""
     player: int
-    """To move in a turn table; who has just acted in a field table."""
+    """To move in a turn table, who has just acted in a field table, nobody in a start table."""
     is_empty: bool
     """No cards lie on the field."""
     revolution: bool
@@ -250,6 +273,21 @@ class State(NamedTuple):
     """All 0 where there are none. The competition's server changes them while a game goes on: only
     those of the start table hold."""
     seats: tuple[int, ...]
+    is_mine: bool = False
+    """It is this client's turn."""
+    is_start: bool = False
+    to_give: int = 0
+    """How many cards this client must give now."""
+
+
+def state_of(game: Game) -> State:
+    """What all clients are told of a game before an action."""
+    left, classes, seats = (tuple(game[of].tolist()) for of in ("left", "classes", "seats"))
+    classes = classes if classes[0] >= 0 else (0,) * N_PLAYERS
+    turned, locked = bool(game["revolution"]), bool(game["lock"])
+    return State(
+        int(game["turn"]), bool(game["field"] == PASS), turned, locked, left, classes, seats
+    )
 
 
 def read_state(table: Table) -> State:
@@ -259,9 +297,11 @@ def read_state(table: Table) -> State:
         ProtocolError: no server of this protocol sends them.
     """
     flags, people = table[5:7].tolist()
+    start, to_give, mine, player, empty, _, turned, locked = flags[:8]
     by_player = tuple(people[:5]), tuple(people[5:10]), tuple(people[10:])
-    mine, empty, turned, locked = (flags[cell] == 1 for cell in (2, 4, 6, 7))
-    state = State(flags[0] == 1, flags[1], mine, flags[3], empty, turned, locked, *by_player)
+    state = State(
+        player, empty == 1, turned == 1, locked == 1, *by_player, mine == 1, start == 1, to_give
+    )
     if not _is_possible(state):
         raise ProtocolError(f"a table of the server has impossible rows 5 and 6: {flags}, {people}")
     return state
@@ -270,31 +310,29 @@ def read_state(table: Table) -> State:
 def _is_possible(state: State) -> bool:
     """Whether players, seats, classes and counts are in their ranges."""
     return (
-        (0 <= state.player < N_PLAYERS or (state.starts and state.player == NOBODY))
-        and 0 <= state.to_give <= n_exchanged(0)
-        and all(0 <= n <= JOKER for n in state.left)
-        and all(0 <= rank < N_PLAYERS for rank in state.classes)
-        and sorted(state.seats) == list(range(N_PLAYERS))
+        (0 <= state.player < N_PLAYERS or (state.is_start and state.player == NOBODY))
+        and 0 <= state.to_give <= n_exchanged(DAIFUGO)
+        and min(state.left) >= 0
+        and max(state.left) <= N_CARDS
+        and min(state.classes) >= 0
+        and max(state.classes) < N_PLAYERS
+        and set(state.seats) == _PLAYERS
     )
 
 
-def _state_table(game: Game, player: int, left: npt.NDArray[np.int64]) -> Table:
-    """A table without cards: rows 5 and 6 as all clients see them."""
-    table = np.zeros(SHAPE, np.int32)
-    table[5, 3] = player
-    table[5, 4] = game["field"] == PASS
-    table[5, 6] = game["revolution"]
-    table[5, 7] = game["lock"]
-    table[6, :5] = left
-    table[6, 5:10] = np.maximum(game["classes"], 0)
-    table[6, 10:] = game["seats"]
-    return table
+def _state_rows(state: State) -> list[list[int]]:
+    """Rows 5 and 6 of a table, as all clients see them."""
+    row = [0] * SHAPE[1]
+    row[3], row[4], row[6], row[7] = state.player, state.is_empty, state.revolution, state.lock
+    return [row, [*state.left, *state.classes, *state.seats]]
 
 
-def _to_exchange(game: Game) -> npt.NDArray[np.int64]:
-    """How many cards each player exchanges: positive the rich, negative the poor."""
-    classes = game["classes"] if game["to_give"] else np.full(N_PLAYERS, HEIMIN)
-    return np.asarray(HEIMIN - classes, np.int64)
+def _tables(hands: npt.NDArray[np.uint64], state: State) -> Table:
+    """The five players' tables with a hand each: `[5, 8, 15]`."""
+    tables = np.zeros((N_PLAYERS, *SHAPE), np.int32)
+    tables[:, :_CARD_ROWS] = _hand_cells(hands)
+    tables[:, 5:7] = _state_rows(state)
+    return tables
 
 
 def start_tables(game: Game) -> Table:
@@ -303,33 +341,30 @@ def start_tables(game: Game) -> Table:
     The rich see the cards that they received, the poor still those that they gave away, and all
     the numbers of cards that were dealt.
     """
-    exchanged = _to_exchange(game)
-    tables = np.empty((N_PLAYERS, *SHAPE), np.int32)
-    tables[:] = _state_table(game, NOBODY, game["left"] - exchanged)
-    tables[:, :_CARD_ROWS] = _hand_cells(game["hands"] | game["given"])
+    exchanged = HEIMIN - game["classes"] if game["to_give"] else np.zeros(N_PLAYERS, np.int64)
+    dealt = tuple((game["left"] - exchanged).tolist())
+    state = state_of(game)._replace(player=NOBODY, is_empty=False, left=dealt)
+    tables = _tables(game["hands"] | game["given"], state)
     tables[:, 5, 0] = 1
     tables[:, 5, 1] = np.maximum(exchanged, 0)
-    tables[:, 5, 4] = 0
     return tables
 
 
 def turn_tables(game: Game) -> Table:
     """The five players' tables before an action, each with his hand: `[5, 8, 15]`."""
-    turn = int(game["turn"])
-    tables = np.empty((N_PLAYERS, *SHAPE), np.int32)
-    tables[:] = _state_table(game, turn, game["left"])
-    tables[:, :_CARD_ROWS] = _hand_cells(game["hands"])
-    tables[turn, 5, 2] = 1
+    tables = _tables(game["hands"], state_of(game))
+    tables[game["turn"], 5, 2] = 1
     return tables
 
 
-def field_table(game: Game, joker: Cell | None = None) -> Table:
+def field_table(state: State, field: int, joker: Cell | None = None) -> Table:
     """The table that all see after an action, before the trick flows and the turn goes on.
 
     Args:
-        game: after `rules.submit`, before `rules.advance`.
+        state: of that moment.
+        field: the play that lies on the field then.
         joker: where a lone joker lies.
     """
-    table = _state_table(game, int(game["turn"]), game["left"])
-    table[:_CARD_ROWS] = play_table(int(game["field"]), joker)[:_CARD_ROWS]
+    table = play_table(field, joker)
+    table[5:7] = _state_rows(state)
     return table

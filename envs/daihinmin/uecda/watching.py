@@ -76,7 +76,7 @@ class Watcher:
     def start(self, table: Table) -> None:
         """A start table: a new game."""
         state = read_state(table)
-        if not state.starts:
+        if not state.is_start:
             raise ProtocolError("the server sent another table where a game should start")
         before, view = self.view, self._new_view()
         has_classes = len(set(state.classes)) == N_PLAYERS

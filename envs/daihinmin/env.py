@@ -1,0 +1,545 @@
+"""Daihinmin as a PettingZoo environment in which players act one after the other."""
+
+from __future__ import annotations
+
+import copy
+import operator
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+from numba import boolean, int64, njit, void
+from pettingzoo import AECEnv  # type: ignore[import-untyped]
+from pettingzoo.utils.wrappers import (  # type: ignore[import-untyped]
+    AssertOutOfBoundsWrapper,
+    OrderEnforcingWrapper,
+)
+
+from afterstate.envs.daihinmin import cards, plays
+from afterstate.envs.daihinmin.match import CLASS_VALUES, new_match, next_game, set_up
+from afterstate.envs.daihinmin.observation import (
+    CHANNELS,
+    N_COLUMNS,
+    STATE_CHANNELS,
+    Planes,
+    draw_mask,
+    draw_state,
+    observe,
+)
+from afterstate.envs.daihinmin.plays import N_PLAYS
+from afterstate.envs.daihinmin.rules import (
+    DAIFUGO,
+    GAME,
+    N_PLAYERS,
+    Game,
+    GameType,
+    Options,
+    deal,
+    draw,
+    give,
+    give_card,
+    is_legal,
+    of_class,
+    play,
+    start,
+)
+from afterstate.envs.daihinmin.views import view
+from afterstate.envs.words import draw_word, whole
+
+if TYPE_CHECKING:
+    from afterstate.envs.game2048.render import Window
+
+AGENTS = tuple(f"player_{number}" for number in range(N_PLAYERS))
+"""The agents by player number."""
+EXCHANGES = ("agent", "auto")
+OBSERVATIONS = ("dict", "planes")
+ILLEGAL = ("pass", "terminate", "raise")
+REWARDS = {
+    "points": (5.0, 4.0, 3.0, 2.0, 1.0),
+    "zero_sum": (2.0, 1.0, 0.0, -1.0, -2.0),
+    "class_value": CLASS_VALUES,
+}
+"""What each finishing place is worth."""
+ILLEGAL_REWARD = -1.0
+"""The reward of an illegal action that ends the episode; the others have 0."""
+
+PLANES = (len(CHANNELS), N_COLUMNS)
+"""Shape of the planes of an observation."""
+STATE = (len(STATE_CHANNELS), N_COLUMNS)
+"""Shape of a state."""
+
+_NUMBERS = {agent: number for number, agent in enumerate(AGENTS)}
+_GIFTS = tuple("gives " + cards.card_text(card) for card in range(cards.N_CARDS))
+_KEPT = (
+    *("agents", "agent_selection", "rewards", "terminations", "truncations", "infos"),
+    *("_cumulative_rewards", "_skip_agent_selection", "_rewarded"),
+    *("_games_left", "_n_actions", "_generator"),
+)  # what belongs to a state, besides the game
+
+
+# Kernels
+
+
+@njit(int64(GameType[::1], int64, boolean), cache=True)
+def act(games: Any, action: int, lenient: bool) -> int:
+    """The player in turn of `games[0]` acts, unless it is illegal and `lenient` is false.
+
+    Returns:
+        Bits: 1 whether it was legal, 2 whether it was a gift; from 4 on the next turn, plus 1.
+    """
+    game = games[0]
+    giving = game.to_give > 0
+    if giving:
+        bit = np.uint64(1) << np.uint64(max(action - 1, 0))
+        known = 1 <= action <= cards.N_CARDS
+        legal = known and bit & game.hands[game.turn] & ~game.gift != 0
+    else:
+        legal = is_legal(game, action)
+    if giving and (legal or lenient):
+        give_card(game, action - 1)
+    elif legal or lenient:
+        play(game, action)
+    return int(legal | giving << 1 | (game.turn + 1) << 2)
+
+
+@njit(void(GameType[::1]), cache=True)
+def give_weakest(games: Any) -> None:
+    """The rich of `games[0]` give their weakest natural cards, as long as one must give."""
+    game = games[0]
+    while game.to_give > 0:
+        give(game, cards.weakest(game.hands[game.turn], game.to_give))
+
+
+# The environment
+
+
+def env(**settings: Any) -> Any:
+    """The environment `raw_env(**settings)` behind PettingZoo's checks of actions and order."""
+    return OrderEnforcingWrapper(AssertOutOfBoundsWrapper(raw_env(**settings)))
+
+
+class raw_env(AECEnv):  # type: ignore[misc]
+    """Five-player Daihinmin under the rules of the UEC competition.
+
+    Agents are `player_0` to `player_4`. They act in the order of play: those who have passed or
+    finished are not asked. An episode is one game, or a match of several.
+
+    Actions: the numbers of the 2,422 plays, see `plays.py`; 0 is the pass. In the exchange before a
+    game the daifugo gives two cards and the fugo one, one card an action: `plays.single(card)`.
+
+    Observations: a dict of `observation`, planes `int8[116, 15]` of what the player sees, see
+    `observation.py`, and `action_mask`, `int8[2422]`, 1 where an action is legal. Who is not in
+    turn may only pass. With `observation="planes"` the planes alone, and the mask is in the info.
+
+    Rewards come at the end of each game, to all.
+
+    Infos; each has to do with the agent's own last action:
+
+    - `play`: that action in notation, such as `"S8 JO=H8"`, `"pass"` or `"gives S3"`; `""` at first
+    - `legal`: whether it was legal
+    - `place`: only from the end of a game to his next action: his place in it, from 0
+    - `action_mask`: only where observations are planes
+
+    Args:
+        games: games an episode. Seats, classes and points are carried on from game to game.
+        exchange: the rich choose the cards they give (`"agent"`), or give their weakest natural
+            cards (`"auto"`).
+        reward: what places are worth: `"points"` 5 to 1, `"zero_sum"` 2 to -2, or `"class_value"`,
+            see `match.CLASS_VALUES`.
+        observation: `"dict"` or `"planes"`.
+        illegal: what an illegal action does. It counts as a pass, and as a gift it is punished by
+            the loss of the strongest cards, as in the competition (`"pass"`); it ends the episode,
+            its player has -1 and the others 0 (`"terminate"`); or it raises a ValueError that
+            leaves the game as it is (`"raise"`).
+        max_cycles: truncates an episode after that many times five actions.
+        rules: the rules, by default the competition's.
+        render_mode: `"ansi"` (text), `"rgb_array"` or `"human"` (a window).
+
+    Attributes:
+        observation_spaces: the space of each agent's observations.
+        action_spaces: the space of each agent's actions.
+        state_space: the space of `state()`.
+        shown_to: the agent whose view is drawn; None, as at first, draws all hands.
+    """
+
+    metadata: dict[str, Any] = {
+        "render_modes": ["ansi", "rgb_array", "human"],
+        "name": "daihinmin_v0",
+        "is_parallelizable": False,
+        "render_fps": 2,
+    }
+
+    def __init__(
+        self,
+        games: int = 1,
+        exchange: str = "agent",
+        reward: str = "points",
+        observation: str = "dict",
+        illegal: str = "pass",
+        max_cycles: int | None = None,
+        rules: Options | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        check_settings(games, exchange, reward, observation, illegal)
+        check_max_cycles(max_cycles)
+        check_one_of(self.metadata["render_modes"], render_mode=render_mode or "ansi")
+        new_match(0, rules)  # raises what is wrong with the rules
+        self.games, self.exchange, self.reward = games, exchange, reward
+        self.observation, self.illegal, self.max_cycles = observation, illegal, max_cycles
+        self.rules, self.render_mode = rules, render_mode
+        self.possible_agents = list(AGENTS)
+        self.agents: list[str] = []
+        self.agent_selection: str
+        self.action_spaces = {agent: spaces.Discrete(N_PLAYS) for agent in AGENTS}
+        self.observation_spaces = {agent: observation_space(observation) for agent in AGENTS}
+        self.state_space = spaces.Box(0, 1, STATE, np.int8)
+        self._games = np.zeros(1, GAME)
+        self._seen = np.zeros(1, GAME)  # overwritten at will
+        self._generator: np.random.Generator | None = None
+        self._window: Window | None = None
+        self.shown_to: str | None = None
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Starts an episode.
+
+        Args:
+            seed: of the match, see `match.new_match`, and of those of the following episodes;
+                without it they go on.
+            options: how the first game is dealt, all optional: `"deal"`, five hands in notation by
+                player, before any exchange; `"classes"`, the class of each player from 0, daifugo;
+                `"seats"`, the player at each seat. Others are ignored.
+
+        Raises:
+            ValueError: a wrong seed or deal; the game is unchanged.
+        """
+        fresh = seed is not None or self._generator is None
+        number = None if seed is None else int(new_match(seed)["seed"])
+        generator = np.random.default_rng(number) if fresh else self._generator
+        assert generator is not None
+        match = new_match(draw_word(generator) if number is None else number, self.rules)
+        start_match(match, options or {})
+        self._games[0], self._generator = match, generator
+        self._games_left, self._n_actions, self._rewarded = self.games, 0, False
+        self.agents = list(AGENTS)
+        self.rewards = dict.fromkeys(AGENTS, 0.0)
+        self._cumulative_rewards = dict.fromkeys(AGENTS, 0.0)
+        self.terminations = dict.fromkeys(AGENTS, False)
+        self.truncations = dict.fromkeys(AGENTS, False)
+        self.infos = {agent: self._info("", True) for agent in AGENTS}
+        self._skip_agent_selection: str | None = None
+        self._begin_game()
+        self._show()
+
+    def step(self, action: SupportsIndex | None) -> None:
+        """The agent selected acts: see the class. Agents whose episode is over take None.
+
+        Raises:
+            ValueError: not an action, or an illegal one where `illegal="raise"`; the game is
+                unchanged.
+        """
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)
+            return
+        number = check_action(action)
+        flags = act(self._games, number, self.illegal == "pass")
+        legal, turn = bool(flags & 1), (flags >> 2) - 1
+        if not legal and self.illegal == "raise":
+            raise ValueError(f"{action_text(number, flags)!r} is illegal for {agent} here")
+        if self._rewarded:
+            self._clear_rewards()
+            self._rewarded = False
+        self._cumulative_rewards[agent] = 0.0
+        self.infos[agent] = self._info(self._told(agent, number, flags), legal)
+        self._n_actions += 1
+        if not legal and self.illegal == "terminate":
+            self._lose(agent)
+        elif turn < 0:
+            self._finish_game()
+        else:
+            self.agent_selection = AGENTS[turn]
+        if self.max_cycles is not None and self._n_actions >= N_PLAYERS * self.max_cycles:
+            self._truncate()
+        self._show()
+
+    def observe(self, agent: str) -> Any:
+        """What an agent sees now: see the class."""
+        planes = np.zeros(PLANES, np.int8)
+        player = _NUMBERS[agent]
+        observe(self._running(), player, self._seen, planes)
+        if self.observation == "planes":
+            return planes
+        return {"observation": planes, "action_mask": self._mask(player)}
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        """The space of an agent's observations."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Discrete:
+        """The space of an agent's actions."""
+        return self.action_spaces[agent]
+
+    # Search and critics
+
+    def state(self) -> Planes:
+        """The whole game as planes `int8[131, 15]`: see `observation.py`."""
+        planes = np.zeros(STATE, np.int8)
+        draw_state(self._running(), planes)
+        return planes
+
+    def view(self, agent: str) -> Game:
+        """What an agent sees, as a record: what `players.Player` are asked with."""
+        return view(self._running()[0], _NUMBERS[agent])
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything that the rest of this and later episodes depend on, independent and picklable.
+
+        `state["game"]` is the game record. A deal of `determinise` may be put in its place.
+        """
+        game = self._running()[0].copy()
+        return {"game": game} | {name: copy.deepcopy(getattr(self, name)) for name in _KEPT}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes back to a state from `get_state`, of this or another environment alike.
+
+        Raises:
+            ValueError: not such a state; the game is unchanged.
+        """
+        game = check_state(state)
+        self._games[0] = game
+        for name in _KEPT:
+            setattr(self, name, copy.deepcopy(state[name]))
+
+    # Pictures
+
+    def render(self) -> Any:
+        """The table as text (`"ansi"`) or picture (`"rgb_array"`); None and a window for `"human"`.
+
+        Raises:
+            DependencyNotInstalled: pictures need the extra `afterstate[render]`.
+        """
+        from afterstate.envs.daihinmin import render
+
+        game = self._running()[0] if self.shown_to is None else self.view(self.shown_to)
+        if self.render_mode == "ansi":
+            return render.ansi(game)
+        if self.render_mode is None:
+            gym.logger.warn("render() needs render_mode='ansi', 'rgb_array' or 'human'")
+            return None
+        picture = render.rgb_array(game)
+        if self.render_mode == "rgb_array":
+            return picture
+        if self._window is None:
+            from afterstate.envs.game2048.render import Window
+
+            self._window = Window("Daihinmin", self.metadata["render_fps"])
+        self._window.show(picture)
+        return None
+
+    def close(self) -> None:
+        """Closes the window, if there is one."""
+        if self._window is not None:
+            self._window.close()
+            self._window = None
+
+    # Inside
+
+    def _running(self) -> npt.NDArray[np.void]:
+        """The game, once there is one."""
+        if self._generator is None:
+            raise ResetNeeded("call reset() before playing, looking at or copying the game")
+        return self._games
+
+    def _mask(self, player: int) -> Planes:
+        """The legal actions of a player."""
+        mask = np.zeros(N_PLAYS, np.int8)
+        draw_mask(self._running(), player, mask)
+        return mask
+
+    def _info(self, text: str, legal: bool) -> dict[str, Any]:
+        """The info of an agent who has just acted and is not in turn."""
+        info: dict[str, Any] = {"play": text, "legal": legal}
+        if self.observation == "planes":
+            info["action_mask"] = mask = np.zeros(N_PLAYS, np.int8)
+            mask[plays.PASS] = 1
+        return info
+
+    def _told(self, agent: str, number: int, flags: int) -> str:
+        """An action that was made, in notation; of an illegal one what was made of it."""
+        if flags & 1:
+            return action_text(number, flags)
+        if flags & 2 and self.illegal == "pass":
+            return "gives " + cards.text(self._games[0]["given"][_NUMBERS[agent]])
+        return plays.text(plays.PASS)
+
+    def _begin_game(self) -> None:
+        """The first turn of a game that is dealt goes to its player."""
+        if self.exchange == "auto":
+            give_weakest(self._games)
+        self.agent_selection = AGENTS[int(self._games[0]["turn"])]
+
+    def _finish_game(self) -> None:
+        """The end of a game: rewards, and the next game or the end of the episode."""
+        for agent, place in zip(AGENTS, self._games[0]["places"].tolist(), strict=True):
+            self.rewards[agent] = REWARDS[self.reward][place]
+            self.infos[agent] = {**self.infos[agent], "place": place}
+        self._pay()
+        self._games_left -= 1
+        if self._games_left:
+            next_game(self._games[0])
+            self._begin_game()
+        else:
+            self._end(self.terminations)
+
+    def _lose(self, agent: str) -> None:
+        """An illegal action ends the episode."""
+        self.rewards[agent] = ILLEGAL_REWARD
+        self._pay()
+        self._end(self.terminations)
+
+    def _truncate(self) -> None:
+        """The episode has gone on for long enough, unless it has just ended by itself."""
+        if not any(self.terminations.values()):
+            self._end(self.truncations)
+
+    def _pay(self) -> None:
+        """The rewards are new."""
+        self._rewarded = True
+        self._accumulate_rewards()
+
+    def _end(self, ends: dict[str, bool]) -> None:
+        """The episode ends for all."""
+        for agent in ends:
+            ends[agent] = True
+        self.agent_selection = self.agents[0]
+
+    def _show(self) -> None:
+        """The mask of the agent selected, and the picture, where they are asked for."""
+        if self.observation == "planes":
+            agent = self.agent_selection
+            mask = self._mask(_NUMBERS[agent])
+            self.infos[agent] = {**self.infos[agent], "action_mask": mask}
+        if self.render_mode == "human":
+            self.render()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_window": None}
+
+
+# Settings and arguments
+
+
+def check_one_of(allowed: Any, **setting: Any) -> None:
+    """Raises a ValueError unless the setting is one of those allowed."""
+    for name, value in setting.items():
+        if value not in allowed:
+            raise ValueError(f"{name} is one of {tuple(allowed)}, got {value!r}")
+
+
+def check_settings(games: int, exchange: str, reward: str, observation: str, illegal: str) -> None:
+    """Raises a ValueError for a wrong setting of an environment."""
+    number = whole(games)
+    if number is None or number < 1:
+        raise ValueError(f"games is a number from 1 on, got {games!r}")
+    check_one_of(EXCHANGES, exchange=exchange)
+    check_one_of(REWARDS, reward=reward)
+    check_one_of(OBSERVATIONS, observation=observation)
+    check_one_of(ILLEGAL, illegal=illegal)
+
+
+def check_max_cycles(max_cycles: int | None) -> None:
+    """Raises a ValueError unless it is None or a number from 1 on."""
+    number = whole(max_cycles)
+    if max_cycles is not None and (number is None or number < 1):
+        raise ValueError(f"max_cycles is None or a number from 1 on, got {max_cycles!r}")
+
+
+def observation_space(observation: str) -> spaces.Space[Any]:
+    """The space of observations, as a dict with the mask or as planes."""
+    planes = spaces.Box(0, 1, PLANES, np.int8)
+    if observation == "planes":
+        return planes
+    mask = spaces.Box(0, 1, (N_PLAYS,), np.int8)
+    return spaces.Dict({"observation": planes, "action_mask": mask})
+
+
+def check_action(action: Any) -> int:
+    """The action as an int.
+
+    Raises:
+        ValueError: not a whole number in 0..2421.
+    """
+    try:
+        number = operator.index(action)
+    except TypeError:
+        number = -1
+    if not 0 <= number < N_PLAYS or isinstance(action, bool):
+        raise ValueError(f"an action is the number of a play in 0..{N_PLAYS - 1}, got {action!r}")
+    return number
+
+
+def action_text(action: int, flags: int) -> str:
+    """An action in notation, given the flags of `act`."""
+    return _GIFTS[action - 1] if flags & 2 and 0 < action <= len(_GIFTS) else plays.text(action)
+
+
+def start_match(match: Game, options: dict[str, Any]) -> None:
+    """Starts the first game of a match, dealt by the options of a reset where they say how.
+
+    Raises:
+        ValueError: wrong options.
+    """
+    set_up(match)
+    for name in ("seats", "classes"):
+        if options.get(name) is not None:
+            match[name] = check_order(name, options[name])
+    if options.get("deal") is not None:
+        match["hands"] = hands = check_deal(options["deal"])
+        match["left"] = [cards.count(hand) for hand in hands]
+    else:
+        dealer = of_class(match, DAIFUGO)
+        deal(match, dealer if dealer >= 0 else draw(match, N_PLAYERS))
+    start(match)
+
+
+def check_order(name: str, order: Any) -> list[int]:
+    """Five numbers from 0 to 4, each once.
+
+    Raises:
+        ValueError: something else.
+    """
+    numbers = [whole(number) for number in order]
+    if set(numbers) != set(range(N_PLAYERS)) or len(numbers) != N_PLAYERS:
+        raise ValueError(f"{name} are the numbers 0 to 4, each once, got {order!r}")
+    return [number for number in numbers if number is not None]
+
+
+def check_deal(hands: Any) -> list[int]:
+    """Five hands in notation as card sets.
+
+    Raises:
+        ValueError: they are not the pack, or not of 10 or 11 cards.
+    """
+    parsed = [cards.parse(hand) for hand in hands]
+    sizes = [cards.count(hand) for hand in parsed]
+    if len(parsed) != N_PLAYERS or not set(sizes) <= {10, 11} or sum(sizes) != cards.N_CARDS:
+        raise ValueError(f"a deal has five hands of 10 or 11 cards, 53 in all, got sizes {sizes}")
+    cards.parse(" ".join(hands))  # raises if a card is dealt twice
+    return parsed
+
+
+def check_state(state: Any) -> Game:
+    """The game record of a state from `get_state`.
+
+    Raises:
+        ValueError: not such a state.
+    """
+    if not isinstance(state, dict) or set(state) != {"game", *_KEPT}:
+        raise ValueError("a state is what get_state() returns, with any whole game in it")
+    game = state["game"]
+    if getattr(game, "dtype", None) != GAME or game.shape != () or game["viewer"] >= 0:
+        raise ValueError("the game of a state is a record of a whole game, not a view")
+    return game

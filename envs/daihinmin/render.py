@@ -1,0 +1,373 @@
+"""Pictures of a game of Daihinmin: text and pixels.
+
+A picture is a function of a game record and the players' names. Of a view it shows what the viewer
+knows: the other hands lie face down. Players sit clockwise in the order of play, the viewer (in a
+whole game player 0) at the bottom:
+
+    +-----------------------------------+
+    |       [hand 2]     [hand 3]       |
+    |              game 1               |
+    | [hand 1]   [ field ]     [hand 4] |
+    |          flags, owner             |
+    |             [hand 0]              |
+    +-----------------------------------+
+
+Pillow is imported by the functions that need it.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from afterstate.envs.daihinmin import cards, plays
+from afterstate.envs.daihinmin.cards import JOKER, RANKS
+from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, seat_of
+from afterstate.envs.daihinmin.views import known_cards
+
+if TYPE_CHECKING:
+    from PIL import Image, ImageDraw, ImageFont
+
+Pixels = npt.NDArray[np.uint8]
+
+CLASSES = ("daifugo", "fugo", "heimin", "hinmin", "daihinmin")
+"""The names of the classes, 0 to 4."""
+NAMES = tuple(f"player_{number}" for number in range(N_PLAYERS))
+"""The players' names by number, unless others are given."""
+PLACES = ("1st", "2nd", "3rd", "4th", "5th")
+"""The finishing places, 0 to 4."""
+
+WIDTH, HEIGHT = 960, 640
+"""The size of a picture in pixels."""
+
+_SEATS = ((480, 488), (180, 236), (270, 30), (690, 30), (780, 236))  # top middle of each
+_FIELD = (480, 300)
+_CARD, _FIELD_CARD = (46, 64), (60, 84)  # width and height
+_FAN, _SPREAD = 22, 300  # from card to card in a hand at most; width of the field
+_PLATE = (236, 28)
+_PAGE, _FELT, _LINE = "#133c33", "#1c5a4a", "#2f7d67"
+_INK, _RED, _VIOLET, _PAPER, _EDGE = "#20252b", "#c4312c", "#6a3d9a", "#fdfcf6", "#8d9a94"
+_PLATE_COLOR, _TURN_COLOR, _PASSED_COLOR, _DIM = "#e9e4d4", "#f4c653", "#a3b3a6", "#9fc3b5"
+_BACK, _BACK_LINE = "#2c4a7c", "#8fa9d3"
+_FINE = 4  # cards are drawn this much larger, then shrunk to have smooth edges
+
+
+class _Seat(NamedTuple):
+    """A player as a picture shows him."""
+
+    name: str
+    rank: str  # his class, "" where there are none
+    left: int
+    status: str  # his place, "passed", or ""
+    in_turn: bool
+    shown: int  # the cards whose faces are seen
+    last: str  # his last play in this game, or ""
+
+
+def ansi(game: Game, names: Sequence[str] = NAMES) -> str:
+    """The table as text of at most 80 columns, if names have at most 9 letters.
+
+    The players stand in the order of play, `>` before the one in turn; cards that a view does not
+    show are `??`.
+
+    Args:
+        game: a game, or a view.
+        names: by player.
+    """
+    rows = [_row(seat) for seat in _seats(game, names)]
+    heading = f"  {'player':9}  {'class':9}  cards          hand"
+    told = ", ".join(f"{names[player]} {text}" for player, text in _actions(game)[-N_PLAYERS:])
+    last = textwrap.wrap(told or "none", 80, initial_indent="last   ", subsequent_indent=" " * 7)
+    return "\n".join([_heading(game), f"field  {_field_text(game, names)}", heading, *rows, *last])
+
+
+def rgb_array(game: Game, names: Sequence[str] = NAMES) -> Pixels:
+    """The table as a picture `uint8[640, 960, 3]` that the caller may write to.
+
+    Args:
+        game: a game, or a view.
+        names: by player.
+
+    Raises:
+        gymnasium.error.DependencyNotInstalled: Pillow is missing.
+    """
+    image = _table().copy()
+    for seat, place in zip(_seats(game, names), _SEATS, strict=True):
+        _draw_seat(image, seat, *place)
+    _draw_field(image, int(game["field"]))
+    x, y = _FIELD
+    _write(image, (x, y - 78), f"game {int(game['number'])}", 17, _DIM)
+    _write(image, (x, y + 72), _field_text(game, names), 16, _PLATE_COLOR)
+    _draw_flags(image, _flags(game), y + 104)
+    return np.array(image)
+
+
+# What is shown
+
+
+def _seats(game: Game, names: Sequence[str]) -> list[_Seat]:
+    """The players in the order of play, the viewer or player 0 first."""
+    first = seat_of(game, max(int(game["viewer"]), 0))
+    order = [int(game["seats"][(first + i) % N_PLAYERS]) for i in range(N_PLAYERS)]
+    last = dict(_actions(game))
+    return [
+        _Seat(
+            name=names[player],
+            rank=CLASSES[game["classes"][player]] if game["classes"][player] >= 0 else "",
+            left=int(game["left"][player]),
+            status=_status(game, player),
+            in_turn=bool(game["turn"] == player),
+            shown=_shown(game, player),
+            last=last.get(player, ""),
+        )
+        for player in order
+    ]
+
+
+def _shown(game: Game, player: int) -> int:
+    """The cards of a player whose faces are seen."""
+    return int(game["hands"][player] if game["viewer"] < 0 else known_cards(game, player))
+
+
+def _status(game: Game, player: int) -> str:
+    """A player's place, or whether he has passed."""
+    if game["places"][player] >= 0:
+        return PLACES[game["places"][player]]
+    return "passed" if int(game["passed"]) >> player & 1 else ""
+
+
+def _actions(game: Game) -> list[tuple[int, str]]:
+    """What was played so far, as player and text."""
+    played = game["actions"][: game["n_actions"]].tolist()
+    return [(action // plays.N_PLAYS, plays.text(action % plays.N_PLAYS)) for action in played]
+
+
+def _flags(game: Game) -> list[str]:
+    """The states of the game that bind those who play."""
+    return [name for name in ("revolution", "lock") if game[name]]
+
+
+def _heading(game: Game) -> str:
+    """The number of the game, and the flags."""
+    return ", ".join([f"game {int(game['number'])}", *_flags(game)])
+
+
+def _field_text(game: Game, names: Sequence[str]) -> str:
+    """What lies on the field, or what is done at an empty field."""
+    if game["to_give"]:
+        chosen = f", has chosen {cards.text(game['gift'])}" if game["gift"] else ""
+        return f"{names[game['turn']]} gives {int(game['to_give'])}{chosen}"
+    if game["turn"] < 0:
+        return "the game is over"
+    if not game["field"]:
+        return f"empty, {names[game['turn']]} leads"
+    return f"{plays.text(game['field'])} of {names[game['last']]}"
+
+
+# Text
+
+
+def _row(seat: _Seat) -> str:
+    """A player's line."""
+    hidden = seat.left - cards.count(seat.shown)
+    hand = " ".join([*cards.text(seat.shown).split(), *["??"] * hidden])
+    mark = ">" if seat.in_turn else " "
+    line = f"{mark} {seat.name:9}  {seat.rank:9}  {seat.left:5}  {seat.status:6}  {hand}"
+    return line.rstrip()
+
+
+# Pixels
+
+
+def _draw_seat(image: Image.Image, seat: _Seat, x: int, y: int) -> None:
+    """A player's plate, his hand below it, and his last play below that."""
+    _draw_plate(image, seat, x, y)
+    faces: list[int | None] = [card for card in range(JOKER + 1) if seat.shown >> card & 1]
+    faces += [None] * (seat.left - len(faces))
+    width, height = _CARD
+    left = x - (_FAN * (len(faces) - 1) + width) // 2
+    for i, card in enumerate(faces):
+        sprite = _card(card, "", _CARD)
+        image.paste(sprite, (left + _FAN * i, y + _PLATE[1] + 8), sprite)
+    _write(image, (x, y + _PLATE[1] + height + 24), seat.last, 15, _DIM)
+
+
+def _draw_plate(image: Image.Image, seat: _Seat, x: int, y: int) -> None:
+    """A player's name, class, and place or number of cards; its colour tells turn and passes."""
+    width, height = _PLATE
+    left, middle = x - width // 2, y + height // 2
+    passed = seat.status == "passed"
+    color = _TURN_COLOR if seat.in_turn else _PASSED_COLOR if passed else _PLATE_COLOR
+    sprite = _pill(_PLATE, color)
+    image.paste(sprite, (left, y), sprite)
+    _write(image, (left + 14, middle), seat.name, 17, _INK, "lm")
+    _write(image, (x + 26, middle), seat.rank, 15, _VIOLET)
+    count = str(seat.left) if passed or not seat.status else seat.status
+    _write(image, (left + width - 14, middle), count, 17, _INK, "rm")
+
+
+def _draw_field(image: Image.Image, play: int) -> None:
+    """The cards of a play, the joker with the name of what it stands for."""
+    naturals, joker = plays.cells(play)
+    lone = play == plays.LONE_JOKER
+    laid = [(column, row, 4 * (column - 1) + row, "") for row, column in naturals]
+    if joker is not None:
+        row, column = joker
+        laid.append((column, row, JOKER, "" if lone else (cards.SUITS + "X")[row] + RANKS[column]))
+    width, height = _FIELD_CARD
+    step = min(width + 8, (_SPREAD - width) // max(len(laid) - 1, 1))
+    left = _FIELD[0] - (step * (len(laid) - 1) + width) // 2
+    for i, (*_, card, stands_for) in enumerate(sorted(laid)):
+        sprite = _card(card, stands_for, _FIELD_CARD)
+        image.paste(sprite, (left + step * i, _FIELD[1] - height // 2), sprite)
+
+
+def _draw_flags(image: Image.Image, flags: list[str], y: int) -> None:
+    """A pill for each flag, side by side."""
+    for i, flag in enumerate(flags):
+        x = WIDTH // 2 + round((i - (len(flags) - 1) / 2) * 124)
+        sprite = _pill((112, 26), _RED if flag == "revolution" else _VIOLET)
+        image.paste(sprite, (x - 56, y - 13), sprite)
+        _write(image, (x, y), flag, 16, _PAPER)
+
+
+def _write(
+    image: Image.Image,
+    at: tuple[float, float],
+    text: str,
+    size: float,
+    fill: str,
+    anchor: str = "mm",
+) -> None:
+    """Text at a point, by default its middle."""
+    _pillow().ImageDraw.Draw(image).text(at, text, fill, _font(size), anchor=anchor)
+
+
+@cache
+def _table() -> Image.Image:
+    """The empty table: shared, so not to be written to."""
+    image: Image.Image = _pillow().Image.new("RGB", (WIDTH, HEIGHT), _PAGE)
+    felt = _pill((WIDTH - 20, HEIGHT - 20), _FELT, 60, _LINE)
+    image.paste(felt, (10, 10), felt)
+    return image
+
+
+@cache
+def _pill(size: tuple[int, int], fill: str, radius: int = 13, edge: str | None = None) -> Any:
+    """A rounded rectangle: shared, so not to be written to."""
+    fine = _pillow().Image.new("RGBA", (_FINE * size[0], _FINE * size[1]))
+    corner = (fine.width - 1, fine.height - 1)
+    pen = _pillow().ImageDraw.Draw(fine)
+    pen.rounded_rectangle((0, 0, *corner), _FINE * radius, fill, edge, _FINE * 3)
+    return fine.reduce(_FINE)
+
+
+@cache
+def _card(card: int | None, stands_for: str, size: tuple[int, int]) -> Any:
+    """The picture of a card, its back for None: shared, so not to be written to."""
+    fine = _pillow().Image.new("RGBA", (_FINE * size[0], _FINE * size[1]))
+    pen = _pillow().ImageDraw.Draw(fine)
+    box = (0, 0, fine.width - 1, fine.height - 1)
+    pen.rounded_rectangle(box, fine.width // 9, _PAPER, _EDGE, _FINE)
+    if card is None:
+        _draw_back(pen, *fine.size)
+    else:
+        _draw_face(pen, card, stands_for, *fine.size)
+    return fine.reduce(_FINE)
+
+
+def _draw_back(pen: ImageDraw.ImageDraw, width: int, height: int) -> None:
+    """The back of a card: a frame with a lattice."""
+    edge, step = width // 12, width // 6
+    box = (edge, edge, width - 1 - edge, height - 1 - edge)
+    pen.rounded_rectangle(box, width // 12, _BACK)
+    for x in range(2 * edge, width - 2 * edge, step):
+        pen.line((x, 2 * edge, x, height - 2 * edge), _BACK_LINE, _FINE // 2)
+    for y in range(2 * edge, height - 2 * edge, step):
+        pen.line((2 * edge, y, width - 2 * edge, y), _BACK_LINE, _FINE // 2)
+
+
+def _draw_face(
+    pen: ImageDraw.ImageDraw, card: int, stands_for: str, width: int, height: int
+) -> None:
+    """The face of a card: rank and suit in the corner that a fan shows, and a large suit."""
+    suit = 4 if card == JOKER else card % 4
+    color = (_INK, _RED, _RED, _INK, _VIOLET)[suit]
+    rank = "JK" if card == JOKER else RANKS[card // 4 + 1].replace("T", "10")
+    corner = 0.24 * width
+    pen.text(
+        (corner, 0.17 * height), rank, color, _font(0.36 * width), "mm", stroke_width=_FINE / 4
+    )
+    _draw_suit(pen, suit, corner, 0.38 * height, 0.26 * width, color)
+    _draw_suit(pen, suit, 0.62 * width, 0.7 * height, 0.5 * width, color)
+    if stands_for:
+        pen.text((0.73 * width, 0.17 * height), stands_for, color, _font(0.27 * width), "mm")
+
+
+def _draw_suit(
+    pen: ImageDraw.ImageDraw, suit: int, x: float, y: float, side: float, fill: str
+) -> None:
+    """A suit's sign, or the joker's star, in a square around a point."""
+    left, top = x - side / 2, y - side / 2
+    discs, *polygons = _SIGNS[suit]
+    for cx, cy, radius in discs:
+        cx, cy, r = left + side * cx, top + side * cy, side * radius
+        pen.ellipse((cx - r, cy - r, cx + r, cy + r), fill)
+    for polygon in polygons:
+        pen.polygon([(left + side * px, top + side * py) for px, py in polygon], fill)
+
+
+def _star() -> list[tuple[float, float]]:
+    """A star of five points in the unit square."""
+    turns = [(math.pi * i / 5, 0.52 if i % 2 == 0 else 0.22) for i in range(10)]
+    return [(0.5 + r * math.sin(turn), 0.53 - r * math.cos(turn)) for turn, r in turns]
+
+
+_STEM = [(0.5, 0.5), (0.68, 1.0), (0.32, 1.0)]
+_SIGNS: tuple[Any, ...] = (
+    (
+        [(0.26, 0.59, 0.24), (0.74, 0.59, 0.24)],
+        [(0.5, 0), (0.94, 0.46), (0.5, 0.8), (0.06, 0.46)],
+        _STEM,
+    ),
+    (
+        [(0.265, 0.3, 0.255), (0.735, 0.3, 0.255)],
+        [(0.5, 0.3), (0.955, 0.43), (0.5, 1), (0.045, 0.43)],
+    ),
+    ([], [(0.5, 0), (0.88, 0.5), (0.5, 1), (0.12, 0.5)]),
+    ([(0.5, 0.25, 0.23), (0.24, 0.6, 0.23), (0.76, 0.6, 0.23), (0.5, 0.5, 0.15)], _STEM),
+    ([], _star()),
+)
+"""Discs (x, y, radius) and polygons of the signs of S, H, D, C and the joker, in a unit square."""
+
+
+@cache
+def _font(size: float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    font: ImageFont.FreeTypeFont = _pillow().ImageFont.load_default(size)
+    return font
+
+
+@cache
+def _pillow() -> Any:
+    """Pillow, with the modules that are used here.
+
+    Raises:
+        gymnasium.error.DependencyNotInstalled: it is missing.
+    """
+    try:
+        import PIL.Image
+        import PIL.ImageDraw
+        import PIL.ImageFont
+    except ImportError as error:
+        from gymnasium.error import DependencyNotInstalled
+
+        raise DependencyNotInstalled(
+            'pictures need pillow: pip install "afterstate[render]"'
+        ) from error
+    return PIL

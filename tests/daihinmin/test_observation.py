@@ -1,0 +1,278 @@
+"""Planes and masks beside slow versions written from the table of channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from afterstate.envs.daihinmin import cards, plays
+from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.observation import (
+    CHANNELS,
+    STATE_CHANNELS,
+    state_planes,
+    view_mask,
+    view_planes,
+)
+from afterstate.envs.daihinmin.rules import (
+    GAME,
+    N_PLAYERS,
+    Game,
+    Options,
+    draw_play,
+    give_card,
+    list_legal,
+    partner,
+    play,
+)
+from afterstate.envs.daihinmin.views import view
+
+PLAYERS = range(N_PLAYERS)
+SUITS = "SHDC"
+KINDS = ("empty", "single", "group", "sequence", "joker")
+
+
+def bits(word: Any) -> set[int]:
+    return {card for card in range(53) if int(word) >> card & 1}
+
+
+def positions(seed: int, games: int, options: Options | None = None) -> Iterator[Game]:
+    """Every position of a random match, gifts one card at a time, ends of games too."""
+    match, rng, out = (
+        new_match(seed, options),
+        np.random.default_rng(seed),
+        np.empty(2422, np.int64),
+    )
+    for _ in range(games):
+        next_game(match)
+        while match["turn"] >= 0:
+            yield match
+            if match["to_give"]:
+                hand = bits(match["hands"][match["turn"]])
+                give_card(match, int(rng.choice(sorted(hand - bits(match["gift"])))))
+            else:
+                play(match, draw_play(match, out))
+        yield match
+
+
+def order(game: Game, first: int) -> list[int]:
+    """The players in the order of play, from the first on."""
+    seats = game["seats"].tolist()
+    at = seats.index(first)
+    return [*seats[at:], *seats[:at]]
+
+
+def played(game: Game) -> list[set[int]]:
+    """What each player has played, from the list of actions."""
+    sets: list[set[int]] = [set() for _ in PLAYERS]
+    for action in game["actions"][: game["n_actions"]].tolist():
+        sets[action // 2422] |= bits(plays.CARDS[action % 2422])
+    return sets
+
+
+# Planes by name, from the words of the table
+
+
+def row(columns: Any) -> list[int]:
+    return [int(column in columns) for column in range(15)]
+
+
+def flag(value: Any) -> list[int]:
+    return [int(bool(value))] * 15
+
+
+def digits(number: int) -> list[int]:
+    return [int(digit) for digit in reversed(f"{number:015b}")]
+
+
+def image(name: str, held: set[int]) -> dict[str, list[int]]:
+    planes = {
+        f"{name} {suit}": row({card // 4 + 1 for card in held - {52} if card % 4 == i})
+        for i, suit in enumerate(SUITS)
+    }
+    return {**planes, f"{name} JO": flag(52 in held)}
+
+
+def field_planes(number: int) -> dict[str, list[int]]:
+    naturals, joker = plays.cells(number)
+    stands = [joker] if joker is not None and number != plays.LONE_JOKER else []
+    planes = {}
+    for i, suit in enumerate("SHDCX"):
+        planes[f"field {suit}"] = row({column for r, column in naturals + stands if r == i})
+        planes[f"joker {suit}"] = row({column for r, column in stands if r == i})
+    for i, kind in enumerate(KINDS):
+        planes[f"kind {kind}"] = flag(plays.KIND[number] == i)
+    return {**planes, "size": row({plays.SIZE[number]})}
+
+
+def open_planes(game: Game, first: int) -> dict[str, list[int]]:
+    every, before = int(game["class_reset_every"]), int(game["number"]) - 1
+    planes = field_planes(int(game["field"]))
+    planes["revolution"], planes["lock"] = flag(game["revolution"]), flag(game["lock"])
+    planes["idle"], planes["to give"] = digits(int(game["idle"])), row({game["to_give"]})
+    planes["game"] = digits(before % every if every else before)
+    laid = played(game)
+    for i, player in enumerate(order(game, first)):
+        planes |= image(f"played {i}", laid[player])
+        planes[f"left {i}"] = row({game["left"][player]})
+        planes[f"passed {i}"] = flag(int(game["passed"]) & 1 << player)
+        planes[f"place {i}"] = row({game["places"][player]})
+        planes[f"class {i}"] = row({game["classes"][player]})
+        planes[f"owner {i}"] = flag(game["field"] != 0 and game["last"] == player)
+        planes[f"turn {i}"] = flag(game["turn"] == player)
+    return planes
+
+
+def observed(game: Game, viewer: int) -> dict[str, list[int]]:
+    """The planes of an observation, from the whole game."""
+    hand, seen = bits(game["hands"][viewer]), set().union(*played(game))
+    gave = bits(game["given"][viewer])
+    planes = image("hand", hand) | image("unseen", set(range(53)) - hand - seen)
+    planes |= image("gave", gave)
+    planes |= image("gift", bits(game["gift"]) if game["turn"] == viewer else set())
+    for i, player in enumerate(order(game, viewer)):
+        known = set(gave) if player == partner(game, viewer) else set()
+        known |= {2} if player == game["starter"] else set()
+        if i:
+            planes |= image(f"known {i}", known - hand - seen)
+    return planes | open_planes(game, viewer)
+
+
+def stated(game: Game) -> dict[str, list[int]]:
+    """The planes of a state."""
+    planes: dict[str, list[int]] = {}
+    for i, player in enumerate(order(game, 0)):
+        planes |= image(f"hand {i}", bits(game["hands"][player]))
+        planes |= image(f"gave {i}", bits(game["given"][player]))
+    return planes | image("gift", bits(game["gift"])) | open_planes(game, 0)
+
+
+def named(channels: tuple[str, ...], planes: Any) -> dict[str, list[int]]:
+    return dict(zip(channels, planes.tolist(), strict=True))
+
+
+# Tests
+
+
+def test_channels_are_as_many_as_the_table_says() -> None:
+    assert len(CHANNELS) == len(set(CHANNELS)) == 116
+    assert len(STATE_CHANNELS) == len(set(STATE_CHANNELS)) == 131
+    table = {
+        **{0: "hand S", 5: "unseen S", 10: "gave S", 15: "gift S", 20: "known 1 S"},
+        **{39: "known 4 JO", 40: "field S", 44: "field X", 45: "joker S", 50: "kind empty"},
+        **{54: "kind joker", 55: "size", 56: "revolution", 57: "lock", 58: "idle"},
+        **{59: "to give", 60: "game", 61: "played 0 S", 85: "played 4 JO", 86: "left 0"},
+        **{91: "passed 0", 96: "place 0", 101: "class 0", 106: "owner 0", 111: "turn 0"},
+    }
+    assert {i: CHANNELS[i] for i in table} == table
+    assert STATE_CHANNELS[55:] == CHANNELS[40:]
+    assert STATE_CHANNELS[:50:5] == tuple(
+        f"{name} {i} S" for name in ("hand", "gave") for i in PLAYERS
+    )
+
+
+@pytest.mark.parametrize(
+    "options", [None, Options(class_reset_every=0), Options(class_reset_every=2)], ids=str
+)
+def test_observations_and_states_are_those_of_the_table(options: Options | None) -> None:
+    facts: set[str] = set()
+    for game in positions(seed=1, games=4, options=options):
+        for viewer in PLAYERS:
+            planes = view_planes(view(game, viewer))
+            assert planes.shape == (116, 15) and planes.dtype == np.int8
+            expected = observed(game, viewer)
+            assert named(CHANNELS, planes) == expected
+            facts |= {name for name, plane in expected.items() if any(plane)}
+        state = state_planes(game)
+        assert named(STATE_CHANNELS, state) == stated(game)
+    assert any(name.startswith("known") for name in facts)
+    rare = ("joker", "known", "gift", "field X", "kind", "revolution", "lock")
+    assert all(name.startswith((*rare, "gave")) for name in set(CHANNELS) - facts)
+
+
+def test_every_play_on_the_field_looks_different() -> None:
+    game, seen, names = next(positions(1, 1)), set(), set(field_planes(0))
+    for number in range(plays.N_PLAYS):
+        game["field"] = number
+        planes = view_planes(view(game, 0))
+        assert {k: v for k, v in named(CHANNELS, planes).items() if k in names} == (
+            field_planes(number)
+        )
+        seen.add(planes.tobytes())
+    assert len(seen) == plays.N_PLAYS
+
+
+def test_flags_and_numbers_have_their_planes() -> None:
+    game = next(positions(1, 1))
+    for name, value in {"revolution": 1, "lock": 1, "idle": 19, "number": 88}.items():
+        game[name] = value
+    planes = named(CHANNELS, view_planes(view(game, 3)))
+    assert planes["revolution"] == planes["lock"] == [1] * 15
+    assert planes["idle"] == [1, 1, 0, 0, 1] + [0] * 10
+    assert sum(digit << i for i, digit in enumerate(planes["game"])) == 87
+
+
+def test_hidden_cards_do_not_change_what_a_player_sees() -> None:
+    """The others' cards are dealt anew, and all else that he cannot know is something else."""
+    rng = np.random.default_rng(2)
+    n_hidden = 0
+    for game in positions(seed=2, games=3):
+        for viewer in PLAYERS:
+            others = [player for player in PLAYERS if player != viewer]
+            pool = rng.permutation([card for p in others for card in bits(game["hands"][p])])
+            other = game.copy()
+            for player in others:
+                dealt, pool = np.split(pool, [int(game["left"][player])])
+                other["hands"][player] = sum(1 << int(card) for card in dealt)
+                other["given"][player] = rng.integers(1 << 53)
+            if game["turn"] != viewer:
+                other["gift"] = rng.integers(1 << 53)
+            other["seed"], other["rng"] = rng.integers(1 << 53, size=2)
+            n_hidden += (other["hands"] != game["hands"]).any()
+            ours, theirs = view(game, viewer), view(other, viewer)
+            assert ours.tobytes() == theirs.tobytes()
+            assert (view_planes(ours) == view_planes(theirs)).all()
+            assert (view_mask(ours) == view_mask(theirs)).all()
+    assert n_hidden > 500
+
+
+def test_masks_are_the_legal_actions() -> None:
+    out = np.empty(plays.N_PLAYS, np.int64)
+    for game in positions(seed=3, games=3):
+        turn = int(game["turn"])
+        for player in PLAYERS:
+            mask = view_mask(view(game, player))
+            assert mask.dtype == np.int8
+            legal: set[int] = {plays.PASS}
+            if player == turn and game["to_give"]:
+                legal = {1 + card for card in bits(game["hands"][turn]) - bits(game["gift"])}
+            elif player == turn:
+                legal |= set(out[: list_legal(game, out)].tolist())
+            assert set(np.flatnonzero(mask)) == legal
+
+
+def test_a_view_and_its_planes_leave_the_game_alone() -> None:
+    for game in positions(seed=4, games=2):
+        before = game.copy()
+        seen = view(game, 2)
+        kept = seen.copy()
+        view_planes(seen)
+        view_mask(seen)
+        state_planes(game)
+        assert all(np.array_equal(before[name], game[name]) for name in GAME.names or ())
+        assert all(np.array_equal(kept[name], seen[name]) for name in GAME.names or ())
+
+
+def test_the_joker_fills_its_row() -> None:
+    for game in positions(seed=5, games=1):
+        holder = next((p for p in PLAYERS if 52 in bits(game["hands"][p])), None)
+        if holder is None:
+            break
+        planes = named(CHANNELS, view_planes(view(game, holder)))
+        assert planes["hand JO"] == [1] * 15 and planes["unseen JO"] == [0] * 15
+        assert cards.text(1 << 52) == "JO"
+    else:
+        pytest.fail("the joker was not played")
