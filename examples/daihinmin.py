@@ -11,12 +11,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from PIL import Image
 from tqdm import tqdm
 
 from afterstate import agents
 from afterstate.agents.daihinmin.play import play_match
-from afterstate.envs import daihinmin_v0
+from afterstate.envs import daihinmin_v0, pictures
 from afterstate.envs.daihinmin.players import Player, actions_of
 
 NAMES = ("heuristic", "sample", "sample", "sample", "sample")
@@ -26,7 +25,7 @@ def watch(players: list[Player], seed: int, file: Path) -> None:
     """Plays one game in the environment, prints its actions and writes an animation."""
     env = daihinmin_v0.env(render_mode="rgb_array")
     env.reset(seed=seed)
-    frames = [Image.fromarray(env.render())]
+    frames = [env.render()]
     for agent in env.agent_iter():
         _, reward, terminated, _, _ = env.last()
         if terminated:
@@ -37,8 +36,8 @@ def watch(players: list[Player], seed: int, file: Path) -> None:
         for action in actions_of(players[number], env.view(agent)):
             env.step(action)
         print(f"{agent} {NAMES[number]}: {env.infos[agent]['play']}")
-        frames.append(Image.fromarray(env.render()))
-    frames[0].save(file, save_all=True, append_images=frames[1:], duration=600, loop=0)
+        frames.append(env.render())
+    pictures.gif(frames, file, fps=1.5)
 
 
 def compete(players: list[Player], n_games: int, seed: int) -> None:

@@ -26,6 +26,7 @@ from afterstate.agents.game2048 import ntuple
 from afterstate.agents.game2048.learning import Learner
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.training import Progress, train
+from afterstate.envs import pictures
 from afterstate.envs.game2048 import render
 
 matplotlib.use("Agg")
@@ -178,7 +179,7 @@ def animate(player: agents.Agent, seed: int, path: Path, max_moves: int | None) 
             boards.append((observation, info["score"]))
             over = terminated or truncated
             bar.update()
-    render.gif([render.rgb_array(board, score, tile=64) for board, score in boards], path)
+    pictures.gif([render.rgb_array(board, score, tile=64) for board, score in boards], path)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import pytest
 from gymnasium.envs.registration import VectorizeMode
 
 import afterstate.envs
+from afterstate.envs.daihinmin.seat_env import DaihinminEnv
 from afterstate.envs.game2048.env import Game2048Env
 from afterstate.envs.game2048.vector_env import Game2048VectorEnv
 
@@ -68,6 +69,18 @@ def test_import_registers_the_environment_and_its_vector_form() -> None:
     assert env.unwrapped.spec is not None and env.unwrapped.spec.make().reset(seed=1)[0].any()
 
 
+def test_import_registers_daihinmin() -> None:
+    spec = gym.spec("Daihinmin-v0")
+    assert spec.max_episode_steps is None and spec.vector_entry_point is None
+    env = gym.make("Daihinmin-v0", seat=2, games=3, illegal="raise")
+    assert type(env.unwrapped) is DaihinminEnv
+    assert env.unwrapped.seat == 2 and env.unwrapped.illegal == "raise"
+    assert env.unwrapped.spec is not None and env.unwrapped.spec.make().reset(seed=1)[0].any()
+    envs = gym.make_vec("Daihinmin-v0", num_envs=2)
+    assert type(envs) is gym.vector.SyncVectorEnv
+    assert envs.reset(seed=1)[0].shape == (2, 116, 15)
+
+
 def test_settings_reach_both_environments() -> None:
     settings: dict[str, Any] = {
         "size": (2, 3),
@@ -105,6 +118,8 @@ def test_make_vec_and_make_take_a_limit_of_steps() -> None:
 def test_lazy_names_are_the_classes_themselves() -> None:
     assert afterstate.envs.Game2048Env is Game2048Env
     assert afterstate.envs.Game2048VectorEnv is Game2048VectorEnv
+    assert afterstate.envs.DaihinminEnv is DaihinminEnv
+    assert afterstate.envs.daihinmin_v0.__name__ == "afterstate.envs.daihinmin_v0"
     with pytest.raises(AttributeError, match="no attribute 'Game2049Env'"):
         _ = afterstate.envs.Game2049Env
 
@@ -112,7 +127,7 @@ def test_lazy_names_are_the_classes_themselves() -> None:
 def test_every_name_of_all_can_be_had() -> None:
     pytest.importorskip("stable_baselines3")
     for name in afterstate.envs.__all__:
-        assert getattr(afterstate.envs, name).__name__ == name
+        assert getattr(afterstate.envs, name).__name__.split(".")[-1] == name
 
 
 # Fresh processes
@@ -127,6 +142,32 @@ def test_make_by_module_and_id_needs_no_import() -> None:
     assert board == gym.make("Game2048-v0").reset(seed=1)[0].tolist()
 
 
+def test_daihinmin_needs_no_import_but_its_own() -> None:
+    agents = in_fresh_process(
+        "from afterstate.envs import daihinmin_v0\n"
+        "env = daihinmin_v0.env()\n"
+        "env.reset(seed=1)\n"
+        "result = env.agents"
+    )
+    assert agents == [f"player_{number}" for number in range(5)]
+    observation = in_fresh_process(
+        "import gymnasium as gym\n"
+        "env = gym.make('afterstate.envs:Daihinmin-v0', seat=1)\n"
+        "result = env.reset(seed=1)[0].tolist()"
+    )
+    assert observation == gym.make("Daihinmin-v0", seat=1).reset(seed=1)[0].tolist()
+
+
+def test_daihinmin_is_imported_when_it_is_first_asked_for() -> None:
+    loaded = in_fresh_process(
+        "import sys, afterstate.envs\n"
+        "before = 'pettingzoo' in sys.modules\n"
+        "afterstate.envs.daihinmin_v0.raw_env\n"
+        "result = [before, 'pettingzoo' in sys.modules]"
+    )
+    assert loaded == [False, True]
+
+
 def test_make_after_import() -> None:
     board = in_fresh_process(
         "import gymnasium as gym, afterstate.envs\n"
@@ -137,7 +178,7 @@ def test_make_after_import() -> None:
 
 
 def test_import_of_the_package_is_light_and_silent() -> None:
-    lazy = ("afterstate.envs.game2048", "afterstate.agents")
+    lazy = ("afterstate.envs.game2048", "afterstate.envs.daihinmin", "afterstate.agents")
     assert imported(["afterstate.envs"], (*HEAVY, *lazy)) == []
 
 
@@ -145,6 +186,29 @@ def test_environments_import_neither_agents_nor_extras() -> None:
     modules = [f"afterstate.envs.game2048.{name}" for name in ("env", "vector_env", "render")]
     of = ("numba", "gymnasium", *HEAVY[1:], "afterstate.agents")
     assert imported(modules, of) == ["numba", "gymnasium"]
+
+
+def test_environments_of_daihinmin_import_neither_agents_nor_extras() -> None:
+    names = ("env", "parallel_env", "seat_env", "render")
+    modules = [f"afterstate.envs.daihinmin.{name}" for name in names]
+    of = ("numba", "gymnasium", *HEAVY[1:], "afterstate.agents", "afterstate.envs.game2048")
+    assert imported(modules, of) == ["numba", "gymnasium", "pettingzoo"]
+
+
+def test_a_played_match_of_daihinmin_needs_no_extra() -> None:
+    loaded = in_fresh_process(
+        "import sys\n"
+        "extras = ('torch', 'pygame', 'PIL', 'stable_baselines3')\n"
+        "sys.modules.update(dict.fromkeys(extras))\n"
+        "import gymnasium as gym\n"
+        "from afterstate.envs import daihinmin_v0\n"
+        "env = daihinmin_v0.env(games=2, render_mode='ansi')\n"
+        "env.reset(seed=1); env.last(); env.step(0); env.render(); env.state()\n"
+        "env = gym.make('Daihinmin-v0', render_mode='ansi')\n"
+        "env.reset(seed=1); env.step(0); env.render()\n"
+        "result = [name for name in (*extras, 'afterstate.agents') if sys.modules.get(name)]"
+    )
+    assert loaded == []
 
 
 def test_a_played_game_needs_no_extra() -> None:
@@ -164,6 +228,13 @@ def test_a_played_game_needs_no_extra() -> None:
 
 def test_rules_and_games_know_no_api() -> None:
     modules = [f"afterstate.envs.game2048.{name}" for name in ("rules", "games")]
+    of = ("numba", "gymnasium", *HEAVY[1:], "afterstate.agents")
+    assert imported(modules, of, STAND_IN) == ["numba"]
+
+
+def test_rules_and_observations_of_daihinmin_know_no_api() -> None:
+    names = ("cards", "plays", "rules", "match", "views", "observation", "recording", "players")
+    modules = [f"afterstate.envs.daihinmin.{name}" for name in names]
     of = ("numba", "gymnasium", *HEAVY[1:], "afterstate.agents")
     assert imported(modules, of, STAND_IN) == ["numba"]
 
@@ -198,5 +269,6 @@ def test_missing_stable_baselines3_names_the_extra() -> None:
 def test_star_import_and_dir_name_what_there_is() -> None:
     names: dict[str, object] = {}
     exec("from afterstate.envs import *", names)
-    assert {"Game2048Env", "Game2048VectorEnv"} <= set(names)
-    assert {"Game2048Env", "Game2048VecEnv", "Game2048VectorEnv"} == set(dir(afterstate.envs))
+    all_names = {"DaihinminEnv", "Game2048Env", "Game2048VectorEnv", "daihinmin_v0"}
+    assert all_names <= set(names)
+    assert all_names | {"Game2048VecEnv"} == set(dir(afterstate.envs))

@@ -1,40 +1,17 @@
-"""Players of Daihinmin by rules alone: random, the sample client, and a better one."""
+"""Players of Daihinmin by rules alone: random, the sample client, and a better one.
+
+`RandomAgent` is `afterstate.envs.daihinmin.players.RandomPlayer`, which the environments have too.
+"""
 
 from __future__ import annotations
 
-import numpy as np
-
 from afterstate.agents.daihinmin.heuristic import Weights, heuristic_gift, heuristic_play
 from afterstate.agents.daihinmin.sample_client import sample_play
-from afterstate.envs.daihinmin.cards import (
-    N_CARDS,
-    weakest,
-)
-from afterstate.envs.daihinmin.plays import (
-    N_PLAYS,
-    PASS,
-)
-from afterstate.envs.daihinmin.rules import Game, list_legal
+from afterstate.envs.daihinmin.cards import weakest
+from afterstate.envs.daihinmin.players import RandomPlayer as RandomAgent
+from afterstate.envs.daihinmin.rules import Game
 
-
-class RandomAgent:
-    """A random legal play, all alike; it passes only where it must follow."""
-
-    def __init__(self, seed: int | None = None) -> None:
-        self._rng = np.random.default_rng(seed)
-        self._out = np.empty(N_PLAYS, np.int64)
-
-    def choose(self, view: Game) -> int:
-        """A random legal play, or the pass with the same chance as each of them."""
-        n = list_legal(view, self._out)
-        chosen = int(self._rng.integers(n + (view["field"] != PASS)))
-        return int(self._out[chosen]) if chosen < n else PASS
-
-    def give(self, view: Game, n: int) -> int:
-        """Random cards."""
-        hand = int(view["hands"][view["turn"]])
-        held = [card for card in range(N_CARDS) if hand >> card & 1]
-        return sum(1 << int(card) for card in self._rng.choice(held, n, replace=False))
+__all__ = ["HeuristicAgent", "RandomAgent", "SampleAgent"]
 
 
 class SampleAgent:

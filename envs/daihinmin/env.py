@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import operator
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import gymnasium as gym
@@ -19,7 +18,15 @@ from pettingzoo.utils.wrappers import (  # type: ignore[import-untyped]
 )
 
 from afterstate.envs.daihinmin import cards, plays
-from afterstate.envs.daihinmin.match import CLASS_VALUES, new_match, next_game, set_up
+from afterstate.envs.daihinmin.arguments import (
+    REWARDS,
+    check_action,
+    check_max_cycles,
+    check_one_of,
+    check_settings,
+    start_match,
+)
+from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.observation import (
     CHANNELS,
     N_COLUMNS,
@@ -31,38 +38,24 @@ from afterstate.envs.daihinmin.observation import (
 )
 from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import (
-    DAIFUGO,
     GAME,
     N_PLAYERS,
     Game,
     GameType,
     Options,
-    deal,
-    draw,
     give,
     give_card,
     is_legal,
-    of_class,
     play,
-    start,
 )
 from afterstate.envs.daihinmin.views import view
-from afterstate.envs.words import draw_word, whole
+from afterstate.envs.words import draw_word
 
 if TYPE_CHECKING:
-    from afterstate.envs.game2048.render import Window
+    from afterstate.envs.pictures import Window
 
 AGENTS = tuple(f"player_{number}" for number in range(N_PLAYERS))
 """The agents by player number."""
-EXCHANGES = ("agent", "auto")
-OBSERVATIONS = ("dict", "planes")
-ILLEGAL = ("pass", "terminate", "raise")
-REWARDS = {
-    "points": (5.0, 4.0, 3.0, 2.0, 1.0),
-    "zero_sum": (2.0, 1.0, 0.0, -1.0, -2.0),
-    "class_value": CLASS_VALUES,
-}
-"""What each finishing place is worth."""
 ILLEGAL_REWARD = -1.0
 """The reward of an illegal action that ends the episode; the others have 0."""
 
@@ -185,7 +178,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
     ) -> None:
         check_settings(games, exchange, reward, observation, illegal)
         check_max_cycles(max_cycles)
-        check_one_of(self.metadata["render_modes"], render_mode=render_mode or "ansi")
+        check_one_of((None, *self.metadata["render_modes"]), render_mode=render_mode)
         new_match(0, rules)  # raises what is wrong with the rules
         self.games, self.exchange, self.reward = games, exchange, reward
         self.observation, self.illegal, self.max_cycles = observation, illegal, max_cycles
@@ -240,12 +233,12 @@ class raw_env(AECEnv):  # type: ignore[misc]
             ValueError: not an action, or an illegal one where `illegal="raise"`; the game is
                 unchanged.
         """
-        agent = self.agent_selection
+        games, agent = self._running(), self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
             return
         number = check_action(action)
-        flags = act(self._games, number, self.illegal == "pass")
+        flags = act(games, number, self.illegal == "pass")
         legal, turn = bool(flags & 1), (flags >> 2) - 1
         if not legal and self.illegal == "raise":
             raise ValueError(f"{action_text(number, flags)!r} is illegal for {agent} here")
@@ -333,7 +326,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
         if self.render_mode == "rgb_array":
             return picture
         if self._window is None:
-            from afterstate.envs.game2048.render import Window
+            from afterstate.envs.pictures import Window
 
             self._window = Window("Daihinmin", self.metadata["render_fps"])
         self._window.show(picture)
@@ -429,34 +422,6 @@ class raw_env(AECEnv):  # type: ignore[misc]
         return {**self.__dict__, "_window": None}
 
 
-# Settings and arguments
-
-
-def check_one_of(allowed: Any, **setting: Any) -> None:
-    """Raises a ValueError unless the setting is one of those allowed."""
-    for name, value in setting.items():
-        if value not in allowed:
-            raise ValueError(f"{name} is one of {tuple(allowed)}, got {value!r}")
-
-
-def check_settings(games: int, exchange: str, reward: str, observation: str, illegal: str) -> None:
-    """Raises a ValueError for a wrong setting of an environment."""
-    number = whole(games)
-    if number is None or number < 1:
-        raise ValueError(f"games is a number from 1 on, got {games!r}")
-    check_one_of(EXCHANGES, exchange=exchange)
-    check_one_of(REWARDS, reward=reward)
-    check_one_of(OBSERVATIONS, observation=observation)
-    check_one_of(ILLEGAL, illegal=illegal)
-
-
-def check_max_cycles(max_cycles: int | None) -> None:
-    """Raises a ValueError unless it is None or a number from 1 on."""
-    number = whole(max_cycles)
-    if max_cycles is not None and (number is None or number < 1):
-        raise ValueError(f"max_cycles is None or a number from 1 on, got {max_cycles!r}")
-
-
 def observation_space(observation: str) -> spaces.Space[Any]:
     """The space of observations, as a dict with the mask or as planes."""
     planes = spaces.Box(0, 1, PLANES, np.int8)
@@ -466,69 +431,9 @@ def observation_space(observation: str) -> spaces.Space[Any]:
     return spaces.Dict({"observation": planes, "action_mask": mask})
 
 
-def check_action(action: Any) -> int:
-    """The action as an int.
-
-    Raises:
-        ValueError: not a whole number in 0..2421.
-    """
-    try:
-        number = operator.index(action)
-    except TypeError:
-        number = -1
-    if not 0 <= number < N_PLAYS or isinstance(action, bool):
-        raise ValueError(f"an action is the number of a play in 0..{N_PLAYS - 1}, got {action!r}")
-    return number
-
-
 def action_text(action: int, flags: int) -> str:
     """An action in notation, given the flags of `act`."""
     return _GIFTS[action - 1] if flags & 2 and 0 < action <= len(_GIFTS) else plays.text(action)
-
-
-def start_match(match: Game, options: dict[str, Any]) -> None:
-    """Starts the first game of a match, dealt by the options of a reset where they say how.
-
-    Raises:
-        ValueError: wrong options.
-    """
-    set_up(match)
-    for name in ("seats", "classes"):
-        if options.get(name) is not None:
-            match[name] = check_order(name, options[name])
-    if options.get("deal") is not None:
-        match["hands"] = hands = check_deal(options["deal"])
-        match["left"] = [cards.count(hand) for hand in hands]
-    else:
-        dealer = of_class(match, DAIFUGO)
-        deal(match, dealer if dealer >= 0 else draw(match, N_PLAYERS))
-    start(match)
-
-
-def check_order(name: str, order: Any) -> list[int]:
-    """Five numbers from 0 to 4, each once.
-
-    Raises:
-        ValueError: something else.
-    """
-    numbers = [whole(number) for number in order]
-    if set(numbers) != set(range(N_PLAYERS)) or len(numbers) != N_PLAYERS:
-        raise ValueError(f"{name} are the numbers 0 to 4, each once, got {order!r}")
-    return [number for number in numbers if number is not None]
-
-
-def check_deal(hands: Any) -> list[int]:
-    """Five hands in notation as card sets.
-
-    Raises:
-        ValueError: they are not the pack, or not of 10 or 11 cards.
-    """
-    parsed = [cards.parse(hand) for hand in hands]
-    sizes = [cards.count(hand) for hand in parsed]
-    if len(parsed) != N_PLAYERS or not set(sizes) <= {10, 11} or sum(sizes) != cards.N_CARDS:
-        raise ValueError(f"a deal has five hands of 10 or 11 cards, 53 in all, got sizes {sizes}")
-    cards.parse(" ".join(hands))  # raises if a card is dealt twice
-    return parsed
 
 
 def check_state(state: Any) -> Game:

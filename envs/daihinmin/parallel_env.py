@@ -8,7 +8,8 @@ from typing import Any
 from gymnasium import spaces
 from pettingzoo import ParallelEnv  # type: ignore[import-untyped]
 
-from afterstate.envs.daihinmin.env import check_max_cycles, raw_env
+from afterstate.envs.daihinmin.arguments import check_max_cycles
+from afterstate.envs.daihinmin.env import raw_env
 from afterstate.envs.daihinmin.observation import Planes
 
 Results = tuple[

@@ -1,11 +1,18 @@
-"""What plays Daihinmin: the one protocol by which environments, server and client ask a player."""
+"""What plays Daihinmin: the one protocol by which environments, server and client ask a player.
+
+The player that needs no method, `RandomPlayer`, is here too; all others are in `afterstate.agents`.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any, Protocol
 
-from afterstate.envs.daihinmin.rules import Game
+import numpy as np
+
+from afterstate.envs.daihinmin import plays
+from afterstate.envs.daihinmin.cards import N_CARDS
+from afterstate.envs.daihinmin.rules import Game, list_legal
 
 
 class Player(Protocol):
@@ -28,6 +35,54 @@ class Player(Protocol):
             n: 2 for the daifugo, 1 for the fugo.
         """
         ...
+
+
+class RandomPlayer:
+    """Random legal plays, all alike, and random gifts; it passes only where it must follow.
+
+    Args:
+        seed: of its choices, or the generator that makes them.
+    """
+
+    def __init__(self, seed: int | np.random.Generator | None = None) -> None:
+        self._generator = np.random.default_rng(seed)
+        self._listed = np.empty(plays.N_PLAYS, np.int64)  # overwritten at will
+
+    def choose(self, view: Game) -> int:
+        """A random legal play, or the pass with the same chance as each of them."""
+        n = list_legal(view, self._listed)
+        chosen = int(self._generator.integers(n + (view["field"] != plays.PASS)))
+        return int(self._listed[chosen]) if chosen < n else plays.PASS
+
+    def give(self, view: Game, n: int) -> int:
+        """Random cards."""
+        return sum(1 << card for card in self._generator.choice(_held(view), n, replace=False))
+
+
+def _held(view: Game) -> list[int]:
+    """The numbers of the cards that the player in turn holds."""
+    hand = int(view["hands"][view["turn"]])
+    return [card for card in range(N_CARDS) if hand >> card & 1]
+
+
+def actions_of(player: Player, view: Game) -> list[int]:
+    """What a player does next, as actions of the environments.
+
+    Args:
+        player: the player in turn.
+        view: what he sees.
+
+    Returns:
+        The number of a play, or in the exchange one number for each card that he gives. An invalid
+        play or gift is a pass, which for a gift is punished.
+    """
+    n = int(view["to_give"])
+    if n == 0:
+        play = int(player.choose(view))
+        return [play if 0 <= play < plays.N_PLAYS else plays.PASS]
+    gift = int(player.give(view, n))
+    chosen = [plays.single(card) for card in _held(view) if gift >> card & 1]
+    return chosen if len(chosen) == gift.bit_count() == n else [plays.PASS]
 
 
 def find(player: Any) -> Player:

@@ -163,7 +163,7 @@ def text(play: int) -> str:
     above the 2 of spades, `JO=X8` the fifth card beside four 8s, `JO` the lone joker.
 
     >>> text(54), text(826), text(2421)
-    ('S3 H3', 'JO=S- S3 S4', 'C4 C5 C6 C7 C8 C9 CT CJ CQ CK JO=CA')
+    ('S3 H3', 'JO=S- S3 S4', 'C6 C7 C8 C9 CT CJ CQ CK CA C2 JO=C+')
     """
     return _TEXTS[play]
 

@@ -24,17 +24,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.cards import JOKER, RANKS
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, seat_of
 from afterstate.envs.daihinmin.views import known_cards
+from afterstate.envs.pictures import Pixels, extra, font
 
 if TYPE_CHECKING:
-    from PIL import Image, ImageDraw, ImageFont
-
-Pixels = npt.NDArray[np.uint8]
+    from PIL import Image, ImageDraw
 
 CLASSES = ("daifugo", "fugo", "heimin", "hinmin", "daihinmin")
 """The names of the classes, 0 to 4."""
@@ -246,7 +244,7 @@ def _write(
     anchor: str = "mm",
 ) -> None:
     """Text at a point, by default its middle."""
-    _pillow().ImageDraw.Draw(image).text(at, text, fill, _font(size), anchor=anchor)
+    _pillow().ImageDraw.Draw(image).text(at, text, fill, font(size), anchor=anchor)
 
 
 @cache
@@ -301,13 +299,11 @@ def _draw_face(
     color = (_INK, _RED, _RED, _INK, _VIOLET)[suit]
     rank = "JK" if card == JOKER else RANKS[card // 4 + 1].replace("T", "10")
     corner = 0.24 * width
-    pen.text(
-        (corner, 0.17 * height), rank, color, _font(0.36 * width), "mm", stroke_width=_FINE / 4
-    )
+    pen.text((corner, 0.17 * height), rank, color, font(0.36 * width), "mm", stroke_width=_FINE / 4)
     _draw_suit(pen, suit, corner, 0.38 * height, 0.26 * width, color)
     _draw_suit(pen, suit, 0.62 * width, 0.7 * height, 0.5 * width, color)
     if stands_for:
-        pen.text((0.73 * width, 0.17 * height), stands_for, color, _font(0.27 * width), "mm")
+        pen.text((0.73 * width, 0.17 * height), stands_for, color, font(0.27 * width), "mm")
 
 
 def _draw_suit(
@@ -348,26 +344,13 @@ _SIGNS: tuple[Any, ...] = (
 
 
 @cache
-def _font(size: float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    font: ImageFont.FreeTypeFont = _pillow().ImageFont.load_default(size)
-    return font
-
-
-@cache
 def _pillow() -> Any:
     """Pillow, with the modules that are used here.
 
     Raises:
         gymnasium.error.DependencyNotInstalled: it is missing.
     """
-    try:
+    with extra():
         import PIL.Image
         import PIL.ImageDraw
-        import PIL.ImageFont
-    except ImportError as error:
-        from gymnasium.error import DependencyNotInstalled
-
-        raise DependencyNotInstalled(
-            'pictures need pillow: pip install "afterstate[render]"'
-        ) from error
     return PIL

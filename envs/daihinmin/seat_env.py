@@ -10,19 +10,12 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from afterstate.envs.daihinmin import cards, plays
-from afterstate.envs.daihinmin.env import (
-    AGENTS,
-    ILLEGAL,
-    ILLEGAL_REWARD,
-    check_action,
-    check_one_of,
-    observation_space,
-    raw_env,
-)
+from afterstate.envs.daihinmin import plays
+from afterstate.envs.daihinmin.arguments import ILLEGAL, check_action, check_one_of
+from afterstate.envs.daihinmin.env import AGENTS, ILLEGAL_REWARD, observation_space, raw_env
 from afterstate.envs.daihinmin.observation import Planes
-from afterstate.envs.daihinmin.players import Player, find
-from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, draw_play
+from afterstate.envs.daihinmin.players import Player, RandomPlayer, actions_of, find
+from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options
 from afterstate.envs.words import draw_word, whole
 
 _SEATS = ("random", *range(N_PLAYERS))
@@ -117,7 +110,7 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         player = whole(self.seat)
         self.agent = AGENTS[int(self.np_random.integers(N_PLAYERS)) if player is None else player]
         others = [agent for agent in AGENTS if agent != self.agent]
-        at_random = _RandomPlayer(self.np_random)
+        at_random = RandomPlayer(self.np_random)
         self._players = {
             agent: opponent or at_random
             for agent, opponent in zip(others, self._opponents, strict=True)
@@ -194,33 +187,11 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         """
         table, reward = self._table, 0.0
         while not table.terminations[self.agent] and table.agent_selection != self.agent:
-            for action in _actions(self._players[table.agent_selection], self._table):
+            agent = table.agent_selection
+            for action in actions_of(self._players[agent], table.view(agent)):
                 table.step(action)
             reward += table.rewards[self.agent]
         return reward, table.terminations[self.agent]
-
-
-class _RandomPlayer:
-    """Random legal plays and gifts.
-
-    Args:
-        generator: what they are drawn from.
-    """
-
-    def __init__(self, generator: np.random.Generator) -> None:
-        self._generator = generator
-        self._listed = np.empty(plays.N_PLAYS, np.int64)  # overwritten at will
-
-    def choose(self, view: Game) -> int:
-        """A play; passes only where it must follow."""
-        view["rng"] = draw_word(self._generator)
-        return draw_play(view, self._listed)
-
-    def give(self, view: Game, n: int) -> int:
-        """`n` cards."""
-        hand = int(view["hands"][view["viewer"]])
-        held = [1 << card for card in range(cards.N_CARDS) if hand >> card & 1]
-        return sum(self._generator.choice(held, n, replace=False).tolist())
 
 
 def _four(opponents: Any) -> list[Player | None]:
@@ -234,16 +205,3 @@ def _four(opponents: Any) -> list[Player | None]:
     if len(opponents) != N_PLAYERS - 1:
         raise ValueError(f"opponents are one for all seats or a list of 4, got {len(opponents)}")
     return [None if opponent is None else find(opponent) for opponent in opponents]
-
-
-def _actions(player: Player, table: raw_env) -> list[int]:
-    """What the player in turn does next, as actions; an invalid gift is an illegal action."""
-    view = table.view(table.agent_selection)
-    n, hand = int(view["to_give"]), int(view["hands"][view["viewer"]])
-    if n == 0:
-        play = int(player.choose(view))
-        return [play if 0 <= play < plays.N_PLAYS else plays.PASS]
-    gift = int(player.give(view, n))
-    if gift.bit_count() != n or gift & ~hand:
-        return [plays.PASS]
-    return [plays.single(card) for card in range(cards.N_CARDS) if gift >> card & 1]

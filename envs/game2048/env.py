@@ -25,7 +25,7 @@ from afterstate.envs.game2048.rules import (
 from afterstate.envs.words import draw_word, whole
 
 if TYPE_CHECKING:
-    from afterstate.envs.game2048.render import Window
+    from afterstate.envs.pictures import Window
 
 OBSERVATIONS = ("exponents", "onehot")
 ILLEGAL = ("noop", "terminate", "raise")
@@ -215,6 +215,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         Raises:
             DependencyNotInstalled: pictures need the extra `afterstate[render]`.
         """
+        from afterstate.envs import pictures
         from afterstate.envs.game2048 import render
 
         board = games.read(self._running(), BOARD, *self.size)[0]
@@ -228,7 +229,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         if self.render_mode == "rgb_array":
             return picture
         if self._window is None:
-            self._window = render.Window("2048", self.metadata["render_fps"])
+            self._window = pictures.Window("2048", self.metadata["render_fps"])
         self._window.show(picture)
         return None
 

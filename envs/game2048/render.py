@@ -1,4 +1,4 @@
-"""Pictures of a 2048 board: text, pixels, SVG, animated GIF and a window.
+"""Pictures of a 2048 board: text, pixels and SVG.
 
 A picture is a function of the board's exponents and the score, nothing else. All coloured forms
 share one palette and all drawn forms one layout:
@@ -14,23 +14,17 @@ Pillow and pygame are imported by the functions that need them.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from afterstate.envs.game2048.rules import Cells, check_cells
+from afterstate.envs.pictures import Pixels, extra, font
 
 if TYPE_CHECKING:
-    import pygame
-    from PIL import Image, ImageFont
-
-Pixels = npt.NDArray[np.uint8]
+    from PIL import Image
 
 TILE_COLORS = (
     *("#cdc1b4", "#eee4da", "#ede0c8", "#f2b179", "#f59563", "#f67c5f"),  # empty, 2 to 32
@@ -43,7 +37,6 @@ DARK_TEXT, LIGHT_TEXT = "#776e65", "#f9f6f2"
 
 _CAPITAL = 0.72  # height of digits and capitals, in font sizes
 _FINE = 4  # shapes and letters are drawn this much larger, then shrunk to have smooth edges
-_LAST_FRAME_MS = 2_000
 
 
 def ansi(cells: Any, score: int = 0, *, color: bool = False) -> str:
@@ -125,97 +118,6 @@ def svg(cells: Any, score: int = 0) -> str:
         parts.append(_svg_box(box, TILE_COLORS[exponent], layout.radius))
         parts.append(_svg_text(box, text, _text_color(exponent), _font_size(text, 100, 50)))
     return "\n".join([*filter(None, parts), "</svg>\n"])
-
-
-def gif(frames: Sequence[Pixels], path: str | os.PathLike[str], fps: float = 5) -> None:
-    """Writes an animated GIF that repeats for ever and holds its last frame for two seconds.
-
-    Frames share one palette: the 256 colours that fill most of some frame, so that a tile that
-    shows up in a single frame keeps its colour. A frame equal to the one before it is stored as a
-    longer duration of that one. The file appears whole or not at all.
-
-    Args:
-        frames: Pictures `uint8[height, width, 3]` of one size, such as those of `rgb_array`.
-        path: File to write or to replace.
-        fps: Frames per second, at most 50. GIF keeps time in hundredths of a second.
-
-    Raises:
-        ValueError: no frames, frames of different sizes, or `fps` out of range.
-        OSError: the file cannot be written. What was at `path` before is still there.
-        gymnasium.error.DependencyNotInstalled: Pillow is missing.
-    """
-    if not 0 < fps <= 50:
-        raise ValueError(f"a GIF plays at more than 0 and at most 50 frames per second, got {fps}")
-    if not len(frames) or len({frame.shape for frame in frames}) > 1:
-        raise ValueError("a GIF needs at least one frame, and all frames of one size")
-    images = _share_palette(frames)
-    durations = [10 * round(100 / fps)] * (len(images) - 1) + [_LAST_FRAME_MS]
-    with _replacing(Path(path)) as unfinished:
-        images[0].save(
-            unfinished, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0
-        )
-
-
-class Window:
-    """A window that shows pictures as they come, for people who watch a game.
-
-    It opens at the first `show`. Once it is closed, by its user or by `close`, showing pictures
-    does nothing, so that play goes on without it. pygame has one display, so a program has one
-    window at a time. Key presses stay in pygame's event queue for those who play by keyboard.
-
-    Args:
-        title: Text of the title bar.
-        fps: Pictures per second that `show` waits for; 0 never waits.
-
-    Attributes:
-        closed: Whether the window was closed.
-    """
-
-    def __init__(self, title: str, fps: float) -> None:
-        self.title = title
-        self.fps = fps
-        self.closed = False
-        self._screen: pygame.Surface | None = None
-        self._clock: pygame.time.Clock | None = None
-
-    def show(self, rgb_array: Pixels) -> None:
-        """Draws a picture `uint8[height, width, 3]`, then waits until a frame's time has passed.
-
-        Raises:
-            pygame.error: there is no display to open a window on.
-            gymnasium.error.DependencyNotInstalled: pygame is missing.
-        """
-        if self.closed:
-            return
-        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-        with _extra():
-            import pygame
-        self._screen = screen = self._screen_of((rgb_array.shape[1], rgb_array.shape[0]))
-        pygame.surfarray.blit_array(screen, rgb_array.swapaxes(0, 1))
-        pygame.display.flip()
-        if any(event.type == pygame.QUIT for event in pygame.event.get(exclude=pygame.KEYDOWN)):
-            self.close()
-            return
-        self._clock = self._clock or pygame.time.Clock()
-        self._clock.tick(self.fps)
-
-    def close(self) -> None:
-        """Closes the window for good. Closing it again does nothing."""
-        if self._screen is not None:
-            import pygame
-
-            pygame.display.quit()
-        self._screen, self.closed = None, True
-
-    def _screen_of(self, size: tuple[int, int]) -> pygame.Surface:
-        """The open window if it has the size `(width, height)`, else a new or resized one."""
-        if self._screen is not None and self._screen.get_size() == size:
-            return self._screen
-        import pygame
-
-        pygame.display.init()
-        pygame.display.set_caption(self.title)
-        return pygame.display.set_mode(size)
 
 
 # Layout
@@ -348,7 +250,7 @@ def _tile(exponent: int, side: int) -> Pixels:
 
 def _rounded(width: int, height: int, radius: int, fill: str, under: str) -> Pixels:
     """A filled rectangle whose rounded corners show the colour `under`."""
-    with _extra():
+    with extra():
         from PIL import Image, ImageDraw
     mask = Image.new("L", (_FINE * width, _FINE * height))
     far_corner = (_FINE * width - 1, _FINE * height - 1)
@@ -358,14 +260,13 @@ def _rounded(width: int, height: int, radius: int, fill: str, under: str) -> Pix
 
 def _write(picture: Pixels, text: str, fill: str, size: float) -> Pixels:
     """A copy of the picture with bold text in its middle."""
-    with _extra():
+    with extra():
         from PIL import Image, ImageDraw
     image = Image.fromarray(picture)
     mask = Image.new("L", (_FINE * image.width, _FINE * image.height))
     middle = (mask.width / 2, (mask.height + _CAPITAL * _FINE * size) / 2)
     bold = round(_FINE * size / 36)
-    font = _font(_FINE * size)
-    ImageDraw.Draw(mask).text(middle, text, 255, font, anchor="ms", stroke_width=bold)
+    ImageDraw.Draw(mask).text(middle, text, 255, font(_FINE * size), anchor="ms", stroke_width=bold)
     return _paint(image, fill, mask)
 
 
@@ -373,53 +274,3 @@ def _paint(image: Image.Image, fill: str, mask: Image.Image) -> Pixels:
     """The image with one colour laid on where a mask of `_FINE` times its size is set."""
     image.paste(fill, (0, 0, image.width, image.height), mask.reduce(_FINE))
     return np.array(image)
-
-
-@cache
-def _font(size: float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    with _extra():
-        from PIL import ImageFont
-    return ImageFont.load_default(size)
-
-
-# Files and extras
-
-
-def _share_palette(frames: Sequence[Pixels]) -> list[Image.Image]:
-    """The frames as images of one palette."""
-    with _extra():
-        from PIL import Image
-    images = [Image.fromarray(frame) for frame in frames]
-    area: dict[Any, int] = {}
-    for image in images:
-        for count, color in image.getcolors(image.width * image.height) or ():
-            area[color] = max(area.get(color, 0), count)
-    palette = Image.new("P", (1, 1))
-    largest = sorted(area, key=lambda color: -area[color])[:256]
-    palette.putpalette([part for color in largest for part in color])
-    return [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write to; the file moves to `path` if the block ends well."""
-    path = Path(os.path.realpath(path))
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield unfinished
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-@contextmanager
-def _extra() -> Iterator[None]:
-    """Turns a failing import of Pillow or pygame into an error that names the fix."""
-    try:
-        yield
-    except ImportError as error:
-        from gymnasium.error import DependencyNotInstalled
-
-        raise DependencyNotInstalled(
-            f'pictures need {error.name}: pip install "afterstate[render]"'
-        ) from error

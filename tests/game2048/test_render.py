@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from gymnasium.error import DependencyNotInstalled
 
+from afterstate.envs import pictures
 from afterstate.envs.game2048 import render
 
 pygame = pytest.importorskip("pygame")
@@ -34,7 +35,7 @@ def rgb(color: str) -> tuple[int, ...]:
     return tuple(bytes.fromhex(color[1:]))
 
 
-def corner_of_tile(picture: render.Pixels) -> tuple[int, ...]:
+def corner_of_tile(picture: pictures.Pixels) -> tuple[int, ...]:
     """The colour of the top left tile of 100 pixels, above its digits."""
     return tuple(picture[94, 74].tolist())
 
@@ -134,7 +135,7 @@ def test_svg_and_rgb_array_are_one_picture(size: tuple[int, int]) -> None:
 
 def test_gif_holds_every_frame_and_the_last_one_longer(tmp_path: Path) -> None:
     frames = [render.rgb_array(board, score) for score, board in enumerate(EVERY_TILE * 3)]
-    render.gif(frames, tmp_path / "game.gif", fps=10)
+    pictures.gif(frames, tmp_path / "game.gif", fps=10)
     with Image.open(tmp_path / "game.gif") as animation:
         assert animation.n_frames == len(frames)
         durations = []
@@ -148,7 +149,7 @@ def test_gif_holds_every_frame_and_the_last_one_longer(tmp_path: Path) -> None:
 
 def test_gif_keeps_the_color_of_a_tile_that_shows_once(tmp_path: Path) -> None:
     boards = [*([[0, e]] for e in range(1, 12)), [[17, 1]]]
-    render.gif([render.rgb_array(board) for board in boards], tmp_path / "game.gif")
+    pictures.gif([render.rgb_array(board) for board in boards], tmp_path / "game.gif")
     with Image.open(tmp_path / "game.gif") as animation:
         animation.seek(animation.n_frames - 1)
         shown = corner_of_tile(np.asarray(animation.convert("RGB")))
@@ -164,7 +165,7 @@ def test_gif_is_never_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path.write_bytes(b"an older animation")
     monkeypatch.setattr(Image.Image, "save", save)
     with pytest.raises(OSError, match="the disk is full"):
-        render.gif([render.rgb_array(BOARD)], path)
+        pictures.gif([render.rgb_array(BOARD)], path)
     assert path.read_bytes() == b"an older animation"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -173,14 +174,14 @@ def test_gif_is_never_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture
-def window(monkeypatch: pytest.MonkeyPatch) -> Iterator[render.Window]:
+def window(monkeypatch: pytest.MonkeyPatch) -> Iterator[pictures.Window]:
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    window = render.Window("2048", fps=0)
+    window = pictures.Window("2048", fps=0)
     yield window
     window.close()
 
 
-def test_window_shows_pictures_of_any_size(window: render.Window) -> None:
+def test_window_shows_pictures_of_any_size(window: pictures.Window) -> None:
     for board in (BOARD, [[1, 2]], [[2, 3]]):
         picture = render.rgb_array(board)
         window.show(picture)
@@ -190,7 +191,7 @@ def test_window_shows_pictures_of_any_size(window: render.Window) -> None:
     assert not window.closed
 
 
-def test_play_goes_on_when_the_user_closes_the_window(window: render.Window) -> None:
+def test_play_goes_on_when_the_user_closes_the_window(window: pictures.Window) -> None:
     picture = render.rgb_array(BOARD)
     window.show(picture)
     pygame.event.post(pygame.event.Event(pygame.QUIT))
@@ -200,14 +201,14 @@ def test_play_goes_on_when_the_user_closes_the_window(window: render.Window) -> 
     assert not pygame.display.get_init()
 
 
-def test_window_leaves_key_presses_in_the_queue(window: render.Window) -> None:
+def test_window_leaves_key_presses_in_the_queue(window: pictures.Window) -> None:
     window.show(render.rgb_array(BOARD))
     pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_UP))
     window.show(render.rgb_array(BOARD))
     assert [event.key for event in pygame.event.get(pygame.KEYDOWN)] == [pygame.K_UP]
 
 
-def test_window_closes_once(window: render.Window) -> None:
+def test_window_closes_once(window: pictures.Window) -> None:
     window.show(render.rgb_array(BOARD))
     window.close()
     window.close()
@@ -215,14 +216,14 @@ def test_window_closes_once(window: render.Window) -> None:
     assert not pygame.display.get_init()
 
 
-def test_a_window_that_never_opened_closes(window: render.Window) -> None:
+def test_a_window_that_never_opened_closes(window: pictures.Window) -> None:
     window.close()
     window.show(render.rgb_array(BOARD))
     assert window.closed
     assert not pygame.display.get_init()
 
 
-def test_window_keeps_time(window: render.Window) -> None:
+def test_window_keeps_time(window: pictures.Window) -> None:
     window.fps = 50
     picture = render.rgb_array(BOARD)
     window.show(picture)
@@ -249,16 +250,16 @@ def test_gif_names_what_is_wrong(tmp_path: Path) -> None:
     frame = render.rgb_array(BOARD)
     for frames in ([], [frame, frame[2:]]):
         with pytest.raises(ValueError, match="at least one frame"):
-            render.gif(frames, tmp_path / "game.gif")
+            pictures.gif(frames, tmp_path / "game.gif")
     for fps in (0, 51):
         with pytest.raises(ValueError, match="frames per second"):
-            render.gif([frame], tmp_path / "game.gif", fps)
+            pictures.gif([frame], tmp_path / "game.gif", fps)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("missing", ["PIL", "pygame"])
 def test_a_missing_extra_is_named(
-    missing: str, tmp_path: Path, window: render.Window, monkeypatch: pytest.MonkeyPatch
+    missing: str, tmp_path: Path, window: pictures.Window, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     picture = render.rgb_array(BOARD)
     monkeypatch.setitem(sys.modules, missing, None)

@@ -65,7 +65,9 @@ class Connection:
             try:
                 data = self._socket.recv(_CHUNK)
             except TimeoutError as error:
-                raise TimeoutError(f"the server sent nothing for {self._seconds:g} s") from error
+                raise TimeoutError(
+                    f"the server sent nothing for {self._seconds:g} seconds"
+                ) from error
             if not data:
                 raise ConnectionError("the server hung up")
             self._unread += data
@@ -196,7 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             address, player, options.name or options.player, options.silence_seconds
         )
     except ConnectionRefusedError:
-        print(f"error: nobody listens on {options.host}:{options.port}", file=sys.stderr)
+        print(f"error: no server listens on {options.host}:{options.port}", file=sys.stderr)
         return 1
     except (OSError, ProtocolError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -53,14 +53,17 @@ async def read_table(
 
     timer = asyncio.get_running_loop().call_later(seconds, cut)
     try:
-        return from_bytes(await reader.readexactly(TABLE_BYTES))
+        data = await reader.readexactly(TABLE_BYTES)
     except asyncio.IncompleteReadError as error:
-        sent = f"{len(error.partial)} of the {TABLE_BYTES} bytes of a table"
-        raise Gone(f"sent {sent}{late[0]}" if late else f"hung up after {sent}") from error
+        data = error.partial
     except OSError as error:
         raise Gone(f"hung up ({error})") from error
     finally:
         timer.cancel()
+    if late or len(data) < TABLE_BYTES:
+        sent = f"{len(data)} of the {TABLE_BYTES} bytes of a table"
+        raise Gone(f"sent {sent}{late[0]}" if late else f"hung up after {sent}")
+    return from_bytes(data)
 
 
 class Seat(Protocol):

@@ -225,8 +225,10 @@ class Server:
         Raises:
             Gone: it cannot play.
         """
-        if self._free_number() is None or len(self._greetings) > MAX_GREETINGS:
+        if self._free_number() is None:
             raise Gone("came when all seats were taken")
+        if len(self._greetings) > MAX_GREETINGS:
+            raise Gone(f"came when {MAX_GREETINGS} others had not yet sent their profiles")
         try:
             profile = await read_table(reader, writer, self.settings.handshake_seconds)
         except Gone as why:
@@ -440,7 +442,7 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 def _print_standings(server: Server) -> None:
     """Writes the result for people."""
-    print(f"{server.games} games")
+    print(f"{server.games:,} of {server.settings.games:,} games")
     standings = enumerate(server.standings())
     for number, (name, points) in sorted(standings, key=lambda standing: -standing[1].points):
         print(f"{points:7,} points  player {number}  {name}")

@@ -117,9 +117,16 @@ class Watcher:
 
     # Actions
 
+    def _read(self, table: Table) -> State:
+        """What a turn or field table tells."""
+        state = read_state(table)
+        if state.is_start:
+            raise ProtocolError("the server started a game in the middle of another one")
+        return state
+
     def turn(self, table: Table) -> bool:
         """A turn table: whether it is the viewer's turn."""
-        state = read_state(table)
+        state = self._read(table)
         hand = read_hand(table)
         if self.view["starter"] < 0:
             self._lead(state, hand)
@@ -137,7 +144,7 @@ class Watcher:
 
     def field(self, table: Table) -> None:
         """A field table: what the player in turn did."""
-        state, view = read_state(table), self.view
+        state, view = self._read(table), self.view
         if view["starter"] < 0 or view["n_actions"] >= MAX_ACTIONS:
             raise ProtocolError("the server sent a field before a turn, or a game without end")
         self._take("turn", state.player)

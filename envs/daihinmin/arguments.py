@@ -1,0 +1,115 @@
+"""What the environments of Daihinmin are told, checked: settings, actions and deals."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from afterstate.envs.daihinmin import cards
+from afterstate.envs.daihinmin.match import CLASS_VALUES, set_up
+from afterstate.envs.daihinmin.plays import N_PLAYS
+from afterstate.envs.daihinmin.rules import (
+    DAIFUGO,
+    N_PLAYERS,
+    Game,
+    deal,
+    draw,
+    of_class,
+    start,
+)
+from afterstate.envs.words import whole
+
+EXCHANGES = ("agent", "auto")
+OBSERVATIONS = ("dict", "planes")
+ILLEGAL = ("pass", "terminate", "raise")
+REWARDS = {
+    "points": (5.0, 4.0, 3.0, 2.0, 1.0),
+    "zero_sum": (2.0, 1.0, 0.0, -1.0, -2.0),
+    "class_value": CLASS_VALUES,
+}
+"""What each finishing place is worth."""
+
+
+def check_one_of(allowed: Any, **setting: Any) -> None:
+    """Raises a ValueError unless the setting is one of those allowed."""
+    for name, value in setting.items():
+        if value not in allowed:
+            raise ValueError(f"{name} is one of {tuple(allowed)}, got {value!r}")
+
+
+def check_settings(games: int, exchange: str, reward: str, observation: str, illegal: str) -> None:
+    """Raises a ValueError for a wrong setting of an environment."""
+    number = whole(games)
+    if number is None or number < 1:
+        raise ValueError(f"games is a number from 1 on, got {games!r}")
+    check_one_of(EXCHANGES, exchange=exchange)
+    check_one_of(tuple(REWARDS), reward=reward)
+    check_one_of(OBSERVATIONS, observation=observation)
+    check_one_of(ILLEGAL, illegal=illegal)
+
+
+def check_max_cycles(max_cycles: int | None) -> None:
+    """Raises a ValueError unless it is None or a number from 1 on."""
+    number = whole(max_cycles)
+    if max_cycles is not None and (number is None or number < 1):
+        raise ValueError(f"max_cycles is None or a number from 1 on, got {max_cycles!r}")
+
+
+def check_action(action: Any) -> int:
+    """The action as an int.
+
+    Raises:
+        ValueError: not a whole number in 0..2421.
+    """
+    try:
+        number = operator.index(action)
+    except TypeError:
+        number = -1
+    if not 0 <= number < N_PLAYS or isinstance(action, bool):
+        raise ValueError(f"an action is the number of a play in 0..{N_PLAYS - 1}, got {action!r}")
+    return number
+
+
+def start_match(match: Game, options: dict[str, Any]) -> None:
+    """Starts the first game of a match, dealt by the options of a reset where they say how.
+
+    Raises:
+        ValueError: wrong options.
+    """
+    set_up(match)
+    for name in ("seats", "classes"):
+        if options.get(name) is not None:
+            match[name] = check_order(name, options[name])
+    if options.get("deal") is not None:
+        match["hands"] = hands = check_deal(options["deal"])
+        match["left"] = [cards.count(hand) for hand in hands]
+    else:
+        dealer = of_class(match, DAIFUGO)
+        deal(match, dealer if dealer >= 0 else draw(match, N_PLAYERS))
+    start(match)
+
+
+def check_order(name: str, order: Any) -> list[int]:
+    """Five numbers from 0 to 4, each once.
+
+    Raises:
+        ValueError: something else.
+    """
+    numbers = [whole(number) for number in order]
+    if set(numbers) != set(range(N_PLAYERS)) or len(numbers) != N_PLAYERS:
+        raise ValueError(f"{name} are the numbers 0 to 4, each once, got {order!r}")
+    return [number for number in numbers if number is not None]
+
+
+def check_deal(hands: Any) -> list[int]:
+    """Five hands in notation as card sets.
+
+    Raises:
+        ValueError: they are not the pack, or not of 10 or 11 cards.
+    """
+    parsed = [cards.parse(hand) for hand in hands]
+    sizes = [cards.count(hand) for hand in parsed]
+    if len(parsed) != N_PLAYERS or not set(sizes) <= {10, 11} or sum(sizes) != cards.N_CARDS:
+        raise ValueError(f"a deal has five hands of 10 or 11 cards, 53 in all, got sizes {sizes}")
+    cards.parse(" ".join(hands))  # raises if a card is dealt twice
+    return parsed
