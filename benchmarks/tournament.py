@@ -64,12 +64,12 @@ class Standing(NamedTuple):
     places: list[float]  # share of each place
 
 
-def make(name: str) -> Player:
-    """A player by its name, or by `module:name` of what makes it."""
+def make(name: str, seed: int | None = None) -> Player:
+    """A player by its name, or by `module:name` of what makes it; the seed is for `random`."""
     if ":" in name:
         module, _, factory = name.partition(":")
         return find(getattr(import_module(module), factory)())
-    return find(name)
+    return find(name, seed)
 
 
 def draw_cycles(pool: Sequence[str], n_cycles: int, seed: int, duplicate: bool) -> list[Cycle]:
@@ -99,7 +99,8 @@ def draw_cycles(pool: Sequence[str], n_cycles: int, seed: int, duplicate: bool) 
 
 def play_cycle(cycle: Cycle, n_games: int = GAMES) -> list[Row]:
     """Plays a cycle: a row for each game."""
-    players = [make(name) for name in cycle.players]
+    seeds = np.random.default_rng([cycle.seed, cycle.rotation]).integers(2**63, size=N_PLAYERS)
+    players = [make(*pair) for pair in zip(cycle.players, seeds.tolist(), strict=True)]
     head = {"cycle": cycle.number, "rotation": cycle.rotation}
     return [
         head
@@ -199,12 +200,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side (1)")
     parser.add_argument("--rows", type=Path, help="a new file for a JSON line a game")
     options = parser.parse_args(arguments)
+    if min(options.cycles, options.games) < 1 or options.jobs == 0:
+        parser.error("cycles and games are at least 1, and jobs not 0")
     try:
         for name in sorted(set(options.players)):
             make(name)
         cycles = draw_cycles(options.players, options.cycles, options.seed, options.duplicate)
         file = options.rows.open("x", encoding="utf-8") if options.rows else None
-    except (ValueError, ImportError, AttributeError, OSError) as error:
+    except (ValueError, TypeError, ImportError, AttributeError, OSError) as error:
         parser.error(str(error))
     rows: list[Row] = []
     try:
@@ -215,6 +218,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 file.flush()
     except KeyboardInterrupt:
         print("interrupted; what has been played:", file=sys.stderr)
+    finally:
+        if file:
+            file.close()
     if rows:
         print(report(rows))
     return 0 if len(rows) == len(cycles) * options.games else 130

@@ -52,31 +52,31 @@ class Weights(NamedTuple):
     that surely wins it is worth keeping, which is a negative cost.
     """
 
-    keep: float = 0.8
+    keep: float = 0.81
     """A single card that nothing unseen beats."""
-    burden: float = 0.9
+    burden: float = 1.14
     """A single card that is surely beaten."""
-    scale: float = 3.0
+    scale: float = 3.2
     """Unseen cards above it that make the one into the other."""
-    slope: float = 0.3
+    slope: float = 0.32
     """And more the weaker, for it can be laid on fewer cards."""
-    group_keep: float = 0.6
+    group_keep: float = 0.63
     group_burden: float = 0.8
-    group_scale: float = 0.8
-    group_slope: float = 0.3
-    sequence_keep: float = 0.4
-    sequence_burden: float = 0.4
-    eight: float = 0.7
+    group_scale: float = 0.96
+    group_slope: float = 0.29
+    sequence_keep: float = 0.34
+    sequence_burden: float = 0.39
+    eight: float = 0.65
     """A single 8, which always wins the trick."""
-    eights: float = 0.7
+    eights: float = 0.73
     """A group or sequence with an 8."""
-    joker: float = 1.0
+    joker: float = 1.49
     """The joker for itself."""
-    lead: float = 0.9
+    lead: float = 0.94
     """The lead after this trick."""
-    win_scale: float = 2.0
+    win_scale: float = 2.15
     """Unseen cards above a play that make its chance of winning the trick 1 / e."""
-    danger: float = 0.3
+    danger: float = 0.31
     """What the lead is worth more while somebody holds three cards or fewer."""
 
 
@@ -140,8 +140,8 @@ def _sequence_cost(first: int, size: int, revolution: int, w: Weights) -> float:
 def _hand_cost(hand: Word, revolution: int, prices: Table, w: Weights) -> float:
     """The cost of the cheapest way to divide a hand into single cards, groups and sequences.
 
-    The lowest card goes alone, with its rank (all, or one of several), with the joker, or into a
-    sequence that it begins, and the rest is divided likewise.
+    The lowest card goes alone, with others of its rank, with the joker, or into a sequence that it
+    begins, and the rest is divided likewise.
 
     Args:
         hand: the card set.
@@ -155,18 +155,18 @@ def _hand_cost(hand: Word, revolution: int, prices: Table, w: Weights) -> float:
     lowest_card = lowest(hand)
     column, row = lowest_card // 4 + 1, lowest_card % 4
     card = np.uint64(1) << np.uint64(lowest_card)
-    rank = hand & np.uint64(15) << np.uint64(4 * column - 4)
-    n = count(rank)
-    cost = prices[1, column] + _hand_cost(hand ^ card, revolution, prices, w)
-    for size in range(2, n + 1):
-        group_cards = rank
-        while count(group_cards) > size:  # the lowest card and the highest others
-            group_cards ^= np.uint64(1) << np.uint64(lowest(group_cards ^ card))
-        rest = _hand_cost(hand ^ group_cards, revolution, prices, w)
-        cost = min(cost, prices[size, column] + rest)
-    if joker and n < 4:
-        rest = _hand_cost(hand ^ rank ^ joker, revolution, prices, w)
-        cost = min(cost, prices[n + 1, column] + rest)
+    others = hand & np.uint64(15) << np.uint64(4 * column - 4) ^ card
+    cost, more = np.inf, others
+    while True:  # the lowest card with each subset of its rank's other cards
+        size = count(more) + 1
+        rest = hand ^ card ^ more
+        cost = min(cost, prices[size, column] + _hand_cost(rest, revolution, prices, w))
+        if joker and size < 4:
+            rest ^= joker
+            cost = min(cost, prices[size + 1, column] + _hand_cost(rest, revolution, prices, w))
+        if more == np.uint64(0):
+            break
+        more = (more - np.uint64(1)) & others
     run, spare = np.uint64(0), joker
     for end in range(column, 14):
         here = np.uint64(1) << np.uint64(4 * end - 4 + row)
@@ -281,27 +281,46 @@ def _somebody_is_near(view: Game) -> bool:
     return False
 
 
+@njit(boolean(GameType), cache=True)
+def _has_usual_rules(view: Game) -> bool:
+    """Whether the rules are those by which `_can_be_beaten` judges."""
+    return bool(view.sequences and view.revolutions and view.eight_cuts)
+
+
+@njit(boolean(GameType), cache=True)
+def _leads_if_passing(view: Game) -> bool:
+    """Whether the player in turn won the trick: he is asked again, and leads if he passes."""
+    return bool(view.field != PASS and view.last == view.turn and _largest_hand(view, False) == 0)
+
+
 @njit(int64(GameType, uint64, int64[::1], int64), cache=True)
 def _winning_play(view: Game, unseen: Word, plays: Numbers, n: int) -> int:
-    """A play after which the hand is surely played out; the pass if none is found."""
+    """A play, or the pass, after which the hand is surely played out; -1 if none is found."""
     hand = view.hands[view.turn]
-    depth = 4 if count(hand) <= 8 else 3
-    answering, all_hands = _largest_hand(view, False), _largest_hand(view, True)
     for i in range(n):
         if CARDS[plays[i]] == hand:
             return int(plays[i])
+    if not _has_usual_rules(view):
+        return -1
+    depth = 4 if count(hand) <= 8 else 3
+    answering, all_hands = _largest_hand(view, False), _largest_hand(view, True)
+    order = int(view.revolution)
+    if _leads_if_passing(view) and _surely_out(hand, unseen, order, all_hands, depth):
+        return PASS
     for i in range(n):
         order = _order_after(view, plays[i])
         rest = hand & ~CARDS[plays[i]]
         wins = view.field == LONE_JOKER or not _can_be_beaten(unseen, plays[i], order, answering)
         if wins and _surely_out(rest, unseen, order, all_hands, depth):
             return int(plays[i])
-    return PASS
+    return -1
 
 
 @njit(float64(GameType, uint64, int64, float64[:, ::1], WeightsType), cache=True)
 def _win_chance(view: Game, unseen: Word, play: int, beaters: Table, w: Weights) -> float:
     """About the chance that a play wins the trick."""
+    if play == PASS:
+        return 1.0 if _leads_if_passing(view) else 0.0
     if CUTS_AS_8[play] or view.field == LONE_JOKER:
         return 1.0
     if play == LONE_JOKER:
@@ -318,7 +337,8 @@ def heuristic_play(view: Game, w: Weights) -> int:
     """The play of the heuristic player.
 
     It finishes if that is certain. Otherwise it takes the play that leaves the hand of the least
-    cost, less what the lead is worth if the play wins the trick; passing leaves the hand as it is.
+    cost, less what the lead is worth if the play wins the trick. Passing leaves the hand as it is,
+    and wins the trick for who is asked again on his own cards.
 
     Args:
         view: what the player in turn sees.
@@ -329,8 +349,8 @@ def heuristic_play(view: Game, w: Weights) -> int:
     hand = view.hands[view.turn]
     unseen = np.uint64(DECK) & ~(hand | all_played(view))
     chosen = _winning_play(view, unseen, plays, n)
-    if chosen != PASS or n == 0:
-        return chosen
+    if chosen >= PASS or n == 0:
+        return max(chosen, PASS)
     beaters, prices = np.zeros((2, 5, 15)), np.zeros((2, 5, 15))
     for order in range(2):
         _count_beaters(unseen, order, beaters[order])
@@ -341,8 +361,7 @@ def heuristic_play(view: Game, w: Weights) -> int:
         play = plays[i] if i >= 0 else PASS
         order = _order_after(view, play)
         cost = _hand_cost(hand & ~CARDS[play], order, prices[order], w)
-        if play != PASS:
-            cost -= lead * _win_chance(view, unseen, play, beaters[order], w)
+        cost -= lead * _win_chance(view, unseen, play, beaters[order], w)
         if cost < least:
             least, chosen = cost, play
     return int(chosen)

@@ -21,15 +21,19 @@ def play_match(
         seed: of deals, seats and drawn places.
         options: the rules, by default the competition's.
 
-    Yields:
+    Returns:
         The match after each game: the same record each time, so copy what is to last.
 
     Raises:
-        ValueError: not five players, or a wrong seed or option.
+        ValueError: not five players, a negative number of games, or a wrong seed or option.
     """
-    if len(players) != N_PLAYERS:
-        raise ValueError(f"five players play, got {len(players)}")
-    match = new_match(seed, options)
+    if len(players) != N_PLAYERS or n_games < 0:
+        raise ValueError(f"five players play, got {len(players)}; games are from 0 on, {n_games}")
+    return _games(players, n_games, new_match(seed, options))
+
+
+def _games(players: Sequence[Player], n_games: int, match: Game) -> Iterator[Game]:
+    """Plays the games of a match."""
     for _ in range(n_games):
         next_game(match)
         while (turn := int(match["turn"])) >= 0:

@@ -31,10 +31,19 @@ class HeuristicAgent:
 
     It keeps groups and sequences whole, gets rid of what loses tricks, saves 8s, 2s and the joker
     for the lead, and plays out as soon as nobody can hinder it.
+
+    Args:
+        weights: what it thinks of cards.
+
+    Raises:
+        ValueError: not `Weights` of numbers.
     """
 
     def __init__(self, weights: Weights | None = None) -> None:
-        self._weights = weights or Weights()
+        try:
+            self._weights = Weights(*map(float, Weights() if weights is None else weights))
+        except TypeError as error:
+            raise ValueError(f"weights are a `Weights` of numbers, got {weights!r}") from error
 
     def choose(self, view: Game) -> int:
         """The play of least cost: see `heuristic_play`."""

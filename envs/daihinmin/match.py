@@ -39,8 +39,8 @@ def new_match(seed: Any = 0, options: Options | None = None) -> Game:
     """A match before its first game.
 
     Args:
-        seed: a whole number, or 64 random bits. Deals, seats and drawn places of game n depend on
-            the seed and on n alone.
+        seed: a whole number, or 64 random bits. How the pack of game n is shuffled, and what else
+            chance does in it, depends on the seed and on n alone; the deal begins at the daifugo.
         options: the rules, by default the competition's.
 
     Raises:

@@ -85,20 +85,27 @@ def actions_of(player: Player, view: Game) -> list[int]:
     return chosen if len(chosen) == gift.bit_count() == n else [plays.PASS]
 
 
-def find(player: Any) -> Player:
+def find(player: Any, seed: int | None = None) -> Player:
     """A player by its name, like `"sample"`, or the player itself.
 
     Names are those of `afterstate.agents.make` without `daihinmin-`; the agents are imported only
     when a name is given.
 
+    Args:
+        player: the name or the player.
+        seed: of the choices of the player `"random"`.
+
     Raises:
         ValueError: an unknown name, or no player.
     """
+    if player in ("random", "daihinmin-random"):
+        return RandomPlayer(seed)
     if isinstance(player, str):
         name = player if player.startswith("daihinmin-") else f"daihinmin-{player}"
         found: Player = import_module("afterstate.agents").make(name)
         return found
-    if callable(getattr(player, "choose", None)) and callable(getattr(player, "give", None)):
+    methods = [getattr(player, name, None) for name in ("choose", "give")]
+    if all(map(callable, methods)) and not isinstance(player, type):
         checked: Player = player
         return checked
     raise ValueError(

@@ -13,6 +13,7 @@ import argparse
 import gzip
 import json
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,7 +68,7 @@ def read(file: str | Path) -> Iterator[Entry]:
         for number, line in enumerate(lines, 1):
             try:
                 entry = json.loads(line)
-            except json.JSONDecodeError as error:
+            except (json.JSONDecodeError, RecursionError) as error:
                 raise ValueError(f"line {number} is not JSON: {error}") from error
             if not isinstance(entry, dict):
                 raise ValueError(f"line {number} is not a JSON object")
@@ -114,7 +115,7 @@ def dealt(entry: Entry) -> Game:
     Raises:
         ValueError: the hands are not the pack.
     """
-    if cards.parse(" ".join(entry["deal"])) != cards.DECK:
+    if len(entry["deal"]) != N_PLAYERS or cards.parse(" ".join(entry["deal"])) != cards.DECK:
         raise ValueError("the hands of the deal are not the whole pack")
     game = new_match()
     game["number"] = entry["game"]
@@ -137,17 +138,27 @@ def _replay_exchange(game: Game, entry: Entry) -> Iterator[Mismatch]:
     yield from _compare("", entry, ours | lead(game))
 
 
+def _resets_classes(entry: Entry) -> bool:
+    """Whether a game has no classes, by its number."""
+    return bool((entry["game"] - 1) % Options().class_reset_every == 0)
+
+
 def _chain(before: Entry, entry: Entry) -> Iterator[Mismatch]:
     """Compares classes and seats with what the game before in the same match left."""
-    number = entry["game"]
-    options = Options()
-    reset = (number - 1) % options.class_reset_every == 0
-    ours: Entry = {"class_reset": reset}
-    if not reset:
+    ours: Entry = {}
+    if not _resets_classes(entry):
         ours["classes"] = [before["finish"].index(player) for player in range(N_PLAYERS)]
-    if (number - 1) % options.reseat_every:
+    if (entry["game"] - 1) % Options().reseat_every:
         ours["seats"] = before["seats"]
     yield from _compare("", entry, ours)
+
+
+def _impossible(entry: Entry) -> Iterator[Mismatch]:
+    """What cannot be in any game: it is not played then."""
+    yield from _compare("", entry, {"class_reset": _resets_classes(entry)})
+    for key in ("seats", "finish") if entry["class_reset"] else ("seats", "finish", "classes"):
+        if sorted(entry[key]) != list(range(N_PLAYERS)):
+            yield Mismatch(key, entry[key], f"the numbers 0 to {N_PLAYERS - 1} in some order")
 
 
 def replay_game(entry: Entry, before: Entry | None = None) -> Iterator[Mismatch]:
@@ -162,6 +173,10 @@ def replay_game(entry: Entry, before: Entry | None = None) -> Iterator[Mismatch]
     """
     if before and (before.get("match"), before.get("game")) == (entry["match"], entry["game"] - 1):
         yield from _chain(before, entry)
+    impossible = list(_impossible(entry))
+    yield from impossible
+    if impossible:
+        return
     game = dealt(entry)
     yield from _replay_exchange(game, entry)
     for number, recorded in enumerate(entry["actions"], 1):
@@ -193,7 +208,7 @@ def replay(file: str | Path) -> Report:
         try:
             is_game = "actions" in entry
             found = list(replay_game(entry, before) if is_game else replay_position(entry))
-        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        except (LookupError, TypeError, AttributeError, ArithmeticError, ValueError) as error:
             raise ValueError(f"line {number} is no recorded game or position: {error!r}") from error
         first = f"line {number}, {found[0]}" if found and not report.first else report.first
         report = Report(
@@ -218,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for file in parser.parse_args(arguments).files:
         try:
             report = replay(file)
-        except (OSError, ValueError, EOFError) as error:
+        except (OSError, ValueError, EOFError, zlib.error) as error:
             print(f"{file}: {error}", file=sys.stderr)
             failed = True
             continue

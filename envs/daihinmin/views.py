@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import boolean, int64, njit, uint64, void
+from numba import boolean, float64, int64, njit, uint64, void
 
 from afterstate.envs.daihinmin.cards import D3, DECK, N_CARDS, count, strongest
 from afterstate.envs.daihinmin.rules import (
@@ -116,12 +116,54 @@ def _draw_cards(game: Game, pool: Word, n: int) -> Word:
     return drawn
 
 
+@njit(float64(int64, int64), cache=True)
+def _ways(n: int, k: int) -> float:
+    """How many ways there are to choose `k` of `n`; 0 if there are too few."""
+    ways = 1.0
+    for i in range(k):
+        ways *= max(n - i, 0) / (i + 1)
+    return ways
+
+
+@njit(uint64(GameType, uint64, int64, uint64), cache=True)
+def _draw_not_kept(game: Game, hidden: Word, need: int, kept: Word) -> Word:
+    """The cards that a rich viewer's partner cannot have kept, after drawing which he gave.
+
+    Of the hand that the viewer chose from, the partner gave the strongest of all that were his. The
+    weakest card of that gift is drawn by the number of gifts and deals that it allows.
+
+    Args:
+        game: the view.
+        hidden: the cards to be dealt.
+        need: how many of them the partner gets.
+        kept: cards that the partner kept, as far as they are known.
+    """
+    viewer = game.viewer
+    had = game.hands[viewer] | game.played[viewer] | game.given[viewer]
+    n = n_exchanged(game.classes[viewer])
+    ways = np.zeros(N_CARDS)
+    barred = np.zeros(N_CARDS, np.uint64)
+    for i in range(n - 1, count(had)):
+        weakest_given = strongest(had, i + 1) & ~strongest(had, i)
+        barred[i] = _stronger(weakest_given)
+        if barred[i] & kept == 0:
+            ways[i] = _ways(i, n - 1) * _ways(count(hidden & ~barred[i]), need)
+    chosen = draw(game, 1 << 32) / (1 << 32) * ways.sum()
+    for i in range(N_CARDS):
+        chosen -= ways[i]
+        if chosen < 0:
+            return barred[i]
+    return np.uint64(DECK)
+
+
 @njit(boolean(GameType), cache=True)
 def fill_hidden(game: Game) -> bool:
-    """Fills the holes of a view with random cards: every deal that agrees with it is as likely.
+    """Fills the holes of a view with random cards.
 
-    The deal agrees with the numbers of cards, with everything played, with `known_cards` and with
-    `excluded_cards`.
+    What is drawn agrees with the numbers of cards, with everything played, with `known_cards`, and
+    with what the viewer's partner gave him: as if every deal of the pack were as likely, so that a
+    hand that can have been kept after several gifts comes the more often. Nothing is made of what
+    players chose to give or to play, and of what others exchanged.
 
     Args:
         game: a copy of a view, with `rng` set; becomes a whole game.
@@ -131,25 +173,26 @@ def fill_hidden(game: Game) -> bool:
     """
     viewer = game.viewer
     hidden = np.uint64(DECK) & ~(game.hands[viewer] | all_played(game))
-    bound = partner(game, viewer)
-    barred = excluded_cards(game, bound) if bound >= 0 else np.uint64(0)
     for player in range(N_PLAYERS):
         if player != viewer:
             game.hands[player] = known_cards(game, player)
             hidden &= ~game.hands[player]
-    game.viewer = -1
     # The partner's cards first: whichever they are, the rest can be dealt in as many ways.
+    bound = partner(game, viewer)
     for turn in range(-1, N_PLAYERS):
         player = bound if turn < 0 else turn
         if player < 0 or player == viewer or (turn >= 0 and player == bound):
             continue
-        pool = hidden & ~barred if turn < 0 else hidden
-        need = game.left[player] - count(game.hands[player])
+        need, pool = game.left[player] - count(game.hands[player]), hidden
+        if turn < 0 and game.classes[viewer] < HEIMIN:
+            kept = (game.hands[player] | game.played[player]) & ~game.given[viewer]
+            pool &= ~_draw_not_kept(game, hidden, need, kept)
         if need < 0 or need > count(pool):
             return False
         cards = _draw_cards(game, pool, need)
         game.hands[player] |= cards
         hidden &= ~cards
+    game.viewer = -1
     return bool(hidden == 0)
 
 

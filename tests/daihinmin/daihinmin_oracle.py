@@ -43,7 +43,8 @@ def analyze(text: str) -> Shape | None:
         return Shape("pass", 0, "", 0, 0, frozenset())
     if text == "JO":
         return Shape("joker single", 1, "", 0, 0, frozenset(["JO"]))
-    naturals, jokers = [], []
+    naturals: list[str] = []
+    jokers: list[str] = []
     for name in text.split():
         (jokers if name.startswith("JO=") else naturals).append(name.removeprefix("JO="))
     cells = naturals + jokers

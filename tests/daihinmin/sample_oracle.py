@@ -37,8 +37,8 @@ class Question(NamedTuple):
 
 def cell_of(name: str) -> Cell:
     """The cell of a card, or of what the joker stands for."""
-    suit, rank = name.removeprefix("JO=")
-    return SUITS.index(suit), COLUMNS.index(rank)
+    shown = name.removeprefix("JO=")
+    return SUITS.index(shown[0]), COLUMNS.index(shown[1])
 
 
 def name_of(cell: Cell) -> str:
@@ -203,7 +203,7 @@ def table_cells(field: str, joker_cell: Cell) -> list[Cell]:
 
 
 def reread_mark(field: str, joker_cell: Cell, mark: bool) -> bool:
-    """The mark of a run after an action; it stays when the leftmost column is 14, and when empty."""
+    """The mark of a run after an action. A leftmost column 14 and an empty table leave it."""
     cells = table_cells(field, joker_cell)
     if not cells:
         return mark

@@ -156,6 +156,7 @@ def act_in_both(
 
     Returns what happened.
     """
+    assert naive.turn is not None
     legal = oracle.legal_now(naive)
     assert sorted(TEXTS[number] for number in out[: list_legal(game, out)]) == sorted(legal)
     number = choice(rng, mood, naive, legal)
@@ -270,7 +271,7 @@ def test_random_matches_go_alike_in_both_programs(name: str) -> None:
 def test_many_random_matches_go_alike_in_both_programs() -> None:
     seen = check_matches("competition", 30, 205)
     assert set(seen) == EVENTS
-    assert min(seen.values()) >= 100, seen
+    assert min(seen.values()) >= 90, seen  # 90 games have no classes
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Players by rules: the sample client against its description, the heuristic against brute force."""
+"""Players by rules: the sample client by its description, the heuristic by brute force."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,11 +72,12 @@ def laid(*actions: Action, revolution: bool = False) -> Game:
 def dealt_to(*hands: str, revolution: bool = False) -> Game:
     """A game in which player 0 is to lead and all hold just these cards; the rest is played."""
     game = new_match()
-    held = [cards.parse(hand) for hand in hands]
+    held = [cards.parse(hand) for hand in hands] + [0] * (5 - len(hands))
     game["hands"] = held
     game["left"] = [cards.count(hand) for hand in held]
     game["played"][4] = cards.DECK & ~sum(held)
     game["places"] = -1
+    game["turn"] = game["last"] = 0
     game["revolution"] = revolution
     return game
 
@@ -275,7 +277,7 @@ def clumped_deal(rng: random.Random) -> list[int]:
     )
     order.insert(rng.randrange(53), cards.JOKER)
     ends = [0, 11, 22, 33, 43, 53]
-    hands = [sum(1 << card for card in order[i:j]) for i, j in zip(ends, ends[1:], strict=False)]
+    hands = [sum(1 << card for card in order[i:j]) for i, j in pairwise(ends)]
     return rng.sample(hands, 5)
 
 
@@ -398,10 +400,12 @@ KINDS = {
     *("lead of 0", "single of 1", "lone joker of 1", "group of 5 with joker"),
     *(f"group of {n}{joker}" for n in (2, 3, 4) for joker in ("", " with joker")),
     *(f"run of {n}{joker}" for n in (3, 4, 5, 6) for joker in ("", " with joker")),
-    *(f"{name} {order}{lock}"
-      for name in ("single", "group", "run")
-      for order in ("in order", "in a revolution")
-      for lock in ("", ", locked")),
+    *(
+        f"{name} {order}{lock}"
+        for name in ("single", "group", "run")
+        for order in ("in order", "in a revolution")
+        for lock in ("", ", locked")
+    ),
     *("lead in order", "lead in a revolution"),
     *("lone joker in order", "lone joker in a revolution"),
     *(f"hand of {n}" for n in range(1, 12)),
@@ -434,3 +438,475 @@ def test_sample_play_equals_the_oracle_in_positions_of_random_games() -> None:
 def test_sample_play_equals_the_oracle_in_a_million_positions() -> None:
     seen = check_positions(1_000_000, seed=2)
     assert min(seen[kind] for kind in KINDS) >= 10
+
+
+# The sample client: recorded games
+
+
+class Compared(NamedTuple):
+    """How many answers of seats named `default` were compared, and which differ."""
+
+    plays: int
+    gifts: int
+    wrong: list[str]
+
+
+def compared(file: Path) -> Compared:
+    """Replays the games of a file and asks the sample client wherever the recorded one was."""
+    client, n_plays, n_gifts, wrong = SampleAgent(), 0, 0, []
+    for entry in read(file):
+        is_default = [name == "default" for name in entry.get("names", ())]
+        if not any(is_default):
+            continue
+        game = dealt(entry)
+        for gift in entry["exchange"]:
+            giver = gift["from"]
+            if gift["how"] == "auto":
+                continue
+            chosen = cards.parse(gift["cards"]) if gift["how"] == "chosen" else 0
+            if is_default[giver]:
+                n_gifts += 1
+                if client.give(view(game, giver), int(game["to_give"])) != chosen:
+                    wrong.append(f"{entry['match']} {entry['game']}: gift of {giver}")
+            rules.give(game, chosen)
+        for number, action in enumerate(entry["actions"], 1):
+            player = action["p"]
+            if is_default[player]:
+                n_plays += 1
+                if TEXTS[client.choose(view(game, player))] != action["m"]:
+                    wrong.append(f"{entry['match']} {entry['game']}: action {number}")
+            rules.play(game, submission(action["m"]))
+    return Compared(n_plays, n_gifts, wrong)
+
+
+def test_recorded_sample_clients_of_this_repository_are_reproduced() -> None:
+    found = [compared(file) for file in sorted((Path(__file__).parent / "data").glob("*.jsonl.gz"))]
+    assert sum(file.plays for file in found) > 500
+    assert sum(file.gifts for file in found) > 10
+    assert [wrong for file in found for wrong in file.wrong] == []
+
+
+@pytest.mark.skipif(not GAMES.is_dir(), reason="the recorded games are not at hand")
+def test_all_recorded_sample_clients_are_reproduced() -> None:
+    found = {file.name.removesuffix(".jsonl.gz"): compared(file) for file in GAMES.glob("*.gz")}
+    assert [wrong for file in found.values() for wrong in file.wrong] == []
+    with_samples = {name for name, file in found.items() if file.plays}
+    known = "full1 blau1def4 blaupol1def4 coldtoufu default5 ganesa1def4 mixtnd mixweak"
+    if with_samples == set(known.split()):
+        assert sum(file.plays for file in found.values()) == 89_371
+        assert sum(file.gifts for file in found.values()) == 1_646
+    assert with_samples
+
+
+# The random player
+
+
+def is_uniform(counts: Sequence[int]) -> bool:
+    """Whether counts are as alike as draws with the same chance make them, but once in a million.
+
+    The statistic of Pearson's test has the mean k - 1 and the variance 2 (k - 1).
+    """
+    mean, k = sum(counts) / len(counts), len(counts)
+    statistic = sum((n - mean) ** 2 / mean for n in counts)
+    return bool(abs(statistic - (k - 1)) < 6 * (2 * (k - 1)) ** 0.5)
+
+
+@pytest.mark.parametrize("field", ["", "C4", "S6 H6"])
+def test_the_random_player_takes_every_legal_play_alike_and_passes_only_where_it_follows(
+    field: str,
+) -> None:
+    game = dealt_to("S3 D7 H7 S8 S9 ST JO CA", "C5 D9", "C3", "H8 C9", "DT")
+    if field:
+        on_field(game, field)
+    agent, seen = RandomAgent(seed=1), view(game, 0)
+    expected = {*legal_list(game), *([plays.PASS] if field else [])}
+    drawn = Counter(agent.choose(seen) for _ in range(200 * len(expected)))
+    assert set(drawn) == expected
+    assert is_uniform(list(drawn.values()))
+
+
+def test_the_random_player_gives_any_cards_that_it_holds() -> None:
+    game = dealt_to("S3 D7 JO C2", "C5")
+    agent, seen = RandomAgent(seed=1), view(game, 0)
+    for n, pairs in ((1, 4), (2, 6)):
+        drawn = Counter(agent.give(seen, n) for _ in range(200 * pairs))
+        assert len(drawn) == pairs
+        assert is_uniform(list(drawn.values()))
+        for gift in drawn:
+            assert cards.count(gift) == n
+            assert gift & ~int(game["hands"][0]) == 0
+
+
+def test_random_players_of_one_seed_play_alike() -> None:
+    def played(seed: int) -> list[list[int]]:
+        table = [RandomAgent(seed + i) for i in range(5)]
+        return [match["actions"].tolist() for match in play_match(table, 3, seed=1)]
+
+    assert played(7) == played(7)
+    assert played(7) != played(8)
+
+
+# The heuristic player
+
+
+class Watched:
+    """The heuristic player, with what must be true of every choice."""
+
+    def __init__(self) -> None:
+        self._agent = HeuristicAgent()
+        self.finished = self.gifts = 0
+
+    def choose(self, view: Game) -> int:
+        """Its play: legal, no pass on a lead, and the whole hand if that is one play."""
+        play, hand = self._agent.choose(view), view["hands"][view["turn"]]
+        legal = legal_list(view)
+        assert play in legal or (play == plays.PASS and view["field"] != plays.PASS)
+        if any(plays.CARDS[other] == hand for other in legal):
+            assert plays.CARDS[play] == hand
+            self.finished += 1
+        return play
+
+    def give(self, view: Game, n: int) -> int:
+        """Its gift: as many cards as asked for, of its hand, without the joker."""
+        gift = self._agent.give(view, n)
+        assert cards.count(gift) == n
+        assert gift & ~int(view["hands"][view["turn"]]) == 0
+        assert gift >> cards.JOKER == 0
+        self.gifts += 1
+        return gift
+
+
+def points(table: Sequence[players.Player], n_games: int, seed: int) -> float:
+    """The points a game of the first player."""
+    *_, match = play_match(table, n_games, seed)
+    return float(match["points"][0]) / n_games
+
+
+def test_the_heuristic_player_makes_4_points_a_game_against_sample_clients() -> None:
+    watched = Watched()
+    assert points([watched, *(SampleAgent() for _ in range(4))], 3_000, seed=3) >= 4.0
+    assert watched.gifts > 2_000
+    assert watched.finished > 1_000
+
+
+def test_the_heuristic_player_beats_random_ones_clearly() -> None:
+    table: list[players.Player] = [Watched(), *(RandomAgent(seed) for seed in range(4))]
+    assert points(table, 600, seed=2) > 4.7
+
+
+def test_heuristic_players_among_themselves_play_by_the_rules() -> None:
+    watched = [Watched() for _ in range(5)]
+    points(watched, 300, seed=4)
+    assert all(player.finished for player in watched)
+
+
+def test_the_heuristic_player_sees_no_more_of_a_game_than_its_view() -> None:
+    agent, weights, asked = HeuristicAgent(), Weights(), Counter[bool]()
+    match = new_match(5)
+    for _ in range(100):
+        next_game(match)
+        while (turn := int(match["turn"])) >= 0:
+            seen, n = view(match, turn), int(match["to_give"])
+            asked[n > 0] += 1
+            if n:
+                gift = heuristic_gift(match, weights)
+                assert agent.give(seen, n) == gift
+                rules.give(match, gift)
+            else:
+                play = heuristic_play(match, weights)
+                assert agent.choose(seen) == play
+                rules.play(match, play)
+    assert asked[True] == 2 * 99
+    assert asked[False] > 3_000
+
+
+@pytest.mark.parametrize("play", range(1, plays.N_PLAYS, 7))
+def test_a_hand_that_is_one_play_is_played_at_once(play: int) -> None:
+    hand = cards.text(plays.CARDS[play])
+    others = [name for name in NAMES if name not in hand.split()]
+    game = dealt_to(hand, *(" ".join(others[i::4]) for i in range(4)))
+    assert plays.CARDS[HeuristicAgent().choose(view(game, 0))] == plays.CARDS[play]
+
+
+def is_played_out(game: Game) -> bool:
+    """Whether the heuristic player goes out before anyone lays a card, though all lay if they can.
+
+    Args:
+        game: player 0 is to move; it is played on.
+    """
+    agent = HeuristicAgent()
+    while game["left"][0]:
+        if game["turn"] == 0:
+            rules.play(game, agent.choose(view(game, 0)))
+        elif legal_list(game):
+            return False
+        else:
+            rules.play(game, plays.PASS)
+    return True
+
+
+LOW_HANDS = ("H4 D4 D5 S7 H7 DJ DQ", "C4 D7 CK", "S5 D8", "H5 C5 C7 C8 D9 CT SJ CQ")
+"""Hands of opponents without a joker, 3, ace or 2, three of a rank above T, or four of one."""
+
+
+@pytest.mark.parametrize(
+    ("hand", "field", "revolution", "first"),
+    [
+        ("H8 SA S4", "", False, {"H8", "SA"}),  # the 8 ends the trick, the ace is the highest
+        ("H8 S8 S4", "", False, {"H8", "S8", "H8 S8"}),
+        ("S6 H6 H8", "C3", False, {"H8"}),
+        ("SA S4 H4", "CJ", False, {"SA"}),
+        ("JO S6 H6", "H2", False, {"JO"}),  # the spade 3 is gone
+        ("S3 S6 H6", "JO", False, {"S3"}),
+        ("S6 H6 D6 C6 H3 S9", "", False, {"S6 H6 D6 C6"}),  # then the 3 is the highest
+        ("H3 HT", "", True, {"H3"}),
+        ("S3 HT ST", "C6", True, {"S3"}),
+        ("C8 C9 CJ CQ JO S4", "", False, {"C8", "C8 C9 JO=CT", "C8 C9 JO=CT CJ CQ"}),
+    ],
+)
+def test_certain_wins_are_played_out(
+    hand: str, field: str, revolution: bool, first: set[str]
+) -> None:
+    mine = {*hand.split(), *field.split()}
+    held = [" ".join(name for name in other.split() if name not in mine) for other in LOW_HANDS]
+    game = dealt_to(hand, *held, revolution=revolution)
+    if field:
+        on_field(game, field)
+    assert TEXTS[HeuristicAgent().choose(view(game, 0))] in first
+    assert is_played_out(game)
+
+
+def is_certain(game: Game) -> bool:
+    """Whether player 0 leads and nobody can hinder him."""
+    if game["turn"] != 0 or game["field"] != plays.PASS:
+        return False
+    hand = game["hands"][0]
+    unseen = np.uint64(cards.DECK) & ~(hand | all_played(game))
+    largest = int(game["left"][1:].max())
+    return bool(_surely_out(hand, unseen, game["revolution"], largest, 3))
+
+
+@pytest.mark.parametrize("field", ["", "CK"])
+def test_a_certain_win_is_not_thrown_away_when_it_is_asked_on_its_own_cards(field: str) -> None:
+    """After the ace, which nobody beats: three Ts, which nobody beats, and the last pair."""
+    game = dealt_to("CA S6 H6 ST DT JO", *LOW_HANDS)
+    if field:
+        on_field(game, "DK")
+    assert TEXTS[HeuristicAgent().choose(view(game, 0))] == "CA"
+    assert is_played_out(game)
+
+
+def test_certain_wins_of_random_games_are_played_out() -> None:
+    rng, agent, certain = random.Random(6), HeuristicAgent(), 0
+    match = new_match(6, Options(class_reset_every=1))
+    for _ in range(2_500):
+        next_game(match)
+        while match["turn"] >= 0 and match["left"][0]:
+            if is_certain(match):
+                certain += 1
+                assert is_played_out(match)
+                break
+            legal = legal_list(match)
+            if match["turn"] == 0:
+                rules.play(match, agent.choose(view(match, 0)))
+            else:
+                rules.play(match, rng.choice(legal) if legal else plays.PASS)
+    assert certain > 2_000
+
+
+@pytest.mark.parametrize(
+    ("hand", "field", "loose"),
+    [
+        ("S9 D9 CJ H3 D3", "H5", "CJ"),
+        ("S6 H6 D9 ST C4", "D5", "D9"),
+        ("SK HK CQ H6", "DT", "CQ"),
+        ("S7 D7 C9 HJ SA DA", "C6", "C9"),
+        ("ST HT SQ C4 D4 H6 SK", "C9", "SQ"),
+    ],
+)
+def test_a_loose_card_follows_rather_than_one_of_a_pair(hand: str, field: str, loose: str) -> None:
+    rng = random.Random(hand)
+    others = [name for name in NAMES if name not in (*hand.split(), field)]
+    for _ in range(20):
+        rng.shuffle(others)
+        game = dealt_to(hand, *(" ".join(others[10 * i : 10 * i + 9]) for i in range(4)))
+        assert TEXTS[HeuristicAgent().choose(view(on_field(game, field), 0))] == loose
+
+
+def test_the_heuristic_player_follows_its_weights() -> None:
+    game = on_field(dealt_to("S9 D9 CJ H3 D3", *LOW_HANDS), "H6")
+    passive = agents.make("daihinmin-heuristic", weights=Weights(lead=-100.0, danger=0.0))
+    eager = agents.make("daihinmin-heuristic", weights=Weights(lead=100.0))
+    assert passive.choose(view(game, 0)) == plays.PASS
+    assert TEXTS[eager.choose(view(game, 0))] == "CJ"
+
+
+# The heuristic player: its kernels against brute force
+
+
+def legal_for(hand: int, field: int, revolution: bool) -> list[int]:
+    """The legal plays of a hand on a field, with the suits free."""
+    out = np.empty(plays.N_PLAYS, np.int64)
+    n = plays.legal_plays(hand, field, revolution, False, True, out)
+    return [int(play) for play in out[:n]]
+
+
+def random_cards(rng: random.Random, n: int, among: int = cards.DECK) -> int:
+    """Some cards of a set, or all; half of the time of neighbouring ranks."""
+    free = [card for card in range(cards.N_CARDS) if among >> card & 1]
+    if rng.random() < 0.5:
+        start = rng.randrange(53)
+        near = [card for card in free if card == cards.JOKER or abs(card - start) < 10]
+        free = near if len(near) >= n else free
+    return sum(1 << card for card in rng.sample(free, min(n, len(free))))
+
+
+def answers(unseen: int, play: int, revolution: bool, largest: int = 53) -> list[int]:
+    """What one player could lay on a play if he held any of the unseen cards."""
+    if plays.CUTS_AS_8[play]:
+        return []
+    return [other for other in legal_for(unseen, play, revolution) if plays.SIZE[other] <= largest]
+
+
+def test_a_play_can_be_beaten_if_the_unseen_cards_together_have_a_legal_one() -> None:
+    rng, found = random.Random(1), Counter[tuple[int, bool]]()
+    for number in range(30_000):
+        play = number % (plays.N_PLAYS - 1) + 1
+        unseen = random_cards(rng, rng.randint(1, 30), cards.DECK & ~int(plays.CARDS[play]))
+        revolution, largest = rng.random() < 0.5, rng.choice([53, rng.randint(0, 11)])
+        expected = bool(answers(unseen, play, revolution, largest))
+        asked = (cards.text(unseen), TEXTS[play], revolution, largest)
+        assert _can_be_beaten(unseen, play, revolution, largest) == expected, asked
+        found[int(plays.KIND[play]), expected] += 1
+    assert min(found[kind, expected] for kind in (1, 2, 3, 4) for expected in (False, True)) >= 3
+
+
+def meld_cost(meld: Sequence[oracle.Cell], revolution: int, prices: Any, w: Weights) -> float:
+    """The cost of cards as one part of a hand; infinite if they are none."""
+    rows, columns = {row for row, _ in meld}, sorted(column for _, column in meld)
+    if len(set(columns)) == 1:
+        return float(prices[len(meld), columns[0]])
+    if len(rows) == 1 and len(meld) >= 3 and columns[-1] - columns[0] == len(meld) - 1:
+        return float(_sequence_cost(columns[0], len(meld), revolution, w))
+    return float("inf")
+
+
+def least_cost(hand: list[oracle.Cell], revolution: int, prices: Any, w: Weights) -> float:
+    """The least cost of all divisions of a hand: its first card with any of the others."""
+    if not hand:
+        return 0.0
+    costs = []
+    for chosen in range(1, 2 ** len(hand), 2):
+        meld = [cell for i, cell in enumerate(hand) if chosen >> i & 1]
+        cost = meld_cost(meld, revolution, prices, w)
+        if cost < float("inf"):
+            rest = [cell for cell in hand if cell not in meld]
+            costs.append(cost + least_cost(rest, revolution, prices, w))
+    return min(costs)
+
+
+def test_the_cost_of_a_hand_is_that_of_its_cheapest_division() -> None:
+    """Of three or four of a rank not every pair is tried, so the cost may be above the least."""
+    rng, w, exact = random.Random(3), Weights(), 0
+    for number in range(2_000):
+        prices = np.array([[rng.uniform(-1, 1) for _ in range(15)] for _ in range(5)])
+        first, revolution = rng.randint(1, 9), number % 2
+        near = [(row, column) for column in range(first, first + 5) for row in range(4)]
+        cells = sorted(rng.sample(near, rng.randint(1, 7)), key=lambda cell: (cell[1], cell[0]))
+        hand = sum(1 << 4 * (column - 1) + row for row, column in cells)
+        least = least_cost(cells, revolution, prices, w)
+        cost = _hand_cost(hand, revolution, prices, w)
+        ranks = Counter(column for _, column in cells)
+        if max(ranks.values()) <= 2:
+            assert cost == pytest.approx(least), cards.text(hand)
+            exact += 1
+        else:
+            assert cost >= least - 1e-9, cards.text(hand)
+        with_joker = _hand_cost(hand | 1 << cards.JOKER, revolution, prices, w)
+        assert with_joker <= cost - w.joker + 1e-9, cards.text(hand)
+    assert exact > 500
+
+
+def surely_out(hand: int, unseen: int, revolution: bool, largest: int) -> bool:
+    """Whether a leader goes out, if any answer of the pooled opponents stops him."""
+    for play in legal_for(hand, plays.PASS, revolution):
+        rest = hand & ~int(plays.CARDS[play])
+        order = revolution ^ bool(plays.REVOLVES[play])
+        if not rest:
+            return True
+        if not answers(unseen, play, order, largest) and surely_out(rest, unseen, order, largest):
+            return True
+    return False
+
+
+def test_a_hand_is_surely_out_if_no_answer_of_pooled_opponents_stops_it() -> None:
+    rng, found = random.Random(4), Counter[tuple[bool, bool]]()
+    for number in range(5_000):
+        hand = random_cards(rng, rng.randint(1, 5))
+        unseen = random_cards(rng, rng.randint(1, 12), cards.DECK & ~hand)
+        revolution, largest = number % 2 == 1, rng.choice([53, rng.randint(1, 6)])
+        expected = surely_out(hand, unseen, revolution, largest)
+        asked = (cards.text(hand), cards.text(unseen), revolution, largest)
+        assert _surely_out(hand, unseen, revolution, largest, 5) == expected, asked
+        assert not _surely_out(hand, unseen, revolution, largest, 2) or expected, asked
+        at_once = any(plays.CARDS[play] == hand for play in legal_for(hand, plays.PASS, False))
+        found[at_once, expected] += 1
+    assert found[False, True] > 100
+    assert found[False, False] > 100
+
+
+# By name
+
+
+NAMED = {
+    "daihinmin-random": RandomAgent,
+    "daihinmin-sample": SampleAgent,
+    "daihinmin-heuristic": HeuristicAgent,
+}
+
+
+def test_players_of_daihinmin_are_made_by_name() -> None:
+    assert set(NAMED) <= set(agents.names())
+    made = [agents.make(name) for name in NAMED]
+    assert [type(player) for player in made] == list(NAMED.values())
+    found = [players.find(name.removeprefix("daihinmin-")) for name in NAMED]
+    assert [type(player) for player in found] == list(NAMED.values())
+    assert [type(players.find(name)) for name in NAMED] == list(NAMED.values())
+    for match in play_match([*made, *found[:2]], 4, seed=1):
+        assert sorted(match["places"]) == [0, 1, 2, 3, 4]
+
+
+def test_settings_reach_the_player_that_is_made() -> None:
+    game = dealt_to("S3 D7 H7 S8 S9 ST JO CA", "C5 D9", "C3", "H8 C9", "DT")
+    seeded = [agents.make("daihinmin-random", seed=5), RandomAgent(5), RandomAgent(6)]
+    drawn = [[player.choose(view(game, 0)) for _ in range(50)] for player in seeded]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "told"),
+    [
+        ("daihinmin-random", {"sead": 1}, "daihinmin-random.*sead"),
+        ("daihinmin-random", {"seed": "x"}, "daihinmin-random.*x"),
+        ("daihinmin-sample", {"seed": 1}, "daihinmin-sample"),
+        ("daihinmin-heuristic", {"seed": 1}, "daihinmin-heuristic.*seed"),
+        ("daihinmin-heuristic", {"weight": Weights()}, "daihinmin-heuristic.*weight"),
+        ("daihinmin-nobody", {}, "daihinmin-nobody.*daihinmin-sample"),
+    ],
+)
+def test_wrong_names_and_settings_are_refused(
+    name: str, settings: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ValueError, match=told):
+        agents.make(name, **settings)
+
+
+@pytest.mark.parametrize("player", ["nobody", "expectimax", "", None, 3, Weights()])
+def test_what_is_no_player_is_not_found(player: Any) -> None:
+    with pytest.raises(ValueError, match="player"):
+        players.find(player)
+
+
+def test_any_object_with_the_two_methods_is_a_player() -> None:
+    watched = Watched()
+    assert players.find(watched) is watched

@@ -130,7 +130,8 @@ class ClientSeat:
         if self.has_hung_up():
             self.drop("hung up")
             return
-        self._writer.write(data)
+        if data:
+            self._writer.write(data)
         if self._writer.transport.get_write_buffer_size() > MAX_UNREAD:
             self.drop(f"left {MAX_UNREAD:,} bytes unread")
 

@@ -268,11 +268,11 @@ class State(NamedTuple):
     """No cards lie on the field."""
     revolution: bool
     lock: bool
-    left: tuple[int, ...]
-    classes: tuple[int, ...]
+    left: list[int]
+    classes: list[int]
     """All 0 where there are none. The competition's server changes them while a game goes on: only
     those of the start table hold."""
-    seats: tuple[int, ...]
+    seats: list[int]
     is_mine: bool = False
     """It is this client's turn."""
     is_start: bool = False
@@ -282,11 +282,15 @@ class State(NamedTuple):
 
 def state_of(game: Game) -> State:
     """What all clients are told of a game before an action."""
-    left, classes, seats = (tuple(game[of].tolist()) for of in ("left", "classes", "seats"))
-    classes = classes if classes[0] >= 0 else (0,) * N_PLAYERS
-    turned, locked = bool(game["revolution"]), bool(game["lock"])
+    classes = game["classes"].tolist()
     return State(
-        int(game["turn"]), bool(game["field"] == PASS), turned, locked, left, classes, seats
+        int(game["turn"]),
+        bool(game["field"] == PASS),
+        bool(game["revolution"]),
+        bool(game["lock"]),
+        game["left"].tolist(),
+        classes if classes[0] >= 0 else [0] * N_PLAYERS,
+        game["seats"].tolist(),
     )
 
 
@@ -298,10 +302,8 @@ def read_state(table: Table) -> State:
     """
     flags, people = table[5:7].tolist()
     start, to_give, mine, player, empty, _, turned, locked = flags[:8]
-    by_player = tuple(people[:5]), tuple(people[5:10]), tuple(people[10:])
-    state = State(
-        player, empty == 1, turned == 1, locked == 1, *by_player, mine == 1, start == 1, to_give
-    )
+    told = player, empty == 1, turned == 1, locked == 1, people[:5], people[5:10], people[10:]
+    state = State(*told, mine == 1, start == 1, to_give)
     if not _is_possible(state):
         raise ProtocolError(f"a table of the server has impossible rows 5 and 6: {flags}, {people}")
     return state
@@ -342,7 +344,7 @@ def start_tables(game: Game) -> Table:
     the numbers of cards that were dealt.
     """
     exchanged = HEIMIN - game["classes"] if game["to_give"] else np.zeros(N_PLAYERS, np.int64)
-    dealt = tuple((game["left"] - exchanged).tolist())
+    dealt = (game["left"] - exchanged).tolist()
     state = state_of(game)._replace(player=NOBODY, is_empty=False, left=dealt)
     tables = _tables(game["hands"] | game["given"], state)
     tables[:, 5, 0] = 1

@@ -134,7 +134,9 @@ class Watcher:
             LOGGER.warning("by the rules the field is %s", plays.text(int(self.view["field"])))
             self.view["field"] = self.view["passed"] = 0
         self._take("turn", state.player)
-        self._take_state(state)
+        self._take("revolution", state.revolution)
+        self._take("lock", state.lock)
+        self._take("left", state.left)
         if hand != self.view["hands"][self.viewer]:
             LOGGER.warning("the server tells a hand of %s", cards.text(hand))
             self.view["hands"][self.viewer] = hand
@@ -152,7 +154,6 @@ class Watcher:
             self._lay(table)
         else:
             skip(view)
-        self._take_state(state)
         advance(view)
 
     def _lay(self, table: Table) -> None:
@@ -164,18 +165,9 @@ class Watcher:
         if play == LONE_JOKER and joker is not None:
             self.view["joker_column"] = joker[1]
 
-    # Where server and rules differ
-
-    def _take_state(self, state: State) -> None:
-        """Takes over the flags and numbers of cards of a table."""
-        self._take("revolution", state.revolution)
-        self._take("lock", state.lock)
-        if tuple(self.view["left"].tolist()) != state.left:
-            self._take("left", state.left)
-
     def _take(self, name: str, told: Any) -> None:
-        """Takes over one value; says so if it differs from the rules."""
-        ours = self.view[name]
-        if name == "left" or ours != told:
+        """Takes over what the server tells; says so if it differs from the rules."""
+        ours = self.view[name].tolist()
+        if ours != told:
             LOGGER.warning("the server tells %s %s, by the rules it is %s", name, told, ours)
             self.view[name] = told
