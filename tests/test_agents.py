@@ -47,7 +47,8 @@ def made() -> list[Agent]:
     ]
 
 
-every_agent = pytest.mark.parametrize("index", range(4), ids=agents.names())
+NAMES_2048 = ["random", "reward", "ntuple", "expectimax"]
+every_agent = pytest.mark.parametrize("index", range(4), ids=NAMES_2048)
 
 
 def random_boards(n: int, size: tuple[int, int] = (4, 4), top: int = 15) -> npt.NDArray[np.uint8]:
@@ -68,7 +69,8 @@ def one_hot(exponents: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
 
 
 def test_names_are_those_that_make_knows() -> None:
-    assert agents.names() == ["random", "reward", "ntuple", "expectimax"]
+    daihinmin = ["daihinmin-random", "daihinmin-sample", "daihinmin-heuristic"]
+    assert agents.names() == [*NAMES_2048, *daihinmin]
     kinds = [RandomAgent, RewardAgent, NTupleAgent, ExpectimaxAgent]
     assert [type(agent) for agent in made()] == kinds
     for agent in made():

@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from threading import Condition
 from typing import Any
 
 import pytest
@@ -119,6 +120,31 @@ def test_a_slow_client_that_answers_in_time_stays(tmp_path: Path) -> None:
         slow.play_match()
         check_result(match, games=2)
         assert drops(match) == []
+
+
+def test_all_are_told_while_a_client_thinks(tmp_path: Path) -> None:
+    told: set[tuple[int, int]] = set()
+    change = Condition()
+
+    def think(client: Raw, view: Game) -> bytes:
+        with change:
+            now = int(view["number"]), int(view["n_actions"])
+            assert change.wait_for(lambda: now in told, SOON)
+        return honest_play(client, view)
+
+    def listen() -> None:
+        view = listener.watcher.view
+        with change:
+            told.add((int(view["number"]), int(view["n_actions"])))
+            change.notify_all()
+
+    with serving(tmp_path, own=3, games=2) as match:
+        with Raw(match.port, think) as thinker, Raw(match.port, watch=listen) as listener:
+            thinker.join()
+            listener.join()
+            both = match.spawn(thinker.play_match), match.spawn(listener.play_match)
+            assert both[0].result(timeout=SOON) == both[1].result(timeout=SOON)
+        check_result(match, games=2)
 
 
 # Clients that do not come in

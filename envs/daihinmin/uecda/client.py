@@ -91,8 +91,15 @@ class Connection:
         return number
 
     def send(self, table: Table) -> None:
-        """Sends a table."""
-        self._socket.sendall(tables.to_bytes(table))
+        """Sends a table.
+
+        Raises:
+            ConnectionError: the server hung up, or does not read.
+        """
+        try:
+            self._socket.sendall(tables.to_bytes(table))
+        except OSError as error:
+            raise ConnectionError(f"the server took no table ({error})") from error
 
 
 def play_match(
