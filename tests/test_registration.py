@@ -239,6 +239,25 @@ def test_rules_and_observations_of_daihinmin_know_no_api() -> None:
     assert imported(modules, of, STAND_IN) == ["numba"]
 
 
+def test_the_bridge_of_daihinmin_knows_the_rules_and_sockets_only() -> None:
+    names = ("tables", "watching", "seats", "server", "client")
+    modules = [f"afterstate.envs.daihinmin.uecda.{name}" for name in names]
+    of = ("numba", "gymnasium", *HEAVY[1:], "afterstate.agents")
+    assert imported(modules, of, STAND_IN) == ["numba"]
+
+
+def test_players_of_daihinmin_by_rules_know_the_rules_only() -> None:
+    names = ("rule_based", "sample_client", "heuristic", "play")
+    modules = [f"afterstate.agents.daihinmin.{name}" for name in names]
+    of = (
+        "afterstate.envs.daihinmin.rules",
+        "afterstate.envs.daihinmin.env",
+        "gymnasium",
+        *HEAVY[1:],
+    )
+    assert imported(modules, of, STAND_IN) == ["afterstate.envs.daihinmin.rules"]
+
+
 def test_table_agents_know_the_rules_only() -> None:
     modules = ["afterstate.agents", "afterstate.agents.files", *table_agents()]
     assert "afterstate.agents.game2048.learning" in modules

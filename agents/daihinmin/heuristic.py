@@ -52,29 +52,29 @@ class Weights(NamedTuple):
     that surely wins it is worth keeping, which is a negative cost.
     """
 
-    keep: float = 0.81
+    keep: float = 0.85
     """A single card that nothing unseen beats."""
-    burden: float = 1.14
+    burden: float = 1.2
     """A single card that is surely beaten."""
-    scale: float = 3.2
+    scale: float = 3.17
     """Unseen cards above it that make the one into the other."""
-    slope: float = 0.32
+    slope: float = 0.33
     """And more the weaker, for it can be laid on fewer cards."""
-    group_keep: float = 0.63
-    group_burden: float = 0.8
-    group_scale: float = 0.96
-    group_slope: float = 0.29
-    sequence_keep: float = 0.34
-    sequence_burden: float = 0.39
-    eight: float = 0.65
+    group_keep: float = 0.67
+    group_burden: float = 0.84
+    group_scale: float = 1.03
+    group_slope: float = 0.27
+    sequence_keep: float = 0.33
+    sequence_burden: float = 0.42
+    eight: float = 0.59
     """A single 8, which always wins the trick."""
-    eights: float = 0.73
+    eights: float = 0.74
     """A group or sequence with an 8."""
-    joker: float = 1.49
+    joker: float = 1.56
     """The joker for itself."""
-    lead: float = 0.94
+    lead: float = 1.0
     """The lead after this trick."""
-    win_scale: float = 2.15
+    win_scale: float = 2.39
     """Unseen cards above a play that make its chance of winning the trick 1 / e."""
     danger: float = 0.31
     """What the lead is worth more while somebody holds three cards or fewer."""

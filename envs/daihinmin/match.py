@@ -54,9 +54,8 @@ def new_match(seed: Any = 0, options: Options | None = None) -> Game:
         raise ValueError(f"idle_limit is 1 to 20, and no option negative, got {chosen}")
     match = np.zeros(1, GAME)[0]
     match["seed"] = number % 2**64
-    match["viewer"] = -1
-    match["turn"] = -1
-    match["classes"] = -1
+    match["viewer"] = match["turn"] = match["starter"] = match["classes"] = -1
+    match["joker_column"] = 14
     match["seats"] = range(N_PLAYERS)
     for option, value in chosen._asdict().items():
         match[option] = int(value)

@@ -508,32 +508,33 @@ def start_command(folder: Path, games: int) -> subprocess.Popen[str]:
     names = ["a", "bb", "ccc", "dddd", "eeeee"]
     log = ["--log", str(folder / "games.jsonl"), "--events", str(folder / "events.jsonl")]
     options = ["--port", "0", "--games", str(games), "--seed", "1", *log, "--seats", *names]
-    environment = os.environ | {"PYTHONPATH": str(HERE)}
+    paths = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT, *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment,
+        env=os.environ | {"PYTHONPATH": paths},
     )
 
 
-def wait_for_games(folder: Path, n: int) -> None:
+def wait_for_games(command: subprocess.Popen[str], folder: Path, n: int) -> None:
     """Until so many games are in the log."""
     log, deadline = folder / "games.jsonl", time.monotonic() + SOON
     while not log.exists() or log.read_bytes().count(b"\n") < n:
+        assert command.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
 def test_ctrl_c_ends_with_the_results_so_far(tmp_path: Path) -> None:
-    command = start_command(tmp_path, games=10**6)
-    try:
-        wait_for_games(tmp_path, 3)
-        command.send_signal(signal.SIGINT)
-        out, err = command.communicate(timeout=SOON)
-    finally:
-        command.kill()
+    with start_command(tmp_path, games=10**6) as command:
+        try:
+            wait_for_games(command, tmp_path, 3)
+            command.send_signal(signal.SIGINT)
+            out, err = command.communicate(timeout=SOON)
+        finally:
+            command.kill()
     assert command.returncode == 130
     assert "Traceback" not in err
     report = replay(tmp_path / "games.jsonl")
@@ -546,12 +547,12 @@ def test_ctrl_c_ends_with_the_results_so_far(tmp_path: Path) -> None:
 
 
 def test_a_killed_server_leaves_all_games_but_the_running_one(tmp_path: Path) -> None:
-    command = start_command(tmp_path, games=10**6)
-    try:
-        wait_for_games(tmp_path, 3)
-    finally:
-        command.kill()
-        command.communicate(timeout=SOON)
+    with start_command(tmp_path, games=10**6) as command:
+        try:
+            wait_for_games(command, tmp_path, 3)
+        finally:
+            command.kill()
+            command.communicate(timeout=SOON)
     assert (tmp_path / "games.jsonl").read_bytes().endswith(b"}\n")
     report = replay(tmp_path / "games.jsonl")
     assert (report.games >= 3, report.mismatches) == (True, 0)
@@ -596,6 +597,7 @@ def test_a_used_port_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
         ("--port 65536", "0 to 65535"),
         ("--games 0", "one game or more"),
         ("--reply-seconds 0", "above 0"),
+        ("--reply-seconds nan", "above 0"),
         ("--handshake-seconds nan", "above 0"),
         ("--wait-seconds -1", "above 0"),
         ("--log /nowhere/games.jsonl", "/nowhere"),

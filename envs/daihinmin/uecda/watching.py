@@ -57,8 +57,7 @@ class Watcher:
         """A view before its first table."""
         view = new_match()
         view["viewer"] = self.viewer
-        view["places"] = view["starter"] = view["last"] = -1
-        view["joker_column"] = 14
+        view["places"] = view["last"] = -1
         return view
 
     @property
