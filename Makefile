@@ -1,5 +1,6 @@
 # make demo   learn 2048 in a minute and watch it play
-# make test   all tests, the slow ones too
+# make test   the tests, in about six minutes
+# make slow   the tests that take minutes each
 # make lint   style and types
 #
 # The set-up is shared: each part is installed once, and again when pyproject.toml changes.
@@ -15,14 +16,17 @@ export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/kernels/$(shell find envs agents -na
 # taken; left to itself pip would choose the newest build for GPUs, of several gigabytes.
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test lint clean
+.PHONY: demo test slow lint clean
 
 demo: $(VENV)/examples.done
 	@echo "Learning 2048 for a minute. The first start compiles, for some ten seconds."
 	$(BIN)/python examples/quickstart.py $(ARGS)
 
 test: $(VENV)/dev.done
-	$(BIN)/python -m pytest -m "" $(ARGS)
+	$(BIN)/python -m pytest $(ARGS)
+
+slow: $(VENV)/dev.done
+	$(BIN)/python -m pytest -m slow $(ARGS)
 
 lint: $(VENV)/dev.done
 	$(BIN)/ruff check .

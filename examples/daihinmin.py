@@ -58,6 +58,7 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="only some seconds")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
+    print("The first start compiles, for about half a minute.", flush=True)
     players = [agents.make(f"daihinmin-{name}") for name in NAMES]
     watch(players, options.seed, options.out / "daihinmin.gif")
     compete(players, 50 if options.smoke else options.games, options.seed)

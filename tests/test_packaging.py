@@ -73,3 +73,20 @@ def test_quickstart_writes_its_files(tmp_path: Path) -> None:
         assert str(tmp_path / name) in run.stdout
     assert re.search(r"^greedy +20 +[\d,]+ ± [\d,]+", run.stdout, re.MULTILINE)
     assert "M moves/s, mean score" in run.stderr
+
+
+def test_the_example_of_daihinmin_draws_a_game_and_plays_a_match(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    run = subprocess.run(
+        [sys.executable, ROOT / "examples" / "daihinmin.py", "--smoke", "--out", tmp_path],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=300,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert (tmp_path / "daihinmin.gif").stat().st_size > 100_000
+    points = re.findall(r"^\w+ +(\d\.\d\d) points a game$", run.stdout, re.MULTILINE)
+    assert len(points) == 5 and abs(sum(map(float, points)) - 15) < 0.05
+    assert len(re.findall(r"^player_\d has \d points$", run.stdout, re.MULTILINE)) == 5
