@@ -35,14 +35,13 @@ from afterstate.envs.daihinmin.plays import (
     REVOLVES,
     SEQUENCE,
     SIZE,
+    SPADES,
     Numbers,
     legal_plays,
 )
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, GameType, list_legal
 from afterstate.envs.daihinmin.views import all_played
 from afterstate.envs.words import Word
-
-_SUIT = np.uint64(0x0111_1111_1111_1111)  # the spades of all 15 columns; cells are 4 * column + row
 
 
 class Weights(NamedTuple):
@@ -193,7 +192,7 @@ def _run_beats(unseen: Word, play: int, revolution: int) -> bool:
     first, last = (0, int(LOW[play]) - size) if revolution else (int(HIGH[play]) + 1, 15 - size)
     for row in range(4):
         for start in range(first, last + 1):
-            held = cells >> np.uint64(4 * start + row) & _SUIT
+            held = cells >> np.uint64(4 * start + row) & SPADES
             held &= (np.uint64(1) << np.uint64(4 * size)) - np.uint64(1)
             if count(held) + joker >= size:
                 return True

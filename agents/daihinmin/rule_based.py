@@ -40,10 +40,10 @@ class HeuristicAgent:
     """
 
     def __init__(self, weights: Weights | None = None) -> None:
-        try:
-            self._weights = Weights(*map(float, Weights() if weights is None else weights))
-        except TypeError as error:
-            raise ValueError(f"weights are a `Weights` of numbers, got {weights!r}") from error
+        chosen = Weights() if weights is None else weights
+        if not isinstance(chosen, Weights) or not all(isinstance(w, (int, float)) for w in chosen):
+            raise ValueError(f"weights are a `Weights` of numbers, got {weights!r}")
+        self._weights = Weights(*map(float, chosen))
 
     def choose(self, view: Game) -> int:
         """The play of least cost: see `heuristic_play`."""

@@ -28,14 +28,13 @@ from afterstate.envs.daihinmin.plays import (
     ROWS,
     SEQUENCE,
     SIZE,
+    SPADES,
     group,
     runs,
     sequence,
 )
 from afterstate.envs.daihinmin.rules import Game, GameType
 from afterstate.envs.words import Word
-
-_SUIT = np.uint64(0x0111_1111_1111_1111)  # the spades of all 15 columns; cells are 4 * column + row
 
 
 @njit("uint64(uint64, int64, boolean)", cache=True)
@@ -210,7 +209,7 @@ def _beating(cells: Word, value: int, revolution: bool, rows: int) -> Word:
     """The cells of a set on the strong side of a column, in some suits."""
     above = np.uint64(0) if value >= 14 else ~np.uint64(0) << np.uint64(4 * (value + 1))
     below = ~(~np.uint64(0) << np.uint64(4 * value))
-    return np.uint64(cells) & (below if revolution else above) & _SUIT * np.uint64(rows)
+    return np.uint64(cells) & (below if revolution else above) & SPADES * np.uint64(rows)
 
 
 @njit(int64(GameType), cache=True)

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from afterstate.envs.daihinmin import cards
-from afterstate.envs.daihinmin.match import CLASS_VALUES, set_up
+from afterstate.envs.daihinmin.match import CLASS_VALUES, begin, set_up
 from afterstate.envs.daihinmin.plays import N_PLAYS
-from afterstate.envs.daihinmin.rules import (
-    DAIFUGO,
-    N_PLAYERS,
-    Game,
-    deal,
-    draw,
-    of_class,
-    start,
-)
+from afterstate.envs.daihinmin.rules import GAME, MAX_ACTIONS, N_PLAYERS, Game, start
 from afterstate.envs.words import whole
 
 EXCHANGES = ("agent", "auto")
@@ -80,12 +75,11 @@ def start_match(match: Game, options: dict[str, Any]) -> None:
     for name in ("seats", "classes"):
         if options.get(name) is not None:
             match[name] = check_order(name, options[name])
-    if options.get("deal") is not None:
-        match["hands"] = hands = check_deal(options["deal"])
-        match["left"] = [cards.count(hand) for hand in hands]
-    else:
-        dealer = of_class(match, DAIFUGO)
-        deal(match, dealer if dealer >= 0 else draw(match, N_PLAYERS))
+    if options.get("deal") is None:
+        begin(match)
+        return
+    match["hands"] = hands = check_deal(options["deal"])
+    match["left"] = [cards.count(hand) for hand in hands]
     start(match)
 
 
@@ -95,7 +89,7 @@ def check_order(name: str, order: Any) -> list[int]:
     Raises:
         ValueError: something else.
     """
-    numbers = [whole(number) for number in order]
+    numbers = [whole(number) for number in order] if isinstance(order, Iterable) else []
     if set(numbers) != set(range(N_PLAYERS)) or len(numbers) != N_PLAYERS:
         raise ValueError(f"{name} are the numbers 0 to 4, each once, got {order!r}")
     return [number for number in numbers if number is not None]
@@ -107,9 +101,48 @@ def check_deal(hands: Any) -> list[int]:
     Raises:
         ValueError: they are not the pack, or not of 10 or 11 cards.
     """
+    if not isinstance(hands, Iterable) or not all(isinstance(hand, str) for hand in hands):
+        raise ValueError(f"a deal has five hands in notation, got {hands!r}")
     parsed = [cards.parse(hand) for hand in hands]
     sizes = [cards.count(hand) for hand in parsed]
     if len(parsed) != N_PLAYERS or not set(sizes) <= {10, 11} or sum(sizes) != cards.N_CARDS:
         raise ValueError(f"a deal has five hands of 10 or 11 cards, 53 in all, got sizes {sizes}")
     cards.parse(" ".join(hands))  # raises if a card is dealt twice
     return parsed
+
+
+_RANGES = {
+    "to_give": (0, 2),
+    "turn": (-1, N_PLAYERS - 1),
+    "field": (0, N_PLAYS - 1),
+    "joker_column": (0, 14),
+    "revolution": (0, 1),
+    "lock": (0, 1),
+    "cut": (0, 1),
+    "passed": (0, 31),
+    "last": (0, N_PLAYERS - 1),
+    "idle": (0, 20),
+    "starter": (-1, N_PLAYERS - 1),
+    "places": (-1, N_PLAYERS - 1),
+    "classes": (-1, N_PLAYERS - 1),
+    "n_out": (0, N_PLAYERS),
+    "n_actions": (0, MAX_ACTIONS),
+    "viewer": (-1, -1),
+}  # of the values of a whole game, for kernels trust them
+
+
+def check_game(game: Any) -> Game:
+    """A record of a whole game, as it is.
+
+    Raises:
+        ValueError: it is none, or a view, or no game has such values.
+    """
+    if getattr(game, "dtype", None) != GAME or game.shape != () or game["viewer"] >= 0:
+        raise ValueError("the game of a state is a record of a whole game, not a view")
+    for name, (low, high) in _RANGES.items():
+        if np.any(game[name] < low) or np.any(game[name] > high):
+            raise ValueError(f"no game has {name} {game[name]}: {low} to {high}")
+    counts = [cards.count(hand) for hand in game["hands"]]
+    if sorted(game["seats"]) != list(range(N_PLAYERS)) or game["left"].tolist() != counts:
+        raise ValueError("seats are the numbers 0 to 4, and hands have as many cards as are left")
+    return game

@@ -21,6 +21,7 @@ from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.arguments import (
     REWARDS,
     check_action,
+    check_game,
     check_max_cycles,
     check_one_of,
     check_settings,
@@ -444,7 +445,6 @@ def check_state(state: Any) -> Game:
     """
     if not isinstance(state, dict) or set(state) != {"game", *_KEPT}:
         raise ValueError("a state is what get_state() returns, with any whole game in it")
-    game = state["game"]
-    if getattr(game, "dtype", None) != GAME or game.shape != () or game["viewer"] >= 0:
-        raise ValueError("the game of a state is a record of a whole game, not a view")
-    return game
+    if state["agent_selection"] not in AGENTS or not set(state["agents"]) <= set(AGENTS):
+        raise ValueError("the agents of a state are those of the environment")
+    return check_game(state["game"])

@@ -46,12 +46,11 @@ def new_match(seed: Any = 0, options: Options | None = None) -> Game:
     Raises:
         ValueError: a wrong seed or option.
     """
-    chosen = options or Options()
+    chosen = Options() if options is None else options
     number = whole(seed)
     if number is None:
         raise ValueError(f"seed is a whole number, got {seed!r}")
-    if not 1 <= chosen.idle_limit <= 20 or min(chosen.reseat_every, chosen.class_reset_every) < 0:
-        raise ValueError(f"idle_limit is 1 to 20, and no option negative, got {chosen}")
+    _check(chosen)
     match = np.zeros(1, GAME)[0]
     match["seed"] = number % 2**64
     match["viewer"] = match["turn"] = match["starter"] = match["classes"] = -1
@@ -60,6 +59,15 @@ def new_match(seed: Any = 0, options: Options | None = None) -> Game:
     for option, value in chosen._asdict().items():
         match[option] = int(value)
     return match
+
+
+def _check(options: Any) -> None:
+    """Raises a ValueError unless these are options of the rules."""
+    if not isinstance(options, Options):
+        raise ValueError(f"the rules are an `Options` record, got {options!r}")
+    numbers = [whole(n) for n in options[-3:]]
+    if any(n is None or not 0 <= n < 2**62 for n in numbers) or not 1 <= options.idle_limit <= 20:
+        raise ValueError(f"periods are numbers from 0 on, idle_limit 1 to 20, got {options}")
 
 
 def options_of(game: Game) -> Options:
@@ -104,11 +112,17 @@ def set_up(game: Game) -> None:
 
 
 @njit(void(GameType), cache=True)
-def next_game(game: Game) -> None:
-    """Starts the next game of a match: classes, seats, deal, and what the poor give away."""
-    set_up(game)
+def begin(game: Game) -> None:
+    """Deals the cards of a game that is set up, and starts it."""
     dealer = of_class(game, DAIFUGO)
     if dealer < 0:
         dealer = draw(game, N_PLAYERS)
     deal(game, dealer)
     start(game)
+
+
+@njit(void(GameType), cache=True)
+def next_game(game: Game) -> None:
+    """Starts the next game of a match: classes, seats, deal, and what the poor give away."""
+    set_up(game)
+    begin(game)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gymnasium import spaces
+from gymnasium.error import ResetNeeded
 from pettingzoo import ParallelEnv  # type: ignore[import-untyped]
 
 from afterstate.envs.daihinmin.arguments import check_max_cycles
@@ -31,7 +32,7 @@ class parallel_env(ParallelEnv):  # type: ignore[misc]
         aec: the environment in which agents act one after the other.
     """
 
-    metadata = raw_env.metadata
+    metadata = {**raw_env.metadata, "is_parallelizable": True}
 
     def __init__(self, max_cycles: int | None = None, **settings: Any) -> None:
         check_max_cycles(max_cycles)
@@ -58,7 +59,10 @@ class parallel_env(ParallelEnv):  # type: ignore[misc]
 
         Raises:
             ValueError: no action for the agent in turn, or as `raw_env.step`.
+            gymnasium.error.ResetNeeded: the episode is over, or none was started.
         """
+        if not self.agents:
+            raise ResetNeeded("call reset() before playing")
         agent = self.aec.agent_selection
         if agent not in actions:
             raise ValueError(f"it is the turn of {agent}, got actions of {sorted(actions)}")

@@ -5,6 +5,7 @@ The player that needs no method, `RandomPlayer`, is here too; all others are in 
 
 from __future__ import annotations
 
+import operator
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -78,9 +79,9 @@ def actions_of(player: Player, view: Game) -> list[int]:
     """
     n = int(view["to_give"])
     if n == 0:
-        play = int(player.choose(view))
+        play = operator.index(player.choose(view))
         return [play if 0 <= play < plays.N_PLAYS else plays.PASS]
-    gift = int(player.give(view, n))
+    gift = operator.index(player.give(view, n))
     chosen = [plays.single(card) for card in _held(view) if gift >> card & 1]
     return chosen if len(chosen) == gift.bit_count() == n else [plays.PASS]
 

@@ -40,6 +40,8 @@ MAX_SIZE = 11
 
 _FIRST_GROUP, _FIRST_SEQUENCE = 54, 574
 _COLUMNS = np.uint64(0x0FFF_FFFF_FFFF_FFFF)  # 15 columns of 4 suits, column 0 lowest
+SPADES = np.uint64(0x0111_1111_1111_1111)
+"""The spades of all 15 columns, where cells are bits 4 * column + row; times 15 all four suits."""
 
 Cell = tuple[int, int]
 """Row and column of a card on the table. Row 4 is the joker's, as the fifth card of a rank."""
@@ -269,6 +271,8 @@ def group(column: int, suits: int, joker_row: int) -> int:
     Returns:
         The play, or -1 if there is no such group.
     """
+    if not 1 <= column <= 13 or joker_row > 4:
+        return -1
     place = _GROUP_PLACES[suits & 15, joker_row if joker_row >= 0 else _NO_JOKER]
     return _FIRST_GROUP + 40 * (column - 1) + int(place) if place >= 0 else -1
 
@@ -301,6 +305,8 @@ def follows(play: int, field: int, revolution: bool, lock: bool) -> bool:
         revolution: whether the order of the ranks is turned around.
         lock: whether the suits are locked.
     """
+    if not (0 < play < N_PLAYS and 0 <= field < N_PLAYS):
+        return False
     if field == PASS:
         return True
     if field == LONE_JOKER:
@@ -410,18 +416,20 @@ def legal_plays(
         return _leads(hand, sequences, out)
     if field == LONE_JOKER:
         return _list(hand & np.uint64(1), 1, out, 0)
+    if not 0 < field < N_PLAYS:
+        return 0
     size, rows = int(SIZE[field]), int(ROWS[field])
     first, last = (0, int(LOW[field]) - 1) if revolution else (int(HIGH[field]) + 1, 14)
     if KIND[field] == SEQUENCE:
         where = _between(first, last - (size - 1))
         if lock:
-            where &= np.uint64(rows) * np.uint64(0x0111_1111_1111_1111)
+            where &= np.uint64(rows) * SPADES
         return _list_sequences(hand, size, where, out, 0)
     first, last = max(first, 1), min(last, 13)
     if KIND[field] == GROUP:
         return _list_groups(hand, size, rows if lock else _ANY_SUITS, first, last, out, 0)
     higher = _between(first, last) >> np.uint64(4)
     if lock:
-        higher &= np.uint64(rows) * np.uint64(0x0111_1111_1111_1111)
+        higher &= np.uint64(rows) * SPADES
     joker = hand & np.uint64(1) << np.uint64(JOKER)
     return _list(hand & (higher | joker), 1, out, 0)

@@ -135,7 +135,11 @@ def _replay_exchange(game: Game, entry: Entry) -> Iterator[Mismatch]:
         if game["to_give"]:
             chosen = 0 if recorded["how"] == "penalty" else cards.parse(recorded["cards"])
             ours["exchange"].append(gift(game, chosen))
-    yield from _compare("", entry, ours | lead(game))
+    yield from _compare("", entry, ours)
+    if game["to_give"]:
+        yield Mismatch("exchange", entry["exchange"], f"player {game['turn']} gives cards, too")
+    else:
+        yield from _compare("", entry, lead(game))
 
 
 def _resets_classes(entry: Entry) -> bool:
@@ -235,6 +239,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             report = replay(file)
         except (OSError, ValueError, EOFError, zlib.error) as error:
             print(f"{file}: {error}", file=sys.stderr)
+            failed = True
+            continue
+        if report.games + report.positions == 0:
+            print(f"{file}: there is nothing to replay", file=sys.stderr)
             failed = True
             continue
         counts = [f"{n:,} {name}" for name, n in zip(report._fields[:-1], report[:-1], strict=True)]

@@ -122,10 +122,10 @@ def seat_of(game: Game, player: int) -> int:
 
 
 @njit(int64(GameType, int64), cache=True)
-def of_class(game: Game, rank: int) -> int:
+def of_class(game: Game, class_: int) -> int:
     """The player of a class; -1 if there are no classes."""
     for player in range(N_PLAYERS):
-        if game.classes[player] == rank:
+        if game.classes[player] == class_:
             return player
     return -1
 
@@ -133,16 +133,16 @@ def of_class(game: Game, rank: int) -> int:
 @njit(int64(GameType, int64), cache=True)
 def partner(game: Game, player: int) -> int:
     """With whom a player exchanges cards; -1: with nobody."""
-    rank = game.classes[player]
-    if rank < 0 or rank == HEIMIN or not game.exchanges:
+    class_ = game.classes[player]
+    if class_ < 0 or class_ == HEIMIN or not game.exchanges:
         return -1
-    return of_class(game, 4 - rank)
+    return of_class(game, 4 - class_)
 
 
 @njit(int64(int64), cache=True)
-def n_exchanged(rank: int) -> int:
+def n_exchanged(class_: int) -> int:
     """How many cards a class exchanges: 2, 1, 0, 1, 2."""
-    return abs(HEIMIN - rank) if rank >= 0 else 0
+    return abs(HEIMIN - class_) if class_ >= 0 else 0
 
 
 # Chance
@@ -193,16 +193,16 @@ def holder(game: Game, cards: Word) -> int:
 
 
 @njit(void(GameType, int64), cache=True)
-def _next_giver(game: Game, rank: int) -> None:
-    """The turn goes to the rich player of class `rank`, or, after the fugo, to the first lead."""
-    player = of_class(game, rank)
-    if rank > FUGO or player < 0 or not game.exchanges:
+def _next_giver(game: Game, class_: int) -> None:
+    """The turn goes to the rich player of a class, or, after the fugo, to the first lead."""
+    player = of_class(game, class_)
+    if class_ > FUGO or player < 0 or not game.exchanges:
         game.to_give = 0
         game.turn = holder(game, np.uint64(D3))
         game.starter = game.last = game.turn
     else:
         game.turn = player
-        game.to_give = n_exchanged(rank)
+        game.to_give = n_exchanged(class_)
 
 
 @njit(void(GameType), cache=True)
@@ -211,10 +211,10 @@ def start(game: Game) -> None:
 
     Without classes or without exchange the holder of the diamond 3 leads at once.
     """
-    for rank in (DAIHINMIN, HINMIN):
-        player = of_class(game, rank)
+    for class_ in (DAIHINMIN, HINMIN):
+        player = of_class(game, class_)
         if player >= 0 and game.exchanges:
-            _hand_over(game, player, strongest(game.hands[player], n_exchanged(rank)))
+            _hand_over(game, player, strongest(game.hands[player], n_exchanged(class_)))
     _next_giver(game, DAIFUGO)
 
 
@@ -223,8 +223,11 @@ def give(game: Game, cards: Word) -> bool:
     """The player in turn gives cards to his partner, who gave him his strongest ones.
 
     Cards that he does not hold, or another number of them than `to_give`, are punished: then his
-    strongest cards go. Returns whether his choice was valid.
+    strongest cards go. Returns whether his choice was valid. When nobody must give, nothing
+    changes.
     """
+    if game.to_give == 0:
+        return False
     cards = np.uint64(cards)
     hand = game.hands[game.turn]
     valid = count(cards) == game.to_give and cards & ~hand == 0
@@ -278,8 +281,9 @@ def list_legal(game: Game, out: Numbers) -> int:
 @njit(void(GameType, int64), cache=True)
 def _record(game: Game, play: int) -> None:
     """Adds to the list of actions."""
-    game.actions[game.n_actions] = game.turn * N_PLAYS + play
-    game.n_actions += 1
+    if game.n_actions < MAX_ACTIONS:  # always, in a game by the rules
+        game.actions[game.n_actions] = game.turn * N_PLAYS + play
+        game.n_actions += 1
 
 
 @njit(void(GameType, int64), cache=True)
@@ -391,7 +395,13 @@ def advance(game: Game) -> bool:
 
 @njit(int64(GameType, int64), cache=True)
 def play(game: Game, play: int) -> int:
-    """The player in turn makes a play, and the turn goes on: `submit` and `advance`."""
+    """The player in turn makes a play, and the turn goes on: `submit` and `advance`.
+
+    Where nobody can play, in the exchange or when the game is over, it is refused and changes
+    nothing.
+    """
+    if game.turn < 0 or game.to_give > 0:
+        return REFUSED
     answer = submit(game, play)
     advance(game)
     return answer

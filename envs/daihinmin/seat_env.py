@@ -80,7 +80,8 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         rules: Options | None = None,
         render_mode: str | None = None,
     ) -> None:
-        check_one_of(_SEATS, seat=seat)
+        if seat != "random" and whole(seat) not in range(N_PLAYERS):
+            raise ValueError(f"seat is one of {_SEATS}, got {seat!r}")
         check_one_of(ILLEGAL, illegal=illegal)
         self.seat, self.illegal, self.render_mode = seat, illegal, render_mode
         self.observation_space = observation_space("planes")
@@ -91,6 +92,7 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         self._opponents = _four(opponents)
         self._players: dict[str, Player] = {}
         self._over = True
+        self._won_before = 0.0  # in games that ended before our first turn
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -117,8 +119,10 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         }
         self._table.shown_to = self.agent
         self._table.reset(draw_word(self.np_random) if seed is None else seed, options)
-        while self._let_others_play()[1]:  # it may end before our first turn, in theory
+        self._won_before, over = self._let_others_play()
+        while over:  # all of it before our first turn, in theory
             self._table.reset()
+            self._won_before, over = self._let_others_play()
         self._over = False
         return self._observe()
 
@@ -137,7 +141,8 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         if self.illegal != "pass" and not self.action_masks()[number]:
             return self._refuse(number)
         self._table.step(number)
-        reward = self._table.rewards[self.agent]
+        reward = self._table.rewards[self.agent] + self._won_before
+        self._won_before = 0.0
         won, self._over = self._let_others_play()
         observation, info = self._observe()
         return observation, reward + won, self._over, False, info
@@ -194,6 +199,11 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         return reward, table.terminations[self.agent]
 
 
+def _one(opponent: Any) -> Player | None:
+    """An opponent, None if its plays are random: these are drawn by the seed of the reset."""
+    return None if opponent in (None, "random", "daihinmin-random") else find(opponent)
+
+
 def _four(opponents: Any) -> list[Player | None]:
     """The opponents by player number, None where plays are random.
 
@@ -201,7 +211,7 @@ def _four(opponents: Any) -> list[Player | None]:
         ValueError: not players, or not four.
     """
     if not isinstance(opponents, (list, tuple)):
-        return [None if opponents is None else find(opponents)] * (N_PLAYERS - 1)
+        return [_one(opponents)] * (N_PLAYERS - 1)
     if len(opponents) != N_PLAYERS - 1:
         raise ValueError(f"opponents are one for all seats or a list of 4, got {len(opponents)}")
-    return [None if opponent is None else find(opponent) for opponent in opponents]
+    return [_one(opponent) for opponent in opponents]

@@ -3,7 +3,8 @@
 A *view* is a game record with holes: the other hands are empty (but `left` says how many cards they
 hold), what others gave away in the exchange is 0, and so are seed and random state. `viewer` is the
 player. It holds what the competition's messages tell and no more: a rich player gives from a hand
-that the received cards are already in, and is not told which they are.
+that the received cards are already in, and is not told which they are. (A poor player could tell
+which he received. They are in his hand, and that they were given says nothing of other hands.)
 """
 
 from __future__ import annotations
@@ -42,7 +43,13 @@ def look(game: Game, player: int, views: Any) -> None:
 
 
 def view(game: Game, player: int) -> Game:
-    """What a player sees of a game: a new record, without what he cannot know."""
+    """What a player sees of a game: a new record, without what he cannot know.
+
+    Raises:
+        ValueError: there is no such player.
+    """
+    if not 0 <= player < N_PLAYERS:
+        raise ValueError(f"players are 0 to {N_PLAYERS - 1}, got {player!r}")
     seen = np.empty(1, GAME)
     look(game, player, seen)
     return seen[0]
@@ -201,7 +208,7 @@ def determinise(view: Game, rng: np.random.Generator) -> Game:
 
     Args:
         view: what a player sees; it is left as it is.
-        rng: draws the cards, and the seed of what will be drawn in the game itself.
+        rng: draws the cards, and the seeds of what will be drawn in this game and those after it.
 
     Raises:
         ValueError: no deal agrees with the view, or it is none.
@@ -210,7 +217,7 @@ def determinise(view: Game, rng: np.random.Generator) -> Game:
         raise ValueError("this is a whole game, not what a player sees of one")
     game = np.empty(1, GAME)
     game[0] = view
-    game[0]["rng"] = draw_word(rng)
+    game[0]["rng"], game[0]["seed"] = draw_word(rng), draw_word(rng)
     if not fill_hidden(game[0]):
         raise ValueError("no deal agrees with this view")
     return game[0]

@@ -21,7 +21,7 @@ from daihinmin_env_checks import (
 from env_checks import assert_same, by_duplicate, spoil
 
 from afterstate.envs import daihinmin_v0
-from afterstate.envs.daihinmin import cards, views
+from afterstate.envs.daihinmin import cards, plays, views
 from afterstate.envs.daihinmin.env import AGENTS, raw_env
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.rules import draw_play, give, play
@@ -192,7 +192,11 @@ def test_hidden_cards_do_not_show() -> None:
             other.set_state({**env.get_state(), "game": game})
             n_different += not np.array_equal(game["hands"], env.get_state()["game"]["hands"])
             assert_same(other.observe(agent), env.observe(agent))
-            assert_same(other.infos[agent], env.infos[agent])
+            if agent == env.agent_selection:
+                mine, theirs = copy.deepcopy(env), copy.deepcopy(other)
+                mine.step(plays.PASS)
+                theirs.step(plays.PASS)
+                assert_same(theirs.infos[agent], mine.infos[agent])
             env.shown_to = other.shown_to = agent
             assert other.render() == env.render()
     assert n_different > 100
@@ -267,3 +271,21 @@ def test_results_of_earlier_steps_stay_as_they_were() -> None:
         copies = copy.deepcopy(kept)
         path(env, 300, 2)
         assert_same(kept, copies)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("n_actions", 10**8), ("turn", 9), ("field", 3_000), ("seats", 1), ("left", 10**8)],
+)
+def test_a_state_that_no_game_has_is_refused(name: str, value: int) -> None:
+    env = started()
+    state = env.get_state()
+    state["game"][name] = value
+    with pytest.raises(ValueError, match=r"no game has|hands have as many"):
+        env.set_state(state)
+
+
+def test_a_state_of_other_agents_is_refused() -> None:
+    env = started()
+    with pytest.raises(ValueError, match="agents of a state"):
+        env.set_state(env.get_state() | {"agent_selection": "zzz"})

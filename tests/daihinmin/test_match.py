@@ -15,6 +15,7 @@ import pytest
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match, next_game, options_of
 from afterstate.envs.daihinmin.rules import (
+    REFUSED,
     Game,
     Options,
     advance,
@@ -423,7 +424,7 @@ def test_a_seed_is_a_whole_number(seed: Any) -> None:
     ],
 )
 def test_wrong_options_are_named(options: Options) -> None:
-    with pytest.raises(ValueError, match="idle_limit is 1 to 20, and no option negative, got Opt"):
+    with pytest.raises(ValueError, match="idle_limit 1 to 20, got Opt"):
         new_match(1, options)
 
 
@@ -475,3 +476,32 @@ def test_cards_are_dealt_uniformly_and_independently() -> None:
 def deviation(counts: Any, n: int, odds: Any) -> float:
     """The largest deviation of binomial counts, in standard deviations."""
     return float((np.abs(counts - n * odds) / np.sqrt(n * odds * (1 - odds))).max())
+
+
+@pytest.mark.parametrize("options", [{}, 5, (True,) * 8, Options(idle_limit=2.5)])  # type: ignore[arg-type]
+def test_what_is_no_options_record_is_refused(options: Any) -> None:
+    with pytest.raises(ValueError, match="Options"):
+        new_match(1, options)
+
+
+def test_a_game_that_is_over_stays_as_it_is() -> None:
+    match = new_match(3)
+    next_game(match)
+    play_out(match, np.empty(plays.N_PLAYS, np.int64))
+    before = match.tobytes()
+    assert play(match, plays.PASS) == play(match, 5) == REFUSED
+    assert not give(match, 3)
+    assert match.tobytes() == before
+
+
+def test_nobody_plays_in_the_exchange_and_nobody_gives_in_play() -> None:
+    match = new_match(3)
+    next_game(match)
+    before = match.tobytes()
+    assert not give(match, 0)
+    assert match.tobytes() == before
+    play_out(match, np.empty(plays.N_PLAYS, np.int64))
+    next_game(match)
+    before = match.tobytes()
+    assert match["to_give"] == 2 and play(match, plays.PASS) == REFUSED
+    assert match.tobytes() == before

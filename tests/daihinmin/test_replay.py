@@ -519,3 +519,22 @@ def test_the_command_needs_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main([])
     assert "FILE" in capsys.readouterr().err
+
+
+def test_a_gift_that_is_not_recorded_is_a_mismatch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    game = next(entry for entry in entries("default5") if entry["exchange"])
+    file = tmp_path / "a.jsonl"
+    file.write_text(json.dumps(game | {"exchange": game["exchange"][:3]}))
+    assert main([str(file)]) == 1
+    assert "first mismatch: line 1, exchange: recorded" in capsys.readouterr().out
+
+
+def test_a_file_with_nothing_to_replay_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "empty.jsonl"
+    file.touch()
+    assert main([str(file)]) == 1
+    assert capsys.readouterr().err == f"{file}: there is nothing to replay\n"

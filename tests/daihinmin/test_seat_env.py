@@ -456,3 +456,19 @@ def test_maskable_ppo_learns_and_plays_legal_actions_only() -> None:
     assert any((old != new).any() for old, new in zip(before, after, strict=True))
     mean, _ = evaluate_policy(model, env, n_eval_episodes=3)
     assert 2 <= float(np.mean(mean)) <= 10
+
+
+@pytest.mark.parametrize("opponents", [None, "random", ["random", None, "daihinmin-random", None]])
+def test_random_opponents_play_by_the_seed(opponents: Any) -> None:
+    seen = []
+    for _ in range(2):
+        env = DaihinminEnv(seat=0, opponents=opponents)
+        env.reset(seed=4)
+        seen.append([env.step(plays.PASS)[0].tobytes() for _ in range(3)])
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("seat", [True, 1.0, 5, -1, "0", None])
+def test_a_wrong_seat_is_refused(seat: Any) -> None:
+    with pytest.raises(ValueError, match="seat is one of"):
+        DaihinminEnv(seat=seat)

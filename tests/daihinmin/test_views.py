@@ -374,3 +374,20 @@ def test_a_view_with_which_no_deal_agrees_is_refused(case: str) -> None:
     with pytest.raises(ValueError, match="no deal agrees with this view"):
         determinise(seen, np.random.default_rng(1))
     assert not fill_hidden(seen)
+
+
+@pytest.mark.parametrize("player", [-3, -1, 5, 10**9])
+def test_there_is_no_view_of_a_player_who_is_not_there(player: int) -> None:
+    with pytest.raises(ValueError, match="players are 0 to 4"):
+        view(next(moments(7, 1, 1)), player)
+
+
+def test_what_comes_after_a_deal_is_drawn_with_it() -> None:
+    seen, out = view(next(moments(7, 1, 1)), 0), np.empty(plays.N_PLAYS, np.int64)
+    packs = set()
+    for seed in range(5):
+        game = determinise(seen, np.random.default_rng(seed))
+        play_out(game, out)
+        next_game(game)
+        packs.add(game["hands"].tobytes())
+    assert len(packs) == 5
