@@ -156,7 +156,12 @@ class raw_env(AECEnv):  # type: ignore[misc]
         observation_spaces: the space of each agent's observations.
         action_spaces: the space of each agent's actions.
         state_space: the space of `state()`.
-        shown_to: the agent whose view is drawn; None, as at first, draws all hands.
+        shown_to: the agent whose view is drawn; None, as at first, draws all hands. Behind wrappers
+            it is set as `env.unwrapped.shown_to`.
+
+    PettingZoo's `api_test` passes without a warning where observations are planes. Of dicts it
+    always warns, twice, but for games that it knows by name. Its `max_cycles_test` plays illegal
+    actions at random; a rare legal one among them makes it fail.
     """
 
     metadata: dict[str, Any] = {
