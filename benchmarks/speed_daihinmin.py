@@ -81,21 +81,33 @@ def _command(part: str, *arguments: Any) -> list[str]:
     return [sys.executable, "-m", module, *map(str, arguments)]
 
 
+def _wait_for_port(server: subprocess.Popen[bytes], events: Path) -> str:
+    """The port that the server listens on."""
+    while True:
+        text = events.read_text() if events.exists() else ""
+        found = re.search(r"listening on .*?:(\d+)", text)
+        if found:
+            return found[1]
+        assert server.poll() is None, "the server ended"
+        time.sleep(0.1)
+
+
 def _socket_match(seed: int, events: Path) -> float:
     """Games per second of a match, from the end of its first game to that of the last."""
-    options = {"--port": 0, "--games": SOCKET_GAMES, "--seed": seed, "--events": events}
+    options = {"--port": 0, "--games": SOCKET_GAMES, "--seed": seed, "--wait-seconds": 60}
     arguments = [word for option in options.items() for word in option]
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(_command("server", *arguments), **quiet) as server:
-        while not (events.exists() and "listening" in events.read_text()):
-            assert server.poll() is None, "the server ended"
-            time.sleep(0.1)
-        port = re.search(r"listening on .*?:(\d+)", events.read_text())
-        assert port is not None
-        client = _command("client", "--port", port[1], "--player", "sample")
-        clients = [subprocess.Popen(client, **quiet) for _ in range(5)]
-        for process in (server, *clients):
-            process.wait(timeout=120)
+    command = _command("server", *arguments, "--no-log", "--events", events)
+    processes = [subprocess.Popen(command, **quiet)]
+    try:
+        port = _wait_for_port(processes[0], events)
+        client = _command("client", "--port", port, "--player", "sample")
+        processes += [subprocess.Popen(client, **quiet) for _ in range(5)]
+        for process in processes:
+            process.wait(timeout=300)
+    finally:
+        for process in processes:
+            process.kill()
     entries = map(json.loads, events.read_text().splitlines())
     ends = [entry["time"] for entry in entries if entry["event"] == "game"]
     return float((len(ends) - 1) / (ends[-1] - ends[0]))

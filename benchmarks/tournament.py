@@ -26,12 +26,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from itertools import combinations
 from pathlib import Path
-from statistics import NormalDist, mean, stdev
+from statistics import mean
 from typing import Any, NamedTuple
 
 import fresh_kernels  # noqa: F401 - first of all that uses numba
 import numpy as np
 from joblib import Parallel, delayed
+from scipy.stats import t
 from tqdm import tqdm
 
 from afterstate.agents.daihinmin.play import play_match
@@ -127,6 +128,21 @@ def check(rows: Sequence[Row]) -> None:
             raise ValueError(f"places of five players are 0 to 4 once each, got {row}")
 
 
+def half_interval(points: Sequence[float], games: Sequence[int]) -> float:
+    """Half of the 95% interval of points per game, by cycles of unequal numbers of games.
+
+    The error of a ratio of sums over independent cycles, with Student's t for their number; nan for
+    a single cycle.
+    """
+    n = len(points)
+    if n < 2:
+        return math.nan
+    ratio = sum(points) / sum(games)
+    squares = sum((p - ratio * g) ** 2 for p, g in zip(points, games, strict=True))
+    error = math.sqrt(n / (n - 1) * squares) / sum(games)
+    return float(t.ppf(0.975, n - 1)) * error
+
+
 def standings(rows: Sequence[Row]) -> list[Standing]:
     """The players' results, best first; the interval's unit is the cycle (with its rotations)."""
     check(rows)
@@ -137,12 +153,11 @@ def standings(rows: Sequence[Row]) -> list[Standing]:
     found = []
     for name, cycles in by_cycle.items():
         places = [place for cycle in cycles.values() for place in cycle]
-        units = [100 * (N_PLAYERS - mean(cycle)) for cycle in cycles.values()]
-        error = stdev(units) / math.sqrt(len(units)) if len(units) > 1 else math.nan
+        games = [len(cycle) for cycle in cycles.values()]
+        points = [100.0 * (N_PLAYERS * len(cycle) - sum(cycle)) for cycle in cycles.values()]
         share = [places.count(place) / len(places) for place in range(N_PLAYERS)]
-        points = 100 * (N_PLAYERS - mean(places))
-        half = NormalDist().inv_cdf(0.975) * error
-        found.append(Standing(name, len(places), points, half, share))
+        half = half_interval(points, games)
+        found.append(Standing(name, len(places), sum(points) / len(places), half, share))
     return sorted(found, key=lambda standing: -standing.points)
 
 
@@ -174,7 +189,8 @@ def report(rows: Sequence[Row]) -> str:
     ]
     for name, games, points, half, places in ranked:
         shares = " | ".join(f"{share:.1%}" for share in places)
-        lines.append(f"| {name} | {games:,} | {points:.1f} ± {half:.1f} | {shares} |")
+        error = "" if math.isnan(half) else f" ± {half:.1f}"
+        lines.append(f"| {name} | {games:,} | {points:.1f}{error} | {shares} |")
     names = [standing.name for standing in ranked]
     if len(names) > 1:
         wins = head_to_head(rows)

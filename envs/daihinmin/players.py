@@ -15,6 +15,8 @@ from afterstate.envs.daihinmin import plays
 from afterstate.envs.daihinmin.cards import N_CARDS
 from afterstate.envs.daihinmin.rules import Game, list_legal
 
+_PREFIX = "daihinmin-"  # of the names that `afterstate.agents.make` knows
+
 
 class Player(Protocol):
     """A player: any agent of `afterstate.agents`, or your own."""
@@ -102,8 +104,11 @@ def find(player: Any, seed: int | None = None) -> Player:
     if player in ("random", "daihinmin-random"):
         return RandomPlayer(seed)
     if isinstance(player, str):
-        name = player if player.startswith("daihinmin-") else f"daihinmin-{player}"
-        found: Player = import_module("afterstate.agents").make(name)
+        agents = import_module("afterstate.agents")
+        names = [name.removeprefix(_PREFIX) for name in agents.names() if name.startswith(_PREFIX)]
+        if player.removeprefix(_PREFIX) not in names:
+            raise ValueError(f"there is no player {player!r}, but {names}")
+        found: Player = agents.make(_PREFIX + player.removeprefix(_PREFIX))
         return found
     methods = [getattr(player, name, None) for name in ("choose", "give")]
     if all(map(callable, methods)) and not isinstance(player, type):

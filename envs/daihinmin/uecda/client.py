@@ -192,8 +192,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command: returns 0 after a whole match, 130 after Ctrl-C, otherwise 1."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    if not 0 < options.port < 2**16 or not options.silence_seconds > 0:
-        parser.error("a port is a number from 1 to 65535, and a time limit above 0")
+    if not 0 < options.port < 2**16 or not 0 < options.silence_seconds < 1e9:
+        parser.error("a port is a number from 1 to 65535, a time limit above 0 and below 1e9")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     try:
         player = players.find(options.player)
@@ -207,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConnectionRefusedError:
         print(f"error: no server listens on {options.host}:{options.port}", file=sys.stderr)
         return 1
-    except (OSError, ProtocolError) as error:
+    except (OSError, UnicodeError, ProtocolError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -16,11 +16,14 @@ import argparse
 import asyncio
 import json
 import logging
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -83,26 +86,77 @@ class Standing(NamedTuple):
     points: int
 
 
+class Lines:
+    """A file to which JSON lines are appended, each at once and whole or not at all.
+
+    Args:
+        path: the file; a last line that was cut off is ended first. None: nothing is written.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._file = open(path, "a+b", buffering=0) if path else None
+        if self._file and self._file.seekable() and self._file.seek(0, os.SEEK_END):
+            self._file.seek(-1, os.SEEK_END)
+            if self._file.read(1) != b"\n":
+                self._file.write(b"\n")
+
+    def append(self, entry: recording.Entry) -> None:
+        """Appends a line.
+
+        Raises:
+            OSError: it cannot be written; what was written of it is taken back.
+        """
+        if not self._file:
+            return
+        start = os.fstat(self._file.fileno()).st_size
+        data = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
+        try:
+            while data:
+                data = data[self._file.write(data) :]
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._file.fileno(), start)
+            raise
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._file:
+            self._file.close()
+        self._file = None
+
+
 class Journal:
     """What is written of a match as it goes: games, events, and lines for people.
 
-    Every line is written at once and in one piece: who kills the server loses the running game.
+    Who kills the server loses the running game. A game that cannot be written ends the match; an
+    event that cannot be written ends the file of events.
     """
 
     def __init__(self, log: Path | None, events: Path | None) -> None:
-        self._log = open(log, "ab", buffering=0) if log else None
-        self._events = open(events, "ab", buffering=0) if events else None
+        self._log = Lines(log)
+        self._events = Lines(events)
         self._told = time.monotonic()
 
     def event(self, kind: str, text: str, level: int = logging.INFO, **facts: Any) -> None:
         """Something happened: a sentence for people, facts for programs."""
         LOGGER.log(level, "%s", text)
         seconds = round(time.time(), 3)
-        _write(self._events, {"time": seconds, "event": kind, "text": text} | facts)
+        try:
+            self._events.append({"time": seconds, "event": kind, "text": text} | facts)
+        except OSError as error:
+            LOGGER.warning("events are written no more: %s", error)
+            self._events.close()
 
     def game(self, game: recording.Entry, points: list[int]) -> None:
-        """A game is over."""
-        _write(self._log, game)
+        """A game is over.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._log.append(game)
         refused = [0] * N_PLAYERS
         for action in game["actions"]:
             refused[action["p"]] += action["ack"] != ACCEPTED and action["m"] != "pass"
@@ -119,16 +173,8 @@ class Journal:
 
     def close(self) -> None:
         """Closes the files."""
-        for file in (self._log, self._events):
-            if file:
-                file.close()
-        self._log = self._events = None
-
-
-def _write(file: BinaryIO | Any, entry: recording.Entry) -> None:
-    """Appends a line to a file, if there is one."""
-    if file:
-        file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
+        self._log.close()
+        self._events.close()
 
 
 class Server:
@@ -192,8 +238,8 @@ class Server:
         host, port = self.settings.host, self.settings.port
         try:
             return await asyncio.start_server(self._connected, host, port, limit=MAX_EARLY)
-        except OSError as error:
-            why = error.strerror or error
+        except (OSError, UnicodeError) as error:
+            why = getattr(error, "strerror", None) or error
             fix = "choose another --host or --port; --port 0 is any that is free"
             raise OSError(f"cannot listen on {host}:{port} ({why}): {fix}") from error
 
@@ -210,9 +256,11 @@ class Server:
         if self._is_over:
             writer.transport.abort()
             return
+        if len(self._greetings) >= MAX_GREETINGS:  # the one that has been silent longest goes
+            self._greetings.pop(next(iter(self._greetings))).transport.abort()
         greeting = asyncio.ensure_future(self._greet(reader, writer))
         self._greetings[greeting] = writer
-        greeting.add_done_callback(self._greetings.pop)
+        greeting.add_done_callback(lambda done: self._greetings.pop(done, None))
 
     async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Gives a client that sends its profile the next number, or refuses it."""
@@ -233,8 +281,6 @@ class Server:
         """
         if self._free_number() is None:
             raise Gone("came when all seats were taken")
-        if len(self._greetings) > MAX_GREETINGS:
-            raise Gone(f"came when {MAX_GREETINGS} others had not yet sent their profiles")
         try:
             profile = await read_table(reader, writer, self.settings.handshake_seconds)
         except Gone as why:
@@ -309,8 +355,8 @@ class Server:
         await self._wait_for_players()
         while self.games < settings.games and not all(seat.gone for seat in self._table()):
             game = await self._play_game()
-            self.games += 1
             self._journal.game(game, self._match["points"].tolist())
+            self.games += 1
 
     def _table(self) -> list[Seat]:
         """The five seats, all taken, by player."""
@@ -416,6 +462,8 @@ def _check(settings: Settings) -> None:
         raise ValueError(f"a match has one game or more, got {settings.games}")
     if len(settings.own) > N_PLAYERS:
         raise ValueError(f"there are {N_PLAYERS} seats, got {len(settings.own)} players for them")
+    if settings.seed is not None and not 0 <= settings.seed < 2**64:
+        raise ValueError(f"a seed is a number from 0 on, of 64 bits, got {settings.seed}")
     limits = settings.handshake_seconds, settings.reply_seconds
     if not (all(limit > 0 for limit in limits) and settings.wait_seconds >= 0):
         raise ValueError(f"time limits are above 0, got {limits} and {settings.wait_seconds}")
@@ -431,7 +479,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m afterstate.envs.daihinmin.uecda.server",
         description="Plays a match of Daihinmin with clients of the UEC competition's protocol "
         "20070, or with players of our own. The standings go to stdout, what happens to stderr. "
-        "Ctrl-C ends the match with the results so far.",
+        "Ctrl-C and SIGTERM end the match with the results so far.",
     )
     add = parser.add_argument
     hosts = "address to listen on (%(default)s: this machine alone; 0.0.0.0: all networks)"
@@ -439,12 +487,19 @@ def _parser() -> argparse.ArgumentParser:
     ports = "port to listen on (%(default)s; 0: any that is free)"
     add("--port", type=int, default=default.port, metavar="N", help=ports)
     add("--games", type=int, default=default.games, metavar="N", help="(%(default)s)")
-    add("--seed", type=int, metavar="N", help="of deals, seats and drawn places (drawn)")
+    add(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="of deals, seats, drawn places and random players (drawn)",
+    )
     own = "our own players, by name, that fill the first seats"
     add("--seats", nargs="+", default=[], metavar="PLAYER", help=own)
     add("--match", default="", metavar="NAME", help="name of the match in the log (the time)")
-    log = "append each game, when it is over, in the format of recorded games"
-    add("--log", type=Path, metavar="FILE", help=log)
+    log = "append each game, when it is over, in the format of recorded games (uecda-TIME.jsonl)"
+    file = Path(time.strftime("uecda-%Y%m%d%H%M%S.jsonl"))
+    add("--log", type=Path, default=file, metavar="FILE", help=log)
+    add("--no-log", dest="log", action="store_const", const=None, help="keep no games")
     events = "append who came, was refused or dropped, and results, as JSON lines"
     add("--events", type=Path, metavar="FILE", help=events)
     limits = {
@@ -461,7 +516,10 @@ def _parser() -> argparse.ArgumentParser:
 def _settings(options: argparse.Namespace) -> Settings:
     """The settings of the command's options."""
     values = {name: value for name, value in vars(options).items() if name in Settings._fields}
-    return Settings(**values, own=tuple((name, players.find(name)) for name in options.seats))
+    rng = np.random.default_rng(None if options.seed is None else options.seed % 2**64)
+    seeds = rng.integers(2**63, size=len(options.seats)).tolist()
+    seated = zip(options.seats, seeds, strict=True)
+    return Settings(**values, own=tuple((name, players.find(name, seed)) for name, seed in seated))
 
 
 def _print_standings(server: Server) -> None:
@@ -495,4 +553,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     sys.exit(main())
