@@ -174,10 +174,10 @@ def test_standings_equal_those_by_hand() -> None:
     best, second = found[0], found[1]
     # B: 450 and 500 per 100 games; the standard error of two cycles is half of their distance.
     assert (best.games, best.points) == (4, 475.0)
-    assert best.interval == pytest.approx(1.959964 * 25)
+    assert best.interval == pytest.approx(12.7062 * 25, rel=1e-5)  # Student's t, 1 degree
     assert best.places == [0.75, 0.25, 0, 0, 0]
     assert second.points == 375.0
-    assert second.interval == pytest.approx(1.959964 * 75)
+    assert second.interval == pytest.approx(12.7062 * 75, rel=1e-5)
     assert second.places == [0.25, 0.5, 0, 0.25, 0]
     assert sum(standing.points for standing in found) / 5 == tournament.POOL_MEAN
 
@@ -189,7 +189,13 @@ def test_intervals_are_over_cycles_and_not_over_games() -> None:
     three = [row("ABCDE", [c, *[p for p in range(5) if p != c]], c) for c in range(3)]
     found = {standing.name: standing for standing in tournament.standings(three * 10)}
     # A has 500, 400 and 300: the deviation of three cycles is 100, of thirty games less.
-    assert found["A"].interval == pytest.approx(1.959964 * 100 / math.sqrt(3))
+    assert found["A"].interval == pytest.approx(4.30265 * 100 / math.sqrt(3), rel=1e-5)
+
+
+def test_cycles_count_by_their_games() -> None:
+    """One game of 500 and three of 200: 275, from which both cycles are 225 points away."""
+    half = tournament.half_interval([500.0, 600.0], [1, 3])
+    assert half == pytest.approx(12.7062 * math.sqrt(2 * 2 * 225**2) / 4, rel=1e-5)
 
 
 def test_rotations_of_one_draw_are_one_unit() -> None:
@@ -248,7 +254,7 @@ def test_those_who_never_met_have_no_entry() -> None:
 def test_the_report_has_both_tables() -> None:
     lines = tournament.report(TWO_CYCLES).splitlines()
     assert lines[0] == "4 games in 2 cycles; mean of all players 300.0 (must be 300.0)"
-    assert "| B | 4 | 475.0 ± 49.0 | 75.0% | 25.0% | 0.0% | 0.0% | 0.0% |" in lines
+    assert "| B | 4 | 475.0 ± 317.7 | 75.0% | 25.0% | 0.0% | 0.0% | 0.0% |" in lines
     assert "| finishes before | B | A | C | D | E |" in lines
     assert "| A | 25.0% |  | 75.0% | 75.0% | 100.0% |" in lines
     for line in lines[2:]:
