@@ -232,7 +232,7 @@ def test_opponents_may_be_mixed_and_may_be_named() -> None:
     env.reset(seed=1)
     path(env, 50, 1)
     assert {int(view["viewer"]) for view in one.views} == {0, 2}
-    with pytest.raises(ValueError, match="daihinmin-nobody"):
+    with pytest.raises(ValueError, match="there is no player 'nobody', but"):
         make(opponents="nobody")
     for opponents in (3, [one] * 3, [one, one, one, 5], object()):
         with pytest.raises(ValueError, match=r"list of 4|is a name"):
