@@ -45,6 +45,11 @@ def legal_list(game: Game) -> list[int]:
     return [int(play) for play in out[: list_legal(game, out)]]
 
 
+def counts(legal: list[int]) -> tuple[int, int]:
+    """How many legal plays there are, and how many card sets they take."""
+    return len(legal), len({int(plays.CARDS[play]) for play in legal})
+
+
 def _hands(game: Game) -> list[str]:
     """The hands, in notation."""
     return [cards.text(hand) for hand in game["hands"]]
@@ -101,11 +106,12 @@ def action(game: Game, play: int, text: str | None = None, legal: bool = False) 
         legal: whether the legal plays are listed.
     """
     listed = legal_list(game)
+    n_legal, n_card_sets = counts(listed)
     entry: Entry = {
         "p": int(game["turn"]),
         "m": plays.text(play) if text is None else text,
-        "nl": len(listed),
-        "nc": len({int(plays.CARDS[play]) for play in listed}),
+        "nl": n_legal,
+        "nc": n_card_sets,
     }
     if legal:
         entry["legal"] = [plays.text(play) for play in listed]

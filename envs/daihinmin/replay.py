@@ -26,6 +26,7 @@ from afterstate.envs.daihinmin.recording import (
     ILLEGAL,
     Entry,
     action,
+    counts,
     finish,
     gift,
     lead,
@@ -101,11 +102,8 @@ def replay_position(position: Entry) -> Iterator[Mismatch]:
     game["field"] = plays.parse(position["field"]) if position["field"] else plays.PASS
     game["revolution"], game["lock"] = position["rev"], position["lock"]
     legal = legal_list(game)
-    ours = {
-        "n": len(legal),
-        "nc": len({int(plays.CARDS[play]) for play in legal}),
-        "legal": [plays.text(play) for play in legal],
-    }
+    n, nc = counts(legal)
+    ours = {"n": n, "nc": nc, "legal": [plays.text(play) for play in legal]}
     yield from _compare("", position, ours)
 
 
@@ -245,8 +243,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{file}: there is nothing to replay", file=sys.stderr)
             failed = True
             continue
-        counts = [f"{n:,} {name}" for name, n in zip(report._fields[:-1], report[:-1], strict=True)]
-        print(f"{file}: {', '.join(counts)}")
+        told = [f"{n:,} {name}" for name, n in zip(report._fields[:-1], report[:-1], strict=True)]
+        print(f"{file}: {', '.join(told)}")
         if report.first:
             print(f"{file}: first mismatch: {report.first}")
             failed = True

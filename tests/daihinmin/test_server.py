@@ -576,9 +576,10 @@ def test_a_killed_server_leaves_all_games_but_the_running_one(tmp_path: Path) ->
     assert report.games - sum(event["event"] == "game" for event in events) in (0, 1)
 
 
-def test_the_command_prints_the_standings(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_command_prints_the_standings_and_keeps_the_games(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(players, "find", lambda name, seed=None: RandomPlayer(len(name)))
     arguments = "--port 0 --games 2 --seed 5 --seats a bb ccc dddd eeeee".split()
     assert server.main(arguments) == 0
@@ -594,6 +595,8 @@ def test_the_command_prints_the_standings(
         ("3", "dddd"),
         ("4", "eeeee"),
     ]
+    (log,) = tmp_path.glob("uecda-*.jsonl")
+    assert replay(log).games == 2
 
 
 def test_a_used_port_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
