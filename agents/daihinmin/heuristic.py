@@ -39,7 +39,7 @@ from afterstate.envs.daihinmin.plays import (
     Numbers,
     legal_plays,
 )
-from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, GameType, list_legal
+from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, GameType, list_legal, order_after
 from afterstate.envs.daihinmin.views import all_played
 from afterstate.envs.words import Word
 
@@ -227,12 +227,6 @@ def _can_be_beaten(unseen: Word, play: int, revolution: int, largest: int) -> bo
     return False
 
 
-@njit(int64(GameType, int64), cache=True)
-def _order_after(view: Game, play: int) -> int:
-    """Whether ranks are turned around after a play."""
-    return int(view.revolution) ^ int(view.revolutions != 0 and REVOLVES[play])
-
-
 @njit(boolean(uint64, uint64, int64, int64, int64), cache=True)
 def _surely_out(hand: Word, unseen: Word, revolution: int, largest: int, depth: int) -> bool:
     """Whether a hand that leads can be played out with plays that nobody beats, the last any.
@@ -307,7 +301,7 @@ def _winning_play(view: Game, unseen: Word, plays: Numbers, n: int) -> int:
     if _leads_if_passing(view) and _surely_out(hand, unseen, order, all_hands, depth):
         return PASS
     for i in range(n):
-        order = _order_after(view, plays[i])
+        order = order_after(view, view.revolution, plays[i])
         rest = hand & ~CARDS[plays[i]]
         wins = view.field == LONE_JOKER or not _can_be_beaten(unseen, plays[i], order, answering)
         if wins and _surely_out(rest, unseen, order, all_hands, depth):
@@ -358,7 +352,7 @@ def heuristic_play(view: Game, w: Weights) -> int:
     least = np.inf
     for i in range(-1 if view.field != PASS else 0, n):
         play = plays[i] if i >= 0 else PASS
-        order = _order_after(view, play)
+        order = order_after(view, view.revolution, play)
         cost = _hand_cost(hand & ~CARDS[play], order, prices[order], w)
         cost -= lead * _win_chance(view, unseen, play, beaters[order], w)
         if cost < least:

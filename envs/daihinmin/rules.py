@@ -286,20 +286,37 @@ def _record(game: Game, play: int) -> None:
         game.n_actions += 1
 
 
+@njit(boolean(GameType, int64, int64), cache=True)
+def cuts(game: Game, field: int, play: int) -> bool:
+    """Whether a play on a field makes the trick flow at once: an 8, or the spade 3 on the joker."""
+    return bool(field == LONE_JOKER or (game.eight_cuts and CUTS_AS_8[play]))
+
+
+@njit(int64(GameType, int64, int64, int64), cache=True)
+def lock_after(game: Game, field: int, lock: int, play: int) -> int:
+    """Whether suits are locked after a play on a field."""
+    if play == LONE_JOKER:
+        return 0
+    locks = game.locks and field != PASS and field != LONE_JOKER and ROWS[play] == ROWS[field]
+    return 1 if locks else lock
+
+
+@njit(int64(GameType, int64, int64), cache=True)
+def order_after(game: Game, revolution: int, play: int) -> int:
+    """Whether the order of the ranks is turned around after a play."""
+    return revolution ^ 1 if game.revolutions and REVOLVES[play] else revolution
+
+
 @njit(void(GameType, int64), cache=True)
 def lay(game: Game, play: int) -> None:
     """The player in turn lays a play down, legal or not: everything but the change of the turn."""
     player = game.turn
     _record(game, play)
-    spade_3 = game.field == LONE_JOKER
-    locks = game.locks and game.field != PASS and ROWS[play] == ROWS[game.field]
     if play == LONE_JOKER:
-        game.lock = 0
         game.joker_column = 0 if game.revolution else 14
-    elif locks and not spade_3:
-        game.lock = 1
+    game.lock = lock_after(game, game.field, game.lock, play)
+    game.cut = cuts(game, game.field, play)
     game.field = play
-    game.cut = spade_3 or (game.eight_cuts and CUTS_AS_8[play])
     game.hands[player] &= ~CARDS[play]
     game.played[player] |= CARDS[play]
     game.left[player] -= SIZE[play]
@@ -308,8 +325,7 @@ def lay(game: Game, play: int) -> None:
     if game.left[player] == 0:
         game.places[player] = game.n_out
         game.n_out += 1
-    if game.revolutions and REVOLVES[play]:
-        game.revolution ^= 1
+    game.revolution = order_after(game, game.revolution, play)
 
 
 @njit(void(GameType), cache=True)
@@ -346,6 +362,17 @@ def _next_player(game: Game, player: int) -> int:
         if game.left[other] > 0 and not game.passed >> other & 1:
             return int(other)
     return player
+
+
+@njit(int64(GameType), cache=True)
+def leader(game: Game) -> int:
+    """Who leads when the trick flows: who played last, or the next with cards if he is out."""
+    seat = seat_of(game, game.last)
+    for i in range(N_PLAYERS):
+        player = game.seats[(seat + i) % N_PLAYERS]
+        if game.left[player] > 0:
+            return int(player)
+    return -1
 
 
 @njit(void(GameType), cache=True)
@@ -385,9 +412,7 @@ def advance(game: Game) -> bool:
     if game.n_out >= N_PLAYERS - 1:
         _finish(game)
     elif flows:
-        if game.left[game.last] == 0:
-            game.last = _next_player(game, game.last)
-        game.turn = game.last
+        game.turn = game.last = leader(game)
     else:
         game.turn = _next_player(game, game.turn)
     return bool(flows)

@@ -1,0 +1,305 @@
+"""Many games of rank networks side by side: their afterstates are judged in one call.
+
+All players of all games are advanced until each has something to decide; then the networks judge
+every afterstate there is, and each player takes his best one. Forced passes, sure wins (see
+`endgame.py`), gifts by the parts of a hand, and the players that go by rules need no network.
+
+A game that is over is kept as it is, a record of `rules.GAME`, which has all that was played: see
+`history.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from numba import boolean, float64, int64, njit, types, void
+from torch import nn
+
+from afterstate.agents.daihinmin.chains import (
+    AFTERSTATE,
+    Afterstates,
+    AfterstateType,
+    afterstates,
+)
+from afterstate.agents.daihinmin.endgame import sure_play
+from afterstate.agents.daihinmin.exchange import gift, hands_left
+from afterstate.agents.daihinmin.heuristic import (
+    Weights,
+    WeightsType,
+    heuristic_gift,
+    heuristic_play,
+)
+from afterstate.agents.daihinmin.history import Moments
+from afterstate.agents.daihinmin.rank_nets import POINTS, values
+from afterstate.agents.daihinmin.sample_client import sample_play
+from afterstate.envs.daihinmin.cards import weakest
+from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.plays import N_PLAYS, PASS, Numbers
+from afterstate.envs.daihinmin.rules import (
+    GAME,
+    Game,
+    GameType,
+    draw,
+    give,
+    list_legal,
+    play,
+)
+from afterstate.envs.daihinmin.views import look
+
+RULE_PLAYERS = ("sample", "heuristic")
+"""Players that need no network, by name."""
+NET, LEARNED_GIFTS, SAMPLE, HEURISTIC = range(4)
+
+GamePlayer: TypeAlias = "nn.Module | str"
+
+
+class Log(NamedTuple):
+    """Games that are over."""
+
+    games: npt.NDArray[np.void]  # GAME[n]
+    last_random: Numbers  # [n] the number of a game's last random move, from 0; 0 if it had none
+
+
+@njit(boolean(GameType, int64, GameType[::1], int64[::1], WeightsType), cache=True)
+def _move_without_net(game: Game, kind: int, views: Any, out: Numbers, weights: Weights) -> bool:
+    """The player in turn moves if he needs no network for it; returns whether he did."""
+    if game.to_give > 0:
+        if kind == LEARNED_GIFTS:
+            return False
+        hand = game.hands[game.turn]
+        if kind == SAMPLE:
+            give(game, weakest(hand, game.to_give))
+        elif kind == HEURISTIC:
+            look(game, game.turn, views)
+            give(game, heuristic_gift(views[0], weights))
+        else:
+            give(game, gift(hand, game.to_give))
+        return True
+    if list_legal(game, out) == 0:
+        play(game, PASS)
+        return True
+    if kind in (SAMPLE, HEURISTIC):
+        look(game, game.turn, views)
+        seen = views[0]
+        play(game, sample_play(seen) if kind == SAMPLE else heuristic_play(seen, weights))
+        return True
+    sure = sure_play(game)
+    if sure >= 0:
+        play(game, sure)
+    return bool(sure >= 0)
+
+
+@njit(AfterstateType[::1](GameType), cache=True)
+def _choices(game: Game) -> Afterstates:
+    """The afterstates that the player in turn chooses from; `play` of a gift is its number."""
+    if game.to_give > 0:
+        afters, _ = hands_left(game)
+        for i in range(len(afters)):
+            afters[i].play = i
+        return afters
+    return afterstates(game)
+
+
+@njit(boolean(AfterstateType[::1]), cache=True)
+def _is_forced(afters: Afterstates) -> bool:
+    """Whether all afterstates begin with the same play."""
+    for i in range(1, len(afters)):
+        if afters[i].play != afters[0].play:
+            return False
+    return True
+
+
+@njit(void(GameType, int64), cache=True)
+def _move(game: Game, chosen: int) -> None:
+    """The player in turn makes a play, or gives what has this number."""
+    if game.to_give > 0:
+        _, gifts = hands_left(game)
+        give(game, gifts[chosen])
+    else:
+        play(game, chosen)
+
+
+class Table(NamedTuple):
+    """Matches side by side, and where they stand."""
+
+    games: Any  # GAME[n]
+    to_play: Numbers  # [n] games still to be played, that at hand included
+    randoms: Numbers  # [n] as `Log.last_random`, of the game at hand
+    kinds: Numbers  # [5] what each player needs
+    finished: Any  # GAME[m], in the order of their ends
+    finished_randoms: Numbers  # [m]
+    n_finished: Numbers  # [1]
+
+
+TableType = types.NamedTuple(
+    (GameType[::1], *[int64[::1]] * 3, GameType[::1], *[int64[::1]] * 2),
+    Table,
+)
+
+
+@njit(boolean(TableType, int64), cache=True)
+def _next(table: Table, i: int) -> bool:
+    """Keeps a game that is over, and starts the next one; returns whether there is one."""
+    n = table.n_finished[0]
+    table.finished[n] = table.games[i]
+    table.finished_randoms[n] = table.randoms[i]
+    table.n_finished[0] += 1
+    table.to_play[i] -= 1
+    table.randoms[i] = 0
+    if table.to_play[i] > 0:
+        next_game(table.games[i])
+    return bool(table.to_play[i] > 0)
+
+
+@njit(
+    types.UniTuple(int64, 2)(
+        TableType, int64, AfterstateType[::1], int64[::1], int64[::1], WeightsType
+    ),
+    cache=True,
+)
+def gather(
+    table: Table, first: int, out: Afterstates, starts: Numbers, who: Numbers, weights: Weights
+) -> tuple[int, int]:
+    """Advances matches to their next decisions.
+
+    Args:
+        table: the matches.
+        first: where to begin; the others follow in turn.
+        out: afterstates of all decisions; as many matches are advanced as surely fit.
+        starts: `[n + 1]`, where the afterstates of each decision begin in `out`.
+        who: `[n]`, the match of each decision.
+        weights: of the heuristic player.
+
+    Returns:
+        The number of decisions, and the number of matches looked at.
+    """
+    views, plays = np.empty(1, GAME), np.empty(N_PLAYS, np.int64)
+    n_matches, n, starts[0] = len(table.games), 0, 0
+    for looked in range(n_matches):
+        i = (first + looked) % n_matches
+        game = table.games[i]
+        goes_on = table.to_play[i] > 0
+        while goes_on:
+            if game.turn < 0:
+                goes_on = _next(table, i)
+                continue
+            if _move_without_net(game, table.kinds[game.turn], views, plays, weights):
+                continue
+            afters = _choices(game)
+            if _is_forced(afters):
+                _move(game, afters[0].play)
+                continue
+            if starts[n] + len(afters) > len(out):
+                return n, looked
+            for j in range(len(afters)):
+                out[starts[n] + j] = afters[j]
+            who[n] = i
+            n += 1
+            starts[n] = starts[n - 1] + len(afters)
+            goes_on = False
+    return n, n_matches
+
+
+@njit(
+    void(TableType, int64, AfterstateType[::1], int64[::1], int64[::1], float64[::1], float64),
+    cache=True,
+)
+def choose(
+    table: Table,
+    n: int,
+    afters: Afterstates,
+    starts: Numbers,
+    who: Numbers,
+    judged: npt.NDArray[np.float64],
+    epsilon: float,
+) -> None:
+    """Makes `n` decisions: the afterstate of the largest value, or, but for gifts, any."""
+    for k in range(n):
+        game = table.games[who[k]]
+        best = starts[k]
+        for j in range(starts[k], starts[k + 1]):
+            if judged[j] > judged[best]:
+                best = j
+        if game.to_give == 0 and draw(game, 1 << 30) < epsilon * (1 << 30):
+            best = starts[k] + draw(game, starts[k + 1] - starts[k])
+            table.randoms[who[k]] = game.n_actions
+        _move(game, afters[best].play)
+
+
+def _kind(player: GamePlayer, learned_gifts: bool) -> int:
+    """What a player needs."""
+    if isinstance(player, str):
+        return {"sample": SAMPLE, "heuristic": HEURISTIC}[player]
+    return LEARNED_GIFTS if learned_gifts else NET
+
+
+def new_table(kinds: Sequence[int], n_games: int, n_matches: int, seed: int) -> Table:
+    """Matches before their first games, which they share."""
+    games = np.empty(n_matches, GAME)
+    seeds = np.random.default_rng(seed).integers(0, 2**64, n_matches, np.uint64)
+    to_play = np.full(n_matches, n_games // n_matches)
+    to_play[: n_games % n_matches] += 1
+    for i in range(n_matches):
+        games[i] = new_match(seeds[i])
+        next_game(games[i])
+    return Table(
+        games,
+        to_play,
+        np.zeros(n_matches, np.int64),
+        np.array(kinds, np.int64),
+        np.empty(n_games, GAME),
+        np.zeros(n_games, np.int64),
+        np.zeros(1, np.int64),
+    )
+
+
+def play_games(
+    players: Sequence[GamePlayer],
+    n_games: int,
+    seed: int = 0,
+    epsilon: float = 0.0,
+    points: Sequence[float] = POINTS,
+    learned_gifts: bool = False,
+    n_matches: int = 100,
+) -> Log:
+    """Plays games between networks, or players that go by rules.
+
+    Args:
+        players: five, networks of `rank_nets` or names of `RULE_PLAYERS`, by player number. The
+            same network may play several of them.
+        n_games: shared out to matches as evenly as can be.
+        seed: of deals, seats and random actions.
+        epsilon: the chance that a network's player takes a random action; its gifts are its best.
+        points: what the places are worth to networks.
+        learned_gifts: whether networks judge what to give, too.
+        n_matches: played side by side.
+
+    Returns:
+        The games, in the order of their ends.
+    """
+    kinds = [_kind(player, learned_gifts) for player in players]
+    n_matches = min(n_matches, n_games)
+    table = new_table(kinds, n_games, n_matches, seed)
+    afters = np.empty(64 * n_matches + 4_096, AFTERSTATE)
+    starts, who = np.empty(n_matches + 1, np.int64), np.empty(n_matches, np.int64)
+    nets = list(
+        {id(player): player for player in players if isinstance(player, nn.Module)}.values()
+    )
+    judges = [next((k for k, net in enumerate(nets) if net is player), -1) for player in players]
+    first = 0
+    while table.n_finished[0] < n_games:
+        n, looked = gather(table, first, afters, starts, who, Weights())
+        first = (first + looked) % n_matches
+        origins = np.repeat(who[:n], np.diff(starts[: n + 1]))
+        turns = table.games["turn"][origins]
+        judge = np.array(judges)[turns]
+        judged = np.empty(len(turns))
+        moments = Moments(table.games, origins, turns, table.games["n_actions"][origins])
+        for k, net in enumerate(nets):
+            rows = np.flatnonzero(judge == k)
+            judged[rows] = values(net, afters[rows], moments.part(rows), points)
+        choose(table, n, afters, starts, who, judged, epsilon)
+    return Log(table.finished, table.finished_randoms)
