@@ -2,7 +2,7 @@
 
     from afterstate import agents
     agent = agents.make("expectimax", depth=3, network="network.npz")
-    player = agents.make("daihinmin-heuristic")
+    player = agents.make("daihinmin-mc")
 
 Every player of 2048 answers `act(boards)`, board words `uint64[B]` to actions `int8[B]`, and
 `predict(observations)`, observations of `Game2048-v0` to actions. Every player of Daihinmin answers
@@ -72,13 +72,25 @@ def _expectimax(
     return ExpectimaxAgent(_network(network, tuples, size), depth, seconds, cutoff)
 
 
-def _rule_based(name: str) -> Callable[..., Any]:
+def _daihinmin(module: str, name: str) -> Callable[..., Any]:
     """The maker of a player of Daihinmin, whose kernels are loaded when the first one is made."""
 
     def make(**settings: Any) -> Any:
-        return getattr(import_module("afterstate.agents.daihinmin.rule_based"), name)(**settings)
+        return getattr(import_module(f"afterstate.agents.daihinmin.{module}"), name)(**settings)
 
     return make
+
+
+def _rank(**settings: Any) -> Any:
+    """The player of a rank network, by default the one in the package."""
+    try:
+        rank_nets = import_module("afterstate.agents.daihinmin.rank_nets")
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "safetensors"):
+            raise
+        message = f'this player needs {error.name}: pip install "afterstate[neural]"'
+        raise ImportError(message) from error
+    return rank_nets.RankAgent(**{"net": rank_nets.SHIPPED, **settings})
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {
@@ -86,9 +98,12 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "reward": RewardAgent,
     "ntuple": _ntuple,
     "expectimax": _expectimax,
-    "daihinmin-random": _rule_based("RandomAgent"),
-    "daihinmin-sample": _rule_based("SampleAgent"),
-    "daihinmin-heuristic": _rule_based("HeuristicAgent"),
+    "daihinmin-random": _daihinmin("rule_based", "RandomAgent"),
+    "daihinmin-sample": _daihinmin("rule_based", "SampleAgent"),
+    "daihinmin-heuristic": _daihinmin("rule_based", "HeuristicAgent"),
+    "daihinmin-policy": _daihinmin("policy", "PolicyAgent"),
+    "daihinmin-mc": _daihinmin("monte_carlo", "MonteCarloAgent"),
+    "daihinmin-rank": _rank,
 }
 
 
@@ -117,10 +132,17 @@ def make(name: str, **settings: Any) -> Any:
             - `"daihinmin-random"`: a random legal play (`seed`)
             - `"daihinmin-sample"`: the competition's sample client
             - `"daihinmin-heuristic"`: plays by rules, better
+            - `"daihinmin-policy"`: by a learned softmax policy alone (`temperature`, `seed`: see
+              `PolicyAgent`)
+            - `"daihinmin-mc"`: Monte-Carlo search (`playouts` or `milliseconds` a move, `seed`: see
+              `MonteCarloAgent`)
+            - `"daihinmin-rank"`: by the finishing place that a neural network expects (`net`: a
+              file or a network, by default the one in the package; see `RankAgent`); needs torch
         **settings: the settings given in brackets.
 
     Raises:
         ValueError: an unknown name or a wrong setting.
+        ImportError: the player needs what is not installed.
     """
     if not isinstance(name, str) or name not in _MAKERS:
         raise ValueError(f"there is no player {name!r}, but {names()}")

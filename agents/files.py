@@ -18,9 +18,9 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,18 +54,38 @@ def write(
         OSError: it cannot be written, for example because the disk is full; a file that was there
             before is still there, whole.
     """
-    path = _place(path)
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     shapes = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
     first = {"format": "afterstate", "version": VERSION, "kind": kind, "arrays": shapes}
-    beside, method = _beside(path), zipfile.ZIP_DEFLATED if level else zipfile.ZIP_STORED
+    method = zipfile.ZIP_DEFLATED if level else zipfile.ZIP_STORED
+    with (
+        _replaced(path) as file,
+        zipfile.ZipFile(file, "w", method, compresslevel=level) as archive,
+    ):
+        archive.writestr("header.json", json.dumps({**header, **first}, indent=1))
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
+
+
+def replace(path: str | Path, data: bytes) -> None:
+    """Writes a file of any other format, as `write` does.
+
+    Raises:
+        OSError: it cannot be written; a file that was there before is still there, whole.
+    """
+    with _replaced(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def _replaced(path: str | Path) -> Iterator[IO[bytes]]:
+    """A file to write beside the place, which goes there when it is whole."""
+    path = _place(path)
+    beside = _beside(path)
     try:
         with open(beside, "wb") as file:
-            with zipfile.ZipFile(file, "w", method, compresslevel=level) as archive:
-                archive.writestr("header.json", json.dumps({**header, **first}, indent=1))
-                for name, array in arrays.items():
-                    with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                        np.lib.format.write_array(entry, array, allow_pickle=False)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)

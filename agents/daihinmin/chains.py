@@ -108,6 +108,8 @@ def can_answer(view: Game, unseen: Word, at: Position, largest: int, out: Number
         largest: how many cards those who have not passed hold at most.
         out: `int64[N_PLAYS]`, overwritten.
     """
+    if largest == 0:
+        return False
     if view.idle_limit <= N_PLAYERS:
         return True  # places may be drawn before all have passed
     if largest < SIZE[at.field]:
@@ -133,7 +135,7 @@ def after_pass(view: Game, at: Position) -> tuple[int, Position]:
     # Where he has played since the decision, he played last. Otherwise others have passed before.
     has_played = at.hand != view.hands[view.turn]
     goes_on = view.idle + 1 < view.idle_limit and leader(view) == view.turn
-    leads = has_played or goes_on
+    leads = (has_played and view.idle_limit > 1) or goes_on
     return (ASKED_AGAIN if leads else ENDED), flowed
 
 
@@ -165,8 +167,8 @@ def after_play(
     return ASKED_AGAIN, Position(hand, play, revolution, lock, 1, at.flowed, 0)
 
 
-# The search. Positions are kept in the order in which they are found; a table of their numbers tells
-# those that are known: each is at the place that its hash names, or at the next one that was free.
+# The search. Positions are kept in the order in which they are found. A table of their numbers
+# tells those that are known: each is where its hash points, or at the next place that was free.
 
 
 class Found(NamedTuple):
@@ -245,7 +247,7 @@ def search(view: Game, ends_too: bool, capacity: int) -> tuple[int, int, Found]:
     unseen, found = unseen_cards(view), _nothing(capacity)
     plays, scratch = np.empty(N_PLAYS, np.int64), np.empty(N_PLAYS, np.int64)
     stack, depth = np.empty(capacity, np.int64), 1
-    _add(found, 0, root(view), ASKED_AGAIN, -1)
+    _add(found, 0, root(view), 0, -1)  # no afterstate
     stack[0], n = 0, 1
     while depth > 0:
         depth -= 1

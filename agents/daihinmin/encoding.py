@@ -136,7 +136,7 @@ def _draw_cells(after: Any, sets: Words, planes: Planes, at: int) -> None:
 
 @njit(void(AfterstateType, float32[:, ::1], int64), cache=True)
 def draw_position(after: Any, planes: Planes, at: int) -> None:
-    """Writes the planes of a position into `planes[column, channel]` from `at` on. Column 0 is 0."""
+    """Writes the planes of a position into `planes[column, channel]`; column 0 is 0 before."""
     sets = _card_sets(after)
     _draw_flags(after, sets, planes[0], at)
     for column in range(1, N_COLUMNS):

@@ -102,7 +102,8 @@ def _count_beaters(unseen: Word, revolution: int, out: Table) -> None:
     above[1] = joker
     for i in range(1, 14):
         column = i if revolution else 14 - i  # from the strongest down
-        out[:, column] = above
+        for size in range(5):
+            out[size, column] = above[size]
         n = count(unseen >> np.uint64(4 * column - 4) & np.uint64(15))
         above[1] += n
         for size in range(2, 5 if n else 0):

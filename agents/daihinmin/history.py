@@ -118,13 +118,13 @@ def decided(game: Game, move: int, out: Any, scratch: Numbers) -> bool:
     return True
 
 
-@njit(int64(GameType, AfterstateType[::1], int64[:, ::1], int64), cache=True)
-def _gifts(game: Game, out: Afterstates, facts: Numbers, n: int) -> int:
+@njit(int64(GameType, int64, AfterstateType[::1], int64[:, ::1], int64), cache=True)
+def _gifts(game: Game, number: int, out: Afterstates, facts: Numbers, n: int) -> int:
     """Adds what the rich were left with after the exchange; returns the number of all."""
     for player in range(N_PLAYERS):
         if game.given[player] and 0 <= game.classes[player] <= FUGO:
             write_position(game, player, out[n])
-            facts[n, 0], facts[n, 1] = player, 0
+            facts[n, 0], facts[n, 1], facts[n, 2] = player, 0, number
             n += 1
     return n
 
@@ -152,17 +152,16 @@ def decisions(
     scratch, replayed, n = np.empty(N_PLAYS, np.int64), np.empty(1, GAME), 0
     for i in range(len(games)):
         replayed[0] = games[i]
-        game, before = replayed[0], n
+        game = replayed[0]
         rewind(game)
         if gifts_too and first[i] == 0:
-            n = _gifts(game, out, facts, n)
+            n = _gifts(game, i, out, facts, n)
         for k in range(games[i].n_actions):
             player, move = games[i].actions[k] // N_PLAYS, games[i].actions[k] % N_PLAYS
             if k >= first[i] and decided(game, move, out[n], scratch):
-                facts[n, 0], facts[n, 1] = player, k
+                facts[n, 0], facts[n, 1], facts[n, 2] = player, k, i
                 n += 1
             play(game, move)
-        facts[before:n, 2] = i
     return out[:n], facts[:n]
 
 
@@ -195,7 +194,7 @@ def _draw_history(past: Game, viewer: int, actions: int, after: Any, out: Planes
     kept = np.empty(actions, np.int64)
     for again in range(2):  # first which moves are kept, then their rows
         games[0] = past
-        game, n = games[0], 0
+        game = games[0]
         rewind(game)
         for k in range(actions):
             player, move = game.turn, past.actions[k] % N_PLAYS

@@ -11,20 +11,25 @@ worth, and whoever plays greedily by these values plays a better one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numba import float32, float64, int64, njit, void
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from afterstate.agents.daihinmin.chains import Afterstates
+from afterstate.agents.daihinmin.encoding import Planes
 from afterstate.agents.daihinmin.history import Moments, decisions
-from afterstate.agents.daihinmin.rank_nets import POINTS, inputs, values
-from afterstate.agents.daihinmin.self_play import Log
+from afterstate.agents.daihinmin.logs import Log
+from afterstate.agents.daihinmin.rank_nets import POINTS, inputs, predict, values
+from afterstate.agents.daihinmin.symmetry import N_SYMMETRIES, exchanged
 from afterstate.envs.daihinmin.plays import Numbers
+from afterstate.envs.daihinmin.rules import N_PLAYERS
 
 
 class Samples(NamedTuple):
@@ -32,15 +37,16 @@ class Samples(NamedTuple):
 
     afters: Afterstates  # AFTERSTATE[n]
     places: Numbers  # [n] the finishing place of the player whose they are, from 0
+    targets: Planes  # float32[n, 5], the places that are learned: 1 at `places`, or see `bootstrap`
     moments: Moments  # at which they were reached
 
     def part(self, rows: Any) -> Samples:
         """Some of them."""
-        return Samples(self.afters[rows], self.places[rows], self.moments.part(rows))
+        return Samples(*(column[rows] for column in self[:3]), self.moments.part(rows))
 
 
 def samples(log: Log, gifts_too: bool = False) -> Samples:
-    """The samples of games that are over.
+    """The samples of games that are over, in their order.
 
     Of each game those from its last random move on are taken. Afterstates that nobody chose are
     none: after a forced pass, within a chain of plays, with an empty hand, and all where only two
@@ -53,7 +59,51 @@ def samples(log: Log, gifts_too: bool = False) -> Samples:
     afters, facts = decisions(log.games, log.last_random, gifts_too)
     players, actions, origins = facts.T.copy()
     places = log.games["places"][origins, players]
-    return Samples(afters, places, Moments(log.games, origins, players, actions))
+    targets = np.eye(N_PLAYERS, dtype=np.float32)[places]
+    return Samples(afters, places, targets, Moments(log.games, origins, players, actions))
+
+
+def join(parts: Sequence[Samples]) -> Samples:
+    """Samples one after the other."""
+    firsts = np.cumsum([0, *(len(part.moments.games) for part in parts)])
+    origins = [part.moments.origins + first for part, first in zip(parts, firsts, strict=False)]
+    games, _, players, actions = zip(*(part.moments for part in parts), strict=True)
+    moments = (games, origins, players, actions)
+    columns = zip(*(part[:3] for part in parts), strict=True)
+    return Samples(*map(np.concatenate, columns), Moments(*map(np.concatenate, moments)))
+
+
+@njit(void(int64[::1], int64[::1], float32[:, ::1], float64, float32[:, ::1]), cache=True)
+def _mix(origins: Numbers, players: Numbers, predicted: Planes, lam: float, out: Planes) -> None:
+    """Mixes targets from the end of each game on."""
+    next_ = np.full(N_PLAYERS, -1)
+    for i in range(len(origins) - 1, -1, -1):
+        if i == len(origins) - 1 or origins[i] != origins[i + 1]:
+            next_ = np.full(N_PLAYERS, -1)
+        after = next_[players[i]]
+        for place in range(N_PLAYERS if after >= 0 else 0):
+            out[i, place] = (1 - lam) * predicted[after, place] + lam * out[after, place]
+        next_[players[i]] = i
+
+
+def bootstrap(net: nn.Module, of: Samples, lam: float) -> Samples:
+    """Samples whose targets are partly what a network expects later in the game.
+
+    The target of a player's last afterstate is his place; of the others, with `lam` the target of
+    his next one, and otherwise the probabilities that the network gives it: TD(lambda), backward
+    through each game. The variance of targets is less, but they are only as good as the network.
+
+    Args:
+        net: judges the samples.
+        of: from `samples`, in order.
+        lam: 1 leaves the samples as they are, which is Monte Carlo as in the study.
+    """
+    if lam == 1:
+        return of
+    targets = np.eye(N_PLAYERS, dtype=np.float32)[of.places]
+    predicted = predict(net, of.afters, of.moments)
+    _mix(of.moments.origins, of.moments.players, predicted, lam, targets)
+    return of._replace(targets=targets)
 
 
 def rmse(net: nn.Module, of: Samples) -> float:
@@ -80,12 +130,21 @@ class Settings:
     """Samples an iteration; the study has as many as a game has, about 25."""
     mixed: bool = False
     """Whether to calculate with 16 bits where that does no harm (bfloat16)."""
+    symmetries: bool = False
+    """Whether suits are exchanged at random: see `symmetry.py`. Not for networks that look back."""
+    average: float = 0.0
+    """Share of the mean of the weights that stays in an iteration, the rest being the new weights.
+    The mean plays. 0: the weights as they are play."""
 
     def __post_init__(self) -> None:
         if self.optimizer not in ("adam", "sgd"):
             raise ValueError(f"the optimizer is adam or sgd, not {self.optimizer!r}")
         if not 0 < self.rate < 1 or not 0 <= self.momentum < 1:
             raise ValueError(f"rate is in 0..1, momentum from 0 on and below 1, not {self}")
+        if not isinstance(self.mixed, bool) or not isinstance(self.symmetries, bool):
+            raise ValueError(f"mixed and symmetries are true or false, not {self}")
+        if not 0 <= self.average < 1:
+            raise ValueError(f"average is from 0 on and below 1, not {self.average!r}")
         if self.batch < 1:
             raise ValueError(f"a batch has at least one sample, not {self.batch}")
 
@@ -99,11 +158,14 @@ class Learner:
         seed: of the order of samples.
 
     Attributes:
+        net: the network that learns.
+        played: the one that is to play: the mean of `net`, or `net` itself.
         iterations: how many have been made.
     """
 
     def __init__(self, net: nn.Module, settings: Settings | None = None, seed: int = 0) -> None:
         self.net, self.settings = net, settings or Settings()
+        self.played = copy.deepcopy(net) if self.settings.average else net
         self.iterations = 0
         self._seed = seed
         rate, momentum = self.settings.rate, self.settings.momentum
@@ -136,7 +198,7 @@ class Learner:
         for i, rows in enumerate(self._batches(len(of.places), iterations)):
             for group in self.optimizer.param_groups:
                 group["lr"] = rate + (last - rate) * i / iterations
-            losses = [*losses[-99:], self._step(of.part(rows))]
+            losses = [*losses[-99:], self._step(self._exchange_suits(of.part(rows)))]
             self.iterations += 1
             if report is not None:
                 report(1)
@@ -153,13 +215,66 @@ class Learner:
             yield order[:size]
             order = order[size:]
 
+    def _exchange_suits(self, of: Samples) -> Samples:
+        """A batch in other suits, if that is asked for."""
+        if not self.settings.symmetries or self.net.encode == "history":
+            return of
+        rng = np.random.default_rng([self._seed, self.iterations, 1])
+        symmetries = rng.integers(N_SYMMETRIES, size=len(of.places))
+        return of._replace(afters=exchanged(of.afters, symmetries))
+
     def _step(self, of: Samples) -> Tensor:
         """One step against the gradient."""
         device = next(self.net.parameters()).device
         with torch.autocast(device.type, torch.bfloat16, enabled=self.settings.mixed):
             logits = self.net(inputs(self.net, of.afters, of.moments).to(device))
-        loss = cross_entropy(logits.float(), torch.from_numpy(of.places).to(device))
+        loss = cross_entropy(logits.float(), torch.from_numpy(of.targets).to(device))
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
+        if self.played is not self.net:
+            self._average()
         return loss.detach()
+
+    def _average(self) -> None:
+        """Moves the mean of the weights; at first it moves faster, not to stay where they began."""
+        share = max(1 - self.settings.average, 9 / (self.iterations + 10))
+        with torch.no_grad():
+            for mean, new in zip(self.played.parameters(), self.net.parameters(), strict=True):
+                mean.lerp_(new, share)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The weights that learn and the state of the optimizer, by name."""
+        state = self.optimizer.state_dict()["state"]
+        named = {f"net/{name}": value for name, value in self.net.state_dict().items()}
+        for parameter, kept in state.items():
+            named |= {f"{parameter}/{k}": v for k, v in kept.items() if isinstance(v, Tensor)}
+        return {name: value.detach().cpu().contiguous() for name, value in named.items()}
+
+    def resume(self, played: nn.Module, tensors: dict[str, Tensor], iterations: int) -> None:
+        """Takes up learning where it was.
+
+        Args:
+            played: the network that plays.
+            tensors: what `tensors` gave.
+            iterations: how many had been made.
+
+        Raises:
+            ValueError: these are of another network or optimizer.
+        """
+        state: dict[int, dict[str, Tensor]] = {}
+        net: dict[str, Tensor] = {}
+        try:
+            for name, value in tensors.items():
+                of, _, key = name.partition("/")
+                if of == "net":
+                    net[key] = value
+                else:
+                    state.setdefault(int(of), {})[key] = value
+            self.net.load_state_dict(net)
+            self.played.load_state_dict(played.state_dict())
+            groups = self.optimizer.state_dict()["param_groups"]
+            self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        except (RuntimeError, KeyError, ValueError) as error:
+            raise ValueError(f"this is of another network or optimizer: {error}") from error
+        self.iterations = iterations

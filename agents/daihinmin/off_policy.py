@@ -91,7 +91,7 @@ class TabularControl:
 
 
 class ApproximateControl:
-    """The second listing: returns are collected, and a function is fitted to them from time to time.
+    """The second listing: a function is fitted, from time to time, to the returns collected.
 
     Args:
         values: gives `[states, actions]`, the values by the function as it is.

@@ -11,18 +11,30 @@ the afterstate of the largest value.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from inspect import signature
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import safetensors
+import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from afterstate.agents import files
 from afterstate.agents.daihinmin import encoding
-from afterstate.agents.daihinmin.chains import Afterstates
+from afterstate.agents.daihinmin.chains import Afterstates, afterstates
+from afterstate.agents.daihinmin.classes import class_values, games_left
+from afterstate.agents.daihinmin.endgame import sure_play
+from afterstate.agents.daihinmin.exchange import gift, hands_left
 from afterstate.agents.daihinmin.history import N_HISTORY_PLANES, N_ROWS, Moments, histories
-from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game
 
+SHIPPED = Path(__file__).parent / "rank.safetensors"
+"""The trained network in the package."""
 POINTS = (5.0, 4.0, 3.0, 2.0, 1.0)
 """What the places are worth in the game at hand."""
 
@@ -160,6 +172,91 @@ class RankResNet(nn.Module):
         return logits
 
 
+NETWORKS: dict[str, type[nn.Module]] = {
+    kind.__name__: kind for kind in (BaseCNN, HistoryCNN, FCNN, RankResNet)
+}
+"""The networks by name."""
+
+
+def network(name: str, **settings: Any) -> nn.Module:
+    """A new network.
+
+    Args:
+        name: one of `NETWORKS`.
+        **settings: its arguments.
+
+    Raises:
+        ValueError: an unknown name or a wrong setting.
+    """
+    if name not in NETWORKS:
+        raise ValueError(f"there is no network {name!r}, but {list(NETWORKS)}")
+    known = signature(NETWORKS[name]).parameters
+    if not set(settings) <= set(known) or not all(
+        isinstance(n, int) and 0 < n <= 4_096 for n in settings.values()
+    ):
+        raise ValueError(f"{name} has {list(known)}, each from 1 to 4096, got {settings}")
+    net = NETWORKS[name](**settings)
+    return net.eval().to(memory_format=torch.channels_last)
+
+
+# Files
+
+
+def save(net: nn.Module, path: str | Path, **facts: Any) -> None:
+    """Writes a network to a safetensors file, with its settings beside the weights.
+
+    Args:
+        net: the network.
+        path: the file.
+        **facts: what else is to be known of it, fit for JSON.
+
+    Raises:
+        OSError: it cannot be written; a file that was there before is still there, whole.
+    """
+    about = {"network": type(net).__name__, "settings": net.settings, **facts}
+    tensors = {name: t.detach().cpu().contiguous() for name, t in net.state_dict().items()}
+    files.replace(path, safetensors.torch.save(tensors, {"afterstate": json.dumps(about)}))
+
+
+def about(path: str | Path) -> dict[str, Any]:
+    """What a file of a network says of it: its name, its settings, and the facts.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: another file, or a damaged one.
+    """
+    with open(path, "rb"):
+        pass  # tells a missing file from a damaged one
+    try:
+        with safetensors.safe_open(str(path), "pt") as file:
+            told = json.loads((file.metadata() or {})["afterstate"])
+    except (KeyError, ValueError, safetensors.SafetensorError) as error:
+        raise ValueError(f"{path} is not a network of afterstate, or it is damaged") from error
+    if not isinstance(told, dict) or not {"network", "settings"} <= told.keys():
+        raise ValueError(f"{path} does not say which network it is")
+    return told
+
+
+def load(path: str | Path, device: str = "cpu") -> nn.Module:
+    """Reads a network from a file of `save`.
+
+    Args:
+        path: the file.
+        device: where the network shall be, such as `"cuda"`.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: another file, or a damaged one.
+    """
+    told = about(path)
+    try:
+        net = network(told["network"], **told["settings"])
+        net.load_state_dict(safetensors.torch.load_file(path))
+    except (TypeError, RuntimeError) as error:
+        raise ValueError(f"{path} does not hold what it says: {error}") from error
+    return net.to(device)
+
+
 # Judging afterstates
 
 CHUNK = 512
@@ -210,3 +307,96 @@ def values(
 ) -> npt.NDArray[np.float64]:
     """The points to be expected of afterstates, `float64[n]`: see `predict`."""
     return predict(net, afters, moments) @ np.asarray(points, np.float64)
+
+
+# The player
+
+
+class RankAgent:
+    """Takes the action whose afterstate promises the most points.
+
+    Sure wins are played first: see `endgame.py`. A play that may bring the turn back is made when
+    the best action begins with it, and what follows is decided anew, from the same position.
+
+    Args:
+        net: a network or its file, by default the one in the package.
+        points: what the places are worth, five numbers. With `"classes"` it is what they bring
+            until classes are reset: see `classes.py`.
+        exchange: `"net"` gives what leaves the hand of the largest value, `"hand"` goes by the
+            parts of the hand (see `exchange.py`), as in the study.
+        device: where the network calculates.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: a wrong setting, or another file.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module | str | Path = SHIPPED,
+        points: Sequence[float] | Literal["game", "classes"] = "game",
+        exchange: Literal["net", "hand"] = "hand",
+        device: str = "cpu",
+    ) -> None:
+        if exchange not in ("net", "hand"):
+            raise ValueError(f"exchange is 'net' or 'hand', got {exchange!r}")
+        self._points = _checked_points(points)
+        self._exchange = exchange
+        self.net = load(net, device) if isinstance(net, (str, Path)) else net.to(device)
+
+    def _worth(self, view: Game) -> npt.NDArray[np.float64]:
+        """What the places are worth in a game."""
+        if self._points is None:
+            return class_values(games_left(view))
+        return self._points
+
+    def _values(self, view: Game, afters: Afterstates) -> npt.NDArray[np.float64]:
+        """The values of afterstates of the player who sees the view."""
+        n, games = len(afters), np.empty(1, GAME)
+        games[0] = view
+        players, actions = np.full(n, view["turn"]), np.full(n, view["n_actions"])
+        moments = Moments(games, np.zeros(n, np.int64), players, actions)
+        return values(self.net, afters, moments, self._worth(view))
+
+    def values(self, view: Game) -> tuple[Afterstates, npt.NDArray[np.float64]]:
+        """The afterstates of all actions and their values, `[n]`, in points.
+
+        Where the hand can be played out it is only that, an afterstate with an empty hand, and its
+        value is that of the next place.
+
+        Args:
+            view: what the player in turn sees.
+        """
+        afters = afterstates(view)
+        if afters[0]["hand"] == 0:
+            return afters, np.array([self._worth(view)[view["n_out"]]])
+        return afters, self._values(view, afters)
+
+    def choose(self, view: Game) -> int:
+        """The first play of the best action."""
+        sure = sure_play(view)
+        if sure >= 0:
+            return int(sure)
+        afters = afterstates(view)
+        if (afters["play"] == afters["play"][0]).all():
+            return int(afters["play"][0])
+        return int(afters["play"][self._values(view, afters).argmax()])
+
+    def give(self, view: Game, n: int) -> int:
+        """The gift that leaves the best hand."""
+        if self._exchange == "hand":
+            return int(gift(view["hands"][view["turn"]], n))
+        afters, gifts = hands_left(view)
+        return int(gifts[self._values(view, afters).argmax()])
+
+
+def _checked_points(points: Any) -> npt.NDArray[np.float64] | None:
+    """What the places are worth, None if that depends on the games to come."""
+    if isinstance(points, str):
+        if points not in ("game", "classes"):
+            raise ValueError(f"points are 'game', 'classes' or five numbers, got {points!r}")
+        return None if points == "classes" else np.array(POINTS)
+    worth = np.asarray(points, np.float64)
+    if worth.shape != (N_PLAYERS,) or not np.isfinite(worth).all():
+        raise ValueError(f"points are five numbers, got {points!r}")
+    return worth

@@ -33,6 +33,7 @@ from afterstate.agents.daihinmin.heuristic import (
     heuristic_play,
 )
 from afterstate.agents.daihinmin.history import Moments
+from afterstate.agents.daihinmin.logs import Log
 from afterstate.agents.daihinmin.rank_nets import POINTS, values
 from afterstate.agents.daihinmin.sample_client import sample_play
 from afterstate.envs.daihinmin.cards import weakest
@@ -54,13 +55,6 @@ RULE_PLAYERS = ("sample", "heuristic")
 NET, LEARNED_GIFTS, SAMPLE, HEURISTIC = range(4)
 
 GamePlayer: TypeAlias = "nn.Module | str"
-
-
-class Log(NamedTuple):
-    """Games that are over."""
-
-    games: npt.NDArray[np.void]  # GAME[n]
-    last_random: Numbers  # [n] the number of a game's last random move, from 0; 0 if it had none
 
 
 @njit(boolean(GameType, int64, GameType[::1], int64[::1], WeightsType), cache=True)

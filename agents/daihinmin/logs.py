@@ -1,0 +1,163 @@
+"""Logs: games that are over, from any players, from our files, or as others recorded them.
+
+A game is a record of `rules.GAME`, which has all that was played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from afterstate.agents import files
+from afterstate.envs.daihinmin import cards
+from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
+from afterstate.envs.daihinmin.recording import Entry
+from afterstate.envs.daihinmin.replay import dealt, read, submission
+from afterstate.envs.daihinmin.rules import (
+    GAME,
+    MAX_ACTIONS,
+    N_PLAYERS,
+    Game,
+    draw_play,
+    give,
+    play,
+)
+from afterstate.envs.daihinmin.views import view
+
+_KIND = "daihinmin-log"
+GAMES = 100
+"""Games of a match: after them there are no classes."""
+
+
+class Log(NamedTuple):
+    """Games that are over."""
+
+    games: npt.NDArray[np.void]  # GAME[n]
+    last_random: Numbers  # [n] the number of a game's last random move, from 0; 0 if it had none
+
+
+def join(logs: Sequence[Log]) -> Log:
+    """Games one after the other."""
+    return Log(*(np.concatenate(column) for column in zip(*logs, strict=True)))
+
+
+# Played
+
+
+def play_log(players: Sequence[Player], n_games: int, seed: int = 0, epsilon: float = 0.0) -> Log:
+    """Plays games between any players, in matches of 100.
+
+    Args:
+        players: five, by player number.
+        n_games: how many games.
+        seed: of deals, seats and random moves.
+        epsilon: the chance of each play that it is random instead, a legal play or the pass.
+    """
+    log = Log(np.empty(n_games, GAME), np.zeros(n_games, np.int64))
+    rng = np.random.default_rng(seed)
+    match = new_match()
+    for i in range(n_games):
+        if i % GAMES == 0:
+            match = new_match(int(rng.integers(2**63)))
+        next_game(match)
+        log.last_random[i] = _play_game(players, match, epsilon, rng)
+        log.games[i] = match
+    return log
+
+
+def _play_game(
+    players: Sequence[Player], match: Game, epsilon: float, rng: np.random.Generator
+) -> int:
+    """Plays a game to its end; returns the number of its last random move."""
+    last, listed = 0, np.empty(N_PLAYS, np.int64)
+    while (turn := int(match["turn"])) >= 0:
+        seen, n = view(match, turn), int(match["to_give"])
+        if n:
+            give(match, players[turn].give(seen, n))
+        elif epsilon and rng.random() < epsilon:
+            last = int(match["n_actions"])
+            play(match, draw_play(match, listed))
+        else:
+            play(match, players[turn].choose(seen))
+    return last
+
+
+# Recorded
+
+
+def read_log(path: str | Path) -> Log:
+    """The games of a file of `recording.py`, JSON lines, also packed by gzip.
+
+    Of games whose last places were drawn by chance the recorded places are kept.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it has no games, or one that is not by the rules.
+    """
+    games = []
+    for number, entry in enumerate(read(path), 1):
+        try:
+            games.append(_recorded(entry))
+        except (KeyError, TypeError, IndexError, OverflowError, ValueError) as error:
+            raise ValueError(f"{path}: game {number} is not one by the rules: {error}") from error
+    if not games:
+        raise ValueError(f"{path} has no games")
+    return Log(np.array(games, GAME), np.zeros(len(games), np.int64))
+
+
+def _recorded(entry: Entry) -> Game:
+    """The record of a game as others recorded it."""
+    game = dealt(entry)
+    for gift in entry["exchange"]:
+        if game["to_give"] and gift["how"] != "auto":
+            give(game, 0 if gift["how"] == "penalty" else cards.parse(gift["cards"]))
+    for action in entry["actions"]:
+        if game["turn"] != action["p"] or game["to_give"]:
+            raise ValueError(f"player {action['p']} moves, and it is not his turn")
+        play(game, submission(action["m"]))
+    if game["turn"] >= 0 or sorted(entry["finish"]) != list(range(N_PLAYERS)):
+        raise ValueError("it does not come to its end")
+    for place, player in enumerate(entry["finish"]):
+        game["places"][player] = place
+    return game
+
+
+# Files
+
+
+def save_log(log: Log, path: str | Path) -> None:
+    """Writes games to a file.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    rows = np.ascontiguousarray(log.games).view(np.uint8).reshape(len(log.games), -1)
+    arrays = {"games": rows, "last_random": log.last_random}
+    files.write(path, _KIND, {"record": _record()}, arrays)
+
+
+def load_log(path: str | Path) -> Log:
+    """Reads games from a file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: another file, a damaged one, or one of another version of the rules.
+    """
+    header, arrays = files.read(path, _KIND)
+    if header["record"] != _record():
+        raise ValueError(f"{path} has games of another version of the rules")
+    games = arrays["games"].view(GAME).reshape(-1)
+    if games["n_actions"].max(initial=0) > MAX_ACTIONS:
+        raise ValueError(f"{path} has a game that is too long")
+    return Log(games, arrays["last_random"])
+
+
+def _record() -> list[str]:
+    """The fields of a game, as the header of a file has them."""
+    return [f"{name} {GAME[name].str} {GAME[name].shape}" for name in GAME.names or ()]

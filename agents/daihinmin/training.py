@@ -1,0 +1,411 @@
+"""Training of rank networks: from logs of other players, or in self-play, generation by generation.
+
+    python -m afterstate.agents.daihinmin.training SETTINGS.json --out runs/mine --generations 50
+    python -m afterstate.agents.daihinmin.training SETTINGS.json --out runs/mine --hours 2 --resume
+
+A settings file is a JSON object with the fields of `Run`, all optional:
+
+    {"network": {"name": "BaseCNN", "channels": 32}, "teacher": ["heuristic"], "games": 10000}
+
+Each generation new games are played, by the teachers (approach 1 of Kuwabara and Hoki 2018) or by
+networks of earlier generations (approach 2), and the network is fitted to the latest games. In the
+folder of a run are
+
+- `net.safetensors`: the network that plays, and `learner.safetensors`, which learns;
+- `pool/`: the networks of the generations that still play, and `games/`: the games that are still
+  learned from;
+- `rows.jsonl`: one JSON object a generation, with the loss, the error of its values on games that
+  it had not seen, and from time to time its points against four sample clients;
+- `settings.json`: what was asked for.
+
+A run that is interrupted or killed goes on from the last generation that was whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from joblib import Parallel, delayed
+
+from afterstate.agents import files
+from afterstate.agents.daihinmin import rank_nets
+from afterstate.agents.daihinmin.learning import (
+    Learner,
+    Samples,
+    Settings,
+    bootstrap,
+    join,
+    rmse,
+    samples,
+)
+from afterstate.agents.daihinmin.logs import Log, load_log, play_log, read_log, save_log
+from afterstate.agents.daihinmin.logs import join as join_logs
+from afterstate.agents.daihinmin.rank_nets import POINTS
+from afterstate.agents.daihinmin.self_play import RULE_PLAYERS, play_games
+from afterstate.agents.progress import progress_bar
+from afterstate.envs.daihinmin.match import CLASS_VALUES
+from afterstate.envs.daihinmin.players import find
+from afterstate.envs.daihinmin.rules import N_PLAYERS
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is asked of a run.
+
+    Raises:
+        ValueError: a wrong setting.
+    """
+
+    network: dict[str, Any] = field(default_factory=lambda: {"name": "BaseCNN", "channels": 32})
+    """The name of a network of `rank_nets` and its arguments."""
+    learner: dict[str, Any] = field(default_factory=dict)
+    """Fields of `learning.Settings`."""
+    teacher: list[str] = field(default_factory=list)
+    """Names of players whose games are learned from; none: networks play themselves."""
+    logs: list[str] = field(default_factory=list)
+    """Files of recorded games that are learned from in every generation, too."""
+    epsilon: float = 0.0
+    """The chance of a random move. What was before the last one in its game is not learned from."""
+    points: str | list[float] = "game"
+    """What places are worth to networks that play: five numbers, or `"game"` for the points of the
+    game, or `"classes"` for those that the class brings, too."""
+    learned_gifts: bool = False
+    """Whether networks judge what to give in the exchange, and learn from what was left."""
+    games: int = 10_000
+    """Played in each generation."""
+    table: int = 1_000
+    """Games after which five players are drawn again, from teachers or generations."""
+    window: int = 100_000
+    """The latest games, which are learned from."""
+    pool: int = 200
+    """The latest generations, which play."""
+    iterations: int = 1_000
+    """Batches that are learned in each generation."""
+    lam: float = 1.0
+    """Lambda of the targets: see `learning.bootstrap`. The study has 1."""
+    final_rate: float | None = None
+    """To which the rate goes down within each generation; by default it stays."""
+    start: str | None = None
+    """A file of a network to begin with."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        counts = (self.games, self.table, self.window, self.pool, self.iterations)
+        if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in counts):
+            raise ValueError(
+                f"games, table, window, pool and iterations are from 1 on, got {counts}"
+            )
+        if not 0 <= self.epsilon < 1:
+            raise ValueError(f"epsilon is from 0 on and below 1, got {self.epsilon!r}")
+        if not 0 <= self.lam <= 1:
+            raise ValueError(f"lam is from 0 to 1, got {self.lam!r}")
+        self.worth()
+        Settings(**self.learner)
+
+    def worth(self) -> tuple[float, ...]:
+        """What places are worth to networks that play."""
+        named = {"game": POINTS, "classes": CLASS_VALUES}
+        if isinstance(self.points, str):
+            if self.points not in named:
+                raise ValueError(f"points are {list(named)} or five numbers, got {self.points!r}")
+            return named[self.points]
+        if len(self.points) != N_PLAYERS:
+            raise ValueError(f"points are five numbers, got {self.points}")
+        return tuple(map(float, self.points))
+
+
+def read_run(path: str | Path) -> Run:
+    """The settings of a file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: not such settings.
+    """
+    try:
+        told = json.loads(Path(path).read_text(encoding="utf-8"))
+        known = [each.name for each in fields(Run)]
+        if not isinstance(told, dict) or not set(told) <= set(known):
+            raise ValueError(f"it is a JSON object with some of {known}")
+        return Run(**told)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+# Games
+
+
+def _play_share(run: Run, players: list[str], n_games: int, seed: int, device: str) -> Log:
+    """Plays games between five networks, by their files, or between teachers."""
+    torch.set_num_threads(1)  # the processes share the cores
+    by_rules = set(players) <= set(RULE_PLAYERS) and run.epsilon == 0
+    if run.teacher and not by_rules:
+        return play_log([find(name, seed) for name in players], n_games, seed, run.epsilon)
+    nets = {name: rank_nets.load(name, device) for name in players if name not in RULE_PLAYERS}
+    mixed = bool(run.learner.get("mixed", False))
+    with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=mixed):
+        return play_games(
+            [nets.get(name, name) for name in players],
+            n_games,
+            seed,
+            run.epsilon,
+            run.worth(),
+            run.learned_gifts,
+            n_matches=max(64, math.ceil(n_games / 100)),
+        )
+
+
+def generate(run: Run, pool: Sequence[Path], seed: Sequence[int], jobs: int, device: str) -> Log:
+    """Plays the games of a generation, in processes side by side.
+
+    Args:
+        run: how.
+        pool: files of the networks that may play.
+        seed: of players, deals and random moves.
+        jobs: how many processes.
+        device: where the networks calculate.
+    """
+    rng = np.random.default_rng(seed)
+    names = run.teacher or [str(path) for path in pool[-run.pool :]]
+    shares = []
+    for begin in range(0, run.games, run.table):
+        players = [names[i] for i in rng.integers(len(names), size=N_PLAYERS)]
+        n_games = min(run.table, run.games - begin)
+        shares.append((run, players, n_games, int(rng.integers(2**62)), device))
+    return join_logs(Parallel(n_jobs=jobs)(delayed(_play_share)(*share) for share in shares))
+
+
+def points_against_sample(net: Any, n_games: int, seed: int, run: Run) -> tuple[float, float]:
+    """Points per 100 games against four sample clients, and their standard error over matches."""
+    n_matches = max(1, n_games // 100)
+    players = [net, *["sample"] * 4]
+    log = play_games(players, n_games, seed, 0.0, run.worth(), run.learned_gifts, n_matches)
+    points = N_PLAYERS - log.games["places"][:, 0]
+    means = [points[log.games["seed"] == match].mean() for match in np.unique(log.games["seed"])]
+    error = np.std(means, ddof=1) / math.sqrt(len(means)) if len(means) > 1 else math.nan
+    return 100 * float(np.mean(means)), 100 * float(error)
+
+
+# A run in its folder
+
+
+class Standing:
+    """A run, as it is in its folder.
+
+    Args:
+        out: the folder.
+        run: what is asked for.
+        device: where the network learns and plays.
+        resume: whether to go on with what is there.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        ValueError: wrong settings, or a folder that does not fit what is asked for.
+    """
+
+    def __init__(self, out: Path, run: Run, device: str, resume: bool) -> None:
+        self.out, self.run, self.device = out, run, device
+        self.generation, self.seconds = 0, 0.0
+        if (out / "net.safetensors").exists() != resume:
+            there = "is there: go on with --resume, or choose another --out"
+            missing = "is not there: there is nothing to resume"
+            raise ValueError(f"{out / 'net.safetensors'} {missing if resume else there}")
+        net = self._new_net()
+        self.learner = Learner(net, Settings(**run.learner), run.seed)
+        self.recorded = [self._samples(read_log(path)) for path in run.logs]
+        self.window: list[Samples] = []
+        for folder in (out / "pool", out / "games"):
+            folder.mkdir(parents=True, exist_ok=True)
+        if resume:
+            self._go_on()
+        else:
+            self._save()
+        files.replace(out / "settings.json", (json.dumps(asdict(run), indent=1) + "\n").encode())
+
+    def _new_net(self) -> torch.nn.Module:
+        """The network that a run begins with."""
+        if self.run.start is not None:
+            return rank_nets.load(self.run.start, self.device)
+        torch.manual_seed(self.run.seed)
+        return rank_nets.network(**self.run.network).to(self.device)
+
+    def _go_on(self) -> None:
+        """Takes up what is in the folder, and drops what came after the last whole generation."""
+        path = self.out / "net.safetensors"
+        told = rank_nets.about(path)
+        if [told["network"], told["settings"]] != self._kind():
+            raise ValueError(f"{path} has another network than the settings ask for")
+        self.generation, self.seconds = told["generation"], told["seconds"]
+        tensors = safetensors.torch.load_file(self.out / "learner.safetensors")
+        self.learner.resume(rank_nets.load(path), tensors, told["iterations"])
+        for at in range(self.generation):
+            if (games := self._games(at + 1)).exists():
+                self.window.append(self._samples(load_log(games)))
+        rows = self.out / "rows.jsonl"
+        if rows.exists():
+            lines = rows.read_text(encoding="utf-8").splitlines(keepends=True)
+            kept = [line for line in lines if _generation_of(line) <= self.generation]
+            files.replace(rows, "".join(kept).encode())
+
+    def _kind(self) -> list[Any]:
+        """The name and the settings of the network."""
+        return [type(self.learner.net).__name__, self.learner.net.settings]
+
+    def _games(self, generation: int) -> Path:
+        """The file of the games of a generation."""
+        return self.out / "games" / f"{generation:05}.npz"
+
+    def pool(self) -> list[Path]:
+        """The files of the generations that may play, the latest last."""
+        latest = range(max(0, self.generation + 1 - self.run.pool), self.generation + 1)
+        return [self.out / "pool" / f"{n:05}.safetensors" for n in latest]
+
+    def _save(self) -> None:
+        """Writes the network, which makes the generation whole, and drops what is not needed."""
+        facts = {
+            "generation": self.generation,
+            "iterations": self.learner.iterations,
+            "seconds": round(self.seconds, 1),
+        }
+        tensors = safetensors.torch.save(self.learner.tensors())
+        files.replace(self.out / "learner.safetensors", tensors)
+        rank_nets.save(self.learner.played, self.pool()[-1], **facts)
+        rank_nets.save(self.learner.played, self.out / "net.safetensors", **facts)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.out / "pool" / f"{self.generation - self.run.pool:05}.safetensors")
+
+    def advance(self, jobs: int, report: Any) -> dict[str, Any]:
+        """Plays and learns a generation; returns its row.
+
+        Args:
+            jobs: processes that play.
+            report: called with 1 after each iteration.
+        """
+        began, next_ = time.monotonic(), self.generation + 1
+        games = generate(self.run, self.pool(), [self.run.seed, next_], jobs, self.device)
+        save_log(games, self._games(next_))
+        played = time.monotonic() - began
+        new = self._samples(games)
+        error = rmse(self.learner.played, new.part(slice(0, 20_000)))
+        self._slide(new)
+        of = join([*self.recorded, *self.window])
+        loss = self.learner.fit(of, self.run.iterations, self.run.final_rate, report)
+        self.generation, self.seconds = next_, self.seconds + time.monotonic() - began
+        self._save()
+        return {
+            "generation": next_,
+            "iterations": self.learner.iterations,
+            "seconds": round(self.seconds, 1),
+            "games_per_second": round(len(games.games) / played, 1),
+            "samples": len(of.places),
+            "loss": round(loss, 4),
+            "rmse": round(error, 4),
+        }
+
+    def _samples(self, log: Log) -> Samples:
+        """The samples of games, with the targets that they have by now."""
+        of = samples(log, self.run.learned_gifts)
+        return bootstrap(self.learner.played, of, self.run.lam)
+
+    def _slide(self, new: Samples) -> None:
+        """Adds samples to the window and drops those before it."""
+        self.window.append(new)
+        while sum(len(of.moments.games) for of in self.window[1:]) >= self.run.window:
+            del self.window[0]
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._games(self.generation + 1 - len(self.window)))
+
+
+def _generation_of(line: str) -> float:
+    """The generation of a row; none for a line that a kill cut off."""
+    try:
+        return float(json.loads(line)["generation"])
+    except (ValueError, TypeError, KeyError):
+        return math.inf
+
+
+# The command line
+
+
+def _above_0(text: str) -> float:
+    """A finite number above 0."""
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"it is a number above 0, not {text!r}")
+    return number
+
+
+def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m afterstate.agents.daihinmin.training",
+        description="Trains a rank network for Daihinmin.",
+    )
+    add = parser.add_argument
+    add("settings", type=Path, help="JSON file with the network and how to learn")
+    add("--out", type=Path, required=True, help="folder of the run")
+    add("--generations", type=int, help="stop when so many are there")
+    add("--hours", type=_above_0, help="stop after so long, counted from this start")
+    add("--jobs", type=int, default=1, help="processes that play (%(default)s)")
+    add("--threads", type=int, default=1, help="threads that learn (%(default)s)")
+    add("--device", default="cpu", help="where networks learn and play: cpu or cuda (%(default)s)")
+    add("--resume", action="store_true", help="go on with the run in the folder")
+    add("--measure-every", type=int, default=10, help="generations (%(default)s)")
+    add("--measure", type=int, default=2_000, help="games against sample clients (%(default)s)")
+    chosen = parser.parse_args(arguments)
+    if chosen.generations is None and chosen.hours is None:
+        parser.error("say where to stop: --generations or --hours")
+    if min(chosen.jobs, chosen.threads, chosen.measure_every, chosen.measure) < 1:
+        parser.error("jobs, threads, measure-every and measure are from 1 on")
+    return chosen
+
+
+def _rows(chosen: argparse.Namespace, standing: Standing, report: Any) -> Iterator[dict[str, Any]]:
+    """Advances a run until its end; yields the row of each generation."""
+    began = time.monotonic()
+    seconds = math.inf if chosen.hours is None else 3600 * chosen.hours
+    last = math.inf if chosen.generations is None else chosen.generations
+    while standing.generation < last and time.monotonic() - began < seconds:
+        row = standing.advance(chosen.jobs, report)
+        if standing.generation % chosen.measure_every == 0 or standing.generation == last:
+            net, run = standing.learner.played, standing.run
+            found = points_against_sample(net, chosen.measure, 1 << 40, run)
+            row |= {"against_sample": round(found[0], 1), "error": round(found[1], 1)}
+        with (standing.out / "rows.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        yield row
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line."""
+    chosen = options(arguments)
+    tqdm = progress_bar()
+    torch.set_num_threads(chosen.threads)
+    try:
+        run = read_run(chosen.settings)
+        standing = Standing(chosen.out, run, chosen.device, chosen.resume)
+    except (OSError, ValueError) as error:
+        raise SystemExit(str(error)) from error
+    with tqdm(unit=" iterations", unit_scale=True, initial=standing.learner.iterations) as bar:
+        try:
+            for row in _rows(chosen, standing, bar.update):
+                bar.set_description(f"generation {row['generation']}")
+                bar.set_postfix(loss=row["loss"], rmse=row["rmse"])
+        except KeyboardInterrupt:
+            bar.close()
+            raise SystemExit(f"saved in {chosen.out}: go on with --resume") from None
+
+
+if __name__ == "__main__":
+    main()
