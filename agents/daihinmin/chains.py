@@ -161,8 +161,8 @@ def after_play(
         return ASKED_AGAIN, Position(hand, PASS, revolution, 0, 0, 1, 0)
     lock = lock_after(view, at.field, at.lock, play)
     laid = Position(hand, play, revolution, lock, at.alone, at.flowed, 0)
-    largest = 0 if at.alone else largest_hand(view, at.flowed != 0)
-    if can_answer(view, unseen, laid, largest, out):
+    largest = largest_hand(view, at.flowed != 0)
+    if at.alone == 0 and can_answer(view, unseen, laid, largest, out):
         return ENDED, laid
     return ASKED_AGAIN, Position(hand, play, revolution, lock, 1, at.flowed, 0)
 

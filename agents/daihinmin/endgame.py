@@ -99,7 +99,7 @@ def _place(at: Duel, rest: int, mask: int) -> int:
     bits = np.uint64(at.mine) * np.uint64(0x9E37_79B9_7F4A_7C15) ^ np.uint64(at.other)
     bits = (bits ^ bits >> np.uint64(31)) * np.uint64(0xBF58_476D_1CE4_E5B9) + np.uint64(rest)
     bits = (bits ^ bits >> np.uint64(29)) * np.uint64(0x94D0_49BB_1331_11EB)
-    return np.int64(bits >> np.uint64(20)) & mask
+    return int(np.int64(bits >> np.uint64(20)) & mask)
 
 
 @njit(DuelType(DuelType), cache=True)

@@ -17,7 +17,16 @@ from afterstate.agents.daihinmin.chains import (
 )
 from afterstate.envs.daihinmin.cards import JOKER, count
 from afterstate.envs.daihinmin.plays import PASS
-from afterstate.envs.daihinmin.rules import GAME, Game, GameType, partner
+from afterstate.envs.daihinmin.rules import (
+    DAIFUGO,
+    FUGO,
+    GAME,
+    HINMIN,
+    Game,
+    GameType,
+    of_class,
+    partner,
+)
 from afterstate.envs.words import Word, Words
 
 _THREE, _EIGHT, _JACK, _QUEEN = 1, 6, 9, 10  # columns
@@ -100,7 +109,7 @@ def gift(hand: Word, n: int) -> Word:
 
 @njit(types.Tuple((AfterstateType[::1], uint64[::1]))(GameType), cache=True)
 def hands_left(view: Game) -> tuple[Afterstates, Words]:
-    """What the player in turn can give, and the position after each gift as he sees it.
+    """What the player in turn can give, and the position after the exchange as he sees it.
 
     Args:
         view: what he sees, in the exchange, or the whole game.
@@ -125,5 +134,8 @@ def hands_left(view: Game) -> tuple[Afterstates, Words]:
         after.hands[me], after.given[me] = hand & ~gifts[i], gifts[i]
         after.left[me] -= n
         after.left[partner(view, me)] += n
+        if view.classes[me] == DAIFUGO:  # the fugo, who has received a card, has still to give one
+            after.left[of_class(view, FUGO)] -= 1
+            after.left[of_class(view, HINMIN)] += 1
         write_afterstate(after, root(after), PASS, out[i])
     return out, gifts[:found]

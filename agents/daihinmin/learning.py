@@ -42,7 +42,8 @@ class Samples(NamedTuple):
 
     def part(self, rows: Any) -> Samples:
         """Some of them."""
-        return Samples(*(column[rows] for column in self[:3]), self.moments.part(rows))
+        afters, places, targets, moments = self
+        return Samples(afters[rows], places[rows], targets[rows], moments.part(rows))
 
 
 def samples(log: Log, gifts_too: bool = False) -> Samples:
@@ -65,12 +66,16 @@ def samples(log: Log, gifts_too: bool = False) -> Samples:
 
 def join(parts: Sequence[Samples]) -> Samples:
     """Samples one after the other."""
-    firsts = np.cumsum([0, *(len(part.moments.games) for part in parts)])
-    origins = [part.moments.origins + first for part, first in zip(parts, firsts, strict=False)]
-    games, _, players, actions = zip(*(part.moments for part in parts), strict=True)
-    moments = (games, origins, players, actions)
-    columns = zip(*(part[:3] for part in parts), strict=True)
-    return Samples(*map(np.concatenate, columns), Moments(*map(np.concatenate, moments)))
+    afters, places, targets, moments = zip(*parts, strict=True)
+    games, origins, players, actions = zip(*moments, strict=True)
+    firsts = np.cumsum([0, *map(len, games)])
+    shifted = [mine + first for mine, first in zip(origins, firsts, strict=False)]
+    return Samples(
+        np.concatenate(afters),
+        np.concatenate(places),
+        np.concatenate(targets),
+        Moments(*map(np.concatenate, (games, shifted, players, actions))),
+    )
 
 
 @njit(void(int64[::1], int64[::1], float32[:, ::1], float64, float32[:, ::1]), cache=True)

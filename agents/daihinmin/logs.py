@@ -124,6 +124,8 @@ def _recorded(entry: Entry) -> Game:
     if game["turn"] >= 0 or sorted(entry["finish"]) != list(range(N_PLAYERS)):
         raise ValueError("it does not come to its end")
     for place, player in enumerate(entry["finish"]):
+        if game["left"][player] == 0 and game["places"][player] != place:
+            raise ValueError(f"player {player} does not finish as it is recorded")
         game["places"][player] = place
     return game
 
@@ -138,7 +140,7 @@ def save_log(log: Log, path: str | Path) -> None:
         OSError: it cannot be written.
     """
     rows = np.ascontiguousarray(log.games).view(np.uint8).reshape(len(log.games), -1)
-    arrays = {"games": rows, "last_random": log.last_random}
+    arrays: files.Arrays = {"games": rows, "last_random": log.last_random}
     files.write(path, _KIND, {"record": _record()}, arrays)
 
 

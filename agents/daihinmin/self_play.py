@@ -34,6 +34,14 @@ from afterstate.agents.daihinmin.heuristic import (
 )
 from afterstate.agents.daihinmin.history import Moments
 from afterstate.agents.daihinmin.logs import Log
+from afterstate.agents.daihinmin.policy import (
+    Room,
+    RoomType,
+    find_policy,
+    new_room,
+    policy_gift,
+    policy_play,
+)
 from afterstate.agents.daihinmin.rank_nets import POINTS, values
 from afterstate.agents.daihinmin.sample_client import sample_play
 from afterstate.envs.daihinmin.cards import weakest
@@ -41,6 +49,7 @@ from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.plays import N_PLAYS, PASS, Numbers
 from afterstate.envs.daihinmin.rules import (
     GAME,
+    N_PLAYERS,
     Game,
     GameType,
     draw,
@@ -50,37 +59,70 @@ from afterstate.envs.daihinmin.rules import (
 )
 from afterstate.envs.daihinmin.views import look
 
-RULE_PLAYERS = ("sample", "heuristic")
+RULE_PLAYERS = ("sample", "heuristic", "policy")
 """Players that need no network, by name."""
-NET, LEARNED_GIFTS, SAMPLE, HEURISTIC = range(4)
+NET, LEARNED_GIFTS, SAMPLE, HEURISTIC, POLICY = range(5)
 
 GamePlayer: TypeAlias = "nn.Module | str"
 
 
-@njit(boolean(GameType, int64, GameType[::1], int64[::1], WeightsType), cache=True)
-def _move_without_net(game: Game, kind: int, views: Any, out: Numbers, weights: Weights) -> bool:
+class Rules(NamedTuple):
+    """What players without networks go by, and room to work in."""
+
+    heuristic: Weights
+    policy: npt.NDArray[np.float64]  # all its weights
+    temperature: float  # of the policy
+    room: Room
+    views: Any  # GAME[1]
+    plays: Numbers  # [N_PLAYS]
+
+
+RulesType = types.NamedTuple(
+    (WeightsType, float64[::1], float64, RoomType, GameType[::1], int64[::1]), Rules
+)
+
+
+@njit(void(GameType, int64, RulesType), cache=True)
+def _give(game: Game, kind: int, rules: Rules) -> None:
+    """The player in turn gives cards without a network."""
+    hand = game.hands[game.turn]
+    if kind == SAMPLE:
+        give(game, weakest(hand, game.to_give))
+    elif kind == HEURISTIC:
+        look(game, game.turn, rules.views)
+        give(game, heuristic_gift(rules.views[0], rules.heuristic))
+    elif kind == POLICY:
+        give(game, policy_gift(game, rules.policy, rules.temperature, rules.room))
+    else:
+        give(game, gift(hand, game.to_give))
+
+
+@njit(int64(GameType, int64, RulesType), cache=True)
+def _play_by_rules(game: Game, kind: int, rules: Rules) -> int:
+    """The play of a player without a network."""
+    if kind == POLICY:
+        return int(policy_play(game, rules.policy, rules.temperature, rules.room))
+    look(game, game.turn, rules.views)
+    seen = rules.views[0]
+    return int(sample_play(seen) if kind == SAMPLE else heuristic_play(seen, rules.heuristic))
+
+
+@njit(boolean(GameType, int64, RulesType), cache=True)
+def _move_without_net(game: Game, kind: int, rules: Rules) -> bool:
     """The player in turn moves if he needs no network for it; returns whether he did."""
     if game.to_give > 0:
         if kind == LEARNED_GIFTS:
             return False
-        hand = game.hands[game.turn]
-        if kind == SAMPLE:
-            give(game, weakest(hand, game.to_give))
-        elif kind == HEURISTIC:
-            look(game, game.turn, views)
-            give(game, heuristic_gift(views[0], weights))
-        else:
-            give(game, gift(hand, game.to_give))
+        _give(game, kind, rules)
         return True
-    if list_legal(game, out) == 0:
+    if list_legal(game, rules.plays) == 0:
         play(game, PASS)
         return True
-    if kind in (SAMPLE, HEURISTIC):
-        look(game, game.turn, views)
-        seen = views[0]
-        play(game, sample_play(seen) if kind == SAMPLE else heuristic_play(seen, weights))
-        return True
-    sure = sure_play(game)
+    sure = -1
+    if kind > LEARNED_GIFTS:
+        sure = _play_by_rules(game, kind, rules)
+    else:
+        sure = sure_play(game)
     if sure >= 0:
         play(game, sure)
     return bool(sure >= 0)
@@ -150,12 +192,12 @@ def _next(table: Table, i: int) -> bool:
 
 @njit(
     types.UniTuple(int64, 2)(
-        TableType, int64, AfterstateType[::1], int64[::1], int64[::1], WeightsType
+        TableType, int64, AfterstateType[::1], int64[::1], int64[::1], RulesType
     ),
     cache=True,
 )
 def gather(
-    table: Table, first: int, out: Afterstates, starts: Numbers, who: Numbers, weights: Weights
+    table: Table, first: int, out: Afterstates, starts: Numbers, who: Numbers, rules: Rules
 ) -> tuple[int, int]:
     """Advances matches to their next decisions.
 
@@ -165,12 +207,11 @@ def gather(
         out: afterstates of all decisions; as many matches are advanced as surely fit.
         starts: `[n + 1]`, where the afterstates of each decision begin in `out`.
         who: `[n]`, the match of each decision.
-        weights: of the heuristic player.
+        rules: what players without networks go by.
 
     Returns:
         The number of decisions, and the number of matches looked at.
     """
-    views, plays = np.empty(1, GAME), np.empty(N_PLAYS, np.int64)
     n_matches, n, starts[0] = len(table.games), 0, 0
     for looked in range(n_matches):
         i = (first + looked) % n_matches
@@ -180,7 +221,7 @@ def gather(
             if game.turn < 0:
                 goes_on = _next(table, i)
                 continue
-            if _move_without_net(game, table.kinds[game.turn], views, plays, weights):
+            if _move_without_net(game, table.kinds[game.turn], rules):
                 continue
             afters = _choices(game)
             if _is_forced(afters):
@@ -226,7 +267,7 @@ def choose(
 def _kind(player: GamePlayer, learned_gifts: bool) -> int:
     """What a player needs."""
     if isinstance(player, str):
-        return {"sample": SAMPLE, "heuristic": HEURISTIC}[player]
+        return {"sample": SAMPLE, "heuristic": HEURISTIC, "policy": POLICY}[player]
     return LEARNED_GIFTS if learned_gifts else NET
 
 
@@ -250,6 +291,13 @@ def new_table(kinds: Sequence[int], n_games: int, n_matches: int, seed: int) -> 
     )
 
 
+def _rules(players: Sequence[GamePlayer], temperature: float) -> Rules:
+    """What players without networks go by; the policy is read only if it plays."""
+    weights = find_policy(None).weights.reshape(-1) if "policy" in players else np.empty(0)
+    views, plays = np.empty(1, GAME), np.empty(N_PLAYS, np.int64)
+    return Rules(Weights(), weights, temperature, new_room(), views, plays)
+
+
 def play_games(
     players: Sequence[GamePlayer],
     n_games: int,
@@ -258,6 +306,7 @@ def play_games(
     points: Sequence[float] = POINTS,
     learned_gifts: bool = False,
     n_matches: int = 100,
+    temperature: float = 1.0,
 ) -> Log:
     """Plays games between networks, or players that go by rules.
 
@@ -270,14 +319,25 @@ def play_games(
         points: what the places are worth to networks.
         learned_gifts: whether networks judge what to give, too.
         n_matches: played side by side.
+        temperature: of the policy in the package, where `"policy"` plays.
 
     Returns:
         The games, in the order of their ends.
+
+    Raises:
+        ValueError: not five players, an unknown name, or no games.
     """
+    known = [isinstance(player, nn.Module) or player in RULE_PLAYERS for player in players]
+    if known != [True] * N_PLAYERS or min(n_games, n_matches) < 1:
+        raise ValueError(
+            f"five players, networks or {RULE_PLAYERS}, play at least one game: "
+            f"got {list(players)} and {n_games} in {n_matches} matches"
+        )
     kinds = [_kind(player, learned_gifts) for player in players]
     n_matches = min(n_matches, n_games)
     table = new_table(kinds, n_games, n_matches, seed)
     afters = np.empty(64 * n_matches + 4_096, AFTERSTATE)
+    rules = _rules(players, temperature)
     starts, who = np.empty(n_matches + 1, np.int64), np.empty(n_matches, np.int64)
     nets = list(
         {id(player): player for player in players if isinstance(player, nn.Module)}.values()
@@ -285,7 +345,7 @@ def play_games(
     judges = [next((k for k, net in enumerate(nets) if net is player), -1) for player in players]
     first = 0
     while table.n_finished[0] < n_games:
-        n, looked = gather(table, first, afters, starts, who, Weights())
+        n, looked = gather(table, first, afters, starts, who, rules)
         first = (first + looked) % n_matches
         origins = np.repeat(who[:n], np.diff(starts[: n + 1]))
         turns = table.games["turn"][origins]

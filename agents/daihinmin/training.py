@@ -76,6 +76,8 @@ class Run:
     """Names of players whose games are learned from; none: networks play themselves."""
     logs: list[str] = field(default_factory=list)
     """Files of recorded games that are learned from in every generation, too."""
+    temperature: float = 1.0
+    """Of the softmax policy, where `"policy"` is a teacher. It tries everything at times."""
     epsilon: float = 0.0
     """The chance of a random move. What was before the last one in its game is not learned from."""
     points: str | list[float] = "game"
@@ -84,7 +86,7 @@ class Run:
     learned_gifts: bool = False
     """Whether networks judge what to give in the exchange, and learn from what was left."""
     games: int = 10_000
-    """Played in each generation."""
+    """Played in each generation; 0, where there are logs: only these are learned from."""
     table: int = 1_000
     """Games after which five players are drawn again, from teachers or generations."""
     window: int = 100_000
@@ -103,10 +105,10 @@ class Run:
 
     def __post_init__(self) -> None:
         counts = (self.games, self.table, self.window, self.pool, self.iterations)
-        if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in counts):
-            raise ValueError(
-                f"games, table, window, pool and iterations are from 1 on, got {counts}"
-            )
+        least = 0 if self.logs else 1
+        if not all(type(n) is int and n >= 1 for n in (self.games + 1 - least, *counts[1:])):
+            names = "games, table, window, pool and iterations"
+            raise ValueError(f"{names} are from 1 on (games from 0 with logs), got {counts}")
         if not 0 <= self.epsilon < 1:
             raise ValueError(f"epsilon is from 0 on and below 1, got {self.epsilon!r}")
         if not 0 <= self.lam <= 1:
@@ -148,7 +150,6 @@ def read_run(path: str | Path) -> Run:
 
 def _play_share(run: Run, players: list[str], n_games: int, seed: int, device: str) -> Log:
     """Plays games between five networks, by their files, or between teachers."""
-    torch.set_num_threads(1)  # the processes share the cores
     by_rules = set(players) <= set(RULE_PLAYERS) and run.epsilon == 0
     if run.teacher and not by_rules:
         return play_log([find(name, seed) for name in players], n_games, seed, run.epsilon)
@@ -162,7 +163,8 @@ def _play_share(run: Run, players: list[str], n_games: int, seed: int, device: s
             run.epsilon,
             run.worth(),
             run.learned_gifts,
-            n_matches=max(64, math.ceil(n_games / 100)),
+            max(64, math.ceil(n_games / 100)),
+            run.temperature,
         )
 
 
@@ -183,7 +185,18 @@ def generate(run: Run, pool: Sequence[Path], seed: Sequence[int], jobs: int, dev
         players = [names[i] for i in rng.integers(len(names), size=N_PLAYERS)]
         n_games = min(run.table, run.games - begin)
         shares.append((run, players, n_games, int(rng.integers(2**62)), device))
-    return join_logs(Parallel(n_jobs=jobs)(delayed(_play_share)(*share) for share in shares))
+    play = Parallel(n_jobs=jobs)
+    return join_logs(play(delayed(_in_one_thread)(*share) for share in shares))
+
+
+def _in_one_thread(*share: Any) -> Log:
+    """Plays games in one thread, for other processes have the other cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return _play_share(*share)
+    finally:
+        torch.set_num_threads(before)
 
 
 def points_against_sample(net: Any, n_games: int, seed: int, run: Run) -> tuple[float, float]:
@@ -293,12 +306,7 @@ class Standing:
             report: called with 1 after each iteration.
         """
         began, next_ = time.monotonic(), self.generation + 1
-        games = generate(self.run, self.pool(), [self.run.seed, next_], jobs, self.device)
-        save_log(games, self._games(next_))
-        played = time.monotonic() - began
-        new = self._samples(games)
-        error = rmse(self.learner.played, new.part(slice(0, 20_000)))
-        self._slide(new)
+        played = self._play(next_, jobs) if self.run.games else {}
         of = join([*self.recorded, *self.window])
         loss = self.learner.fit(of, self.run.iterations, self.run.final_rate, report)
         self.generation, self.seconds = next_, self.seconds + time.monotonic() - began
@@ -307,11 +315,21 @@ class Standing:
             "generation": next_,
             "iterations": self.learner.iterations,
             "seconds": round(self.seconds, 1),
-            "games_per_second": round(len(games.games) / played, 1),
             "samples": len(of.places),
             "loss": round(loss, 4),
-            "rmse": round(error, 4),
+            **played,
         }
+
+    def _play(self, generation: int, jobs: int) -> dict[str, Any]:
+        """Plays the games of a generation into the window; returns what its row says of them."""
+        began = time.monotonic()
+        games = generate(self.run, self.pool(), [self.run.seed, generation], jobs, self.device)
+        speed = len(games.games) / (time.monotonic() - began)
+        save_log(games, self._games(generation))
+        new = self._samples(games)
+        error = rmse(self.learner.played, new.part(slice(0, 20_000)))
+        self._slide(new)
+        return {"games_per_second": round(speed, 1), "rmse": round(error, 4)}
 
     def _samples(self, log: Log) -> Samples:
         """The samples of games, with the targets that they have by now."""
@@ -401,7 +419,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         try:
             for row in _rows(chosen, standing, bar.update):
                 bar.set_description(f"generation {row['generation']}")
-                bar.set_postfix(loss=row["loss"], rmse=row["rmse"])
+                bar.set_postfix(loss=row["loss"], rmse=row.get("rmse"))
         except KeyboardInterrupt:
             bar.close()
             raise SystemExit(f"saved in {chosen.out}: go on with --resume") from None

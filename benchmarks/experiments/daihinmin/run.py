@@ -189,11 +189,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error("say where the training runs are: --runs")
     told, out = experiment(chosen.name), RESULTS / f"{chosen.name}.jsonl"
     torch.set_num_threads(1)
-    folder = None if chosen.runs is None else chosen.runs / chosen.name
-    if chosen.what == "train":
+    folder: Path | None = None if chosen.runs is None else chosen.runs / chosen.name
+    if chosen.what == "train" and folder is not None:
         train(told, folder, chosen.only, chosen.jobs)
         return
-    if chosen.what == "play":
+    if chosen.what == "play" and folder is not None:
         players = load_players(told, folder, chosen.self_net)
         if len(players) < N_PLAYERS:
             parser.error(f"five players sit down, and there are {list(players)}: train them first")
