@@ -154,6 +154,10 @@ class Settings:
             raise ValueError(f"a batch has at least one sample, not {self.batch}")
 
 
+_KEPT = {"adam": {"step", "exp_avg", "exp_avg_sq"}, "sgd": {"momentum_buffer"}}
+"""What optimizers keep for each parameter."""
+
+
 class Learner:
     """A network and its optimizer.
 
@@ -276,6 +280,8 @@ class Learner:
                     net[key] = value
                 else:
                     state.setdefault(int(of), {})[key] = value
+            if any(set(kept) != _KEPT[self.settings.optimizer] for kept in state.values()):
+                raise KeyError(f"it is not of {self.settings.optimizer}")
             self.net.load_state_dict(net)
             self.played.load_state_dict(played.state_dict())
             groups = self.optimizer.state_dict()["param_groups"]

@@ -26,6 +26,7 @@ from afterstate.envs.daihinmin.rules import (
     Game,
     draw_play,
     give,
+    list_legal,
     play,
 )
 from afterstate.envs.daihinmin.views import view
@@ -57,7 +58,7 @@ def play_log(players: Sequence[Player], n_games: int, seed: int = 0, epsilon: fl
         players: five, by player number.
         n_games: how many games.
         seed: of deals, seats and random moves.
-        epsilon: the chance of each play that it is random instead, a legal play or the pass.
+        epsilon: the chance of each play, where there is a choice, that it is random instead.
     """
     log = Log(np.empty(n_games, GAME), np.zeros(n_games, np.int64))
     rng = np.random.default_rng(seed)
@@ -80,7 +81,7 @@ def _play_game(
         seen, n = view(match, turn), int(match["to_give"])
         if n:
             give(match, players[turn].give(seen, n))
-        elif epsilon and rng.random() < epsilon:
+        elif epsilon and list_legal(match, listed) and rng.random() < epsilon:
             last = int(match["n_actions"])
             play(match, draw_play(match, listed))
         else:

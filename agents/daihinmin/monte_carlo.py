@@ -207,13 +207,13 @@ def log_likelihoods(
         player, played = int(game.actions[i]) // N_PLAYS, int(game.actions[i]) % N_PLAYS
         if past.turn != player:
             break
-        n = weigh_options(past, weights, settings.temperature, room) if player != viewer else 1
+        n = weigh_options(past, weights, settings.temperature, room) if player != viewer else 0
         mass, chance = 0.0, 0.0
         for j in range(n):
             mass += room.scores[j]
             if CARDS[room.options[j]] == CARDS[played]:
                 chance = room.scores[j]
-        if n > 1:
+        if n > 1:  # otherwise there was nothing to choose
             out[0, player] += math.log((1 - settings.doubt) * chance / mass + settings.doubt / n)
             if settings.models:
                 agrees = 1.0 if CARDS[_sample_play(past)] == CARDS[played] else 0.0

@@ -53,6 +53,7 @@ from afterstate.envs.daihinmin.rules import (
     Game,
     GameType,
     draw,
+    draw_play,
     give,
     list_legal,
     play,
@@ -72,14 +73,29 @@ class Rules(NamedTuple):
     heuristic: Weights
     policy: npt.NDArray[np.float64]  # all its weights
     temperature: float  # of the policy
+    epsilon: float  # the chance that they move at random
     room: Room
     views: Any  # GAME[1]
     plays: Numbers  # [N_PLAYS]
 
 
 RulesType = types.NamedTuple(
-    (WeightsType, float64[::1], float64, RoomType, GameType[::1], int64[::1]), Rules
+    (WeightsType, float64[::1], float64, float64, RoomType, GameType[::1], int64[::1]), Rules
 )
+
+
+@njit(boolean(GameType, float64), cache=True)
+def _is_drawn(game: Game, epsilon: float) -> bool:
+    """True with a chance of `epsilon`."""
+    return bool(epsilon > 0 and draw(game, 1 << 30) < epsilon * (1 << 30))
+
+
+@njit(boolean(GameType, RulesType), cache=True)
+def _moves_at_random(game: Game, rules: Rules) -> bool:
+    """Whether a player without a network is to make a random move, where he has a choice."""
+    if rules.epsilon == 0 or game.to_give > 0 or list_legal(game, rules.plays) == 0:
+        return False
+    return _is_drawn(game, rules.epsilon)
 
 
 @njit(void(GameType, int64, RulesType), cache=True)
@@ -221,7 +237,12 @@ def gather(
             if game.turn < 0:
                 goes_on = _next(table, i)
                 continue
-            if _move_without_net(game, table.kinds[game.turn], rules):
+            kind = table.kinds[game.turn]
+            if kind > LEARNED_GIFTS and _moves_at_random(game, rules):
+                table.randoms[i] = game.n_actions
+                play(game, draw_play(game, rules.plays))
+                continue
+            if _move_without_net(game, kind, rules):
                 continue
             afters = _choices(game)
             if _is_forced(afters):
@@ -258,7 +279,7 @@ def choose(
         for j in range(starts[k], starts[k + 1]):
             if judged[j] > judged[best]:
                 best = j
-        if game.to_give == 0 and draw(game, 1 << 30) < epsilon * (1 << 30):
+        if game.to_give == 0 and _is_drawn(game, epsilon):
             best = starts[k] + draw(game, starts[k + 1] - starts[k])
             table.randoms[who[k]] = game.n_actions
         _move(game, afters[best].play)
@@ -291,11 +312,11 @@ def new_table(kinds: Sequence[int], n_games: int, n_matches: int, seed: int) -> 
     )
 
 
-def _rules(players: Sequence[GamePlayer], temperature: float) -> Rules:
+def _rules(players: Sequence[GamePlayer], temperature: float, epsilon: float) -> Rules:
     """What players without networks go by; the policy is read only if it plays."""
     weights = find_policy(None).weights.reshape(-1) if "policy" in players else np.empty(0)
     views, plays = np.empty(1, GAME), np.empty(N_PLAYS, np.int64)
-    return Rules(Weights(), weights, temperature, new_room(), views, plays)
+    return Rules(Weights(), weights, float(temperature), float(epsilon), new_room(), views, plays)
 
 
 def play_games(
@@ -315,7 +336,8 @@ def play_games(
             same network may play several of them.
         n_games: shared out to matches as evenly as can be.
         seed: of deals, seats and random actions.
-        epsilon: the chance that a network's player takes a random action; its gifts are its best.
+        epsilon: the chance of a random action: of networks any afterstate, of others any play.
+            Gifts are never random.
         points: what the places are worth to networks.
         learned_gifts: whether networks judge what to give, too.
         n_matches: played side by side.
@@ -337,7 +359,7 @@ def play_games(
     n_matches = min(n_matches, n_games)
     table = new_table(kinds, n_games, n_matches, seed)
     afters = np.empty(64 * n_matches + 4_096, AFTERSTATE)
-    rules = _rules(players, temperature)
+    rules = _rules(players, temperature, epsilon)
     starts, who = np.empty(n_matches + 1, np.int64), np.empty(n_matches, np.int64)
     nets = list(
         {id(player): player for player in players if isinstance(player, nn.Module)}.values()

@@ -150,8 +150,7 @@ def read_run(path: str | Path) -> Run:
 
 def _play_share(run: Run, players: list[str], n_games: int, seed: int, device: str) -> Log:
     """Plays games between five networks, by their files, or between teachers."""
-    by_rules = set(players) <= set(RULE_PLAYERS) and run.epsilon == 0
-    if run.teacher and not by_rules:
+    if run.teacher and not set(players) <= set(RULE_PLAYERS):
         return play_log([find(name, seed) for name in players], n_games, seed, run.epsilon)
     nets = {name: rank_nets.load(name, device) for name in players if name not in RULE_PLAYERS}
     mixed = bool(run.learner.get("mixed", False))
@@ -230,6 +229,9 @@ class Standing:
     def __init__(self, out: Path, run: Run, device: str, resume: bool) -> None:
         self.out, self.run, self.device = out, run, device
         self.generation, self.seconds = 0, 0.0
+        self._next = out / "next.safetensors"
+        for name in run.teacher:
+            find(name)
         if (out / "net.safetensors").exists() != resume:
             there = "is there: go on with --resume, or choose another --out"
             missing = "is not there: there is nothing to resume"
@@ -260,6 +262,11 @@ class Standing:
         if [told["network"], told["settings"]] != self._kind():
             raise ValueError(f"{path} has another network than the settings ask for")
         self.generation, self.seconds = told["generation"], told["seconds"]
+        if self._next.exists():  # it was killed before it renamed this, or before this was due
+            with safetensors.safe_open(str(self._next), "pt") as file:
+                due = file.metadata() == {"generation": str(self.generation)}
+            if due:
+                os.replace(self._next, self.out / "learner.safetensors")
         tensors = safetensors.torch.load_file(self.out / "learner.safetensors")
         self.learner.resume(rank_nets.load(path), tensors, told["iterations"])
         for at in range(self.generation):
@@ -291,10 +298,11 @@ class Standing:
             "iterations": self.learner.iterations,
             "seconds": round(self.seconds, 1),
         }
-        tensors = safetensors.torch.save(self.learner.tensors())
-        files.replace(self.out / "learner.safetensors", tensors)
+        of = {"generation": str(self.generation)}
+        files.replace(self._next, safetensors.torch.save(self.learner.tensors(), of))
         rank_nets.save(self.learner.played, self.pool()[-1], **facts)
         rank_nets.save(self.learner.played, self.out / "net.safetensors", **facts)
+        os.replace(self._next, self.out / "learner.safetensors")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.out / "pool" / f"{self.generation - self.run.pool:05}.safetensors")
 
