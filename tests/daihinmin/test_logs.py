@@ -1,0 +1,268 @@
+"""Logs: games that players play, that others recorded, and that are in files."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from afterstate.agents import files
+from afterstate.agents.daihinmin.history import decisions, rewind
+from afterstate.agents.daihinmin.logs import Log, join, load_log, play_log, read_log, save_log
+from afterstate.agents.daihinmin.play import play_match
+from afterstate.agents.daihinmin.rule_based import HeuristicAgent, RandomAgent, SampleAgent
+from afterstate.envs.daihinmin import plays
+from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.daihinmin.replay import read
+from afterstate.envs.daihinmin.rules import GAME, Game, list_legal, play
+
+DATA = Path(__file__).parent / "data"
+RECORDED = sorted(path.name for path in DATA.glob("*.jsonl.gz") if "positions" not in path.name)
+
+
+def same(first: Log, second: Log) -> bool:
+    """Whether two logs have the same games."""
+    if not np.array_equal(first.last_random, second.last_random):
+        return False
+    return all(np.array_equal(first.games[name], second.games[name]) for name in GAME.names or ())
+
+
+def moves_of(game: Game) -> list[tuple[int, int]]:
+    """Player and play of each action of a game."""
+    return [divmod(int(a), plays.N_PLAYS) for a in game["actions"][: game["n_actions"]]]
+
+
+class Watched:
+    """A player who notes which of his moves he was asked for."""
+
+    def __init__(self, player: Player, asked: set[tuple[int, int]]) -> None:
+        self._player, self._asked = player, asked
+
+    def choose(self, view: Game) -> int:
+        """The player's choice."""
+        self._asked.add((int(view["number"]), int(view["n_actions"])))
+        return self._player.choose(view)
+
+    def give(self, view: Game, n: int) -> int:
+        """The player's gift."""
+        return self._player.give(view, n)
+
+
+# Played
+
+
+def test_a_log_without_chance_is_a_match_of_its_players() -> None:
+    players: list[Player] = [SampleAgent(), HeuristicAgent(), *[SampleAgent()] * 3]
+    log = play_log(players, 6, 3)
+    seed = int(np.random.default_rng(3).integers(2**63))
+    for game, expected in zip(log.games, play_match(players, 6, seed), strict=True):
+        assert moves_of(game) == moves_of(expected)
+        assert game["places"].tolist() == expected["places"].tolist()
+        assert game["turn"] == -1
+    assert not log.last_random.any()
+
+
+def test_after_100_games_another_match_begins() -> None:
+    log = play_log([SampleAgent()] * 5, 102, 1)
+    assert log.games["number"].tolist() == [*range(1, 101), 1, 2]
+    assert len(set(log.games["seed"].tolist())) == 2
+    assert (log.games["classes"][[0, 100]] == -1).all()
+
+
+def test_the_seed_decides_a_log() -> None:
+    first, again, other = (play_log([SampleAgent()] * 5, 4, seed, 0.2) for seed in (1, 1, 2))
+    assert same(first, again)
+    assert not same(first, other)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.5])
+def test_the_last_move_that_the_player_did_not_choose_is_the_last_random_one(
+    epsilon: float,
+) -> None:
+    """And of those in which there was a choice, about as many are random as told."""
+    asked: set[tuple[int, int]] = set()
+    log = play_log([Watched(SampleAgent(), asked)] * 5, 20, 7, epsilon)
+    n_random = total = 0
+    for game, last in zip(log.games, log.last_random, strict=True):
+        had_choice = with_choice(game)
+        chance = {k for k in range(game["n_actions"]) if (int(game["number"]), k) not in asked}
+        assert last == max(chance, default=0)
+        assert chance <= had_choice
+        n_random, total = n_random + len(chance), total + len(had_choice)
+    deviation = (n_random - epsilon * total) / np.sqrt(epsilon * (1 - epsilon) * total)
+    assert abs(deviation) < 4
+
+
+def with_choice(game: Game) -> set[int]:
+    """The numbers of the actions of those who had a legal play."""
+    again, listed = game.copy(), np.empty(plays.N_PLAYS, np.int64)
+    rewind(again)
+    found = set()
+    for k, (_, move) in enumerate(moves_of(game)):
+        if list_legal(again, listed):
+            found.add(k)
+        play(again, move)
+    return found
+
+
+def test_every_move_with_a_choice_can_be_random() -> None:
+    log = play_log([RandomAgent(1)] * 5, 3, 1, 1.0)
+    assert [max(with_choice(game)) for game in log.games] == log.last_random.tolist()
+
+
+def test_what_was_before_the_last_random_move_is_no_decision() -> None:
+    log = play_log([SampleAgent()] * 5, 30, 2, 0.03)
+    assert log.last_random.any() and not log.last_random.all()
+    _, facts = decisions(log.games, log.last_random, False)
+    _, all_facts = decisions(log.games, np.zeros(30, np.int64), False)
+    kept = [fact for fact in all_facts.tolist() if fact[1] >= log.last_random[fact[2]]]
+    assert facts.tolist() == kept
+    assert len(kept) < len(all_facts)
+
+
+def test_joined_logs_come_one_after_the_other() -> None:
+    first, second = play_log([SampleAgent()] * 5, 2, 1), play_log([SampleAgent()] * 5, 3, 2, 0.5)
+    both = join([first, second])
+    assert same(Log(both.games[:2], both.last_random[:2]), first)
+    assert same(Log(both.games[2:], both.last_random[2:]), second)
+
+
+# Recorded
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_games_are_read_as_they_were_played(name: str) -> None:
+    log, entries = read_log(DATA / name), list(read(DATA / name))
+    assert len(log.games) == len(entries) > 0
+    assert not log.last_random.any()
+    for game, entry in zip(log.games, entries, strict=True):
+        assert game["number"] == entry["game"]
+        assert game["seats"].tolist() == entry["seats"]
+        assert np.argsort(game["places"]).tolist() == entry["finish"]
+        recorded = [
+            (action["p"], plays.parse(action["m"]) if action["ack"] == 9 else plays.PASS)
+            for action in entry["actions"]
+        ]
+        assert moves_of(game) == recorded
+    afters, _ = decisions(log.games, log.last_random, True)
+    assert len(afters) > len(entries)
+
+
+def test_there_are_recorded_games() -> None:
+    assert len(RECORDED) >= 5
+
+
+def changed(change: Callable[[Any], None], tmp_path: Path, packed: bool = False) -> Path:
+    """A file of two recorded games, the second one changed."""
+    entries = list(read(DATA / "full1.jsonl.gz"))[:2]
+    entries = copy.deepcopy([entries[0], entries[-1]])
+    change(entries[1])
+    path = tmp_path / ("games.jsonl.gz" if packed else "games.jsonl")
+    with gzip.open(path, "wt") if packed else open(path, "w") as file:
+        file.writelines(json.dumps(entry) + "\n" for entry in entries)
+    return path
+
+
+def test_a_file_may_be_packed_or_not(tmp_path: Path) -> None:
+    logs = [read_log(changed(lambda entry: None, tmp_path, packed)) for packed in (False, True)]
+    assert same(*logs)
+
+
+WRONG: dict[str, Callable[[Any], Any]] = {
+    "no deal": lambda entry: entry.pop("deal"),
+    "a card twice": lambda entry: entry["deal"].__setitem__(0, entry["deal"][1]),
+    "another player's turn": lambda entry: entry["actions"][0].update(
+        p=(entry["actions"][0]["p"] + 1) % 5
+    ),
+    "cut off": lambda entry: entry["actions"].pop(),
+    "an action too many": lambda entry: entry["actions"].append(entry["actions"][-1]),
+    "no number": lambda entry: entry.update(seats="abcde"),
+    "places twice": lambda entry: entry.update(finish=[0, 0, 1, 2, 3]),
+    "other places": lambda entry: entry["finish"].reverse(),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_game_that_is_not_by_the_rules_is_named(wrong: str, tmp_path: Path) -> None:
+    path = changed(WRONG[wrong], tmp_path)
+    with pytest.raises(ValueError, match=r"games\.jsonl: game 2 is not one by the rules: ."):
+        read_log(path)
+
+
+def test_a_file_without_games_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "empty.jsonl"
+    path.write_text("")
+    with pytest.raises(ValueError, match=r"empty\.jsonl has no games"):
+        read_log(path)
+    path.write_text("no JSON\n")
+    with pytest.raises(ValueError, match="line 1 is not JSON"):
+        read_log(path)
+    with pytest.raises(FileNotFoundError):
+        read_log(tmp_path / "missing.jsonl")
+
+
+# Files
+
+
+def test_games_come_back_from_their_file(tmp_path: Path) -> None:
+    log = play_log([HeuristicAgent()] * 5, 5, 1, 0.1)
+    save_log(log, tmp_path / "log.npz")
+    again = load_log(tmp_path / "log.npz")
+    assert same(log, again)
+    assert again.games.dtype == GAME
+    facts = [decisions(each.games, each.last_random, True)[1].tolist() for each in (log, again)]
+    assert facts[0] == facts[1]
+
+
+def test_some_of_the_games_can_be_saved(tmp_path: Path) -> None:
+    log = play_log([SampleAgent()] * 5, 6, 1)
+    some = Log(log.games[::2], log.last_random[::2])
+    save_log(some, tmp_path / "log.npz")
+    assert same(load_log(tmp_path / "log.npz"), some)
+
+
+def test_a_file_that_is_no_log_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.npz"
+    with pytest.raises(FileNotFoundError):
+        load_log(path)
+    path.write_bytes(b"no archive")
+    with pytest.raises(ValueError, match="is not a file of afterstate, or it is damaged"):
+        load_log(path)
+    files.write(path, "ntuple", {}, {"games": np.zeros(3)})
+    with pytest.raises(ValueError, match="is of kind 'ntuple', not 'daihinmin-log'"):
+        load_log(path)
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.npz"
+    save_log(play_log([SampleAgent()] * 5, 2, 1), path)
+    whole = path.read_bytes()
+    for data in (whole[: len(whole) // 2], whole[:-1], whole[:400] + b"\0\1\2" + whole[403:]):
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=r"log\.npz"):
+            load_log(path)
+
+
+def test_games_of_other_rules_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.npz"
+    save_log(play_log([SampleAgent()] * 5, 2, 1), path)
+    header, arrays = files.read(path)
+    rest = {key: header[key] for key in header if key not in ("format", "version", "kind")}
+    files.write(path, header["kind"], {**rest, "record": rest["record"][:-1]}, arrays)
+    with pytest.raises(ValueError, match="another version of the rules"):
+        load_log(path)
+
+
+def test_a_game_longer_than_any_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.npz"
+    log = play_log([SampleAgent()] * 5, 2, 1)
+    log.games["n_actions"][1] = 1_061
+    save_log(log, path)
+    with pytest.raises(ValueError, match="has a game that is too long"):
+        load_log(path)
