@@ -82,7 +82,7 @@ class Settings(NamedTuple):
 
     deals: float = 512.0
     """How many deals are drawn and weighed; never more than there are playouts."""
-    trust: float = 0.5
+    trust: float = 0.25
     """The power of the likelihood that a deal is weighed with; 0: all weigh the same."""
     doubt: float = 0.1
     """Share of plays that are taken to be random ones when deals are weighed."""

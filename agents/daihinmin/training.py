@@ -76,8 +76,13 @@ class Run:
     """Names of players whose games are learned from; none: networks play themselves."""
     logs: list[str] = field(default_factory=list)
     """Files of recorded games that are learned from in every generation, too."""
+    guests: list[str] = field(default_factory=list)
+    """Names of players without networks that sit at the tables of self-play."""
+    networks: int = N_PLAYERS
+    """Seats of networks at a table of self-play, from 1; the others are for guests."""
     temperature: float = 1.0
-    """Of the softmax policy, where `"policy"` is a teacher. It tries everything at times."""
+    """Of the softmax policy, where `"policy"` is a teacher or a guest. It tries everything at
+    times."""
     epsilon: float = 0.0
     """The chance of a random move. What was before the last one in its game is not learned from."""
     points: str | list[float] = "game"
@@ -111,6 +116,12 @@ class Run:
             raise ValueError(f"{names} are from 1 on (games from 0 with logs), got {counts}")
         if not 0 <= self.epsilon < 1:
             raise ValueError(f"epsilon is from 0 on and below 1, got {self.epsilon!r}")
+        if not (type(self.networks) is int and 1 <= self.networks <= N_PLAYERS):
+            raise ValueError(f"networks is a number of seats from 1 to 5, got {self.networks!r}")
+        if not set(self.guests) <= set(RULE_PLAYERS):
+            raise ValueError(f"guests are some of {RULE_PLAYERS}, got {self.guests}")
+        if self.networks < N_PLAYERS and not self.guests:
+            raise ValueError("say which guests take the other seats, or give networks all five")
         if not 0 <= self.lam <= 1:
             raise ValueError(f"lam is from 0 to 1, got {self.lam!r}")
         self.worth()
@@ -179,9 +190,11 @@ def generate(run: Run, pool: Sequence[Path], seed: Sequence[int], jobs: int, dev
     """
     rng = np.random.default_rng(seed)
     names = run.teacher or [str(path) for path in pool[-run.pool :]]
+    n_guests = 0 if run.teacher else N_PLAYERS - run.networks
     shares = []
     for begin in range(0, run.games, run.table):
-        players = [names[i] for i in rng.integers(len(names), size=N_PLAYERS)]
+        players = [names[i] for i in rng.integers(len(names), size=N_PLAYERS - n_guests)]
+        players += [run.guests[i] for i in rng.integers(len(run.guests) or 1, size=n_guests)]
         n_games = min(run.table, run.games - begin)
         shares.append((run, players, n_games, int(rng.integers(2**62)), device))
     play = Parallel(n_jobs=jobs)
@@ -335,7 +348,8 @@ class Standing:
         speed = len(games.games) / (time.monotonic() - began)
         save_log(games, self._games(generation))
         new = self._samples(games)
-        error = rmse(self.learner.played, new.part(slice(0, 20_000)))
+        some = np.arange(0, len(new.places), max(1, len(new.places) // 20_000))
+        error = rmse(self.learner.played, new.part(some))
         self._slide(new)
         return {"games_per_second": round(speed, 1), "rmse": round(error, 4)}
 

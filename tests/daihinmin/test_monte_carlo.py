@@ -1,0 +1,275 @@
+"""The search player: what it must find, how deals are weighed, and its budget and seeds."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from afterstate.agents.daihinmin.classes import class_values
+from afterstate.agents.daihinmin.monte_carlo import MonteCarloAgent, Settings, log_likelihoods
+from afterstate.agents.daihinmin.play import play_match
+from afterstate.agents.daihinmin.policy import (
+    Policy,
+    PolicyAgent,
+    find_policy,
+    new_policy,
+    new_room,
+)
+from afterstate.agents.daihinmin.rule_based import SampleAgent
+from afterstate.envs.daihinmin import cards, plays, rules
+from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.daihinmin.rules import GAME, Game, Options
+from afterstate.envs.daihinmin.views import determinise, view
+
+
+def dealt_to(*hands: str) -> Game:
+    """What player 0 sees who is to lead, when all hold just these cards; the rest is played."""
+    game = new_match()
+    held = [cards.parse(hand) for hand in hands]
+    game["hands"] = held
+    game["left"] = [cards.count(hand) for hand in held]
+    game["played"][4] = cards.DECK & ~sum(held)
+    game["places"] = -1
+    game["turn"] = game["last"] = game["starter"] = 0
+    game["number"] = 1
+    return view(game, 0)
+
+
+def exchange_view(class_: int, seed: int = 4) -> Game:
+    """What a rich player sees who must give now, in a match of good players."""
+    match = new_match(seed)
+    match["places"] = range(5)
+    match["number"] = 1
+    next_game(match)
+    for _ in range(class_):
+        rules.give(match, cards.weakest(match["hands"][match["turn"]], match["to_give"]))
+    return view(match, int(match["turn"]))
+
+
+def positions(n_games: int, options: Options | None = None, seed: int = 1) -> list[Game]:
+    """What the players in turn see in games of the policy, and of the exchange."""
+    found, match = [], new_match(seed, options)
+    agent = PolicyAgent(temperature=1.0, seed=seed)
+    for _ in range(n_games):
+        next_game(match)
+        while (turn := int(match["turn"])) >= 0:
+            seen = view(match, turn)
+            found.append(seen)
+            if n := int(match["to_give"]):
+                rules.give(match, agent.give(seen, n))
+            else:
+                rules.play(match, agent.choose(seen))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("hands", "best"),
+    [
+        # nobody can answer the pair, and then the last card goes out
+        (["S9 H9 S4", "S5 D6", "HJ DK", "CQ DA", "C7 CT"], {"S9 H9"}),
+        # the 8 wins the trick, and then the last card goes out
+        (["S8 S4", "S5 D6", "HJ DK", "CQ DA", "C7 CT"], {"S8"}),
+        # whoever leads the 4 is beaten for good: another plays his last card on it
+        (["S4 HA", "S5", "D6", "C7", "CT"], {"HA"}),
+    ],
+)
+def test_it_finds_the_play_that_wins(hands: Sequence[str], best: set[str]) -> None:
+    seen = dealt_to(*hands)
+    assert plays.text(MonteCarloAgent(200, seed=1).choose(seen)) in best
+    found = MonteCarloAgent(2000, seed=1).values(seen)
+    assert plays.text(int(found.actions[np.argmax(found.values)])) in best
+
+
+def test_values_are_what_places_are_worth() -> None:
+    seen = dealt_to("S8 S4", "S5 D6", "HJ DK", "CQ DA", "C7 CT")
+    found = MonteCarloAgent(500, seed=1).values(seen)
+    values = {plays.text(int(a)): v for a, v in zip(found.actions, found.values, strict=True)}
+    assert values["S8"] == pytest.approx(class_values(99)[0])
+    assert values["S4"] < values["S8"]
+
+
+def test_every_play_is_listed_and_the_budget_is_kept() -> None:
+    listed = np.empty(plays.N_PLAYS, np.int64)
+    agent = MonteCarloAgent(100, seed=1)
+    for seen in positions(3):
+        if seen["to_give"]:
+            continue
+        found = agent.values(seen)
+        legal = {int(play) for play in listed[: rules.list_legal(seen, listed)]}
+        assert {int(a) for a in found.actions} <= legal | {plays.PASS}
+        played = {int(plays.CARDS[int(a)]) for a in found.actions}
+        assert played - {0} == {int(plays.CARDS[play]) for play in legal}
+        assert found.visits.sum() <= 100
+        assert found.visits.any() == (len(found.visits) > 1)
+
+
+def log_likelihood(game: Game, viewer: int, policy: Policy, model: int = 0) -> float:
+    """How well the plays of all but the viewer are explained."""
+    out, settings = np.empty((2, 5)), Settings(temperature=1.0)
+    weights, scratch = policy.weights.reshape(-1), np.empty(1, GAME)
+    log_likelihoods(game, viewer, scratch, weights, settings, new_room(), out)
+    assert not out[:, viewer].any()
+    return float(out[model].sum())
+
+
+def after_plays(match: Game, player: Player, n: int) -> Game:
+    """What the player in turn sees after some plays of the next game."""
+    next_game(match)
+    while match["to_give"]:
+        rules.give(match, cards.weakest(match["hands"][match["turn"]], match["to_give"]))
+    for _ in range(n):
+        rules.play(match, player.choose(view(match, int(match["turn"]))))
+    return view(match, int(match["turn"]))
+
+
+@pytest.mark.parametrize("model", [0, 1])
+def test_the_true_deal_explains_plays_better_than_random_deals(model: int) -> None:
+    players = [PolicyAgent(temperature=1.0, seed=2), SampleAgent()]
+    rng, match, policy = np.random.default_rng(1), new_match(3), find_policy(None)
+    ahead = []
+    for _ in range(20):
+        seen = after_plays(match, players[model], 25)
+        viewer = int(seen["viewer"])
+        true = log_likelihood(match, viewer, policy, model)
+        drawn = [log_likelihood(determinise(seen, rng), viewer, policy, model) for _ in range(20)]
+        ahead.append(true - np.mean(drawn))
+        match["places"] = rng.permutation(5)
+    assert np.mean(ahead) > 2.0
+    assert np.mean(np.array(ahead) > 0) > 0.8
+
+
+def test_a_uniform_policy_finds_likelihood_in_the_number_of_options() -> None:
+    match = new_match(5)
+    next_game(match)
+    first, listed = int(match["turn"]), np.empty(plays.N_PLAYS, np.int64)
+    legal = listed[: rules.list_legal(match, listed)]
+    n = len({int(plays.CARDS[play]) for play in legal})
+    rules.play(match, int(legal[0]))
+    assert log_likelihood(match, (first + 1) % 5, new_policy()) == pytest.approx(-np.log(n))
+    assert log_likelihood(match, first, new_policy()) == 0
+
+
+def test_sample_clients_are_recognised() -> None:
+    agent = MonteCarloAgent(100, seed=1)
+    others: list[Player] = [SampleAgent(), PolicyAgent(seed=1), SampleAgent(), PolicyAgent(seed=2)]
+    for _ in play_match([agent, *others], 12, seed=3):
+        pass
+    assert agent.opponents()[1:] == ["sample", "policy", "sample", "policy"]
+    for _ in play_match([agent, *reversed(others)], 12, seed=4):
+        pass
+    assert agent.opponents()[1:] == ["policy", "sample", "policy", "sample"]
+
+
+def test_the_same_seed_makes_the_same_choices() -> None:
+    seen = positions(2)
+    agents = [MonteCarloAgent(60, seed=7) for _ in range(2)]
+    agents.append(pickle.loads(pickle.dumps(MonteCarloAgent(60, seed=7))))
+    first, *others = [
+        [a.give(v, v["to_give"]) if v["to_give"] else a.choose(v) for v in seen] for a in agents
+    ]
+    assert all(first == other for other in others)
+
+
+def test_it_gives_useless_cards() -> None:
+    agent = MonteCarloAgent(400, seed=1)
+    for class_, n in ((0, 2), (1, 1)):
+        seen = exchange_view(class_)
+        gift = agent.give(seen, n)
+        assert cards.count(gift) == n
+        assert not gift & ~int(seen["hands"][seen["turn"]])
+        assert not gift & cards.parse("JO S2 H2 D2 C2 SA HA DA CA S8 H8 D8 C8")
+        found = agent.values(seen)
+        assert gift in found.actions
+        assert 20 >= len(found.actions) > 5
+
+
+def test_an_only_choice_is_made_without_a_search() -> None:
+    seen = dealt_to("S4", "S5 D6", "HJ DK", "CQ DA", "C7 CT")
+    found = MonteCarloAgent(100, seed=1).values(seen)
+    assert [plays.text(int(a)) for a in found.actions] == ["S4"]
+    assert found.visits.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(exchanges=False),
+        Options(sequences=False, locks=False),
+        Options(revolutions=False, eight_cuts=False, class_reset_every=0),
+        Options(reseat_every=0, class_reset_every=2, idle_limit=1),
+    ],
+)
+def test_it_plays_legally_under_all_options(options: Options) -> None:
+    agent = MonteCarloAgent(20, seed=1)
+    for seen in positions(4, options):
+        if n := int(seen["to_give"]):
+            gift = agent.give(seen, n)
+            assert cards.count(gift) == n
+            assert not gift & ~int(seen["hands"][seen["turn"]])
+        else:
+            assert rules.is_legal(seen, agent.choose(seen))
+
+
+def test_more_time_is_more_playouts_and_both_limits_hold() -> None:
+    seen = positions(1)[0]
+    visits = []
+    for milliseconds in (2, 200):
+        start = time.perf_counter()
+        agent = MonteCarloAgent(None, milliseconds, seed=1)
+        visits.append(agent.values(seen).visits.sum())
+        assert time.perf_counter() - start < 5
+    assert visits[0] < visits[1]
+    assert MonteCarloAgent(50, 60_000, seed=1).values(seen).visits.sum() <= 50
+
+
+def test_a_view_that_no_deal_agrees_with_is_left_to_the_policy() -> None:
+    seen = dealt_to("S4 HA", "S5 D6", "HJ DK", "CQ DA", "C7 CT")
+    seen["left"][1] = 9
+    agent = MonteCarloAgent(100, seed=1)
+    assert not agent.values(seen).visits.any()
+    assert rules.is_legal(seen, agent.choose(seen))
+
+
+def test_few_playouts_beat_four_sample_clients() -> None:
+    players: list[Player] = [MonteCarloAgent(100, seed=1), *(SampleAgent() for _ in range(4))]
+    *_, match = play_match(players, 60, seed=11)
+    assert match["points"][0] > 60 * 4.1
+
+
+@pytest.mark.slow
+def test_the_search_beats_its_policy() -> None:
+    players: list[Player] = [
+        MonteCarloAgent(1000, seed=1),
+        *(PolicyAgent(seed=i) for i in range(4)),
+    ]
+    *_, match = play_match(players, 100, seed=12)
+    assert match["points"][0] > 100 * 3.3
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"playouts": 0},
+        {"playouts": None},
+        {"playouts": 1.5},
+        {"milliseconds": 0},
+        {"milliseconds": float("nan")},
+        {"settings": 3},
+        {"settings": Settings(deals=0)},
+        {"settings": Settings(doubt=0)},
+        {"settings": Settings(temperature=0)},
+        {"settings": Settings(trust=float("inf"))},
+        {"settings": Settings(models=0.5)},
+        {"transitions": np.eye(3)},
+        {"policy": 5},
+    ],
+)
+def test_errors(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"playouts|milliseconds|settings|5x5|policy"):
+        MonteCarloAgent(**wrong)
