@@ -130,7 +130,7 @@ def after_plays(match: Game, player: Player, n: int) -> Game:
 
 @pytest.mark.parametrize("model", [0, 1])
 def test_the_true_deal_explains_plays_better_than_random_deals(model: int) -> None:
-    players = [PolicyAgent(temperature=1.0, seed=2), SampleAgent()]
+    players: list[Player] = [PolicyAgent(temperature=1.0, seed=2), SampleAgent()]
     rng, match, policy = np.random.default_rng(1), new_match(3), find_policy(None)
     ahead = []
     for _ in range(20):

@@ -23,7 +23,8 @@ def renamed(text: str, symmetry: int) -> str:
 
 def random_games(n: int) -> list[np.void]:
     """Games in the middle."""
-    rng, out = np.random.default_rng(5), []
+    rng = np.random.default_rng(5)
+    out: list[np.void] = []
     listed = np.empty(plays.N_PLAYS, np.int64)
     while len(out) < n:
         match = new_match(int(rng.integers(2**62)))
