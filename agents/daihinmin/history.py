@@ -40,7 +40,7 @@ from afterstate.agents.daihinmin.encoding import (
     draw_position,
     fill,
 )
-from afterstate.envs.daihinmin.cards import JOKER, count
+from afterstate.envs.daihinmin.cards import JOKER
 from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, SIZE, Numbers, legal_plays
 from afterstate.envs.daihinmin.rules import (
     FUGO,
@@ -50,6 +50,7 @@ from afterstate.envs.daihinmin.rules import (
     GameType,
     list_legal,
     play,
+    rewind,
     seat_of,
 )
 
@@ -68,20 +69,6 @@ class Moments(NamedTuple):
     def part(self, rows: Any) -> Moments:
         """Those of some afterstates."""
         return Moments(self.games, self.origins[rows], self.players[rows], self.actions[rows])
-
-
-@njit(void(GameType), cache=True)
-def rewind(game: Game) -> None:
-    """Sets a game, or what a player sees of it, back to the moment after the exchange."""
-    for player in range(N_PLAYERS):
-        game.hands[player] |= game.played[player]
-        game.left[player] += count(game.played[player])
-        game.played[player] = 0
-        game.places[player] = -1
-    game.field = game.revolution = game.lock = game.cut = game.passed = game.idle = 0
-    game.n_out = game.n_actions = 0
-    game.joker_column = 14
-    game.turn = game.last = game.starter
 
 
 @njit(void(GameType, int64, AfterstateType), cache=True)

@@ -432,6 +432,23 @@ def play(game: Game, play: int) -> int:
     return answer
 
 
+# Going back
+
+
+@njit(void(GameType), cache=True)
+def rewind(game: Game) -> None:
+    """Sets a game, or what a player sees of it, back to the moment after the exchange."""
+    for player in range(N_PLAYERS):
+        game.hands[player] |= game.played[player]
+        game.left[player] += count(game.played[player])
+        game.played[player] = 0
+        game.places[player] = -1
+    game.field = game.revolution = game.lock = game.cut = game.passed = game.idle = 0
+    game.n_out = game.n_actions = 0
+    game.joker_column = 14
+    game.turn = game.last = game.starter
+
+
 # Random play
 
 

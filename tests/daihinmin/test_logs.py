@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from afterstate.agents import files
-from afterstate.agents.daihinmin.history import decisions, rewind
+from afterstate.agents.daihinmin.history import decisions
 from afterstate.agents.daihinmin.logs import Log, join, load_log, play_log, read_log, save_log
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.rule_based import HeuristicAgent, RandomAgent, SampleAgent
 from afterstate.envs.daihinmin import plays
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.replay import read
-from afterstate.envs.daihinmin.rules import GAME, Game, list_legal, play
+from afterstate.envs.daihinmin.rules import GAME, Game, list_legal, play, rewind
 
 DATA = Path(__file__).parent / "data"
 RECORDED = sorted(path.name for path in DATA.glob("*.jsonl.gz") if "positions" not in path.name)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from afterstate.agents.daihinmin.classes import class_values
-from afterstate.agents.daihinmin.monte_carlo import MonteCarloAgent, Settings, log_likelihoods
+from afterstate.agents.daihinmin.deals import Settings, log_likelihoods
+from afterstate.agents.daihinmin.monte_carlo import MonteCarloAgent
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.policy import (
     Policy,
