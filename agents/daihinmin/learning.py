@@ -49,16 +49,18 @@ class Samples(NamedTuple):
 def samples(log: Log, gifts_too: bool = False) -> Samples:
     """The samples of games that are over, in their order.
 
-    Of each game those from its last random move on are taken. Afterstates that nobody chose are
-    none: after a forced pass, within a chain of plays, with an empty hand, and all where only two
-    players are left.
+    They are those of the students of each game, from its last random move on. Afterstates that
+    nobody chose are none: after a forced pass, within a chain of plays, with an empty hand, and all
+    where only two players are left.
 
     Args:
         log: the games.
         gifts_too: whether what the rich were left with after the exchange are samples, too.
     """
     afters, facts = decisions(log.games, log.last_random, gifts_too)
-    players, actions, origins = facts.T.copy()
+    learned = log.students[facts[:, 2]] >> facts[:, 0] & 1 == 1
+    afters = afters[learned]
+    players, actions, origins = facts[learned].T.copy()
     places = log.games["places"][origins, players]
     targets = np.eye(N_PLAYERS, dtype=np.float32)[places]
     return Samples(afters, places, targets, Moments(log.games, origins, players, actions))

@@ -41,6 +41,16 @@ class Log(NamedTuple):
 
     games: npt.NDArray[np.void]  # GAME[n]
     last_random: Numbers  # [n] the number of a game's last random move, from 0; 0 if it had none
+    students: Numbers  # [n] the players whose moves are to be learned from, as bits
+
+
+ALL = (1 << N_PLAYERS) - 1
+"""All players, as bits."""
+
+
+def new_log(games: npt.NDArray[np.void]) -> Log:
+    """Games without random moves, all of whose players are learned from."""
+    return Log(games, np.zeros(len(games), np.int64), np.full(len(games), ALL))
 
 
 def join(logs: Sequence[Log]) -> Log:
@@ -60,7 +70,7 @@ def play_log(players: Sequence[Player], n_games: int, seed: int = 0, epsilon: fl
         seed: of deals, seats and random moves.
         epsilon: the chance of each play, where there is a choice, that it is random instead.
     """
-    log = Log(np.empty(n_games, GAME), np.zeros(n_games, np.int64))
+    log = new_log(np.empty(n_games, GAME))
     rng = np.random.default_rng(seed)
     match = new_match()
     for i in range(n_games):
@@ -109,7 +119,7 @@ def read_log(path: str | Path) -> Log:
             raise ValueError(f"{path}: game {number} is not one by the rules: {error}") from error
     if not games:
         raise ValueError(f"{path} has no games")
-    return Log(np.array(games, GAME), np.zeros(len(games), np.int64))
+    return new_log(np.array(games, GAME))
 
 
 def _recorded(entry: Entry) -> Game:
@@ -141,7 +151,7 @@ def save_log(log: Log, path: str | Path) -> None:
         OSError: it cannot be written.
     """
     rows = np.ascontiguousarray(log.games).view(np.uint8).reshape(len(log.games), -1)
-    arrays: files.Arrays = {"games": rows, "last_random": log.last_random}
+    arrays: files.Arrays = {"games": rows, "last_random": log.last_random, "students": log.students}
     files.write(path, _KIND, {"record": _record()}, arrays)
 
 
@@ -158,7 +168,7 @@ def load_log(path: str | Path) -> Log:
     games = arrays["games"].view(GAME).reshape(-1)
     if games["n_actions"].max(initial=0) > MAX_ACTIONS:
         raise ValueError(f"{path} has a game that is too long")
-    return Log(games, arrays["last_random"])
+    return Log(games, arrays["last_random"], arrays["students"])
 
 
 def _record() -> list[str]:

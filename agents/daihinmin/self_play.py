@@ -33,7 +33,7 @@ from afterstate.agents.daihinmin.heuristic import (
     heuristic_play,
 )
 from afterstate.agents.daihinmin.history import Moments
-from afterstate.agents.daihinmin.logs import Log
+from afterstate.agents.daihinmin.logs import Log, new_log
 from afterstate.agents.daihinmin.policy import (
     Room,
     RoomType,
@@ -378,4 +378,4 @@ def play_games(
             rows = np.flatnonzero(judge == k)
             judged[rows] = values(net, afters[rows], moments.part(rows), points)
         choose(table, n, afters, starts, who, judged, epsilon)
-    return Log(table.finished, table.finished_randoms)
+    return new_log(table.finished)._replace(last_random=table.finished_randoms)

@@ -50,7 +50,7 @@ from afterstate.agents.daihinmin.learning import (
     rmse,
     samples,
 )
-from afterstate.agents.daihinmin.logs import Log, load_log, play_log, read_log, save_log
+from afterstate.agents.daihinmin.logs import ALL, Log, load_log, play_log, read_log, save_log
 from afterstate.agents.daihinmin.logs import join as join_logs
 from afterstate.agents.daihinmin.rank_nets import POINTS
 from afterstate.agents.daihinmin.self_play import RULE_PLAYERS, play_games
@@ -77,9 +77,9 @@ class Run:
     logs: list[str] = field(default_factory=list)
     """Files of recorded games that are learned from in every generation, too."""
     guests: list[str] = field(default_factory=list)
-    """Names of players without networks that sit at the tables of self-play."""
-    networks: int = N_PLAYERS
-    """Seats of networks at a table of self-play, from 1; the others are for guests."""
+    """Names of players without networks who sit at the tables, too, and are not learned from."""
+    guest_share: float = 0.5
+    """The chance of each seat that a guest has it, if there are any. One is left for the others."""
     temperature: float = 1.0
     """Of the softmax policy, where `"policy"` is a teacher or a guest. It tries everything at
     times."""
@@ -116,12 +116,8 @@ class Run:
             raise ValueError(f"{names} are from 1 on (games from 0 with logs), got {counts}")
         if not 0 <= self.epsilon < 1:
             raise ValueError(f"epsilon is from 0 on and below 1, got {self.epsilon!r}")
-        if not (type(self.networks) is int and 1 <= self.networks <= N_PLAYERS):
-            raise ValueError(f"networks is a number of seats from 1 to 5, got {self.networks!r}")
-        if not set(self.guests) <= set(RULE_PLAYERS):
-            raise ValueError(f"guests are some of {RULE_PLAYERS}, got {self.guests}")
-        if self.networks < N_PLAYERS and not self.guests:
-            raise ValueError("say which guests take the other seats, or give networks all five")
+        if not set(self.guests) <= set(RULE_PLAYERS) or not 0 <= self.guest_share <= 1:
+            raise ValueError(f"guests are some of {RULE_PLAYERS}, their share is from 0 to 1")
         if not 0 <= self.lam <= 1:
             raise ValueError(f"lam is from 0 to 1, got {self.lam!r}")
         self.worth()
@@ -190,23 +186,29 @@ def generate(run: Run, pool: Sequence[Path], seed: Sequence[int], jobs: int, dev
     """
     rng = np.random.default_rng(seed)
     names = run.teacher or [str(path) for path in pool[-run.pool :]]
-    n_guests = 0 if run.teacher else N_PLAYERS - run.networks
     shares = []
     for begin in range(0, run.games, run.table):
-        players = [names[i] for i in rng.integers(len(names), size=N_PLAYERS - n_guests)]
-        players += [run.guests[i] for i in rng.integers(len(run.guests) or 1, size=n_guests)]
+        players = [names[i] for i in rng.integers(len(names), size=N_PLAYERS)]
+        students = ALL
+        for seat in range(1, N_PLAYERS):
+            if run.guests and rng.random() < run.guest_share:
+                players[seat] = run.guests[rng.integers(len(run.guests))]
+                students &= ~(1 << seat)
         n_games = min(run.table, run.games - begin)
-        shares.append((run, players, n_games, int(rng.integers(2**62)), device))
+        shares.append((run, players, students, n_games, int(rng.integers(2**62)), device))
     play = Parallel(n_jobs=jobs)
     return join_logs(play(delayed(_in_one_thread)(*share) for share in shares))
 
 
-def _in_one_thread(*share: Any) -> Log:
+def _in_one_thread(
+    run: Run, players: list[str], students: int, n_games: int, seed: int, device: str
+) -> Log:
     """Plays games in one thread, for other processes have the other cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return _play_share(*share)
+        log = _play_share(run, players, n_games, seed, device)
+        return log._replace(students=np.full(n_games, students))
     finally:
         torch.set_num_threads(before)
 

@@ -101,6 +101,18 @@ def test_a_game_between_competent_players_has_about_25_samples() -> None:
     assert 20 < len(samples(log).places) / 200 < 30
 
 
+def test_samples_are_those_of_the_students_alone() -> None:
+    log = log_of(6, 4)
+    both = samples(log, gifts_too=True)
+    wanted = np.array([0b00001, 0b11111, 0, 0b10010, 0b00100, 0b01000])
+    found = samples(log._replace(students=wanted), gifts_too=True)
+    kept = (wanted[both.moments.origins] >> both.moments.players & 1) == 1
+    assert 0 < kept.sum() < len(kept)
+    assert (found.afters["hand"] == both.afters["hand"][kept]).all()
+    assert (found.moments.players == both.moments.players[kept]).all()
+    assert (found.places == both.places[kept]).all()
+
+
 def test_joined_samples_are_of_the_games_that_they_were_of() -> None:
     first, second = samples(log_of(3, 1)), samples(log_of(4, 2))
     both = join([first, second])

@@ -161,6 +161,19 @@ def test_players_are_drawn_again_for_each_table(tmp_path: Path) -> None:
     assert np.array_equal(log.games["actions"], again.games["actions"])
 
 
+def test_guests_sit_at_the_tables_and_are_not_learned_from() -> None:
+    run = Run(teacher=["heuristic"], guests=["sample"], guest_share=0.5, games=40, table=4)
+    log = generate(run, [], [3], 1, "cpu")
+    students = [(mask >> np.arange(5) & 1).sum() for mask in log.students]
+    assert min(students) >= 1 and {2, 3} <= set(students)
+    for mask in np.unique(log.students):
+        of = learning.samples(log).moments
+        here = np.isin(of.origins, np.flatnonzero(log.students == mask))
+        assert ((mask >> of.players[here]) & 1).all()
+    alone = generate(Run(teacher=["heuristic"], games=4, table=4), [], [3], 1, "cpu")
+    assert (alone.students == 0b11111).all()
+
+
 def test_teachers_play_the_games_that_are_learned_from(tmp_path: Path) -> None:
     sample = generate(Run(**{**TINY, "teacher": ["sample"]}), [], [1, 1], 1, "cpu")
     for game in sample.games:
