@@ -325,9 +325,10 @@ class RankAgent:
     Args:
         net: a network or its file, by default the one in the package.
         points: what the places are worth, five numbers. With `"classes"` it is what they bring
-            until classes are reset: see `classes.py`.
+            until classes are reset (see `classes.py`), with `"game"` 5 to 1. By default what the
+            file says that the network has learned for, or `"game"`.
         exchange: `"net"` gives what leaves the hand of the largest value, `"hand"` goes by the
-            parts of the hand (see `exchange.py`), as in the study.
+            parts of the hand (see `exchange.py`), as in the study. By default what the file says.
         device: where the network calculates.
 
     Raises:
@@ -338,10 +339,13 @@ class RankAgent:
     def __init__(
         self,
         net: nn.Module | str | Path = SHIPPED,
-        points: Sequence[float] | Literal["game", "classes"] = "game",
-        exchange: Literal["net", "hand"] = "hand",
+        points: Sequence[float] | Literal["game", "classes"] | None = None,
+        exchange: Literal["net", "hand"] | None = None,
         device: str = "cpu",
     ) -> None:
+        told = about(net) if isinstance(net, (str, Path)) else {}
+        points = told.get("points", "game") if points is None else points
+        exchange = told.get("exchange", "hand") if exchange is None else exchange
         if exchange not in ("net", "hand"):
             raise ValueError(f"exchange is 'net' or 'hand', got {exchange!r}")
         self._points = _checked_points(points)

@@ -312,6 +312,8 @@ class Standing:
             "generation": self.generation,
             "iterations": self.learner.iterations,
             "seconds": round(self.seconds, 1),
+            "points": self.run.points,
+            "exchange": "net" if self.run.learned_gifts else "hand",
         }
         of = {"generation": str(self.generation)}
         files.replace(self._next, safetensors.torch.save(self.learner.tensors(), of))
