@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from afterstate import agents
 from afterstate.agents.daihinmin import rank_nets
 from afterstate.agents.daihinmin.chains import Afterstates, afterstates
+from afterstate.agents.daihinmin.classes import class_values, games_left
 from afterstate.agents.daihinmin.exchange import gift, hands_left
 from afterstate.agents.daihinmin.history import Moments
 from afterstate.agents.daihinmin.play import play_match
@@ -397,13 +398,25 @@ def test_gifts_go_by_the_hand_or_by_the_network() -> None:
     assert RankAgent(net).give(seen, 2) == gift(hand, 2)
 
 
+def test_a_network_is_played_as_its_file_says(tmp_path: Path) -> None:
+    file, net = tmp_path / "net.safetensors", network("FCNN", hidden=4)
+    save(net, file, points="classes", exchange="net")
+    match = new_match(1)
+    next_game(match)
+    seen = view(match, int(match["turn"]))
+    afters, by_file = RankAgent(file).values(seen)
+    assert by_file == pytest.approx(values(net, afters, points=class_values(games_left(seen))))
+    assert RankAgent(file, points="game").values(seen)[1] == pytest.approx(values(net, afters))
+    assert RankAgent(net).values(seen)[1] == pytest.approx(values(net, afters))
+
+
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
         ({"points": "all"}, "points are 'game', 'classes' or five numbers, got 'all'"),
         ({"points": [1, 2, 3]}, r"points are five numbers, got \[1, 2, 3\]"),
         ({"points": [1, 2, 3, 4, float("nan")]}, "points are five numbers"),
-        ({"points": None}, "five numbers"),
+        ({"points": 7.0}, "five numbers"),
         ({"points": ["a"] * 5}, "five numbers"),
         ({"exchange": "none"}, "exchange is 'net' or 'hand', got 'none'"),
     ],
