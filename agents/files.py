@@ -106,6 +106,31 @@ def prepare(path: str | Path) -> None:
     beside.unlink()
 
 
+def keep_rows(path: str | Path, key: str, last: int) -> int:
+    """Drops the rows of a file of JSON lines that come after `last`, and those cut off by a kill.
+
+    Args:
+        path: the file; it need not be there.
+        key: of the number that says when a row was made.
+        last: the largest that is kept.
+
+    Returns:
+        The number of the last row that is kept, 0 if there is none.
+    """
+    path = Path(path)
+    if not path.exists():
+        return 0
+    kept, number = [], 0
+    for line in path.read_text(encoding="utf-8").splitlines():
+        with contextlib.suppress(ValueError, TypeError, KeyError, OverflowError):
+            made = int(json.loads(line)[key])
+            if made <= last:
+                kept.append(line + "\n")
+                number = made
+    replace(path, "".join(kept).encode())
+    return number
+
+
 def _place(path: str | Path) -> Path:
     """Where the file will be: follows links, refuses what is not a file and makes its folder."""
     path = Path(os.path.realpath(path))

@@ -22,33 +22,38 @@ import torch
 from machine import machine
 from tqdm import tqdm
 
-from afterstate import agents
 from afterstate.agents.daihinmin import rank_nets
+from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.rank_nets import RankAgent
+from afterstate.agents.daihinmin.rule_based import HeuristicAgent
 from afterstate.agents.daihinmin.training import Run, generate
-from afterstate.envs.daihinmin.match import new_match, next_game
-from afterstate.envs.daihinmin.plays import N_PLAYS
-from afterstate.envs.daihinmin.rules import Game, give, list_legal, play
-from afterstate.envs.daihinmin.views import view
+from afterstate.envs.daihinmin.plays import N_PLAYS, PASS
+from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, list_legal
 
 CHANNELS = (16, 32, 64, 128)
 
 
+class _Watched(HeuristicAgent):
+    """A heuristic player who keeps the views in which he has a choice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.views: list[Game] = []
+        self._listed = np.empty(N_PLAYS, np.int64)
+
+    def choose(self, view: Game) -> int:
+        """The play of a heuristic player."""
+        if list_legal(view, self._listed) + (view["field"] != PASS) > 1:
+            self.views.append(view)
+        return super().choose(view)
+
+
 def positions(n_games: int, seed: int = 1) -> list[Game]:
     """What players see in games between heuristic players where they have a choice."""
-    player, match, out = agents.make("daihinmin-heuristic"), new_match(seed), []
-    listed = np.empty(N_PLAYS, np.int64)
-    for _ in range(n_games):
-        next_game(match)
-        while (turn := int(match["turn"])) >= 0:
-            seen, n = view(match, turn), int(match["to_give"])
-            if n:
-                give(match, player.give(seen, n))
-                continue
-            if list_legal(seen, listed) + (seen["field"] != 0) > 1:
-                out.append(seen)
-            play(match, player.choose(seen))
-    return out
+    watched = _Watched()
+    for _ in play_match([watched] * N_PLAYERS, n_games, seed):
+        pass
+    return watched.views
 
 
 def decision_times(agent: RankAgent, views: Sequence[Game]) -> np.ndarray:

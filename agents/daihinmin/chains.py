@@ -24,20 +24,21 @@ import numpy as np
 import numpy.typing as npt
 from numba import boolean, from_dtype, int8, int32, int64, njit, types, uint64, void
 
-from afterstate.envs.daihinmin.cards import DECK, count
+from afterstate.envs.daihinmin.cards import count
 from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, SIZE, Numbers, legal_plays
 from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
     Game,
     GameType,
     cuts,
+    largest_hand,
     leader,
     lock_after,
     order_after,
     partner,
     seat_of,
 )
-from afterstate.envs.daihinmin.views import all_played
+from afterstate.envs.daihinmin.views import unseen_cards
 from afterstate.envs.words import Word
 
 AFTERSTATE = np.dtype(
@@ -79,22 +80,6 @@ class Position(NamedTuple):
 PositionType = types.NamedTuple((uint64, *[int64] * 6), Position)
 
 ASKED_AGAIN, ENDED = 1, 0  # whose turn it is after a play
-
-
-@njit(int64(GameType, boolean), cache=True)
-def largest_hand(view: Game, passed_too: bool) -> int:
-    """How many cards another player than that in turn holds at most; those who passed, if asked."""
-    largest = 0
-    for player in range(N_PLAYERS):
-        if player != view.turn and (passed_too or not view.passed >> player & 1):
-            largest = max(largest, view.left[player])
-    return largest
-
-
-@njit(uint64(GameType), cache=True)
-def unseen_cards(view: Game) -> Word:
-    """The cards that the player in turn has not seen, so that others hold them."""
-    return np.uint64(DECK) & ~(view.hands[view.turn] | all_played(view))
 
 
 @njit(boolean(GameType, uint64, PositionType, int64, int64[::1]), cache=True)
@@ -244,7 +229,7 @@ def search(view: Game, ends_too: bool, capacity: int) -> tuple[int, int, Found]:
         The first play of an action that empties the hand, at which the search stops, or -1; the
         number of positions found before; and these.
     """
-    unseen, found = unseen_cards(view), _nothing(capacity)
+    unseen, found = unseen_cards(view, view.turn), _nothing(capacity)
     plays, scratch = np.empty(N_PLAYS, np.int64), np.empty(N_PLAYS, np.int64)
     stack, depth = np.empty(capacity, np.int64), 1
     _add(found, 0, root(view), 0, -1)  # no afterstate
@@ -287,7 +272,7 @@ def write_afterstate(view: Game, at: Position, first: int, out: Any) -> None:
     """
     me = view.turn
     seat, bound = seat_of(view, me), partner(view, me)
-    unseen = unseen_cards(view)
+    unseen = unseen_cards(view, view.turn)
     out.hand, out.unseen, out.out = at.hand, unseen, at.passed
     for i in range(N_PLAYERS):
         player = view.seats[(seat + i) % N_PLAYERS]

@@ -22,7 +22,7 @@ Values = npt.NDArray[np.float64]
 
 HORIZON = 32
 """So many games are looked ahead at most: more of them change nothing."""
-POINTS = np.arange(N_PLAYERS, 0.0, -1.0)
+POINTS = (5.0, 4.0, 3.0, 2.0, 1.0)
 """Points of the places, from the daifugo's down."""
 TRANSITIONS = np.array(
     [
@@ -71,9 +71,9 @@ def class_values(games_left: int, transitions: npt.ArrayLike = TRANSITIONS) -> V
     matrix = _checked(transitions)
     if games_left < 0:
         raise ValueError(f"games_left is a number of games from 0 on, got {games_left!r}")
-    values: Values = POINTS
+    values = points = np.array(POINTS)
     for _ in range(games_left):
-        values = POINTS + matrix @ (values - values[-1])
+        values = points + matrix @ (values - values[-1])
     return np.asarray(values - values[-1])
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import int8, int64, njit, types, uint64
 
-from afterstate.agents.daihinmin.chains import search, unseen_cards
+from afterstate.agents.daihinmin.chains import search
 from afterstate.envs.daihinmin.cards import count
 from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, legal_plays
 from afterstate.envs.daihinmin.rules import (
@@ -24,6 +24,7 @@ from afterstate.envs.daihinmin.rules import (
     lock_after,
     order_after,
 )
+from afterstate.envs.daihinmin.views import unseen_cards
 from afterstate.envs.words import Word
 
 MATE_POSITIONS = 1 << 10
@@ -210,6 +211,22 @@ def duel(game: Game, other: Word, limit: int) -> tuple[int, int]:
 
 
 @njit(int64(GameType), cache=True)
+def won_duel(view: Game) -> int:
+    """A play, or the pass, by which the player in turn surely goes out before the only other one.
+
+    Args:
+        view: what he sees, or the whole game.
+
+    Returns:
+        The play; -1 if none is found, or if more than two players are left.
+    """
+    if view.n_out != N_PLAYERS - 2:
+        return -1
+    _, chosen = duel(view, unseen_cards(view, view.turn), DUEL_POSITIONS)
+    return int(chosen)
+
+
+@njit(int64(GameType), cache=True)
 def sure_play(view: Game) -> int:
     """A play that surely wins: a mate, or with two players left what `duel` finds.
 
@@ -220,7 +237,4 @@ def sure_play(view: Game) -> int:
         The play, or the pass; -1 if none is found.
     """
     chain = mate(view)
-    if chain >= 0 or view.n_out != N_PLAYERS - 2:
-        return chain
-    _, chosen = duel(view, unseen_cards(view), DUEL_POSITIONS)
-    return int(chosen)
+    return chain if chain >= 0 else won_duel(view)

@@ -34,9 +34,9 @@ LOOSE, LOOSE_3, LOOSE_8, LOOSE_JQ, GROUPED, IN_SEQUENCE, STRONG, JOKERS = range(
 """What is given first, and in the same class the weakest card first."""
 
 
-@njit(types.UniTuple(uint64, 2)(uint64, int64, int64), cache=True)
-def _run(hand: Word, row: int, first: int) -> tuple[Word, Word]:
-    """The cards of a run of a suit from a column on, the joker filling one gap; and the joker."""
+@njit(uint64(uint64, int64, int64), cache=True)
+def _run(hand: Word, row: int, first: int) -> Word:
+    """The cards of a run of a suit from a column on, the joker filling one gap."""
     hand = np.uint64(hand)
     taken, joker = np.uint64(0), hand & np.uint64(1) << np.uint64(JOKER)
     column = first
@@ -48,7 +48,7 @@ def _run(hand: Word, row: int, first: int) -> tuple[Word, Word]:
             taken, joker = taken | joker, np.uint64(0)
         taken |= hand & card
         column += 1
-    return taken, joker
+    return taken
 
 
 @njit(uint64(uint64), cache=True)
@@ -57,7 +57,7 @@ def in_sequences(hand: Word) -> Word:
     rest, aside = np.uint64(hand), np.uint64(0)
     for first in range(1, 14):
         for row in range(4):
-            run, _ = _run(rest, row, first)
+            run = _run(rest, row, first)
             if count(run) >= 3:
                 aside |= run
                 rest &= ~run

@@ -36,17 +36,19 @@ from afterstate.envs.daihinmin.plays import (
     SIZE,
     Numbers,
     legal_plays,
+    runs,
 )
 from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
     Game,
     GameType,
     cuts,
+    largest_hand,
     list_legal,
     lock_after,
     order_after,
 )
-from afterstate.envs.daihinmin.views import all_played
+from afterstate.envs.daihinmin.views import unseen_cards
 from afterstate.envs.words import Word
 
 # The features of a context: where each family of them begins.
@@ -165,6 +167,13 @@ def _level(scene: Scene, play: int, order: int, rows: int, out: Numbers) -> int:
     return group_level(unseen, int(LOW[play]), int(SIZE[play]), order, rows)
 
 
+@njit(uint64(uint64), cache=True)
+def _covered(starts: Word) -> Word:
+    """The cards of the runs of three that begin at some cards."""
+    starts = np.uint64(starts)
+    return starts | starts << np.uint64(4) | starts << np.uint64(8)
+
+
 @njit(int64(SceneType, uint64, int64, int16[::1]), cache=True)
 def _describe_hand(scene: Scene, hand: Word, order: int, out: Features) -> int:
     """Writes the features of a hand that stays.
@@ -175,9 +184,8 @@ def _describe_hand(scene: Scene, hand: Word, order: int, out: Features) -> int:
     unseen = np.uint64(scene.unseen)
     first = scene.context
     cells = hand & np.uint64(NATURALS)
-    starts = cells & cells >> np.uint64(4) & cells >> np.uint64(8)
-    in_runs = starts | starts << np.uint64(4) | starts << np.uint64(8)
-    loose = cells & ~in_runs
+    starts = runs(cells, 3)
+    loose = cells & ~_covered(starts)
     n, n_melds, n_losers = 0, 0, 0
     while loose:
         rank = lowest(loose) >> 2
@@ -248,9 +256,7 @@ def _describe_flags(game: Game, scene: Scene, play: int, out: Features, n: int) 
         out[n] = first + CUTS
         n += 1
     cells = hand & np.uint64(NATURALS)
-    starts = cells & cells >> np.uint64(4) & cells >> np.uint64(8)
-    in_runs = starts | starts << np.uint64(4) | starts << np.uint64(8)
-    if KIND[play] != SEQUENCE and cards & in_runs:
+    if KIND[play] != SEQUENCE and cards & _covered(runs(cells, 3)):
         out[n] = first + BREAKS_RUN
         n += 1
     if KIND[play] == SINGLE or KIND[play] == GROUP:
@@ -310,13 +316,10 @@ def _describe_pass(game: Game, scene: Scene, beaters: Numbers, out: Features) ->
 def _scene(game: Game) -> Scene:
     """What is the same for all plays of the player in turn."""
     hand = game.hands[game.turn]
-    unseen = np.uint64(DECK) & ~(hand | all_played(game))
-    nearest, answering = 14, 0
+    unseen, nearest = unseen_cards(game, game.turn), 14
     for player in range(N_PLAYERS):
         if player != game.turn and game.left[player] > 0:
             nearest = min(nearest, game.left[player])
-            if not game.passed >> player & 1:
-                answering = max(answering, game.left[player])
     field = game.field
     is_short = game.left[game.turn] <= _FEW
     context = (6 * int(field != PASS) + 3 * int(is_short) + _NEARNESS[nearest]) * N_FEATURES
@@ -328,7 +331,7 @@ def _scene(game: Game) -> Scene:
         int(field),
         rows,
         int(game.eight_cuts),
-        int(answering),
+        largest_hand(game, False),
         int(context),
     )
 

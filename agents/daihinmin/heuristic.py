@@ -39,8 +39,15 @@ from afterstate.envs.daihinmin.plays import (
     Numbers,
     legal_plays,
 )
-from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, GameType, list_legal, order_after
-from afterstate.envs.daihinmin.views import all_played
+from afterstate.envs.daihinmin.rules import (
+    N_PLAYERS,
+    Game,
+    GameType,
+    largest_hand,
+    list_legal,
+    order_after,
+)
+from afterstate.envs.daihinmin.views import unseen_cards
 from afterstate.envs.words import Word
 
 
@@ -256,16 +263,6 @@ def _surely_out(hand: Word, unseen: Word, revolution: int, largest: int, depth: 
     return False
 
 
-@njit(int64(GameType, boolean), cache=True)
-def _largest_hand(view: Game, passed_too: bool) -> int:
-    """How many cards another player holds at most; those who have passed, if asked for."""
-    largest = 0
-    for player in range(N_PLAYERS):
-        if player != view.turn and (passed_too or not view.passed >> player & 1):
-            largest = max(largest, view.left[player])
-    return largest
-
-
 @njit(boolean(GameType), cache=True)
 def _somebody_is_near(view: Game) -> bool:
     """Whether another player holds little."""
@@ -284,7 +281,7 @@ def _has_usual_rules(view: Game) -> bool:
 @njit(boolean(GameType), cache=True)
 def _leads_if_passing(view: Game) -> bool:
     """Whether the player in turn won the trick: he is asked again, and leads if he passes."""
-    return bool(view.field != PASS and view.last == view.turn and _largest_hand(view, False) == 0)
+    return bool(view.field != PASS and view.last == view.turn and largest_hand(view, False) == 0)
 
 
 @njit(int64(GameType, uint64, int64[::1], int64), cache=True)
@@ -297,7 +294,7 @@ def _winning_play(view: Game, unseen: Word, plays: Numbers, n: int) -> int:
     if not _has_usual_rules(view):
         return -1
     depth = 4 if count(hand) <= 8 else 3
-    answering, all_hands = _largest_hand(view, False), _largest_hand(view, True)
+    answering, all_hands = largest_hand(view, False), largest_hand(view, True)
     order = int(view.revolution)
     if _leads_if_passing(view) and _surely_out(hand, unseen, order, all_hands, depth):
         return PASS
@@ -341,7 +338,7 @@ def heuristic_play(view: Game, w: Weights) -> int:
     plays = np.empty(N_PLAYS, np.int64)
     n = list_legal(view, plays)
     hand = view.hands[view.turn]
-    unseen = np.uint64(DECK) & ~(hand | all_played(view))
+    unseen = unseen_cards(view, view.turn)
     chosen = _winning_play(view, unseen, plays, n)
     if chosen >= PASS or n == 0:
         return max(chosen, PASS)

@@ -29,7 +29,6 @@ from afterstate.agents.daihinmin.chains import (
     after_pass,
     after_play,
     root,
-    unseen_cards,
     write_afterstate,
 )
 from afterstate.agents.daihinmin.encoding import (
@@ -53,6 +52,7 @@ from afterstate.envs.daihinmin.rules import (
     rewind,
     seat_of,
 )
+from afterstate.envs.daihinmin.views import unseen_cards
 
 N_ROWS, N_HISTORY_PLANES = 64, 161
 _BEFORE = N_HISTORY_PLANES - N_PLANES
@@ -98,7 +98,7 @@ def decided(game: Game, move: int, out: Any, scratch: Numbers) -> bool:
     if move == PASS:
         asked, after = after_pass(game, at)
     else:
-        asked, after = after_play(game, unseen_cards(game), at, move, scratch)
+        asked, after = after_play(game, unseen_cards(game, game.turn), at, move, scratch)
     if asked == ASKED_AGAIN or after.hand == np.uint64(0):
         return False
     write_afterstate(game, after, move, out)
@@ -163,9 +163,7 @@ def could_play(game: Game, viewer: int, scratch: Numbers) -> bool:
         return bool(list_legal(game, scratch) > 0)
     if game.field == PASS:
         return True
-    game.turn = viewer
-    unseen = unseen_cards(game)
-    game.turn = turn
+    unseen = unseen_cards(game, viewer)
     revolution, lock, runs = game.revolution != 0, game.lock != 0, game.sequences != 0
     n = legal_plays(unseen, game.field, revolution, lock, runs, scratch)
     return bool(n > 0 and game.left[turn] >= SIZE[game.field])

@@ -17,16 +17,18 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from numba import float32, float64, int64, njit, void
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from afterstate.agents.daihinmin.chains import Afterstates
+from afterstate.agents.daihinmin.classes import POINTS
 from afterstate.agents.daihinmin.encoding import Planes
 from afterstate.agents.daihinmin.history import Moments, decisions
 from afterstate.agents.daihinmin.logs import Log
-from afterstate.agents.daihinmin.rank_nets import POINTS, inputs, predict, values
+from afterstate.agents.daihinmin.rank_nets import inputs, predict, values
 from afterstate.agents.daihinmin.symmetry import N_SYMMETRIES, exchanged
 from afterstate.envs.daihinmin.plays import Numbers
 from afterstate.envs.daihinmin.rules import N_PLAYERS
@@ -113,10 +115,15 @@ def bootstrap(net: nn.Module, of: Samples, lam: float) -> Samples:
     return of._replace(targets=targets)
 
 
+def errors(net: nn.Module, of: Samples) -> npt.NDArray[np.float64]:
+    """The points that a network expects less those that became of them, `[n]`."""
+    reached: npt.NDArray[np.float64] = np.array(POINTS)[of.places]
+    return values(net, of.afters, of.moments) - reached
+
+
 def rmse(net: nn.Module, of: Samples) -> float:
     """The root mean squared error of expected points against the points that became of them."""
-    points = POINTS[0] - of.places
-    return float(np.sqrt(np.mean((values(net, of.afters, of.moments) - points) ** 2)))
+    return float(np.sqrt(np.mean(errors(net, of) ** 2)))
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.agents import files
+from afterstate.agents.daihinmin.play import play_match
 from afterstate.envs.daihinmin import cards
-from afterstate.envs.daihinmin.match import new_match, next_game
-from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.daihinmin.players import Player, RandomPlayer
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
 from afterstate.envs.daihinmin.recording import Entry
 from afterstate.envs.daihinmin.replay import dealt, read, submission
@@ -24,12 +24,10 @@ from afterstate.envs.daihinmin.rules import (
     MAX_ACTIONS,
     N_PLAYERS,
     Game,
-    draw_play,
     give,
     list_legal,
     play,
 )
-from afterstate.envs.daihinmin.views import view
 
 _KIND = "daihinmin-log"
 GAMES = 100
@@ -72,31 +70,45 @@ def play_log(players: Sequence[Player], n_games: int, seed: int = 0, epsilon: fl
     """
     log = new_log(np.empty(n_games, GAME))
     rng = np.random.default_rng(seed)
-    match = new_match()
-    for i in range(n_games):
-        if i % GAMES == 0:
-            match = new_match(int(rng.integers(2**63)))
-        next_game(match)
-        log.last_random[i] = _play_game(players, match, epsilon, rng)
-        log.games[i] = match
+    seated = [_Erratic(player, epsilon, rng) for player in players]
+    for begin in range(0, n_games, GAMES):
+        of_match, n = int(rng.integers(2**63)), min(GAMES, n_games - begin)
+        for i, match in enumerate(play_match(seated, n, of_match), begin):
+            log.games[i] = match
+            log.last_random[i] = max(player.last for player in seated)
+            for player in seated:
+                player.last = 0
     return log
 
 
-def _play_game(
-    players: Sequence[Player], match: Game, epsilon: float, rng: np.random.Generator
-) -> int:
-    """Plays a game to its end; returns the number of its last random move."""
-    last, listed = 0, np.empty(N_PLAYS, np.int64)
-    while (turn := int(match["turn"])) >= 0:
-        seen, n = view(match, turn), int(match["to_give"])
-        if n:
-            give(match, players[turn].give(seen, n))
-        elif epsilon and list_legal(match, listed) and rng.random() < epsilon:
-            last = int(match["n_actions"])
-            play(match, draw_play(match, listed))
-        else:
-            play(match, players[turn].choose(seen))
-    return last
+class _Erratic:
+    """A player who now and then makes a random play.
+
+    Args:
+        player: plays otherwise.
+        epsilon: the chance of a random play, where there is a choice.
+        rng: of random plays.
+
+    Attributes:
+        last: the number of the last random move; set it to 0 for each game.
+    """
+
+    def __init__(self, player: Player, epsilon: float, rng: np.random.Generator) -> None:
+        self._player, self._epsilon, self._rng = player, epsilon, rng
+        self._random, self._listed = RandomPlayer(rng), np.empty(N_PLAYS, np.int64)
+        self.last = 0
+
+    def choose(self, view: Game) -> int:
+        """The player's play, or a random one."""
+        has_choice = self._epsilon and list_legal(view, self._listed)
+        if has_choice and self._rng.random() < self._epsilon:
+            self.last = int(view["n_actions"])
+            return self._random.choose(view)
+        return self._player.choose(view)
+
+    def give(self, view: Game, n: int) -> int:
+        """The player's gift."""
+        return self._player.give(view, n)
 
 
 # Recorded

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from numba import float64, int16, int64, njit, types, void
 
 from afterstate.agents import files
+from afterstate.agents.commands import progress_bar
 from afterstate.agents.daihinmin.classes import HORIZON, class_values
 from afterstate.agents.daihinmin.features import MOST, N_CONTEXTS, N_FEATURES, Features
 from afterstate.agents.daihinmin.play import play_match
@@ -43,7 +44,6 @@ from afterstate.agents.daihinmin.policy import (
     weigh_gifts,
     weigh_options,
 )
-from afterstate.agents.progress import progress_bar
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.players import Player, find
 from afterstate.envs.daihinmin.plays import CARDS, Numbers

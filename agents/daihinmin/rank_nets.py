@@ -27,16 +27,14 @@ from torch import Tensor, nn
 from afterstate.agents import files
 from afterstate.agents.daihinmin import encoding
 from afterstate.agents.daihinmin.chains import Afterstates, afterstates
-from afterstate.agents.daihinmin.classes import class_values, games_left
-from afterstate.agents.daihinmin.endgame import sure_play
+from afterstate.agents.daihinmin.classes import POINTS, class_values, games_left
+from afterstate.agents.daihinmin.endgame import won_duel
 from afterstate.agents.daihinmin.exchange import gift, hands_left
 from afterstate.agents.daihinmin.history import N_HISTORY_PLANES, N_ROWS, Moments, histories
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game
 
 SHIPPED = Path(__file__).parent / "rank.safetensors"
 """The trained network in the package."""
-POINTS = (5.0, 4.0, 3.0, 2.0, 1.0)
-"""What the places are worth in the game at hand."""
 
 
 def _xavier(module: nn.Module) -> None:
@@ -382,12 +380,12 @@ class RankAgent:
 
     def choose(self, view: Game) -> int:
         """The first play of the best action."""
-        sure = sure_play(view)
-        if sure >= 0:
-            return int(sure)
         afters = afterstates(view)
-        if (afters["play"] == afters["play"][0]).all():
+        if (afters["play"] == afters["play"][0]).all():  # also where the hand can be played out
             return int(afters["play"][0])
+        won = won_duel(view)
+        if won >= 0:
+            return int(won)
         return int(afters["play"][self._values(view, afters).argmax()])
 
     def give(self, view: Game, n: int) -> int:

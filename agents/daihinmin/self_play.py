@@ -24,7 +24,8 @@ from afterstate.agents.daihinmin.chains import (
     AfterstateType,
     afterstates,
 )
-from afterstate.agents.daihinmin.endgame import sure_play
+from afterstate.agents.daihinmin.classes import POINTS
+from afterstate.agents.daihinmin.endgame import won_duel
 from afterstate.agents.daihinmin.exchange import gift, hands_left
 from afterstate.agents.daihinmin.heuristic import (
     Weights,
@@ -42,7 +43,7 @@ from afterstate.agents.daihinmin.policy import (
     policy_gift,
     policy_play,
 )
-from afterstate.agents.daihinmin.rank_nets import POINTS, values
+from afterstate.agents.daihinmin.rank_nets import values
 from afterstate.agents.daihinmin.sample_client import sample_play
 from afterstate.envs.daihinmin.cards import weakest
 from afterstate.envs.daihinmin.match import new_match, next_game
@@ -60,9 +61,10 @@ from afterstate.envs.daihinmin.rules import (
 )
 from afterstate.envs.daihinmin.views import look
 
-RULE_PLAYERS = ("sample", "heuristic", "policy")
-"""Players that need no network, by name."""
 NET, LEARNED_GIFTS, SAMPLE, HEURISTIC, POLICY = range(5)
+_KINDS = {"sample": SAMPLE, "heuristic": HEURISTIC, "policy": POLICY}
+RULE_PLAYERS = tuple(_KINDS)
+"""Players that need no network, by name."""
 
 GamePlayer: TypeAlias = "nn.Module | str"
 
@@ -113,16 +115,6 @@ def _give(game: Game, kind: int, rules: Rules) -> None:
         give(game, gift(hand, game.to_give))
 
 
-@njit(int64(GameType, int64, RulesType), cache=True)
-def _play_by_rules(game: Game, kind: int, rules: Rules) -> int:
-    """The play of a player without a network."""
-    if kind == POLICY:
-        return int(policy_play(game, rules.policy, rules.temperature, rules.room))
-    look(game, game.turn, rules.views)
-    seen = rules.views[0]
-    return int(sample_play(seen) if kind == SAMPLE else heuristic_play(seen, rules.heuristic))
-
-
 @njit(boolean(GameType, int64, RulesType), cache=True)
 def _move_without_net(game: Game, kind: int, rules: Rules) -> bool:
     """The player in turn moves if he needs no network for it; returns whether he did."""
@@ -131,17 +123,17 @@ def _move_without_net(game: Game, kind: int, rules: Rules) -> bool:
             return False
         _give(game, kind, rules)
         return True
+    if kind == POLICY:
+        play(game, policy_play(game, rules.policy, rules.temperature, rules.room))
+        return True
     if list_legal(game, rules.plays) == 0:
         play(game, PASS)
         return True
-    sure = -1
     if kind > LEARNED_GIFTS:
-        sure = _play_by_rules(game, kind, rules)
-    else:
-        sure = sure_play(game)
-    if sure >= 0:
-        play(game, sure)
-    return bool(sure >= 0)
+        look(game, game.turn, rules.views)
+        seen = rules.views[0]
+        play(game, sample_play(seen) if kind == SAMPLE else heuristic_play(seen, rules.heuristic))
+    return bool(kind > LEARNED_GIFTS)
 
 
 @njit(AfterstateType[::1](GameType), cache=True)
@@ -245,8 +237,9 @@ def gather(
             if _move_without_net(game, kind, rules):
                 continue
             afters = _choices(game)
-            if _is_forced(afters):
-                _move(game, afters[0].play)
+            sure = afters[0].play if _is_forced(afters) else won_duel(game)
+            if sure >= 0:
+                _move(game, sure)
                 continue
             if starts[n] + len(afters) > len(out):
                 return n, looked
@@ -288,7 +281,7 @@ def choose(
 def _kind(player: GamePlayer, learned_gifts: bool) -> int:
     """What a player needs."""
     if isinstance(player, str):
-        return {"sample": SAMPLE, "heuristic": HEURISTIC, "policy": POLICY}[player]
+        return _KINDS[player]
     return LEARNED_GIFTS if learned_gifts else NET
 
 
@@ -361,21 +354,18 @@ def play_games(
     afters = np.empty(64 * n_matches + 4_096, AFTERSTATE)
     rules = _rules(players, temperature, epsilon)
     starts, who = np.empty(n_matches + 1, np.int64), np.empty(n_matches, np.int64)
-    nets = list(
-        {id(player): player for player in players if isinstance(player, nn.Module)}.values()
-    )
-    judges = [next((k for k, net in enumerate(nets) if net is player), -1) for player in players]
+    nets = {player for player in players if isinstance(player, nn.Module)}
+    seats = {net: np.array([player is net for player in players]) for net in nets}
     first = 0
     while table.n_finished[0] < n_games:
         n, looked = gather(table, first, afters, starts, who, rules)
         first = (first + looked) % n_matches
         origins = np.repeat(who[:n], np.diff(starts[: n + 1]))
         turns = table.games["turn"][origins]
-        judge = np.array(judges)[turns]
         judged = np.empty(len(turns))
         moments = Moments(table.games, origins, turns, table.games["n_actions"][origins])
-        for k, net in enumerate(nets):
-            rows = np.flatnonzero(judge == k)
+        for net, mine in seats.items():
+            rows = np.flatnonzero(mine[turns])
             judged[rows] = values(net, afters[rows], moments.part(rows), points)
         choose(table, n, afters, starts, who, judged, epsilon)
     return new_log(table.finished)._replace(last_random=table.finished_randoms)

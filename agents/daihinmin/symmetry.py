@@ -12,8 +12,8 @@ import numpy as np
 from numba import int64, njit, uint64
 
 from afterstate.agents.daihinmin.chains import Afterstates, AfterstateType
-from afterstate.envs.daihinmin.cards import JOKER, SUITS
-from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers, parse, text
+from afterstate.envs.daihinmin.cards import NATURALS, SUITS
+from afterstate.envs.daihinmin.plays import N_PLAYS, SPADES, Numbers, parse, text
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.words import Word
 
@@ -29,16 +29,16 @@ _PLAYS = np.array(
         for order in _ORDERS
     ]
 )  # the new number of each play
-_ROW = np.uint64(0x1_1111_1111_1111)
 
 
 @njit(uint64(uint64, int64), cache=True)
 def exchange_suits(cards: Word, symmetry: int) -> Word:
     """A set of cards with its suits exchanged."""
     cards = np.uint64(cards)
-    exchanged = cards & np.uint64(1) << np.uint64(JOKER)
+    naturals = cards & np.uint64(NATURALS)
+    exchanged = cards ^ naturals
     for row in range(4):
-        suit = cards >> np.uint64(row) & _ROW
+        suit = naturals >> np.uint64(row) & SPADES
         exchanged |= suit << np.uint64(_ROWS[symmetry, row])
     return exchanged
 

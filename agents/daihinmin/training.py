@@ -40,7 +40,9 @@ import torch
 from joblib import Parallel, delayed
 
 from afterstate.agents import files
+from afterstate.agents.commands import above_0, progress_bar
 from afterstate.agents.daihinmin import rank_nets
+from afterstate.agents.daihinmin.classes import POINTS
 from afterstate.agents.daihinmin.learning import (
     Learner,
     Samples,
@@ -52,9 +54,7 @@ from afterstate.agents.daihinmin.learning import (
 )
 from afterstate.agents.daihinmin.logs import ALL, Log, load_log, play_log, read_log, save_log
 from afterstate.agents.daihinmin.logs import join as join_logs
-from afterstate.agents.daihinmin.rank_nets import POINTS
 from afterstate.agents.daihinmin.self_play import RULE_PLAYERS, play_games
-from afterstate.agents.progress import progress_bar
 from afterstate.envs.daihinmin.match import CLASS_VALUES
 from afterstate.envs.daihinmin.players import find
 from afterstate.envs.daihinmin.rules import N_PLAYERS
@@ -287,11 +287,7 @@ class Standing:
         for at in range(self.generation):
             if (games := self._games(at + 1)).exists():
                 self.window.append(self._samples(load_log(games)))
-        rows = self.out / "rows.jsonl"
-        if rows.exists():
-            lines = rows.read_text(encoding="utf-8").splitlines(keepends=True)
-            kept = [line for line in lines if _generation_of(line) <= self.generation]
-            files.replace(rows, "".join(kept).encode())
+        files.keep_rows(self.out / "rows.jsonl", "generation", self.generation)
 
     def _kind(self) -> list[Any]:
         """The name and the settings of the network."""
@@ -371,23 +367,7 @@ class Standing:
                 os.unlink(self._games(self.generation + 1 - len(self.window)))
 
 
-def _generation_of(line: str) -> float:
-    """The generation of a row; none for a line that a kill cut off."""
-    try:
-        return float(json.loads(line)["generation"])
-    except (ValueError, TypeError, KeyError):
-        return math.inf
-
-
 # The command line
-
-
-def _above_0(text: str) -> float:
-    """A finite number above 0."""
-    number = float(text)
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"it is a number above 0, not {text!r}")
-    return number
 
 
 def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -400,7 +380,7 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("settings", type=Path, help="JSON file with the network and how to learn")
     add("--out", type=Path, required=True, help="folder of the run")
     add("--generations", type=int, help="stop when so many are there")
-    add("--hours", type=_above_0, help="stop after so long, counted from this start")
+    add("--hours", type=above_0, help="stop after so long, counted from this start")
     add("--jobs", type=int, default=1, help="processes that play (%(default)s)")
     add("--threads", type=int, default=1, help="threads that learn (%(default)s)")
     add("--device", default="cpu", help="where networks learn and play: cpu or cuda (%(default)s)")

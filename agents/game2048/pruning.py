@@ -28,6 +28,7 @@ import numpy.typing as npt
 from numba import float32, int64, njit, uint32, uint64, void
 
 from afterstate.agents import files
+from afterstate.agents.commands import progress_bar
 from afterstate.agents.game2048.expectimax import CUTOFF, SEARCH, Search, new_search, search_move
 from afterstate.agents.game2048.ntuple import (
     KERNEL,
@@ -41,7 +42,6 @@ from afterstate.agents.game2048.ntuple import (
     pack_network,
     source,
 )
-from afterstate.agents.progress import progress_bar
 from afterstate.envs.game2048.rules import afterstates, field, occupied, spawn
 from afterstate.envs.words import Word, seed_word
 

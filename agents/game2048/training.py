@@ -23,7 +23,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import signal
 import threading
 import time
@@ -35,11 +34,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from afterstate.agents import files
+from afterstate.agents.commands import above_0, progress_bar
 from afterstate.agents.game2048.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.learning import Learner, Settings, in_threads, whole_moves
 from afterstate.agents.game2048.ntuple import Network, NTupleAgent, network, pack_network
 from afterstate.agents.game2048.play import Games, play
-from afterstate.agents.progress import progress_bar
 from afterstate.envs.words import whole
 
 EVALUATION_SEED = 1 << 40
@@ -344,29 +343,6 @@ def resume(path: Path, settings: dict[str, Any], threads: int) -> Learner:
     return learner
 
 
-def keep_rows(path: Path, n_moves: int) -> int:
-    """Drops the rows of evaluations after `n_moves`, which will be made again.
-
-    Returns:
-        The number of moves at the last evaluation that is kept, 0 if there is none.
-    """
-    if not path.exists():
-        return 0
-    kept, evaluated = [], 0
-    for line in path.read_text().splitlines():
-        with contextlib.suppress(
-            ValueError, TypeError, KeyError, OverflowError
-        ):  # a line that a kill cut off
-            made = int(json.loads(line)["n_moves"])
-            if made <= n_moves:
-                kept.append(line + "\n")
-                evaluated = made
-    beside = path.with_suffix(".part")
-    beside.write_text("".join(kept))
-    os.replace(beside, path)
-    return evaluated
-
-
 def _plies(text: str) -> dict[int, int]:
     """`1:1000,3:20` as depths and numbers of games."""
     pairs = [part.split(":") for part in text.split(",") if part]
@@ -379,20 +355,9 @@ def _plies(text: str) -> dict[int, int]:
     return plies
 
 
-def _above_0(text: str) -> float:
-    """A finite number above 0."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"it is a number above 0, not {text!r}")
-    return number
-
-
 def _moves(text: str) -> float:
     """A whole number of moves, which may be written as 1e9."""
-    number = _above_0(text)
+    number = above_0(text)
     if number != int(number) or number >= 2**63:
         raise argparse.ArgumentTypeError(f"moves are whole and below 2**63, not {text!r}")
     return number
@@ -408,10 +373,10 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("settings", type=Path, help="JSON file with the network and how to learn")
     add("--out", type=Path, required=True, help="folder of the run")
     add("--moves", type=_moves, help="stop when the learner has made so many moves")
-    add("--hours", type=_above_0, help="stop after so long, counted from this start")
+    add("--hours", type=above_0, help="stop after so long, counted from this start")
     add("--threads", type=int, default=1)
     add("--resume", action="store_true", help="go on with the run in the folder")
-    add("--save-minutes", type=_above_0, default=10, help="between two saves (%(default)s)")
+    add("--save-minutes", type=above_0, default=10, help="between two saves (%(default)s)")
     add("--evaluate-every", type=_moves, default=1e9, help="moves (%(default)g)")
     add("--evaluate", type=_plies, default="1:1000,3:10", metavar="PLIES:GAMES,...")
     chosen = parser.parse_args(arguments)
@@ -440,7 +405,7 @@ def _begin(chosen: argparse.Namespace) -> tuple[Learner, int]:
     chosen.out.mkdir(parents=True, exist_ok=True)
     for cut_off in chosen.out.glob("learner.npz.*.part"):
         cut_off.unlink()  # by a kill
-    evaluated = keep_rows(chosen.out / "rows.jsonl", learner.n_moves)
+    evaluated = files.keep_rows(chosen.out / "rows.jsonl", "n_moves", learner.n_moves)
     (chosen.out / "settings.json").write_text(json.dumps(settings, indent=1) + "\n")
     return learner, evaluated
 

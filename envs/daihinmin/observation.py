@@ -50,7 +50,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import int8, int64, njit, uint64, void
 
-from afterstate.envs.daihinmin.cards import DECK, JOKER, NATURALS, lowest
+from afterstate.envs.daihinmin.cards import JOKER, NATURALS, lowest
 from afterstate.envs.daihinmin.plays import (
     CARDS,
     JOKER_CELL,
@@ -61,7 +61,7 @@ from afterstate.envs.daihinmin.plays import (
     SIZE,
 )
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game, GameType, list_legal, seat_of
-from afterstate.envs.daihinmin.views import all_played, known_cards, look
+from afterstate.envs.daihinmin.views import known_cards, look, unseen_cards
 from afterstate.envs.words import Word
 
 N_COLUMNS = 15
@@ -198,7 +198,7 @@ def draw_view(views: Any, planes: Planes) -> None:
     viewer = view.viewer
     hand = view.hands[viewer]
     _draw_cards(hand, planes, _HAND)
-    _draw_cards(np.uint64(DECK) & ~(hand | all_played(view)), planes, _UNSEEN)
+    _draw_cards(unseen_cards(view, viewer), planes, _UNSEEN)
     _draw_cards(view.given[viewer], planes, _GAVE)
     _draw_cards(view.gift, planes, _GIFT)
     seat = seat_of(view, viewer)

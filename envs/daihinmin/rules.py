@@ -286,6 +286,16 @@ def _record(game: Game, play: int) -> None:
         game.n_actions += 1
 
 
+@njit(int64(GameType, boolean), cache=True)
+def largest_hand(game: Game, passed_too: bool) -> int:
+    """How many cards another player than that in turn holds at most; those who passed, if asked."""
+    largest = 0
+    for player in range(N_PLAYERS):
+        if player != game.turn and (passed_too or not game.passed >> player & 1):
+            largest = max(largest, game.left[player])
+    return largest
+
+
 @njit(boolean(GameType, int64, int64), cache=True)
 def cuts(game: Game, field: int, play: int) -> bool:
     """Whether a play on a field makes the trick flow at once: an 8, or the spade 3 on the joker."""

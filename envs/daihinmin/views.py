@@ -65,6 +65,12 @@ def all_played(game: Game) -> Word:
 
 
 @njit(uint64(GameType, int64), cache=True)
+def unseen_cards(game: Game, player: int) -> Word:
+    """The cards that a player has not seen, so that others hold them."""
+    return np.uint64(DECK) & ~(game.hands[player] | all_played(game))
+
+
+@njit(uint64(GameType, int64), cache=True)
 def known_cards(view: Game, player: int) -> Word:
     """The cards that the viewer knows a player to hold now.
 
@@ -74,7 +80,7 @@ def known_cards(view: Game, player: int) -> Word:
     own = view.hands[view.viewer]
     if player == view.viewer:
         return own
-    unseen = ~(own | all_played(view))
+    unseen = unseen_cards(view, view.viewer)
     known = np.uint64(0)
     if player == partner(view, view.viewer):
         known |= view.given[view.viewer] & unseen
@@ -179,7 +185,7 @@ def fill_hidden(game: Game) -> bool:
         Whether there is such a deal. If not, the record is of no use any more.
     """
     viewer = game.viewer
-    hidden = np.uint64(DECK) & ~(game.hands[viewer] | all_played(game))
+    hidden = unseen_cards(game, viewer)
     for player in range(N_PLAYERS):
         if player != viewer:
             game.hands[player] = known_cards(game, player)

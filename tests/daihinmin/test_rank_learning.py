@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,14 +30,7 @@ from afterstate.agents.daihinmin.rule_based import SampleAgent
 from afterstate.agents.daihinmin.self_play import play_games
 from afterstate.envs.daihinmin.rules import GAME
 
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Small networks gain nothing by more threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def log_of(n_games: int, seed: int) -> Log:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +34,7 @@ from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.rules import GAME, Options, is_legal
 from afterstate.envs.daihinmin.views import view
 
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Small networks gain nothing by more threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def some(seed: int, n: int = 40) -> Afterstates:

@@ -27,14 +27,7 @@ from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import GAME, Game, give, is_legal, list_legal, play
 from afterstate.envs.daihinmin.views import view
 
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Small networks gain nothing by more threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def net(seed: int = 1) -> nn.Module:

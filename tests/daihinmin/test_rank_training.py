@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,9 @@ from torch import Tensor
 
 from afterstate.agents import files
 from afterstate.agents.daihinmin import learning, rank_nets, training
+from afterstate.agents.daihinmin.classes import POINTS
 from afterstate.agents.daihinmin.logs import load_log, play_log, save_log
-from afterstate.agents.daihinmin.rank_nets import POINTS, load
+from afterstate.agents.daihinmin.rank_nets import load
 from afterstate.agents.daihinmin.rule_based import SampleAgent
 from afterstate.agents.daihinmin.training import (
     Run,
@@ -46,13 +47,7 @@ TINY: dict[str, Any] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Small networks gain nothing by more threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def run(folder: Path, generations: int, *more: str, **settings: Any) -> Path:

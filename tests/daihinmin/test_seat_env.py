@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -426,15 +426,6 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], match: str) -> Non
 
 
 # stable-baselines3
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    torch = pytest.importorskip("torch")
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.usefixtures("one_thread")

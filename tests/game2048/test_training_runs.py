@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from afterstate.agents import files
 from afterstate.agents.game2048 import training
 from afterstate.agents.game2048.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.learning import Learner, Settings
@@ -22,7 +23,6 @@ from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.training import (
     EVALUATION_SEED,
     evaluate,
-    keep_rows,
     main,
     new_learner,
     options,
@@ -207,10 +207,10 @@ def test_rows_of_a_run_that_never_saved_are_dropped(tmp_path: Path) -> None:
 
 def test_kept_rows_are_whole_and_not_of_later_moves(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
-    keep_rows(rows, 100)
+    files.keep_rows(rows, "n_moves", 100)
     assert not rows.exists()
     rows.write_text('{"n_moves": 50}\n{"n_moves": 100, "x": "ü"}\n{"n_moves": 101}\n{"n_mov')
-    keep_rows(rows, 100)
+    files.keep_rows(rows, "n_moves", 100)
     assert rows.read_text() == '{"n_moves": 50}\n{"n_moves": 100, "x": "ü"}\n'
     assert list(tmp_path.iterdir()) == [rows]
 
@@ -219,7 +219,7 @@ def test_lines_that_are_no_rows_are_dropped(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     wrong = ["5", "[]", '["n_moves"]', "null", "true", '"n_moves"', "{}", '{"n_moves": null}', ""]
     rows.write_text("\n".join(['{"n_moves": 50}', *wrong, '{"n_moves": 60}', *wrong]))
-    assert keep_rows(rows, 100) == 60
+    assert files.keep_rows(rows, "n_moves", 100) == 60
     assert rows.read_text() == '{"n_moves": 50}\n{"n_moves": 60}\n'
 
 

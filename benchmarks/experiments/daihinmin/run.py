@@ -31,8 +31,7 @@ from torch import nn
 from tqdm import tqdm
 
 from afterstate.agents.daihinmin import rank_nets
-from afterstate.agents.daihinmin.learning import samples
-from afterstate.agents.daihinmin.rank_nets import POINTS, values
+from afterstate.agents.daihinmin.learning import errors, samples
 from afterstate.agents.daihinmin.self_play import RULE_PLAYERS, play_games
 from afterstate.agents.daihinmin.training import Run, Standing, points_against_sample
 from afterstate.envs.daihinmin.rules import N_PLAYERS
@@ -116,10 +115,10 @@ def play_draw(
         if isinstance(net, str):
             continue
         part = of.part(np.flatnonzero(of.moments.players == player))
-        errors = (values(net, part.afters, part.moments) - (POINTS[0] - part.places)) ** 2
+        squared = errors(net, part) ** 2
         for i, match in enumerate(np.unique(matches)):
             mine = matches[part.moments.origins] == match
-            squares[i, player], visits[i, player] = errors[mine].sum(), mine.sum()
+            squares[i, player], visits[i, player] = squared[mine].sum(), mine.sum()
     points = N_PLAYERS - log.games["places"]
     return [
         {
