@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,7 @@ from afterstate.agents.daihinmin.policy import (
     weigh_gifts,
     weigh_options,
 )
+from afterstate.envs.daihinmin.players import find
 from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, ROWS, Numbers
 from afterstate.envs.daihinmin.rules import (
     Game,
@@ -59,6 +60,9 @@ from afterstate.envs.daihinmin.rules import (
     skip,
 )
 from afterstate.envs.words import Word, Words, draw_word, next_random, whole
+
+if TYPE_CHECKING:  # it needs torch
+    from afterstate.agents.daihinmin.rank_nets import RankAgent
 
 _ENDLESS = 1 << 40  # playouts
 _CHUNK = 64  # playouts between two looks at the clock
@@ -83,15 +87,16 @@ class Arms(NamedTuple):
     visits: Numbers
     sums: Scores  # of rewards
     squares: Scores
+    advice: Scores  # the reward that the adviser expects
 
 
-ArmsType = types.NamedTuple((uint64[::1], int64[::1], float64[::1], float64[::1]), Arms)
+ArmsType = types.NamedTuple((uint64[::1], int64[::1], *[float64[::1]] * 3), Arms)
 
 
 def _new_arms() -> Arms:
     """Room for as many arms as there are plays."""
     actions, visits = np.zeros(N_PLAYS, np.uint64), np.zeros(N_PLAYS, np.int64)
-    return Arms(actions, visits, np.zeros(N_PLAYS), np.zeros(N_PLAYS))
+    return Arms(actions, visits, *np.zeros((3, N_PLAYS)))
 
 
 # Arms
@@ -156,9 +161,12 @@ def _play_until_out(
     return int(game.places[player])
 
 
-@njit(int64(int64, int64, float64, ArmsType), cache=True)
-def _most_promising(n_arms: int, n_playouts: int, exploration: float, arms: Arms) -> int:
-    """The arm of the highest upper bound: UCB1-Tuned (Auer, Cesa-Bianchi and Fischer 2002)."""
+@njit(int64(int64, int64, SettingsType, ArmsType), cache=True)
+def _most_promising(n_arms: int, n_playouts: int, settings: Settings, arms: Arms) -> int:
+    """The arm of the highest upper bound: UCB1-Tuned (Auer, Cesa-Bianchi and Fischer 2002).
+
+    What the adviser expects counts in the mean as much as `settings.advice` playouts.
+    """
     log = math.log(n_playouts + 1)
     best, chosen = -np.inf, 0
     for arm in range(n_arms):
@@ -167,7 +175,8 @@ def _most_promising(n_arms: int, n_playouts: int, exploration: float, arms: Arms
             return arm
         mean = arms.sums[arm] / n
         variance = arms.squares[arm] / n - mean * mean + math.sqrt(2 * log / n)
-        bound = mean + exploration * math.sqrt(log / n * min(0.25, variance))
+        mean += settings.advice / (settings.advice + n) * (arms.advice[arm] - mean)
+        bound = mean + settings.exploration * math.sqrt(log / n * min(0.25, variance))
         if bound > best:
             best, chosen = bound, arm
     return chosen
@@ -237,7 +246,7 @@ def search(
     while done < task.until:
         if done % 32 == 0 and _cannot_change(task.n_arms, task.total - done, arms):
             return done
-        arm = _most_promising(task.n_arms, done, settings.exploration, arms)
+        arm = _most_promising(task.n_arms, done, settings, arms)
         n = arms.visits[arm]
         deal = dealt.order[n % task.n_deals]
         dealt.scratch[0] = dealt.deals[deal]
@@ -271,9 +280,12 @@ class MonteCarloAgent:
         seed: of all random numbers.
         settings: how the search works.
         transitions: by which a finishing place is valued: see `classes.class_values`.
+        adviser: a player with a rank network, or `"rank"` for the one in the package. What his
+            network expects of each play counts beside its playouts: see `Settings.advice`.
 
     Raises:
         OSError: the policy's file cannot be opened.
+        ImportError: the adviser needs what is not installed.
         ValueError: a wrong setting, or neither playouts nor milliseconds.
     """
 
@@ -285,15 +297,18 @@ class MonteCarloAgent:
         seed: int | None = None,
         settings: Settings | None = None,
         transitions: npt.ArrayLike = TRANSITIONS,
+        adviser: RankAgent | Literal["rank"] | None = None,
     ) -> None:
         _check_budget(playouts, milliseconds)
-        self._settings = _checked(Settings() if settings is None else settings)
+        settings = _checked(Settings() if settings is None else settings)
         self._playouts = _ENDLESS if playouts is None else playouts
         self._seconds = math.inf if milliseconds is None else milliseconds / 1000
         self._weights = find_policy(policy).weights.reshape(-1)
         self._generator = np.random.default_rng(seed)
         self._transitions = np.array(transitions, np.float64)
         class_values(0, self._transitions)
+        self._adviser: Any = find("rank") if adviser == "rank" else adviser
+        self._settings = settings._replace(advice=0.0) if adviser is None else settings
         self._dealt, self._arms = new_deals(self._n_deals()), _new_arms()
 
     def _n_deals(self) -> int:
@@ -335,11 +350,24 @@ class MonteCarloAgent:
         arms.sums[:n] = arms.squares[:n] = 0
         rewards = class_values(games_left(view), self._transitions)
         if n > 1:
+            self._take_advice(view, n, rewards / rewards[0])
             self._search(view, n, rewards / rewards[0], start)
         visits = arms.visits[:n].copy()
         with np.errstate(invalid="ignore"):
             values = arms.sums[:n] / visits * rewards[0]
         return Estimates(arms.actions[:n].copy(), values, visits)
+
+    def _take_advice(self, view: Game, n_arms: int, rewards: Scores) -> None:
+        """Writes what the adviser expects of each arm; of those that he does not see, the least."""
+        if self._adviser is None:
+            return
+        gives, arms = view["to_give"] > 0, self._arms
+        actions, places = self._adviser.expect(view)
+        expected = places @ rewards
+        known = actions if gives else CARDS[actions]
+        listed = arms.actions[:n_arms] if gives else CARDS[arms.actions[:n_arms]]
+        for arm, cards in enumerate(listed):
+            arms.advice[arm] = expected[known == cards].max(initial=expected.min())
 
     def _list_arms(self, view: Game) -> int:
         """Writes what is tried; returns how much."""
@@ -390,9 +418,10 @@ def _checked(settings: Any) -> Settings:
         and 0 < numbers.doubt <= 1
         and numbers.temperature > 0
         and numbers.models in (0, 1)
+        and numbers.advice >= 0
     ):
         raise ValueError(
-            "settings: deals and gifts from 1 on, trust and exploration from 0 on, doubt above 0 "
-            f"and at most 1, temperature above 0, models 0 or 1; got {settings}"
+            "settings: deals and gifts from 1 on, trust, exploration and advice from 0 on, doubt "
+            f"above 0 and at most 1, temperature above 0, models 0 or 1; got {settings}"
         )
     return numbers

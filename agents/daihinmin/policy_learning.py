@@ -2,6 +2,7 @@
 
     python -m afterstate.agents.daihinmin.policy_learning policy.npz --games 6e6
     python -m afterstate.agents.daihinmin.policy_learning policy.npz --from heuristic --games 2000
+    python -m afterstate.agents.daihinmin.policy_learning policy.npz --from net.safetensors
 
 *Self-play* raises the expected value of the finishing place by the policy gradient (REINFORCE,
 Williams 1992). Each deal is played several times, and what a player got is compared with the mean
@@ -20,14 +21,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import float64, int16, int64, njit, types, void
 
 from afterstate.agents import files
 from afterstate.agents.commands import progress_bar
 from afterstate.agents.daihinmin.classes import HORIZON, class_values
-from afterstate.agents.daihinmin.features import MOST, N_CONTEXTS, N_FEATURES, Features
-from afterstate.agents.daihinmin.play import play_match
+from afterstate.agents.daihinmin.features import (
+    MOST,
+    N_CONTEXTS,
+    N_FEATURES,
+    Features,
+    describe,
+    describe_gifts,
+    list_gifts,
+    list_options,
+)
+from afterstate.agents.daihinmin.logs import play_log
 from afterstate.agents.daihinmin.policy import (
     Policy,
     Room,
@@ -44,22 +53,27 @@ from afterstate.agents.daihinmin.policy import (
     weigh_gifts,
     weigh_options,
 )
+from afterstate.envs.daihinmin.cards import count
 from afterstate.envs.daihinmin.match import new_match, next_game
-from afterstate.envs.daihinmin.players import Player, find
-from afterstate.envs.daihinmin.plays import CARDS, Numbers
+from afterstate.envs.daihinmin.players import find
+from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, Numbers
 from afterstate.envs.daihinmin.rules import (
+    FUGO,
     GAME,
     N_PLAYERS,
     Game,
     GameType,
     give,
     play,
+    rewind,
 )
 
 N_REPEATS = 4
 """How often a deal is played in self-play."""
 CYCLE = 100
 """Deals of a match in self-play, from one class reset to the next."""
+SHARE = 2_500
+"""Games of rank networks that are played side by side."""
 MATCHES = 5
 """Matches between two steps of self-play."""
 BATCH = 1_000
@@ -223,60 +237,71 @@ def log_likelihood(policy: Policy, choices: Choices) -> float:
     return float(total / len(which))
 
 
-# Recording
+# Choices of games that are over
 
 
-class _Recorder:
-    """A player that plays as another and keeps what that one chose."""
-
-    def __init__(self, player: Player) -> None:
-        self._player, self._room = player, new_room()
-        self._weights = np.zeros(N_CONTEXTS * N_FEATURES)
-        self.features: list[Features] = []
-        self.sizes: list[Numbers] = []
-        self.chosen: list[int] = []
-
-    def choose(self, view: Game) -> int:
-        """The player's play."""
-        played = self._player.choose(view)
-        n = weigh_options(view, self._weights, 1.0, self._room)
-        self._keep(n, CARDS[self._room.options[:n]] == CARDS[played])
-        return played
-
-    def give(self, view: Game, n: int) -> int:
-        """The player's gift."""
-        gift = self._player.give(view, n)
-        n_gifts = weigh_gifts(view, self._weights, 1.0, self._room)
-        self._keep(n_gifts, self._room.options[:n_gifts] == gift)
-        return gift
-
-    def _keep(self, n: int, is_chosen: npt.NDArray[np.bool_]) -> None:
-        """Keeps a decision, unless there is one option or something else was chosen."""
-        if n > 1 and is_chosen.any():
-            self.features.append(self._room.features[:n].copy())
-            self.sizes.append(self._room.sizes[:n].copy())
-            self.chosen.append(int(np.argmax(is_chosen)))
+@njit(types.UniTuple(int64, 2)(GameType, int64, RoomType), cache=True)
+def _describe_play(game: Game, move: int, room: Room) -> tuple[int, int]:
+    """Describes the options of the player in turn; returns their number and the place of a move."""
+    n = list_options(game, room.options)
+    describe(game, room.options, n, room.beaters, room.features, room.sizes)
+    for i in range(n):
+        if CARDS[room.options[i]] == CARDS[move]:
+            return n, i
+    return n, -1
 
 
-def record_match(player: Any, n_games: int, seed: int) -> Choices:
-    """What five players of a kind choose in a match.
+@njit(types.UniTuple(int64, 2)(GameType, int64, RoomType), cache=True)
+def _describe_gift(game: Game, player: int, room: Room) -> tuple[int, int]:
+    """The same for what a player gave in the exchange just before; no options if he had none."""
+    gift = np.uint64(game.given[player])
+    if gift == 0 or not 0 <= game.classes[player] <= FUGO:
+        return 0, -1
+    hand, turn = game.hands[player], game.turn
+    game.hands[player], game.turn, game.to_give = hand | gift, player, count(gift)
+    n, chosen = list_gifts(game, room.options), -1
+    describe_gifts(game, room.options, n, room.features, room.sizes)
+    game.hands[player], game.turn, game.to_give = hand, turn, 0
+    for i in range(n):
+        if np.uint64(room.options[i]) == gift:
+            chosen = i
+    return n, chosen
+
+
+@njit(ChoicesType(GameType[::1], RoomType), cache=True)
+def choices_in(games: Any, room: Room) -> Choices:
+    """The decisions with several options, gifts among them, in games that are over.
 
     Args:
-        player: a name or a player that `players.find` knows.
-        n_games: how many games.
-        seed: of the match, and of the player `random`.
+        games: `GAME[n]`.
+        room: overwritten.
     """
-    recorder = _Recorder(find(player, seed))
-    for _ in play_match([recorder] * N_PLAYERS, n_games, seed):
-        pass
-    empty = np.empty((0, MOST), np.int16)
-    counts = [len(sizes) for sizes in recorder.sizes]
-    return Choices(
-        np.concatenate([empty, *recorder.features]),
-        np.concatenate([np.empty(0, np.int64), *recorder.sizes]),
-        np.cumsum([0, *counts]),
-        np.array(recorder.chosen, np.int64),
-    )
+    features, sizes = np.empty((2 * N_PLAYS, MOST), np.int16), np.empty(2 * N_PLAYS, np.int64)
+    most, n_decisions = (games["n_actions"] + N_PLAYERS).sum(), 0
+    first, chosen = np.zeros(most + 1, np.int64), np.empty(most, np.int64)
+    for i in range(len(games)):
+        replayed = games[i : i + 1].copy()
+        game = replayed[0]
+        rewind(game)
+        for k in range(-N_PLAYERS, games[i].n_actions):
+            if k < 0:
+                n, place = _describe_gift(game, k + N_PLAYERS, room)
+            else:
+                move = int(games[i].actions[k]) % N_PLAYS
+                n, place = _describe_play(game, move, room)
+                play(game, move)
+            if n < 2 or place < 0:
+                continue
+            start = first[n_decisions]
+            if start + n > len(sizes):
+                features = np.concatenate((features, np.empty_like(features)))
+                sizes = np.concatenate((sizes, np.empty_like(sizes)))
+            for j in range(n):
+                features[start + j], sizes[start + j] = room.features[j], room.sizes[j]
+            chosen[n_decisions], first[n_decisions + 1] = place, start + n
+            n_decisions += 1
+    end = first[n_decisions]
+    return Choices(features[:end], sizes[:end], first[: n_decisions + 1], chosen[:n_decisions])
 
 
 def join(parts: Sequence[Choices]) -> Choices:
@@ -382,19 +407,40 @@ def learn_from_choices(
         yield Policy(weights.reshape(N_CONTEXTS, N_FEATURES).copy())
 
 
-def record(player: Any, n_games: int, seed: int = 0, jobs: int = 1) -> Iterator[Choices]:
-    """What players of a kind choose, match by match of at most `CYCLE` games.
+def share_of(player: str) -> int:
+    """How many games of a player are played and recorded at a time."""
+    return SHARE if Path(player).suffix == ".safetensors" else CYCLE
+
+
+def play_share(player: str, n_games: int, seed: int) -> Choices:
+    """What five players of a kind choose in some games.
+
+    Args:
+        player: a name, or the file of a rank network, which plays as the file says.
+        n_games: how many games.
+        seed: of the games, and of the player `random`.
+    """
+    if Path(player).suffix == ".safetensors":
+        from afterstate.agents.daihinmin.training import play_alone  # it needs torch
+
+        return choices_in(play_alone(player, n_games, seed).games, new_room())
+    log = play_log([find(player, seed)] * N_PLAYERS, n_games, seed)
+    return choices_in(log.games, new_room())
+
+
+def record(player: str, n_games: int, seed: int = 0, jobs: int = 1) -> Iterator[Choices]:
+    """What players of a kind choose, share by share: see `play_share`.
 
     Raises:
         ImportError: joblib is not installed.
     """
     from joblib import Parallel, delayed
 
-    sizes = [min(CYCLE, n_games - begin) for begin in range(0, n_games, CYCLE)]
+    size = share_of(player)
+    sizes = [min(size, n_games - begin) for begin in range(0, n_games, size)]
     seeds = np.random.default_rng(seed).integers(2**63, size=len(sizes)).tolist()
     run = Parallel(n_jobs=jobs, return_as="generator")
-    pairs = zip(sizes, seeds, strict=True)
-    yield from run(delayed(record_match)(player, size, one) for size, one in pairs)
+    yield from run(delayed(play_share)(player, *share) for share in zip(sizes, seeds, strict=True))
 
 
 # The command
@@ -405,7 +451,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Learns a play policy for Daihinmin.")
     parser.add_argument("file", type=Path, help="where the policy is written")
     parser.add_argument("--games", type=float, default=1e6, help="how many games (1e6)")
-    parser.add_argument("--from", dest="player", help="learn the choices of a player, by its name")
+    parser.add_argument(
+        "--from", dest="player", help="learn what a player chooses: its name, or a file"
+    )
     parser.add_argument("--epochs", type=int, default=10, help="how often choices are used (10)")
     parser.add_argument("--start", type=Path, help="a policy to start from")
     parser.add_argument("--rate", type=float, default=RATE, help=f"of the first steps ({RATE})")
@@ -421,8 +469,9 @@ def _policies(options: argparse.Namespace, start: Policy | None) -> tuple[int, I
         seed, rate, jobs = options.seed, options.rate, options.jobs
         return n, learn_by_self_play(options.games, seed, start, rate, jobs)
     n_games = int(options.games)
-    matches = record(options.player, n_games, options.seed, options.jobs)
-    choices = join(list(progress_bar()(matches, total=-(-n_games // CYCLE), unit="match")))
+    shares = record(options.player, n_games, options.seed, options.jobs)
+    n_shares = -(-n_games // share_of(options.player))
+    choices = join(list(progress_bar()(shares, total=n_shares, unit="share")))
     policies = learn_from_choices(choices, options.epochs, options.seed, start, options.rate)
     return options.epochs, policies
 

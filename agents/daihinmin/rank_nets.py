@@ -32,6 +32,7 @@ from afterstate.agents.daihinmin.endgame import won_duel
 from afterstate.agents.daihinmin.exchange import gift, hands_left
 from afterstate.agents.daihinmin.history import N_HISTORY_PLANES, N_ROWS, Moments, histories
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game
+from afterstate.envs.words import Words
 
 SHIPPED = Path(__file__).parent / "rank.safetensors"
 """The trained network in the package."""
@@ -356,13 +357,19 @@ class RankAgent:
             return class_values(games_left(view))
         return self._points
 
-    def _values(self, view: Game, afters: Afterstates) -> npt.NDArray[np.float64]:
-        """The values of afterstates of the player who sees the view."""
+    def _predict(self, view: Game, afters: Afterstates) -> npt.NDArray[np.float64]:
+        """The probabilities of the places of the player who sees the view, `[n, 5]`."""
+        if afters[0]["hand"] == 0:
+            return np.eye(N_PLAYERS)[[view["n_out"]]]
         n, games = len(afters), np.empty(1, GAME)
         games[0] = view
         players, actions = np.full(n, view["turn"]), np.full(n, view["n_actions"])
         moments = Moments(games, np.zeros(n, np.int64), players, actions)
-        return values(self.net, afters, moments, self._worth(view))
+        return predict(self.net, afters, moments).astype(np.float64)
+
+    def _values(self, view: Game, afters: Afterstates) -> npt.NDArray[np.float64]:
+        """The values of afterstates of the player who sees the view."""
+        return self._predict(view, afters) @ self._worth(view)
 
     def values(self, view: Game) -> tuple[Afterstates, npt.NDArray[np.float64]]:
         """The afterstates of all actions and their values, `[n]`, in points.
@@ -374,9 +381,24 @@ class RankAgent:
             view: what the player in turn sees.
         """
         afters = afterstates(view)
-        if afters[0]["hand"] == 0:
-            return afters, np.array([self._worth(view)[view["n_out"]]])
         return afters, self._values(view, afters)
+
+    def expect(self, view: Game) -> tuple[Words, npt.NDArray[np.float64]]:
+        """The probabilities of the places after each action, also in the exchange.
+
+        Args:
+            view: what the player in turn sees.
+
+        Returns:
+            The first play of each action, or the cards given, `uint64[n]`; and `[n, 5]`. Several
+            actions may begin with the same play.
+        """
+        if view["to_give"] > 0:
+            afters, actions = hands_left(view)
+        else:
+            afters = afterstates(view)
+            actions = afters["play"].astype(np.uint64)
+        return actions, self._predict(view, afters)
 
     def choose(self, view: Game) -> int:
         """The first play of the best action."""

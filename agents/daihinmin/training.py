@@ -52,7 +52,7 @@ from afterstate.agents.daihinmin.learning import (
     rmse,
     samples,
 )
-from afterstate.agents.daihinmin.logs import ALL, Log, load_log, play_log, read_log, save_log
+from afterstate.agents.daihinmin.logs import ALL, GAMES, Log, load_log, play_log, read_log, save_log
 from afterstate.agents.daihinmin.logs import join as join_logs
 from afterstate.agents.daihinmin.self_play import RULE_PLAYERS, play_games
 from afterstate.envs.daihinmin.match import CLASS_VALUES
@@ -222,6 +222,14 @@ def points_against_sample(net: Any, n_games: int, seed: int, run: Run) -> tuple[
     means = [points[log.games["seed"] == match].mean() for match in np.unique(log.games["seed"])]
     error = np.std(means, ddof=1) / math.sqrt(len(means)) if len(means) > 1 else math.nan
     return 100 * float(np.mean(means)), 100 * float(error)
+
+
+def play_alone(file: str, n_games: int, seed: int) -> Log:
+    """Plays games between five copies of a network, as its file says that it is to be played."""
+    told = rank_nets.about(file)
+    worth = Run(points=told.get("points", "game")).worth()
+    gifts, net = told.get("exchange") == "net", rank_nets.load(file)
+    return play_games([net] * N_PLAYERS, n_games, seed, 0.0, worth, gifts, -(-n_games // GAMES))
 
 
 # A run in its folder

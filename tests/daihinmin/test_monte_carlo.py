@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from afterstate.agents.daihinmin.chains import afterstates
 from afterstate.agents.daihinmin.classes import class_values
 from afterstate.agents.daihinmin.deals import Settings, log_likelihoods
+from afterstate.agents.daihinmin.exchange import hands_left
 from afterstate.agents.daihinmin.monte_carlo import MonteCarloAgent
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.policy import (
@@ -237,6 +239,46 @@ def test_a_view_that_no_deal_agrees_with_is_left_to_the_policy() -> None:
     assert rules.is_legal(seen, agent.choose(seen))
 
 
+class Favours:
+    """An adviser who expects to win by some actions, and to be last by the others."""
+
+    def __init__(self, wanted: set[int]) -> None:
+        self._wanted = wanted
+
+    def expect(self, view: Game) -> tuple[Any, Any]:
+        """All actions that there are, some of them twice."""
+        if view["to_give"]:
+            actions = hands_left(view)[1]
+        else:
+            actions = afterstates(view)["play"].astype(np.uint64)
+        places = [np.eye(5)[0 if int(action) in self._wanted else 4] for action in actions]
+        return np.concatenate([actions, actions[:1]]), np.array([*places, np.eye(5)[4]])
+
+
+@pytest.mark.parametrize("size", [-1, 0, 1], ids=["exchange", "lead", "follow a single"])
+def test_an_adviser_is_heard_as_much_as_is_asked_for(size: int) -> None:
+    seen = exchange_view(0)
+    if size >= 0:
+        asked = (seen for seen in positions(1) if not seen["to_give"])
+        seen = next(seen for seen in asked if plays.SIZE[seen["field"]] == size)
+    alone = MonteCarloAgent(400, seed=7).values(seen)
+    assert len(alone.actions) > 2
+    adviser: Any = None
+    for action in alone.actions:
+        adviser, settings = Favours({int(action)}), Settings(advice=1e9)
+        heard = MonteCarloAgent(400, seed=7, settings=settings, adviser=adviser).values(seen)
+        assert heard.actions[heard.visits.argmax()] == action
+    settings = Settings(advice=0.0)
+    unheard = MonteCarloAgent(400, seed=7, settings=settings, adviser=adviser).values(seen)
+    assert unheard.visits.tolist() == alone.visits.tolist()
+
+
+def test_the_network_of_the_package_can_advise() -> None:
+    pytest.importorskip("torch")
+    agent, seen = MonteCarloAgent(50, seed=1, adviser="rank"), positions(1)[-1]
+    assert rules.is_legal(seen, agent.choose(seen)) or agent.choose(seen) == plays.PASS
+
+
 def test_few_playouts_beat_four_sample_clients() -> None:
     players: list[Player] = [MonteCarloAgent(100, seed=1), *(SampleAgent() for _ in range(4))]
     *_, match = play_match(players, 60, seed=11)
@@ -267,6 +309,7 @@ def test_the_search_beats_its_policy() -> None:
         {"settings": Settings(temperature=0)},
         {"settings": Settings(trust=float("inf"))},
         {"settings": Settings(models=0.5)},
+        {"settings": Settings(advice=-1)},
         {"transitions": np.eye(3)},
         {"policy": 5},
     ],

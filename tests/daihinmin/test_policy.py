@@ -25,9 +25,10 @@ from afterstate.agents.daihinmin.policy import (
     weigh_gifts,
     weigh_options,
 )
-from afterstate.agents.daihinmin.rule_based import SampleAgent
+from afterstate.agents.daihinmin.rule_based import HeuristicAgent, SampleAgent
 from afterstate.envs.daihinmin import cards, plays, rules
 from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import Game, Options
 from afterstate.envs.daihinmin.views import all_played, view
 
@@ -279,8 +280,64 @@ def test_probabilities_follow_the_scores_and_the_temperature() -> None:
             np.testing.assert_allclose(room.scores[:n], expected)
 
 
+class Recorder:
+    """Plays as another and keeps what he chose among what."""
+
+    def __init__(self, player: Player) -> None:
+        self.player, self.room = player, new_room()
+        self.kept: list[tuple[list[list[int]], int]] = []
+        self.weights = np.zeros(N_CONTEXTS * N_FEATURES)
+
+    def choose(self, view: Game) -> int:
+        """The player's play."""
+        played = self.player.choose(view)
+        n = weigh_options(view, self.weights, 1.0, self.room)
+        self.keep(n, plays.CARDS[self.room.options[:n]] == plays.CARDS[played])
+        return played
+
+    def give(self, view: Game, n: int) -> int:
+        """The player's gift."""
+        gift = self.player.give(view, n)
+        n_gifts = weigh_gifts(view, self.weights, 1.0, self.room)
+        self.keep(n_gifts, self.room.options[:n_gifts] == gift)
+        return gift
+
+    def keep(self, n: int, is_chosen: Any) -> None:
+        """Keeps the features of all options and the place of the chosen one."""
+        if n > 1 and is_chosen.any():
+            features = [self.room.features[i, : self.room.sizes[i]].tolist() for i in range(n)]
+            self.kept.append((features, int(is_chosen.argmax())))
+
+
+def test_choices_are_found_again_in_the_games() -> None:
+    recorder = Recorder(HeuristicAgent())
+    games = [match.copy() for match in play_match([recorder] * 5, 12, seed=4)]
+    found = learning.choices_in(np.array(games, rules.GAME), new_room())
+    assert len(found.chosen) == len(recorder.kept) > 200
+    kept = sorted(recorder.kept)
+    assert sum(rows[0][0] >= f.GIFTS * N_FEATURES for rows, _ in kept) == 11 * 2
+    again = []
+    for first, end, chosen in zip(found.first, found.first[1:], found.chosen, strict=False):
+        rows = [found.features[o, : found.sizes[o]].tolist() for o in range(first, end)]
+        again.append((rows, int(chosen)))
+    assert sorted(again) == kept
+
+
+def test_a_rank_network_can_be_learned_from(tmp_path: Any) -> None:
+    pytest.importorskip("torch")
+    from afterstate.agents.daihinmin import rank_nets
+
+    file = str(tmp_path / "net.safetensors")
+    rank_nets.save(rank_nets.network("FCNN", hidden=4), file, points="classes", exchange="net")
+    found = learning.join(list(learning.record(file, 20, seed=1)))
+    assert len(found.chosen) > 20 * 20
+    assert (
+        found.features[found.first[:-1], 0] >= f.GIFTS * N_FEATURES
+    ).sum() == 19 * 2  # in the first game nobody gives
+
+
 def test_the_gradient_is_that_of_the_log_likelihood() -> None:
-    choices = learning.record_match("heuristic", 3, 1)
+    choices = learning.play_share("heuristic", 3, 1)
     rng = np.random.default_rng(2)
     weights = rng.normal(scale=0.3, size=N_CONTEXTS * N_FEATURES)
     gradient = np.zeros(len(weights))
@@ -294,8 +351,8 @@ def test_the_gradient_is_that_of_the_log_likelihood() -> None:
 
 
 def test_a_policy_learns_to_choose_as_a_player_does() -> None:
-    choices = learning.join([learning.record_match("heuristic", 40, seed) for seed in (1, 2)])
-    unseen = learning.record_match("heuristic", 20, 3)
+    choices = learning.join([learning.play_share("heuristic", 40, seed) for seed in (1, 2)])
+    unseen = learning.play_share("heuristic", 20, 3)
     *_, policy = learning.learn_from_choices(choices, epochs=3)
     before, after = (learning.log_likelihood(p, unseen) for p in (new_policy(), policy))
     assert before < -1.0

@@ -363,6 +363,18 @@ def test_the_values_of_a_view_are_those_of_its_afterstates() -> None:
     assert (len(out), worth.tolist()) == (1, [5.0])
 
 
+def test_what_is_expected_of_actions_is_what_the_network_predicts() -> None:
+    net, seen = seeded("FCNN", hidden=4), view(position(*LOOSE), 0)
+    afters, found = RankAgent(net, points=[4, 0, 0, 0, 1]).values(seen)
+    actions, places = RankAgent(net).expect(seen)
+    assert actions.dtype == np.uint64
+    assert actions.tolist() == afters["play"].tolist()
+    np.testing.assert_allclose(places @ [4, 0, 0, 0, 1], found)
+    np.testing.assert_allclose(places.sum(1), 1)
+    actions, places = RankAgent(net).expect(view(position("S4", *LOOSE[1:]), 0))
+    assert (len(actions), places.tolist()) == (1, [[1, 0, 0, 0, 0]])
+
+
 @pytest.mark.parametrize(("number", "worth"), [(100, [4, 3, 2, 1]), (200, [4, 3, 2, 1])])
 def test_before_a_reset_classes_bring_nothing_more(number: int, worth: list[float]) -> None:
     agent = RankAgent(seeded("FCNN", hidden=2), points="classes")
@@ -388,6 +400,9 @@ def test_gifts_go_by_the_hand_or_by_the_network() -> None:
     given = RankAgent(net, exchange="net").give(seen, 2)
     assert given >> likes & 1  # the network prefers not to hold it
     assert given == gifts[values(net, afters).argmax()]
+    actions, places = RankAgent(net).expect(seen)
+    assert actions.tolist() == gifts.tolist()
+    np.testing.assert_allclose(places, predict(net, afters))
     assert RankAgent(net).give(seen, 2) == gift(hand, 2)
 
 
