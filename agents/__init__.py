@@ -93,6 +93,11 @@ def _rank(**settings: Any) -> Any:
     return rank_nets.RankAgent(**{"net": rank_nets.SHIPPED, **settings})
 
 
+def _advised(**settings: Any) -> Any:
+    """The search player with the advice of the rank network in the package."""
+    return _MAKERS["daihinmin-mc"](**{"adviser": _rank(), **settings})
+
+
 _MAKERS: dict[str, Callable[..., Any]] = {
     "random": RandomAgent,
     "reward": RewardAgent,
@@ -104,6 +109,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "daihinmin-policy": _daihinmin("policy", "PolicyAgent"),
     "daihinmin-mc": _daihinmin("monte_carlo", "MonteCarloAgent"),
     "daihinmin-rank": _rank,
+    "daihinmin-mc-rank": _advised,
 }
 
 
@@ -138,6 +144,8 @@ def make(name: str, **settings: Any) -> Any:
               `MonteCarloAgent`)
             - `"daihinmin-rank"`: by the finishing place that a neural network expects (`net`: a
               file or a network, by default the one in the package; see `RankAgent`); needs torch
+            - `"daihinmin-mc-rank"`: the search with that network's advice (settings as for
+              `"daihinmin-mc"`); needs torch
         **settings: the settings given in brackets.
 
     Raises:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +47,6 @@ from afterstate.agents.daihinmin.policy import (
     weigh_gifts,
     weigh_options,
 )
-from afterstate.envs.daihinmin.players import find
 from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, ROWS, Numbers
 from afterstate.envs.daihinmin.rules import (
     Game,
@@ -280,12 +279,11 @@ class MonteCarloAgent:
         seed: of all random numbers.
         settings: how the search works.
         transitions: by which a finishing place is valued: see `classes.class_values`.
-        adviser: a player with a rank network, or `"rank"` for the one in the package. What his
-            network expects of each play counts beside its playouts: see `Settings.advice`.
+        adviser: a player with a rank network. What it expects of each play counts beside the
+            playouts: see `Settings.advice`.
 
     Raises:
         OSError: the policy's file cannot be opened.
-        ImportError: the adviser needs what is not installed.
         ValueError: a wrong setting, or neither playouts nor milliseconds.
     """
 
@@ -297,7 +295,7 @@ class MonteCarloAgent:
         seed: int | None = None,
         settings: Settings | None = None,
         transitions: npt.ArrayLike = TRANSITIONS,
-        adviser: RankAgent | Literal["rank"] | None = None,
+        adviser: RankAgent | None = None,
     ) -> None:
         _check_budget(playouts, milliseconds)
         settings = _checked(Settings() if settings is None else settings)
@@ -307,7 +305,7 @@ class MonteCarloAgent:
         self._generator = np.random.default_rng(seed)
         self._transitions = np.array(transitions, np.float64)
         class_values(0, self._transitions)
-        self._adviser: Any = find("rank") if adviser == "rank" else adviser
+        self._adviser = adviser
         self._settings = settings._replace(advice=0.0) if adviser is None else settings
         self._dealt, self._arms = new_deals(self._n_deals()), _new_arms()
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from afterstate import agents
 from afterstate.agents.daihinmin.chains import afterstates
 from afterstate.agents.daihinmin.classes import class_values
 from afterstate.agents.daihinmin.deals import Settings, log_likelihoods
@@ -275,7 +276,7 @@ def test_an_adviser_is_heard_as_much_as_is_asked_for(size: int) -> None:
 
 def test_the_network_of_the_package_can_advise() -> None:
     pytest.importorskip("torch")
-    agent, seen = MonteCarloAgent(50, seed=1, adviser="rank"), positions(1)[-1]
+    agent, seen = agents.make("daihinmin-mc-rank", playouts=50, seed=1), positions(1)[-1]
     assert rules.is_legal(seen, agent.choose(seen)) or agent.choose(seen) == plays.PASS
 
 
