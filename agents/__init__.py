@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, overload
 
+from afterstate.agents import files
 from afterstate.agents.game2048 import tdl2048
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.expectimax import CUTOFF, ExpectimaxAgent
@@ -94,8 +95,9 @@ def _rank(**settings: Any) -> Any:
 
 
 def _advised(**settings: Any) -> Any:
-    """The search player with the advice of the rank network in the package."""
-    return _MAKERS["daihinmin-mc"](**{"adviser": _rank(), **settings})
+    """The search player with the advice of a rank network, by default the one in the package."""
+    adviser = _rank(**{name: settings.pop(name) for name in ("net", "device") if name in settings})
+    return _MAKERS["daihinmin-mc"](adviser=adviser, **settings)
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {
@@ -111,6 +113,12 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "daihinmin-rank": _rank,
     "daihinmin-mc-rank": _advised,
 }
+
+
+SEEDED = frozenset(
+    ["random", "reward", *("daihinmin-" + name for name in ("random", "policy", "mc", "mc-rank"))]
+)
+"""Players that take a `seed`."""
 
 
 def names() -> list[str]:
@@ -144,8 +152,8 @@ def make(name: str, **settings: Any) -> Any:
               `MonteCarloAgent`)
             - `"daihinmin-rank"`: by the finishing place that a neural network expects (`net`: a
               file or a network, by default the one in the package; see `RankAgent`); needs torch
-            - `"daihinmin-mc-rank"`: the search with that network's advice (settings as for
-              `"daihinmin-mc"`); needs torch
+            - `"daihinmin-mc-rank"`: the search with such a network's advice (settings of both);
+              needs torch
         **settings: the settings given in brackets.
 
     Raises:
@@ -160,14 +168,23 @@ def make(name: str, **settings: Any) -> Any:
         raise ValueError(f"the player {name!r} got wrong settings: {error}") from error
 
 
-def load(file: str | Path) -> Agent:
-    """The player of a file: the greedy player of an N-tuple network.
+def load(file: str | Path) -> Any:
+    """The player of a file, by what the file holds.
 
     Args:
-        file: written by afterstate, or by TDL2048 if its name ends in `.w`.
+        file: an N-tuple network (written by afterstate, or by TDL2048 if its name ends in `.w`), a
+            policy for Daihinmin, or a rank network, whose name ends in `.safetensors`.
+
+    Returns:
+        The greedy player of the network, or the player of the policy.
 
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: another program's file, or a damaged one.
+        ImportError: the player needs what is not installed.
     """
+    if Path(file).suffix == ".safetensors":
+        return _rank(net=file)
+    if Path(file).suffix != ".w" and files.read(file, only=())[0]["kind"] == "daihinmin-policy":
+        return _MAKERS["daihinmin-policy"](policy=file)
     return NTupleAgent(_read_network(file))

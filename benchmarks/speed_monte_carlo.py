@@ -1,61 +1,48 @@
 """Speed of the Monte-Carlo player: playouts a second, and milliseconds a decision.
 
-    python benchmarks/speed_monte_carlo.py --rounds 10
+    python benchmarks/speed_monte_carlo.py --out benchmarks/results/speed_monte_carlo.txt
 
 Decisions are those of the search player in a match with four sample clients, as they come: gifts,
 leads and answers, early and late. What it decides without a search (sure wins, only choices) is
 left out. The time of a decision is all of it: dealing the hidden cards and weighing the deals, too.
+Where torch is installed the search that a rank network advises is timed as well, in one thread.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
+from importlib import import_module
 from itertools import cycle
-from statistics import quantiles
+from pathlib import Path
 
 import fresh_kernels  # noqa: F401 - first of all that uses numba
-from timing import Figure, Steps, Subject, in_turn, lines
+from decisions import Recorder, recorded, show, time_decisions
+from timing import Figure, Steps, Subject, in_turn
 
+from afterstate import agents
 from afterstate.agents.daihinmin.endgame import sure_play
 from afterstate.agents.daihinmin.monte_carlo import MonteCarloAgent
-from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.policy import PolicyAgent
 from afterstate.agents.daihinmin.rule_based import SampleAgent
-from afterstate.envs.daihinmin.rules import Game
+from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
 
 PLAYOUTS = 2_000
 GAMES = 50
 
 
-class _Watched(PolicyAgent):
-    """The policy, which keeps the views in which a search would be made."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.views: list[Game] = []
-        self._search = MonteCarloAgent(1, seed=0)
-
-    def choose(self, view: Game) -> int:
-        """The policy's play."""
-        if sure_play(view) < 0 and self._search.values(view).visits.any():
-            self.views.append(view)
-        return super().choose(view)
-
-    def give(self, view: Game, n: int) -> int:
-        """The policy's gift."""
-        self.views.append(view)
-        return super().give(view, n)
-
-
 def decisions(n_games: int = GAMES, seed: int = 0) -> list[Game]:
     """What a player sees in the decisions of a match that need a search."""
-    watched = _Watched()
-    for _ in play_match([watched, *(SampleAgent() for _ in range(4))], n_games, seed):
-        pass
-    return watched.views
+    search = MonteCarloAgent(1, seed=0)
+
+    def asks(view: Game) -> bool:
+        if view["to_give"]:
+            return True
+        return sure_play(view) < 0 and bool(search.values(view).visits.any())
+
+    others = [SampleAgent() for _ in range(N_PLAYERS - 1)]
+    return recorded(Recorder(PolicyAgent(), asks), others, n_games, seed)
 
 
 def start_search() -> Steps:
@@ -71,28 +58,30 @@ def start_search() -> Steps:
     return steps
 
 
-def decision_times() -> Figure:
-    """CPU milliseconds of each decision of a match."""
-    agent, times = MonteCarloAgent(PLAYOUTS, seed=0), []
-    for view in decisions(seed=1):
-        start = time.process_time()
-        agent.values(view)
-        times.append(1000 * (time.process_time() - start))
-    return Figure(f"decision, {PLAYOUTS:,} playouts", "CPU ms", times)
+def decision_times() -> list[Figure]:
+    """How long each decision of a match takes, without advice and with it."""
+    views, name = decisions(seed=1), f"decision, {PLAYOUTS:,} playouts"
+    alone = MonteCarloAgent(PLAYOUTS, seed=0)
+    figures = [time_decisions(name, alone.values, views)]
+    try:
+        advised = agents.make("daihinmin-mc-rank", playouts=PLAYOUTS, seed=0)
+    except ImportError as error:
+        print(f"The advised search is left out: {error}", file=sys.stderr)
+        return figures
+    import_module("torch").set_num_threads(1)
+    return [*figures, time_decisions(f"{name}, advised", advised.values, views)]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the figures."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description="Times the Monte-Carlo player of Daihinmin.")
     parser.add_argument("--rounds", type=int, default=10, help="of about a CPU second (10)")
-    options = parser.parse_args(arguments)
+    parser.add_argument("--out", type=Path, help="file for the figures")
+    chosen = parser.parse_args(arguments)
     name = f"playouts of decisions with {PLAYOUTS:,} of them"
-    figures = in_turn([Subject(name, start_search, "playouts/CPU s")], options.rounds)
-    figures.append(decision_times())
-    print("\n".join(lines(figures)))
-    print(f"95% of the decisions take at most {quantiles(figures[-1].values, n=20)[-1]:.0f} CPU ms")
-    return 0
+    figures = in_turn([Subject(name, start_search, "playouts/CPU s")], chosen.rounds)
+    show([*figures, *decision_times()], chosen.out)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -19,11 +19,11 @@ from tempfile import TemporaryDirectory
 import fresh_kernels  # noqa: F401 - first of all that uses numba
 import numpy as np
 import torch
-from machine import machine
+from decisions import Recorder, recorded, show, time_decisions
+from timing import Figure
 from tqdm import tqdm
 
 from afterstate.agents.daihinmin import rank_nets
-from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.rank_nets import RankAgent
 from afterstate.agents.daihinmin.rule_based import HeuristicAgent
 from afterstate.agents.daihinmin.training import Run, generate
@@ -33,41 +33,29 @@ from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, list_legal
 CHANNELS = (16, 32, 64, 128)
 
 
-class _Watched(HeuristicAgent):
-    """A heuristic player who keeps the views in which he has a choice."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.views: list[Game] = []
-        self._listed = np.empty(N_PLAYS, np.int64)
-
-    def choose(self, view: Game) -> int:
-        """The play of a heuristic player."""
-        if list_legal(view, self._listed) + (view["field"] != PASS) > 1:
-            self.views.append(view)
-        return super().choose(view)
-
-
 def positions(n_games: int, seed: int = 1) -> list[Game]:
     """What players see in games between heuristic players where they have a choice."""
-    watched = _Watched()
-    for _ in play_match([watched] * N_PLAYERS, n_games, seed):
-        pass
-    return watched.views
+    listed = np.empty(N_PLAYS, np.int64)
+
+    def asks(view: Game) -> bool:
+        plays = 0 if view["to_give"] else list_legal(view, listed) + (view["field"] != PASS)
+        return bool(plays > 1)
+
+    recorder = Recorder(HeuristicAgent(), asks)
+    return recorded(recorder, [recorder] * (N_PLAYERS - 1), n_games, seed)
 
 
-def decision_times(agent: RankAgent, views: Sequence[Game]) -> np.ndarray:
-    """CPU milliseconds of each decision."""
-    agent.choose(views[0])
-    times = []
-    for seen in views:
-        start = time.process_time()
-        agent.choose(seen)
-        times.append(1e3 * (time.process_time() - start))
-    return np.array(times)
+def decision_times(n_games: int) -> list[Figure]:
+    """How long networks take for each decision of games."""
+    views = positions(n_games)
+    nets = {f"BaseCNN{n}": rank_nets.network("BaseCNN", channels=n) for n in CHANNELS}
+    return [
+        time_decisions(f"decision, {name}", RankAgent(net).choose, views)
+        for name, net in nets.items()
+    ]
 
 
-def self_play_speeds(channels: int, mixed: bool, rounds: int) -> list[float]:
+def self_play(channels: int, mixed: bool, rounds: int) -> Figure:
     """Games of self-play per second of the clock, of two processes."""
     run = Run(
         network={"name": "BaseCNN", "channels": channels},
@@ -75,16 +63,17 @@ def self_play_speeds(channels: int, mixed: bool, rounds: int) -> list[float]:
         games=1_000,
         table=500,
     )
+    name = f"self-play, BaseCNN{channels}, {16 if mixed else 32}-bit, two processes"
     speeds = []
     with TemporaryDirectory() as folder:
         path = Path(folder) / "net.safetensors"
         torch.manual_seed(1)
         rank_nets.save(rank_nets.network(**run.network), path)
-        for number in range(rounds + 1):
+        for number in tqdm(range(rounds + 1), desc=name, unit=" rounds", leave=False):
             start = time.monotonic()
             generate(run, [path], [number], jobs=2, device="cpu")
             speeds.append(run.games / (time.monotonic() - start))
-    return speeds[1:]
+    return Figure(name, "games/s", speeds[1:])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -95,28 +84,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, help="file for the figures")
     chosen = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    views = positions(chosen.games)
-    lines = [
-        ", ".join(f"{k} {v}" for k, v in machine().items()),
-        f"{len(views)} decisions of {chosen.games} games, CPU milliseconds each:",
-    ]
-    for channels in tqdm(CHANNELS):
-        net = rank_nets.network("BaseCNN", channels=channels)
-        times = decision_times(RankAgent(net), views)
-        low, high = np.percentile(times, [50, 95])
-        lines.append(
-            f"  BaseCNN{channels:<4} mean {times.mean():6.2f}   median {low:6.2f}   "
-            f"95 % within {high:6.2f}   longest {times.max():6.2f}"
-        )
-    lines.append("self-play of BaseCNN32, two processes, games per second (range):")
-    for mixed in (False, True):
-        speeds = self_play_speeds(32, mixed, chosen.rounds)
-        name = "16-bit" if mixed else "32-bit"
-        span = f"{min(speeds):.1f} to {max(speeds):.1f}, n = {len(speeds)}"
-        lines.append(f"  {name}   {np.median(speeds):.1f} ({span})")
-    print("\n".join(lines))
-    if chosen.out is not None:
-        chosen.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    figures = decision_times(chosen.games)
+    figures += [self_play(32, mixed, chosen.rounds) for mixed in (False, True)]
+    show(figures, chosen.out)
 
 
 if __name__ == "__main__":

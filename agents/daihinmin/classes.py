@@ -34,7 +34,8 @@ TRANSITIONS = np.array(
     ]
 )
 """How often a player of a class (row) has each place in the next game (column): of 20,000 games of
-five `policy.PolicyAgent(temperature=0.5)` in 200 matches of 100 games."""
+five players of an earlier policy at temperature 0.5, in 200 matches of 100 games. Of the policy in
+the package: `python benchmarks/class_transitions.py`."""
 
 
 def games_left(view: Game) -> int:

@@ -58,7 +58,7 @@ class Settings(NamedTuple):
     """How many gifts are tried, those that the policy prefers."""
     models: float = 1.0
     """Whether others may be taken for sample clients; 0: they all play by the policy."""
-    advice: float = 300.0
+    advice: float = 1000.0
     """As many playouts count what an adviser expects of a play, where there is one."""
 
 

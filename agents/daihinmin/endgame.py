@@ -29,8 +29,9 @@ from afterstate.envs.words import Word
 
 MATE_POSITIONS = 1 << 10
 """So many positions of a decision are searched for a mate."""
-DUEL_POSITIONS = 1 << 17
-"""So many positions are searched, at most, to solve the game of the last two."""
+DUEL_POSITIONS = 1 << 20
+"""So many positions are searched, at most, to solve the game of the last two. It is enough for all
+of 1,000 games of the policy, from the moment when two are left."""
 NOT_WON, WON, UNKNOWN = 0, 1, 2
 
 
@@ -153,15 +154,16 @@ def _solve(game: Game, at: Duel, memory: Memory, limit: int) -> int:
     result = bad
     for i in range(n):
         if CARDS[plays[i]] == at.mine:
-            result, n = good, 0
+            result = good
     may_pass = at.field != PASS or (at.attacks == 0 and at.passed == 0)
-    for i in range(n + may_pass if result != good else 0):
-        child = _after_play(game, at, plays[i]) if i < n else _after_pass(at)
+    for i in range(n - 1, -1 - may_pass, -1):  # long plays first
+        if result == good:
+            break
+        child = _after_play(game, at, plays[i]) if i >= 0 else _after_pass(at)
         found = _solve(game, child, memory, limit)
         if found == good:
             result = good
-            break
-        if found == UNKNOWN:
+        elif found == UNKNOWN:
             result = UNKNOWN
     if result != UNKNOWN:
         memory.mine[place], memory.other[place] = at.mine, at.other
@@ -200,11 +202,11 @@ def duel(game: Game, other: Word, limit: int) -> tuple[int, int]:
     for i in range(n):
         if CARDS[plays[i]] == mine:
             return WON, plays[i]
-    for i in range(n + (field != PASS)):
-        child = _after_play(game, at, plays[i]) if i < n else _after_pass(at)
+    for i in range(n - 1, -1 - int(field != PASS), -1):
+        child = _after_play(game, at, plays[i]) if i >= 0 else _after_pass(at)
         found = _solve(game, child, memory, limit)
         if found == WON:
-            return WON, plays[i] if i < n else PASS
+            return WON, plays[i] if i >= 0 else PASS
         if found == UNKNOWN:
             result = UNKNOWN
     return result, -1

@@ -127,8 +127,9 @@ def decisions(
 
     Args:
         games: `GAME[n]`.
-        first: `[n]`, the number of the first move of each game that is looked at.
-        gifts_too: whether to begin with what the rich were left with, in games from move 0 on.
+        first: `[n]`, the number of the first move of each game that is looked at; -1: the whole
+            game, its exchange included.
+        gifts_too: whether whole games begin with what the rich were left with.
 
     Returns:
         The afterstates, each as the player saw it who moved, and `[n, 3]`: the player, how many
@@ -141,7 +142,7 @@ def decisions(
         replayed[0] = games[i]
         game = replayed[0]
         rewind(game)
-        if gifts_too and first[i] == 0:
+        if gifts_too and first[i] < 0:
             n = _gifts(game, i, out, facts, n)
         for k in range(games[i].n_actions):
             player, move = games[i].actions[k] // N_PLAYS, games[i].actions[k] % N_PLAYS

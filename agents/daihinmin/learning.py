@@ -12,8 +12,8 @@ worth, and whoever plays greedily by these values plays a better one.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,9 +51,9 @@ class Samples(NamedTuple):
 def samples(log: Log, gifts_too: bool = False) -> Samples:
     """The samples of games that are over, in their order.
 
-    They are those of the students of each game, from its last random move on. Afterstates that
-    nobody chose are none: after a forced pass, within a chain of plays, with an empty hand, and all
-    where only two players are left.
+    They are those of the students of each game, from its last random move on, and those of the
+    exchange only if no move was random. Afterstates that nobody chose are none: after a forced
+    pass, within a chain of plays, with an empty hand, and all where only two players are left.
 
     Args:
         log: the games.
@@ -66,6 +66,12 @@ def samples(log: Log, gifts_too: bool = False) -> Samples:
     places = log.games["places"][origins, players]
     targets = np.eye(N_PLAYERS, dtype=np.float32)[places]
     return Samples(afters, places, targets, Moments(log.games, origins, players, actions))
+
+
+def without_games(of: Samples) -> Samples:
+    """Samples for networks that do not look back: their games, 2.6 kB each, are only counted."""
+    counted = np.empty(len(of.moments.games), "V1")
+    return of._replace(moments=of.moments._replace(games=counted))
 
 
 def join(parts: Sequence[Samples]) -> Samples:
@@ -126,6 +132,64 @@ def rmse(net: nn.Module, of: Samples) -> float:
     return float(np.sqrt(np.mean(errors(net, of) ** 2)))
 
 
+# Settings
+
+_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "None": ("null", lambda x: x is None),
+    "bool": ("true or false", lambda x: isinstance(x, bool)),
+    "int": ("a whole number", lambda x: type(x) is int and abs(x) < 1 << 63),
+    "float": ("a number", lambda x: type(x) in (int, float) and abs(x) < 1e300),
+    "str": ("a text", lambda x: isinstance(x, str)),
+    "dict[str, Any]": ("an object", lambda x: isinstance(x, dict)),
+    "list[str]": ("a list of texts", lambda x: _is_list(x, "str")),
+    "list[float]": ("a list of numbers", lambda x: _is_list(x, "float")),
+}
+"""What the fields of settings can be, in the words of JSON, and how that is seen."""
+
+_WITHIN: dict[str, Callable[[float], bool]] = {
+    "from 0 on": lambda x: x >= 0,
+    "from 1 on": lambda x: x >= 1,
+    "from 0 to 1": lambda x: 0 <= x <= 1,
+    "from 0 on and below 1": lambda x: 0 <= x < 1,
+    "above 0": lambda x: x > 0,
+    "above 0 and below 1": lambda x: 0 < x < 1,
+}
+"""The ranges in which numbers can be."""
+
+
+def _is_list(value: Any, kind: str) -> bool:
+    """Whether it is a list of things of a kind."""
+    return isinstance(value, list) and all(map(_KINDS[kind][1], value))
+
+
+def check_fields(told: Any, ranges: Mapping[str, str]) -> None:
+    """Checks settings that may come from a file.
+
+    Args:
+        told: a dataclass, all of whose types are in `_KINDS`.
+        ranges: by name of a number, one of `_WITHIN`.
+
+    Raises:
+        ValueError: a field is not of its type or not in its range.
+    """
+    for each in fields(told):
+        value, kinds = getattr(told, each.name), str(each.type).split(" | ")
+        if not any(_KINDS[kind][1](value) for kind in kinds):
+            words = " or ".join(_KINDS[kind][0] for kind in kinds)
+            raise ValueError(f"{each.name} is {words}, got {value!r}")
+        within = ranges.get(each.name)
+        if within is not None and value is not None and not _WITHIN[within](value):
+            raise ValueError(f"{each.name} is {within}, got {value!r}")
+
+
+_RANGES = {
+    "rate": "above 0 and below 1",
+    "momentum": "from 0 on and below 1",
+    "batch": "from 1 on",
+    "average": "from 0 on and below 1",
+}
+
+
 @dataclass(frozen=True)
 class Settings:
     """How a network is fitted.
@@ -151,16 +215,9 @@ class Settings:
     The mean plays. 0: the weights as they are play."""
 
     def __post_init__(self) -> None:
+        check_fields(self, _RANGES)
         if self.optimizer not in ("adam", "sgd"):
             raise ValueError(f"the optimizer is adam or sgd, not {self.optimizer!r}")
-        if not 0 < self.rate < 1 or not 0 <= self.momentum < 1:
-            raise ValueError(f"rate is in 0..1, momentum from 0 on and below 1, not {self}")
-        if not isinstance(self.mixed, bool) or not isinstance(self.symmetries, bool):
-            raise ValueError(f"mixed and symmetries are true or false, not {self}")
-        if not 0 <= self.average < 1:
-            raise ValueError(f"average is from 0 on and below 1, not {self.average!r}")
-        if self.batch < 1:
-            raise ValueError(f"a batch has at least one sample, not {self.batch}")
 
 
 _KEPT = {"adam": {"step", "exp_avg", "exp_avg_sq"}, "sgd": {"momentum_buffer"}}
@@ -211,7 +268,8 @@ class Learner:
             The mean loss of the last 100 iterations, in nats.
         """
         losses: list[Tensor] = []
-        rate, last = self.settings.rate, final_rate or self.settings.rate
+        rate = self.settings.rate
+        last = rate if final_rate is None else final_rate
         self.net.train()
         for i, rows in enumerate(self._batches(len(of.places), iterations)):
             for group in self.optimizer.param_groups:

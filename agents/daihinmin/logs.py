@@ -38,7 +38,7 @@ class Log(NamedTuple):
     """Games that are over."""
 
     games: npt.NDArray[np.void]  # GAME[n]
-    last_random: Numbers  # [n] the number of a game's last random move, from 0; 0 if it had none
+    last_random: Numbers  # [n] the number of a game's last random move, from 0; -1: it had none
     students: Numbers  # [n] the players whose moves are to be learned from, as bits
 
 
@@ -48,7 +48,7 @@ ALL = (1 << N_PLAYERS) - 1
 
 def new_log(games: npt.NDArray[np.void]) -> Log:
     """Games without random moves, all of whose players are learned from."""
-    return Log(games, np.zeros(len(games), np.int64), np.full(len(games), ALL))
+    return Log(games, np.full(len(games), -1), np.full(len(games), ALL))
 
 
 def join(logs: Sequence[Log]) -> Log:
@@ -77,7 +77,7 @@ def play_log(players: Sequence[Player], n_games: int, seed: int = 0, epsilon: fl
             log.games[i] = match
             log.last_random[i] = max(player.last for player in seated)
             for player in seated:
-                player.last = 0
+                player.last = -1
     return log
 
 
@@ -90,13 +90,13 @@ class _Erratic:
         rng: of random plays.
 
     Attributes:
-        last: the number of the last random move; set it to 0 for each game.
+        last: the number of the last random move, -1 before it; set it to that for each game.
     """
 
     def __init__(self, player: Player, epsilon: float, rng: np.random.Generator) -> None:
         self._player, self._epsilon, self._rng = player, epsilon, rng
         self._random, self._listed = RandomPlayer(rng), np.empty(N_PLAYS, np.int64)
-        self.last = 0
+        self.last = -1
 
     def choose(self, view: Game) -> int:
         """The player's play, or a random one."""

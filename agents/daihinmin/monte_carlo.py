@@ -269,7 +269,8 @@ class MonteCarloAgent:
     """Plays what does best in playouts.
 
     What surely wins (see `endgame.sure_play`) is played without a search, and so is an only choice.
-    A search also ends when its result cannot change any more.
+    A search also ends when its result cannot change any more. It remembers what the others have
+    played in the match: have one such player for each seat, and a new one for another match.
 
     Args:
         playouts: of a decision; None: no limit but the time.
@@ -305,6 +306,8 @@ class MonteCarloAgent:
         self._generator = np.random.default_rng(seed)
         self._transitions = np.array(transitions, np.float64)
         class_values(0, self._transitions)
+        if adviser is not None and not callable(getattr(adviser, "expect", None)):
+            raise ValueError(f"an adviser is a `RankAgent`, got {adviser!r}")
         self._adviser = adviser
         self._settings = settings._replace(advice=0.0) if adviser is None else settings
         self._dealt, self._arms = new_deals(self._n_deals()), _new_arms()

@@ -179,6 +179,8 @@ def load(path: str | Path) -> Policy:
     weights = arrays.get("weights")
     if weights is None or weights.shape != (N_CONTEXTS, N_FEATURES):
         raise ValueError(f"{path} holds a policy of other features: learn it again")
+    if not np.isfinite(weights).all():
+        raise ValueError(f"{path} holds weights that are no numbers")
     return Policy(np.asarray(weights, np.float64))
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from numba import float64, int16, int64, njit, types, void
 
 from afterstate.agents import files
-from afterstate.agents.commands import progress_bar
+from afterstate.agents.commands import above_0, progress_bar
 from afterstate.agents.daihinmin.classes import HORIZON, class_values
 from afterstate.agents.daihinmin.features import (
     MOST,
@@ -418,13 +418,14 @@ def play_share(player: str, n_games: int, seed: int) -> Choices:
     Args:
         player: a name, or the file of a rank network, which plays as the file says.
         n_games: how many games.
-        seed: of the games, and of the player `random`.
+        seed: of the games and the players.
     """
     if Path(player).suffix == ".safetensors":
         from afterstate.agents.daihinmin.training import play_alone  # it needs torch
 
         return choices_in(play_alone(player, n_games, seed).games, new_room())
-    log = play_log([find(player, seed)] * N_PLAYERS, n_games, seed)
+    seeds = np.random.default_rng(seed).integers(2**63, size=N_PLAYERS).tolist()
+    log = play_log([find(player, one) for one in seeds], n_games, seed)
     return choices_in(log.games, new_room())
 
 
@@ -450,13 +451,13 @@ def _parser() -> argparse.ArgumentParser:
     """The arguments of the command."""
     parser = argparse.ArgumentParser(description="Learns a play policy for Daihinmin.")
     parser.add_argument("file", type=Path, help="where the policy is written")
-    parser.add_argument("--games", type=float, default=1e6, help="how many games (1e6)")
+    parser.add_argument("--games", type=above_0, default=1e6, help="how many games (1e6)")
     parser.add_argument(
         "--from", dest="player", help="learn what a player chooses: its name, or a file"
     )
     parser.add_argument("--epochs", type=int, default=10, help="how often choices are used (10)")
     parser.add_argument("--start", type=Path, help="a policy to start from")
-    parser.add_argument("--rate", type=float, default=RATE, help=f"of the first steps ({RATE})")
+    parser.add_argument("--rate", type=above_0, default=RATE, help=f"of the first steps ({RATE})")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side (1)")
     return parser
@@ -480,20 +481,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Learns a policy and writes it, also what there is when it is interrupted."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    if options.games < 1 or options.epochs < 1 or options.jobs == 0:
-        parser.error("games and epochs are at least 1, and jobs not 0")
+    if min(options.games, options.epochs, options.jobs) < 1 or options.seed < 0:
+        parser.error("games, epochs and jobs are at least 1, and the seed at least 0")
+    policy = start = None
     try:
         files.prepare(options.file)
-        policy = load(options.start) if options.start else None
-        total, policies = _policies(options, policy)
-    except (ValueError, OSError, ImportError) as error:
-        parser.error(str(error))
-    try:
+        policy = start = load(options.start) if options.start else None
+        total, policies = _policies(options, start)
         for learned in progress_bar()(policies, total=total, unit="step"):
             policy = learned
+    except (ValueError, OSError, ImportError) as error:
+        parser.error(str(error))
     except KeyboardInterrupt:
-        print("interrupted; what has been learned is written", file=sys.stderr)
-    if policy is not None:
+        kept = "nothing has been learned" if policy is start else "what has been learned is written"
+        print(f"interrupted; {kept}", file=sys.stderr)
+    if policy is not None and policy is not start:
         asked = {name: str(value) for name, value in vars(options).items() if name != "file"}
         save(policy, options.file, learned=asked)
     return 0

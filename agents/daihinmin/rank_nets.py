@@ -233,7 +233,7 @@ def about(path: str | Path) -> dict[str, Any]:
     try:
         with safetensors.safe_open(str(path), "pt") as file:
             told = json.loads((file.metadata() or {})["afterstate"])
-    except (KeyError, ValueError, safetensors.SafetensorError) as error:
+    except (KeyError, ValueError, RecursionError, safetensors.SafetensorError) as error:
         raise ValueError(f"{path} is not a network of afterstate, or it is damaged") from error
     if not isinstance(told, dict) or not {"network", "settings"} <= told.keys():
         raise ValueError(f"{path} does not say which network it is")
@@ -249,15 +249,31 @@ def load(path: str | Path, device: str = "cpu") -> nn.Module:
 
     Raises:
         OSError: it cannot be read.
-        ValueError: another file, or a damaged one.
+        ValueError: another file, or a damaged one; or there is no such device.
     """
+    check_device(device)
     told = about(path)
     try:
+        tensors = safetensors.torch.load_file(path)
+        with torch.device("meta"):  # takes no memory, whatever the file asks for
+            asked = network(told["network"], **told["settings"]).state_dict()
+        if {name: t.shape for name, t in asked.items()} != {n: t.shape for n, t in tensors.items()}:
+            raise ValueError("its weights are of another network")
+        if not all(bool(torch.isfinite(t).all()) for t in tensors.values()):
+            raise ValueError("some of its weights are no numbers")
         net = network(told["network"], **told["settings"])
-        net.load_state_dict(safetensors.torch.load_file(path))
-    except (TypeError, RuntimeError) as error:
+        net.load_state_dict(tensors)
+    except (TypeError, ValueError, RuntimeError, safetensors.SafetensorError) as error:
         raise ValueError(f"{path} does not hold what it says: {error}") from error
     return net.to(device)
+
+
+def check_device(device: str) -> None:
+    """Raises a ValueError unless torch has a device of this name."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise ValueError(f"torch has no device {device!r} here: {error}") from error
 
 
 # Judging afterstates
@@ -342,6 +358,9 @@ class RankAgent:
         exchange: Literal["net", "hand"] | None = None,
         device: str = "cpu",
     ) -> None:
+        if not isinstance(net, (str, Path, nn.Module)):
+            raise ValueError(f"net is a network or its file, got {net!r}")
+        check_device(device)
         told = about(net) if isinstance(net, (str, Path)) else {}
         points = told.get("points", "game") if points is None else points
         exchange = told.get("exchange", "hand") if exchange is None else exchange

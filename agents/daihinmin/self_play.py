@@ -20,6 +20,7 @@ from torch import nn
 
 from afterstate.agents.daihinmin.chains import (
     AFTERSTATE,
+    MAX_POSITIONS,
     Afterstates,
     AfterstateType,
     afterstates,
@@ -192,7 +193,7 @@ def _next(table: Table, i: int) -> bool:
     table.finished_randoms[n] = table.randoms[i]
     table.n_finished[0] += 1
     table.to_play[i] -= 1
-    table.randoms[i] = 0
+    table.randoms[i] = -1
     if table.to_play[i] > 0:
         next_game(table.games[i])
     return bool(table.to_play[i] > 0)
@@ -212,7 +213,8 @@ def gather(
     Args:
         table: the matches.
         first: where to begin; the others follow in turn.
-        out: afterstates of all decisions; as many matches are advanced as surely fit.
+        out: afterstates of all decisions, with room for `MAX_POSITIONS` more than are wanted: the
+            matches are advanced until these are reached.
         starts: `[n + 1]`, where the afterstates of each decision begin in `out`.
         who: `[n]`, the match of each decision.
         rules: what players without networks go by.
@@ -221,6 +223,7 @@ def gather(
         The number of decisions, and the number of matches looked at.
     """
     n_matches, n, starts[0] = len(table.games), 0, 0
+    wanted = len(out) - MAX_POSITIONS
     for looked in range(n_matches):
         i = (first + looked) % n_matches
         game = table.games[i]
@@ -241,7 +244,7 @@ def gather(
             if sure >= 0:
                 _move(game, sure)
                 continue
-            if starts[n] + len(afters) > len(out):
+            if n > 0 and starts[n] + len(afters) > wanted:  # the first decision always fits
                 return n, looked
             for j in range(len(afters)):
                 out[starts[n] + j] = afters[j]
@@ -297,7 +300,7 @@ def new_table(kinds: Sequence[int], n_games: int, n_matches: int, seed: int) -> 
     return Table(
         games,
         to_play,
-        np.zeros(n_matches, np.int64),
+        np.full(n_matches, -1),
         np.array(kinds, np.int64),
         np.empty(n_games, GAME),
         np.zeros(n_games, np.int64),
@@ -351,7 +354,7 @@ def play_games(
     kinds = [_kind(player, learned_gifts) for player in players]
     n_matches = min(n_matches, n_games)
     table = new_table(kinds, n_games, n_matches, seed)
-    afters = np.empty(64 * n_matches + 4_096, AFTERSTATE)
+    afters = np.empty(64 * n_matches + 4_096 + MAX_POSITIONS, AFTERSTATE)
     rules = _rules(players, temperature, epsilon)
     starts, who = np.empty(n_matches + 1, np.int64), np.empty(n_matches, np.int64)
     nets = {player for player in players if isinstance(player, nn.Module)}

@@ -14,8 +14,8 @@ folder of a run are
 - `net.safetensors`: the network that plays, and `learner.safetensors`, which learns;
 - `pool/`: the networks of the generations that still play, and `games/`: the games that are still
   learned from;
-- `rows.jsonl`: one JSON object a generation, with the loss, the error of its values on games that
-  it had not seen, and from time to time its points against four sample clients;
+- `rows.jsonl`: one JSON object a generation, with the loss and the error of its values on games
+  that it had not seen, and from time to time one with its points against four sample clients;
 - `settings.json`: what was asked for.
 
 A run that is interrupted or killed goes on from the last generation that was whole.
@@ -29,15 +29,20 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-import safetensors.torch
-import torch
-from joblib import Parallel, delayed
+
+try:
+    import safetensors.torch
+    import torch
+    from joblib import Parallel, delayed
+except ImportError as error:
+    message = 'rank networks are trained with more: pip install "afterstate[neural,train]"'
+    raise (SystemExit if __name__ == "__main__" else ImportError)(message) from error
 
 from afterstate.agents import files
 from afterstate.agents.commands import above_0, progress_bar
@@ -48,16 +53,36 @@ from afterstate.agents.daihinmin.learning import (
     Samples,
     Settings,
     bootstrap,
+    check_fields,
     join,
     rmse,
     samples,
+    without_games,
 )
 from afterstate.agents.daihinmin.logs import ALL, GAMES, Log, load_log, play_log, read_log, save_log
 from afterstate.agents.daihinmin.logs import join as join_logs
+from afterstate.agents.daihinmin.policy import PolicyAgent
 from afterstate.agents.daihinmin.self_play import RULE_PLAYERS, play_games
 from afterstate.envs.daihinmin.match import CLASS_VALUES
-from afterstate.envs.daihinmin.players import find
+from afterstate.envs.daihinmin.players import Player, find
 from afterstate.envs.daihinmin.rules import N_PLAYERS
+
+Report: TypeAlias = "Callable[[int], Any]"
+"""Is told how many more are done."""
+
+_RANGES = {
+    "guest_share": "from 0 to 1",
+    "temperature": "above 0",
+    "epsilon": "from 0 on and below 1",
+    "games": "from 0 on",
+    "table": "from 1 on",
+    "window": "from 1 on",
+    "pool": "from 1 on",
+    "iterations": "from 1 on",
+    "lam": "from 0 to 1",
+    "final_rate": "above 0 and below 1",
+    "seed": "from 0 on",
+}
 
 
 @dataclass(frozen=True)
@@ -87,7 +112,8 @@ class Run:
     """The chance of a random move. What was before the last one in its game is not learned from."""
     points: str | list[float] = "game"
     """What places are worth to networks that play: five numbers, or `"game"` for the points of the
-    game, or `"classes"` for those that the class brings, too."""
+    game, or `"classes"` for those that the class brings, too. Here these are always `CLASS_VALUES`,
+    as if classes were never reset; `RankAgent` counts the games that are left."""
     learned_gifts: bool = False
     """Whether networks judge what to give in the exchange, and learn from what was left."""
     games: int = 10_000
@@ -101,25 +127,22 @@ class Run:
     iterations: int = 1_000
     """Batches that are learned in each generation."""
     lam: float = 1.0
-    """Lambda of the targets: see `learning.bootstrap`. The study has 1."""
+    """Lambda of the targets: see `learning.bootstrap`. The study has 1. Below 1 all targets of a
+    generation come from the network that plays when its fit begins."""
     final_rate: float | None = None
     """To which the rate goes down within each generation; by default it stays."""
     start: str | None = None
-    """A file of a network to begin with."""
+    """A file of a network to begin with, one like `network`."""
     seed: int = 0
 
     def __post_init__(self) -> None:
-        counts = (self.games, self.table, self.window, self.pool, self.iterations)
-        least = 0 if self.logs else 1
-        if not all(type(n) is int and n >= 1 for n in (self.games + 1 - least, *counts[1:])):
-            names = "games, table, window, pool and iterations"
-            raise ValueError(f"{names} are from 1 on (games from 0 with logs), got {counts}")
-        if not 0 <= self.epsilon < 1:
-            raise ValueError(f"epsilon is from 0 on and below 1, got {self.epsilon!r}")
-        if not set(self.guests) <= set(RULE_PLAYERS) or not 0 <= self.guest_share <= 1:
-            raise ValueError(f"guests are some of {RULE_PLAYERS}, their share is from 0 to 1")
-        if not 0 <= self.lam <= 1:
-            raise ValueError(f"lam is from 0 to 1, got {self.lam!r}")
+        check_fields(self, _RANGES)
+        if not isinstance(self.network.get("name"), str):
+            raise ValueError(f"network has a name and its arguments, got {self.network}")
+        if self.games == 0 and not self.logs:
+            raise ValueError("games is from 1 on where there are no logs, got 0")
+        if not set(self.guests) <= set(RULE_PLAYERS):
+            raise ValueError(f"guests are some of {RULE_PLAYERS}, got {self.guests}")
         self.worth()
         Settings(**self.learner)
 
@@ -148,6 +171,8 @@ def read_run(path: str | Path) -> Run:
         if not isinstance(told, dict) or not set(told) <= set(known):
             raise ValueError(f"it is a JSON object with some of {known}")
         return Run(**told)
+    except RecursionError as error:
+        raise ValueError(f"{path}: it is nested too deeply") from error
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from error
 
@@ -155,10 +180,20 @@ def read_run(path: str | Path) -> Run:
 # Games
 
 
+def _teacher(name: str, temperature: float, seed: int) -> Player:
+    """A player by his name; the policy plays as it does where it teaches alone."""
+    if name.removeprefix("daihinmin-") == "policy":
+        return PolicyAgent(temperature=temperature, seed=seed)
+    return find(name, seed)
+
+
 def _play_share(run: Run, players: list[str], n_games: int, seed: int, device: str) -> Log:
     """Plays games between five networks, by their files, or between teachers."""
     if run.teacher and not set(players) <= set(RULE_PLAYERS):
-        return play_log([find(name, seed) for name in players], n_games, seed, run.epsilon)
+        seeds = range(seed + 1, seed + 1 + N_PLAYERS)  # `seed` is that of the deals
+        named = zip(players, seeds, strict=True)
+        seated = [_teacher(name, run.temperature, of) for name, of in named]
+        return play_log(seated, n_games, seed, run.epsilon)
     nets = {name: rank_nets.load(name, device) for name in players if name not in RULE_PLAYERS}
     mixed = bool(run.learner.get("mixed", False))
     with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=mixed):
@@ -167,14 +202,21 @@ def _play_share(run: Run, players: list[str], n_games: int, seed: int, device: s
             n_games,
             seed,
             run.epsilon,
-            run.worth(),
-            run.learned_gifts,
-            max(64, math.ceil(n_games / 100)),
-            run.temperature,
+            points=run.worth(),
+            learned_gifts=run.learned_gifts,
+            n_matches=max(64, math.ceil(n_games / GAMES)),
+            temperature=run.temperature,
         )
 
 
-def generate(run: Run, pool: Sequence[Path], seed: Sequence[int], jobs: int, device: str) -> Log:
+def generate(
+    run: Run,
+    pool: Sequence[Path],
+    seed: Sequence[int],
+    jobs: int,
+    device: str,
+    report: Report | None = None,
+) -> Log:
     """Plays the games of a generation, in processes side by side.
 
     Args:
@@ -183,6 +225,7 @@ def generate(run: Run, pool: Sequence[Path], seed: Sequence[int], jobs: int, dev
         seed: of players, deals and random moves.
         jobs: how many processes.
         device: where the networks calculate.
+        report: called with the number of games of each table when they are over.
     """
     rng = np.random.default_rng(seed)
     names = run.teacher or [str(path) for path in pool[-run.pool :]]
@@ -196,8 +239,12 @@ def generate(run: Run, pool: Sequence[Path], seed: Sequence[int], jobs: int, dev
                 students &= ~(1 << seat)
         n_games = min(run.table, run.games - begin)
         shares.append((run, players, students, n_games, int(rng.integers(2**62)), device))
-    play = Parallel(n_jobs=jobs)
-    return join_logs(play(delayed(_in_one_thread)(*share) for share in shares))
+    play, logs = Parallel(n_jobs=jobs, return_as="generator"), []
+    for log in play(delayed(_in_one_thread)(*share) for share in shares):
+        logs.append(log)
+        if report is not None:
+            report(len(log.games))
+    return join_logs(logs)
 
 
 def _in_one_thread(
@@ -235,6 +282,11 @@ def play_alone(file: str, n_games: int, seed: int) -> Log:
 # A run in its folder
 
 
+def _kind(net: torch.nn.Module) -> list[Any]:
+    """The name and the settings of a network."""
+    return [type(net).__name__, net.settings]
+
+
 class Standing:
     """A run, as it is in its folder.
 
@@ -253,6 +305,9 @@ class Standing:
         self.out, self.run, self.device = out, run, device
         self.generation, self.seconds = 0, 0.0
         self._next = out / "next.safetensors"
+        rank_nets.check_device(device)
+        if torch.device(device).type not in ("cpu", "cuda"):
+            raise ValueError(f"networks learn on cpu or cuda, not on {device!r}")
         for name in run.teacher:
             find(name)
         if (out / "net.safetensors").exists() != resume:
@@ -268,21 +323,27 @@ class Standing:
         if resume:
             self._go_on()
         else:
-            self._save()
+            self.save()
         files.replace(out / "settings.json", (json.dumps(asdict(run), indent=1) + "\n").encode())
 
     def _new_net(self) -> torch.nn.Module:
         """The network that a run begins with."""
-        if self.run.start is not None:
-            return rank_nets.load(self.run.start, self.device)
         torch.manual_seed(self.run.seed)
-        return rank_nets.network(**self.run.network).to(self.device)
+        net = rank_nets.network(**self.run.network).to(self.device)
+        if self.run.start is None:
+            return net
+        begun = rank_nets.load(self.run.start, self.device)
+        if _kind(begun) != _kind(net):
+            raise ValueError(
+                f"{self.run.start} has {_kind(begun)}, and network asks for {_kind(net)}"
+            )
+        return begun
 
     def _go_on(self) -> None:
         """Takes up what is in the folder, and drops what came after the last whole generation."""
         path = self.out / "net.safetensors"
         told = rank_nets.about(path)
-        if [told["network"], told["settings"]] != self._kind():
+        if [told["network"], told["settings"]] != _kind(self.learner.net):
             raise ValueError(f"{path} has another network than the settings ask for")
         self.generation, self.seconds = told["generation"], told["seconds"]
         if self._next.exists():  # it was killed before it renamed this, or before this was due
@@ -297,10 +358,6 @@ class Standing:
                 self.window.append(self._samples(load_log(games)))
         files.keep_rows(self.out / "rows.jsonl", "generation", self.generation)
 
-    def _kind(self) -> list[Any]:
-        """The name and the settings of the network."""
-        return [type(self.learner.net).__name__, self.learner.net.settings]
-
     def _games(self, generation: int) -> Path:
         """The file of the games of a generation."""
         return self.out / "games" / f"{generation:05}.npz"
@@ -310,7 +367,7 @@ class Standing:
         latest = range(max(0, self.generation + 1 - self.run.pool), self.generation + 1)
         return [self.out / "pool" / f"{n:05}.safetensors" for n in latest]
 
-    def _save(self) -> None:
+    def save(self) -> None:
         """Writes the network, which makes the generation whole, and drops what is not needed."""
         facts = {
             "generation": self.generation,
@@ -324,22 +381,30 @@ class Standing:
         rank_nets.save(self.learner.played, self.pool()[-1], **facts)
         rank_nets.save(self.learner.played, self.out / "net.safetensors", **facts)
         os.replace(self._next, self.out / "learner.safetensors")
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.out / "pool" / f"{self.generation - self.run.pool:05}.safetensors")
+        for path in set((self.out / "pool").glob("*.safetensors")) - set(self.pool()):
+            path.unlink()
 
-    def advance(self, jobs: int, report: Any) -> dict[str, Any]:
-        """Plays and learns a generation; returns its row.
+    def advance(self, jobs: int, report: Report) -> dict[str, Any]:
+        """Plays, learns and saves a generation; returns its row: see `learn`."""
+        row = self.learn(jobs, report)
+        self.save()
+        return row
+
+    def learn(self, jobs: int, report: Report, games: Report | None = None) -> dict[str, Any]:
+        """Plays and learns a generation, which is not whole until it is saved; returns its row.
 
         Args:
             jobs: processes that play.
             report: called with 1 after each iteration.
+            games: called with the number of games when so many more have been played.
         """
         began, next_ = time.monotonic(), self.generation + 1
-        played = self._play(next_, jobs) if self.run.games else {}
-        of = join([*self.recorded, *self.window])
+        played = self._play(next_, jobs, games) if self.run.games else {}
+        # Targets of earlier generations would be lost where a run is resumed.
+        kept = join([*self.recorded, *self.window])
+        of = bootstrap(self.learner.played, kept, self.run.lam)
         loss = self.learner.fit(of, self.run.iterations, self.run.final_rate, report)
         self.generation, self.seconds = next_, self.seconds + time.monotonic() - began
-        self._save()
         return {
             "generation": next_,
             "iterations": self.learner.iterations,
@@ -349,10 +414,11 @@ class Standing:
             **played,
         }
 
-    def _play(self, generation: int, jobs: int) -> dict[str, Any]:
+    def _play(self, generation: int, jobs: int, report: Report | None) -> dict[str, Any]:
         """Plays the games of a generation into the window; returns what its row says of them."""
         began = time.monotonic()
-        games = generate(self.run, self.pool(), [self.run.seed, generation], jobs, self.device)
+        seed = [self.run.seed, generation]
+        games = generate(self.run, self.pool(), seed, jobs, self.device, report)
         speed = len(games.games) / (time.monotonic() - began)
         save_log(games, self._games(generation))
         new = self._samples(games)
@@ -362,9 +428,9 @@ class Standing:
         return {"games_per_second": round(speed, 1), "rmse": round(error, 4)}
 
     def _samples(self, log: Log) -> Samples:
-        """The samples of games, with the targets that they have by now."""
+        """The samples of games, and the games if the network looks back."""
         of = samples(log, self.run.learned_gifts)
-        return bootstrap(self.learner.played, of, self.run.lam)
+        return of if self.learner.net.encode == "history" else without_games(of)
 
     def _slide(self, new: Samples) -> None:
         """Adds samples to the window and drops those before it."""
@@ -378,7 +444,7 @@ class Standing:
 # The command line
 
 
-def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+def options() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(
         prog="python -m afterstate.agents.daihinmin.training",
@@ -395,48 +461,77 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--resume", action="store_true", help="go on with the run in the folder")
     add("--measure-every", type=int, default=10, help="generations (%(default)s)")
     add("--measure", type=int, default=2_000, help="games against sample clients (%(default)s)")
-    chosen = parser.parse_args(arguments)
+    return parser
+
+
+def _begin(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> Standing:
+    """The run that is asked for.
+
+    Raises:
+        SystemExit: what is asked for is wrong; nothing has been written then.
+    """
     if chosen.generations is None and chosen.hours is None:
         parser.error("say where to stop: --generations or --hours")
-    if min(chosen.jobs, chosen.threads, chosen.measure_every, chosen.measure) < 1:
-        parser.error("jobs, threads, measure-every and measure are from 1 on")
-    return chosen
+    counts = (chosen.jobs, chosen.threads, chosen.measure_every, chosen.measure)
+    if min(*counts, 1 if chosen.generations is None else chosen.generations) < 1:
+        parser.error("generations, jobs, threads, measure-every and measure are from 1 on")
+    torch.set_num_threads(chosen.threads)
+    try:
+        return Standing(chosen.out, read_run(chosen.settings), chosen.device, chosen.resume)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
 
 
-def _rows(chosen: argparse.Namespace, standing: Standing, report: Any) -> Iterator[dict[str, Any]]:
-    """Advances a run until its end; yields the row of each generation."""
+def _write_row(out: Path, row: dict[str, Any]) -> None:
+    """Adds a row to those of a run; a number that is none is null, for JSON has no word for it."""
+    told = {key: None if value != value else value for key, value in row.items()}
+    with (out / "rows.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(told) + "\n")
+
+
+def _rows(
+    chosen: argparse.Namespace, standing: Standing, iterations: Any, games: Any
+) -> Iterator[dict[str, Any]]:
+    """Advances a run until its end, with two bars; yields the row of each generation."""
     began = time.monotonic()
     seconds = math.inf if chosen.hours is None else 3600 * chosen.hours
     last = math.inf if chosen.generations is None else chosen.generations
     while standing.generation < last and time.monotonic() - began < seconds:
-        row = standing.advance(chosen.jobs, report)
-        if standing.generation % chosen.measure_every == 0 or standing.generation == last:
-            net, run = standing.learner.played, standing.run
-            found = points_against_sample(net, chosen.measure, 1 << 40, run)
-            row |= {"against_sample": round(found[0], 1), "error": round(found[1], 1)}
-        with (standing.out / "rows.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        games.reset(standing.run.games)
+        row = standing.learn(chosen.jobs, iterations.update, games.update)
+        _write_row(standing.out, row)  # a kill before `save` has it dropped, one after it does not
+        standing.save()
         yield row
+        if standing.generation % chosen.measure_every == 0 or standing.generation == last:
+            iterations.set_description("measures itself against sample clients")
+            net, run = standing.learner.played, standing.run
+            points, error = points_against_sample(net, chosen.measure, 1 << 40, run)
+            measured = {"against_sample": round(points, 1), "error": round(error, 1)}
+            _write_row(standing.out, {"generation": standing.generation, **measured})
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line."""
-    chosen = options(arguments)
-    tqdm = progress_bar()
-    torch.set_num_threads(chosen.threads)
-    try:
-        run = read_run(chosen.settings)
-        standing = Standing(chosen.out, run, chosen.device, chosen.resume)
-    except (OSError, ValueError) as error:
-        raise SystemExit(str(error)) from error
-    with tqdm(unit=" iterations", unit_scale=True, initial=standing.learner.iterations) as bar:
+    parser, tqdm = options(), progress_bar()
+    chosen = parser.parse_args(arguments)
+    standing = _begin(parser, chosen)
+    done = standing.learner.iterations
+    with (
+        tqdm(unit=" games", unit_scale=True, disable=standing.run.games == 0) as games,
+        tqdm(unit=" iterations", unit_scale=True, initial=done) as bar,
+    ):
         try:
-            for row in _rows(chosen, standing, bar.update):
+            for row in _rows(chosen, standing, bar, games):
                 bar.set_description(f"generation {row['generation']}")
                 bar.set_postfix(loss=row["loss"], rmse=row.get("rmse"))
         except KeyboardInterrupt:
             bar.close()
-            raise SystemExit(f"saved in {chosen.out}: go on with --resume") from None
+            games.close()
+            whole = rank_nets.about(chosen.out / "net.safetensors")["generation"]
+            raise SystemExit(
+                f"generation {whole} is saved in {chosen.out}, what came after it is lost: "
+                "go on with --resume"
+            ) from None
 
 
 if __name__ == "__main__":

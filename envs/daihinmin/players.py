@@ -88,28 +88,38 @@ def actions_of(player: Player, view: Game) -> list[int]:
     return chosen if len(chosen) == gift.bit_count() == n else [plays.PASS]
 
 
+def _named(name: str, seed: int | None) -> Any:
+    """The player of a name or of a file."""
+    agents = import_module("afterstate.agents")
+    if name.endswith((".npz", ".safetensors")):
+        return agents.load(name)
+    full = _PREFIX + name.removeprefix(_PREFIX)
+    if full not in agents.names():
+        known = [each.removeprefix(_PREFIX) for each in agents.names() if each.startswith(_PREFIX)]
+        raise ValueError(f"there is no player {name!r}, but {known}, or a player's file")
+    return agents.make(full, **({"seed": seed} if full in agents.SEEDED else {}))
+
+
 def find(player: Any, seed: int | None = None) -> Player:
-    """A player by its name, like `"sample"`, or the player itself.
+    """A player by its name, like `"sample"`, the player of a file, or the player itself.
 
     Names are those of `afterstate.agents.make` without `daihinmin-`; the agents are imported only
-    when a name is given.
+    when a name or a file is given.
 
     Args:
-        player: the name or the player.
-        seed: of the choices of the player `"random"`.
+        player: the name, a file of `afterstate.agents.load` (its name ends in `.npz` or
+            `.safetensors`), or the player.
+        seed: of the player's choices, if it has a name and chooses by chance.
 
     Raises:
-        ValueError: an unknown name, or no player.
+        OSError: the file cannot be read.
+        ValueError: an unknown name, another file, or no player.
+        ImportError: the player needs what is not installed.
     """
     if player in ("random", "daihinmin-random"):
         return RandomPlayer(seed)
     if isinstance(player, str):
-        agents = import_module("afterstate.agents")
-        names = [name.removeprefix(_PREFIX) for name in agents.names() if name.startswith(_PREFIX)]
-        if player.removeprefix(_PREFIX) not in names:
-            raise ValueError(f"there is no player {player!r}, but {names}")
-        found: Player = agents.make(_PREFIX + player.removeprefix(_PREFIX))
-        return found
+        player = _named(player, seed)
     methods = [getattr(player, name, None) for name in ("choose", "give")]
     if all(map(callable, methods)) and not isinstance(player, type):
         checked: Player = player

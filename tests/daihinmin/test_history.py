@@ -59,7 +59,7 @@ def all_decisions(
 ) -> tuple[Afterstates, list[tuple[int, ...]]]:
     """What the module finds: afterstates, and player, action and game of each."""
     records = np.array([played.game for played in games], GAME)
-    begin = np.array(first or [0] * len(games), np.int64)
+    begin = np.array(first or [-1] * len(games), np.int64)
     afters, facts = decisions(records, begin, gifts_too)
     return afters, [tuple(map(int, fact)) for fact in facts]
 
@@ -157,14 +157,22 @@ def test_gifts_come_first_if_they_are_asked_for() -> None:
         }
         assert found == dict(played.gifts)
         assert all(fact[1:] == (0, 0) for fact in facts[:n]), i
-        late, _ = all_decisions([played], [3], gifts_too=True)
-        assert len(late) <= len(without)
+
+
+def test_gifts_of_games_that_are_not_looked_at_from_their_exchange_on_are_left_out() -> None:
+    """Also where all moves are: then the first one was random, and the exchange was before it."""
+    played = live(5, 2)[1]
+    whole, facts = all_decisions([played], gifts_too=True)
+    for first in (0, 3):
+        _, late = all_decisions([played], [first], gifts_too=True)
+        assert late == [fact for fact in facts[len(played.gifts) :] if fact[1] >= first]
+    assert len(whole) == len(facts)
 
 
 def test_the_records_are_left_as_they_are() -> None:
     records = np.array([played.game for played in live(6, 3)], GAME)
     before = records.tobytes()
-    afters, facts = decisions(records, np.zeros(3, np.int64), True)
+    afters, facts = decisions(records, np.full(3, -1), True)
     histories(afters, Moments(records, facts[:, 2].copy(), facts[:, 0].copy(), facts[:, 1].copy()))
     assert records.tobytes() == before
 

@@ -70,7 +70,7 @@ def test_a_log_without_chance_is_a_match_of_its_players() -> None:
         assert moves_of(game) == moves_of(expected)
         assert game["places"].tolist() == expected["places"].tolist()
         assert game["turn"] == -1
-    assert not log.last_random.any()
+    assert (log.last_random == -1).all()
 
 
 def test_after_100_games_another_match_begins() -> None:
@@ -97,7 +97,7 @@ def test_the_last_move_that_the_player_did_not_choose_is_the_last_random_one(
     for game, last in zip(log.games, log.last_random, strict=True):
         had_choice = with_choice(game)
         chance = {k for k in range(game["n_actions"]) if (int(game["number"]), k) not in asked}
-        assert last == max(chance, default=0)
+        assert last == max(chance, default=-1)
         assert chance <= had_choice
         n_random, total = n_random + len(chance), total + len(had_choice)
     deviation = (n_random - epsilon * total) / np.sqrt(epsilon * (1 - epsilon) * total)
@@ -123,12 +123,28 @@ def test_every_move_with_a_choice_can_be_random() -> None:
 
 def test_what_was_before_the_last_random_move_is_no_decision() -> None:
     log = play_log([SampleAgent()] * 5, 30, 2, 0.03)
-    assert log.last_random.any() and not log.last_random.all()
+    assert 0 < np.count_nonzero(log.last_random >= 0) < 30
     _, facts = decisions(log.games, log.last_random, False)
-    _, all_facts = decisions(log.games, np.zeros(30, np.int64), False)
+    _, all_facts = decisions(log.games, np.full(30, -1), False)
     kept = [fact for fact in all_facts.tolist() if fact[1] >= log.last_random[fact[2]]]
     assert facts.tolist() == kept
     assert len(kept) < len(all_facts)
+
+
+def test_gifts_are_no_decisions_where_any_move_was_random_the_first_one_too() -> None:
+    log = play_log([SampleAgent()] * 5, 40, 3, 0.05)
+    log.last_random[20:30] = 0
+    _, facts = decisions(log.games, log.last_random, True)
+    _, all_facts = decisions(log.games, np.full(40, -1), True)
+    _, without = decisions(log.games, np.full(40, -1), False)
+    gifts = np.bincount(all_facts[:, 2], minlength=40) - np.bincount(without[:, 2], minlength=40)
+    assert gifts.tolist() == [0, *[2] * 39]
+    _, moves = decisions(log.games, log.last_random, False)
+    kept = np.bincount(facts[:, 2], minlength=40) - np.bincount(moves[:, 2], minlength=40)
+    assert kept.tolist() == [
+        n if last < 0 else 0 for n, last in zip(gifts, log.last_random, strict=True)
+    ]
+    assert 0 < kept.sum()
 
 
 def test_joined_logs_come_one_after_the_other() -> None:
@@ -145,7 +161,7 @@ def test_joined_logs_come_one_after_the_other() -> None:
 def test_recorded_games_are_read_as_they_were_played(name: str) -> None:
     log, entries = read_log(DATA / name), list(read(DATA / name))
     assert len(log.games) == len(entries) > 0
-    assert not log.last_random.any()
+    assert (log.last_random == -1).all()
     for game, entry in zip(log.games, entries, strict=True):
         assert game["number"] == entry["game"]
         assert game["seats"].tolist() == entry["seats"]

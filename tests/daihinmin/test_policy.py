@@ -412,6 +412,9 @@ def test_errors(tmp_path: Any) -> None:
         PolicyAgent(temperature=-1)
     with pytest.raises(ValueError, match="file or a Policy"):
         PolicyAgent(policy=Policy(np.zeros(3)))
+    save(Policy(np.full((N_CONTEXTS, N_FEATURES), np.nan)), tmp_path / "nan.npz")
+    with pytest.raises(ValueError, match="no numbers"):
+        load(tmp_path / "nan.npz")
     save(Policy(np.zeros((2, 3))), tmp_path / "other.npz")
     with pytest.raises(ValueError, match="other features"):
         load(tmp_path / "other.npz")
@@ -424,7 +427,16 @@ def test_the_command_learns_goes_on_and_refuses(tmp_path: Any, capsys: Any) -> N
     options = ["--start", str(file), "--from", "sample", "--games", "2", "--epochs", "1"]
     assert learning.main([str(file), *options]) == 0
     assert not np.array_equal(load(file).weights, first)
-    for wrong in (["--games", "0"], ["--from", "nobody"], ["--start", str(tmp_path / "none")]):
+    for wrong in (
+        ["--games", "0"],
+        ["--games", "inf"],
+        ["--rate", "-5"],
+        ["--rate", "nan"],
+        ["--seed", "-1"],
+        ["--from", "nobody"],
+        ["--from", str(tmp_path / "none.safetensors")],
+        ["--start", str(tmp_path / "none")],
+    ):
         with pytest.raises(SystemExit):
             learning.main([str(file), *wrong])
     capsys.readouterr()

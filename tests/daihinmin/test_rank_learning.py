@@ -23,6 +23,7 @@ from afterstate.agents.daihinmin.learning import (
     join,
     rmse,
     samples,
+    without_games,
 )
 from afterstate.agents.daihinmin.logs import Log, play_log
 from afterstate.agents.daihinmin.rank_nets import network, predict
@@ -126,6 +127,19 @@ def test_joined_samples_are_of_the_games_that_they_were_of() -> None:
         ]
     )
     np.testing.assert_allclose(predict(net, both.afters[some], both.moments.part(some)), separate)
+
+
+def test_networks_that_do_not_look_back_need_no_games() -> None:
+    """Their number stays, so that those of one part are not taken for those of the next."""
+    parts = [samples(log_of(n, n)) for n in (1, 4)]
+    whole, short = join(parts), join([without_games(part) for part in parts])
+    assert len(short.moments.games) == 5
+    assert short.moments.games.nbytes == 5
+    assert np.array_equal(whole.moments.origins, short.moments.origins)
+    net = seeded(hidden=4)
+    assert np.array_equal(bootstrap(net, whole, 0.5).targets, bootstrap(net, short, 0.5).targets)
+    with pytest.raises(TypeError):
+        predict(seeded("HistoryCNN", channels=1), short.afters, short.moments)
 
 
 def test_the_error_by_hand() -> None:
@@ -244,6 +258,13 @@ def test_steps_means_and_rates_by_hand() -> None:
     assert learner.iterations == 4
 
 
+def test_the_rate_can_go_down_to_0() -> None:
+    learner, rates = Learner(Bias(), Settings("sgd", rate=0.4, batch=2)), list[float]()
+    group = learner.optimizer.param_groups[0]
+    learner.fit(numbered([1, 1]), 4, 0.0, lambda _: rates.append(group["lr"]))
+    assert rates == pytest.approx([0.4, 0.3, 0.2, 0.1])
+
+
 def test_momentum_by_hand() -> None:
     net = Bias()
     Learner(net, Settings("sgd", rate=0.5, momentum=0.9, batch=1)).fit(numbered([0]), 3)
@@ -329,13 +350,18 @@ def test_what_is_of_another_network_or_optimizer_is_refused() -> None:
     ("settings", "match"),
     [
         ({"optimizer": "rprop"}, "the optimizer is adam or sgd, not 'rprop'"),
-        ({"rate": 0}, "rate is in 0..1"),
-        ({"rate": float("nan")}, "rate is in 0..1"),
-        ({"momentum": 1}, "momentum from 0 on and below 1"),
+        ({"optimizer": 1}, "optimizer is a text, got 1"),
+        ({"rate": 0}, "rate is above 0 and below 1, got 0"),
+        ({"rate": float("nan")}, "rate is a number, got nan"),
+        ({"rate": "fast"}, "rate is a number, got 'fast'"),
+        ({"rate": 10**400}, "rate is a number, got 1000"),
+        ({"momentum": 1}, "momentum is from 0 on and below 1"),
         ({"average": 1.0}, "average is from 0 on and below 1"),
-        ({"batch": 0}, "a batch has at least one sample"),
-        ({"mixed": 1}, "mixed and symmetries are true or false"),
-        ({"symmetries": "no"}, "mixed and symmetries are true or false"),
+        ({"average": False}, "average is a number, got False"),
+        ({"batch": 0}, "batch is from 1 on, got 0"),
+        ({"batch": 1.5}, "batch is a whole number, got 1.5"),
+        ({"mixed": 1}, "mixed is true or false, got 1"),
+        ({"symmetries": "no"}, "symmetries is true or false, got 'no'"),
     ],
 )
 def test_wrong_settings_are_refused(settings: dict[str, Any], match: str) -> None:

@@ -418,6 +418,40 @@ def test_a_network_is_played_as_its_file_says(tmp_path: Path) -> None:
     assert RankAgent(net).values(seen)[1] == pytest.approx(values(net, afters))
 
 
+def test_a_file_that_asks_for_more_than_it_holds_takes_no_memory(tmp_path: Path) -> None:
+    file = tmp_path / "net.safetensors"
+    asked = {"network": "RankResNet", "settings": {"channels": 4096, "blocks": 300, "hidden": 9}}
+    tensors = {"head.bias": torch.zeros(1)}
+    safetensors.torch.save_file(tensors, file, {"afterstate": json.dumps(asked)})
+    with pytest.raises(ValueError, match="weights are of another network"):  # of 120 GB
+        load(file)
+    safetensors.torch.save_file(tensors, file, {"afterstate": "[" * 50_000})
+    with pytest.raises(ValueError, match="not a network"):
+        load(file)
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    net = network("FCNN", hidden=2)
+    torch.nn.init.constant_(next(net.parameters()), float("nan"))
+    save(net, tmp_path / "net.safetensors")
+    with pytest.raises(ValueError, match="no numbers"):
+        load(tmp_path / "net.safetensors")
+
+
+@pytest.mark.parametrize("device", ["foo", "cuda:99"])
+def test_a_device_that_there_is_not_is_refused(tmp_path: Path, device: str) -> None:
+    save(network("FCNN", hidden=2), tmp_path / "net.safetensors")
+    with pytest.raises(ValueError, match=f"no device '{device}'"):
+        load(tmp_path / "net.safetensors", device)
+    with pytest.raises(ValueError, match=f"no device '{device}'"):
+        RankAgent(network("FCNN", hidden=2), device=device)
+
+
+def test_what_is_no_network_is_refused() -> None:
+    with pytest.raises(ValueError, match="network or its file, got 5"):
+        agents.make("daihinmin-rank", net=5)
+
+
 @pytest.mark.parametrize(
     ("settings", "match"),
     [

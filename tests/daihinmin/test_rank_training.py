@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import runpy
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +25,9 @@ from torch import Tensor
 from afterstate.agents import files
 from afterstate.agents.daihinmin import learning, rank_nets, training
 from afterstate.agents.daihinmin.classes import POINTS
-from afterstate.agents.daihinmin.logs import load_log, play_log, save_log
+from afterstate.agents.daihinmin.learning import bootstrap, samples
+from afterstate.agents.daihinmin.logs import load_log, play_log, read_log, save_log
+from afterstate.agents.daihinmin.policy import PolicyAgent
 from afterstate.agents.daihinmin.rank_nets import load
 from afterstate.agents.daihinmin.rule_based import SampleAgent
 from afterstate.agents.daihinmin.training import (
@@ -32,9 +37,11 @@ from afterstate.agents.daihinmin.training import (
     points_against_sample,
     read_run,
 )
+from afterstate.envs.daihinmin import players
 from afterstate.envs.daihinmin.match import CLASS_VALUES
 
 DATA = Path(__file__).parent / "data"
+RECORDED = str(DATA / "default5.jsonl.gz")
 TINY: dict[str, Any] = {
     "network": {"name": "FCNN", "hidden": 4},
     "learner": {"batch": 32},
@@ -77,6 +84,22 @@ def rows_of(out: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if "second" not in k} for row in rows]
 
 
+def learned(out: Path) -> list[dict[str, Any]]:
+    """The rows of generations, without those of measurements."""
+    return [row for row in rows_of(out) if "loss" in row]
+
+
+def refused(capsys: pytest.CaptureFixture[str], folder: Path, *more: str, **settings: Any) -> str:
+    """What a command line that is refused says."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stopped:
+        run(folder, 2, *more, **settings)
+    assert stopped.value.code == 2
+    told = capsys.readouterr().err
+    assert "Traceback" not in told
+    return told
+
+
 def files_in(folder: Path) -> list[str]:
     """The names of files."""
     return sorted(path.name for path in folder.iterdir())
@@ -94,12 +117,14 @@ def test_a_run_leaves_what_it_learned_in_its_folder(tmp_path: Path) -> None:
     assert (told["network"], told["settings"]) == ("FCNN", {"hidden": 4})
     assert (told["generation"], told["iterations"]) == (2, 6)
     assert read_run(out / "settings.json") == Run(**TINY)
-    rows = [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines()]
+    rows = learned(out)
     assert [row["generation"] for row in rows] == [1, 2]
     assert [row["iterations"] for row in rows] == [3, 6]
     assert all(np.isfinite([row["loss"], row["rmse"]]).all() for row in rows)
-    assert ["against_sample" in row for row in rows] == [False, True]
-    assert 100 <= rows[1]["against_sample"] <= 500
+    measured = rows_of(out)[2]
+    assert 100 <= measured.pop("against_sample") <= 500
+    assert measured == {"generation": 2, "error": None}  # of one match there is none
+    assert "NaN" not in (out / "rows.jsonl").read_text()
     games = load_log(out / "games" / "00002.npz")
     assert len(games.games) == 10
 
@@ -109,9 +134,9 @@ def test_only_the_latest_generations_and_games_are_kept(tmp_path: Path) -> None:
     out = run(tmp_path, 5)
     assert files_in(out / "pool") == [f"0000{n}.safetensors" for n in (3, 4, 5)]
     assert files_in(out / "games") == [f"0000{n}.npz" for n in (3, 4, 5)]
-    samples = [row["samples"] for row in rows_of(out)]
-    assert samples[0] < samples[1] < samples[2]
-    assert abs(samples[4] / samples[2] - 1) < 0.3
+    n = [row["samples"] for row in learned(out)]
+    assert n[0] < n[1] < n[2]
+    assert abs(n[4] / n[2] - 1) < 0.3
     last = load(out / "pool" / "00005.safetensors").state_dict()
     plays = load(out / "net.safetensors").state_dict()
     assert all(torch.equal(last[name], plays[name]) for name in last)
@@ -162,7 +187,7 @@ def test_guests_sit_at_the_tables_and_are_not_learned_from() -> None:
     students = [(mask >> np.arange(5) & 1).sum() for mask in log.students]
     assert min(students) >= 1 and {2, 3} <= set(students)
     for mask in np.unique(log.students):
-        of = learning.samples(log).moments
+        of = samples(log).moments
         here = np.isin(of.origins, np.flatnonzero(log.students == mask))
         assert ((mask >> of.players[here]) & 1).all()
     alone = generate(Run(teacher=["heuristic"], games=4, table=4), [], [3], 1, "cpu")
@@ -174,20 +199,101 @@ def test_teachers_play_the_games_that_are_learned_from(tmp_path: Path) -> None:
     for game in sample.games:
         assert (game["left"] == 0).sum() >= 4
     random = generate(Run(**{**TINY, "teacher": ["sample"], "epsilon": 0.3}), [], [1, 1], 1, "cpu")
-    assert not sample.last_random.any()
-    assert random.last_random.any()
+    assert (sample.last_random == -1).all()
+    assert (random.last_random >= 0).any()
     out = run(tmp_path, 1, teacher=["sample", "heuristic"], epsilon=0.03)
     assert rows_of(out)[0]["samples"] > 10
 
 
 def test_logs_of_others_are_learned_from_in_every_generation(tmp_path: Path) -> None:
-    recorded = str(DATA / "default5.jsonl.gz")
-    alone, both = run(tmp_path / "a", 2), run(tmp_path / "b", 2, logs=[recorded])
-    more = [b["samples"] - a["samples"] for a, b in zip(rows_of(alone), rows_of(both), strict=True)]
+    alone, both = run(tmp_path / "a", 2), run(tmp_path / "b", 2, logs=[RECORDED])
+    more = [b["samples"] - a["samples"] for a, b in zip(learned(alone), learned(both), strict=True)]
     assert more[0] > 100
-    only = run(tmp_path / "c", 2, logs=[recorded], games=0)
-    assert [row["samples"] for row in rows_of(only)] == [more[0]] * 2
+    only = run(tmp_path / "c", 2, logs=[RECORDED], games=0)
+    assert [row["samples"] for row in learned(only)] == [more[0]] * 2
     assert files_in(only / "games") == []
+
+
+def test_targets_come_from_the_network_as_it_is_before_it_learns(tmp_path: Path) -> None:
+    """Those of all games, also of those that were there before."""
+    targets: list[Any] = []
+    original = learning.Learner.fit
+
+    def watched(learner: Any, of: Any, *rest: Any) -> float:
+        targets.append(of.targets)
+        return original(learner, of, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learning.Learner, "fit", watched)
+        out = run(tmp_path, 2, logs=[RECORDED], lam=0.5, learner={"batch": 32, "rate": 0.05})
+    recorded = samples(read_log(RECORDED))
+    for generation in range(2):
+        net = load(out / "pool" / f"0000{generation}.safetensors")
+        expected = bootstrap(net, recorded, 0.5).targets
+        np.testing.assert_allclose(targets[generation][: len(expected)], expected, atol=1e-6)
+    assert not np.allclose(targets[0][: len(expected)], expected, atol=1e-3)
+
+
+def test_teachers_of_a_mixed_table_have_their_own_chance_and_the_temperature() -> None:
+    seeds: list[int] = []
+    temperatures: list[float] = []
+
+    def found(name: str, seed: int) -> Any:
+        seeds.append(seed)
+        return players.find(name, seed)
+
+    def new_policy(temperature: float, seed: int) -> Any:
+        seeds.append(seed)
+        temperatures.append(temperature)
+        return PolicyAgent(temperature=temperature, seed=seed)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "find", found)
+        patch.setattr(training, "PolicyAgent", new_policy)
+        run = Run(teacher=["random", "policy"], temperature=0.7, games=3, table=1)
+        generate(run, [], [1, 1], 1, "cpu")
+    assert len(seeds) == len(set(seeds)) == 15
+    assert 0 < len(temperatures) < 15 and set(temperatures) == {0.7}
+
+
+def test_it_is_told_how_many_games_have_been_played(tmp_path: Path) -> None:
+    told: list[int] = []
+    generate(Run(**{**TINY, "teacher": ["sample"]}), [], [1, 1], 1, "cpu", told.append)
+    assert told == [4, 4, 2]
+
+
+def test_two_bars_show_games_and_iterations(tmp_path: Path) -> None:
+    shown: list[tuple[str, int]] = []
+
+    class Bar:
+        """Notes what it is told."""
+
+        def __init__(self, unit: str, **settings: Any) -> None:
+            self._unit = unit.strip()
+
+        def __enter__(self) -> Bar:
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+        def reset(self, total: int) -> None:
+            shown.append((f"of {self._unit}", total))
+
+        def update(self, n: int) -> None:
+            shown.append((self._unit, n))
+
+        def set_description(self, text: str) -> None:
+            pass
+
+        def set_postfix(self, **values: Any) -> None:
+            pass
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "progress_bar", lambda: Bar)
+        run(tmp_path, 2)
+    games = [("of games", 10), ("games", 4), ("games", 4), ("games", 2)]
+    assert shown == [*games, *[("iterations", 1)] * 3] * 2
 
 
 def test_a_run_can_begin_with_a_network(tmp_path: Path) -> None:
@@ -197,6 +303,19 @@ def test_a_run_can_begin_with_a_network(tmp_path: Path) -> None:
     out = run(tmp_path, 1, start=str(tmp_path / "start.safetensors"))
     kept = load(out / "pool" / "00000.safetensors").state_dict()
     assert all(torch.equal(kept[name], weights) for name, weights in net.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    "network", [{"name": "FCNN", "hidden": 5}, {"name": "BaseCNN", "channels": 4}]
+)
+def test_a_run_does_not_begin_with_another_network_than_the_one_asked_for(
+    network: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = tmp_path / "start.safetensors"
+    rank_nets.save(rank_nets.network("FCNN", hidden=4), start)
+    told = refused(capsys, tmp_path, start=str(start), network=network)
+    assert "start.safetensors has ['FCNN', {'hidden': 4}], and network asks for" in told
+    assert not (tmp_path / "run").exists()
 
 
 def test_points_against_sample_clients_are_by_100_games() -> None:
@@ -216,20 +335,19 @@ def test_points_have_names() -> None:
 # Interruptions
 
 
-def test_a_run_that_is_resumed_comes_to_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [{}, {"lam": 0.7, "logs": [RECORDED]}])
+def test_a_run_that_is_resumed_comes_to_the_same(more: dict[str, Any], tmp_path: Path) -> None:
     settings = {"learner": {"batch": 32, "average": 0.9}, "learned_gifts": True, "epsilon": 0.05}
+    settings |= more
     whole = run(tmp_path / "whole", 4, **settings)
     parts = run(tmp_path / "parts", 2, **settings)
     run(tmp_path / "parts", 4, "--resume", **settings)
     assert same_weights(whole, parts)
     for name in ("pool", "games"):
         assert files_in(whole / name) == files_in(parts / name)
-    ours, theirs = rows_of(whole), rows_of(parts)
-    assert "against_sample" in theirs[1]  # the end of the first part
-    measured = {"against_sample", "error"}
-    for row, other in zip(ours, theirs, strict=True):
-        keys = row.keys() - measured
-        assert {k: row[k] for k in keys} == {k: other[k] for k in other.keys() - measured}
+    assert learned(whole) == learned(parts)
+    assert [row["generation"] for row in rows_of(whole)] == [1, 2, 3, 4, 4]
+    assert [row["generation"] for row in rows_of(parts)] == [1, 2, 2, 3, 4, 4]
 
 
 class Killed(BaseException):
@@ -277,7 +395,27 @@ def test_a_run_that_is_killed_goes_on_from_its_last_whole_generation(
     assert files_in(out) == files_in(whole)
     assert files_in(out / "games") == files_in(whole / "games")
     assert set(files_in(whole / "pool")) <= set(files_in(out / "pool"))
-    assert [row["generation"] for row in rows_of(out)] == [1, 2, *([3] * (nth > 0)), 4]
+    assert learned(out) == learned(whole)
+
+
+def test_a_generation_that_is_killed_while_it_is_measured_keeps_its_row(tmp_path: Path) -> None:
+    def killed(*args: Any) -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "points_against_sample", killed)
+        with pytest.raises(Killed):
+            run(tmp_path, 2)
+    run(tmp_path, 3, "--resume")
+    assert [row["generation"] for row in rows_of(tmp_path / "run")] == [1, 2, 3, 3]
+    assert learned(tmp_path / "run") == learned(run(tmp_path / "whole", 3))
+
+
+def test_networks_that_do_not_fit_into_a_smaller_pool_are_dropped(tmp_path: Path) -> None:
+    out = run(tmp_path, 3)
+    assert len(files_in(out / "pool")) == 3
+    run(tmp_path, 4, "--resume", pool=1)
+    assert files_in(out / "pool") == ["00004.safetensors"]
 
 
 def test_a_row_that_was_cut_off_or_came_too_early_is_dropped(tmp_path: Path) -> None:
@@ -285,20 +423,40 @@ def test_a_row_that_was_cut_off_or_came_too_early_is_dropped(tmp_path: Path) -> 
     with (out / "rows.jsonl").open("a") as file:
         file.write('{"generation": 3, "loss": 1}\n{"generat')
     run(tmp_path, 3, "--resume")
-    assert [row["generation"] for row in rows_of(out)] == [1, 2, 3]
-    assert "samples" in rows_of(out)[2]
+    assert [row["generation"] for row in learned(out)] == [1, 2, 3]
+    assert "samples" in learned(out)[2]
 
 
-def test_an_interrupted_run_says_how_it_goes_on(tmp_path: Path) -> None:
-    def interrupted(*args: Any) -> None:
+@pytest.mark.parametrize(
+    ("at", "name", "saved"),
+    [
+        (training, "generate", 0),
+        (learning.Learner, "fit", 0),
+        (rank_nets, "save", 0),
+        (training, "points_against_sample", 1),
+    ],
+)
+def test_an_interrupted_run_says_what_is_saved_and_how_it_goes_on(
+    at: Any, name: str, saved: int, tmp_path: Path
+) -> None:
+    def interrupted(*args: Any, **kwargs: Any) -> None:
         raise KeyboardInterrupt
 
+    class Interrupting(training.Standing):
+        """A run that is interrupted after it has been made."""
+
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            patch.setattr(at, name, interrupted)
+
+    lost = rf"generation {saved} is saved in .*run, what came after it is lost: go on with --resume"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "generate", interrupted)
-        with pytest.raises(SystemExit, match=r"saved in .*run: go on with --resume"):
+        patch.setattr(training, "Standing", Interrupting)
+        with pytest.raises(SystemExit, match=lost):
             run(tmp_path, 1)
-    assert rank_nets.about(tmp_path / "run" / "net.safetensors")["generation"] == 0
-    run(tmp_path, 1, "--resume")
+    assert rank_nets.about(tmp_path / "run" / "net.safetensors")["generation"] == saved
+    run(tmp_path, 2, "--resume")
+    assert [row["generation"] for row in learned(tmp_path / "run")] == [1, 2]
 
 
 def test_a_run_that_has_come_to_its_end_stays_as_it_is(tmp_path: Path) -> None:
@@ -306,23 +464,28 @@ def test_a_run_that_has_come_to_its_end_stays_as_it_is(tmp_path: Path) -> None:
     before = (out / "net.safetensors").read_bytes()
     run(tmp_path, 2, "--resume")
     assert (out / "net.safetensors").read_bytes() == before
-    assert len(rows_of(out)) == 2
+    assert len(learned(out)) == 2
 
 
 # What is refused
 
 
-def test_a_folder_that_has_a_run_is_not_overwritten(tmp_path: Path) -> None:
+def test_a_folder_that_has_a_run_is_not_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = run(tmp_path, 1)
     before = (out / "net.safetensors").read_bytes()
-    with pytest.raises(SystemExit, match="is there: go on with --resume, or choose another --out"):
-        run(tmp_path, 2)
+    told = refused(capsys, tmp_path)
+    assert "is there: go on with --resume, or choose another --out" in told
     assert (out / "net.safetensors").read_bytes() == before
 
 
-def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="is not there: there is nothing to resume"):
-        run(tmp_path, 1, "--resume")
+def test_there_must_be_something_to_resume(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = refused(capsys, tmp_path, "--resume")
+    assert "is not there: there is nothing to resume" in told
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
@@ -334,54 +497,103 @@ def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
     ],
 )
 def test_a_run_of_another_kind_is_not_resumed(
-    settings: dict[str, Any], match: str, tmp_path: Path
+    settings: dict[str, Any], match: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(tmp_path, 1)
-    with pytest.raises(SystemExit, match=match):
-        run(tmp_path, 2, "--resume", **settings)
+    assert match in refused(capsys, tmp_path, "--resume", **settings)
 
 
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
         ({"gams": 3}, r"tiny\.json: it is a JSON object with some of .*'games'"),
-        ({"games": 0}, "from 1 on"),
-        ({"games": 2.5}, "from 1 on"),
-        ({"pool": True}, "from 1 on"),
-        ({"window": -1}, "from 1 on"),
-        ({"iterations": 0}, "from 1 on"),
+        ({"games": 0}, "games is from 1 on where there are no logs"),
+        ({"games": -1}, "games is from 0 on"),
+        ({"games": 2.5}, "games is a whole number, got 2.5"),
+        ({"games": None}, "games is a whole number, got None"),
+        ({"pool": True}, "pool is a whole number, got True"),
+        ({"window": -1}, "window is from 1 on"),
+        ({"iterations": 0}, "iterations is from 1 on"),
+        ({"seed": -1}, "seed is from 0 on"),
+        ({"seed": 1.5}, "seed is a whole number"),
+        ({"seed": 1 << 70}, "seed is a whole number"),
         ({"epsilon": 1}, "epsilon is from 0 on and below 1"),
-        ({"epsilon": "x"}, "tiny"),
+        ({"epsilon": "x"}, "epsilon is a number, got 'x'"),
+        ({"temperature": 0}, "temperature is above 0"),
+        ({"temperature": -1}, "temperature is above 0"),
         ({"lam": 2}, "lam is from 0 to 1"),
+        ({"final_rate": "x"}, "final_rate is a number or null, got 'x'"),
+        ({"final_rate": -1}, "final_rate is above 0 and below 1"),
+        ({"final_rate": 0}, "final_rate is above 0 and below 1"),
+        ({"guest_share": 1.5}, "guest_share is from 0 to 1"),
+        ({"guests": ["nobody"]}, "guests are some of .*'sample'.*, got .*'nobody'"),
+        ({"learned_gifts": "no"}, "learned_gifts is true or false, got 'no'"),
         ({"points": "much"}, "points are .* or five numbers, got 'much'"),
         ({"points": [1, 2]}, "points are five numbers"),
+        ({"points": [float("nan")] * 5}, "points is a text or a list of numbers"),
+        ({"points": 5}, "points is a text or a list of numbers"),
         ({"learner": {"optimizer": "lbfgs"}}, "the optimizer is adam or sgd"),
         ({"learner": {"speed": 1}}, "tiny.*speed"),
+        ({"learner": {"batch": 1.5}}, "batch is a whole number"),
+        ({"learner": []}, "learner is an object"),
+        ({"network": {"channels": 8}}, "network has a name and its arguments"),
+        ({"network": {"name": ["FCNN"]}}, "network has a name and its arguments"),
+        ({"network": "BaseCNN"}, "network is an object, got 'BaseCNN'"),
         ({"network": {"name": "LeNet"}}, "there is no network 'LeNet'"),
         ({"network": {"name": "FCNN", "channels": 3}}, "FCNN has"),
         ({"start": "missing.safetensors"}, "missing.safetensors"),
+        ({"start": 1}, "start is a text or null"),
         ({"logs": ["missing.jsonl"]}, "missing.jsonl"),
+        ({"logs": "x.jsonl"}, "logs is a list of texts"),
         ({"teacher": ["nobody"]}, "there is no player 'nobody'"),
+        ({"teacher": "policy"}, "teacher is a list of texts, got 'policy'"),
     ],
 )
-def test_wrong_settings_are_told_at_once(
-    settings: dict[str, Any], match: str, tmp_path: Path
+def test_wrong_settings_are_told_before_anything_is_written(
+    settings: dict[str, Any], match: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit, match=match) as refused:
-        run(tmp_path, 1, **settings)
-    assert refused.value.code != 0
-    assert not (tmp_path / "run" / "rows.jsonl").exists()
+    assert re.search(f"error: .*{match}", refused(capsys, tmp_path, **settings))
+    assert not (tmp_path / "run").exists()
 
 
-def test_a_settings_file_must_be_there_and_be_json(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [None, "", "[]", "{", '"x"', "[" * 100_000 + "]" * 100_000])
+def test_a_settings_file_must_be_there_and_be_json(
+    text: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "settings.json"
-    told = [str(path), "--out", str(tmp_path / "run"), "--generations", "1"]
-    with pytest.raises(SystemExit, match=r"settings\.json"):
-        main(told)
-    for text in ("", "[]", "{", '"x"'):
+    if text is not None:
         path.write_text(text)
-        with pytest.raises(SystemExit, match=r"settings\.json: ."):
-            main(told)
+    with pytest.raises(SystemExit, match="2"):
+        main([str(path), "--out", str(tmp_path / "run"), "--generations", "1"])
+    assert re.search(r"error: .*settings\.json", capsys.readouterr().err)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("device", ["foo", "meta", "cpu:x", "", "cuda:99"])
+def test_a_device_must_be_there(
+    device: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = refused(capsys, tmp_path, "--device", device)
+    assert re.search(
+        f"error: (torch has no device|networks learn on cpu or cuda, not on) '{device}'", told
+    )
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here it is there")
+def test_cuda_must_be_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "torch has no device 'cuda' here" in refused(capsys, tmp_path, "--device", "cuda")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("package", ["joblib", "safetensors.torch", "torch"])
+def test_what_is_not_installed_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, training.__name__)
+    with pytest.raises(SystemExit, match=r'pip install "afterstate\[neural,train\]"'):
+        runpy.run_module(training.__name__, run_name="__main__")
+    with pytest.raises(ImportError, match=r'pip install "afterstate\[neural,train\]"'):
+        runpy.run_module(training.__name__)
 
 
 @pytest.mark.parametrize(
@@ -389,6 +601,8 @@ def test_a_settings_file_must_be_there_and_be_json(tmp_path: Path) -> None:
     [
         [],
         ["--generations", "x"],
+        ["--generations", "0"],
+        ["--generations", "-3"],
         ["--hours", "0"],
         ["--hours", "nan"],
         ["--generations", "1", "--jobs", "0"],
@@ -398,17 +612,19 @@ def test_a_settings_file_must_be_there_and_be_json(tmp_path: Path) -> None:
 def test_a_wrong_command_line_says_how_to_stop(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as refused:
+    with pytest.raises(SystemExit) as stopped:
         main(["settings.json", "--out", str(tmp_path), *arguments])
-    assert refused.value.code == 2
+    assert stopped.value.code == 2
+    assert not files_in(tmp_path)
     assert "--generations" in capsys.readouterr().err
 
 
-def test_damaged_games_in_the_folder_are_told(tmp_path: Path) -> None:
+def test_damaged_games_in_the_folder_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = run(tmp_path, 2)
     (out / "games" / "00002.npz").write_bytes(b"damaged")
-    with pytest.raises(SystemExit, match=r"00002\.npz"):
-        run(tmp_path, 3, "--resume")
+    assert "00002.npz" in refused(capsys, tmp_path, "--resume")
 
 
 def test_the_window_counts_games_of_other_sizes(tmp_path: Path) -> None:

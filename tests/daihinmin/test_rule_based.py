@@ -25,6 +25,7 @@ from afterstate.agents.daihinmin.heuristic import (
     heuristic_play,
 )
 from afterstate.agents.daihinmin.play import play_match
+from afterstate.agents.daihinmin.policy import SHIPPED, PolicyAgent
 from afterstate.agents.daihinmin.rule_based import HeuristicAgent, RandomAgent, SampleAgent
 from afterstate.agents.daihinmin.sample_client import sample_play
 from afterstate.envs.daihinmin import cards, players, plays, rules
@@ -874,6 +875,31 @@ def test_players_of_daihinmin_are_made_by_name() -> None:
     assert [type(players.find(name)) for name in NAMED] == list(NAMED.values())
     for match in play_match([*made, *found[:2]], 4, seed=1):
         assert sorted(match["places"]) == [0, 1, 2, 3, 4]
+
+
+def test_a_seed_reaches_every_player_who_plays_by_chance() -> None:
+    """Whoever has no use for it is found, too."""
+    game = dealt_to("S3 D7 H7 S8 S9 ST JO CA", "C5 D9", "C3", "H8 C9", "DT")
+    for name in ("random", "mc", "policy", "daihinmin-mc", "sample", "heuristic"):
+        drawn = []
+        for seed in (5, 5, 6):
+            player: Any = players.find(name, seed)
+            if name.endswith("mc"):
+                drawn.append(player.values(view(game, 0)).values.tolist())
+            else:
+                drawn.append([player.choose(view(game, 0)) for _ in range(30)])
+        assert drawn[0] == drawn[1]
+        assert name not in ("random", "mc", "daihinmin-mc") or drawn[1] != drawn[2]
+
+
+def test_a_player_is_found_by_its_file() -> None:
+    found: Any = players.find(str(SHIPPED))
+    assert isinstance(found, PolicyAgent)
+    assert isinstance(agents.load(SHIPPED), PolicyAgent)
+    pytest.importorskip("torch")
+    assert type(players.find(str(SHIPPED.parent / "rank.safetensors"))).__name__ == "RankAgent"
+    with pytest.raises(FileNotFoundError):
+        players.find("nobody.npz")
 
 
 def test_settings_reach_the_player_that_is_made() -> None:

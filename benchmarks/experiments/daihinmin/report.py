@@ -1,4 +1,8 @@
-"""The table and the figure of an experiment with rank networks, beside the published values."""
+"""The tables and the figure of an experiment with rank networks, beside the published values.
+
+The sets of a draw have the same five players, and so their points go up and down together: what a
+standard error is taken over are draws, never sets.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,8 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
+from afterstate.agents.daihinmin.learning import Settings
+
 Row = dict[str, Any]
 
 OURS, STUDY = "#0072b2", "#9a9a9a"
@@ -21,28 +27,52 @@ OURS, STUDY = "#0072b2", "#9a9a9a"
 class Result(NamedTuple):
     """What a player reached."""
 
-    sets: int
-    points: float  # per 100 games
-    error: float  # standard error over sets
-    rmse: float  # of its values against points; nan without a network
+    draws: dict[int, float]  # the points per 100 games in each draw of five players, by its seed
+    rmse: float  # of the values against points; nan without a network
+
+    @property
+    def points(self) -> float:
+        """The mean over draws."""
+        return float(np.mean(list(self.draws.values())))
+
+    @property
+    def error(self) -> float:
+        """The standard error of the points; nan with one draw."""
+        return math.hypot(*self.shares().values())
+
+    def shares(self) -> dict[int, float]:
+        """What each draw adds to the standard error, whose square is the sum of their squares."""
+        n = len(self.draws)
+        scale = math.sqrt(n * (n - 1)) if n > 1 else math.nan
+        return {seed: (points - self.points) / scale for seed, points in self.draws.items()}
 
 
 def results(rows: list[Row]) -> dict[str, Result]:
     """The results by player."""
-    points: dict[str, list[float]] = {}
+    points: dict[str, dict[int, list[float]]] = {}
     squares: dict[str, list[tuple[float, int]]] = {}
     for row in rows:
         for i, name in enumerate(row["players"]):
-            points.setdefault(name, []).append(row["points"][i])
+            points.setdefault(name, {}).setdefault(row["seed"], []).append(row["points"][i])
             if row["squared_error"][i] is not None:
                 squares.setdefault(name, []).append((row["squared_error"][i], row["visits"][i]))
     found = {}
-    for name, scores in points.items():
-        error = np.std(scores, ddof=1) / math.sqrt(len(scores)) if len(scores) > 1 else math.nan
+    for name, draws in points.items():
         total, visits = np.sum(squares.get(name, [(math.nan, 1)]), axis=0)
         rmse = math.sqrt(total / visits) if visits else math.nan
-        found[name] = Result(len(scores), float(np.mean(scores)), float(error), rmse)
+        found[name] = Result({seed: float(np.mean(sets)) for seed, sets in draws.items()}, rmse)
     return found
+
+
+def gap(one: Result, other: Result) -> tuple[float, float]:
+    """How many points one player is ahead of another, and the standard error of that.
+
+    What one gains the others lose: where both were in a draw, their points are not independent.
+    """
+    mine, theirs = one.shares(), other.shares()
+    seeds = sorted(mine.keys() | theirs.keys())
+    error = math.hypot(*(mine.get(seed, 0.0) - theirs.get(seed, 0.0) for seed in seeds))
+    return one.points - other.points, error
 
 
 def _cell(value: float | None, digits: int = 1, error: float | None = None) -> str:
@@ -57,9 +87,12 @@ def verdict(order: dict[str, str], found: dict[str, Result]) -> str:
     one, other = found.get(order["better"]), found.get(order["worse"])
     if one is None or other is None:
         return "not measured"
-    gap, error = one.points - other.points, math.hypot(one.error, other.error)
-    clearly = ", clearly" if abs(gap) > 2 * error else ", within two standard errors"
-    return ("agrees" if gap > 0 else "opposite") + clearly + f" ({gap:+.1f} ± {error:.1f})"
+    points, error = gap(one, other)
+    agrees = "agrees" if points > 0 else "opposite"
+    if math.isnan(error):
+        return f"{agrees}, in too few draws for an error ({points:+.1f})"
+    clearly = "clearly" if abs(points) > 2 * error else "within two standard errors"
+    return f"{agrees}, {clearly} ({points:+.1f} ± {error:.1f})"
 
 
 def correlation(pairs: list[tuple[float, float]]) -> float:
@@ -67,20 +100,46 @@ def correlation(pairs: list[tuple[float, float]]) -> float:
     return float(np.corrcoef(np.transpose(pairs))[0, 1]) if len(pairs) > 2 else math.nan
 
 
-def table(told: dict[str, Any], rows: list[Row]) -> str:
-    """The table, in Markdown."""
-    found = results(rows)
+def learned(told: dict[str, Any], rows: list[Row]) -> tuple[int, float, float]:
+    """What a network learned from, by the rows of its training.
+
+    Returns:
+        Iterations, samples that were there in all, and how many times each was used in the mean.
+    """
+    run = told["run"]
+    held = math.ceil(run["window"] / run["games"])  # generations whose games are in the window
+    made = [row for row in rows if "samples" in row]
+    iterations = max((row["iterations"] for row in made), default=0)
+    samples = sum(row["samples"] / min(row["generation"], held) for row in made)
+    used = iterations * Settings(**run.get("learner", {})).batch
+    return iterations, samples, used / samples if samples else math.nan
+
+
+def training_table(told: dict[str, Any], curves: dict[str, list[Row]]) -> list[str]:
+    """The lines of the table of what networks learned from, as Table 5 of the study has it."""
+    players = told["players"]
+    published = {name: player.get("published", {}) for name, player in players.items()}
+    names = [name for name in players if name in curves or "iterations" in published[name]]
     lines = [
-        f"# {told['title']}",
-        "",
-        f"{told['study']}: {told['shows']}.",
-        "",
-        *[f"- {reading}" for reading in told["readings"]],
-        "",
-        f"{100 * len(rows):,} games in {len(rows):,} sets of 100, five players drawn for each "
-        f"{told['sets']}; standard errors over sets.",
-        "",
-        "| player | sets | points per 100 | RMSE | study: points | study: RMSE |",
+        "| network | iterations | samples | uses of each | study: iterations | study: uses |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in [*names, *(name for name in curves if name not in players)]:
+        iterations, samples, uses = learned(told, curves.get(name, []))
+        cells = [f"{iterations:,}", f"{samples:,.0f}", f"{uses:.2f}"] if iterations else ["-"] * 3
+        study = published.get(name, {}).get("iterations")
+        # An iteration of the study is a game; who plays himself makes new ones as he goes.
+        games = None if players.get(name, {}).get("file") else told.get("study_games")
+        cells.append("-" if study is None else f"{study:,.0f}")
+        cells.append("-" if study is None or games is None else f"{study / games:.0f}")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def points_table(told: dict[str, Any], found: dict[str, Result]) -> list[str]:
+    """The lines of the table of points and errors of values."""
+    lines = [
+        "| player | draws | points per 100 | RMSE | study: points | study: RMSE |",
         "|---|---|---|---|---|---|",
     ]
     for name, player in told["players"].items():
@@ -88,29 +147,59 @@ def table(told: dict[str, Any], rows: list[Row]) -> str:
         published = _cell(study.get("points"), 1, study.get("error"))
         cells = ["-"] * 3
         if ours is not None:
-            cells = [str(ours.sets), _cell(ours.points, 1, ours.error), _cell(ours.rmse, 3)]
+            cells = [str(len(ours.draws)), _cell(ours.points, 1, ours.error), _cell(ours.rmse, 3)]
         lines.append(
             f"| {name} | {' | '.join(cells)} | {published} | {_cell(study.get('rmse'), 3)} |"
         )
-    for name, points in told.get("others", {}).items():
-        lines.append(f"| {name} | - | - | - | {points} ± 2 | - |")
-    lines += ["", "| the study says | points of | ours |", "|---|---|---|"]
+    others = told.get("others", {}).items()
+    return lines + [f"| {name} | - | - | - | {points} ± 2 | - |" for name, points in others]
+
+
+def orders_table(told: dict[str, Any], found: dict[str, Result]) -> list[str]:
+    """The lines of the table of what the study finds stronger."""
+    lines = ["| the study says | points of | ours |", "|---|---|---|"]
     for order in told["orders"]:
         pair = f"{order['better']} above {order['worse']}"
         lines.append(f"| {order['says']} | {pair} | {verdict(order, found)} |")
-    ours_pairs = [(r.points, r.rmse) for r in found.values() if r.rmse == r.rmse]
-    study_pairs = [
-        (p["published"]["points"], p["published"]["rmse"])
-        for p in told["players"].values()
-        if "published" in p
+    return lines
+
+
+def correlations(told: dict[str, Any], found: dict[str, Result]) -> str:
+    """How points and errors of values go together, ours and the study's."""
+    ours = [(result.points, result.rmse) for result in found.values() if result.rmse == result.rmse]
+    published = [
+        player["published"] for player in told["players"].values() if "published" in player
     ]
-    lines += [
-        "",
+    study = [(player["points"], player["rmse"]) for player in published]
+    return (
         "Correlation of points and RMSE over networks: "
-        f"{_cell(correlation(ours_pairs), 2)}, in the study {_cell(correlation(study_pairs), 2)} "
-        "(its text: the stronger, the smaller the RMSE).",
+        f"{_cell(correlation(ours), 2)}, in the study {_cell(correlation(study), 2)} "
+        "(its text: the stronger, the smaller the RMSE)."
+    )
+
+
+def table(told: dict[str, Any], rows: list[Row], curves: dict[str, list[Row]]) -> str:
+    """The tables, in Markdown."""
+    found = results(rows)
+    n_draws = len({row["seed"] for row in rows})
+    sections = [
+        [f"# {told['title']}"],
+        [f"{told['study']}: {told['shows']}."],
+        [f"- {reading}" for reading in told["readings"]],
+        [
+            f"{100 * len(rows):,} games: {n_draws:,} draws of five players, who played "
+            f"{len(rows):,} sets of 100; standard errors over draws."
+        ],
+        points_table(told, found),
+        orders_table(told, found),
+        [correlations(told, found)],
+        [
+            "What was learned from, and how many times each sample was used; in the study an "
+            "iteration uses the samples of about one game."
+        ],
+        training_table(told, curves),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
 
 
 def _draw_points(axes: Axes, told: dict[str, Any], found: dict[str, Result]) -> None:
@@ -146,18 +235,18 @@ def _draw_scatter(axes: Axes, told: dict[str, Any], found: dict[str, Result]) ->
 def _draw_curves(axes: Axes, curves: dict[str, list[Row]], key: str, label: str) -> None:
     """A quantity against generations."""
     for name, rows in curves.items():
-        points = [(row["generation"], row[key]) for row in rows if key in row]
+        points = [(row["generation"], row[key]) for row in rows if row.get(key) is not None]
         if points:
             axes.plot(*np.transpose(points), marker=".", label=name)
     axes.set_xlabel("generation")
     axes.set_ylabel(label)
-    if len(curves) > 1:
+    if len(axes.lines) > 1:
         axes.legend(frameon=False, fontsize=7)
 
 
 def write(told: dict[str, Any], rows: list[Row], curves: dict[str, list[Row]], path: Path) -> None:
-    """Writes the table and the figure, the same files for the same rows."""
-    path.with_suffix(".md").write_text(table(told, rows), encoding="utf-8")
+    """Writes the tables and the figure, the same files for the same rows."""
+    path.with_suffix(".md").write_text(table(told, rows, curves), encoding="utf-8")
     found = results(rows)
     with plt.rc_context({"svg.hashsalt": told["title"], "font.size": 9}):
         figure, panels = plt.subplots(2, 2, figsize=(11, 8), layout="constrained")

@@ -6,17 +6,20 @@
     python benchmarks/experiments/daihinmin/run.py generations train --runs runs
 
 The settings file `NAME.json` says which networks learn, and how. `train` lets them learn, one after
-the other, each in a folder of `--runs`; it goes on where it was interrupted. `play` draws five of
-the players again and again, and lets them play sets of 100 games, from one class reset to the next;
-a row for each set goes to `benchmarks/results/experiments/daihinmin/NAME.jsonl`. Then, and with
-`draw` alone, come the table with the published values, `NAME.md`, and the figure, `NAME.svg`.
+the other, each in a folder of `--runs`. `play` draws five of the players again and again, and lets
+them play sets of 100 games, from one class reset to the next; a row for each set goes to
+`benchmarks/results/experiments/daihinmin/NAME.jsonl`. Both go on where they were interrupted. Then,
+and with `draw` alone, come the tables with the published values, `NAME.md`, and the figure,
+`NAME.svg`.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +33,7 @@ from experiments.daihinmin import report
 from torch import nn
 from tqdm import tqdm
 
+from afterstate.agents import files
 from afterstate.agents.daihinmin import rank_nets
 from afterstate.agents.daihinmin.learning import errors, samples
 from afterstate.agents.daihinmin.self_play import RULE_PLAYERS, play_games
@@ -64,27 +68,49 @@ def runs_of(told: dict[str, Any]) -> dict[str, Run]:
 # Training
 
 
-def train(told: dict[str, Any], folder: Path, only: Sequence[str], jobs: int) -> None:
+def train(told: dict[str, Any], folder: Path, chosen: argparse.Namespace) -> None:
     """Lets the networks learn; what is there is kept."""
     for name, run in runs_of(told).items():
-        if only and name not in only:
+        if chosen.only and name not in chosen.only:
             continue
         out = folder / name
-        standing = Standing(out, run, "cpu", (out / "net.safetensors").exists())
-        left = range(standing.generation, told["generations"])
-        for _ in tqdm(left, desc=name, unit=" generations"):
-            row = standing.advance(jobs, lambda n: None)
-            points, error = points_against_sample(standing.learner.played, 1_000, 1 << 40, run)
-            row |= {"against_sample": round(points, 1), "error": round(error, 1)}
-            with (out / "rows.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+        try:
+            standing = Standing(out, run, chosen.device, (out / "net.safetensors").exists())
+        except (OSError, ValueError) as error:
+            raise SystemExit(str(error)) from error
+        total, done = told["generations"] * run.iterations, standing.learner.iterations
+        with tqdm(total=total, initial=done, desc=name, unit=" iterations") as bar:
+            advance(standing, told["generations"], chosen.jobs, bar)
+
+
+def advance(standing: Standing, generations: int, jobs: int, bar: Any) -> None:
+    """Lets a network learn until it has so many generations, and measures each."""
+    path = standing.out / "rows.jsonl"
+    while True:
+        measure(standing, path)
+        if standing.generation >= generations:
+            return
+        row = standing.advance(jobs, bar.update)
+        add_rows(path, [row])
+        bar.set_postfix(generation=row["generation"], loss=row["loss"], rmse=row.get("rmse"))
+
+
+def measure(standing: Standing, path: Path) -> None:
+    """Adds a row with what a generation reaches against sample clients, unless it is there."""
+    generation = standing.generation
+    rows = (row for row in read_rows(path) if row["generation"] == generation)
+    if generation == 0 or any("against_sample" in row for row in rows):
+        return
+    points, error = points_against_sample(standing.learner.played, 1_000, 1 << 40, standing.run)
+    measured = {"against_sample": round(points, 1), "error": round(error, 1)}
+    add_rows(path, [{"generation": generation, **measured}])
 
 
 # Play
 
 
 def load_players(
-    told: dict[str, Any], folder: Path, self_net: Path | None
+    told: dict[str, Any], folder: Path, self_net: Path | None, device: str = "cpu"
 ) -> dict[str, nn.Module | str]:
     """The players of an experiment that are there, by name."""
     found: dict[str, nn.Module | str] = {}
@@ -97,7 +123,7 @@ def load_players(
         if name in RULE_PLAYERS:
             found[name] = name
         elif path.exists():
-            found[name] = rank_nets.load(path)
+            found[name] = rank_nets.load(path, device)
     return found
 
 
@@ -124,6 +150,7 @@ def play_draw(
         {
             "seed": seed,
             "set": i,
+            "sets": n_sets,
             "players": names,
             "points": points[matches == match].sum(axis=0).tolist(),
             "visits": visits[i].tolist(),
@@ -146,34 +173,53 @@ def draws(
 def play(told: dict[str, Any], players: dict[str, Any], n_draws: int, path: Path) -> None:
     """Plays the draws that are missing in the file of rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    first = 1 + max((row["seed"] for row in read_rows(path)), default=-1)
-    sets = told["sets"]
+    last = max((row["seed"] for row in whole_draws(read_rows(path))), default=-1)
+    files.keep_rows(path, "seed", last)
+    played = draws(players, n_draws, told["sets"], last + 1)
+    for rows in tqdm(played, total=n_draws, initial=last + 1, unit=" draws"):
+        add_rows(path, rows)
+
+
+# Files of rows
+
+
+def add_rows(path: Path, rows: list[Row]) -> None:
+    """Adds rows to a file, all in one write, so that a kill hardly ever leaves some of them."""
     with path.open("a", encoding="utf-8") as file:
-        played = draws(players, n_draws, sets, first)
-        for rows in tqdm(played, total=n_draws, initial=first, unit=" draws"):
-            file.writelines(json.dumps(row) + "\n" for row in rows)
-            file.flush()
+        file.write("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a file, none if it is not there."""
+    """The rows of a file, none if it is not there, without a line that a kill cut off."""
     if not path.exists():
         return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        with contextlib.suppress(ValueError):
+            rows.append(json.loads(line))
+    return rows
 
 
-def curves(told: dict[str, Any], folder: Path | None, out: Path) -> dict[str, list[Row]]:
+def whole_draws(rows: list[Row]) -> list[Row]:
+    """The rows of the draws of which all sets are there."""
+    n_sets = Counter(row["seed"] for row in rows)
+    return [row for row in rows if n_sets[row["seed"]] == row["sets"]]
+
+
+def curves(told: dict[str, Any], folder: Path | None, kept: Path) -> dict[str, list[Row]]:
     """The rows of the training runs, which are copied beside the results."""
-    kept = out.with_suffix(".training.json")
     if folder is not None:
         found = {name: read_rows(folder / name / "rows.jsonl") for name in runs_of(told)}
-        kept.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
+        files.replace(kept, (json.dumps(found, indent=0) + "\n").encode())
     told_before: dict[str, list[Row]] = json.loads(kept.read_text(encoding="utf-8"))
     return told_before
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line."""
+# The command line
+
+
+def _parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(description="Repeats an experiment with rank networks.")
     add = parser.add_argument
     add("name", choices=sorted(path.stem for path in HERE.glob("*.json")))
@@ -183,23 +229,79 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--self", type=Path, dest="self_net", help="the network of self-play")
     add("--draws", type=int, default=100, help="of five players (%(default)s)")
     add("--jobs", type=int, default=1, help="processes that play while training (%(default)s)")
-    chosen = parser.parse_args(arguments)
+    add("--device", default="cpu", help="where networks learn and play: cpu, cuda (%(default)s)")
+    return parser
+
+
+def fault(told: dict[str, Any], chosen: argparse.Namespace) -> str | None:
+    """What is wrong with what is asked for, if anything."""
+    names = list(runs_of(told))
+    if unknown := [name for name in chosen.only if name not in names]:
+        return f"no network is called {unknown[0]!r}, but {', '.join(names)}"
+    if min(chosen.draws, chosen.jobs) < 1:
+        return "draws and jobs are from 1 on"
+    if chosen.self_net is not None:
+        if not any(player.get("file") for player in told["players"].values()):
+            return "no player of this experiment is a network from elsewhere: leave out --self"
+        if not chosen.self_net.is_file():
+            return f"there is no file {chosen.self_net} for --self"
     if chosen.runs is None and chosen.what != "draw":
-        parser.error("say where the training runs are: --runs")
+        return "say where the training runs are: --runs"
+    if chosen.runs is not None and chosen.what != "train":
+        folder = chosen.runs / chosen.name
+        return None if folder.is_dir() else f"{folder} is not there: train first"
+    return None
+
+
+def find_players(
+    told: dict[str, Any], folder: Path, chosen: argparse.Namespace
+) -> dict[str, nn.Module | str]:
+    """The players that are there.
+
+    Raises:
+        ValueError: they are fewer than five, or one of them cannot be read.
+    """
+    players = load_players(told, folder, chosen.self_net, chosen.device)
+    if len(players) < N_PLAYERS:
+        raise ValueError(f"five players sit down, and there are {list(players)}: train them first")
+    if missing := [name for name in told["players"] if name not in players]:
+        print(f"Not here, so they do not play: {', '.join(missing)}", file=sys.stderr)
+    return players
+
+
+def show(told: dict[str, Any], folder: Path | None, out: Path) -> None:
+    """Writes the tables and the figure, and prints the tables."""
+    rows, kept = whole_draws(read_rows(out)), out.with_suffix(".training.json")
+    if not rows:
+        raise SystemExit(f"{out} has no draws: play some first")
+    if folder is None and not kept.exists():
+        raise SystemExit(f"{kept} is not there: say where the training runs are, --runs")
+    report.write(told, rows, curves(told, folder, kept), out.with_suffix(""))
+    print(out.with_suffix(".md").read_text(encoding="utf-8"))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line."""
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
     told, out = experiment(chosen.name), RESULTS / f"{chosen.name}.jsonl"
+    if wrong := fault(told, chosen):
+        parser.error(wrong)
     torch.set_num_threads(1)
     folder: Path | None = None if chosen.runs is None else chosen.runs / chosen.name
+    players: dict[str, nn.Module | str] = {}
+    try:
+        rank_nets.check_device(chosen.device)
+        if chosen.what == "play" and folder is not None:
+            players = find_players(told, folder, chosen)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
     if chosen.what == "train" and folder is not None:
-        train(told, folder, chosen.only, chosen.jobs)
+        train(told, folder, chosen)
         return
-    if chosen.what == "play" and folder is not None:
-        players = load_players(told, folder, chosen.self_net)
-        if len(players) < N_PLAYERS:
-            parser.error(f"five players sit down, and there are {list(players)}: train them first")
+    if chosen.what == "play":
         play(told, players, chosen.draws, out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    report.write(told, read_rows(out), curves(told, folder, out), out.with_suffix(""))
-    print(out.with_suffix(".md").read_text(encoding="utf-8"))
+    show(told, folder, out)
 
 
 if __name__ == "__main__":
