@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,6 +29,8 @@ from itertools import combinations
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread a player: small networks gain by no more
 
 import fresh_kernels  # noqa: F401 - first of all that uses numba
 import numpy as np
