@@ -50,7 +50,7 @@ class Settings(NamedTuple):
     """The power of the likelihood that a deal is weighed with; 0: all weigh the same."""
     doubt: float = 0.1
     """Share of plays that are taken to be random ones when deals are weighed."""
-    temperature: float = 0.7
+    temperature: float = 1.0
     """Of the policy in playouts and when deals are weighed."""
     exploration: float = 1.0
     """Factor of the bandit's bonus."""
