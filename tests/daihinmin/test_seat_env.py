@@ -92,7 +92,7 @@ def test_gymnasiums_checker_has_no_complaint(
 @pytest.mark.parametrize(
     "settings",
     [{"games": 3}, {"seat": 2, "exchange": "auto", "games": 2}, {"opponents": Highest()}],
-    ids=str,
+    ids=["games", "seat", "opponents"],
 )
 def test_gymnasiums_checker_has_no_complaint_about_settings(settings: dict[str, Any]) -> None:
     check_env(make(**settings), skip_render_check=True)
