@@ -244,7 +244,8 @@ def log_likelihood(policy: Policy, choices: Choices) -> float:
 def _describe_play(game: Game, move: int, room: Room) -> tuple[int, int]:
     """Describes the options of the player in turn; returns their number and the place of a move."""
     n = list_options(game, room.options)
-    describe(game, room.options, n, room.beaters, room.features, room.sizes)
+    if n > 1:  # otherwise there was nothing to choose
+        describe(game, room.options, n, room.beaters, room.features, room.sizes)
     for i in range(n):
         if CARDS[room.options[i]] == CARDS[move]:
             return n, i
