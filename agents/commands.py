@@ -1,9 +1,13 @@
-"""What the commands have in common: a number above 0, and a bar for what takes some seconds."""
+"""What the commands have in common: numbers above 0, a bar for what takes seconds, SIGTERM."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
+import signal
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -34,3 +38,16 @@ def above_0(text: str) -> float:
     if not 0 < number < math.inf:
         raise argparse.ArgumentTypeError(f"it is a number above 0, not {text!r}")
     return number
+
+
+@contextlib.contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """Lets SIGTERM interrupt the program as Ctrl-C does, so that what must be saved is saved."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread can take signals
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

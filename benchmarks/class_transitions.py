@@ -12,7 +12,7 @@ from __future__ import annotations
 import fresh_kernels  # noqa: F401 - first of all that uses numba
 import numpy as np
 
-from afterstate.agents.daihinmin.classes import TRANSITIONS
+from afterstate.agents.daihinmin.classes import TRANSITIONS, count_transitions
 from afterstate.agents.daihinmin.self_play import play_games
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 
@@ -20,10 +20,7 @@ from afterstate.envs.daihinmin.rules import N_PLAYERS
 def main() -> None:
     """Plays and prints."""
     games = play_games(["policy"] * N_PLAYERS, 20_000, n_matches=200, temperature=0.5).games
-    games = games[(games["classes"] >= 0).all(axis=1)]
-    counts = np.zeros((N_PLAYERS, N_PLAYERS))
-    np.add.at(counts, (games["classes"], games["places"]), 1)
-    found = counts / counts.sum(axis=1, keepdims=True)
+    found = count_transitions(games["classes"], games["places"])
     print(np.round(found, 3))
     print(f"the largest difference from the default: {np.abs(found - TRANSITIONS).max():.3f}")
 

@@ -12,6 +12,7 @@ worth, and whoever plays greedily by these values plays a better one.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
@@ -75,7 +76,9 @@ def without_games(of: Samples) -> Samples:
 
 
 def join(parts: Sequence[Samples]) -> Samples:
-    """Samples one after the other."""
+    """Samples one after the other; those of a single part are not copied."""
+    if len(parts) == 1:
+        return parts[0]
     afters, places, targets, moments = zip(*parts, strict=True)
     games, origins, players, actions = zip(*moments, strict=True)
     firsts = np.cumsum([0, *map(len, games)])
@@ -128,8 +131,11 @@ def errors(net: nn.Module, of: Samples) -> npt.NDArray[np.float64]:
 
 
 def rmse(net: nn.Module, of: Samples) -> float:
-    """The root mean squared error of expected points against the points that became of them."""
-    return float(np.sqrt(np.mean(errors(net, of) ** 2)))
+    """The root mean squared error of expected points against the points that became of them.
+
+    That of no samples is nan.
+    """
+    return float(np.sqrt(np.mean(errors(net, of) ** 2))) if len(of.places) else math.nan
 
 
 # Settings
@@ -266,7 +272,12 @@ class Learner:
 
         Returns:
             The mean loss of the last 100 iterations, in nats.
+
+        Raises:
+            ValueError: there are no samples.
         """
+        if not len(of.places):
+            raise ValueError("there are no samples to learn from")
         losses: list[Tensor] = []
         rate = self.settings.rate
         last = rate if final_rate is None else final_rate

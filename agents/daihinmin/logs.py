@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numba import boolean, njit
 
 from afterstate.agents import files
 from afterstate.agents.daihinmin.play import play_match
@@ -24,9 +25,12 @@ from afterstate.envs.daihinmin.rules import (
     MAX_ACTIONS,
     N_PLAYERS,
     Game,
+    GameType,
     give,
+    is_legal,
     list_legal,
     play,
+    rewind,
 )
 
 _KIND = "daihinmin-log"
@@ -172,15 +176,57 @@ def load_log(path: str | Path) -> Log:
 
     Raises:
         OSError: it cannot be read.
-        ValueError: another file, a damaged one, or one of another version of the rules.
+        ValueError: another file, a damaged one, one of another version of the rules, or a game that
+            is not by the rules.
     """
     header, arrays = files.read(path, _KIND)
-    if header["record"] != _record():
+    if header.get("record") != _record():
         raise ValueError(f"{path} has games of another version of the rules")
-    games = arrays["games"].view(GAME).reshape(-1)
-    if games["n_actions"].max(initial=0) > MAX_ACTIONS:
-        raise ValueError(f"{path} has a game that is too long")
-    return Log(games, arrays["last_random"], arrays["students"])
+    shapes = {name: (array.dtype.str, array.shape) for name, array in arrays.items()}
+    n = shapes.get("students", ("", (0,)))[1][:1]
+    numbers = np.dtype(np.int64).str, n
+    games = "|u1", (*n, GAME.itemsize)
+    if shapes != {"games": games, "last_random": numbers, "students": numbers}:
+        raise ValueError(f"{path} has other arrays than a log: {shapes}")
+    log = Log(arrays["games"].view(GAME).reshape(-1), arrays["last_random"], arrays["students"])
+    in_range = _in_range(log)
+    for i, game in enumerate(log.games):
+        if not in_range[i] or not _is_by_rules(game):
+            raise ValueError(f"{path}: game {i + 1} is not one by the rules")
+    return log
+
+
+def _in_range(log: Log) -> npt.NDArray[np.bool_]:
+    """Which games, `[n]`, are over and have numbers of players, places and moves that there are."""
+    games, each = log.games, np.arange(N_PLAYERS)
+    found: npt.NDArray[np.bool_] = (games["turn"] == -1) & (games["to_give"] == 0)
+    found &= (games["n_actions"] >= 0) & (games["n_actions"] <= MAX_ACTIONS)
+    found &= (games["starter"] >= 0) & (games["starter"] < N_PLAYERS)
+    found &= ((games["classes"] >= -1) & (games["classes"] < N_PLAYERS)).all(axis=1)
+    for name in ("seats", "places"):
+        found &= (np.sort(games[name], axis=1) == each).all(axis=1)
+    found &= (log.last_random >= -1) & (log.last_random < games["n_actions"])
+    found &= (log.students >= 0) & (log.students <= ALL)
+    return found
+
+
+@njit(boolean(GameType), cache=True)
+def _is_by_rules(game: Game) -> bool:
+    """Whether a game in range has all cards once, and legal moves that bring it to its end."""
+    seen, again = np.uint64(0), np.empty(1, GAME)
+    for player in range(N_PLAYERS):
+        hand, played = game.hands[player], game.played[player]
+        if hand & played or seen & (hand | played) or game.left[player] != cards.count(hand):
+            return False
+        seen |= hand | played
+    again[0] = game
+    rewind(again[0])
+    for k in range(game.n_actions):
+        player, move = game.actions[k] // N_PLAYS, game.actions[k] % N_PLAYS
+        if again[0].turn != player or not is_legal(again[0], move):
+            return False
+        play(again[0], move)
+    return bool(seen == np.uint64(cards.DECK) and again[0].turn < 0)
 
 
 def _record() -> list[str]:

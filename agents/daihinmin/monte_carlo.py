@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 import time
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -319,16 +320,17 @@ class MonteCarloAgent:
 
     def choose(self, view: Game) -> int:
         """The play that was tried most, or one that surely wins."""
+        start = time.perf_counter()
         sure = int(sure_play(view))
-        return sure if sure >= 0 else self._best(view)
+        return sure if sure >= 0 else self._best(view, start)
 
     def give(self, view: Game, n: int) -> int:
         """The gift that was tried most."""
-        return self._best(view)
+        return self._best(view, time.perf_counter())
 
-    def _best(self, view: Game) -> int:
+    def _best(self, view: Game, start: float) -> int:
         """The action that was tried most; without playouts that of the policy."""
-        found = self.values(view)
+        found = self._estimate(view, start)
         if len(found.visits) == 1 or found.visits.any():
             return int(found.actions[np.argmax(found.visits)])
         room, weigh = self._dealt.room, weigh_gifts if view["to_give"] > 0 else weigh_options
@@ -345,17 +347,22 @@ class MonteCarloAgent:
         Args:
             view: what the player in turn sees. Where he has one action there is no search.
         """
-        start, arms = time.perf_counter(), self._arms
-        n = int(self._list_arms(view))
+        return self._estimate(view, time.perf_counter())
+
+    def _estimate(self, view: Game, start: float) -> Estimates:
+        """The same for a decision that began at a time of the clock."""
+        n, arms = int(self._list_arms(view)), self._arms
         arms.visits[:n] = 0
         arms.sums[:n] = arms.squares[:n] = 0
-        rewards = class_values(games_left(view), self._transitions)
+        worth = class_values(games_left(view), self._transitions)
+        least, span = worth.min(), np.ptp(worth) or 1.0  # where all are equal, rewards are 0
         if n > 1:
-            self._take_advice(view, n, rewards / rewards[0])
-            self._search(view, n, rewards / rewards[0], start)
+            rewards = (worth - least) / span
+            self._take_advice(view, n, rewards)
+            self._search(view, n, rewards, start)
         visits = arms.visits[:n].copy()
         with np.errstate(invalid="ignore"):
-            values = arms.sums[:n] / visits * rewards[0]
+            values = arms.sums[:n] / visits * span + least
         return Estimates(arms.actions[:n].copy(), values, visits)
 
     def _take_advice(self, view: Game, n_arms: int, rewards: Scores) -> None:
@@ -401,7 +408,8 @@ def _check_budget(playouts: Any, milliseconds: Any) -> None:
     number = whole(playouts)
     if playouts is not None and (number is None or not 1 <= number < _ENDLESS):
         raise ValueError(f"playouts is a number from 1 on, or None, got {playouts!r}")
-    if milliseconds is not None and not 0 < milliseconds < math.inf:
+    limit = float(milliseconds) if isinstance(milliseconds, Real) else math.nan
+    if milliseconds is not None and not 0 < limit < math.inf:
         raise ValueError(f"milliseconds is a number above 0, or None, got {milliseconds!r}")
     if playouts is None and milliseconds is None:
         raise ValueError("a search needs playouts or milliseconds, or it would never end")

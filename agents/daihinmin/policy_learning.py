@@ -10,13 +10,20 @@ of his games with the same cards, so that the luck of the deal plays no part.
 
 *Supervised* learning raises the log likelihood of what a player chose in games of five such
 players. Both climb by Adam (Kingma and Ba 2015), with a rate that falls to a tenth.
+
+The policy is written each minute, and on Ctrl-C or SIGTERM. Beside it, in `policy.npz.learning/`,
+is until the end what `--resume` goes on from, exactly: `ascent.npz`, how far the run has come, and
+`00000.npz` and so on, the choices that have been recorded.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +31,7 @@ import numpy as np
 from numba import float64, int16, int64, njit, types, void
 
 from afterstate.agents import files
-from afterstate.agents.commands import above_0, progress_bar
+from afterstate.agents.commands import above_0, progress_bar, sigterm_as_ctrl_c
 from afterstate.agents.daihinmin.classes import HORIZON, class_values
 from afterstate.agents.daihinmin.features import (
     MOST,
@@ -80,6 +87,9 @@ BATCH = 1_000
 """Decisions between two steps of supervised learning."""
 RATE = 0.025
 """Adam's first rate."""
+SAVE_EVERY = 60.0
+"""Seconds between two saves."""
+_KIND = "daihinmin-policy-learning"
 
 
 # Gradients
@@ -320,92 +330,115 @@ def join(parts: Sequence[Choices]) -> Choices:
 # Learning
 
 
-class Ascent:
-    """Adam: steps up a gradient, of about the rate for each weight.
+class Ascent(NamedTuple):
+    """How far Adam has come up: the weights of a policy, and what it remembers of gradients."""
 
-    Args:
-        weights: changed in place.
-        n_steps: how many steps there will be: the rate falls to a tenth of its start.
-        rate: the first rate.
-    """
+    weights: Scores
+    """All weights of the policy, row after row."""
+    mean: Scores
+    """Of the gradients, by weight; the latest count most."""
+    square: Scores
+    """The same of their squares."""
+    n: int
+    """How many steps it has made."""
 
-    def __init__(self, weights: Scores, n_steps: int, rate: float = RATE) -> None:
-        self.weights, self._n_steps, self._rate = weights, n_steps, rate
-        self._mean, self._square = np.zeros_like(weights), np.zeros_like(weights)
-        self._n = 0
+    def policy(self) -> Policy:
+        """The policy of these weights."""
+        return Policy(self.weights.reshape(N_CONTEXTS, N_FEATURES))
 
-    def step(self, gradient: Scores) -> None:
-        """Makes a step."""
-        rate = self._rate * (1 - 0.9 * self._n / self._n_steps)
-        self._n += 1
-        self._mean += 0.1 * (gradient - self._mean)
-        self._square += 0.002 * (gradient * gradient - self._square)
-        mean = self._mean / (1 - 0.9**self._n)
-        square = self._square / (1 - 0.998**self._n)
-        self.weights += rate * mean / (np.sqrt(square) + 1e-6)
+    def step(self, gradient: Scores, n_steps: int, rate: float) -> Ascent:
+        """A step up the gradient, of about the rate for each weight.
+
+        Args:
+            gradient: by weight.
+            n_steps: how many steps there will be: the rate falls to a tenth of its start.
+            rate: the first rate.
+        """
+        rate *= 1 - 0.9 * self.n / n_steps
+        n = self.n + 1
+        mean = self.mean + 0.1 * (gradient - self.mean)
+        square = self.square + 0.002 * (gradient * gradient - self.square)
+        up = rate * (mean / (1 - 0.9**n)) / (np.sqrt(square / (1 - 0.998**n)) + 1e-6)
+        return Ascent(self.weights + up, mean, square, n)
+
+
+def new_ascent(start: Policy | None = None) -> Ascent:
+    """The ascent from a policy, by default from weights of 0."""
+    weights = np.array((start or new_policy()).weights, np.float64).reshape(-1)
+    return Ascent(weights, np.zeros_like(weights), np.zeros_like(weights), 0)
+
+
+def self_play_steps(n_games: float) -> int:
+    """How many steps there are in so many games of self-play."""
+    return -(-int(n_games) // (MATCHES * CYCLE * N_REPEATS))
 
 
 def learn_by_self_play(
-    n_games: float, seed: int = 0, start: Policy | None = None, rate: float = RATE, jobs: int = 1
-) -> Iterator[Policy]:
+    n_games: float,
+    seed: int = 0,
+    start: Ascent | None = None,
+    rate: float = RATE,
+    jobs: int = 1,
+) -> Iterator[Ascent]:
     """Learns from games of five players of the policy.
 
     Args:
         n_games: how many games; the last step may make it more.
         seed: of the games. The policy does not depend on `jobs`.
-        start: the policy to start from; by default all weights are 0.
+        start: goes on from there; by default all weights are 0.
         rate: of the first steps.
         jobs: processes side by side.
 
     Yields:
-        The policy after each step, of `MATCHES` * `CYCLE` * `N_REPEATS` games.
+        How far it has come after each step, of `MATCHES` * `CYCLE` * `N_REPEATS` games.
 
     Raises:
         ImportError: joblib is not installed.
     """
     from joblib import Parallel, delayed
 
-    weights = np.array((start or new_policy()).weights, np.float64).reshape(-1)
-    n_steps = -(-int(n_games) // (MATCHES * CYCLE * N_REPEATS))
-    ascent = Ascent(weights, n_steps, rate)
+    ascent, n_steps = start or new_ascent(), self_play_steps(n_games)
     with Parallel(n_jobs=jobs) as run:
-        for step in range(n_steps):
+        for step in range(ascent.n, n_steps):
             seeds = np.random.default_rng([seed, step]).integers(2**63, size=MATCHES).tolist()
-            ascent.step(
-                np.mean(run(delayed(self_play_gradient)(weights, s) for s in seeds), axis=0)
-            )
-            yield Policy(weights.reshape(N_CONTEXTS, N_FEATURES).copy())
+            found = run(delayed(self_play_gradient)(ascent.weights, one) for one in seeds)
+            ascent = ascent.step(np.mean(found, axis=0), n_steps, rate)
+            yield ascent
+
+
+def n_batches(choices: Choices) -> int:
+    """How many steps there are in an epoch of supervised learning."""
+    return -(-len(choices.chosen) // BATCH)
 
 
 def learn_from_choices(
     choices: Choices,
     epochs: int = 10,
     seed: int = 0,
-    start: Policy | None = None,
+    start: Ascent | None = None,
     rate: float = RATE,
-) -> Iterator[Policy]:
+) -> Iterator[Ascent]:
     """Learns to choose as a player did.
 
     Args:
         choices: his decisions.
         epochs: how often each is used.
         seed: of their order.
-        start: the policy to start from; by default all weights are 0.
+        start: goes on from there; by default all weights are 0.
         rate: of the first steps.
 
     Yields:
-        The policy after each epoch.
+        How far it has come after each step, of about `BATCH` decisions.
     """
-    weights = np.array((start or new_policy()).weights, np.float64).reshape(-1)
-    n_batches = -(-len(choices.chosen) // BATCH)
-    rng, room = np.random.default_rng(seed), new_room()
-    ascent = Ascent(weights, n_batches * epochs, rate)
-    for _ in range(epochs):
-        for which in np.array_split(rng.permutation(len(choices.chosen)), n_batches):
-            gradient = np.zeros(len(weights))
-            add_choices(choices, which, weights, room, gradient)
-            ascent.step(gradient / len(which))
-        yield Policy(weights.reshape(N_CONTEXTS, N_FEATURES).copy())
+    ascent, n, room = start or new_ascent(), n_batches(choices), new_room()
+    rng = np.random.default_rng(seed)
+    orders = (rng.permutation(len(choices.chosen)) for _ in range(epochs))
+    batches = (which for order in orders for which in np.array_split(order, n))
+    for which in islice(batches, ascent.n, None):
+        gradient = np.zeros(len(ascent.weights))
+        add_choices(choices, which, ascent.weights, room, gradient)
+        ascent = ascent.step(gradient / len(which), n * epochs, rate)
+        yield ascent
 
 
 def share_of(player: str) -> int:
@@ -430,8 +463,10 @@ def play_share(player: str, n_games: int, seed: int) -> Choices:
     return choices_in(log.games, new_room())
 
 
-def record(player: str, n_games: int, seed: int = 0, jobs: int = 1) -> Iterator[Choices]:
-    """What players of a kind choose, share by share: see `play_share`.
+def record(
+    player: str, n_games: int, seed: int = 0, jobs: int = 1, first: int = 0
+) -> Iterator[Choices]:
+    """What players of a kind choose, share by share from the `first` on: see `play_share`.
 
     Raises:
         ImportError: joblib is not installed.
@@ -441,11 +476,105 @@ def record(player: str, n_games: int, seed: int = 0, jobs: int = 1) -> Iterator[
     size = share_of(player)
     sizes = [min(size, n_games - begin) for begin in range(0, n_games, size)]
     seeds = np.random.default_rng(seed).integers(2**63, size=len(sizes)).tolist()
+    shares = list(zip(sizes, seeds, strict=True))[first:]
     run = Parallel(n_jobs=jobs, return_as="generator")
-    yield from run(delayed(play_share)(player, *share) for share in zip(sizes, seeds, strict=True))
+    yield from run(delayed(play_share)(player, *share) for share in shares)
 
 
 # The command
+
+
+def _folder(file: Path) -> Path:
+    """Where it is kept what an interrupted run goes on from."""
+    return file.with_name(f"{file.name}.learning")
+
+
+class _Run:
+    """A run of the command, and what is kept of it until it is over.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        ValueError: a wrong file, or what is kept does not fit what is asked for.
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options, self._saved = options, time.monotonic()
+        asked = {name: str(value) for name, value in vars(options).items()}
+        self._asked = {name: asked[name] for name in asked if name not in ("file", "resume")}
+        files.prepare(options.file)
+        self._folder = _folder(options.file)
+        if self._folder.exists() != options.resume:
+            there = "is there: go on with --resume, or remove it"
+            missing = "is not there: there is nothing to resume"
+            raise ValueError(f"{self._folder} {missing if options.resume else there}")
+        self._ascent = self._begin()
+
+    def _begin(self) -> Ascent:
+        """How far the run has come before."""
+        place = self._folder / "ascent.npz"
+        if not place.exists():
+            return new_ascent(load(self._options.start) if self._options.start else None)
+        kept = self._read(place)
+        if kept["weights"].shape != (N_CONTEXTS * N_FEATURES,):
+            raise ValueError(f"{place} has other features: learn it again")
+        return Ascent(kept["weights"], kept["mean"], kept["square"], int(kept["n"]))
+
+    def _read(self, place: Path) -> files.Arrays:
+        """Reads what was kept, if it is of a run with the same settings."""
+        header, arrays = files.read(place, _KIND)
+        if {**header["asked"], "jobs": self._asked["jobs"]} != self._asked:
+            raise ValueError(f"{place} is of a run with other settings: {header['asked']}")
+        return arrays
+
+    def _write(self, place: Path, kept: Ascent | Choices) -> None:
+        """Keeps something."""
+        files.write(place, _KIND, {"asked": self._asked}, kept._asdict())
+
+    def learn(self) -> None:
+        """Learns to the end, and saves also where it is interrupted."""
+        total, steps = self._steps()
+        try:
+            bar = progress_bar()
+            for ascent in bar(steps, total=total, initial=self._ascent.n, unit="step"):
+                self._ascent = ascent
+                if time.monotonic() - self._saved >= SAVE_EVERY:
+                    self._save()
+        finally:
+            self._save()
+        shutil.rmtree(self._folder)
+
+    def _save(self) -> None:
+        """Writes the policy, and how far it has come, unless nothing has been learned."""
+        if self._ascent.n > 0:
+            self._write(self._folder / "ascent.npz", self._ascent)
+            save(self._ascent.policy(), self._options.file, learned=self._asked)
+        self._saved = time.monotonic()
+
+    def _steps(self) -> tuple[int, Iterable[Ascent]]:
+        """How many steps there are in all, and those that are still to be made."""
+        asked, begun = self._options, self._ascent
+        if asked.player is None:
+            steps = learn_by_self_play(asked.games, asked.seed, begun, asked.rate, asked.jobs)
+            return self_play_steps(asked.games), steps
+        choices = join(self._choices())
+        steps = learn_from_choices(choices, asked.epochs, asked.seed, begun, asked.rate)
+        return n_batches(choices) * asked.epochs, steps
+
+    def _choices(self) -> list[Choices]:
+        """What the player chooses, share by share, each kept as soon as it is recorded."""
+        asked, n_games, shares = self._options, int(self._options.games), list[Choices]()
+        while (place := self._share(len(shares))).exists():
+            shares.append(Choices(**self._read(place)))
+        more = record(asked.player, n_games, asked.seed, asked.jobs, len(shares))
+        total = -(-n_games // share_of(asked.player))
+        for share in progress_bar()(more, total=total, initial=len(shares), unit="share"):
+            self._write(self._share(len(shares)), share)
+            shares.append(share)
+        return shares
+
+    def _share(self, number: int) -> Path:
+        """The file of a share of the choices."""
+        return self._folder / f"{number:05}.npz"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -461,44 +590,25 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rate", type=above_0, default=RATE, help=f"of the first steps ({RATE})")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side (1)")
+    parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     return parser
 
 
-def _policies(options: argparse.Namespace, start: Policy | None) -> tuple[int, Iterable[Policy]]:
-    """How many policies there will be, one after the other, and these."""
-    if options.player is None:
-        n = -(-int(options.games) // (MATCHES * CYCLE * N_REPEATS))
-        seed, rate, jobs = options.seed, options.rate, options.jobs
-        return n, learn_by_self_play(options.games, seed, start, rate, jobs)
-    n_games = int(options.games)
-    shares = record(options.player, n_games, options.seed, options.jobs)
-    n_shares = -(-n_games // share_of(options.player))
-    choices = join(list(progress_bar()(shares, total=n_shares, unit="share")))
-    policies = learn_from_choices(choices, options.epochs, options.seed, start, options.rate)
-    return options.epochs, policies
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Learns a policy and writes it, also what there is when it is interrupted."""
+    """Learns a policy and writes it; returns 130 if it is interrupted."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if min(options.games, options.epochs, options.jobs) < 1 or options.seed < 0:
         parser.error("games, epochs and jobs are at least 1, and the seed at least 0")
-    policy = start = None
     try:
-        files.prepare(options.file)
-        policy = start = load(options.start) if options.start else None
-        total, policies = _policies(options, start)
-        for learned in progress_bar()(policies, total=total, unit="step"):
-            policy = learned
+        with sigterm_as_ctrl_c():
+            _Run(options).learn()
     except (ValueError, OSError, ImportError) as error:
         parser.error(str(error))
     except KeyboardInterrupt:
-        kept = "nothing has been learned" if policy is start else "what has been learned is written"
-        print(f"interrupted; {kept}", file=sys.stderr)
-    if policy is not None and policy is not start:
-        asked = {name: str(value) for name, value in vars(options).items() if name != "file"}
-        save(policy, options.file, learned=asked)
+        goes_on = "go on with --resume" if _folder(options.file).exists() else "nothing is kept"
+        print(f"interrupted; {goes_on}", file=sys.stderr)
+        return 130
     return 0
 
 

@@ -377,7 +377,12 @@ class RankAgent:
         return self._points
 
     def _predict(self, view: Game, afters: Afterstates) -> npt.NDArray[np.float64]:
-        """The probabilities of the places of the player who sees the view, `[n, 5]`."""
+        """The probabilities of the places of the player who sees the view, `[n, 5]`.
+
+        A network that looks back sees the moves before the decision, and not those of the action
+        itself, of which an afterstate has the first only. Where an action is several plays, a
+        network has learned its last one (see `history.decisions`) with those before it as moves.
+        """
         if afters[0]["hand"] == 0:
             return np.eye(N_PLAYERS)[[view["n_out"]]]
         n, games = len(afters), np.empty(1, GAME)
@@ -394,12 +399,13 @@ class RankAgent:
         """The afterstates of all actions and their values, `[n]`, in points.
 
         Where the hand can be played out it is only that, an afterstate with an empty hand, and its
-        value is that of the next place.
+        value is that of the next place. In the exchange actions are the gifts, in the order of
+        `expect`.
 
         Args:
             view: what the player in turn sees.
         """
-        afters = afterstates(view)
+        afters, _ = _actions(view)
         return afters, self._values(view, afters)
 
     def expect(self, view: Game) -> tuple[Words, npt.NDArray[np.float64]]:
@@ -412,15 +418,17 @@ class RankAgent:
             The first play of each action, or the cards given, `uint64[n]`; and `[n, 5]`. Several
             actions may begin with the same play.
         """
-        if view["to_give"] > 0:
-            afters, actions = hands_left(view)
-        else:
-            afters = afterstates(view)
-            actions = afters["play"].astype(np.uint64)
+        afters, actions = _actions(view)
         return actions, self._predict(view, afters)
 
     def choose(self, view: Game) -> int:
-        """The first play of the best action."""
+        """The first play of the best action.
+
+        Raises:
+            ValueError: cards are to be given.
+        """
+        if view["to_give"] > 0:
+            raise ValueError("cards are to be given: ask `give`")
         afters = afterstates(view)
         if (afters["play"] == afters["play"][0]).all():  # also where the hand can be played out
             return int(afters["play"][0])
@@ -435,6 +443,14 @@ class RankAgent:
             return int(gift(view["hands"][view["turn"]], n))
         afters, gifts = hands_left(view)
         return int(gifts[self._values(view, afters).argmax()])
+
+
+def _actions(view: Game) -> tuple[Afterstates, Words]:
+    """The afterstates of all actions, and these: their first plays, or the gifts."""
+    if view["to_give"] > 0:
+        return hands_left(view)
+    afters = afterstates(view)
+    return afters, afters["play"].astype(np.uint64)
 
 
 def _checked_points(points: Any) -> npt.NDArray[np.float64] | None:

@@ -10,6 +10,7 @@ A game that is over is kept as it is, a record of `rules.GAME`, which has all th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -312,7 +313,57 @@ def _rules(players: Sequence[GamePlayer], temperature: float, epsilon: float) ->
     """What players without networks go by; the policy is read only if it plays."""
     weights = find_policy(None).weights.reshape(-1) if "policy" in players else np.empty(0)
     views, plays = np.empty(1, GAME), np.empty(N_PLAYS, np.int64)
-    return Rules(Weights(), weights, float(temperature), float(epsilon), new_room(), views, plays)
+    temperature = max(float(temperature), 1e-9)  # scores are divided by it
+    return Rules(Weights(), weights, temperature, float(epsilon), new_room(), views, plays)
+
+
+def _check(
+    players: Any,
+    n_games: int,
+    n_matches: int,
+    epsilon: float,
+    temperature: float,
+    points: Sequence[float],
+) -> None:
+    """Raises a ValueError where `play_games` cannot play so."""
+    told = list(players) if isinstance(players, Sequence) else []
+    known = [isinstance(player, nn.Module) or player in RULE_PLAYERS for player in told]
+    if known != [True] * N_PLAYERS or min(n_games, n_matches) < 1:
+        raise ValueError(
+            f"five players, networks or {RULE_PLAYERS}, play at least one game: "
+            f"got {players} and {n_games} in {n_matches} matches"
+        )
+    if not 0 <= epsilon <= 1:
+        raise ValueError(f"epsilon is a chance, from 0 to 1, got {epsilon!r}")
+    if not 0 <= temperature < math.inf:
+        raise ValueError(f"temperature is a number from 0 on, got {temperature!r}")
+    if np.shape(points) != (N_PLAYERS,) or not np.isfinite(points).all():
+        raise ValueError(f"points are five numbers, got {points!r}")
+
+
+def _judge(
+    seats: dict[nn.Module, npt.NDArray[np.bool_]],
+    games: npt.NDArray[np.void],
+    afters: Afterstates,
+    origins: Numbers,
+    points: Sequence[float],
+) -> npt.NDArray[np.float64]:
+    """The values `[n]` of the afterstates of the games `origins[n]`, each by its player's network.
+
+    Args:
+        seats: the players `[5]` of each network.
+        games: `GAME[m]`.
+        afters: with `n` at their head.
+        origins: the number of the game of each.
+        points: what places are worth.
+    """
+    turns = games["turn"][origins]
+    judged = np.empty(len(turns))
+    moments = Moments(games, origins, turns, games["n_actions"][origins])
+    for net, mine in seats.items():
+        rows = np.flatnonzero(mine[turns])
+        judged[rows] = values(net, afters[rows], moments.part(rows), points)
+    return judged
 
 
 def play_games(
@@ -337,20 +388,16 @@ def play_games(
         points: what the places are worth to networks.
         learned_gifts: whether networks judge what to give, too.
         n_matches: played side by side.
-        temperature: of the policy in the package, where `"policy"` plays.
+        temperature: of the policy in the package, where `"policy"` plays; 0 plays its best option.
 
     Returns:
         The games, in the order of their ends.
 
     Raises:
-        ValueError: not five players, an unknown name, or no games.
+        ValueError: not five players, an unknown name, no games, an epsilon that is not from 0 to 1,
+            a temperature that is not from 0 on, or points that are not five numbers.
     """
-    known = [isinstance(player, nn.Module) or player in RULE_PLAYERS for player in players]
-    if known != [True] * N_PLAYERS or min(n_games, n_matches) < 1:
-        raise ValueError(
-            f"five players, networks or {RULE_PLAYERS}, play at least one game: "
-            f"got {list(players)} and {n_games} in {n_matches} matches"
-        )
+    _check(players, n_games, n_matches, epsilon, temperature, points)
     kinds = [_kind(player, learned_gifts) for player in players]
     n_matches = min(n_matches, n_games)
     table = new_table(kinds, n_games, n_matches, seed)
@@ -364,11 +411,6 @@ def play_games(
         n, looked = gather(table, first, afters, starts, who, rules)
         first = (first + looked) % n_matches
         origins = np.repeat(who[:n], np.diff(starts[: n + 1]))
-        turns = table.games["turn"][origins]
-        judged = np.empty(len(turns))
-        moments = Moments(table.games, origins, turns, table.games["n_actions"][origins])
-        for net, mine in seats.items():
-            rows = np.flatnonzero(mine[turns])
-            judged[rows] = values(net, afters[rows], moments.part(rows), points)
+        judged = _judge(seats, table.games, afters, origins, points)
         choose(table, n, afters, starts, who, judged, epsilon)
     return new_log(table.finished)._replace(last_random=table.finished_randoms)

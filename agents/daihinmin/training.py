@@ -16,9 +16,10 @@ folder of a run are
   learned from;
 - `rows.jsonl`: one JSON object a generation, with the loss and the error of its values on games
   that it had not seen, and from time to time one with its points against four sample clients;
-- `settings.json`: what was asked for.
+- `settings.json`: what was asked for, and `lock`, which is held by the process that learns.
 
-A run that is interrupted or killed goes on from the last generation that was whole.
+A run that is interrupted (Ctrl-C, SIGTERM) or killed goes on from the last generation that was
+whole. Of the next one the games are kept if all were played; its learning begins anew.
 """
 
 from __future__ import annotations
@@ -28,13 +29,18 @@ import contextlib
 import json
 import math
 import os
+import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+
+if sys.platform != "win32":
+    import fcntl
 
 try:
     import safetensors.torch
@@ -45,7 +51,7 @@ except ImportError as error:
     raise (SystemExit if __name__ == "__main__" else ImportError)(message) from error
 
 from afterstate.agents import files
-from afterstate.agents.commands import above_0, progress_bar
+from afterstate.agents.commands import above_0, progress_bar, sigterm_as_ctrl_c
 from afterstate.agents.daihinmin import rank_nets
 from afterstate.agents.daihinmin.classes import POINTS
 from afterstate.agents.daihinmin.learning import (
@@ -59,13 +65,21 @@ from afterstate.agents.daihinmin.learning import (
     samples,
     without_games,
 )
-from afterstate.agents.daihinmin.logs import ALL, GAMES, Log, load_log, play_log, read_log, save_log
-from afterstate.agents.daihinmin.logs import join as join_logs
+from afterstate.agents.daihinmin.logs import (
+    ALL,
+    GAMES,
+    Log,
+    load_log,
+    new_log,
+    play_log,
+    read_log,
+    save_log,
+)
 from afterstate.agents.daihinmin.policy import PolicyAgent
 from afterstate.agents.daihinmin.self_play import RULE_PLAYERS, play_games
 from afterstate.envs.daihinmin.match import CLASS_VALUES
 from afterstate.envs.daihinmin.players import Player, find
-from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS
 
 Report: TypeAlias = "Callable[[int], Any]"
 """Is told how many more are done."""
@@ -119,7 +133,11 @@ class Run:
     games: int = 10_000
     """Played in each generation; 0, where there are logs: only these are learned from."""
     table: int = 1_000
-    """Games after which five players are drawn again, from teachers or generations."""
+    """Games after which five players are drawn again, from teachers or generations. Networks and
+    `RULE_PLAYERS` play a table as 64 matches side by side, or as many as 100 games each need: of
+    1,000 games one in 16 is the first of its match, without classes, and none comes after the 16th,
+    where a cycle has 100. Tables from 6,400 games on have whole cycles. Other teachers play matches
+    of 100."""
     window: int = 100_000
     """The latest games, which are learned from."""
     pool: int = 200
@@ -137,14 +155,26 @@ class Run:
 
     def __post_init__(self) -> None:
         check_fields(self, _RANGES)
+        names = [name.removeprefix("daihinmin-") for name in self.teacher]
+        object.__setattr__(self, "teacher", names)
         if not isinstance(self.network.get("name"), str):
             raise ValueError(f"network has a name and its arguments, got {self.network}")
+        known = [each.name for each in fields(Settings)]
+        if not set(self.learner) <= set(known):
+            raise ValueError(f"learner has some of {known}, got {self.learner}")
         if self.games == 0 and not self.logs:
             raise ValueError("games is from 1 on where there are no logs, got 0")
         if not set(self.guests) <= set(RULE_PLAYERS):
             raise ValueError(f"guests are some of {RULE_PLAYERS}, got {self.guests}")
         self.worth()
-        Settings(**self.learner)
+        self.resolved()
+
+    def resolved(self) -> dict[str, Any]:
+        """All settings by name, those of the network and the learner with what they leave out."""
+        with torch.device("meta"):  # takes no memory, whatever is asked for
+            net = rank_nets.network(**self.network)
+        learner = asdict(Settings(**self.learner))
+        return {**asdict(self), "network": _kind(net), "learner": learner}
 
     def worth(self) -> tuple[float, ...]:
         """What places are worth to networks that play."""
@@ -182,7 +212,7 @@ def read_run(path: str | Path) -> Run:
 
 def _teacher(name: str, temperature: float, seed: int) -> Player:
     """A player by his name; the policy plays as it does where it teaches alone."""
-    if name.removeprefix("daihinmin-") == "policy":
+    if name == "policy":
         return PolicyAgent(temperature=temperature, seed=seed)
     return find(name, seed)
 
@@ -229,7 +259,7 @@ def generate(
     """
     rng = np.random.default_rng(seed)
     names = run.teacher or [str(path) for path in pool[-run.pool :]]
-    shares = []
+    shares: list[tuple[Any, ...]] = []
     for begin in range(0, run.games, run.table):
         players = [names[i] for i in rng.integers(len(names), size=N_PLAYERS)]
         students = ALL
@@ -239,12 +269,15 @@ def generate(
                 students &= ~(1 << seat)
         n_games = min(run.table, run.games - begin)
         shares.append((run, players, students, n_games, int(rng.integers(2**62)), device))
-    play, logs = Parallel(n_jobs=jobs, return_as="generator"), []
+    play, begin = Parallel(n_jobs=jobs, return_as="generator"), 0
+    found = new_log(np.empty(run.games, GAME))  # joining the shares would take their memory twice
     for log in play(delayed(_in_one_thread)(*share) for share in shares):
-        logs.append(log)
+        for column, share in zip(found, log, strict=True):
+            column[begin : begin + len(share)] = share
+        begin += len(log.games)
         if report is not None:
             report(len(log.games))
-    return join_logs(logs)
+    return found
 
 
 def _in_one_thread(
@@ -281,30 +314,46 @@ def play_alone(file: str, n_games: int, seed: int) -> Log:
 
 # A run in its folder
 
+_MAY_CHANGE = {"pool", "start"}
+"""Settings that may be others where a run is resumed."""
+
 
 def _kind(net: torch.nn.Module) -> list[Any]:
     """The name and the settings of a network."""
     return [type(net).__name__, net.settings]
 
 
+def _generation_of(path: Path) -> str | None:
+    """The generation that a file of a learner says it is of; None if it is missing or damaged."""
+    try:
+        with safetensors.safe_open(str(path), "pt") as file:
+            return (file.metadata() or {}).get("generation")
+    except (FileNotFoundError, safetensors.SafetensorError):
+        return None
+
+
 class Standing:
-    """A run, as it is in its folder.
+    """A run, as it is in its folder, which no other process can have at the same time.
 
     Args:
         out: the folder.
-        run: what is asked for.
+        run: what is asked for. A run that is resumed goes on with the settings that it began with:
+            only `pool` may be another (networks that were dropped do not come back), and `start`,
+            which is not read again.
         device: where the network learns and plays.
         resume: whether to go on with what is there.
 
     Raises:
         OSError: a file cannot be read or written.
-        ValueError: wrong settings, or a folder that does not fit what is asked for.
+        ValueError: wrong settings, a folder that does not fit what is asked for or has a damaged
+            file, or another process learns in it.
     """
 
     def __init__(self, out: Path, run: Run, device: str, resume: bool) -> None:
         self.out, self.run, self.device = out, run, device
         self.generation, self.seconds = 0, 0.0
         self._next = out / "next.safetensors"
+        self._left: Log | None = None  # games of the next generation, if they have been played
         rank_nets.check_device(device)
         if torch.device(device).type not in ("cpu", "cuda"):
             raise ValueError(f"networks learn on cpu or cuda, not on {device!r}")
@@ -314,58 +363,114 @@ class Standing:
             there = "is there: go on with --resume, or choose another --out"
             missing = "is not there: there is nothing to resume"
             raise ValueError(f"{out / 'net.safetensors'} {missing if resume else there}")
-        net = self._new_net()
+        if resume:
+            self._check_settings()
+        net = self._new_net(None if resume else run.start)
         self.learner = Learner(net, Settings(**run.learner), run.seed)
         self.recorded = [self._samples(read_log(path)) for path in run.logs]
         self.window: list[Samples] = []
         for folder in (out / "pool", out / "games"):
             folder.mkdir(parents=True, exist_ok=True)
+        self._lock()
         if resume:
             self._go_on()
         else:
-            self.save()
-        files.replace(out / "settings.json", (json.dumps(asdict(run), indent=1) + "\n").encode())
+            self._begin()
 
-    def _new_net(self) -> torch.nn.Module:
-        """The network that a run begins with."""
+    def _check_settings(self) -> None:
+        """Raises a ValueError unless the run in the folder began with the settings asked for."""
+        path = self.out / "settings.json"
+        before, now = read_run(path).resolved(), self.run.resolved()
+        others = [name for name in now if now[name] != before[name] and name not in _MAY_CHANGE]
+        if others:
+            told = "; ".join(f"{name} was {before[name]} and is {now[name]}" for name in others)
+            raise ValueError(
+                f"{self.out} has a run with other settings: {told}. Resume it with {path}, or "
+                "begin a new one in another --out, where start may be its net.safetensors"
+            )
+
+    def _lock(self) -> None:
+        """Locks the folder for this process as long as the run lives; on Windows it does not."""
+        if sys.platform == "win32":
+            return
+        file = os.open(self.out / "lock", os.O_RDWR | os.O_CREAT)
+        weakref.finalize(self, os.close, file)
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ValueError(
+                f"another process learns in {self.out}: let it end, or choose another --out"
+            ) from error
+
+    def _new_net(self, start: str | None) -> torch.nn.Module:
+        """The network that a run begins with, from a file if there is one."""
         torch.manual_seed(self.run.seed)
         net = rank_nets.network(**self.run.network).to(self.device)
-        if self.run.start is None:
+        if start is None:
             return net
-        begun = rank_nets.load(self.run.start, self.device)
+        begun = rank_nets.load(start, self.device)
         if _kind(begun) != _kind(net):
-            raise ValueError(
-                f"{self.run.start} has {_kind(begun)}, and network asks for {_kind(net)}"
-            )
+            raise ValueError(f"{start} has {_kind(begun)}, and network asks for {_kind(net)}")
         return begun
 
+    def _begin(self) -> None:
+        """Writes the network as it is at first; what another run has left is dropped."""
+        for path in (self.out / "games").glob("*.npz"):
+            path.unlink()
+        files.keep_rows(self.out / "rows.jsonl", "generation", -1)
+        told = json.dumps(asdict(self.run), indent=1) + "\n"
+        files.replace(self.out / "settings.json", told.encode())
+        self.save()
+
     def _go_on(self) -> None:
-        """Takes up what is in the folder, and drops what came after the last whole generation."""
+        """Takes up what is in the folder, and drops what came after the last whole generation.
+
+        The games of the next generation are kept if all of them were played.
+        """
         path = self.out / "net.safetensors"
         told = rank_nets.about(path)
         if [told["network"], told["settings"]] != _kind(self.learner.net):
             raise ValueError(f"{path} has another network than the settings ask for")
-        self.generation, self.seconds = told["generation"], told["seconds"]
-        if self._next.exists():  # it was killed before it renamed this, or before this was due
-            with safetensors.safe_open(str(self._next), "pt") as file:
-                due = file.metadata() == {"generation": str(self.generation)}
-            if due:
-                os.replace(self._next, self.out / "learner.safetensors")
-        tensors = safetensors.torch.load_file(self.out / "learner.safetensors")
-        self.learner.resume(rank_nets.load(path), tensors, told["iterations"])
+        facts: list[Any] = [told.get(name) for name in ("generation", "iterations", "seconds")]
+        if [type(fact) for fact in facts] != [int, int, float]:
+            raise ValueError(f"{path} does not say of which generation of a run it is")
+        self.generation, iterations, self.seconds = facts
+        self._resume_learner(rank_nets.load(path), iterations)
         for at in range(self.generation):
             if (games := self._games(at + 1)).exists():
                 self.window.append(self._samples(load_log(games)))
+        if (games := self._games(self.generation + 1)).exists():
+            self._left = load_log(games)
         files.keep_rows(self.out / "rows.jsonl", "generation", self.generation)
+
+    def _resume_learner(self, played: torch.nn.Module, iterations: int) -> None:
+        """Takes up the learner of the last whole generation."""
+        path = self.out / "learner.safetensors"
+        if _generation_of(self._next) == str(self.generation):  # killed before it was renamed
+            os.replace(self._next, path)
+        if _generation_of(path) != str(self.generation):
+            raise ValueError(
+                f"{path} is missing or damaged, or not of generation {self.generation}, which "
+                "net.safetensors is of"
+            )
+        try:
+            self.learner.resume(played, safetensors.torch.load_file(path), iterations)
+        except (ValueError, safetensors.SafetensorError) as error:
+            raise ValueError(f"{path}: {error}") from error
 
     def _games(self, generation: int) -> Path:
         """The file of the games of a generation."""
         return self.out / "games" / f"{generation:05}.npz"
 
     def pool(self) -> list[Path]:
-        """The files of the generations that may play, the latest last."""
-        latest = range(max(0, self.generation + 1 - self.run.pool), self.generation + 1)
-        return [self.out / "pool" / f"{n:05}.safetensors" for n in latest]
+        """The files of the generations that may play and are there, the latest last."""
+        latest = range(max(0, self.generation + 1 - self.run.pool), self.generation)
+        paths = [self._pooled(n) for n in latest]
+        return [*(path for path in paths if path.exists()), self._pooled(self.generation)]
+
+    def _pooled(self, generation: int) -> Path:
+        """The file of a generation that may play."""
+        return self.out / "pool" / f"{generation:05}.safetensors"
 
     def save(self) -> None:
         """Writes the network, which makes the generation whole, and drops what is not needed."""
@@ -384,24 +489,59 @@ class Standing:
         for path in set((self.out / "pool").glob("*.safetensors")) - set(self.pool()):
             path.unlink()
 
-    def advance(self, jobs: int, report: Report) -> dict[str, Any]:
-        """Plays, learns and saves a generation; returns its row: see `learn`."""
-        row = self.learn(jobs, report)
-        self.save()
-        return row
+    def told(self) -> str:
+        """What is saved, for whoever interrupts the run."""
+        whole = rank_nets.about(self.out / "net.safetensors")["generation"]
+        after = "what came after it is lost"
+        if self._games(whole + 1).exists():
+            after = "the games of the next one are kept, its learning begins anew"
+        return f"generation {whole} is saved in {self.out}, {after}: go on with --resume"
 
-    def learn(self, jobs: int, report: Report, games: Report | None = None) -> dict[str, Any]:
-        """Plays and learns a generation, which is not whole until it is saved; returns its row.
+    def advance(self, jobs: int, report: Report, games: Report | None = None) -> dict[str, Any]:
+        """Plays, learns and saves a generation; returns its row, which is added to the others.
 
         Args:
             jobs: processes that play.
             report: called with 1 after each iteration.
             games: called with the number of games when so many more have been played.
+
+        Raises:
+            OSError: a file cannot be read or written.
+            ValueError: there is nothing to learn from.
         """
+        row = self._learn(jobs, report, games)
+        self._add_row(row)  # a kill before `save` has it dropped, one after it does not
+        self.save()
+        return row
+
+    def measure(self, n_games: int) -> None:
+        """Adds a row with the points of this generation against sample clients, if none has."""
+        path = self.out / "rows.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        rows = (row for row in map(json.loads, lines) if row["generation"] == self.generation)
+        if self.generation == 0 or any("against_sample" in row for row in rows):
+            return
+        points, error = points_against_sample(self.learner.played, n_games, 1 << 40, self.run)
+        measured = {"against_sample": round(points, 1), "error": round(error, 1)}
+        self._add_row({"generation": self.generation, **measured})
+
+    def _add_row(self, row: dict[str, Any]) -> None:
+        """Adds a row; a number that is none is null, for JSON has no word for it."""
+        told = {key: None if value != value else value for key, value in row.items()}
+        with (self.out / "rows.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(told) + "\n")
+
+    def _learn(self, jobs: int, report: Report, games: Report | None) -> dict[str, Any]:
+        """Plays and learns a generation, which is not whole until it is saved; returns its row."""
         began, next_ = time.monotonic(), self.generation + 1
         played = self._play(next_, jobs, games) if self.run.games else {}
         # Targets of earlier generations would be lost where a run is resumed.
         kept = join([*self.recorded, *self.window])
+        if not len(kept.places):
+            raise ValueError(
+                f"generation {next_} has nothing to learn from: no choice comes after the last "
+                f"random move of its game. Lower epsilon, {self.run.epsilon}, or play more games"
+            )
         of = bootstrap(self.learner.played, kept, self.run.lam)
         loss = self.learner.fit(of, self.run.iterations, self.run.final_rate, report)
         self.generation, self.seconds = next_, self.seconds + time.monotonic() - began
@@ -415,17 +555,24 @@ class Standing:
         }
 
     def _play(self, generation: int, jobs: int, report: Report | None) -> dict[str, Any]:
-        """Plays the games of a generation into the window; returns what its row says of them."""
-        began = time.monotonic()
-        seed = [self.run.seed, generation]
-        games = generate(self.run, self.pool(), seed, jobs, self.device, report)
-        speed = len(games.games) / (time.monotonic() - began)
-        save_log(games, self._games(generation))
+        """Plays the games of a generation into the window; returns what its row says of them.
+
+        Games that were played before a kill are taken up, and the row does not tell their speed.
+        """
+        began, told = time.monotonic(), {}
+        games, self._left = self._left, None
+        if games is None:
+            seed = [self.run.seed, generation]
+            games = generate(self.run, self.pool(), seed, jobs, self.device, report)
+            told["games_per_second"] = round(len(games.games) / (time.monotonic() - began), 1)
+            save_log(games, self._games(generation))
+        elif report is not None:
+            report(len(games.games))
         new = self._samples(games)
         some = np.arange(0, len(new.places), max(1, len(new.places) // 20_000))
         error = rmse(self.learner.played, new.part(some))
         self._slide(new)
-        return {"games_per_second": round(speed, 1), "rmse": round(error, 4)}
+        return {**told, "rmse": round(error, 4)}
 
     def _samples(self, log: Log) -> Samples:
         """The samples of games, and the games if the network looks back."""
@@ -482,13 +629,6 @@ def _begin(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> Stand
         parser.error(str(error))
 
 
-def _write_row(out: Path, row: dict[str, Any]) -> None:
-    """Adds a row to those of a run; a number that is none is null, for JSON has no word for it."""
-    told = {key: None if value != value else value for key, value in row.items()}
-    with (out / "rows.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(told) + "\n")
-
-
 def _rows(
     chosen: argparse.Namespace, standing: Standing, iterations: Any, games: Any
 ) -> Iterator[dict[str, Any]]:
@@ -496,18 +636,15 @@ def _rows(
     began = time.monotonic()
     seconds = math.inf if chosen.hours is None else 3600 * chosen.hours
     last = math.inf if chosen.generations is None else chosen.generations
-    while standing.generation < last and time.monotonic() - began < seconds:
-        games.reset(standing.run.games)
-        row = standing.learn(chosen.jobs, iterations.update, games.update)
-        _write_row(standing.out, row)  # a kill before `save` has it dropped, one after it does not
-        standing.save()
-        yield row
+    while True:
         if standing.generation % chosen.measure_every == 0 or standing.generation == last:
             iterations.set_description("measures itself against sample clients")
-            net, run = standing.learner.played, standing.run
-            points, error = points_against_sample(net, chosen.measure, 1 << 40, run)
-            measured = {"against_sample": round(points, 1), "error": round(error, 1)}
-            _write_row(standing.out, {"generation": standing.generation, **measured})
+            standing.measure(chosen.measure)
+            iterations.set_description(f"generation {standing.generation}")
+        if standing.generation >= last or time.monotonic() - began >= seconds:
+            return
+        games.reset(standing.run.games)
+        yield standing.advance(chosen.jobs, iterations.update, games.update)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -517,6 +654,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     standing = _begin(parser, chosen)
     done = standing.learner.iterations
     with (
+        sigterm_as_ctrl_c(),
         tqdm(unit=" games", unit_scale=True, disable=standing.run.games == 0) as games,
         tqdm(unit=" iterations", unit_scale=True, initial=done) as bar,
     ):
@@ -525,13 +663,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 bar.set_description(f"generation {row['generation']}")
                 bar.set_postfix(loss=row["loss"], rmse=row.get("rmse"))
         except KeyboardInterrupt:
-            bar.close()
-            games.close()
-            whole = rank_nets.about(chosen.out / "net.safetensors")["generation"]
-            raise SystemExit(
-                f"generation {whole} is saved in {chosen.out}, what came after it is lost: "
-                "go on with --resume"
-            ) from None
+            raise SystemExit(standing.told()) from None
+        except (OSError, ValueError) as error:
+            raise SystemExit(str(error)) from error
 
 
 if __name__ == "__main__":

@@ -280,10 +280,66 @@ def test_games_of_other_rules_are_refused(tmp_path: Path) -> None:
         load_log(path)
 
 
-def test_a_game_longer_than_any_is_refused(tmp_path: Path) -> None:
+Arrays = dict[str, Any]
+
+DAMAGED: dict[str, Callable[[Arrays], Any]] = {
+    "no students": lambda arrays: arrays.pop("students"),
+    "one more": lambda arrays: arrays.update(more=np.zeros(2)),
+    "another length": lambda arrays: arrays.update(last_random=np.zeros(3, np.int64)),
+    "another type": lambda arrays: arrays.update(students=np.ones(2)),
+    "no dimension": lambda arrays: arrays.update(students=np.array(1)),
+    "games of another size": lambda arrays: arrays.update(games=np.zeros((2, 8), np.uint8)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_other_arrays_are_refused(damage: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.npz"
+    save_log(play_log([SampleAgent()] * 5, 2, 1), path)
+    header, arrays = files.read(path)
+    DAMAGED[damage](arrays)
+    files.write(path, header["kind"], {"record": header["record"]}, arrays)
+    with pytest.raises(ValueError, match=r"log\.npz has other arrays than a log"):
+        load_log(path)
+
+
+def swap_actions(game: Game) -> None:
+    """Moves in another order."""
+    game["actions"][:2] = game["actions"][1::-1].copy()
+
+
+UNLIKE: dict[str, Callable[[Log], Any]] = {
+    "longer than any": lambda log: log.games["n_actions"].__setitem__(1, 1_061),
+    "of negative length": lambda log: log.games["n_actions"].__setitem__(1, -1),
+    "not to its end": lambda log: log.games["n_actions"].__setitem__(1, 7),
+    "not over": lambda log: log.games["turn"].__setitem__(1, 0),
+    "a play that there is not": lambda log: log.games["actions"].__setitem__((1, 3), 65_535),
+    "another order": lambda log: swap_actions(log.games[1]),
+    "a place twice": lambda log: log.games["places"].__setitem__(1, [0, 0, 2, 3, 4]),
+    "a sixth place": lambda log: log.games["places"].__setitem__((1, 0), 5),
+    "a sixth seat": lambda log: log.games["seats"].__setitem__((1, 0), 5),
+    "a sixth class": lambda log: log.games["classes"].__setitem__((1, 0), 5),
+    "a sixth starter": lambda log: log.games["starter"].__setitem__(1, 5),
+    "a card twice": lambda log: log.games["hands"].__setitem__(1, log.games["played"][1]),
+    "a card too few": lambda log: log.games["played"].__setitem__((1, 0), 0),
+    "another count of cards": lambda log: log.games["left"].__setitem__((1, 0), 3),
+    "a random move after the last": lambda log: log.last_random.__setitem__(1, 1_000),
+    "a sixth student": lambda log: log.students.__setitem__(1, 32),
+}
+
+
+@pytest.mark.parametrize("unlike", UNLIKE)
+def test_a_game_in_a_file_that_is_not_by_the_rules_is_named(unlike: str, tmp_path: Path) -> None:
     path = tmp_path / "log.npz"
     log = play_log([SampleAgent()] * 5, 2, 1)
-    log.games["n_actions"][1] = 1_061
+    UNLIKE[unlike](log)
     save_log(log, path)
-    with pytest.raises(ValueError, match="has a game that is too long"):
+    with pytest.raises(ValueError, match=r"log\.npz: game 2 is not one by the rules"):
         load_log(path)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_games_come_back_from_a_file_too(name: str, tmp_path: Path) -> None:
+    log = read_log(DATA / name)
+    save_log(log, tmp_path / "log.npz")
+    assert same(load_log(tmp_path / "log.npz"), log)

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from afterstate import agents
+from afterstate.agents.daihinmin import monte_carlo
 from afterstate.agents.daihinmin.chains import afterstates
 from afterstate.agents.daihinmin.classes import class_values
 from afterstate.agents.daihinmin.deals import Settings, log_likelihoods
 from afterstate.agents.daihinmin.exchange import hands_left
-from afterstate.agents.daihinmin.monte_carlo import MonteCarloAgent
+from afterstate.agents.daihinmin.monte_carlo import MonteCarloAgent, search
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.policy import (
     Policy,
@@ -96,6 +97,28 @@ def test_values_are_what_places_are_worth() -> None:
     values = {plays.text(int(a)): v for a, v in zip(found.actions, found.values, strict=True)}
     assert values["S8"] == pytest.approx(class_values(99)[0])
     assert values["S4"] < values["S8"]
+
+
+def test_rewards_are_from_0_to_1_whatever_classes_bring(monkeypatch: Any) -> None:
+    """With one game to come after this one; places 0 and 4 become others then."""
+    seen, rewards = dealt_to("S8 S4", "S5 D6", "HJ DK", "CQ DA", "C7 CT"), []
+    seen["number"] = 99
+
+    def watched(*args: Any) -> int:
+        rewards.append(args[3])
+        return search(*args)
+
+    monkeypatch.setattr(monte_carlo, "search", watched)
+    next_place = [4, 0, 2, 3, 1]  # places bring 5, 8, 5, 3 and 4 points
+    found = MonteCarloAgent(500, seed=1, transitions=np.eye(5)[next_place]).values(seen)
+    assert rewards.pop().tolist() == [0.4, 1, 0.4, 0, 0.2]
+    assert plays.text(int(found.actions[0])) == "S4"
+    assert -1 < found.values[0] < 4
+    assert found.values[1:] == pytest.approx([1] * (len(found.values) - 1))
+    found = MonteCarloAgent(500, seed=1, transitions=np.eye(5)[::-1]).values(seen)
+    assert rewards.pop().tolist() == [0] * 5
+    assert found.visits.all()
+    assert not found.values.any()
 
 
 def test_every_play_is_listed_and_the_budget_is_kept() -> None:
@@ -234,6 +257,30 @@ def test_more_time_is_more_playouts_and_both_limits_hold() -> None:
     assert MonteCarloAgent(50, 60_000, seed=1).values(seen).visits.sum() <= 50
 
 
+def test_the_search_for_a_sure_play_is_of_the_time_of_the_decision(monkeypatch: Any) -> None:
+    seen, looks = positions(1)[0], []
+
+    class Clock:
+        """Stands still but for what is added to it."""
+
+        now = 0.0
+
+        def perf_counter(self) -> float:
+            """The seconds."""
+            looks.append(self.now)
+            return self.now
+
+    def slow(view: Game) -> int:
+        clock.now += 1.0
+        return -1
+
+    clock = Clock()
+    monkeypatch.setattr(monte_carlo, "time", clock)
+    monkeypatch.setattr(monte_carlo, "sure_play", slow)
+    MonteCarloAgent(2000, milliseconds=500, seed=1).choose(seen)
+    assert looks == [0.0, 1.0]  # at the start, and after the first playouts
+
+
 def test_a_view_that_no_deal_agrees_with_is_left_to_the_policy() -> None:
     seen = dealt_to("S4 HA", "S5 D6", "HJ DK", "CQ DA", "C7 CT")
     seen["left"][1] = 9
@@ -306,6 +353,7 @@ def test_the_search_beats_its_policy() -> None:
         {"playouts": None},
         {"playouts": 1.5},
         {"milliseconds": 0},
+        {"milliseconds": "5"},
         {"milliseconds": float("nan")},
         {"settings": 3},
         {"settings": Settings(deals=0)},

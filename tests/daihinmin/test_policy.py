@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import signal
 from collections import Counter
 from typing import Any
 
@@ -353,18 +354,20 @@ def test_the_gradient_is_that_of_the_log_likelihood() -> None:
 def test_a_policy_learns_to_choose_as_a_player_does() -> None:
     choices = learning.join([learning.play_share("heuristic", 40, seed) for seed in (1, 2)])
     unseen = learning.play_share("heuristic", 20, 3)
-    *_, policy = learning.learn_from_choices(choices, epochs=3)
-    before, after = (learning.log_likelihood(p, unseen) for p in (new_policy(), policy))
+    *_, learned = learning.learn_from_choices(choices, epochs=3)
+    policies = new_policy(), learned.policy()
+    before, after = (learning.log_likelihood(policy, unseen) for policy in policies)
     assert before < -1.0
     assert after > 0.75 * before
 
 
 def test_self_play_beats_a_random_start_and_does_not_depend_on_jobs() -> None:
-    policies = list(learning.learn_by_self_play(6_000, seed=1))
+    steps = list(learning.learn_by_self_play(6_000, seed=1))
     again = list(learning.learn_by_self_play(4_000, seed=1, jobs=2))
     first = next(iter(learning.learn_by_self_play(4_000, seed=1)))
     np.testing.assert_array_equal(first.weights, again[0].weights)
-    players = [PolicyAgent(policies[-1]), *(PolicyAgent(new_policy(), 1.0, i) for i in range(4))]
+    learner = PolicyAgent(steps[-1].policy())
+    players = [learner, *(PolicyAgent(new_policy(), 1.0, i) for i in range(4))]
     *_, match = play_match(players, 100, seed=2)
     assert match["points"][0] > 350
 
@@ -420,6 +423,76 @@ def test_errors(tmp_path: Any) -> None:
         load(tmp_path / "other.npz")
 
 
+@pytest.mark.parametrize("player", [None, "sample"])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_command_keeps_what_it_has_and_goes_on_exactly(
+    tmp_path: Any, monkeypatch: Any, capsys: Any, player: str | None, how: signal.Signals
+) -> None:
+    whole, cut = tmp_path / "whole.npz", tmp_path / "cut.npz"
+    asked = ["--games", "5" if player else "6000", "--epochs", "2", "--seed", "1"]
+    asked += ["--from", player] if player else []
+    monkeypatch.setattr(learning, "BATCH", 100)
+    assert learning.main([str(whole), *asked]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["whole.npz"]
+
+    step = learning.Ascent.step
+
+    def interrupted(ascent: learning.Ascent, *args: Any) -> learning.Ascent:
+        if ascent.n == 2:
+            signal.raise_signal(how)
+        return step(ascent, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(learning.Ascent, "step", interrupted)
+        assert learning.main([str(cut), *asked]) == 130
+    assert "interrupted; go on with --resume" in capsys.readouterr().err
+    assert not np.array_equal(load(cut).weights, load(whole).weights)
+    for wrong in (asked, [*asked, "--resume", "--seed", "2"]):
+        with pytest.raises(SystemExit):
+            learning.main([str(cut), *wrong])
+    if player:  # nothing is recorded again
+        monkeypatch.setattr(learning, "play_share", None)
+    assert learning.main([str(cut), *asked, "--resume"]) == 0
+    assert load(cut).weights.tobytes() == load(whole).weights.tobytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.npz", "whole.npz"]
+    capsys.readouterr()
+
+
+def test_choices_are_kept_while_they_are_recorded(tmp_path: Any, monkeypatch: Any) -> None:
+    whole, cut = tmp_path / "whole.npz", tmp_path / "cut.npz"
+    asked = ["--from", "sample", "--games", "6", "--epochs", "1"]
+    monkeypatch.setattr(learning, "CYCLE", 2)
+    assert learning.main([str(whole), *asked]) == 0
+    recorded, play_share = [], learning.play_share
+
+    def interrupted(*args: Any) -> learning.Choices:
+        recorded.append(args)
+        if len(recorded) == 2:
+            raise KeyboardInterrupt
+        return play_share(*args)
+
+    monkeypatch.setattr(learning, "play_share", interrupted)
+    assert learning.main([str(cut), *asked]) == 130
+    assert not cut.exists()
+    assert learning.main([str(cut), *asked, "--resume"]) == 0
+    assert len(recorded) == 4  # the second was begun twice
+    assert load(cut).weights.tobytes() == load(whole).weights.tobytes()
+
+
+def test_the_command_saves_at_intervals(tmp_path: Any, monkeypatch: Any) -> None:
+    file, seen = tmp_path / "policy.npz", []
+    monkeypatch.setattr(learning, "SAVE_EVERY", 0.0)
+    step = learning.Ascent.step
+
+    def watched(ascent: learning.Ascent, *args: Any) -> learning.Ascent:
+        seen.append((file.exists(), (tmp_path / "policy.npz.learning/ascent.npz").exists()))
+        return step(ascent, *args)
+
+    monkeypatch.setattr(learning.Ascent, "step", watched)
+    assert learning.main([str(file), "--games", "4000"]) == 0
+    assert seen == [(False, False), (True, True)]
+
+
 def test_the_command_learns_goes_on_and_refuses(tmp_path: Any, capsys: Any) -> None:
     file = tmp_path / "policy.npz"
     assert learning.main([str(file), "--games", "2000"]) == 0
@@ -436,6 +509,7 @@ def test_the_command_learns_goes_on_and_refuses(tmp_path: Any, capsys: Any) -> N
         ["--from", "nobody"],
         ["--from", str(tmp_path / "none.safetensors")],
         ["--start", str(tmp_path / "none")],
+        ["--resume"],
     ):
         with pytest.raises(SystemExit):
             learning.main([str(file), *wrong])

@@ -14,6 +14,10 @@ pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
 
 from experiments.daihinmin import report, run
+from torch import nn
+
+from afterstate.agents.daihinmin import training
+from afterstate.agents.daihinmin.training import Standing
 
 SETTINGS = Path(run.__file__).parent
 
@@ -128,7 +132,10 @@ def test_an_order_of_the_study_is_compared_with_its_error() -> None:
     far = result(286, 294, first=2)
     assert report.verdict(order, {"x": one, "y": far}) == "agrees, clearly (+30.0 ± 5.0)"
     single = report.verdict(order, {"x": one, "y": result(290)})
-    assert single == "agrees, in too few draws for an error (+30.0)"
+    assert single == "too few draws for an error (+30.0)"
+    equal = {"equal": ["x", "y"], "says": ""}
+    assert report.verdict(equal, {"x": one, "y": other}).startswith("agrees, within")
+    assert report.verdict(equal, {"x": one, "y": far}) == "opposite, clearly (+30.0 ± 5.0)"
 
 
 def test_the_title_counts_draws() -> None:
@@ -159,6 +166,9 @@ def test_orders_name_players_that_are_there_as_the_study_has_them(name: str) -> 
     told = run.experiment(name)
     assert run.runs_of(told) and told["orders"]
     for order in told["orders"]:
+        if "equal" in order:
+            assert len(set(order["equal"]) & set(told["players"])) == 2
+            continue
         better, worse = (told["players"][order[key]]["published"] for key in ("better", "worse"))
         assert better["points"] > worse["points"] + better["error"]
 
@@ -231,7 +241,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(run, "HERE", tmp_path)
     monkeypatch.setattr(run, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(run, "GAMES", 4)
-    monkeypatch.setattr(run, "points_against_sample", lambda net, n, seed, of: (300.0, 1.0))
+    monkeypatch.setattr(training, "points_against_sample", lambda net, n, seed, of: (300.0, 1.0))
     return tmp_path
 
 
@@ -273,7 +283,7 @@ def test_a_measurement_that_a_kill_left_out_is_made_up_for(
     train = ["tiny", "train", "--only", "small", "--runs", str(tiny / "runs")]
     path = tiny / "runs" / "tiny" / "small" / "rows.jsonl"
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(run, "points_against_sample", killed)
+        patched.setattr(training, "points_against_sample", killed)
         run.main(train)
     assert ["against_sample" in row for row in run.read_rows(path)] == [False]
     run.main(train)
@@ -297,6 +307,61 @@ def test_a_draw_that_a_kill_cut_off_is_played_again(
         assert path.read_text() == whole
     path.write_text("".join(lines[:5]) + lines[5][:30])
     assert {row["seed"] for row in run.whole_draws(run.read_rows(path))} == {0, 1}
+
+
+def test_draws_of_other_players_are_not_mixed(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "play_draw", lambda players, names, n, seed: two_sets(seed))
+    path = tiny / "results" / "tiny.jsonl"
+    players: dict[str, Any] = {name: name for name in NAMES} | {"net": nn.Linear(2, 2)}
+    run.play(TINY, players, 1, path)
+    run.play(TINY, players, 2, path)
+    whole = path.read_text()
+    learned = nn.Linear(2, 2)
+    for others in ({name: name for name in NAMES}, players | {"net": learned}):
+        with pytest.raises(SystemExit, match=r"are of other players, or of .*delete it"):
+            run.play(TINY, others, 3, path)
+    assert path.read_text() == whole
+    path.write_text("")
+    run.add_rows(path, two_sets(0))  # as they were before
+    assert run.whole_draws(run.read_rows(path))
+    with pytest.raises(SystemExit, match="move it away or delete it"):
+        run.play(TINY, players, 2, path)
+
+
+def test_generations_that_play_stay_when_the_pool_has_dropped_them(tiny: Path) -> None:
+    network = {"network": {"name": "FCNN", "hidden": 2}}
+    players: dict[str, Any] = {"0": {}, "1": {}, "3": {}}
+    told = {**TINY, "run": TINY["run"] | network | {"pool": 1}, "players": players}
+    told["generations"] = 3
+    (tiny / "grown.json").write_text(json.dumps(told))
+    run.main(["grown", "train", "--runs", str(tiny / "runs")])
+    folder = tiny / "runs" / "grown"
+    assert [path.stem for path in (folder / "all" / "pool").iterdir()] == ["00003"]
+    assert list(run.load_players(told, folder, None)) == ["0", "1", "3"]
+    assert len(list((folder / "all" / "players").iterdir())) == 3
+
+
+def test_a_row_is_there_before_its_generation_is_saved(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = ["tiny", "train", "--only", "small", "--runs", str(tiny / "runs")]
+    path = tiny / "runs" / "tiny" / "small" / "rows.jsonl"
+    save = Standing.save
+    for at_once in (True, False):
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+
+            def killing(standing: Standing, at_once: bool = at_once) -> None:
+                if standing.generation and at_once:
+                    raise KeyboardInterrupt
+                save(standing)
+                if standing.generation:
+                    raise KeyboardInterrupt
+
+            patched.setattr(Standing, "save", killing)
+            run.main(train)
+    run.main(train)
+    rows = [row["generation"] for row in run.read_rows(path) if "loss" in row]
+    assert rows == [1, 2]
 
 
 def two_sets(seed: int) -> list[dict[str, Any]]:

@@ -332,6 +332,18 @@ def test_learning_goes_on_as_if_it_had_not_been_interrupted(settings: Settings) 
         assert torch.equal(whole.played.state_dict()[name], second.played.state_dict()[name])
 
 
+def test_without_samples_there_is_nothing_to_learn() -> None:
+    none = samples(log_of(1, 1)).part(slice(0))
+    with pytest.raises(ValueError, match="there are no samples to learn from"):
+        Learner(seeded(hidden=6)).fit(none, 1)
+    assert np.isnan(rmse(seeded(hidden=6), none))
+
+
+def test_a_single_part_is_not_copied() -> None:
+    of = samples(log_of(1, 1))
+    assert join([of]) is of
+
+
 def test_what_is_of_another_network_or_optimizer_is_refused() -> None:
     of = samples(log_of(2, 4))
     adam = Learner(seeded(hidden=6), Settings(batch=4))

@@ -403,7 +403,12 @@ def test_gifts_go_by_the_hand_or_by_the_network() -> None:
     actions, places = RankAgent(net).expect(seen)
     assert actions.tolist() == gifts.tolist()
     np.testing.assert_allclose(places, predict(net, afters), rtol=1e-5)
+    left, worth = RankAgent(net).values(seen)
+    assert left["hand"].tolist() == [hand & ~given for given in gifts]
+    np.testing.assert_allclose(worth, values(net, afters))
     assert RankAgent(net).give(seen, 2) == gift(hand, 2)
+    with pytest.raises(ValueError, match="cards are to be given"):
+        RankAgent(net).choose(seen)
 
 
 def test_a_network_is_played_as_its_file_says(tmp_path: Path) -> None:

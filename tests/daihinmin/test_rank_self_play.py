@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from afterstate.agents.daihinmin.chains import afterstates
 from afterstate.agents.daihinmin.endgame import sure_play
 from afterstate.agents.daihinmin.logs import Log
 from afterstate.agents.daihinmin.play import play_match
+from afterstate.agents.daihinmin.policy import find_policy, new_room, weigh_options
 from afterstate.agents.daihinmin.rank_nets import RankAgent, network
 from afterstate.agents.daihinmin.rule_based import HeuristicAgent, SampleAgent
 from afterstate.agents.daihinmin.self_play import NET, GamePlayer, new_table, play_games
@@ -259,10 +261,40 @@ def test_random_actions_are_as_often_as_told() -> None:
 # Wrong settings
 
 
+def test_at_temperature_0_the_policy_plays_its_best_option() -> None:
+    log, room = play_games(["policy"] * 5, 10, 3, n_matches=2, temperature=0), new_room()
+    weights, n = find_policy(None).weights.reshape(-1), 0
+    for _, k, game, move in replayed(log):
+        if k >= 0:
+            options = weigh_options(view(game, int(game["turn"])), weights, 1.0, room)
+            scores = dict(zip(room.options[:options].tolist(), room.scores, strict=False))
+            assert scores[move] == max(scores.values())
+            n += options > 1
+    assert n > 100
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"epsilon": 2}, "epsilon is a chance, from 0 to 1, got 2"),
+        ({"epsilon": float("nan")}, "epsilon is a chance"),
+        ({"temperature": -1}, "temperature is a number from 0 on, got -1"),
+        ({"temperature": float("nan")}, "temperature is a number"),
+        ({"points": (1, 2, 3)}, r"points are five numbers, got \(1, 2, 3\)"),
+        ({"points": (1, 2, 3, 4, float("inf"))}, "points are five numbers"),
+        ({"points": "game"}, "points are five numbers, got 'game'"),
+        ({"n_matches": 0}, "play at least one game: got .* in 0 matches"),
+    ],
+)
+def test_wrong_settings_are_refused(settings: dict[str, Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        play_games(["sample"] * 5, 1, **settings)
+
+
 @pytest.mark.parametrize(
     ("players", "n_games"),
-    [(["sample"] * 4, 1), (["sample"] * 4 + ["nobody"], 1), (["sample"] * 5, 0)],
+    [(["sample"] * 4, 1), (["sample"] * 4 + ["nobody"], 1), (["sample"] * 5, 0), (5, 1)],
 )
-def test_wrong_players_or_no_games_are_refused(players: list[str], n_games: int) -> None:
+def test_wrong_players_or_no_games_are_refused(players: Any, n_games: int) -> None:
     with pytest.raises(ValueError, match=r"five players, networks or .*play at least one game"):
         play_games(players, n_games)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import runpy
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -111,7 +113,8 @@ def files_in(folder: Path) -> list[str]:
 def test_a_run_leaves_what_it_learned_in_its_folder(tmp_path: Path) -> None:
     out = run(tmp_path, 2)
     assert files_in(out) == [
-        *("games", "learner.safetensors", "net.safetensors", "pool", "rows.jsonl", "settings.json")
+        *("games", "learner.safetensors", "lock", "net.safetensors", "pool", "rows.jsonl"),
+        "settings.json",
     ]
     told = rank_nets.about(out / "net.safetensors")
     assert (told["network"], told["settings"]) == ("FCNN", {"hidden": 4})
@@ -232,6 +235,14 @@ def test_targets_come_from_the_network_as_it_is_before_it_learns(tmp_path: Path)
         expected = bootstrap(net, recorded, 0.5).targets
         np.testing.assert_allclose(targets[generation][: len(expected)], expected, atol=1e-6)
     assert not np.allclose(targets[0][: len(expected)], expected, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"network": {"name": "FCNN", "hidden": 0}}, {"learner": {"foo": 1}}]
+)
+def test_a_run_with_wrong_arguments_is_refused_in_a_program(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"FCNN has|learner has"):
+        Run(**settings)
 
 
 def test_teachers_of_a_mixed_table_have_their_own_chance_and_the_temperature() -> None:
@@ -411,11 +422,75 @@ def test_a_generation_that_is_killed_while_it_is_measured_keeps_its_row(tmp_path
     assert learned(tmp_path / "run") == learned(run(tmp_path / "whole", 3))
 
 
-def test_networks_that_do_not_fit_into_a_smaller_pool_are_dropped(tmp_path: Path) -> None:
+def test_networks_that_do_not_fit_into_a_smaller_pool_do_not_come_back(tmp_path: Path) -> None:
     out = run(tmp_path, 3)
     assert len(files_in(out / "pool")) == 3
     run(tmp_path, 4, "--resume", pool=1)
     assert files_in(out / "pool") == ["00004.safetensors"]
+    run(tmp_path, 6, "--resume", pool=4)
+    assert files_in(out / "pool") == [f"0000{n}.safetensors" for n in (4, 5, 6)]
+
+
+def test_games_that_were_all_played_are_not_played_again(tmp_path: Path) -> None:
+    out = run(tmp_path, 2)
+
+    def killed(*args: Any) -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learning.Learner, "fit", killed)
+        with pytest.raises(Killed):
+            run(tmp_path, 3, "--resume")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "generate", killed)
+        run(tmp_path, 3, "--resume")
+        with pytest.raises(Killed):
+            run(tmp_path, 4, "--resume")
+    row = [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines()][-2]
+    assert row["generation"] == 3 and "games_per_second" not in row
+
+
+def test_games_that_another_run_left_are_not_learned_from(tmp_path: Path) -> None:
+    (tmp_path / "run" / "games").mkdir(parents=True)
+    save_log(play_log([SampleAgent()] * 5, 10, 1), tmp_path / "run" / "games" / "00002.npz")
+    (tmp_path / "run" / "rows.jsonl").write_text('{"generation": 1, "against_sample": 1}\n')
+    out = run(tmp_path, 1)
+    assert files_in(out / "games") == ["00001.npz"]
+    assert ["loss" in row for row in rows_of(out)] == [True, False]
+
+
+def test_a_run_goes_on_without_the_network_it_began_with(tmp_path: Path) -> None:
+    start = tmp_path / "start.safetensors"
+    rank_nets.save(rank_nets.network("FCNN", hidden=4), start)
+    run(tmp_path, 1, start=str(start))
+    start.unlink()
+    out = run(tmp_path, 2, "--resume", start=str(start))
+    assert len(learned(out)) == 2
+
+
+def test_a_measurement_that_was_killed_is_made_up_for(tmp_path: Path) -> None:
+    def killed(*args: Any) -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "points_against_sample", killed)
+        with pytest.raises(Killed):
+            run(tmp_path, 2)
+    out = run(tmp_path, 2, "--resume")
+    run(tmp_path, 2, "--resume")
+    assert ["against_sample" in row for row in rows_of(out)] == [False, False, True]
+
+
+def test_sigterm_interrupts_a_run(tmp_path: Path) -> None:
+    def told_to_end(*args: Any) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learning.Learner, "fit", told_to_end)
+        with pytest.raises(SystemExit, match="generation 0 is saved"):
+            run(tmp_path, 1)
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_a_row_that_was_cut_off_or_came_too_early_is_dropped(tmp_path: Path) -> None:
@@ -427,17 +502,20 @@ def test_a_row_that_was_cut_off_or_came_too_early_is_dropped(tmp_path: Path) -> 
     assert "samples" in learned(out)[2]
 
 
+LOST, KEPT = "what came after it is lost", "the games of the next one are kept, its learning begins"
+
+
 @pytest.mark.parametrize(
-    ("at", "name", "saved"),
+    ("at", "name", "saved", "after"),
     [
-        (training, "generate", 0),
-        (learning.Learner, "fit", 0),
-        (rank_nets, "save", 0),
-        (training, "points_against_sample", 1),
+        (training, "generate", 0, LOST),
+        (learning.Learner, "fit", 0, KEPT),
+        (rank_nets, "save", 0, KEPT),
+        (training, "points_against_sample", 1, LOST),
     ],
 )
 def test_an_interrupted_run_says_what_is_saved_and_how_it_goes_on(
-    at: Any, name: str, saved: int, tmp_path: Path
+    at: Any, name: str, saved: int, after: str, tmp_path: Path
 ) -> None:
     def interrupted(*args: Any, **kwargs: Any) -> None:
         raise KeyboardInterrupt
@@ -449,7 +527,7 @@ def test_an_interrupted_run_says_what_is_saved_and_how_it_goes_on(
             super().__init__(*args)
             patch.setattr(at, name, interrupted)
 
-    lost = rf"generation {saved} is saved in .*run, what came after it is lost: go on with --resume"
+    lost = rf"generation {saved} is saved in .*run, {after}.*: go on with --resume"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "Standing", Interrupting)
         with pytest.raises(SystemExit, match=lost):
@@ -491,16 +569,100 @@ def test_there_must_be_something_to_resume(
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"network": {"name": "FCNN", "hidden": 5}}, "another network than the settings ask for"),
-        ({"network": {"name": "BaseCNN", "channels": 4}}, "another network"),
-        ({"learner": {"optimizer": "sgd", "batch": 32}}, "another network or optimizer"),
+        (
+            {"network": {"name": "FCNN", "hidden": 5}},
+            "network was ['FCNN', {'hidden': 4}] and is ['FCNN', {'hidden': 5}]",
+        ),
+        ({"learner": {"batch": 32, "average": 0.5}}, "learner was {"),
+        ({"epsilon": 0.1, "games": 11}, "epsilon was 0.0 and is 0.1; games was 10 and is 11. "),
+        ({"seed": 6}, "seed was 5 and is 6. Resume it with"),
     ],
 )
-def test_a_run_of_another_kind_is_not_resumed(
+def test_a_run_is_not_resumed_with_other_settings(
     settings: dict[str, Any], match: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(tmp_path, 1)
+    out = run(tmp_path, 1)
+    before = {path: path.read_bytes() for path in out.iterdir() if path.is_file()}
     assert match in refused(capsys, tmp_path, "--resume", **settings)
+    assert before == {path: path.read_bytes() for path in out.iterdir() if path.is_file()}
+
+
+def test_settings_that_are_left_out_are_the_same_as_those_by_default(tmp_path: Path) -> None:
+    run(tmp_path, 1)
+    told = {"learner": {"optimizer": "adam", "batch": 32}, "lam": 1.0}
+    assert len(learned(run(tmp_path, 2, "--resume", **told))) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("net.safetensors", "net.safetensors is not a network of afterstate, or it is damaged"),
+        ("learner.safetensors", "learner.safetensors is missing or damaged, or not of gener"),
+        ("settings.json", "settings.json"),
+        ("games/00001.npz", "00001.npz is not a file of afterstate"),
+        ("games/00002.npz", "00002.npz is not a file of afterstate"),
+    ],
+)
+def test_a_damaged_file_of_a_run_is_named(
+    name: str, match: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = run(tmp_path, 1)
+    (out / name).write_bytes(b"\x10\0\0\0\0\0\0\0junk")
+    assert match in refused(capsys, tmp_path, "--resume")
+
+
+def test_what_is_left_of_a_learner_does_no_harm(tmp_path: Path) -> None:
+    out = run(tmp_path, 1)
+    (out / "next.safetensors").write_bytes(b"junk")
+    assert len(learned(run(tmp_path, 2, "--resume"))) == 2
+
+
+def test_a_learner_of_another_generation_or_kind_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = run(tmp_path, 1) / "learner.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    safetensors.torch.save_file(tensors, path, {"generation": "0"})
+    assert "learner.safetensors is missing or" in refused(capsys, tmp_path, "--resume")
+    safetensors.torch.save_file({"net/x": torch.zeros(1)}, path, {"generation": "1"})
+    assert "learner.safetensors: this is of another" in refused(capsys, tmp_path, "--resume")
+
+
+@pytest.mark.parametrize("facts", [{}, {"generation": "x", "iterations": 3, "seconds": 1.0}])
+def test_a_network_that_is_of_no_run_is_not_resumed(
+    facts: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = run(tmp_path, 1) / "net.safetensors"
+    rank_nets.save(load(path), path, **facts)
+    assert "net.safetensors does not say of which" in refused(capsys, tmp_path, "--resume")
+
+
+def test_two_processes_do_not_learn_in_one_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("fcntl")
+    out = run(tmp_path, 1)
+    program = (
+        "import fcntl, sys; file = open(sys.argv[1], 'r+'); fcntl.lockf(file, fcntl.LOCK_EX); "
+        "print('locked', flush=True); sys.stdin.read()"
+    )
+    told = [sys.executable, "-c", program, str(out / "lock")]
+    with subprocess.Popen(told, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"locked\n"
+        assert "another process learns in" in refused(capsys, tmp_path, "--resume")
+        other.kill()
+    assert len(learned(run(tmp_path, 2, "--resume"))) == 2
+
+
+def test_it_says_that_all_games_were_spoilt_by_random_moves(tmp_path: Path) -> None:
+    spoilt = {"teacher": ["policy"], "games": 1, "table": 1, "epsilon": 0.99}
+    with pytest.raises(SystemExit, match=r"generation 1 has nothing to learn from.*Lower epsilon"):
+        run(tmp_path, 1, **spoilt)
+
+
+def test_a_teacher_may_have_his_name_in_full() -> None:
+    names = ["daihinmin-policy", "sample"]
+    assert Run(teacher=names).teacher == ["policy", "sample"]
 
 
 @pytest.mark.parametrize(
@@ -533,7 +695,7 @@ def test_a_run_of_another_kind_is_not_resumed(
         ({"points": [float("nan")] * 5}, "points is a text or a list of numbers"),
         ({"points": 5}, "points is a text or a list of numbers"),
         ({"learner": {"optimizer": "lbfgs"}}, "the optimizer is adam or sgd"),
-        ({"learner": {"speed": 1}}, "tiny.*speed"),
+        ({"learner": {"speed": 1}}, "tiny.*learner has some of .*'rate'.*, got {'speed': 1}"),
         ({"learner": {"batch": 1.5}}, "batch is a whole number"),
         ({"learner": []}, "learner is an object"),
         ({"network": {"channels": 8}}, "network has a name and its arguments"),
@@ -628,10 +790,8 @@ def test_damaged_games_in_the_folder_are_told(
 
 
 def test_the_window_counts_games_of_other_sizes(tmp_path: Path) -> None:
-    """When a resumed run plays more games a generation, fewer generations are kept."""
-    out = run(tmp_path, 2)
-    run(tmp_path, 3, "--resume", games=30)
-    assert files_in(out / "games") == ["00003.npz"]
-    save_log(play_log([SampleAgent()] * 5, 1, 1), out / "games" / "00009.npz")  # after the last
-    run(tmp_path, 4, "--resume")
-    assert "00004.npz" in files_in(out / "games")
+    """Where a generation has more games than 25, none before it is kept."""
+    out = run(tmp_path, 1)
+    save_log(play_log([SampleAgent()] * 5, 30, 1), out / "games" / "00002.npz")
+    run(tmp_path, 3, "--resume")
+    assert files_in(out / "games") == ["00002.npz", "00003.npz"]

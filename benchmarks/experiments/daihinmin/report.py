@@ -82,17 +82,19 @@ def _cell(value: float | None, digits: int = 1, error: float | None = None) -> s
     return f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if error is not None else "")
 
 
-def verdict(order: dict[str, str], found: dict[str, Result]) -> str:
-    """Whether our results have an order of the study."""
-    one, other = found.get(order["better"]), found.get(order["worse"])
+def verdict(order: dict[str, Any], found: dict[str, Result]) -> str:
+    """Whether our results have an order of the study, or what it finds equal is so here."""
+    names = order.get("equal") or (order["better"], order["worse"])
+    one, other = (found.get(name) for name in names)
     if one is None or other is None:
         return "not measured"
     points, error = gap(one, other)
-    agrees = "agrees" if points > 0 else "opposite"
     if math.isnan(error):
-        return f"{agrees}, in too few draws for an error ({points:+.1f})"
-    clearly = "clearly" if abs(points) > 2 * error else "within two standard errors"
-    return f"{agrees}, {clearly} ({points:+.1f} ± {error:.1f})"
+        return f"too few draws for an error ({points:+.1f})"
+    is_clear = abs(points) > 2 * error
+    clearly = "clearly" if is_clear else "within two standard errors"
+    agrees = not is_clear if "equal" in order else points > 0
+    return f"{'agrees' if agrees else 'opposite'}, {clearly} ({points:+.1f} ± {error:.1f})"
 
 
 def correlation(pairs: list[tuple[float, float]]) -> float:
@@ -159,7 +161,7 @@ def orders_table(told: dict[str, Any], found: dict[str, Result]) -> list[str]:
     """The lines of the table of what the study finds stronger."""
     lines = ["| the study says | points of | ours |", "|---|---|---|"]
     for order in told["orders"]:
-        pair = f"{order['better']} above {order['worse']}"
+        pair = " as ".join(order.get("equal", ())) or f"{order['better']} above {order['worse']}"
         lines.append(f"| {order['says']} | {pair} | {verdict(order, found)} |")
     return lines
 

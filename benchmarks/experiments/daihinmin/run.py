@@ -1,26 +1,29 @@
-"""Repeats the experiments of Kuwabara and Hoki (2018) with rank networks, at a smaller scale.
+r"""Repeats the experiments of Kuwabara and Hoki (2018) with rank networks, at a smaller scale.
 
-    python benchmarks/experiments/daihinmin/run.py logs train --runs runs
-    python benchmarks/experiments/daihinmin/run.py logs play --runs runs --self runs/net.safetensors
-    python benchmarks/experiments/daihinmin/run.py logs draw
     python benchmarks/experiments/daihinmin/run.py generations train --runs runs
+    python benchmarks/experiments/daihinmin/run.py generations play --runs runs
+    python benchmarks/experiments/daihinmin/run.py logs train --runs runs
+    python benchmarks/experiments/daihinmin/run.py logs play --runs runs \
+        --self runs/generations/all/net.safetensors
+    python benchmarks/experiments/daihinmin/run.py logs draw
 
 The settings file `NAME.json` says which networks learn, and how. `train` lets them learn, one after
 the other, each in a folder of `--runs`. `play` draws five of the players again and again, and lets
 them play sets of 100 games, from one class reset to the next; a row for each set goes to
-`benchmarks/results/experiments/daihinmin/NAME.jsonl`. Both go on where they were interrupted. Then,
-and with `draw` alone, come the tables with the published values, `NAME.md`, and the figure,
-`NAME.svg`.
+`benchmarks/results/experiments/daihinmin/NAME.jsonl`, and says among which players it was drawn:
+those of other players are not mixed with them. Both go on where they were interrupted. Then, and
+with `draw` alone, come the tables with the published values, `NAME.md`, and the figure, `NAME.svg`.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +40,7 @@ from afterstate.agents import files
 from afterstate.agents.daihinmin import rank_nets
 from afterstate.agents.daihinmin.learning import errors, samples
 from afterstate.agents.daihinmin.self_play import RULE_PLAYERS, play_games
-from afterstate.agents.daihinmin.training import Run, Standing, points_against_sample
+from afterstate.agents.daihinmin.training import Run, Standing
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 
 HERE = Path(__file__).parent
@@ -65,6 +68,11 @@ def runs_of(told: dict[str, Any]) -> dict[str, Run]:
     }
 
 
+def generations_of(told: dict[str, Any]) -> list[int]:
+    """The generations that are players, where all come of one run."""
+    return [int(name) for name in told["players"]] if "network" in told["run"] else []
+
+
 # Training
 
 
@@ -76,34 +84,39 @@ def train(told: dict[str, Any], folder: Path, chosen: argparse.Namespace) -> Non
         out = folder / name
         try:
             standing = Standing(out, run, chosen.device, (out / "net.safetensors").exists())
+            total, done = told["generations"] * run.iterations, standing.learner.iterations
+            with tqdm(total=total, initial=done, desc=name, unit=" iterations") as bar:
+                advance(standing, told["generations"], generations_of(told), chosen.jobs, bar)
         except (OSError, ValueError) as error:
             raise SystemExit(str(error)) from error
-        total, done = told["generations"] * run.iterations, standing.learner.iterations
-        with tqdm(total=total, initial=done, desc=name, unit=" iterations") as bar:
-            advance(standing, told["generations"], chosen.jobs, bar)
 
 
-def advance(standing: Standing, generations: int, jobs: int, bar: Any) -> None:
-    """Lets a network learn until it has so many generations, and measures each."""
-    path = standing.out / "rows.jsonl"
+def advance(
+    standing: Standing, generations: int, kept: Collection[int], jobs: int, bar: Any
+) -> None:
+    """Lets a network learn until it has so many generations, and measures each.
+
+    Args:
+        standing: the run.
+        generations: how many.
+        kept: the generations that are copied to `players/`, for the pool drops the oldest.
+        jobs: processes that play.
+        bar: shows iterations.
+    """
     while True:
-        measure(standing, path)
+        keep(standing.out, kept)
+        standing.measure(1_000)
         if standing.generation >= generations:
             return
         row = standing.advance(jobs, bar.update)
-        add_rows(path, [row])
         bar.set_postfix(generation=row["generation"], loss=row["loss"], rmse=row.get("rmse"))
 
 
-def measure(standing: Standing, path: Path) -> None:
-    """Adds a row with what a generation reaches against sample clients, unless it is there."""
-    generation = standing.generation
-    rows = (row for row in read_rows(path) if row["generation"] == generation)
-    if generation == 0 or any("against_sample" in row for row in rows):
-        return
-    points, error = points_against_sample(standing.learner.played, 1_000, 1 << 40, standing.run)
-    measured = {"against_sample": round(points, 1), "error": round(error, 1)}
-    add_rows(path, [{"generation": generation, **measured}])
+def keep(out: Path, generations: Collection[int]) -> None:
+    """Copies generations of the pool to where they stay."""
+    for path in (out / "pool" / f"{n:05}.safetensors" for n in generations):
+        if path.exists():
+            files.replace(out / "players" / path.name, path.read_bytes())
 
 
 # Play
@@ -118,6 +131,7 @@ def load_players(
         path = folder / name / "net.safetensors"
         if "network" in told["run"]:
             path = folder / "all" / "pool" / f"{int(name):05}.safetensors"
+            path = path if path.exists() else folder / "all" / "players" / path.name
         if player.get("file") and self_net is not None:
             path = self_net
         if name in RULE_PLAYERS:
@@ -170,14 +184,35 @@ def draws(
         yield play_draw(players, names, n_sets, draw)
 
 
+def fingerprint(players: dict[str, nn.Module | str]) -> str:
+    """Twelve characters that tell players apart, by names, order and weights of networks."""
+    found = hashlib.sha256()
+    for name, player in players.items():
+        found.update(f"{name}\n".encode())
+        if isinstance(player, nn.Module):
+            for weights in player.state_dict().values():
+                found.update(weights.cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()[:12]
+
+
 def play(told: dict[str, Any], players: dict[str, Any], n_draws: int, path: Path) -> None:
-    """Plays the draws that are missing in the file of rows."""
+    """Plays the draws that are missing in the file of rows.
+
+    Raises:
+        SystemExit: the draws there are of other players.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    last = max((row["seed"] for row in whole_draws(read_rows(path))), default=-1)
+    before, among = whole_draws(read_rows(path)), fingerprint(players)
+    if any(row.get("among") != among for row in before):
+        raise SystemExit(
+            f"the draws in {path} are of other players, or of networks that have learned since: "
+            "move it away or delete it"
+        )
+    last = max((row["seed"] for row in before), default=-1)
     files.keep_rows(path, "seed", last)
     played = draws(players, n_draws, told["sets"], last + 1)
     for rows in tqdm(played, total=n_draws, initial=last + 1, unit=" draws"):
-        add_rows(path, rows)
+        add_rows(path, [{**row, "among": among} for row in rows])
 
 
 # Files of rows
