@@ -12,6 +12,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import fresh_kernels  # noqa: F401 - first of all that uses numba
@@ -19,6 +20,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 import peers_2048
+import torch
 from timing import (
     Figure,
     Peer,
@@ -37,8 +39,10 @@ from afterstate.agents.game2048.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.learning import Learner, Settings
 from afterstate.agents.game2048.ntuple import Network, load, network
 from afterstate.agents.game2048.play import play
+from afterstate.envs.game2048 import torch_rules
 
 N_BOARDS = 4096
+GPU_BOARDS = 1 << 20
 TRAINING_MOVES = 20_000_000
 PLAYING_MOVES = 50_000_000
 N_COMPARED = 5_000
@@ -100,6 +104,44 @@ def start_afterstates() -> Steps:
         return rounds * N_BOARDS
 
     return steps
+
+
+def start_torch_rules(device: str, n_boards: int) -> Steps:
+    """Boards on tensors, random legal actions; games that are over begin anew."""
+    torch.set_num_threads(1)
+    generator = torch.Generator(device).manual_seed(1)
+    new = partial(torch_rules.start, (n_boards,), generator)
+    boards = new()
+
+    def steps(n: int) -> int:
+        nonlocal boards
+        rounds = -(-n // n_boards)
+        for _ in range(rounds):
+            afters, _ = torch_rules.afterstates(boards)
+            legal = afters != boards[:, None]
+            actions = torch_rules.random_legal(legal, generator)
+            chosen = afters.gather(1, actions[:, None])[:, 0]
+            bits = torch_rules.draw_bits((n_boards,), generator)
+            boards = torch.where(legal.any(1), torch_rules.spawn(chosen, bits), new())
+        return rounds * n_boards
+
+    return steps
+
+
+def on_gpu(rounds: int) -> list[Figure]:
+    """The rules on tensors on a GPU, by the clock, where there is one."""
+    if not torch.cuda.is_available():
+        return []
+    steps, rates = start_torch_rules("cuda", GPU_BOARDS), []
+    steps(20 * GPU_BOARDS)
+    for _ in range(rounds):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        done = steps(200 * GPU_BOARDS)
+        torch.cuda.synchronize()
+        rates.append(done / (time.perf_counter() - start))
+    name = f"torch rules, B = {GPU_BOARDS:,}, {torch.cuda.get_device_name()}"
+    return [Figure(name, "steps/s", rates)]
 
 
 def start_player(name: str, n_games: int, learner: Learner, **settings: Any) -> Callable[[], Steps]:
@@ -201,8 +243,12 @@ def environments(rounds: int, compared: list[Peer]) -> list[Figure]:
         Subject(SINGLE, start_env),
         Subject(VECTOR, start_vector_env),
         Subject(f"afterstates of a vector env, B = {N_BOARDS}", start_afterstates),
+        Subject(
+            f"torch rules, B = {N_BOARDS}, random legal steps",
+            lambda: start_torch_rules("cpu", N_BOARDS),
+        ),
     ]
-    return in_turn([*as_subjects(compared), *subjects], rounds)
+    return in_turn([*as_subjects(compared), *subjects], rounds) + on_gpu(rounds)
 
 
 def players(rounds: int, trained: Learner) -> list[Figure]:

@@ -1,0 +1,185 @@
+"""The rules of 2048 on torch tensors: any number of boards at once, on a CPU or a GPU.
+
+A board is the word of `rules.py`, of 16 nibbles, here as `int64`, because torch has few operations
+on unsigned numbers: the sign is but the highest bit of the last cell. Functions take boards of any
+shape, on any device, and answer there. They have the names of `rules.py`, for boards of 4x4 cells.
+
+    generator = torch.Generator("cuda").manual_seed(1)
+    boards = start((4096,), generator)
+    actions = random_legal(legal(boards), generator)
+    afters, rewards = move(boards, actions)
+    boards = spawn(afters, draw_bits((4096,), generator))
+
+Needs torch, of the extra `neural`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from afterstate.envs.game2048 import rules
+from afterstate.envs.words import Words
+
+LOW_BITS = 0x1111_1111_1111_1111
+"""The lowest bit of every cell."""
+
+_ROW = 0xFFFF
+_HALF = 0xFFFF_FFFF
+_FOUR_ODDS = 429_496_730  # 0.1 of 2**32: a drawn half word below it makes a 4
+
+
+# Forms
+
+
+def from_words(words: Words, device: torch.device | str = "cpu") -> Tensor:
+    """Boards `uint64[...]` of `rules.py` as `int64[...]` with the same bits."""
+    return torch.from_numpy(np.array(words, np.uint64).view(np.int64)).to(device)
+
+
+def to_words(boards: Tensor) -> Words:
+    """Boards as `uint64[...]` for the functions of `rules.py`."""
+    return boards.cpu().contiguous().numpy().view(np.uint64)
+
+
+def exponents(boards: Tensor) -> Tensor:
+    """The exponents of the cells, `int64[..., 4, 4]`: 0 is empty, 11 the 2048 tile."""
+    shifts = torch.arange(0, 64, 4, device=boards.device).reshape(4, 4)
+    return boards[..., None, None] >> shifts & 15
+
+
+# Symmetries
+
+
+def transpose(boards: Tensor) -> Tensor:
+    """Swaps rows and columns."""
+    swap = (boards ^ (boards >> 12)) & 0x0000_F0F0_0000_F0F0
+    boards = boards ^ swap ^ (swap << 12)
+    swap = (boards ^ (boards >> 24)) & 0x0000_0000_FF00_FF00
+    return boards ^ swap ^ (swap << 24)
+
+
+def mirror(boards: Tensor) -> Tensor:
+    """Reverses every row."""
+    nibbles, pairs = 0x0F0F_0F0F_0F0F_0F0F, 0x00FF_00FF_00FF_00FF
+    boards = (boards & nibbles) << 4 | (boards >> 4) & nibbles
+    return (boards & pairs) << 8 | (boards >> 8) & pairs
+
+
+def flip(boards: Tensor) -> Tensor:
+    """Reverses the order of the rows."""
+    low, halves = 0x0000_0000_FFFF_FFFF, 0x0000_FFFF_0000_FFFF
+    boards = boards << 32 | (boards >> 32) & low
+    return (boards & halves) << 16 | (boards >> 16) & halves
+
+
+def symmetries(boards: Tensor) -> Tensor:
+    """The eight symmetric boards, `int64[..., 8]`, in the order of `rules.symmetries`."""
+    mirrored, flipped = mirror(boards), flip(boards)
+    four = torch.stack((boards, mirrored, flipped, flip(mirrored)), -1)
+    return torch.cat((four, transpose(four)), -1)
+
+
+# Moves
+
+
+@cache
+def _table(device: torch.device) -> Tensor:
+    """The move table of `rules.table` on a device, `int64[65536]`: half a megabyte, made once."""
+    return from_words(rules.table(), device)
+
+
+def _both_ways(lines: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The boards with their rows slid toward the first and toward the last cell, and the reward."""
+    table = _table(lines.device)
+    first, last, reward = (torch.zeros_like(lines) for _ in range(3))
+    for shift in (0, 16, 32, 48):
+        entry = table[lines >> shift & _ROW]
+        first |= (entry & _ROW) << shift
+        last |= (entry >> 16 & _ROW) << shift
+        reward += entry >> 32
+    return first, last, reward
+
+
+def afterstates(boards: Tensor) -> tuple[Tensor, Tensor]:
+    """The afterstates of up, right, down and left, and their rewards, both `int64[..., 4]`.
+
+    A move is illegal exactly where its afterstate equals the board; its reward is 0.
+    """
+    left, right, horizontal = _both_ways(boards)
+    up, down, vertical = _both_ways(transpose(boards))
+    afters = torch.stack((transpose(up), right, transpose(down), left), -1)
+    return afters, torch.stack((vertical, horizontal, vertical, horizontal), -1)
+
+
+def move(boards: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+    """The afterstates of an action each, `int64[...]` of 0 to 3, and their rewards."""
+    afters, rewards = afterstates(boards)
+    at = actions[..., None]
+    return afters.gather(-1, at)[..., 0], rewards.gather(-1, at)[..., 0]
+
+
+def legal(boards: Tensor) -> Tensor:
+    """The legal moves, `bool[..., 4]`."""
+    return afterstates(boards)[0] != boards[..., None]
+
+
+def is_over(boards: Tensor) -> Tensor:
+    """Whether no move is legal, `bool[...]`."""
+    return ~legal(boards).any(-1)
+
+
+def occupied(boards: Tensor) -> Tensor:
+    """The lowest bit of the nibble of every cell that holds a tile."""
+    boards = boards | boards >> 2  # where this spreads the sign the last cell holds a tile
+    return (boards | boards >> 1) & LOW_BITS
+
+
+# Chance
+
+
+def draw_bits(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """64 random bits for each board, `int64[shape]`, on the generator's device."""
+    return torch.randint(
+        -(1 << 63), (1 << 63) - 1, shape, generator=generator, device=generator.device
+    )
+
+
+def spawn(boards: Tensor, bits: Tensor) -> Tensor:
+    """Adds a tile to an empty cell of each board; a full board stays as it is.
+
+    A 2 comes with probability 0.9, a 4 with 0.1; every empty cell is equally likely, within 2**-28.
+    With the same bits the tile is that of `rules.spawn`.
+
+    Args:
+        boards: `int64[...]`.
+        bits: `int64[...]` of `draw_bits`. The high half says which cell, the low half which tile.
+    """
+    empty = occupied(boards) ^ LOW_BITS
+    counts = empty * LOW_BITS  # of empty cells up to and including each, modulo 16
+    n_empty = (counts >> 60 & 15) + 16 * (boards == 0)
+    chosen = ((bits >> 32 & _HALF) * n_empty >> 32) + 1 & 15
+    cell = empty & (occupied(counts ^ chosen * LOW_BITS) ^ LOW_BITS)
+    return boards | torch.where((bits & _HALF) < _FOUR_ODDS, cell << 1, cell)
+
+
+def start(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """Boards with the two tiles of a new game, `int64[shape]`, on the generator's device."""
+    boards = torch.zeros(shape, dtype=torch.int64, device=generator.device)
+    for _ in range(2):
+        boards = spawn(boards, draw_bits(shape, generator))
+    return boards
+
+
+def random_legal(legal: Tensor, generator: torch.Generator) -> Tensor:
+    """A random legal action of each board, `int64[...]`; 0 where none is legal.
+
+    Args:
+        legal: `bool[..., 4]`.
+        generator: on the same device.
+    """
+    keys = torch.rand(legal.shape, generator=generator, device=legal.device)
+    return torch.where(legal, keys, -1.0).argmax(-1)
