@@ -23,6 +23,7 @@ from decisions import Recorder, recorded, show, time_decisions
 from timing import Figure
 from tqdm import tqdm
 
+from afterstate.agents import nets
 from afterstate.agents.daihinmin import rank_nets
 from afterstate.agents.daihinmin.rank_nets import RankAgent
 from afterstate.agents.daihinmin.rule_based import HeuristicAgent
@@ -48,10 +49,10 @@ def positions(n_games: int, seed: int = 1) -> list[Game]:
 def decision_times(n_games: int) -> list[Figure]:
     """How long networks take for each decision of games."""
     views = positions(n_games)
-    nets = {f"BaseCNN{n}": rank_nets.network("BaseCNN", channels=n) for n in CHANNELS}
+    timed = {f"BaseCNN{n}": rank_nets.network("BaseCNN", channels=n) for n in CHANNELS}
     return [
         time_decisions(f"decision, {name}", RankAgent(net).choose, views)
-        for name, net in nets.items()
+        for name, net in timed.items()
     ]
 
 
@@ -68,7 +69,7 @@ def self_play(channels: int, mixed: bool, rounds: int) -> Figure:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "net.safetensors"
         torch.manual_seed(1)
-        rank_nets.save(rank_nets.network(**run.network), path)
+        nets.save(rank_nets.network(**run.network), path)
         for number in tqdm(range(rounds + 1), desc=name, unit=" rounds", leave=False):
             start = time.monotonic()
             generate(run, [path], [number], jobs=2, device="cpu")

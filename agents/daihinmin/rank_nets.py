@@ -11,7 +11,6 @@ the afterstate of the largest value.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from inspect import signature
 from pathlib import Path
@@ -19,12 +18,10 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from afterstate.agents import files
+from afterstate.agents import nets
 from afterstate.agents.daihinmin import encoding
 from afterstate.agents.daihinmin.chains import Afterstates, afterstates
 from afterstate.agents.daihinmin.classes import POINTS, class_values, games_left
@@ -202,46 +199,8 @@ def network(name: str, **settings: Any) -> nn.Module:
     return net
 
 
-# Files
-
-
-def save(net: nn.Module, path: str | Path, **facts: Any) -> None:
-    """Writes a network to a safetensors file, with its settings beside the weights.
-
-    Args:
-        net: the network.
-        path: the file.
-        **facts: what else is to be known of it, fit for JSON.
-
-    Raises:
-        OSError: it cannot be written; a file that was there before is still there, whole.
-    """
-    about = {"network": type(net).__name__, "settings": net.settings, **facts}
-    tensors = {name: t.detach().cpu().contiguous() for name, t in net.state_dict().items()}
-    files.replace(path, safetensors.torch.save(tensors, {"afterstate": json.dumps(about)}))
-
-
-def about(path: str | Path) -> dict[str, Any]:
-    """What a file of a network says of it: its name, its settings, and the facts.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: another file, or a damaged one.
-    """
-    with open(path, "rb"):
-        pass  # tells a missing file from a damaged one
-    try:
-        with safetensors.safe_open(str(path), "pt") as file:
-            told = json.loads((file.metadata() or {})["afterstate"])
-    except (KeyError, ValueError, RecursionError, safetensors.SafetensorError) as error:
-        raise ValueError(f"{path} is not a network of afterstate, or it is damaged") from error
-    if not isinstance(told, dict) or not {"network", "settings"} <= told.keys():
-        raise ValueError(f"{path} does not say which network it is")
-    return told
-
-
 def load(path: str | Path, device: str = "cpu") -> nn.Module:
-    """Reads a network from a file of `save`.
+    """Reads a network from a file of `nets.save`.
 
     Args:
         path: the file.
@@ -251,29 +210,7 @@ def load(path: str | Path, device: str = "cpu") -> nn.Module:
         OSError: it cannot be read.
         ValueError: another file, or a damaged one; or there is no such device.
     """
-    check_device(device)
-    told = about(path)
-    try:
-        tensors = safetensors.torch.load_file(path)
-        with torch.device("meta"):  # takes no memory, whatever the file asks for
-            asked = network(told["network"], **told["settings"]).state_dict()
-        if {name: t.shape for name, t in asked.items()} != {n: t.shape for n, t in tensors.items()}:
-            raise ValueError("its weights are of another network")
-        if not all(bool(torch.isfinite(t).all()) for t in tensors.values()):
-            raise ValueError("some of its weights are no numbers")
-        net = network(told["network"], **told["settings"])
-        net.load_state_dict(tensors)
-    except (TypeError, ValueError, RuntimeError, safetensors.SafetensorError) as error:
-        raise ValueError(f"{path} does not hold what it says: {error}") from error
-    return net.to(device)
-
-
-def check_device(device: str) -> None:
-    """Raises a ValueError unless torch has a device of this name."""
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, TypeError) as error:
-        raise ValueError(f"torch has no device {device!r} here: {error}") from error
+    return nets.load(path, network, device)
 
 
 # Judging afterstates
@@ -360,8 +297,8 @@ class RankAgent:
     ) -> None:
         if not isinstance(net, (str, Path, nn.Module)):
             raise ValueError(f"net is a network or its file, got {net!r}")
-        check_device(device)
-        told = about(net) if isinstance(net, (str, Path)) else {}
+        nets.check_device(device)
+        told = nets.about(net) if isinstance(net, (str, Path)) else {}
         points = told.get("points", "game") if points is None else points
         exchange = told.get("exchange", "hand") if exchange is None else exchange
         if exchange not in ("net", "hand"):

@@ -50,7 +50,7 @@ except ImportError as error:
     message = 'rank networks are trained with more: pip install "afterstate[neural,train]"'
     raise (SystemExit if __name__ == "__main__" else ImportError)(message) from error
 
-from afterstate.agents import files
+from afterstate.agents import files, nets
 from afterstate.agents.commands import above_0, progress_bar, sigterm_as_ctrl_c
 from afterstate.agents.daihinmin import rank_nets
 from afterstate.agents.daihinmin.classes import POINTS
@@ -224,11 +224,11 @@ def _play_share(run: Run, players: list[str], n_games: int, seed: int, device: s
         named = zip(players, seeds, strict=True)
         seated = [_teacher(name, run.temperature, of) for name, of in named]
         return play_log(seated, n_games, seed, run.epsilon)
-    nets = {name: rank_nets.load(name, device) for name in players if name not in RULE_PLAYERS}
+    loaded = {name: rank_nets.load(name, device) for name in players if name not in RULE_PLAYERS}
     mixed = bool(run.learner.get("mixed", False))
     with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=mixed):
         return play_games(
-            [nets.get(name, name) for name in players],
+            [loaded.get(name, name) for name in players],
             n_games,
             seed,
             run.epsilon,
@@ -306,7 +306,7 @@ def points_against_sample(net: Any, n_games: int, seed: int, run: Run) -> tuple[
 
 def play_alone(file: str, n_games: int, seed: int) -> Log:
     """Plays games between five copies of a network, as its file says that it is to be played."""
-    told = rank_nets.about(file)
+    told = nets.about(file)
     worth = Run(points=told.get("points", "game")).worth()
     gifts, net = told.get("exchange") == "net", rank_nets.load(file)
     return play_games([net] * N_PLAYERS, n_games, seed, 0.0, worth, gifts, -(-n_games // GAMES))
@@ -354,7 +354,7 @@ class Standing:
         self.generation, self.seconds = 0, 0.0
         self._next = out / "next.safetensors"
         self._left: Log | None = None  # games of the next generation, if they have been played
-        rank_nets.check_device(device)
+        nets.check_device(device)
         if torch.device(device).type not in ("cpu", "cuda"):
             raise ValueError(f"networks learn on cpu or cuda, not on {device!r}")
         for name in run.teacher:
@@ -428,7 +428,7 @@ class Standing:
         The games of the next generation are kept if all of them were played.
         """
         path = self.out / "net.safetensors"
-        told = rank_nets.about(path)
+        told = nets.about(path)
         if [told["network"], told["settings"]] != _kind(self.learner.net):
             raise ValueError(f"{path} has another network than the settings ask for")
         facts: list[Any] = [told.get(name) for name in ("generation", "iterations", "seconds")]
@@ -483,15 +483,15 @@ class Standing:
         }
         of = {"generation": str(self.generation)}
         files.replace(self._next, safetensors.torch.save(self.learner.tensors(), of))
-        rank_nets.save(self.learner.played, self.pool()[-1], **facts)
-        rank_nets.save(self.learner.played, self.out / "net.safetensors", **facts)
+        nets.save(self.learner.played, self.pool()[-1], **facts)
+        nets.save(self.learner.played, self.out / "net.safetensors", **facts)
         os.replace(self._next, self.out / "learner.safetensors")
         for path in set((self.out / "pool").glob("*.safetensors")) - set(self.pool()):
             path.unlink()
 
     def told(self) -> str:
         """What is saved, for whoever interrupts the run."""
-        whole = rank_nets.about(self.out / "net.safetensors")["generation"]
+        whole = nets.about(self.out / "net.safetensors")["generation"]
         after = "what came after it is lost"
         if self._games(whole + 1).exists():
             after = "the games of the next one are kept, its learning begins anew"

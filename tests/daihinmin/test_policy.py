@@ -326,10 +326,11 @@ def test_choices_are_found_again_in_the_games() -> None:
 
 def test_a_rank_network_can_be_learned_from(tmp_path: Any) -> None:
     pytest.importorskip("torch")
+    from afterstate.agents import nets
     from afterstate.agents.daihinmin import rank_nets
 
     file = str(tmp_path / "net.safetensors")
-    rank_nets.save(rank_nets.network("FCNN", hidden=4), file, points="classes", exchange="net")
+    nets.save(rank_nets.network("FCNN", hidden=4), file, points="classes", exchange="net")
     found = learning.join(list(learning.record(file, 20, seed=1)))
     assert len(found.chosen) > 20 * 20
     assert (

@@ -22,13 +22,14 @@ from chains_oracle import position
 from torch import Tensor, nn
 
 from afterstate import agents
+from afterstate.agents import nets
 from afterstate.agents.daihinmin import rank_nets
 from afterstate.agents.daihinmin.chains import Afterstates, afterstates
 from afterstate.agents.daihinmin.classes import class_values, games_left
 from afterstate.agents.daihinmin.exchange import gift, hands_left
 from afterstate.agents.daihinmin.history import Moments
 from afterstate.agents.daihinmin.play import play_match
-from afterstate.agents.daihinmin.rank_nets import RankAgent, load, network, predict, save, values
+from afterstate.agents.daihinmin.rank_nets import RankAgent, load, network, predict, values
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.rules import GAME, Options, is_legal
@@ -189,12 +190,12 @@ def test_a_network_comes_back_from_its_file(
     name: str, settings: dict[str, int], tmp_path: Path
 ) -> None:
     net, afters, moments = seeded(name, **settings), some(4, 5), played_moments(5)
-    save(net, tmp_path / "net.safetensors", games=3, of="tests")
+    nets.save(net, tmp_path / "net.safetensors", games=3, of="tests")
     again = load(tmp_path / "net.safetensors")
     assert type(again) is type(net)
     assert not again.training
     assert np.array_equal(predict(net, afters, moments), predict(again, afters, moments))
-    told = rank_nets.about(tmp_path / "net.safetensors")
+    told = nets.about(tmp_path / "net.safetensors")
     assert told == {"network": name, "settings": settings, "games": 3, "of": "tests"}
 
 
@@ -219,7 +220,7 @@ def test_a_file_of_another_kind_is_refused_and_never_unpickled(tmp_path: Path) -
 
 def test_a_file_that_is_cut_off_or_damaged_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "net.safetensors"
-    save(seeded("BaseCNN", channels=4), path)
+    nets.save(seeded("BaseCNN", channels=4), path)
     whole = path.read_bytes()
     for data in (whole[:-1], whole[: len(whole) // 2], whole[:100], b"\xff" * 8 + whole[8:]):
         path.write_bytes(data)
@@ -254,13 +255,13 @@ def test_a_file_that_says_something_else_than_it_holds_is_refused(
 def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "net.safetensors"
     net = seeded("FCNN", hidden=2)
-    save(net, path)
+    nets.save(net, path)
     before = path.read_bytes()
     with pytest.raises(TypeError):
-        save(net, path, when=object())
+        nets.save(net, path, when=object())
     assert path.read_bytes() == before
     with pytest.raises(OSError):
-        save(net, tmp_path)
+        nets.save(net, tmp_path)
 
 
 # The player
@@ -413,7 +414,7 @@ def test_gifts_go_by_the_hand_or_by_the_network() -> None:
 
 def test_a_network_is_played_as_its_file_says(tmp_path: Path) -> None:
     file, net = tmp_path / "net.safetensors", network("FCNN", hidden=4)
-    save(net, file, points="classes", exchange="net")
+    nets.save(net, file, points="classes", exchange="net")
     match = new_match(1)
     next_game(match)
     seen = view(match, int(match["turn"]))
@@ -438,14 +439,14 @@ def test_a_file_that_asks_for_more_than_it_holds_takes_no_memory(tmp_path: Path)
 def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     net = network("FCNN", hidden=2)
     torch.nn.init.constant_(next(net.parameters()), float("nan"))
-    save(net, tmp_path / "net.safetensors")
+    nets.save(net, tmp_path / "net.safetensors")
     with pytest.raises(ValueError, match="no numbers"):
         load(tmp_path / "net.safetensors")
 
 
 @pytest.mark.parametrize("device", ["foo", "cuda:99"])
 def test_a_device_that_there_is_not_is_refused(tmp_path: Path, device: str) -> None:
-    save(network("FCNN", hidden=2), tmp_path / "net.safetensors")
+    nets.save(network("FCNN", hidden=2), tmp_path / "net.safetensors")
     with pytest.raises(ValueError, match=f"no device '{device}'"):
         load(tmp_path / "net.safetensors", device)
     with pytest.raises(ValueError, match=f"no device '{device}'"):
@@ -474,7 +475,7 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], match: str) -> Non
 
 
 def test_it_is_made_by_name_from_a_file(tmp_path: Path) -> None:
-    save(seeded("FCNN", hidden=2), tmp_path / "net.safetensors")
+    nets.save(seeded("FCNN", hidden=2), tmp_path / "net.safetensors")
     agent = agents.make("daihinmin-rank", net=tmp_path / "net.safetensors", points="classes")
     assert isinstance(agent, RankAgent)
     assert agent.choose(view(position(*LOOSE), 0)) > 0

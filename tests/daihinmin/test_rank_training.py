@@ -24,7 +24,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from afterstate.agents import files
+from afterstate.agents import files, nets
 from afterstate.agents.daihinmin import learning, rank_nets, training
 from afterstate.agents.daihinmin.classes import POINTS
 from afterstate.agents.daihinmin.learning import bootstrap, samples
@@ -116,7 +116,7 @@ def test_a_run_leaves_what_it_learned_in_its_folder(tmp_path: Path) -> None:
         *("games", "learner.safetensors", "lock", "net.safetensors", "pool", "rows.jsonl"),
         "settings.json",
     ]
-    told = rank_nets.about(out / "net.safetensors")
+    told = nets.about(out / "net.safetensors")
     assert (told["network"], told["settings"]) == ("FCNN", {"hidden": 4})
     assert (told["generation"], told["iterations"]) == (2, 6)
     assert read_run(out / "settings.json") == Run(**TINY)
@@ -167,7 +167,7 @@ def test_players_are_drawn_again_for_each_table(tmp_path: Path) -> None:
     for k in range(3):
         torch.manual_seed(k)
         paths.append(tmp_path / f"{k}.safetensors")
-        rank_nets.save(rank_nets.network("FCNN", hidden=2), paths[-1])
+        nets.save(rank_nets.network("FCNN", hidden=2), paths[-1])
     loaded: list[str] = []
     original = rank_nets.load
 
@@ -310,7 +310,7 @@ def test_two_bars_show_games_and_iterations(tmp_path: Path) -> None:
 def test_a_run_can_begin_with_a_network(tmp_path: Path) -> None:
     torch.manual_seed(9)
     net = rank_nets.network("FCNN", hidden=4)
-    rank_nets.save(net, tmp_path / "start.safetensors")
+    nets.save(net, tmp_path / "start.safetensors")
     out = run(tmp_path, 1, start=str(tmp_path / "start.safetensors"))
     kept = load(out / "pool" / "00000.safetensors").state_dict()
     assert all(torch.equal(kept[name], weights) for name, weights in net.state_dict().items())
@@ -323,7 +323,7 @@ def test_a_run_does_not_begin_with_another_network_than_the_one_asked_for(
     network: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     start = tmp_path / "start.safetensors"
-    rank_nets.save(rank_nets.network("FCNN", hidden=4), start)
+    nets.save(rank_nets.network("FCNN", hidden=4), start)
     told = refused(capsys, tmp_path, start=str(start), network=network)
     assert "start.safetensors has ['FCNN', {'hidden': 4}], and network asks for" in told
     assert not (tmp_path / "run").exists()
@@ -399,7 +399,7 @@ def test_a_run_that_is_killed_goes_on_from_its_last_whole_generation(
         patch.setattr(owner, name, killing)
         with pytest.raises(Killed):
             run(tmp_path / "killed", 4, "--resume")
-    assert rank_nets.about(out / "net.safetensors")["generation"] == (2 if nth > 0 else 3)
+    assert nets.about(out / "net.safetensors")["generation"] == (2 if nth > 0 else 3)
     run(tmp_path / "killed", 4, "--resume")
     whole = run(tmp_path / "whole", 4)
     assert same_weights(out, whole)
@@ -461,7 +461,7 @@ def test_games_that_another_run_left_are_not_learned_from(tmp_path: Path) -> Non
 
 def test_a_run_goes_on_without_the_network_it_began_with(tmp_path: Path) -> None:
     start = tmp_path / "start.safetensors"
-    rank_nets.save(rank_nets.network("FCNN", hidden=4), start)
+    nets.save(rank_nets.network("FCNN", hidden=4), start)
     run(tmp_path, 1, start=str(start))
     start.unlink()
     out = run(tmp_path, 2, "--resume", start=str(start))
@@ -510,7 +510,7 @@ LOST, KEPT = "what came after it is lost", "the games of the next one are kept, 
     [
         (training, "generate", 0, LOST),
         (learning.Learner, "fit", 0, KEPT),
-        (rank_nets, "save", 0, KEPT),
+        (nets, "save", 0, KEPT),
         (training, "points_against_sample", 1, LOST),
     ],
 )
@@ -532,7 +532,7 @@ def test_an_interrupted_run_says_what_is_saved_and_how_it_goes_on(
         patch.setattr(training, "Standing", Interrupting)
         with pytest.raises(SystemExit, match=lost):
             run(tmp_path, 1)
-    assert rank_nets.about(tmp_path / "run" / "net.safetensors")["generation"] == saved
+    assert nets.about(tmp_path / "run" / "net.safetensors")["generation"] == saved
     run(tmp_path, 2, "--resume")
     assert [row["generation"] for row in learned(tmp_path / "run")] == [1, 2]
 
@@ -633,7 +633,7 @@ def test_a_network_that_is_of_no_run_is_not_resumed(
     facts: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = run(tmp_path, 1) / "net.safetensors"
-    rank_nets.save(load(path), path, **facts)
+    nets.save(load(path), path, **facts)
     assert "net.safetensors does not say of which" in refused(capsys, tmp_path, "--resume")
 
 

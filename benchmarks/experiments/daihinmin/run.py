@@ -36,7 +36,7 @@ from experiments.daihinmin import report
 from torch import nn
 from tqdm import tqdm
 
-from afterstate.agents import files
+from afterstate.agents import files, nets
 from afterstate.agents.daihinmin import rank_nets
 from afterstate.agents.daihinmin.learning import errors, samples
 from afterstate.agents.daihinmin.self_play import RULE_PLAYERS, play_games
@@ -326,7 +326,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     folder: Path | None = None if chosen.runs is None else chosen.runs / chosen.name
     players: dict[str, nn.Module | str] = {}
     try:
-        rank_nets.check_device(chosen.device)
+        nets.check_device(chosen.device)
         if chosen.what == "play" and folder is not None:
             players = find_players(told, folder, chosen)
     except (OSError, ValueError) as error:

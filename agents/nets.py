@@ -1,0 +1,94 @@
+"""Files of neural networks: safetensors, with the network's name and settings beside the weights.
+
+Nothing in them is code. A file says which network it holds by a name and arguments, which the
+package makes itself; weights are read only if they are of that network's shapes.
+
+    save(net, "mine.safetensors", moves=1e8)
+    net = load("mine.safetensors", rank_nets.network)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import nn
+
+from afterstate.agents import files
+
+
+def save(net: nn.Module, path: str | Path, **facts: Any) -> None:
+    """Writes a network to a safetensors file, with its settings beside the weights.
+
+    Args:
+        net: the network; it has `settings`, the arguments that make another like it.
+        path: the file.
+        **facts: what else is to be known of it, fit for JSON.
+
+    Raises:
+        OSError: it cannot be written; a file that was there before is still there, whole.
+    """
+    about = {"network": type(net).__name__, "settings": net.settings, **facts}
+    tensors = {name: t.detach().cpu().contiguous() for name, t in net.state_dict().items()}
+    files.replace(path, safetensors.torch.save(tensors, {"afterstate": json.dumps(about)}))
+
+
+def about(path: str | Path) -> dict[str, Any]:
+    """What a file of a network says of it: its name, its settings, and the facts.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: another file, or a damaged one.
+    """
+    with open(path, "rb"):
+        pass  # tells a missing file from a damaged one
+    try:
+        with safetensors.safe_open(str(path), "pt") as file:
+            told = json.loads((file.metadata() or {})["afterstate"])
+    except (KeyError, ValueError, RecursionError, safetensors.SafetensorError) as error:
+        raise ValueError(f"{path} is not a network of afterstate, or it is damaged") from error
+    if not isinstance(told, dict) or not {"network", "settings"} <= told.keys():
+        raise ValueError(f"{path} does not say which network it is")
+    return told
+
+
+def load(path: str | Path, network: Callable[..., nn.Module], device: str = "cpu") -> nn.Module:
+    """Reads a network from a file of `save`.
+
+    Args:
+        path: the file.
+        network: makes a network of a name and settings, or raises a ValueError.
+        device: where the network shall be, such as `"cuda"`.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: another file, or a damaged one; or there is no such device.
+    """
+    check_device(device)
+    told = about(path)
+    try:
+        tensors = safetensors.torch.load_file(path)
+        with torch.device("meta"):  # takes no memory, whatever the file asks for
+            asked = network(told["network"], **told["settings"]).state_dict()
+        if {name: t.shape for name, t in asked.items()} != {n: t.shape for n, t in tensors.items()}:
+            raise ValueError("its weights are of another network")
+        if not all(bool(torch.isfinite(t).all()) for t in tensors.values()):
+            raise ValueError("some of its weights are no numbers")
+        net = network(told["network"], **told["settings"])
+        net.load_state_dict(tensors)
+    except (TypeError, ValueError, RuntimeError, safetensors.SafetensorError) as error:
+        raise ValueError(f"{path} does not hold what it says: {error}") from error
+    return net.to(device)
+
+
+def check_device(device: str) -> None:
+    """Raises a ValueError unless torch has a device of this name."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise ValueError(f"torch has no device {device!r} here: {error}") from error
