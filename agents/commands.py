@@ -41,12 +41,16 @@ def above_0(text: str) -> float:
 
 
 @contextlib.contextmanager
-def sigterm_as_ctrl_c() -> Iterator[None]:
-    """Lets SIGTERM interrupt the program as Ctrl-C does, so that what must be saved is saved."""
+def sigterm_raises(exception: BaseException) -> Iterator[None]:
+    """Lets SIGTERM end the program as an exception, so that what must be saved is saved."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can take signals
         return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+    def leave(number: int, frame: Any) -> None:
+        raise exception
+
+    before = signal.signal(signal.SIGTERM, leave)
     try:
         yield
     finally:

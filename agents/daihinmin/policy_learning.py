@@ -31,7 +31,7 @@ import numpy as np
 from numba import float64, int16, int64, njit, types, void
 
 from afterstate.agents import files
-from afterstate.agents.commands import above_0, progress_bar, sigterm_as_ctrl_c
+from afterstate.agents.commands import above_0, progress_bar, sigterm_raises
 from afterstate.agents.daihinmin.classes import HORIZON, class_values
 from afterstate.agents.daihinmin.features import (
     MOST,
@@ -601,7 +601,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if min(options.games, options.epochs, options.jobs) < 1 or options.seed < 0:
         parser.error("games, epochs and jobs are at least 1, and the seed at least 0")
     try:
-        with sigterm_as_ctrl_c():
+        with sigterm_raises(KeyboardInterrupt()):
             _Run(options).learn()
     except (ValueError, OSError, ImportError) as error:
         parser.error(str(error))

@@ -51,7 +51,7 @@ except ImportError as error:
     raise (SystemExit if __name__ == "__main__" else ImportError)(message) from error
 
 from afterstate.agents import files, nets
-from afterstate.agents.commands import above_0, progress_bar, sigterm_as_ctrl_c
+from afterstate.agents.commands import above_0, progress_bar, sigterm_raises
 from afterstate.agents.daihinmin import rank_nets
 from afterstate.agents.daihinmin.classes import POINTS
 from afterstate.agents.daihinmin.learning import (
@@ -654,7 +654,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     standing = _begin(parser, chosen)
     done = standing.learner.iterations
     with (
-        sigterm_as_ctrl_c(),
+        sigterm_raises(KeyboardInterrupt()),
         tqdm(unit=" games", unit_scale=True, disable=standing.run.games == 0) as games,
         tqdm(unit=" iterations", unit_scale=True, initial=done) as bar,
     ):

@@ -21,12 +21,10 @@ In the folder of a run are
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from afterstate.agents import files
-from afterstate.agents.commands import above_0, progress_bar
+from afterstate.agents.commands import above_0, progress_bar, sigterm_raises
 from afterstate.agents.game2048.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.learning import Learner, Settings, in_threads, whole_moves
 from afterstate.agents.game2048.ntuple import Network, NTupleAgent, network, pack_network
@@ -98,7 +96,7 @@ def train(
         files.prepare(save_to)
     last = learner.n_moves if evaluated is None else evaluated
     run = _Standing(learner, end, seconds, every, last, save_to)
-    with _sigterm_as_exit():
+    with sigterm_raises(SystemExit(128 + signal.SIGTERM)):
         try:
             is_done = False
             while not is_done:
@@ -202,23 +200,6 @@ def _last(batches: list[Games]) -> list[Games]:
     while sum(len(batch.scores) for batch in batches[1:]) >= 1_000:
         batches = batches[1:]
     return batches
-
-
-@contextlib.contextmanager
-def _sigterm_as_exit() -> Iterator[None]:
-    """Lets SIGTERM end the program as an exception, so that what must be saved is saved."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread can take signals
-        return
-
-    def leave(number: int, frame: Any) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 # Evaluation

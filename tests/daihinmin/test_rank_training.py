@@ -365,6 +365,11 @@ class Killed(BaseException):
     """Stands for the end of the process: nothing catches it."""
 
 
+def killed(*args: Any) -> None:
+    """Takes the place of what a kill shall come at."""
+    raise Killed
+
+
 KILLS: dict[str, tuple[Any, str, int]] = {
     "before the games": (training, "generate", 1),
     "before the games are saved": (training, "save_log", 1),
@@ -410,9 +415,6 @@ def test_a_run_that_is_killed_goes_on_from_its_last_whole_generation(
 
 
 def test_a_generation_that_is_killed_while_it_is_measured_keeps_its_row(tmp_path: Path) -> None:
-    def killed(*args: Any) -> None:
-        raise Killed
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "points_against_sample", killed)
         with pytest.raises(Killed):
@@ -433,9 +435,6 @@ def test_networks_that_do_not_fit_into_a_smaller_pool_do_not_come_back(tmp_path:
 
 def test_games_that_were_all_played_are_not_played_again(tmp_path: Path) -> None:
     out = run(tmp_path, 2)
-
-    def killed(*args: Any) -> None:
-        raise Killed
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(learning.Learner, "fit", killed)
@@ -469,9 +468,6 @@ def test_a_run_goes_on_without_the_network_it_began_with(tmp_path: Path) -> None
 
 
 def test_a_measurement_that_was_killed_is_made_up_for(tmp_path: Path) -> None:
-    def killed(*args: Any) -> None:
-        raise Killed
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "points_against_sample", killed)
         with pytest.raises(Killed):

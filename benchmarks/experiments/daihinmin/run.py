@@ -104,19 +104,14 @@ def advance(
         bar: shows iterations.
     """
     while True:
-        keep(standing.out, kept)
+        if standing.generation in kept:
+            latest = standing.pool()[-1]
+            files.replace(standing.out / "players" / latest.name, latest.read_bytes())
         standing.measure(1_000)
         if standing.generation >= generations:
             return
         row = standing.advance(jobs, bar.update)
         bar.set_postfix(generation=row["generation"], loss=row["loss"], rmse=row.get("rmse"))
-
-
-def keep(out: Path, generations: Collection[int]) -> None:
-    """Copies generations of the pool to where they stay."""
-    for path in (out / "pool" / f"{n:05}.safetensors" for n in generations):
-        if path.exists():
-            files.replace(out / "players" / path.name, path.read_bytes())
 
 
 # Play
