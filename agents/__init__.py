@@ -11,6 +11,7 @@ Every player of 2048 answers `act(boards)`, board words `uint64[B]` to actions `
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +25,7 @@ from afterstate.agents.game2048.ntuple import Network, NTupleAgent, network
 from afterstate.agents.game2048.ntuple import load as load_network
 from afterstate.agents.game2048.players import RandomAgent, RewardAgent
 
-__all__ = ["Agent", "load", "make", "names"]
+__all__ = ["Agent", "find", "load", "make", "names"]
 
 SHIPPED = Path(__file__).parent / "game2048" / "network.npz"
 """The trained network in the package."""
@@ -188,3 +189,34 @@ def load(file: str | Path) -> Any:
     if Path(file).suffix != ".w" and files.read(file, only=())[0]["kind"] == "daihinmin-policy":
         return _MAKERS["daihinmin-policy"](policy=file)
     return NTupleAgent(_read_network(file))
+
+
+def find(text: str) -> Any:
+    """The player that a command line names.
+
+    Args:
+        text: a file of `load`; or a name of `make`, and after commas its settings as
+            `name=value`, such as `expectimax,depth=2`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: an unknown name, a wrong setting, or another program's file.
+        ImportError: the player needs what is not installed.
+    """
+    name, *given = text.split(",")
+    if name not in _MAKERS:
+        if Path(text).suffix in (".npz", ".safetensors", ".w"):
+            return load(text)
+        raise ValueError(f"there is no player {name!r}, but {names()}, or a player's file")
+    pairs = [each.partition("=") for each in given]
+    if not all(equals for _, equals, _ in pairs):
+        raise ValueError(f"settings of a player are name=value, got {text!r}")
+    return make(name, **{key: _value(told) for key, _, told in pairs})
+
+
+def _value(text: str) -> Any:
+    """A number, true, false or null as in JSON, or the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -40,6 +40,18 @@ def above_0(text: str) -> float:
     return number
 
 
+def whole_above_0(text: str) -> int:
+    """A whole number from 1 on, of the command line, which may be written as 1e9.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    number = above_0(text)
+    if number != int(number) or number >= 2**63:
+        raise argparse.ArgumentTypeError(f"it is whole and below 2**63, not {text!r}")
+    return int(number)
+
+
 @contextlib.contextmanager
 def sigterm_raises(exception: BaseException) -> Iterator[None]:
     """Lets SIGTERM end the program as an exception, so that what must be saved is saved."""

@@ -59,7 +59,7 @@ def write(
     first = {"format": "afterstate", "version": VERSION, "kind": kind, "arrays": shapes}
     method = zipfile.ZIP_DEFLATED if level else zipfile.ZIP_STORED
     with (
-        _replaced(path) as file,
+        replaced(path) as file,
         zipfile.ZipFile(file, "w", method, compresslevel=level) as archive,
     ):
         archive.writestr("header.json", json.dumps({**header, **first}, indent=1))
@@ -74,13 +74,17 @@ def replace(path: str | Path, data: bytes) -> None:
     Raises:
         OSError: it cannot be written; a file that was there before is still there, whole.
     """
-    with _replaced(path) as file:
+    with replaced(path) as file:
         file.write(data)
 
 
 @contextlib.contextmanager
-def _replaced(path: str | Path) -> Iterator[IO[bytes]]:
-    """A file to write beside the place, which goes there when it is whole."""
+def replaced(path: str | Path) -> Iterator[IO[bytes]]:
+    """A file to write beside the place, which goes there when it is whole.
+
+    Raises:
+        OSError: it cannot be written; a file that was there before is still there, whole.
+    """
     path = _place(path)
     beside = _beside(path)
     try:

@@ -10,7 +10,7 @@ package makes itself; weights are read only if they are of that network's shapes
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,11 @@ import torch
 from torch import nn
 
 from afterstate.agents import files
+
+
+def kind(net: nn.Module) -> dict[str, Any]:
+    """The name and the settings of a network, which make another like it."""
+    return {"network": type(net).__name__, "settings": net.settings}
 
 
 def save(net: nn.Module, path: str | Path, **facts: Any) -> None:
@@ -33,7 +38,7 @@ def save(net: nn.Module, path: str | Path, **facts: Any) -> None:
     Raises:
         OSError: it cannot be written; a file that was there before is still there, whole.
     """
-    about = {"network": type(net).__name__, "settings": net.settings, **facts}
+    about = {**kind(net), **facts}
     tensors = {name: t.detach().cpu().contiguous() for name, t in net.state_dict().items()}
     files.replace(path, safetensors.torch.save(tensors, {"afterstate": json.dumps(about)}))
 
@@ -84,6 +89,25 @@ def load(path: str | Path, network: Callable[..., nn.Module], device: str = "cpu
     except (TypeError, ValueError, RuntimeError, safetensors.SafetensorError) as error:
         raise ValueError(f"{path} does not hold what it says: {error}") from error
     return net.to(device)
+
+
+def network(networks: Mapping[str, type[nn.Module]], name: str, **settings: Any) -> nn.Module:
+    """A new network.
+
+    Args:
+        networks: by name.
+        name: one of them.
+        **settings: its arguments.
+
+    Raises:
+        ValueError: an unknown name or a wrong setting.
+    """
+    if name not in networks:
+        raise ValueError(f"there is no network {name!r}, but {list(networks)}")
+    try:
+        return networks[name](**settings).eval()
+    except TypeError as error:
+        raise ValueError(f"{name} got wrong settings: {error}") from error
 
 
 def check_device(device: str) -> None:

@@ -11,10 +11,9 @@ worth, and whoever plays greedily by these values plays a better one.
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +30,8 @@ from afterstate.agents.daihinmin.history import Moments, decisions
 from afterstate.agents.daihinmin.logs import Log
 from afterstate.agents.daihinmin.rank_nets import inputs, predict, values
 from afterstate.agents.daihinmin.symmetry import N_SYMMETRIES, exchanged
+from afterstate.agents.fitting import Fitter
+from afterstate.agents.settings import check_fields
 from afterstate.envs.daihinmin.plays import Numbers
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 
@@ -140,54 +141,6 @@ def rmse(net: nn.Module, of: Samples) -> float:
 
 # Settings
 
-_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "None": ("null", lambda x: x is None),
-    "bool": ("true or false", lambda x: isinstance(x, bool)),
-    "int": ("a whole number", lambda x: type(x) is int and abs(x) < 1 << 63),
-    "float": ("a number", lambda x: type(x) in (int, float) and abs(x) < 1e300),
-    "str": ("a text", lambda x: isinstance(x, str)),
-    "dict[str, Any]": ("an object", lambda x: isinstance(x, dict)),
-    "list[str]": ("a list of texts", lambda x: _is_list(x, "str")),
-    "list[float]": ("a list of numbers", lambda x: _is_list(x, "float")),
-}
-"""What the fields of settings can be, in the words of JSON, and how that is seen."""
-
-_WITHIN: dict[str, Callable[[float], bool]] = {
-    "from 0 on": lambda x: x >= 0,
-    "from 1 on": lambda x: x >= 1,
-    "from 0 to 1": lambda x: 0 <= x <= 1,
-    "from 0 on and below 1": lambda x: 0 <= x < 1,
-    "above 0": lambda x: x > 0,
-    "above 0 and below 1": lambda x: 0 < x < 1,
-}
-"""The ranges in which numbers can be."""
-
-
-def _is_list(value: Any, kind: str) -> bool:
-    """Whether it is a list of things of a kind."""
-    return isinstance(value, list) and all(map(_KINDS[kind][1], value))
-
-
-def check_fields(told: Any, ranges: Mapping[str, str]) -> None:
-    """Checks settings that may come from a file.
-
-    Args:
-        told: a dataclass, all of whose types are in `_KINDS`.
-        ranges: by name of a number, one of `_WITHIN`.
-
-    Raises:
-        ValueError: a field is not of its type or not in its range.
-    """
-    for each in fields(told):
-        value, kinds = getattr(told, each.name), str(each.type).split(" | ")
-        if not any(_KINDS[kind][1](value) for kind in kinds):
-            words = " or ".join(_KINDS[kind][0] for kind in kinds)
-            raise ValueError(f"{each.name} is {words}, got {value!r}")
-        within = ranges.get(each.name)
-        if within is not None and value is not None and not _WITHIN[within](value):
-            raise ValueError(f"{each.name} is {within}, got {value!r}")
-
-
 _RANGES = {
     "rate": "above 0 and below 1",
     "momentum": "from 0 on and below 1",
@@ -226,10 +179,6 @@ class Settings:
             raise ValueError(f"the optimizer is adam or sgd, not {self.optimizer!r}")
 
 
-_KEPT = {"adam": {"step", "exp_avg", "exp_avg_sq"}, "sgd": {"momentum_buffer"}}
-"""What optimizers keep for each parameter."""
-
-
 class Learner:
     """A network and its optimizer.
 
@@ -240,20 +189,23 @@ class Learner:
 
     Attributes:
         net: the network that learns.
-        played: the one that is to play: the mean of `net`, or `net` itself.
-        iterations: how many have been made.
+        fitter: its optimizer and the mean of its weights.
     """
 
     def __init__(self, net: nn.Module, settings: Settings | None = None, seed: int = 0) -> None:
-        self.net, self.settings = net, settings or Settings()
-        self.played = copy.deepcopy(net) if self.settings.average else net
-        self.iterations = 0
-        self._seed = seed
-        rate, momentum = self.settings.rate, self.settings.momentum
-        if self.settings.optimizer == "adam":
-            self.optimizer: torch.optim.Optimizer = torch.optim.Adam(net.parameters(), rate)
-        else:
-            self.optimizer = torch.optim.SGD(net.parameters(), rate, momentum)
+        self.net, self.settings, self._seed = net, settings or Settings(), seed
+        how = self.settings
+        self.fitter = Fitter(net, how.optimizer, how.momentum, how.average, how.mixed)
+
+    @property
+    def played(self) -> nn.Module:
+        """The network that is to play: the mean of `net`, or `net` itself."""
+        return self.fitter.played
+
+    @property
+    def iterations(self) -> int:
+        """How many have been made."""
+        return self.fitter.n_steps
 
     def fit(
         self,
@@ -283,10 +235,8 @@ class Learner:
         last = rate if final_rate is None else final_rate
         self.net.train()
         for i, rows in enumerate(self._batches(len(of.places), iterations)):
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate + (last - rate) * i / iterations
-            losses = [*losses[-99:], self._step(self._exchange_suits(of.part(rows)))]
-            self.iterations += 1
+            batch = self._exchange_suits(of.part(rows))
+            losses = [*losses[-99:], self._step(batch, rate + (last - rate) * i / iterations)]
             if report is not None:
                 report(1)
         self.net.eval()
@@ -310,60 +260,17 @@ class Learner:
         symmetries = rng.integers(N_SYMMETRIES, size=len(of.places))
         return of._replace(afters=exchanged(of.afters, symmetries))
 
-    def _step(self, of: Samples) -> Tensor:
+    def _step(self, of: Samples, rate: float) -> Tensor:
         """One step against the gradient."""
         device = next(self.net.parameters()).device
-        with torch.autocast(device.type, torch.bfloat16, enabled=self.settings.mixed):
-            logits = self.net(inputs(self.net, of.afters, of.moments).to(device))
-        loss = cross_entropy(logits.float(), torch.from_numpy(of.targets).to(device))
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
-        if self.played is not self.net:
-            self._average()
-        return loss.detach()
-
-    def _average(self) -> None:
-        """Moves the mean of the weights; at first it moves faster, not to stay where they began."""
-        share = max(1 - self.settings.average, 9 / (self.iterations + 10))
-        with torch.no_grad():
-            for mean, new in zip(self.played.parameters(), self.net.parameters(), strict=True):
-                mean.lerp_(new, share)
+        targets = torch.from_numpy(of.targets).to(device)
+        planes = inputs(self.net, of.afters, of.moments).to(device)
+        return self.fitter.step(planes, lambda logits: cross_entropy(logits, targets), rate)
 
     def tensors(self) -> dict[str, Tensor]:
         """The weights that learn and the state of the optimizer, by name."""
-        state = self.optimizer.state_dict()["state"]
-        named = {f"net/{name}": value for name, value in self.net.state_dict().items()}
-        for parameter, kept in state.items():
-            named |= {f"{parameter}/{k}": v for k, v in kept.items() if isinstance(v, Tensor)}
-        return {name: value.detach().cpu().contiguous() for name, value in named.items()}
+        return self.fitter.tensors()
 
     def resume(self, played: nn.Module, tensors: dict[str, Tensor], iterations: int) -> None:
-        """Takes up learning where it was.
-
-        Args:
-            played: the network that plays.
-            tensors: what `tensors` gave.
-            iterations: how many had been made.
-
-        Raises:
-            ValueError: these are of another network or optimizer.
-        """
-        state: dict[int, dict[str, Tensor]] = {}
-        net: dict[str, Tensor] = {}
-        try:
-            for name, value in tensors.items():
-                of, _, key = name.partition("/")
-                if of == "net":
-                    net[key] = value
-                else:
-                    state.setdefault(int(of), {})[key] = value
-            if any(set(kept) != _KEPT[self.settings.optimizer] for kept in state.values()):
-                raise KeyError(f"it is not of {self.settings.optimizer}")
-            self.net.load_state_dict(net)
-            self.played.load_state_dict(played.state_dict())
-            groups = self.optimizer.state_dict()["param_groups"]
-            self.optimizer.load_state_dict({"state": state, "param_groups": groups})
-        except (RuntimeError, KeyError, ValueError) as error:
-            raise ValueError(f"this is of another network or optimizer: {error}") from error
-        self.iterations = iterations
+        """Takes up learning where it was: see `Fitter.resume`."""
+        self.fitter.resume(played, tensors, iterations)

@@ -59,7 +59,6 @@ from afterstate.agents.daihinmin.learning import (
     Samples,
     Settings,
     bootstrap,
-    check_fields,
     join,
     rmse,
     samples,
@@ -77,6 +76,7 @@ from afterstate.agents.daihinmin.logs import (
 )
 from afterstate.agents.daihinmin.policy import PolicyAgent
 from afterstate.agents.daihinmin.self_play import RULE_PLAYERS, play_games
+from afterstate.agents.settings import check_fields
 from afterstate.envs.daihinmin.match import CLASS_VALUES
 from afterstate.envs.daihinmin.players import Player, find
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS

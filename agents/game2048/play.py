@@ -11,13 +11,15 @@ import numpy.typing as npt
 from afterstate.envs.game2048 import games as records
 from afterstate.envs.game2048.games import FLAGS, RNG, SCORE
 from afterstate.envs.game2048.rules import check_size, table
-from afterstate.envs.words import seed_word
+from afterstate.envs.words import Words, seed_word
+
+Indices = npt.NDArray[np.int64]
 
 
 class Player(Protocol):
     """What plays: any agent of `afterstate.agents`, or your own."""
 
-    def act(self, boards: npt.NDArray[np.uint64]) -> npt.NDArray[np.int8]:
+    def act(self, boards: Words) -> npt.NDArray[np.int8]:
         """The actions `int8[B]` of board words `uint64[B]`."""
         ...
 
@@ -36,6 +38,7 @@ def play(
     seed: int = 0,
     size: tuple[int, int] | None = None,
     report: Callable[[int, int], Any] | None = None,
+    watch: Callable[[Indices, Words, Indices], Any] | None = None,
 ) -> Games:
     """Plays games to their ends, side by side.
 
@@ -47,6 +50,8 @@ def play(
         size: rows and columns; by default the player's `size`, or 4x4 if it has none.
         report: called after each move of all games, or after some games, with the numbers of games
             that have ended and of moves so far.
+        watch: called before each move of all games, with the numbers of those that go on, from 0,
+            their boards and the actions chosen, all `[B]`. The player's `finish` is not used then.
 
     Raises:
         ValueError: a wrong size, or the player's answer is not one legal action a board.
@@ -62,7 +67,7 @@ def play(
     games[:, RNG] = [seed_word(seed + i) for i in range(n_games)]
     records.start_all(games, np.ones(n_games, np.bool_), 2, rows, cols)
     n_moves = np.zeros(n_games, np.int64)
-    finish = getattr(player, "finish", None)
+    finish = getattr(player, "finish", None) if watch is None else None
     if finish is not None:
         for i in range(n_games):
             n_moves[i : i + 1] = finish(games[i : i + 1])
@@ -71,7 +76,10 @@ def play(
     running = np.flatnonzero(records.masks(games).any(axis=1))
     while running.size:
         part = games[running]
-        actions = _legal_actions(player, part, rows, cols)
+        boards = records.board_words(part, rows, cols)
+        actions = _legal_actions(player, part, boards)
+        if watch is not None:
+            watch(running, boards, actions)
         records.play_all(part, actions, np.zeros(running.size, np.bool_), 2, moves, rows, cols)
         games[running] = part
         n_moves[running] += 1
@@ -82,11 +90,9 @@ def play(
     return Games(games[:, SCORE].astype(np.int64), n_moves, max_tiles)
 
 
-def _legal_actions(
-    player: Player, games: npt.NDArray[np.uint64], rows: int, cols: int
-) -> npt.NDArray[np.int64]:
+def _legal_actions(player: Player, games: Words, boards: Words) -> Indices:
     """The player's actions, checked."""
-    actions = np.asarray(player.act(records.board_words(games, rows, cols)))
+    actions = np.asarray(player.act(boards))
     if actions.shape != (len(games),) or actions.dtype.kind not in "iu":
         raise ValueError(
             f"the player was shown {len(games)} boards and answered {actions.dtype} "

@@ -27,12 +27,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from afterstate.agents import files
-from afterstate.agents.commands import above_0, progress_bar, sigterm_raises
+from afterstate.agents.commands import above_0, progress_bar, sigterm_raises, whole_above_0
 from afterstate.agents.game2048.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.learning import Learner, Settings, in_threads, whole_moves
 from afterstate.agents.game2048.ntuple import Network, NTupleAgent, network, pack_network
@@ -41,6 +41,31 @@ from afterstate.envs.words import whole
 
 EVALUATION_SEED = 1 << 40
 """Evaluation games have seeds from here on, so that they are the same in every evaluation."""
+
+
+class Trainee(Protocol):
+    """What is trained, such as a `learning.Learner`."""
+
+    @property
+    def n_moves(self) -> int:
+        """How many moves it has learned from."""
+        ...
+
+    @property
+    def n_games(self) -> int:
+        """How many games it has played."""
+        ...
+
+    seconds: float
+    """How long it has learned."""
+
+    def play(self, n_moves: float) -> Games:
+        """Learns from about so many moves more, and returns the games that ended."""
+        ...
+
+    def save(self, path: str | Path) -> None:
+        """Writes it to a file."""
+        ...
 
 
 class Progress(NamedTuple):
@@ -55,7 +80,7 @@ class Progress(NamedTuple):
 
 
 def train(
-    learner: Learner,
+    learner: Trainee,
     n_moves: float | None = None,
     seconds: float | None = None,
     save_to: str | Path | None = None,
@@ -121,7 +146,7 @@ class _Standing:
 
     def __init__(
         self,
-        learner: Learner,
+        learner: Trainee,
         end: int | None,
         seconds: float | None,
         every: int | None,
@@ -261,21 +286,170 @@ def _play_out(net: Network, depth: int, n_games: int, threads: int) -> Games:
 # Long runs
 
 
-def read_settings(path: str | Path) -> dict[str, Any]:
+class Kind(NamedTuple):
+    """A kind of learners, for the command that trains them."""
+
+    module: str  # of the command
+    what: str  # is trained
+    file: str  # of the learner in the folder of a run
+    settings: dict[str, Any]  # what a settings file may have, and what stands for what it has not
+    new: Callable[[dict[str, Any], argparse.Namespace], Any]  # a learner from settings
+    resume: Callable[[Path, dict[str, Any], argparse.Namespace], Any]  # or one of a file
+    evaluate: Callable[[Any, argparse.Namespace], dict[str, Any]]  # what rows say of a learner
+    evaluate_every: float  # moves, unless the command line says otherwise
+    plies: str  # and games
+    devices: bool  # whether it may be elsewhere than on the CPU
+
+
+def read_settings(path: str | Path, known: dict[str, Any] | None = None) -> dict[str, Any]:
     """The settings of a file, checked as far as can be without making the network.
+
+    Args:
+        path: the file.
+        known: what it may have, and what stands for what it has not; by default those of an N-tuple
+            network.
 
     Raises:
         OSError: it cannot be read.
         ValueError: not such settings.
     """
+    known = NTUPLE.settings if known is None else known
     try:
         settings = json.loads(Path(path).read_text())
     except ValueError as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
-    known = {"network", "learner", "seed"}
-    if not isinstance(settings, dict) or not set(settings) <= known:
+    if not isinstance(settings, dict) or not set(settings) <= set(known):
         raise ValueError(f"{path} is not a JSON object with {sorted(known)}")
-    return {"network": {}, "learner": {}, "seed": None, **settings}
+    return {**known, **settings}
+
+
+def check_seed(seed: Any) -> None:
+    """Raises a ValueError unless it is a seed of settings, or null."""
+    if seed is not None and (whole(seed) is None or seed < 0):
+        raise ValueError(f"seed is a whole number from 0 on or null, got {seed!r}")
+
+
+def check_names(of: str, settings: Any, known: Iterable[str]) -> None:
+    """Refuses settings that there are not."""
+    if not isinstance(settings, dict) or not set(settings) <= set(known):
+        raise ValueError(f"settings of the {of} are {list(known)}, got {settings!r}")
+
+
+def _plies(text: str) -> dict[int, int]:
+    """`1:1000,3:20` as depths and numbers of games."""
+    pairs = [part.split(":") for part in text.split(",") if part]
+    try:
+        plies = {int(depth): int(n_games) for depth, n_games in pairs}
+    except ValueError:
+        plies = {0: 0}
+    if len(plies) < len(pairs) or not all(d in range(1, 6) and n > 0 for d, n in plies.items()):
+        raise argparse.ArgumentTypeError(f"plies are 1 to 5, each once, with games, not {text!r}")
+    return plies
+
+
+def options(kind: Kind, arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m afterstate.agents.game2048.{kind.module}",
+        description=f"Trains {kind.what} for 2048.",
+    )
+    add = parser.add_argument
+    add("settings", type=Path, help="JSON file with the network and how to learn")
+    add("--out", type=Path, required=True, help="folder of the run")
+    add("--moves", type=whole_above_0, help="stop when the learner has made so many moves")
+    add("--hours", type=above_0, help="stop after so long, counted from this start")
+    add("--threads", type=whole_above_0, default=1)
+    add("--resume", action="store_true", help="go on with the run in the folder")
+    add("--save-minutes", type=above_0, default=10, help="between two saves (%(default)s)")
+    every = kind.evaluate_every
+    add("--evaluate-every", type=whole_above_0, default=every, help="moves (%(default)g)")
+    add("--evaluate", type=_plies, default=kind.plies, metavar="PLIES:GAMES,...", help=kind.plies)
+    if kind.devices:
+        add("--device", default="cpu", help="where it learns and plays: cpu or cuda (%(default)s)")
+    chosen = parser.parse_args(arguments)
+    if chosen.moves is None and chosen.hours is None:
+        parser.error("say where to stop: --moves or --hours")
+    return chosen
+
+
+def _begin(kind: Kind, chosen: argparse.Namespace) -> tuple[Trainee, int]:
+    """The learner of a new or a resumed run, and its moves at the last evaluation that is kept.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        ValueError: wrong settings, or a folder that does not fit what is asked for.
+    """
+    place = chosen.out / kind.file
+    settings = read_settings(chosen.settings, kind.settings)
+    if place.exists() and not chosen.resume:
+        raise ValueError(f"{place} is there: go on with --resume, or choose another --out")
+    if chosen.resume and not place.exists():
+        raise ValueError(f"{place} is not there: there is nothing to resume")
+    if chosen.resume:
+        learner = kind.resume(place, settings, chosen)
+    else:
+        learner = kind.new(settings, chosen)
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    for cut_off in chosen.out.glob("*.part"):
+        cut_off.unlink()  # by a kill
+    evaluated = files.keep_rows(chosen.out / "rows.jsonl", "n_moves", learner.n_moves)
+    (chosen.out / "settings.json").write_text(json.dumps(settings, indent=1) + "\n")
+    return learner, evaluated
+
+
+def _run(
+    kind: Kind, chosen: argparse.Namespace, learner: Trainee, evaluated: int, bar: Any
+) -> None:
+    """Trains as the command line says, and shows it on a progress bar."""
+    began, n_before = time.monotonic(), learner.n_moves
+    seconds = None if chosen.hours is None else 3600 * chosen.hours
+
+    def show(progress: Progress) -> None:
+        if seconds is not None:  # as far as it will come in this time
+            share = (time.monotonic() - began) / seconds
+            end = n_before + (progress.n_moves - n_before) / max(share, 1e-9)
+            bar.total = min(end, chosen.moves or end)
+        bar.update(progress.n_moves - bar.n)
+        if progress.mean_score == progress.mean_score:
+            bar.set_description(f"mean {progress.mean_score:,.0f}", refresh=False)
+
+    def note(progress: Progress) -> None:
+        row = {**progress._asdict(), **kind.evaluate(learner, chosen)}
+        row = {name: None if value != value else value for name, value in row.items()}
+        with (chosen.out / "rows.jsonl").open("a") as file:
+            file.write(json.dumps(row) + "\n")  # nan is not JSON
+        found = (f"{name} {row[name]['mean']:,.0f}" for name in row if name.endswith("ply"))
+        bar.set_postfix_str(", ".join(found))
+
+    train(
+        learner,
+        n_moves=None if chosen.moves is None else max(0, chosen.moves - n_before),
+        seconds=seconds,
+        save_to=chosen.out / kind.file,
+        report=show,
+        save_every=60 * chosen.save_minutes,
+        evaluate=note,
+        evaluate_every=chosen.evaluate_every,
+        evaluated=evaluated,
+    )
+
+
+def run(kind: Kind, arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line that trains a kind of learners."""
+    chosen, tqdm = options(kind, arguments), progress_bar()
+    try:
+        learner, evaluated = _begin(kind, chosen)
+    except (OSError, ValueError) as error:
+        raise SystemExit(str(error)) from error
+    with tqdm(total=chosen.moves, initial=learner.n_moves, unit=" moves", unit_scale=True) as bar:
+        try:
+            _run(kind, chosen, learner, evaluated, bar)
+        except KeyboardInterrupt:
+            bar.close()
+            raise SystemExit(f"saved in {chosen.out}: go on with --resume") from None
+
+
+# N-tuple networks
 
 
 def new_learner(settings: dict[str, Any], threads: int = 1) -> Learner:
@@ -285,28 +459,20 @@ def new_learner(settings: dict[str, Any], threads: int = 1) -> Learner:
         ValueError: wrong settings.
     """
     how = _learner_settings(settings)
-    seed = settings["seed"]
-    if seed is not None and (whole(seed) is None or seed < 0):
-        raise ValueError(f"seed is a whole number from 0 on or null, got {settings['seed']!r}")
+    check_seed(settings["seed"])
     return Learner(_network(settings), how, settings["seed"], threads)
 
 
 def _network(settings: dict[str, Any], **others: Any) -> Network:
     """The network of settings, some of them replaced."""
-    _check_names("network", settings["network"], signature(network).parameters)
+    check_names("network", settings["network"], signature(network).parameters)
     return network(**{**settings["network"], **others})
 
 
 def _learner_settings(settings: dict[str, Any]) -> Settings:
     """How to learn."""
-    _check_names("learner", settings["learner"], signature(Settings).parameters)
+    check_names("learner", settings["learner"], signature(Settings).parameters)
     return Settings(**settings["learner"])
-
-
-def _check_names(of: str, settings: Any, known: Iterable[str]) -> None:
-    """Refuses settings that there are not."""
-    if not isinstance(settings, dict) or not set(settings) <= set(known):
-        raise ValueError(f"settings of the {of} are {list(known)}, got {settings!r}")
 
 
 def resume(path: Path, settings: dict[str, Any], threads: int) -> Learner:
@@ -324,122 +490,29 @@ def resume(path: Path, settings: dict[str, Any], threads: int) -> Learner:
     return learner
 
 
-def _plies(text: str) -> dict[int, int]:
-    """`1:1000,3:20` as depths and numbers of games."""
-    pairs = [part.split(":") for part in text.split(",") if part]
-    try:
-        plies = {int(depth): int(n_games) for depth, n_games in pairs}
-    except ValueError:
-        plies = {0: 0}
-    if len(plies) < len(pairs) or not all(d in range(1, 6) and n > 0 for d, n in plies.items()):
-        raise argparse.ArgumentTypeError(f"plies are 1 to 5, each once, with games, not {text!r}")
-    return plies
+def _evaluate(learner: Learner, chosen: argparse.Namespace) -> dict[str, Any]:
+    """What rows say of a learner."""
+    found = evaluate(learner.network, chosen.evaluate, chosen.threads)
+    return {"n_learned": learner.n_learned, **found}
 
 
-def _moves(text: str) -> float:
-    """A whole number of moves, which may be written as 1e9."""
-    number = above_0(text)
-    if number != int(number) or number >= 2**63:
-        raise argparse.ArgumentTypeError(f"moves are whole and below 2**63, not {text!r}")
-    return number
-
-
-def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m afterstate.agents.game2048.training",
-        description="Trains an N-tuple network for 2048.",
-    )
-    add = parser.add_argument
-    add("settings", type=Path, help="JSON file with the network and how to learn")
-    add("--out", type=Path, required=True, help="folder of the run")
-    add("--moves", type=_moves, help="stop when the learner has made so many moves")
-    add("--hours", type=above_0, help="stop after so long, counted from this start")
-    add("--threads", type=int, default=1)
-    add("--resume", action="store_true", help="go on with the run in the folder")
-    add("--save-minutes", type=above_0, default=10, help="between two saves (%(default)s)")
-    add("--evaluate-every", type=_moves, default=1e9, help="moves (%(default)g)")
-    add("--evaluate", type=_plies, default="1:1000,3:10", metavar="PLIES:GAMES,...")
-    chosen = parser.parse_args(arguments)
-    if chosen.moves is None and chosen.hours is None:
-        parser.error("say where to stop: --moves or --hours")
-    return chosen
-
-
-def _begin(chosen: argparse.Namespace) -> tuple[Learner, int]:
-    """The learner of a new or a resumed run, and its moves at the last evaluation that is kept.
-
-    Raises:
-        OSError: a file cannot be read or written.
-        ValueError: wrong settings, or a folder that does not fit what is asked for.
-    """
-    place = chosen.out / "learner.npz"
-    settings = read_settings(chosen.settings)
-    if place.exists() and not chosen.resume:
-        raise ValueError(f"{place} is there: go on with --resume, or choose another --out")
-    if chosen.resume and not place.exists():
-        raise ValueError(f"{place} is not there: there is nothing to resume")
-    if chosen.resume:
-        learner = resume(place, settings, chosen.threads)
-    else:
-        learner = new_learner(settings, chosen.threads)
-    chosen.out.mkdir(parents=True, exist_ok=True)
-    for cut_off in chosen.out.glob("learner.npz.*.part"):
-        cut_off.unlink()  # by a kill
-    evaluated = files.keep_rows(chosen.out / "rows.jsonl", "n_moves", learner.n_moves)
-    (chosen.out / "settings.json").write_text(json.dumps(settings, indent=1) + "\n")
-    return learner, evaluated
-
-
-def _run(chosen: argparse.Namespace, learner: Learner, evaluated: int, bar: Any) -> None:
-    """Trains as the command line says, and shows it on a progress bar."""
-    began, n_before = time.monotonic(), learner.n_moves
-    seconds = None if chosen.hours is None else 3600 * chosen.hours
-
-    def show(progress: Progress) -> None:
-        if seconds is not None:  # as far as it will come in this time
-            share = (time.monotonic() - began) / seconds
-            end = n_before + (progress.n_moves - n_before) / max(share, 1e-9)
-            bar.total = min(end, chosen.moves or end)
-        bar.update(progress.n_moves - bar.n)
-        bar.set_description(f"mean {progress.mean_score:,.0f}", refresh=False)
-
-    def note(progress: Progress) -> None:
-        row = {**progress._asdict(), "n_learned": learner.n_learned}
-        row = {name: None if value != value else value for name, value in row.items()}
-        row |= evaluate(learner.network, chosen.evaluate, chosen.threads)  # nan is not JSON
-        with (chosen.out / "rows.jsonl").open("a") as file:
-            file.write(json.dumps(row) + "\n")
-        found = (f"{name} {row[name]['mean']:,.0f}" for name in row if name.endswith("ply"))
-        bar.set_postfix_str(", ".join(found))
-
-    train(
-        learner,
-        n_moves=None if chosen.moves is None else max(0, int(chosen.moves) - n_before),
-        seconds=seconds,
-        save_to=chosen.out / "learner.npz",
-        report=show,
-        save_every=60 * chosen.save_minutes,
-        evaluate=note,
-        evaluate_every=chosen.evaluate_every,
-        evaluated=evaluated,
-    )
+NTUPLE = Kind(
+    module="training",
+    what="an N-tuple network",
+    file="learner.npz",
+    settings={"network": {}, "learner": {}, "seed": None},
+    new=lambda settings, chosen: new_learner(settings, chosen.threads),
+    resume=lambda path, settings, chosen: resume(path, settings, chosen.threads),
+    evaluate=_evaluate,
+    evaluate_every=1e9,
+    plies="1:1000,3:10",
+    devices=False,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line."""
-    chosen = options(arguments)
-    tqdm = progress_bar()
-    try:
-        learner, evaluated = _begin(chosen)
-    except (OSError, ValueError) as error:
-        raise SystemExit(str(error)) from error
-    with tqdm(total=chosen.moves, initial=learner.n_moves, unit=" moves", unit_scale=True) as bar:
-        try:
-            _run(chosen, learner, evaluated, bar)
-        except KeyboardInterrupt:
-            bar.close()
-            raise SystemExit(f"saved in {chosen.out}: go on with --resume") from None
+    run(NTUPLE, arguments)
 
 
 if __name__ == "__main__":

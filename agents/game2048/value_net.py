@@ -62,7 +62,7 @@ class CNN22(nn.Module):
             nn.Linear(256, 1),
             nn.ReLU() if output == "relu" else nn.Identity(),
         )
-        self.apply(_he)
+        self.apply(he)
 
     def forward(self, planes: Tensor) -> Tensor:
         """The values `[n]` of planes `[n, 16, 4, 4]`."""
@@ -70,7 +70,7 @@ class CNN22(nn.Module):
         return values[:, 0]
 
 
-def _he(module: nn.Module) -> None:
+def he(module: nn.Module) -> None:
     """Weights by He et al. (2015), no bias."""
     if isinstance(module, (nn.Conv2d, nn.Linear)):
         nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
@@ -83,32 +83,10 @@ NETWORKS: dict[str, type[nn.Module]] = {"CNN22": CNN22}
 
 
 def network(name: str, **settings: Any) -> nn.Module:
-    """A new network.
-
-    Args:
-        name: one of `NETWORKS`.
-        **settings: its arguments.
-
-    Raises:
-        ValueError: an unknown name or a wrong setting.
-    """
-    if name not in NETWORKS:
-        raise ValueError(f"there is no network {name!r}, but {list(NETWORKS)}")
-    try:
-        return NETWORKS[name](**settings).eval()
-    except TypeError as error:
-        raise ValueError(f"{name} got wrong settings: {error}") from error
+    """A new network of `NETWORKS`: see `nets.network`."""
+    return nets.network(NETWORKS, name, **settings)
 
 
 def load(path: str | Path, device: str = "cpu") -> nn.Module:
-    """Reads a network from a file of `nets.save`.
-
-    Args:
-        path: the file.
-        device: where the network shall be, such as `"cuda"`.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: another file, or a damaged one; or there is no such device.
-    """
+    """The network of a file: see `nets.load`."""
     return nets.load(path, network, device)

@@ -83,6 +83,35 @@ def symmetries(boards: Tensor) -> Tensor:
     return torch.cat((four, transpose(four)), -1)
 
 
+SYMMETRIC_ACTIONS = (
+    (0, 1, 2, 3),
+    (0, 3, 2, 1),
+    (2, 1, 0, 3),
+    (2, 3, 0, 1),
+    (3, 2, 1, 0),
+    (3, 0, 1, 2),
+    (1, 2, 3, 0),
+    (1, 0, 3, 2),
+)
+"""What up, right, down and left become in each of the eight symmetries."""
+
+
+def symmetric(boards: Tensor, which: Tensor) -> Tensor:
+    """One symmetric board of each, `int64[...]`.
+
+    Args:
+        boards: `int64[...]`.
+        which: the symmetry of each, `int64[...]` of 0 to 7, as `symmetries` orders them.
+    """
+    return symmetries(boards).gather(-1, which[..., None])[..., 0]
+
+
+def symmetric_actions(actions: Tensor, which: Tensor) -> Tensor:
+    """The actions that do to the boards of `symmetric` what `actions` did to them before."""
+    table = torch.tensor(SYMMETRIC_ACTIONS, device=actions.device)
+    return table[which, actions]
+
+
 # Moves
 
 

@@ -242,9 +242,8 @@ def test_steps_means_and_rates_by_hand() -> None:
     net = Bias((0.5, 0, 0, 0, -0.5))
     learner = Learner(net, Settings("sgd", rate=0.4, momentum=0, batch=2, average=0.2))
     rates: list[float] = []
-    loss = learner.fit(
-        numbered([1, 1]), 4, 0.2, lambda _: rates.append(learner.optimizer.param_groups[0]["lr"])
-    )
+    group = learner.fitter.optimizer.param_groups[0]
+    loss = learner.fit(numbered([1, 1]), 4, 0.2, lambda _: rates.append(group["lr"]))
     assert rates == pytest.approx([0.4, 0.35, 0.3, 0.25])  # from 0.4 on to 0.2 in a straight line
     logits, target, losses = np.array([0.5, 0, 0, 0, -0.5]), np.array([0, 1.0, 0, 0, 0]), []
     mean = logits
@@ -260,7 +259,7 @@ def test_steps_means_and_rates_by_hand() -> None:
 
 def test_the_rate_can_go_down_to_0() -> None:
     learner, rates = Learner(Bias(), Settings("sgd", rate=0.4, batch=2)), list[float]()
-    group = learner.optimizer.param_groups[0]
+    group = learner.fitter.optimizer.param_groups[0]
     learner.fit(numbered([1, 1]), 4, 0.0, lambda _: rates.append(group["lr"]))
     assert rates == pytest.approx([0.4, 0.3, 0.2, 0.1])
 

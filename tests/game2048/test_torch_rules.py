@@ -185,3 +185,16 @@ def test_whole_games_are_those_of_the_environment_and_the_vector_environment() -
     for action in moves:
         single = env.step(action)[0]
     assert (single == torch_rules.exponents(boards)[0].numpy()).all()
+
+
+def test_a_symmetric_action_on_a_symmetric_board_leads_to_the_symmetric_afterstate() -> None:
+    boards = torch_rules.from_words(random_boards(2_000))
+    actions = torch.randint(4, (2_000,), generator=torch.Generator().manual_seed(1))
+    for which in range(8):
+        symmetry = torch.full_like(actions, which)
+        turned = torch_rules.symmetric(boards, symmetry)
+        assert (turned == torch_rules.symmetries(boards)[:, which]).all()
+        after, reward = torch_rules.move(turned, torch_rules.symmetric_actions(actions, symmetry))
+        expected, same_reward = torch_rules.move(boards, actions)
+        assert (after == torch_rules.symmetric(expected, symmetry)).all()
+        assert (reward == same_reward).all()

@@ -22,6 +22,7 @@ from afterstate.agents.game2048.ntuple import NTupleAgent, network
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.training import (
     EVALUATION_SEED,
+    NTUPLE,
     evaluate,
     main,
     new_learner,
@@ -512,7 +513,7 @@ def test_wrong_options_are_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        options(arguments)
+        options(NTUPLE, arguments)
     assert caught.value.code == 2
     assert "usage" in capsys.readouterr().err
 
@@ -559,13 +560,17 @@ def test_options_out_of_their_range_are_refused_before_anything_is_written(
 
 
 def test_a_number_of_moves_may_be_written_as_a_power_of_ten() -> None:
-    chosen = options(["a.json", "--out", "run", "--moves", "1.5e3", "--evaluate-every", "2e2"])
+    chosen = options(
+        NTUPLE, ["a.json", "--out", "run", "--moves", "1.5e3", "--evaluate-every", "2e2"]
+    )
     assert (chosen.moves, chosen.evaluate_every) == (1_500, 200)
-    assert options(["a.json", "--out", "run", "--moves", "5", "--evaluate", ""]).evaluate == {}
+    assert (
+        options(NTUPLE, ["a.json", "--out", "run", "--moves", "5", "--evaluate", ""]).evaluate == {}
+    )
 
 
 def test_options_have_defaults() -> None:
-    chosen = options(["a.json", "--out", "run", "--hours", "2"])
+    chosen = options(NTUPLE, ["a.json", "--out", "run", "--hours", "2"])
     assert (chosen.moves, chosen.hours, chosen.threads, chosen.resume) == (None, 2.0, 1, False)
     assert (chosen.evaluate_every, chosen.evaluate) == (1e9, {1: 1000, 3: 10})
 

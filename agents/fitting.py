@@ -1,0 +1,189 @@
+"""Networks that are fitted: steps against a gradient, the mean of the weights, and resuming."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from afterstate.agents import files, nets
+
+_KEPT = {"adam": {"step", "exp_avg", "exp_avg_sq"}, "sgd": {"momentum_buffer"}}
+"""What optimizers keep for each parameter."""
+
+
+class Fitter:
+    """A network that learns, its optimizer, and the mean of its weights.
+
+    Args:
+        net: learns in place, on the device that it is on.
+        optimizer: `"adam"` (Kingma and Ba 2015) or `"sgd"`.
+        momentum: of `"sgd"`.
+        average: the share of the mean of the weights that stays in a step, the rest being the new
+            weights. 0: there is no mean.
+        mixed: whether the network calculates with 16 bits (bfloat16) where that does no harm.
+        clip: the largest norm of a gradient, to which longer ones are shortened.
+
+    Attributes:
+        net: the network that learns.
+        played: the one that is to play: the mean of `net`, or `net` itself.
+        n_steps: how many steps have been made.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        optimizer: str = "adam",
+        momentum: float = 0.9,
+        average: float = 0.0,
+        mixed: bool = False,
+        clip: float | None = None,
+    ) -> None:
+        self.net, self.n_steps = net, 0
+        self.played = copy.deepcopy(net) if average else net
+        self._name, self._average, self._mixed, self._clip = optimizer, average, mixed, clip
+        if optimizer == "adam":
+            self.optimizer: torch.optim.Optimizer = torch.optim.Adam(net.parameters())
+        else:
+            self.optimizer = torch.optim.SGD(net.parameters(), momentum=momentum)
+
+    def step(self, inputs: Tensor, loss: Callable[[Tensor], Tensor], rate: float) -> Tensor:
+        """Makes a step.
+
+        Args:
+            inputs: of the network, on its device.
+            loss: of the network's outputs, as `float32`.
+            rate: of learning.
+
+        Returns:
+            The loss before the step.
+        """
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self._mixed):
+            outputs = self.net(inputs)
+        found = loss(outputs.float())
+        self.optimizer.zero_grad()
+        found.backward()
+        if self._clip is not None:
+            nn.utils.clip_grad_norm_(self.net.parameters(), self._clip)
+        self.optimizer.step()
+        if self.played is not self.net:
+            self._move_mean()
+        self.n_steps += 1
+        return found.detach()
+
+    def _move_mean(self) -> None:
+        """Moves the mean of the weights; at first it moves faster, not to stay where they began."""
+        share = max(1 - self._average, 9 / (self.n_steps + 10))
+        with torch.no_grad():
+            for mean, new in zip(self.played.parameters(), self.net.parameters(), strict=True):
+                mean.lerp_(new, share)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The weights that learn and the state of the optimizer, by name, on the CPU."""
+        state = self.optimizer.state_dict()["state"]
+        named = {f"net/{name}": value for name, value in self.net.state_dict().items()}
+        for parameter, kept in state.items():
+            named |= {f"{parameter}/{k}": v for k, v in kept.items() if isinstance(v, Tensor)}
+        return {name: value.detach().cpu().contiguous() for name, value in named.items()}
+
+    def resume(self, played: nn.Module, tensors: dict[str, Tensor], n_steps: int) -> None:
+        """Takes up learning where it was.
+
+        Args:
+            played: the network that plays.
+            tensors: what `tensors` gave.
+            n_steps: how many had been made.
+
+        Raises:
+            ValueError: these are of another network or optimizer.
+        """
+        state: dict[int, dict[str, Tensor]] = {}
+        net: dict[str, Tensor] = {}
+        try:
+            for name, value in tensors.items():
+                of, _, key = name.partition("/")
+                if of == "net":
+                    net[key] = value
+                else:
+                    state.setdefault(int(of), {})[key] = value
+            if any(set(kept) != _KEPT[self._name] for kept in state.values()):
+                raise KeyError(f"it is not of {self._name}")
+            self.net.load_state_dict(net)
+            self.played.load_state_dict(played.state_dict())
+            groups = self.optimizer.state_dict()["param_groups"]
+            self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        except (RuntimeError, KeyError, ValueError) as error:
+            raise ValueError(f"this is of another network or optimizer: {error}") from error
+        self.n_steps = n_steps
+
+    def save(self, path: str | Path, others: dict[str, Tensor], **facts: Any) -> None:
+        """Writes all that it takes to go on to a file of safetensors.
+
+        Args:
+            path: the file.
+            others: further tensors, by name.
+            **facts: what else is to be known, fit for JSON.
+
+        Raises:
+            OSError: it cannot be written; a file that was there before is still there, whole.
+        """
+        played = {} if self.played is self.net else self.played.state_dict()
+        tensors = {f"others/{name}": value.cpu() for name, value in others.items()}
+        tensors |= {f"played/{name}": value.cpu() for name, value in played.items()}
+        about = {**nets.kind(self.net), "n_steps": self.n_steps, **facts}
+        data = safetensors.torch.save(
+            {**self.tensors(), **tensors}, {"afterstate": json.dumps(about)}
+        )
+        files.replace(path, data)
+
+    def load(self, path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Goes on from a file of `save`.
+
+        Returns:
+            The facts, and the other tensors.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: another file, a damaged one, or one of another network or optimizer.
+        """
+        told = nets.about(path)
+        if {name: told[name] for name in ("network", "settings")} != nets.kind(self.net):
+            raise ValueError(f"{path} has another network than the settings ask for")
+        try:
+            tensors = safetensors.torch.load_file(path)
+            played = _taken(tensors, "played/") or _named(tensors, "net/")
+            others = _taken(tensors, "others/")
+            mean = copy.deepcopy(self.net)
+            mean.load_state_dict(played)
+            self.resume(mean, tensors, int(told["n_steps"]))
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            RuntimeError,
+            safetensors.SafetensorError,
+        ) as error:
+            raise ValueError(f"{path} is damaged: {error}") from error
+        return told, others
+
+
+def _named(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Those whose names have a prefix, by the rest of their names."""
+    return {name[len(prefix) :]: t for name, t in tensors.items() if name.startswith(prefix)}
+
+
+def _taken(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The same, taken from the others."""
+    found = _named(tensors, prefix)
+    for name in found:
+        del tensors[prefix + name]
+    return found

@@ -1,0 +1,340 @@
+"""Play logs: the moves of any players, shuffled, for whoever learns from them.
+
+    python -m afterstate.agents.game2048.play_logs logs/moves.npy --player expectimax --moves 1e7
+    python -m afterstate.agents.game2048.play_logs logs/moves.npy --moves 1e7 --resume
+
+A log is a file of numpy, an array of records of 9 bytes: the board, a word of `rules.py`, and the
+action that the player chose.
+
+    log = np.load("logs/moves.npy", mmap_mode="r")    # of [("board", "<u8"), ("action", "u1")]
+
+The records stand in random order, each of them as likely in every place, so that a learner reads
+them one after the other, and any part of a log is a sample of it. 600 million moves, those of the
+study of Matsuzaki and Teramura, take 5.4 GB. Beside a log, `moves.json` tells what it is of.
+
+Neither writing nor reading needs room in memory for a log. Moves go to one of 256 heaps by chance
+while they are played, in the folder `moves.parts`; in the end each heap is shuffled in memory, and
+they are written one after the other. What was played is safe from then on: a run that is
+interrupted, killed or out of disk goes on with `--resume`, also with other numbers of games or
+moves. The same settings make the same file, whatever the number of jobs and interruptions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shutil
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from afterstate import agents
+from afterstate.agents import files
+from afterstate.agents.commands import progress_bar, sigterm_raises, whole_above_0
+from afterstate.agents.game2048.play import Player, play
+from afterstate.envs.words import Words
+
+MOVE = np.dtype([("board", "<u8"), ("action", "u1")])
+"""A record of a log, 9 bytes."""
+
+HEAPS = 256
+"""Among which moves are divided."""
+
+Moves = npt.NDArray[np.void]
+"""Records `MOVE[n]`."""
+
+
+class Sampling(NamedTuple):
+    """Which games are played, and which of their moves are kept."""
+
+    players: tuple[str, ...]  # as `agents.find` wants them; they play in turn
+    beside: int = 32  # games that a player plays side by side, one round
+    skip: int = 0  # moves at the beginning of each game that are not kept
+    share: float = 1.0  # the chance of each other move to be kept
+    seed: int = 1  # of the first game, of others one more each, and of chance
+
+
+class Round(NamedTuple):
+    """What games that were played side by side have left."""
+
+    moves: Moves
+    player: int
+    scores: list[int]
+    n_played: int  # moves of these games, kept or not
+
+
+# Playing
+
+
+@cache
+def _player(text: str) -> Player:
+    """A player, once for each process."""
+    found: Player = agents.find(text)
+    return found
+
+
+def play_round(sampling: Sampling, number: int) -> Round:
+    """Plays a round, from 0, of games; they have other seeds than those of other rounds.
+
+    Raises:
+        ValueError: the player's actions are not legal.
+    """
+    which, first = number % len(sampling.players), sampling.seed + number * sampling.beside
+    rng, kept = np.random.default_rng([sampling.seed, number]), []
+    n_seen = np.zeros(sampling.beside, np.int64)
+
+    def watch(games: npt.NDArray[np.int64], boards: Words, actions: npt.NDArray[np.int64]) -> None:
+        is_kept = n_seen[games] >= sampling.skip
+        if sampling.share < 1:
+            is_kept &= rng.random(len(games)) < sampling.share
+        n_seen[games] += 1
+        moves = np.empty(np.count_nonzero(is_kept), MOVE)
+        moves["board"], moves["action"] = boards[is_kept], actions[is_kept]
+        kept.append(moves)
+
+    played = play(_player(sampling.players[which]), sampling.beside, first, (4, 4), watch=watch)
+    moves = np.concatenate(kept)
+    return Round(moves, which, played.scores.tolist(), int(played.n_moves.sum()))
+
+
+def play_rounds(sampling: Sampling, first: int, jobs: int) -> Iterator[Round]:
+    """Plays round after round without end, `jobs` of them at once, in their order."""
+    from joblib import Parallel, delayed
+
+    rounds = (delayed(play_round)(sampling, number) for number in count(first))
+    yield from Parallel(jobs, return_as="generator", pre_dispatch=jobs)(rounds)
+
+
+# Shuffling
+
+
+class Heaps:
+    """The moves that were played, in random heaps in a folder, and what is known of them.
+
+    Args:
+        folder: is made, or has the heaps of a run that goes on.
+        sampling: of the run.
+
+    Raises:
+        OSError: the folder cannot be read or written.
+        ValueError: it has moves of another sampling.
+    """
+
+    def __init__(self, folder: Path, sampling: Sampling) -> None:
+        self._folder, self._state = folder, folder / "state.json"
+        self.sampling = sampling
+        self.n_rounds, self.n_played = 0, 0
+        self.scores: list[list[int]] = [[] for _ in sampling.players]
+        self._sizes = np.zeros(HEAPS, np.int64)
+        folder.mkdir(parents=True, exist_ok=True)
+        if self._state.exists():
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Takes up the heaps as they were after the last whole round."""
+        told = json.loads(self._state.read_text(encoding="utf-8"))
+        if (
+            Sampling(*told["sampling"])._replace(players=tuple(told["sampling"][0]))
+            != self.sampling
+        ):
+            raise ValueError(f"{self._folder} has moves of {told['sampling']}: choose another file")
+        self.n_rounds, self.n_played = told["n_rounds"], told["n_played"]
+        self.scores, self._sizes = told["scores"], np.array(told["sizes"])
+        for heap, size in enumerate(self._sizes):
+            with open(self._heap(heap), "ab") as file:
+                file.truncate(int(size) * MOVE.itemsize)
+
+    def _heap(self, number: int) -> Path:
+        """The file of a heap."""
+        return self._folder / f"{number:03}.moves"
+
+    @property
+    def n_moves(self) -> int:
+        """How many moves are kept."""
+        return int(self._sizes.sum())
+
+    def add(self, played: Round) -> None:
+        """Adds a round."""
+        rng = np.random.default_rng([self.sampling.seed, self.n_rounds, 1])
+        heaps = rng.integers(HEAPS, size=len(played.moves), dtype=np.uint8)
+        moves = played.moves[np.argsort(heaps, kind="stable")]
+        sizes = np.bincount(heaps, minlength=HEAPS)
+        for heap, part in enumerate(np.split(moves, np.cumsum(sizes)[:-1])):
+            with open(self._heap(heap), "ab") as file:
+                file.write(part.tobytes())
+        self._sizes += sizes
+        self.n_rounds, self.n_played = self.n_rounds + 1, self.n_played + played.n_played
+        self.scores[played.player] += played.scores
+        self._note()
+
+    def _note(self) -> None:
+        """Writes down that the round is whole."""
+        told = {"sampling": self.sampling, "n_rounds": self.n_rounds, "n_played": self.n_played}
+        told |= {"sizes": self._sizes.tolist(), "scores": self.scores}
+        files.replace(self._state, json.dumps(told).encode())
+
+    def write(self, path: Path, n_moves: int | None = None) -> None:
+        """Writes the log, all moves or a random part of them, and removes the heaps.
+
+        Raises:
+            OSError: it cannot be written; the heaps are still there then.
+        """
+        left = n = self.n_moves if n_moves is None else min(n_moves, self.n_moves)
+        rng = np.random.default_rng([self.sampling.seed, self.n_rounds, 2])
+        header = {"descr": MOVE.descr, "fortran_order": False, "shape": (n,)}
+        with files.replaced(path) as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            for heap in rng.permutation(HEAPS):
+                moves = np.fromfile(self._heap(heap), MOVE)
+                left -= file.write(rng.permutation(moves)[:left].tobytes()) // MOVE.itemsize
+        told = json.dumps(self.about(n), indent=1) + "\n"
+        files.replace(path.with_suffix(".json"), told.encode())
+        shutil.rmtree(self._folder)
+
+    def about(self, n_moves: int) -> dict[str, Any]:
+        """What a log of so many of the moves is of."""
+        players = zip(self.sampling.players, self.scores, strict=True)
+        return {
+            "moves": n_moves,
+            "of_moves": self.n_played,
+            "players": [
+                {"player": player, "games": len(scores), "mean_score": float(np.mean(scores))}
+                for player, scores in players
+            ],
+            **{name: getattr(self.sampling, name) for name in ("skip", "share", "beside", "seed")},
+        }
+
+
+# Reading
+
+
+def read(path: str | Path) -> Moves:
+    """The moves of a log, `MOVE[n]`, in a file that is read where they are looked at.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: another file, or a damaged one.
+    """
+    try:
+        log = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} is not a play log, or it is damaged: {error}") from error
+    if not isinstance(log, np.ndarray) or log.dtype != MOVE or log.ndim != 1 or not len(log):
+        raise ValueError(f"{path} is not a play log: it has no records of {MOVE.descr}")
+    return log
+
+
+# The command line
+
+
+def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m afterstate.agents.game2048.play_logs",
+        description="Writes a shuffled log of the moves of players of 2048.",
+    )
+    add = parser.add_argument
+    add("log", type=Path, help="the file, which ends in .npy")
+    of = "a file, or a name and settings such as expectimax,depth=2; several play in turn"
+    add("--player", nargs="+", default=["expectimax"], help=of + " (expectimax)")
+    add("--games", type=whole_above_0, help="stop after so many games of each player")
+    add("--moves", type=whole_above_0, help="stop when so many moves are kept")
+    add("--skip", type=int, default=0, help="moves of each game left out at its beginning")
+    add("--share", type=float, default=1.0, help="of the others, kept by chance (%(default)s)")
+    add("--beside", type=whole_above_0, default=32, help="games of a round (%(default)s)")
+    add("--seed", type=int, default=1)
+    add("--jobs", type=whole_above_0, default=1, help="processes that play (%(default)s)")
+    add("--resume", action="store_true", help="go on with a log that was interrupted")
+    chosen = parser.parse_args(arguments)
+    if (chosen.games is None) == (chosen.moves is None):
+        parser.error("say where to stop: --games or --moves")
+    if chosen.log.suffix != ".npy":
+        parser.error("a log is a file that ends in .npy")
+    if chosen.skip < 0 or chosen.seed < 0 or not 0 < chosen.share <= 1:
+        parser.error("--skip and --seed are from 0 on, --share is above 0 and at most 1")
+    return chosen
+
+
+def _begin(chosen: argparse.Namespace) -> Heaps:
+    """The heaps of a new log, or of one that goes on.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        ValueError: a wrong player, or a folder that does not fit what is asked for.
+        ImportError: a player needs what is not installed.
+    """
+    folder = chosen.log.with_suffix(".parts")
+    if chosen.log.exists():
+        raise ValueError(f"{chosen.log} is there: choose another file")
+    if folder.exists() != chosen.resume:
+        told = "go on with --resume" if folder.exists() else "there is nothing to resume"
+        raise ValueError(f"{folder} is {'' if folder.exists() else 'not '}there: {told}")
+    for player in chosen.player:
+        _player(player)
+    names = ("beside", "skip", "share", "seed")
+    sampling = Sampling(tuple(chosen.player), *(getattr(chosen, name) for name in names))
+    files.prepare(chosen.log)
+    return Heaps(folder, sampling)
+
+
+def _done(chosen: argparse.Namespace, heaps: Heaps) -> int:
+    """How many of the moves or games that are asked for are there."""
+    return heaps.n_moves if chosen.moves is not None else min(map(len, heaps.scores))
+
+
+def _is_done(chosen: argparse.Namespace, heaps: Heaps) -> bool:
+    """Whether there are as many games or moves as are asked for."""
+    return _done(chosen, heaps) >= (chosen.moves or chosen.games)
+
+
+def _fill(chosen: argparse.Namespace, heaps: Heaps, bar: Any) -> None:
+    """Plays until there is enough."""
+    if _is_done(chosen, heaps):
+        return
+    with (
+        warnings.catch_warnings(),
+        contextlib.closing(play_rounds(heaps.sampling, heaps.n_rounds, chosen.jobs)) as rounds,
+    ):
+        warnings.filterwarnings("ignore", ".*have been cancelled")  # rounds that are not needed
+        for played in rounds:
+            heaps.add(played)
+            bar.update(_done(chosen, heaps) - bar.n)
+            bar.set_description(f"mean score {np.mean(played.scores):,.0f}")
+            if _is_done(chosen, heaps):
+                return
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line."""
+    chosen, tqdm = options(arguments), progress_bar()
+    try:
+        heaps = _begin(chosen)
+    except (OSError, ValueError, ImportError) as error:
+        raise SystemExit(str(error)) from error
+    unit, total = (" moves", chosen.moves) if chosen.moves else (" games", chosen.games)
+    with (
+        sigterm_raises(KeyboardInterrupt()),
+        tqdm(total=total, initial=_done(chosen, heaps), unit=unit, unit_scale=True) as bar,
+    ):
+        try:
+            _fill(chosen, heaps, bar)
+            heaps.write(chosen.log, chosen.moves)
+        except KeyboardInterrupt:
+            bar.close()
+            told = f"{heaps.n_moves:,} moves are kept: go on with --resume"
+            raise SystemExit(told) from None
+        except (OSError, ValueError) as error:
+            raise SystemExit(f"{error}\nwhat was played is kept: go on with --resume") from error
+
+
+if __name__ == "__main__":  # processes are sent functions of a module that they can import
+    from afterstate.agents.game2048 import play_logs
+
+    play_logs.main()

@@ -1,0 +1,283 @@
+"""Policy networks that learn from play logs, by supervised learning.
+
+    python -m afterstate.agents.game2048.policy_learning SETTINGS.json --out runs/k5 --moves 1e7
+
+A settings file names the network and the log of `play_logs.py`:
+
+    {"network": {"layers": 5}, "log": "logs/moves.npy", "learner": {"decay": 1e7}, "seed": 1}
+
+The network is fitted to the moves of the log by their cross entropy, one after the other, for logs
+are shuffled; what comes after the last one is the first again. A move is seen in one of the eight
+symmetric positions, drawn each time, unless the settings say otherwise.
+
+In the folder of a run are `learner.safetensors`, from which it goes on, `net.safetensors`, the
+network, which `agents.load` reads, `rows.jsonl` and `settings.json`: see `training.py`. A row has,
+of the moves since the last one, the mean cross entropy in nats and the share of moves that the
+network found most probable, before it learned them, and the `summary` of games that it plays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from afterstate.agents import nets
+from afterstate.agents.fitting import Fitter
+from afterstate.agents.game2048 import play_logs, training
+from afterstate.agents.game2048.play import Games, play
+from afterstate.agents.game2048.policy_net import PolicyNetAgent, network
+from afterstate.agents.game2048.training import (
+    EVALUATION_SEED,
+    Kind,
+    check_names,
+    check_seed,
+    summary,
+)
+from afterstate.agents.game2048.value_net import planes
+from afterstate.agents.settings import check_fields
+from afterstate.envs.game2048 import torch_rules
+
+_RANGES = {
+    "batch": "from 1 on",
+    "rate": "above 0 and below 1",
+    "final_rate": "above 0 and below 1",
+    "decay": "above 0",
+    "average": "from 0 on and below 1",
+    "clip": "above 0",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a policy network is fitted.
+
+    Raises:
+        ValueError: a wrong setting.
+    """
+
+    batch: int = 1_024
+    """Moves of a step."""
+    rate: float = 1e-3
+    """Of learning, at first, by Adam (Kingma and Ba 2015)."""
+    final_rate: float = 1e-5
+    """And in the end."""
+    decay: float | None = None
+    """Moves in which the rate goes down from one to the other, as a cosine does; by default it
+    stays."""
+    symmetric: bool = True
+    """Whether each move is turned to one of its symmetric positions, by chance."""
+    average: float = 0.0
+    """Share of the mean of the weights that stays in a step, the rest being the new weights. The
+    mean plays. 0: the weights as they are play."""
+    mixed: bool = False
+    """Whether to calculate with 16 bits where that does no harm (bfloat16)."""
+    clip: float | None = None
+    """The largest norm of a gradient."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, _RANGES)
+
+    def rate_after(self, n_moves: int) -> float:
+        """The rate after so many moves."""
+        if self.decay is None:
+            return self.rate
+        done = min(1.0, n_moves / self.decay)
+        return self.final_rate + (self.rate - self.final_rate) * (1 + math.cos(math.pi * done)) / 2
+
+
+class Learner:
+    """A policy network that learns from a log.
+
+    Args:
+        net: maps planes `[n, 16, 4, 4]` to logits `[n, 4]`; learns in place, where it is.
+        log: the moves: see `play_logs.read`.
+        settings: how.
+        seed: of symmetries.
+
+    Attributes:
+        seconds: how long it has learned, by the clock.
+    """
+
+    n_games = 0
+    """It plays none."""
+
+    def __init__(
+        self,
+        net: nn.Module,
+        log: play_logs.Moves,
+        settings: Settings | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.settings = settings or Settings()
+        self.log, self.n_moves, self.seconds = log, 0, 0.0
+        how = self.settings
+        self.fitter = Fitter(net, average=how.average, mixed=how.mixed, clip=how.clip)
+        self._seed = 0 if seed is None else seed
+        self._losses: list[Tensor] = []
+        self._hits: list[Tensor] = []
+
+    @property
+    def net(self) -> nn.Module:
+        """The network that is to play: the mean of the one that learns, or that one."""
+        return self.fitter.played
+
+    def play(self, n_moves: float) -> Games:
+        """Learns from at least the next `n_moves` moves of the log, in whole steps.
+
+        Returns:
+            No games.
+
+        Raises:
+            ValueError: the log has an illegal move.
+        """
+        began, end = time.monotonic(), self.n_moves + n_moves
+        self.fitter.net.train()
+        while self.n_moves < end:
+            self._step()
+        self.fitter.net.eval()
+        self.seconds += time.monotonic() - began
+        return Games(*(np.empty(0, np.int64) for _ in Games._fields))
+
+    def _step(self) -> None:
+        """Learns from one batch."""
+        device = next(self.fitter.net.parameters()).device
+        boards, actions = (each.to(device) for each in self._batch())
+
+        def loss(logits: Tensor) -> Tensor:
+            self._hits.append((logits.argmax(1) == actions).float().mean().detach())
+            return cross_entropy(logits, actions)
+
+        rate = self.settings.rate_after(self.n_moves)
+        self._losses.append(self.fitter.step(planes(boards), loss, rate))
+        self.n_moves += len(boards)
+
+    def _batch(self) -> tuple[Tensor, Tensor]:
+        """The boards and actions that come next, `[batch]`."""
+        places = np.arange(self.n_moves, self.n_moves + self.settings.batch) % len(self.log)
+        part = self.log[places]
+        boards = torch_rules.from_words(part["board"])
+        actions = torch.from_numpy(part["action"].astype(np.int64))
+        legal = torch_rules.legal(boards).gather(1, actions.clamp(max=3)[:, None])
+        if not ((actions < 4) & legal[:, 0]).all():
+            raise ValueError("the log has an illegal move: it is not of 2048, or damaged")
+        if not self.settings.symmetric:
+            return boards, actions
+        chance = np.random.default_rng([self._seed, self.n_moves])
+        which = torch.from_numpy(chance.integers(8, size=len(actions)))
+        return torch_rules.symmetric(boards, which), torch_rules.symmetric_actions(actions, which)
+
+    def learned(self) -> dict[str, float]:
+        """Mean cross entropy and share of moves foreseen since it was asked last."""
+        losses, self._losses = self._losses, []
+        hits, self._hits = self._hits, []
+        if not losses:
+            return {"loss": math.nan, "foreseen": math.nan}
+        means = (float(torch.stack(each).mean()) for each in (losses, hits))
+        return dict(zip(("loss", "foreseen"), (round(mean, 4) for mean in means), strict=True))
+
+    def save(self, path: str | Path) -> None:
+        """Writes the learner to a file, and the network beside it to `net.safetensors`.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
+        facts = {"n_moves": self.n_moves, "seconds": round(self.seconds, 1)}
+        facts |= {"learner": asdict(self.settings), "log_moves": len(self.log)}
+        self.fitter.save(path, {}, **facts)
+        nets.save(self.net, Path(path).with_name("net.safetensors"), **facts)
+
+    def resume(self, path: str | Path) -> None:
+        """Takes up what `save` wrote.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: another file, a damaged one, or of another network.
+        """
+        told, _ = self.fitter.load(path)
+        self.n_moves, self.seconds = int(told["n_moves"]), float(told["seconds"])
+
+
+# The command
+
+
+def new_learner(settings: dict[str, Any], device: str = "cpu") -> Learner:
+    """A learner from settings.
+
+    Raises:
+        OSError: the log cannot be read.
+        ValueError: wrong settings.
+    """
+    check_names("learner", settings["learner"], [each.name for each in fields(Settings)])
+    check_names("network", settings["network"], ["layers"])
+    check_seed(settings["seed"])
+    nets.check_device(device)
+    if not isinstance(settings["log"], str):
+        raise ValueError(f"log is the file of a play log, got {settings['log']!r}")
+    torch.manual_seed(settings["seed"] or 0)
+    net = network("PolicyCNN", **settings["network"]).to(device)
+    log = play_logs.read(settings["log"])
+    return Learner(net, log, Settings(**settings["learner"]), settings["seed"])
+
+
+def resume(path: Path, settings: dict[str, Any], device: str = "cpu") -> Learner:
+    """The learner of a run that goes on, with the settings of learning as they are asked for now.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: wrong settings, or the run has another network.
+    """
+    learner = new_learner(settings, device)
+    learner.resume(path)
+    return learner
+
+
+def evaluate(net: nn.Module, n_games: int) -> dict[str, Any]:
+    """The `training.summary` of games that a network plays."""
+    return summary(play(PolicyNetAgent(net), n_games, EVALUATION_SEED))
+
+
+def _evaluate(learner: Learner, chosen: argparse.Namespace) -> dict[str, Any]:
+    """What rows say of a learner."""
+    found = {f"{ply}-ply": evaluate(learner.net, n) for ply, n in chosen.evaluate.items()}
+    return {**learner.learned(), **found}
+
+
+def _checked(settings: dict[str, Any], chosen: argparse.Namespace) -> dict[str, Any]:
+    """The settings, once the options are what a policy network can do."""
+    if set(chosen.evaluate) - {1}:
+        raise ValueError("a policy network does not search: --evaluate is 1:GAMES")
+    torch.set_num_threads(chosen.threads)
+    return settings
+
+
+POLICY = Kind(
+    module="policy_learning",
+    what="a policy network",
+    file="learner.safetensors",
+    settings={"network": {}, "log": None, "learner": {}, "seed": None},
+    new=lambda told, chosen: new_learner(_checked(told, chosen), chosen.device),
+    resume=lambda path, told, chosen: resume(path, _checked(told, chosen), chosen.device),
+    evaluate=_evaluate,
+    evaluate_every=1e6,
+    plies="1:300",
+    devices=True,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line."""
+    training.run(POLICY, arguments)
+
+
+if __name__ == "__main__":
+    main()
