@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,58 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents import files, nets
+from afterstate.agents.settings import check_fields
 
 _KEPT = {"adam": {"step", "exp_avg", "exp_avg_sq"}, "sgd": {"momentum_buffer"}}
 """What optimizers keep for each parameter."""
+
+
+_RANGES = {
+    "batch": "from 1 on",
+    "rate": "above 0 and below 1",
+    "final_rate": "above 0 and below 1",
+    "decay": "above 0",
+    "average": "from 0 on and below 1",
+    "clip": "above 0",
+}
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How a network of 2048 is fitted.
+
+    Raises:
+        ValueError: a wrong setting.
+    """
+
+    batch: int = 512
+    """Positions of a step."""
+    rate: float = 1e-3
+    """Of learning, at first, by Adam (Kingma and Ba 2015)."""
+    final_rate: float = 1e-5
+    """And in the end."""
+    decay: float | None = None
+    """Moves in which the rate goes down from one to the other, as a cosine does; by default it
+    stays."""
+    symmetric: bool = True
+    """Whether each position is turned to one of the eight symmetric ones, by chance."""
+    average: float = 0.0
+    """Share of the mean of the weights that stays in a step, the rest being the new weights. The
+    mean plays. 0: the weights as they are play."""
+    mixed: bool = False
+    """Whether to calculate with 16 bits where that does no harm (bfloat16)."""
+    clip: float | None = None
+    """The largest norm of a gradient, to which longer ones are shortened."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, _RANGES)
+
+    def rate_after(self, n_moves: int) -> float:
+        """The rate after so many moves."""
+        if self.decay is None:
+            return self.rate
+        done = min(1.0, n_moves / self.decay)
+        return self.final_rate + (self.rate - self.final_rate) * (1 + math.cos(math.pi * done)) / 2
 
 
 class Fitter:

@@ -22,7 +22,7 @@ import argparse
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from afterstate.agents import nets
-from afterstate.agents.fitting import Fitter
+from afterstate.agents.fitting import Fitter, Fitting
 from afterstate.agents.game2048 import play_logs, training
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.policy_net import PolicyNetAgent, network
@@ -44,55 +44,7 @@ from afterstate.agents.game2048.training import (
     summary,
 )
 from afterstate.agents.game2048.value_net import planes
-from afterstate.agents.settings import check_fields
 from afterstate.envs.game2048 import torch_rules
-
-_RANGES = {
-    "batch": "from 1 on",
-    "rate": "above 0 and below 1",
-    "final_rate": "above 0 and below 1",
-    "decay": "above 0",
-    "average": "from 0 on and below 1",
-    "clip": "above 0",
-}
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a policy network is fitted.
-
-    Raises:
-        ValueError: a wrong setting.
-    """
-
-    batch: int = 1_024
-    """Moves of a step."""
-    rate: float = 1e-3
-    """Of learning, at first, by Adam (Kingma and Ba 2015)."""
-    final_rate: float = 1e-5
-    """And in the end."""
-    decay: float | None = None
-    """Moves in which the rate goes down from one to the other, as a cosine does; by default it
-    stays."""
-    symmetric: bool = True
-    """Whether each move is turned to one of its symmetric positions, by chance."""
-    average: float = 0.0
-    """Share of the mean of the weights that stays in a step, the rest being the new weights. The
-    mean plays. 0: the weights as they are play."""
-    mixed: bool = False
-    """Whether to calculate with 16 bits where that does no harm (bfloat16)."""
-    clip: float | None = None
-    """The largest norm of a gradient."""
-
-    def __post_init__(self) -> None:
-        check_fields(self, _RANGES)
-
-    def rate_after(self, n_moves: int) -> float:
-        """The rate after so many moves."""
-        if self.decay is None:
-            return self.rate
-        done = min(1.0, n_moves / self.decay)
-        return self.final_rate + (self.rate - self.final_rate) * (1 + math.cos(math.pi * done)) / 2
 
 
 class Learner:
@@ -115,10 +67,10 @@ class Learner:
         self,
         net: nn.Module,
         log: play_logs.Moves,
-        settings: Settings | None = None,
+        settings: Fitting | None = None,
         seed: int | None = None,
     ) -> None:
-        self.settings = settings or Settings()
+        self.settings = settings or Fitting()
         self.log, self.n_moves, self.seconds = log, 0, 0.0
         how = self.settings
         self.fitter = Fitter(net, average=how.average, mixed=how.mixed, clip=how.clip)
@@ -217,7 +169,7 @@ def new_learner(settings: dict[str, Any], device: str = "cpu") -> Learner:
         OSError: the log cannot be read.
         ValueError: wrong settings.
     """
-    check_names("learner", settings["learner"], [each.name for each in fields(Settings)])
+    check_names("learner", settings["learner"], [each.name for each in fields(Fitting)])
     check_names("network", settings["network"], ["layers"])
     check_seed(settings["seed"])
     nets.check_device(device)
@@ -226,7 +178,7 @@ def new_learner(settings: dict[str, Any], device: str = "cpu") -> Learner:
     torch.manual_seed(settings["seed"] or 0)
     net = network("PolicyCNN", **settings["network"]).to(device)
     log = play_logs.read(settings["log"])
-    return Learner(net, log, Settings(**settings["learner"]), settings["seed"])
+    return Learner(net, log, Fitting(**settings["learner"]), settings["seed"])
 
 
 def resume(path: Path, settings: dict[str, Any], device: str = "cpu") -> Learner:

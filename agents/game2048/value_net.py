@@ -7,6 +7,7 @@ without padding look at what is adjacent, three full layers put it together.
 
     net = network("CNN22")
     values = net(planes(torch_rules.start((8,), generator)))     # float32[8]
+    agents.make("value-net", net="mine.safetensors", depth=2).act(words)
 """
 
 from __future__ import annotations
@@ -14,11 +15,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from afterstate.agents import nets
-from afterstate.envs.game2048.torch_rules import exponents
+from afterstate.agents.game2048.agent import Agent
+from afterstate.envs.game2048 import torch_rules
+from afterstate.envs.game2048.rules import check_words
+from afterstate.envs.game2048.torch_rules import LOW_BITS, afterstates, exponents, occupied
+from afterstate.envs.words import Words, whole
+
+MAX_DEPTH = 3
+
+CHUNK = 4096
+"""Boards that a search looks at and a network judges at a time; it bounds the memory they take."""
+
+SHIPPED = Path(__file__).parent / "value.safetensors"
+"""The trained network in the package."""
 
 N_PLANES = 16
 """Empty cells, then the tiles 2 to 32768."""
@@ -90,3 +105,117 @@ def network(name: str, **settings: Any) -> nn.Module:
 def load(path: str | Path, device: str = "cpu") -> nn.Module:
     """The network of a file: see `nets.load`."""
     return nets.load(path, network, device)
+
+
+# Search
+
+
+def evaluate(net: nn.Module, boards: Tensor) -> Tensor:
+    """What a network says of boards, `float32[n]`, in its unit.
+
+    Args:
+        net: calculates with 16 bits if it is called under `torch.autocast`.
+        boards: `int64[n]`, where the network is.
+    """
+    with torch.inference_mode():
+        parts = [net(planes(part)).float() for part in boards.split(CHUNK)]
+    return torch.cat(parts) if parts else torch.empty(0, device=boards.device)
+
+
+def outcomes(afters: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The boards that chance makes of afterstates that are not full.
+
+    Args:
+        afters: `int64[n]`.
+
+    Returns:
+        All boards, the number of the afterstate that each is of, and its probability, `[m]` each.
+    """
+    empty = occupied(afters) ^ LOW_BITS
+    shifts = torch.arange(0, 64, 4, device=afters.device)
+    origins, cells = ((empty[:, None] >> shifts) & 1).nonzero(as_tuple=True)
+    tiles = torch.ones_like(cells) << shifts[cells]
+    boards = torch.cat((afters[origins] | tiles, afters[origins] | tiles << 1))
+    chances = 1 / torch.bincount(origins, minlength=len(afters)).float()[origins]
+    return boards, origins.repeat(2), torch.cat((0.9 * chances, 0.1 * chances))
+
+
+class ValueNetAgent(Agent):
+    """Plays the move with the largest reward plus value of the afterstate, or that of a search.
+
+    The search is expectimax without a cut-off, level by level: all boards of a level stand side by
+    side, equal afterstates once, and the network is asked for thousands of values at a time.
+
+    Args:
+        net: a network that maps planes `[n, 16, 4, 4]` to values `[n]`, or its file; by default the
+            one in the package.
+        depth: how many moves of the player it looks ahead, 1 (greedy) to 3.
+        device: where it calculates.
+        unit: what 1 of the network is in points; by default what its file says, or 1.
+        mixed: whether the network calculates with 16 bits (bfloat16).
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: a wrong setting, or another file.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module | str | Path = SHIPPED,
+        depth: int = 1,
+        device: str = "cpu",
+        unit: float | None = None,
+        mixed: bool = False,
+    ) -> None:
+        nets.check_device(device)
+        if not 1 <= (whole(depth) or 0) <= MAX_DEPTH:
+            raise ValueError(f"depth is a number of moves in 1..{MAX_DEPTH}, got {depth!r}")
+        told = nets.about(net) if isinstance(net, (str, Path)) else {}
+        unit = told.get("unit", 1.0) if unit is None else unit
+        if not isinstance(unit, (int, float)) or not 0 < unit < float("inf"):
+            raise ValueError(f"unit is a number of points above 0, got {unit!r}")
+        self.depth, self.unit, self._mixed = int(depth), float(unit), bool(mixed)
+        self.net = load(net, device) if isinstance(net, (str, Path)) else net.to(device)
+
+    def evaluate(self, boards: Any) -> npt.NDArray[np.float64]:
+        """The values of the moves up, right, down and left of board words `uint64[...]`.
+
+        Returns:
+            Expected score still to come `float64[..., 4]`, minus infinity where a move is illegal.
+        """
+        array = check_words(boards, *self.size)
+        values = self._values(array.reshape(-1)).cpu().numpy().astype(np.float64)
+        return values.reshape(*array.shape, 4)
+
+    def _act(self, boards: Words) -> npt.NDArray[np.int8]:
+        best: npt.NDArray[np.int8] = self._values(boards).argmax(1).to(torch.int8).cpu().numpy()
+        return best
+
+    def _values(self, boards: Words) -> Tensor:
+        """The values of the moves of board words, `float32[n, 4]`."""
+        device = next(self.net.parameters()).device
+        with torch.autocast(device.type, torch.bfloat16, enabled=self._mixed):
+            return self._of_moves(torch_rules.from_words(boards, device), self.depth)
+
+    def _of_moves(self, boards: Tensor, depth: int) -> Tensor:
+        """The values of the moves of boards, `float32[n, 4]`, which look `depth` moves ahead."""
+        afters, rewards = afterstates(boards)
+        legal = afters != boards[:, None]
+        values = torch.full(afters.shape, -torch.inf, device=boards.device)
+        values[legal] = rewards[legal] + self._of_afterstates(afters[legal], depth - 1)
+        return values
+
+    def _of_afterstates(self, afters: Tensor, depth: int) -> Tensor:
+        """The values of afterstates, `float32[n]`, with `depth` moves to look ahead."""
+        different, places = torch.unique(afters, return_inverse=True)
+        if depth == 0:
+            return self.unit * evaluate(self.net, different)[places]
+        parts = [self._expected(part, depth) for part in different.split(CHUNK // 16)]
+        return torch.cat(parts)[places] if parts else torch.empty(0, device=afters.device)
+
+    def _expected(self, afters: Tensor, depth: int) -> Tensor:
+        """What the best moves are worth after chance, on average; 0 where the game is over."""
+        boards, origins, chances = outcomes(afters)
+        best = self._of_moves(boards, depth).amax(1)
+        best = torch.where(best.isinf(), 0.0, best)
+        return torch.zeros(len(afters), device=afters.device).index_add_(0, origins, chances * best)

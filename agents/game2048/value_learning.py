@@ -1,0 +1,384 @@
+"""Value networks that learn in self-play, by temporal differences of afterstates.
+
+    python -m afterstate.agents.game2048.value_learning SETTINGS.json --out runs/cnn22 --hours 1
+
+A settings file is a JSON object, all of it optional:
+
+    {"network": {"name": "CNN22"}, "learner": {"games": 1024, "restart": 10}, "seed": 1}
+
+Thousands of games stand side by side on the device of the network. In each move of all of them
+
+1. the legal afterstates of every board are valued, and the best one by reward plus value is chosen;
+2. this reward plus value is the target of the afterstate that came before; where no move is legal
+   the target is 0. Networks are fitted to the targets in steps of `batch` positions, each of them
+   turned to one of the eight symmetric ones;
+3. chance adds a tile; games that are over begin again.
+
+They begin again at the start; with `restart` (Matsuzaki 2017) in the middle of the game that has
+ended, then in the middle of what followed, until what is left is short; with `jump` some of them at
+positions of a play log, where a stronger player had come.
+
+In the folder of a run are `learner.safetensors`, from which it goes on, `net.safetensors`, which
+`agents.load` reads, `rows.jsonl` and `settings.json`: see `training.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import mse_loss
+
+from afterstate.agents import nets
+from afterstate.agents.fitting import Fitter, Fitting
+from afterstate.agents.game2048 import play_logs, training
+from afterstate.agents.game2048.play import Games, play
+from afterstate.agents.game2048.training import (
+    EVALUATION_SEED,
+    Kind,
+    check_names,
+    check_seed,
+    summary,
+)
+from afterstate.agents.game2048.value_net import MAX_DEPTH, ValueNetAgent, evaluate, network, planes
+from afterstate.agents.settings import check_fields
+from afterstate.envs.game2048 import torch_rules
+from afterstate.envs.game2048.torch_rules import afterstates, draw_bits, exponents, spawn, start
+
+_RANGES = {"games": "from 1 on", "unit": "above 0", "restart": "from 1 on", "jump": "from 0 to 1"}
+
+
+@dataclass(frozen=True)
+class Settings(Fitting):
+    """How a value network learns.
+
+    Raises:
+        ValueError: a wrong setting.
+    """
+
+    games: int = 1_024
+    """Played side by side. Few of them come further in the same number of moves."""
+    unit: float = 1_000.0
+    """What 1 of the network is in points: networks learn numbers of about 1 best."""
+    restart: int | None = None
+    """Games are played again from their middle until at most so many moves are left."""
+    jump: float = 0.0
+    """The chance of a game to begin at a position of the log."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_fields(self, _RANGES)
+
+
+_OF_GAMES = ("boards", "afters", "scores", "lengths", "begins", "jumped")
+
+
+class _Tables:
+    """Games side by side, as tensors `[n]` on the device of a generator.
+
+    Attributes:
+        boards: before a move.
+        afters: the afterstates that came before; 0 where a game has begun.
+        scores: of the games so far.
+        lengths: how many moves were made.
+        begins: at which move a game was begun again by restart, else 0.
+        jumped: whether a game began at a position of the log, or again.
+        history: `[n, moves]`, the boards before each move; none without restart.
+    """
+
+    def __init__(self, n: int, generator: torch.Generator, keeps_history: bool) -> None:
+        device = generator.device
+        self.boards = start((n,), generator)
+        self.afters, self.scores, self.lengths, self.begins = (
+            torch.zeros(n, dtype=torch.int64, device=device) for _ in range(4)
+        )
+        self.jumped = torch.zeros(n, dtype=torch.bool, device=device)
+        size = 1_024 if keeps_history else 0
+        self.history = torch.zeros(n, size, dtype=torch.int64, device=device)
+        self._longest = 0  # no game is longer
+
+    def note(self) -> None:
+        """Writes the boards to the history, which grows where it must."""
+        if not self.history.shape[1]:
+            return
+        if self._longest >= self.history.shape[1]:
+            self._longest = int(self.lengths.max())
+        if self._longest >= self.history.shape[1]:
+            self.history = torch.cat((self.history, torch.zeros_like(self.history)), 1)
+        self.history.scatter_(1, self.lengths[:, None], self.boards[:, None])
+        self._longest += 1
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of them by name; of the history as much as is used."""
+        used = self.history[:, : int(self.lengths.max())].contiguous()
+        return {"history": used} | {name: getattr(self, name) for name in _OF_GAMES}
+
+    def take(self, tensors: dict[str, Tensor], device: torch.device) -> None:
+        """Takes up what `tensors` gave.
+
+        Raises:
+            KeyError: something is missing.
+            ValueError: it is of another number of games.
+        """
+        for name in _OF_GAMES:
+            if tensors[name].shape != self.boards.shape:
+                raise ValueError(f"it has {len(tensors[name])} games, not {len(self.boards)}")
+            setattr(self, name, tensors[name].to(device))
+        self._longest = int(self.lengths.max())
+        while 0 < self.history.shape[1] <= self._longest:
+            self.history = torch.cat((self.history, torch.zeros_like(self.history)), 1)
+        if self.history.shape[1]:
+            self.history[:, : tensors["history"].shape[1]] = tensors["history"].to(device)
+
+
+class Learner:
+    """A value network that learns in self-play.
+
+    Args:
+        net: maps planes `[n, 16, 4, 4]` to values `[n]`; learns in place, where it is.
+        settings: how.
+        seed: of chance.
+        log: for `jump`: see `play_logs.read`.
+
+    Attributes:
+        seconds: how long it has played and learned, by the clock.
+
+    Raises:
+        ValueError: the settings ask for a log, and there is none.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        settings: Settings | None = None,
+        seed: int | None = None,
+        log: play_logs.Moves | None = None,
+    ) -> None:
+        self.settings = how = settings or Settings()
+        if how.jump and log is None:
+            raise ValueError("to jump, a learner needs a log")
+        self.fitter = Fitter(net, average=how.average, mixed=how.mixed, clip=how.clip)
+        self.n_moves, self.n_games, self.seconds = 0, 0, 0.0
+        self._device = next(net.parameters()).device
+        self._chance = torch.Generator(self._device).manual_seed(seed or 0)
+        self._log, self._rng = log, np.random.default_rng(seed)
+        self._tables = _Tables(how.games, self._chance, how.restart is not None)
+        self._losses: list[Tensor] = []
+
+    @property
+    def net(self) -> nn.Module:
+        """The network that plays: the mean of the one that learns, or that one."""
+        return self.fitter.played
+
+    def play(self, n_moves: float) -> Games:
+        """Plays and learns at least `n_moves` moves, in moves of all games.
+
+        Returns:
+            The games that ended and had begun at the start.
+        """
+        began, end = time.monotonic(), self.n_moves + n_moves
+        ended: list[Tensor] = []
+        while self.n_moves < end:
+            ended.append(self._move())
+        self.seconds += time.monotonic() - began
+        scores, lengths, tiles = torch.cat(ended).cpu().numpy().T
+        self.n_games += len(scores)
+        return Games(scores, lengths, tiles)
+
+    def _move(self) -> Tensor:
+        """Makes a move in all games and learns from it; returns what games have ended, `[n, 3]`."""
+        tables = self._tables
+        tables.note()
+        afters, rewards = afterstates(tables.boards)
+        legal = afters != tables.boards[:, None]
+        best, actions = self._values(afters, rewards, legal).max(1)
+        over = ~legal.any(1)
+        targets = torch.where(over, 0.0, best)
+        known = tables.afters != 0
+        self._learn(tables.afters[known], targets[known])
+        at = actions[:, None]
+        tables.scores += rewards.gather(1, at)[:, 0]  # 0 where the game is over
+        tables.lengths += ~over
+        tables.afters = afters.gather(1, at)[:, 0]
+        tables.boards = spawn(tables.afters, draw_bits(over.shape, self._chance))
+        n_over = int(over.sum())
+        self.n_moves += len(over) - n_over
+        return self._begin_again(over) if n_over else tables.scores.new_empty(0, 3)
+
+    def _values(self, afters: Tensor, rewards: Tensor, legal: Tensor) -> Tensor:
+        """Reward plus value of the moves, `float32[n, 4]`, in points."""
+        values = torch.full(afters.shape, -torch.inf, device=afters.device)
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self.settings.mixed):
+            found = evaluate(self.net, afters[legal])
+        values[legal] = rewards[legal] + self.settings.unit * found
+        return values
+
+    def _learn(self, afters: Tensor, targets: Tensor) -> None:
+        """Fits the network to the targets of afterstates, in steps of a batch."""
+        if self.settings.symmetric:
+            shape = afters.shape
+            which = torch.randint(8, shape, generator=self._chance, device=self._device)
+            afters = torch_rules.symmetric(afters, which)
+        self.fitter.net.train()
+        n_steps = -(-len(afters) // self.settings.batch)  # 0 before the first move
+        parts = (each.tensor_split(max(1, n_steps)) for each in (afters, targets))
+        for part, target in list(zip(*parts, strict=True))[:n_steps]:
+            wanted = target / self.settings.unit
+            rate = self.settings.rate_after(self.n_moves)
+            loss = self.fitter.step(planes(part), partial(mse_loss, target=wanted), rate)
+            self._losses.append(loss)
+        self.fitter.net.eval()
+
+    def _begin_again(self, over: Tensor) -> Tensor:
+        """Begins games that are over again; returns the games from the start among them, `[n, 3]`.
+
+        Their columns are scores, numbers of moves, and largest tiles.
+        """
+        tables = self._tables
+        ended = over & (tables.begins == 0) & ~tables.jumped
+        tiles = 1 << exponents(tables.boards[ended]).amax((1, 2))
+        found = torch.stack((tables.scores[ended], tables.lengths[ended], tiles), 1)
+        again, middles = torch.zeros_like(over), torch.zeros_like(tables.lengths)
+        if self.settings.restart is not None:
+            halves = (tables.begins + tables.lengths) // 2
+            again = over & (tables.lengths - halves > self.settings.restart)
+            middles = torch.where(again, halves, 0)
+            earlier = tables.history.gather(1, middles[:, None])[:, 0]
+            tables.boards = torch.where(again, earlier, tables.boards)
+        self._begin_new(over & ~again)
+        tables.afters = torch.where(over, 0, tables.afters)
+        tables.scores = torch.where(over, 0, tables.scores)
+        tables.lengths = torch.where(over, middles, tables.lengths)
+        tables.begins = torch.where(over, middles, tables.begins)
+        return found
+
+    def _begin_new(self, fresh: Tensor) -> None:
+        """Begins games at the start, or at positions of the log."""
+        tables, n = self._tables, int(fresh.sum())
+        boards, jumped = start((n,), self._chance), torch.zeros(n, dtype=torch.bool)
+        if self.settings.jump and self._log is not None:
+            jumped = torch.from_numpy(self._rng.random(n) < self.settings.jump)
+            there = self._log[self._rng.integers(len(self._log), size=n)]["board"]
+            logged = torch_rules.from_words(there, self._device)
+            boards = torch.where(jumped.to(self._device), logged, boards)
+        tables.boards[fresh], tables.jumped[fresh] = boards, jumped.to(self._device)
+
+    def loss(self) -> float:
+        """The mean squared error, in squares of the unit, since it was asked last."""
+        losses, self._losses = self._losses, []
+        return round(float(torch.stack(losses).mean()), 4) if losses else math.nan
+
+    def save(self, path: str | Path) -> None:
+        """Writes the learner to a file, and the network beside it to `net.safetensors`.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
+        facts = {"n_moves": self.n_moves, "n_games": self.n_games}
+        facts |= {"seconds": round(self.seconds, 1), "unit": self.settings.unit}
+        facts |= {"learner": asdict(self.settings)}
+        others = {**self._tables.tensors(), "chance": self._chance.get_state()}
+        drawn = {"drawn": self._rng.bit_generator.state}
+        self.fitter.save(path, others, **facts, **drawn)
+        nets.save(self.net, Path(path).with_name("net.safetensors"), **facts)
+
+    def resume(self, path: str | Path) -> None:
+        """Takes up what `save` wrote.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: another file, a damaged one, of another network, or of another number of
+                games.
+        """
+        told, others = self.fitter.load(path)
+        try:
+            self._tables.take(others, self._device)
+            self._chance.set_state(others["chance"])
+            self._rng.bit_generator.state = told["drawn"]
+            self.n_moves, self.n_games = int(told["n_moves"]), int(told["n_games"])
+            self.seconds = float(told["seconds"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(f"{path} does not fit the settings: {error}") from error
+
+
+# The command
+
+
+def new_learner(settings: dict[str, Any], device: str = "cpu") -> Learner:
+    """A learner from settings.
+
+    Raises:
+        OSError: the log cannot be read.
+        ValueError: wrong settings.
+    """
+    check_names("learner", settings["learner"], [each.name for each in fields(Settings)])
+    check_seed(settings["seed"])
+    nets.check_device(device)
+    if settings["log"] is not None and not isinstance(settings["log"], str):
+        raise ValueError(f"log is the file of a play log, got {settings['log']!r}")
+    torch.manual_seed(settings["seed"] or 0)
+    net = network(**{"name": "CNN22", **settings["network"]}).to(device)
+    log = None if settings["log"] is None else play_logs.read(settings["log"])
+    return Learner(net, Settings(**settings["learner"]), settings["seed"], log)
+
+
+def resume(path: Path, settings: dict[str, Any], device: str = "cpu") -> Learner:
+    """The learner of a run that goes on, with the settings of learning as they are asked for now.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: wrong settings, or the run has another network or other games.
+    """
+    learner = new_learner(settings, device)
+    learner.resume(path)
+    return learner
+
+
+def _evaluate(learner: Learner, chosen: argparse.Namespace) -> dict[str, Any]:
+    """What rows say of a learner."""
+    found: dict[str, Any] = {"loss": learner.loss()}
+    for depth, n_games in chosen.evaluate.items():
+        how = learner.settings
+        player = ValueNetAgent(learner.net, depth, chosen.device, how.unit, how.mixed)
+        found[f"{depth}-ply"] = summary(play(player, n_games, EVALUATION_SEED))
+    return found
+
+
+def _checked(settings: dict[str, Any], chosen: argparse.Namespace) -> dict[str, Any]:
+    """The settings, once the options are what a value network can do."""
+    if chosen.evaluate and max(chosen.evaluate) > MAX_DEPTH:
+        raise ValueError(f"a value network looks at most {MAX_DEPTH} moves ahead: see --evaluate")
+    torch.set_num_threads(chosen.threads)
+    return settings
+
+
+VALUE = Kind(
+    module="value_learning",
+    what="a value network",
+    file="learner.safetensors",
+    settings={"network": {}, "log": None, "learner": {}, "seed": None},
+    new=lambda told, chosen: new_learner(_checked(told, chosen), chosen.device),
+    resume=lambda path, told, chosen: resume(path, _checked(told, chosen), chosen.device),
+    evaluate=_evaluate,
+    evaluate_every=1e6,
+    plies="1:300",
+    devices=True,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line."""
+    training.run(VALUE, arguments)
+
+
+if __name__ == "__main__":
+    main()
