@@ -1,0 +1,372 @@
+"""What happens inside policy networks, as tables and pictures: see `analysis.py`.
+
+    python -m afterstate.agents.game2048.inside filters k5.safetensors --out filters.svg
+    python -m afterstate.agents.game2048.inside weights k2.safetensors k5.safetensors --out w.svg
+    python -m afterstate.agents.game2048.inside contributions k2.safetensors --action down
+    python -m afterstate.agents.game2048.inside agreement k2.safetensors k5.safetensors --log x.npy
+    python -m afterstate.agents.game2048.inside disagreements 2 5 --log x.npy --out boards.png
+    python -m afterstate.agents.game2048.inside heuristics k2.safetensors k5.safetensors --log x.npy
+
+Tables are Markdown. Where a network has a file, `2` and `5` stand for those in the package.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from afterstate.agents.commands import whole_above_0
+from afterstate.agents.game2048 import analysis, play_logs
+from afterstate.agents.game2048.analysis import CELLS, STUDY_BOARDS, TILES, Floats
+from afterstate.agents.game2048.policy_net import SHIPPED, chances, load
+from afterstate.envs.game2048 import rules, torch_rules
+
+ACTIONS = ("up", "right", "down", "left")
+
+# Pictures
+
+
+def _pyplot() -> Any:
+    """Pyplot of matplotlib, which comes with an extra.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ImportError('pictures need matplotlib: pip install "afterstate[examples]"') from error
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def draw_filters(
+    weights: npt.NDArray[Any], titles: Sequence[str], path: str | Path, columns: int = 2
+) -> None:
+    """Draws filters of the first layer: positive weights blue, negative ones red.
+
+    Args:
+        weights: `[n, 4, 16]`.
+        titles: one each.
+        path: a picture of any kind that matplotlib writes.
+        columns: panels beside each other.
+
+    Raises:
+        OSError: it cannot be written.
+        ImportError: matplotlib is not installed.
+    """
+    plt, rows = _pyplot(), -(-len(weights) // columns)
+    bound = float(np.abs(weights).max()) or 1.0
+    size = (5.2 * columns + 0.8, 1.75 * rows + 0.6)
+    figure, panels = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    for panel in panels.flat[len(weights) :]:
+        panel.set_axis_off()
+    for panel, filter_, title in zip(panels.flat, weights, titles, strict=False):
+        image = panel.imshow(filter_, cmap="RdBu", vmin=-bound, vmax=bound, aspect="auto")
+        panel.set_title(title, fontsize=9)
+        panel.set_yticks(range(4), CELLS, fontsize=8)
+        panel.set_xticks(
+            range(16), TILES, fontsize=7, rotation=60, ha="right", rotation_mode="anchor"
+        )
+        panel.set_xticks(np.arange(15) + 0.5, minor=True)
+        panel.set_yticks(np.arange(3) + 0.5, minor=True)
+        panel.grid(which="minor", color="white", linewidth=1)
+        panel.tick_params(which="both", length=0)
+    figure.colorbar(image, ax=panels, label="weight", shrink=min(1.0, 2 / rows))
+    _save(plt, figure, path)
+
+
+def draw_weights(
+    nets: Mapping[str, npt.NDArray[np.float32]], path: str | Path, threshold: float = 0.1
+) -> None:
+    """Draws how many filters have more than x weights above a threshold: figure 3 of the study.
+
+    Args:
+        nets: weights `[filters, 4, 16]` by what the legend calls them.
+        path: a picture.
+        threshold: of absolute values.
+    """
+    plt = _pyplot()
+    figure, panel = plt.subplots(figsize=(6.4, 4), layout="constrained")
+    for name, weights in nets.items():
+        counts = analysis.filters_above(weights, threshold)
+        panel.step(range(65), counts, where="post", label=f"{name}, of {len(weights)} filters")
+    panel.set_xlabel("x, of the 64 weights of a filter")
+    panel.set_ylabel(
+        f"filters with more than x weights\nwhose absolute value is above {threshold:g}"
+    )
+    panel.set_xlim(0, 64)
+    panel.set_ylim(0)
+    panel.grid(alpha=0.3)
+    panel.legend()
+    _save(plt, figure, path)
+
+
+def draw_boards(
+    boards: Sequence[int], captions: Sequence[str], path: str | Path, columns: int = 3
+) -> None:
+    """Draws boards with captions.
+
+    Args:
+        boards: words.
+        captions: one each.
+        path: a picture.
+        columns: boards beside each other.
+    """
+    plt, rows = _pyplot(), max(1, -(-len(boards) // columns))
+    size = (2.7 * columns, 3.3 * rows)
+    figure, panels = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    for panel in panels.flat:
+        panel.set_axis_off()
+    for panel, board, caption in zip(panels.flat, boards, captions, strict=False):
+        cells = rules.cells(np.uint64(board))
+        panel.imshow(cells, cmap="YlOrBr", vmin=0, vmax=20)
+        for (row, column), exponent in np.ndenumerate(cells):
+            if exponent:
+                text = str(1 << int(exponent))
+                panel.text(column, row, text, ha="center", va="center", fontsize=11)
+        for edge in np.arange(-0.5, 4):
+            panel.axhline(edge, color="white", linewidth=3)
+            panel.axvline(edge, color="white", linewidth=3)
+        panel.set_title(caption, fontsize=8, loc="left")
+    _save(plt, figure, path)
+
+
+def _save(plt: Any, figure: Any, path: str | Path) -> None:
+    """Writes a figure, the same file for the same figure."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with plt.rc_context({"svg.hashsalt": "afterstate"}):
+        figure.savefig(
+            path, dpi=110, metadata={"Date": None} if str(path).endswith("svg") else None
+        )
+    plt.close(figure)
+
+
+# Tables
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---", *["--:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def contribution_table(shares: Sequence[Floats], names: Sequence[str], n: int) -> str:
+    """The units with the largest shares, as tables 4 to 7 of the study have them.
+
+    A row has a unit and, for each board, its share and that of it and the rows above, in percent.
+    Rows stand in the order of the middle board.
+
+    Args:
+        shares: of the inputs of one layer, `[filters, rows, columns]` for each board.
+        names: of the boards.
+        n: rows.
+    """
+    rows, sums = [], np.zeros(len(shares))
+    for unit, _ in analysis.top_units(shares[len(shares) // 2], n):
+        each = [100 * float(of[unit.filter, unit.row, unit.column]) for of in shares]
+        sums += each
+        pairs = zip(each, sums.tolist(), strict=True)
+        rows.append([str(unit), *(f"{share:.1f} ({total:.1f})" for share, total in pairs)])
+    return markdown(["unit", *(f"{name}: % (sum)" for name in names)], rows)
+
+
+def agreement_table(names: Sequence[str], found: analysis.Agreement) -> str:
+    """On how many boards networks agree, and each of them alone differs."""
+    counts = [("all agree", found.all_agree)]
+    counts += [(f"only {name} differs", n) for name, n in zip(names, found.only, strict=True)]
+    rows = [[what, f"{n:,}", f"{100 * n / found.n:.1f}"] for what, n in counts]
+    return markdown([f"of {found.n:,} boards", "boards", "%"], rows)
+
+
+def heuristics_table(
+    networks: Mapping[str, nn.Module], boards: Tensor, players: Tensor | None = None
+) -> str:
+    """How often moves obey the two heuristics, and how well the layers tell what obeys them.
+
+    Args:
+        networks: by name.
+        boards: `int64[n]`.
+        players: the moves of the players of the log, which make another row.
+    """
+    chosen = {name: analysis.choices(net, boards) for name, net in networks.items()}
+    if players is not None:
+        chosen = {"the log's players": players, **chosen}
+    head, rows = ["where there is a choice"], [[name] for name in ["random moves", *chosen]]
+    for heuristic in analysis.HEURISTICS:
+        found = [analysis.obedience(heuristic, boards, each) for each in chosen.values()]
+        if not found:
+            continue
+        head.append(f"{heuristic}: % of {found[0].n:,} boards")
+        for row, share in zip(rows, [found[0].by_chance, *(o.obeyed for o in found)], strict=True):
+            row.append(f"{100 * share:.1f}")
+    return markdown(head, rows)
+
+
+def probe_table(networks: Mapping[str, nn.Module], boards: Tensor) -> str:
+    """How well a linear function of each layer tells whether a board obeys the heuristics."""
+    head, rows = ["area under the ROC curve", *analysis.HEURISTICS], []
+    for name, net in networks.items():
+        for i, units in enumerate(analysis.activations(net, boards)):
+            areas = (analysis.probe(units, of(boards)) for of in analysis.HEURISTICS.values())
+            layer = f"convolution {i}" if i else "planes"
+            rows.append([f"{name}, {layer}", *(f"{area:.3f}" for area in areas)])
+    return markdown(head, rows)
+
+
+# The command
+
+
+def _named(paths: Sequence[str]) -> dict[str, nn.Module]:
+    """Networks by names for tables."""
+    shipped = {str(layers): path for layers, path in SHIPPED.items()}
+    nets = {path: load(shipped.get(path, path)) for path in paths}
+    return {_name(path, net): net for path, net in nets.items()}
+
+
+def _name(path: str, net: nn.Module) -> str:
+    """What tables call a network."""
+    layers = net.settings.get("layers")
+    return f"k = {layers}" if layers else Path(path).stem
+
+
+def _boards(chosen: argparse.Namespace) -> tuple[Tensor, Tensor]:
+    """The first boards of a log, and the moves of its players."""
+    log = play_logs.read(chosen.log)[: chosen.states]
+    return torch_rules.from_words(log["board"]), torch.from_numpy(log["action"].astype(np.int64))
+
+
+def filters(chosen: argparse.Namespace) -> str:
+    """Draws filters of a network, by default those with the largest weights."""
+    name, net = next(iter(_named(chosen.net).items()))
+    weights = analysis.first_layer(net)
+    largest = np.argsort(-np.abs(weights).sum((1, 2)))[: chosen.top]
+    numbers = chosen.filters or largest.tolist()
+    if not all(0 <= number < len(weights) for number in numbers):
+        raise ValueError(f"there are filters 0 to {len(weights) - 1}, not {numbers}")
+    draw_filters(weights[numbers], [f"{name}, #{number}" for number in numbers], chosen.out)
+    return f"written: {chosen.out}"
+
+
+def weights(chosen: argparse.Namespace) -> str:
+    """Draws figure 3."""
+    found = {name: analysis.first_layer(net) for name, net in _named(chosen.net).items()}
+    draw_weights(found, chosen.out, chosen.threshold)
+    return f"written: {chosen.out}"
+
+
+def contributions(chosen: argparse.Namespace) -> str:
+    """Tables 4 to 7."""
+    net = next(iter(_named(chosen.net).values()))
+    words = [rules.from_text(STUDY_BOARDS.get(text, text)) for text in chosen.boards]
+    output, followed = ACTIONS.index(chosen.action), [chosen.followed] * chosen.layers
+    traced = [analysis.contributions(net, word, output, chosen.layers, followed) for word in words]
+    tables = []
+    for i, shares in enumerate(zip(*traced, strict=True)):
+        of = "the last layer" if i == 0 else f"layer {i} before the last"
+        tables.append(
+            f"Inputs of {of}:\n\n" + contribution_table(shares, chosen.boards, chosen.units)
+        )
+    said = [", ".join(f"{p:.3f}" for p in chances(net, _one(word))[0].tolist()) for word in words]
+    heads = [
+        f"{board}: up, right, down, left {row}"
+        for board, row in zip(chosen.boards, said, strict=True)
+    ]
+    return "\n\n".join(["\n".join(heads), *tables])
+
+
+def _one(word: int) -> Tensor:
+    """A board as `int64[1]`."""
+    return torch_rules.from_words(np.array([word], np.uint64))
+
+
+def agreement(chosen: argparse.Namespace) -> str:
+    """The counts of section 6."""
+    networks, (boards, _) = _named(chosen.net), _boards(chosen)
+    if len(networks) < 2:
+        raise ValueError("agreement is between at least two networks")
+    moves = torch.stack([analysis.choices(net, boards) for net in networks.values()])
+    return agreement_table(list(networks), analysis.agreement(moves))
+
+
+def disagreements(chosen: argparse.Namespace) -> str:
+    """Draws the boards on which two networks differ most surely."""
+    networks, (boards, _) = _named(chosen.net), _boards(chosen)
+    if len(networks) != 2:
+        raise ValueError("disagreements are between two networks")
+    places = analysis.disagreements(*networks.values(), boards, chosen.top)
+    captions = [
+        "\n".join(
+            f"{name}: " + " ".join(f"{p:.2f}" for p in chances(net, boards[i : i + 1])[0].tolist())
+            for name, net in networks.items()
+        )
+        for i in places.tolist()
+    ]
+    captions = [f"up right down left\n{caption}" for caption in captions]
+    draw_boards(torch_rules.to_words(boards[places]).tolist(), captions, chosen.out)
+    return f"written: {chosen.out}"
+
+
+def heuristics(chosen: argparse.Namespace) -> str:
+    """The probes."""
+    networks, (boards, moves) = _named(chosen.net), _boards(chosen)
+    some = boards[: chosen.probed]
+    return f"{heuristics_table(networks, boards, moves)}\n\n{probe_table(networks, some)}"
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace], str]] = {
+    each.__name__: each
+    for each in (filters, weights, contributions, agreement, disagreements, heuristics)
+}
+
+
+def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m afterstate.agents.game2048.inside",
+        description="What happens inside policy networks of 2048, as tables and pictures.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    added = {name: commands.add_parser(name, help=of.__doc__) for name, of in _COMMANDS.items()}
+    for name, command in added.items():
+        many = name not in ("filters", "contributions")
+        command.add_argument("net", nargs="+" if many else 1, help="a file, or 2 or 5")
+        if name in ("filters", "weights", "disagreements"):
+            command.add_argument("--out", type=Path, required=True, help="a picture")
+        if name in ("agreement", "disagreements", "heuristics"):
+            command.add_argument("--log", type=Path, required=True, help="of play_logs")
+            command.add_argument("--states", type=whole_above_0, default=20_000, help="of the log")
+        if name in ("filters", "disagreements"):
+            command.add_argument("--top", type=whole_above_0, default=12, help="(%(default)s)")
+    added["filters"].add_argument("--filters", type=int, nargs="+", help="their numbers")
+    added["weights"].add_argument("--threshold", type=float, default=0.1)
+    added["heuristics"].add_argument("--probed", type=whole_above_0, default=4_000, help="boards")
+    add = added["contributions"].add_argument
+    add("--boards", nargs="+", default=list(STUDY_BOARDS)[:3], help="names of the study, or tiles")
+    add("--action", choices=ACTIONS, default="down")
+    add("--layers", type=whole_above_0, default=2, help="to go back (%(default)s)")
+    add("--units", type=whole_above_0, default=11, help="rows (%(default)s)")
+    add("--followed", type=whole_above_0, help="units of each layer (all); the study had 28")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line."""
+    chosen = options(arguments)
+    try:
+        print(_COMMANDS[chosen.command](chosen))
+    except (OSError, ValueError, ImportError) as error:
+        raise SystemExit(str(error)) from error
+
+
+if __name__ == "__main__":
+    main()
