@@ -153,7 +153,7 @@ def test_steps_of_descent_with_momentum_by_hand() -> None:
     found = []
     for _ in range(3):
         fitter.step(torch.eye(1), slope(4.0), 0.25)
-        found.append(float(net.weights))
+        found.append(net.weights.item())
     assert found == [-2.0, -3.5, -5.25]  # from -1 on
 
 

@@ -83,7 +83,8 @@ def filters_above(
         `int64[65]`, from the largest number down to 0.
     """
     counts = (np.abs(weights) > threshold).sum((1, 2))
-    return (counts > np.arange(65)[:, None]).sum(1)
+    found: npt.NDArray[np.int64] = (counts > np.arange(65)[:, None]).sum(1)
+    return found
 
 
 def most_similar(weights: npt.NDArray[np.float32], pattern: Floats) -> tuple[int, int, float]:
@@ -135,14 +136,20 @@ class _Layer(NamedTuple):
     shape: tuple[int, ...]  # of these units as the layer before gave them
 
 
+def _body(net: nn.Module) -> nn.Sequential:
+    """The layers of a network, one after the other."""
+    body = getattr(net, "body", None)
+    if not isinstance(body, nn.Sequential):
+        raise ValueError("the network has no `body` of layers one after the other")
+    return body
+
+
 def _layers(net: nn.Module, board: Tensor) -> list[_Layer]:
     """The layers of a network that have weights."""
-    if not isinstance(getattr(net, "body", None), nn.Sequential):
-        raise ValueError("the network has no `body` of layers one after the other")
     found, x = [], planes(board[None])
     shape = x.shape[1:]
     with torch.inference_mode():
-        for layer in net.body:
+        for layer in _body(net):
             if isinstance(layer, (nn.Conv2d, nn.Linear)):
                 units = tuple(shape) if len(shape) == 3 else (*shape, 1, 1)
                 found.append(_Layer(layer.weight.double().abs(), x[0].double().abs(), units))
@@ -202,7 +209,7 @@ def contributions(
     Raises:
         ValueError: the network is not a sequence of layers.
     """
-    layers = _layers(net, torch_rules.from_words(np.uint64(board)))[::-1]
+    layers = _layers(net, torch_rules.from_words(np.array(board, np.uint64)))[::-1]
     shares = torch.zeros(len(layers[0].weights), 1, 1, dtype=torch.float64)
     shares[output] = 1.0
     found = []
@@ -340,7 +347,7 @@ def activations(net: nn.Module, boards: Tensor) -> list[Tensor]:
     """
     x, found = planes(boards), [planes(boards).flatten(1)]
     with torch.inference_mode():
-        for layer in net.body:
+        for layer in _body(net):
             x = layer(x)
             if isinstance(layer, nn.ReLU):
                 found.append(x.flatten(1).clone())

@@ -22,6 +22,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from afterstate.agents import nets
 from afterstate.agents.commands import whole_above_0
 from afterstate.agents.game2048 import analysis, play_logs
 from afterstate.agents.game2048.analysis import CELLS, STUDY_BOARDS, TILES, Floats
@@ -86,18 +87,18 @@ def draw_filters(
 
 
 def draw_weights(
-    nets: Mapping[str, npt.NDArray[np.float32]], path: str | Path, threshold: float = 0.1
+    networks: Mapping[str, npt.NDArray[np.float32]], path: str | Path, threshold: float = 0.1
 ) -> None:
     """Draws how many filters have more than x weights above a threshold: figure 3 of the study.
 
     Args:
-        nets: weights `[filters, 4, 16]` by what the legend calls them.
+        networks: weights `[filters, 4, 16]` by what the legend calls them.
         path: a picture.
         threshold: of absolute values.
     """
     plt = _pyplot()
     figure, panel = plt.subplots(figsize=(6.4, 4), layout="constrained")
-    for name, weights in nets.items():
+    for name, weights in networks.items():
         counts = analysis.filters_above(weights, threshold)
         panel.step(range(65), counts, where="post", label=f"{name}, of {len(weights)} filters")
     panel.set_xlabel("x, of the 64 weights of a filter")
@@ -229,13 +230,13 @@ def probe_table(networks: Mapping[str, nn.Module], boards: Tensor) -> str:
 def _named(paths: Sequence[str]) -> dict[str, nn.Module]:
     """Networks by names for tables."""
     shipped = {str(layers): path for layers, path in SHIPPED.items()}
-    nets = {path: load(shipped.get(path, path)) for path in paths}
-    return {_name(path, net): net for path, net in nets.items()}
+    found = {path: load(shipped.get(path, path)) for path in paths}
+    return {_name(path, net): net for path, net in found.items()}
 
 
 def _name(path: str, net: nn.Module) -> str:
     """What tables call a network."""
-    layers = net.settings.get("layers")
+    layers = nets.kind(net)["settings"].get("layers")
     return f"k = {layers}" if layers else Path(path).stem
 
 
@@ -303,7 +304,8 @@ def disagreements(chosen: argparse.Namespace) -> str:
     networks, (boards, _) = _named(chosen.net), _boards(chosen)
     if len(networks) != 2:
         raise ValueError("disagreements are between two networks")
-    places = analysis.disagreements(*networks.values(), boards, chosen.top)
+    weak, strong = networks.values()
+    places = analysis.disagreements(weak, strong, boards, chosen.top)
     captions = [
         "\n".join(
             f"{name}: " + " ".join(f"{p:.2f}" for p in chances(net, boards[i : i + 1])[0].tolist())

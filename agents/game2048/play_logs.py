@@ -26,7 +26,7 @@ import contextlib
 import json
 import shutil
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -104,7 +104,7 @@ def play_round(sampling: Sampling, number: int) -> Round:
     return Round(moves, which, played.scores.tolist(), int(played.n_moves.sum()))
 
 
-def play_rounds(sampling: Sampling, first: int, jobs: int) -> Iterator[Round]:
+def play_rounds(sampling: Sampling, first: int, jobs: int) -> Generator[Round, None, None]:
     """Plays round after round without end, `jobs` of them at once, in their order."""
     from joblib import Parallel, delayed
 
@@ -291,7 +291,7 @@ def _done(chosen: argparse.Namespace, heaps: Heaps) -> int:
 
 def _is_done(chosen: argparse.Namespace, heaps: Heaps) -> bool:
     """Whether there are as many games or moves as are asked for."""
-    return _done(chosen, heaps) >= (chosen.moves or chosen.games)
+    return _done(chosen, heaps) >= int(chosen.moves or chosen.games)
 
 
 def _fill(chosen: argparse.Namespace, heaps: Heaps, bar: Any) -> None:

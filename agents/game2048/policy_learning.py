@@ -143,7 +143,7 @@ class Learner:
         Raises:
             OSError: a file cannot be written.
         """
-        facts = {"n_moves": self.n_moves, "seconds": round(self.seconds, 1)}
+        facts: dict[str, Any] = {"n_moves": self.n_moves, "seconds": round(self.seconds, 1)}
         facts |= {"learner": asdict(self.settings), "log_moves": len(self.log)}
         self.fitter.save(path, {}, **facts)
         nets.save(self.net, Path(path).with_name("net.safetensors"), **facts)

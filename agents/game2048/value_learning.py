@@ -283,7 +283,7 @@ class Learner:
         Raises:
             OSError: a file cannot be written.
         """
-        facts = {"n_moves": self.n_moves, "n_games": self.n_games}
+        facts: dict[str, Any] = {"n_moves": self.n_moves, "n_games": self.n_games}
         facts |= {"seconds": round(self.seconds, 1), "unit": self.settings.unit}
         facts |= {"learner": asdict(self.settings)}
         others = {**self._tables.tensors(), "chance": self._chance.get_state()}
