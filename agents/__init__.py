@@ -83,16 +83,25 @@ def _daihinmin(module: str, name: str) -> Callable[..., Any]:
     return make
 
 
-def _rank(**settings: Any) -> Any:
-    """The player of a rank network, by default the one in the package."""
-    try:
-        rank_nets = import_module("afterstate.agents.daihinmin.rank_nets")
-    except ModuleNotFoundError as error:
-        if error.name not in ("torch", "safetensors"):
-            raise
-        message = f'this player needs {error.name}: pip install "afterstate[neural]"'
-        raise ImportError(message) from error
-    return rank_nets.RankAgent(**{"net": rank_nets.SHIPPED, **settings})
+def _neural(module: str, name: str) -> Callable[..., Any]:
+    """The maker of a player of a neural network, by default of the one in the package."""
+
+    def make(**settings: Any) -> Any:
+        try:
+            found = import_module(f"afterstate.agents.{module}")
+        except ModuleNotFoundError as error:
+            if error.name not in ("torch", "safetensors"):
+                raise
+            message = f'this player needs {error.name}: pip install "afterstate[neural]"'
+            raise ImportError(message) from error
+        return getattr(found, name)(**settings)
+
+    return make
+
+
+_rank = _neural("daihinmin.rank_nets", "RankAgent")
+_value = _neural("game2048.value_net", "ValueNetAgent")
+_policy = _neural("game2048.policy_net", "PolicyNetAgent")
 
 
 def _advised(**settings: Any) -> Any:
@@ -106,6 +115,8 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "reward": RewardAgent,
     "ntuple": _ntuple,
     "expectimax": _expectimax,
+    "value-net": _value,
+    "policy-net": _policy,
     "daihinmin-random": _daihinmin("rule_based", "RandomAgent"),
     "daihinmin-sample": _daihinmin("rule_based", "SampleAgent"),
     "daihinmin-heuristic": _daihinmin("rule_based", "HeuristicAgent"),
@@ -128,7 +139,10 @@ def names() -> list[str]:
 
 
 @overload
-def make(name: Literal["random", "reward", "ntuple", "expectimax"], **settings: Any) -> Agent: ...
+def make(
+    name: Literal["random", "reward", "ntuple", "expectimax", "value-net", "policy-net"],
+    **settings: Any,
+) -> Agent: ...
 @overload
 def make(name: str, **settings: Any) -> Any: ...
 def make(name: str, **settings: Any) -> Any:
@@ -144,6 +158,12 @@ def make(name: str, **settings: Any) -> Any:
               with none of them the trained one in the package, for 4x4)
             - `"expectimax"`: n-ply search with that network at the end (the same, and `depth` in
               moves, `seconds` a move, `cutoff`: see `ExpectimaxAgent`)
+            - `"value-net"`: greedy, or by search, with a neural network's values (`net`: a file or
+              a network, by default the one in the package; `depth`, `device`: see
+              `ValueNetAgent`); needs torch
+            - `"policy-net"`: by a neural network that has learned a stronger player's moves (`net`,
+              or `layers`, 2 or 5, of one in the package; `device`: see `PolicyNetAgent`); needs
+              torch
             - `"daihinmin-random"`: a random legal play (`seed`)
             - `"daihinmin-sample"`: the competition's sample client
             - `"daihinmin-heuristic"`: plays by rules, better
@@ -174,7 +194,7 @@ def load(file: str | Path) -> Any:
 
     Args:
         file: an N-tuple network (written by afterstate, or by TDL2048 if its name ends in `.w`), a
-            policy for Daihinmin, or a rank network, whose name ends in `.safetensors`.
+            policy for Daihinmin, or a neural network, whose name ends in `.safetensors`.
 
     Returns:
         The greedy player of the network, or the player of the policy.
@@ -185,10 +205,19 @@ def load(file: str | Path) -> Any:
         ImportError: the player needs what is not installed.
     """
     if Path(file).suffix == ".safetensors":
-        return _rank(net=file)
+        return _of_neural(file)(net=file)
     if Path(file).suffix != ".w" and files.read(file, only=())[0]["kind"] == "daihinmin-policy":
         return _MAKERS["daihinmin-policy"](policy=file)
     return NTupleAgent(_read_network(file))
+
+
+def _of_neural(file: str | Path) -> Callable[..., Any]:
+    """The maker of the player of a neural network's file, by which network it says it holds."""
+    name = _neural("nets", "about")(path=file)["network"]
+    for maker, module in ((_value, "value_net"), (_policy, "policy_net")):
+        if name in import_module(f"afterstate.agents.game2048.{module}").NETWORKS:
+            return maker
+    return _rank
 
 
 def find(text: str) -> Any:
@@ -211,10 +240,10 @@ def find(text: str) -> Any:
     pairs = [each.partition("=") for each in given]
     if not all(equals for _, equals, _ in pairs):
         raise ValueError(f"settings of a player are name=value, got {text!r}")
-    return make(name, **{key: _value(told) for key, _, told in pairs})
+    return make(name, **{key: _setting(told) for key, _, told in pairs})
 
 
-def _value(text: str) -> Any:
+def _setting(text: str) -> Any:
     """A number, true, false or null as in JSON, or the text itself."""
     try:
         return json.loads(text)

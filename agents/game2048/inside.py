@@ -161,6 +161,13 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def said(networks: Mapping[str, nn.Module], board: Tensor) -> str:
+    """What networks say of a board, `int64[]`: a line for the actions, and one for each."""
+    rows = {name: chances(net, board[None])[0].tolist() for name, net in networks.items()}
+    lines = (f"{name}: {' '.join(f'{p:.2f}' for p in row)}" for name, row in rows.items())
+    return "\n".join([" ".join(ACTIONS), *lines])
+
+
 def contribution_table(shares: Sequence[Floats], names: Sequence[str], n: int) -> str:
     """The units with the largest shares, as tables 4 to 7 of the study have them.
 
@@ -277,17 +284,9 @@ def contributions(chosen: argparse.Namespace) -> str:
         tables.append(
             f"Inputs of {of}:\n\n" + contribution_table(shares, chosen.boards, chosen.units)
         )
-    said = [", ".join(f"{p:.3f}" for p in chances(net, _one(word))[0].tolist()) for word in words]
-    heads = [
-        f"{board}: up, right, down, left {row}"
-        for board, row in zip(chosen.boards, said, strict=True)
-    ]
-    return "\n\n".join(["\n".join(heads), *tables])
-
-
-def _one(word: int) -> Tensor:
-    """A board as `int64[1]`."""
-    return torch_rules.from_words(np.array([word], np.uint64))
+    boards = torch_rules.from_words(np.array(words, np.uint64))
+    heads = [said({name: net}, board) for name, board in zip(chosen.boards, boards, strict=True)]
+    return "\n\n".join([*heads, *tables])
 
 
 def agreement(chosen: argparse.Namespace) -> str:
@@ -306,14 +305,7 @@ def disagreements(chosen: argparse.Namespace) -> str:
         raise ValueError("disagreements are between two networks")
     weak, strong = networks.values()
     places = analysis.disagreements(weak, strong, boards, chosen.top)
-    captions = [
-        "\n".join(
-            f"{name}: " + " ".join(f"{p:.2f}" for p in chances(net, boards[i : i + 1])[0].tolist())
-            for name, net in networks.items()
-        )
-        for i in places.tolist()
-    ]
-    captions = [f"up right down left\n{caption}" for caption in captions]
+    captions = [said(networks, board) for board in boards[places]]
     draw_boards(torch_rules.to_words(boards[places]).tolist(), captions, chosen.out)
     return f"written: {chosen.out}"
 
