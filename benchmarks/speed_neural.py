@@ -1,0 +1,173 @@
+"""How fast the neural networks of 2048 judge, play and learn.
+
+    python benchmarks/speed_neural.py --out benchmarks/results/speed_neural.txt
+    python benchmarks/speed_neural.py --device cuda
+
+Networks are new, which costs the same as trained ones; positions are those of random games. On a
+CPU figures are per CPU second of one thread, elsewhere per second of the clock. Subjects take
+turns, round after round, about two seconds each; a first turn of each is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import fresh_kernels  # noqa: F401 - first of all that uses numba
+import numpy as np
+import torch
+from machine import machine
+from timing import Figure, lines
+from torch import Tensor
+from tqdm import tqdm
+
+from afterstate.agents.fitting import Fitting
+from afterstate.agents.game2048 import policy_learning, value_learning
+from afterstate.agents.game2048.play_logs import MOVE
+from afterstate.agents.game2048.policy_net import PolicyCNN, chances
+from afterstate.agents.game2048.value_net import CNN22, ValueNetAgent, evaluate
+from afterstate.envs.game2048 import torch_rules
+
+Work = Callable[[], int]
+"""Does some of what is timed, and says how many positions it was."""
+
+SECONDS = 2.0
+
+
+class Timed(NamedTuple):
+    """A subject."""
+
+    name: str
+    unit: str
+    work: Work
+
+
+def positions(n: int, device: str, n_moves: int = 40) -> Tensor:
+    """Boards `int64[n]` of random games after some moves, none of them over."""
+    chance = torch.Generator(device).manual_seed(1)
+    boards = torch_rules.start((2 * n,), chance)
+    for _ in range(n_moves):
+        actions = torch_rules.random_legal(torch_rules.legal(boards), chance)
+        afters, _ = torch_rules.move(boards, actions)
+        boards = torch_rules.spawn(afters, torch_rules.draw_bits(boards.shape, chance))
+    return boards[torch_rules.legal(boards).any(1)][:n]
+
+
+def judging(name: str, judge: Callable[[Tensor], Tensor], boards: Tensor, mixed: bool) -> Timed:
+    """A network that judges boards."""
+
+    def work() -> int:
+        with torch.autocast(boards.device.type, torch.bfloat16, enabled=mixed):
+            judge(boards)
+        return len(boards)
+
+    return Timed(f"{name} judges, {16 if mixed else 32} bits", "boards/s", work)
+
+
+def playing(depth: int, n_boards: int, device: str) -> Timed:
+    """The player of a value network, which is shown boards side by side."""
+    player = ValueNetAgent(CNN22(), depth, device, mixed=True)
+    words = torch_rules.to_words(positions(n_boards, device))
+
+    def work() -> int:
+        player.act(words)
+        return len(words)
+
+    return Timed(f"CNN22 plays {depth}-ply, {n_boards} boards, 16 bits", "moves/s", work)
+
+
+def learning_values(games: int, device: str) -> Timed:
+    """CNN22 in self-play."""
+    settings = value_learning.Settings(games=games, batch=min(games, 1_024), mixed=True)
+    learner = value_learning.Learner(CNN22().to(device), settings, seed=1)
+
+    def work() -> int:
+        before = learner.n_moves
+        learner.play(games)
+        return learner.n_moves - before
+
+    return Timed(f"CNN22 learns, {games} games, 16 bits", "moves/s", work)
+
+
+def learning_policy(layers: int, mixed: bool, batch: int, device: str) -> Timed:
+    """A policy network that learns from a log."""
+    boards = positions(4 * batch, "cpu")
+    log = np.empty(len(boards), MOVE)
+    log["board"] = torch_rules.to_words(boards)
+    log["action"] = torch_rules.legal(boards).int().argmax(1).numpy()
+    how = Fitting(batch=batch, mixed=mixed)
+    learner = policy_learning.Learner(PolicyCNN(layers).to(device), log, how)
+
+    def work() -> int:
+        learner.play(batch)
+        return batch
+
+    bits = 16 if mixed else 32
+    return Timed(f"policy, k = {layers}, learns, batch {batch}, {bits} bits", "moves/s", work)
+
+
+def subjects(device: str) -> list[Timed]:
+    """All that is timed on a device."""
+    size = 1 if device == "cpu" else 64
+    boards = positions(1_024 * size, device)
+    value = CNN22().eval().to(device)
+    found = [judging("CNN22", partial(evaluate, value), boards, mixed) for mixed in (False, True)]
+    found += [playing(1, 256 * size, device), playing(2, 8 * size, device), playing(3, 1, device)]
+    found += [learning_values(128 * size, device)]
+    for layers in (2, 5):
+        net = PolicyCNN(layers).eval().to(device)
+        found += [judging(f"policy, k = {layers},", partial(chances, net), boards, True)]
+        found += [learning_policy(layers, True, 512 * size, device)]
+    return found
+
+
+def clock(device: str) -> float:
+    """Seconds: of the processor, or of the clock when the device has done all it was asked to."""
+    if device == "cpu":
+        return time.process_time()
+    torch.cuda.synchronize()
+    return time.monotonic()
+
+
+def measure(device: str, rounds: int) -> list[Figure]:
+    """Times the subjects in turn."""
+    timed = subjects(device)
+    values: list[list[float]] = [[] for _ in timed]
+    for number in tqdm(range(rounds + 1), unit=" rounds", leave=False):
+        for subject, speeds in zip(timed, values, strict=True):
+            began, done = clock(device), 0
+            while clock(device) - began < SECONDS:
+                done += subject.work()
+            if number:
+                speeds.append(done / (clock(device) - began))
+    unit = "CPU s" if device == "cpu" else "s"
+    return [
+        Figure(subject.name, subject.unit.replace("/s", f"/{unit}"), speeds)
+        for subject, speeds in zip(timed, values, strict=True)
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line."""
+    parser = argparse.ArgumentParser(description="Times the neural networks of 2048.")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="that are counted (%(default)s)")
+    parser.add_argument("--out", type=Path, help="file for the figures")
+    chosen = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    here = machine()
+    device = "one thread" if chosen.device == "cpu" else torch.cuda.get_device_name(chosen.device)
+    head = ", ".join(f"{name} {value}" for name, value in {**here, "on": device}.items())
+    printed = "\n".join([head, *lines(measure(chosen.device, chosen.rounds))])
+    print(printed)
+    if chosen.out:
+        chosen.out.write_text(printed + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
