@@ -166,15 +166,25 @@ class Fitter:
                     net[key] = value
                 else:
                     state.setdefault(int(of), {})[key] = value
-            if any(set(kept) != _KEPT[self._name] for kept in state.values()):
-                raise KeyError(f"it is not of {self._name}")
+            self._check(state)
             self.net.load_state_dict(net)
-            self.played.load_state_dict(played.state_dict())
+            if self.played is not self.net:
+                self.played.load_state_dict(played.state_dict())
             groups = self.optimizer.state_dict()["param_groups"]
             self.optimizer.load_state_dict({"state": state, "param_groups": groups})
         except (RuntimeError, KeyError, ValueError) as error:
             raise ValueError(f"this is of another network or optimizer: {error}") from error
         self.n_steps = n_steps
+
+    def _check(self, state: dict[int, dict[str, Tensor]]) -> None:
+        """Raises a ValueError unless a state is one of this optimizer for these parameters."""
+        if any(set(kept) != _KEPT[self._name] for kept in state.values()):
+            raise ValueError(f"it is not of {self._name}")
+        shapes = dict(enumerate(weights.shape for weights in self.net.parameters()))
+        for i, kept in state.items():
+            for name, value in kept.items():
+                if name != "step" and value.shape != shapes.get(i):
+                    raise ValueError(f"the optimizer's {name} does not fit parameter {i}")
 
     def save(self, path: str | Path, others: dict[str, Tensor], **facts: Any) -> None:
         """Writes all that it takes to go on to a file of safetensors.
@@ -188,8 +198,9 @@ class Fitter:
             OSError: it cannot be written; a file that was there before is still there, whole.
         """
         played = {} if self.played is self.net else self.played.state_dict()
-        tensors = {f"others/{name}": value.cpu() for name, value in others.items()}
-        tensors |= {f"played/{name}": value.cpu() for name, value in played.items()}
+        more = {f"others/{name}": value for name, value in others.items()}
+        more |= {f"played/{name}": value for name, value in played.items()}
+        tensors = {name: value.cpu().contiguous() for name, value in more.items()}
         about = {**nets.kind(self.net), "n_steps": self.n_steps, **facts}
         data = safetensors.torch.save(
             {**self.tensors(), **tensors}, {"afterstate": json.dumps(about)}
@@ -211,6 +222,8 @@ class Fitter:
             raise ValueError(f"{path} has another network than the settings ask for")
         try:
             tensors = safetensors.torch.load_file(path)
+            if not all(bool(t.isfinite().all()) for t in tensors.values()):
+                raise ValueError("some of its numbers are none")
             played = _taken(tensors, "played/") or _named(tensors, "net/")
             others = _taken(tensors, "others/")
             mean = copy.deepcopy(self.net)

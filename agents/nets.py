@@ -110,9 +110,32 @@ def network(networks: Mapping[str, type[nn.Module]], name: str, **settings: Any)
         raise ValueError(f"{name} got wrong settings: {error}") from error
 
 
+def placed(
+    net: nn.Module | str | Path, read: Callable[..., nn.Module], device: str | None
+) -> nn.Module:
+    """The network that a player is given, where it shall calculate.
+
+    Args:
+        net: a network, or its file.
+        read: reads a file to a device.
+        device: where; by default a network stays where it is, and that of a file is on the CPU.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: neither a network nor a file of one; or there is no such device.
+    """
+    if not isinstance(net, (str, Path, nn.Module)):
+        raise ValueError(f"net is a network or its file, got {net!r}")
+    if device is not None:
+        check_device(device)
+    if isinstance(net, nn.Module):
+        return net if device is None else net.to(device)
+    return read(net, "cpu" if device is None else device)
+
+
 def check_device(device: str) -> None:
     """Raises a ValueError unless torch has a device of this name."""
     try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, TypeError) as error:
+        torch.zeros(1, device=device).cpu()
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
         raise ValueError(f"torch has no device {device!r} here: {error}") from error

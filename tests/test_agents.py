@@ -243,6 +243,92 @@ def test_files_that_are_no_players_are_refused(tmp_path: Path) -> None:
         agents.load(file)
 
 
+# As a command line names them
+
+
+def test_a_player_is_found_by_its_name_alone() -> None:
+    kinds = {"random": RandomAgent, "reward": RewardAgent}
+    assert {name: type(agents.find(name)) for name in kinds} == kinds
+
+
+def test_a_player_is_found_by_its_name_and_settings(tmp_path: Path) -> None:
+    save(random_network(), tmp_path / "network.npz")
+    deep = agents.find(f"expectimax,depth=2,network={tmp_path / 'network.npz'},cutoff=1e-3")
+    assert type(deep) is ExpectimaxAgent
+    assert (deep.depth, deep.cutoff, deep.seconds) == (2, 1e-3, None)
+    assert (deep.network.weights == random_network().weights).all()
+    timed = agents.find("expectimax,tuples=4x6,seconds=0.5,depth=null")
+    assert (timed.depth, timed.seconds) == (5, 0.5)
+    boards = np.full(100, from_text("_ _ _ _ / _ 2 _ _ / _ _ _ _ / _ _ _ _"), np.uint64)
+    expected = agents.make("random", seed=3).act(boards).tolist()
+    assert agents.find("random,seed=3").act(boards).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *(("3", 3), ("-1", -1), ("0.5", 0.5), ("1e-3", 1e-3)),
+        *(("true", True), ("false", False), ("null", None)),
+        *(("a/b.npz", "a/b.npz"), ("None", "None"), ("a=b", "a=b"), ("", ""), ("007", "007")),
+    ],
+)
+def test_settings_are_as_in_json_or_texts(
+    monkeypatch: pytest.MonkeyPatch, text: str, value: Any
+) -> None:
+    monkeypatch.setitem(agents._MAKERS, "echo", lambda **settings: settings)
+    found = agents.find(f"echo,one={text},two=2")
+    assert found == {"one": value, "two": 2}
+    assert type(found["one"]) is type(value)
+
+
+@pytest.mark.parametrize("name", ["network.npz", "a,network=b.npz", "expectimax.npz"])
+def test_a_player_is_found_by_its_file(tmp_path: Path, name: str) -> None:
+    save(random_network(), tmp_path / name)
+    boards = words(random_boards(100))
+    found = agents.find(str(tmp_path / name))
+    assert type(found) is NTupleAgent
+    assert found.act(boards).tolist() == NTupleAgent(random_network()).act(boards).tolist()
+
+
+def test_files_of_tdl2048_are_found_too() -> None:
+    file = Path(__file__).parent / "game2048" / "data" / "tdl2048" / "2x4td.w"
+    boards = words(random_boards(100))
+    assert agents.find(str(file)).act(boards).tolist() == agents.load(file).act(boards).tolist()
+
+
+@pytest.mark.parametrize("name", ["missing.npz", "missing.w", "missing,depth=2.npz"])
+def test_a_missing_file_of_a_player_is_not_found(tmp_path: Path, name: str) -> None:
+    with pytest.raises(FileNotFoundError, match="missing"):
+        agents.find(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        *(
+            (wrong, r"no player .*random.*reward.*file")
+            for wrong in ("", "Random", " random", "a.txt")
+        ),
+        *((f"random,{wrong}", "name=value") for wrong in ("", "seed", "3", "size=[2,2]")),
+        *((f"random,{wrong}", "random.*wrong settings") for wrong in ("speed=3", "=3", "name=3")),
+        *((f"random,seed={wrong}", f"random.*not {wrong}") for wrong in ("x", "1.5")),
+        ("random,seed=-1", "negative"),
+        ("expectimax,tuples=4x6,depth=deep", "depth is .*'deep'"),
+        ("ntuple,network=3", "network is .*3"),
+        ("no,seed=3", "no player 'no'"),
+    ],
+)
+def test_what_names_no_player_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        agents.find(text)
+
+
+def test_a_file_that_is_no_player_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.npz").write_text("2048")
+    with pytest.raises(ValueError, match=r"text\.npz"):
+        agents.find(str(tmp_path / "text.npz"))
+
+
 # Observations
 
 

@@ -144,12 +144,26 @@ def _body(net: nn.Module) -> nn.Sequential:
     return body
 
 
+def _check(layer: nn.Module) -> None:
+    """Raises a ValueError if shares are not divided here as a layer would have it."""
+    if isinstance(layer, nn.ZeroPad2d):
+        is_plain = layer.padding[0] == layer.padding[2] == 0
+    elif isinstance(layer, nn.Conv2d):
+        how = layer.stride, layer.padding, layer.dilation, layer.groups
+        is_plain = how == ((1, 1), (0, 0), (1, 1), 1)
+    else:
+        is_plain = isinstance(layer, (nn.Linear, nn.ReLU, nn.Flatten, nn.Identity))
+    if not is_plain:
+        raise ValueError(f"contributions are not traced through {layer}")
+
+
 def _layers(net: nn.Module, board: Tensor) -> list[_Layer]:
     """The layers of a network that have weights."""
     found, x = [], planes(board[None])
     shape = x.shape[1:]
     with torch.inference_mode():
         for layer in _body(net):
+            _check(layer)
             if isinstance(layer, (nn.Conv2d, nn.Linear)):
                 units = tuple(shape) if len(shape) == 3 else (*shape, 1, 1)
                 found.append(_Layer(layer.weight.double().abs(), x[0].double().abs(), units))
@@ -237,11 +251,6 @@ def top_units(shares: Floats, n: int) -> list[tuple[Unit, float]]:
 
 
 # Agreement
-
-
-def choices(net: nn.Module, boards: Tensor) -> Tensor:
-    """The legal moves that a policy network finds most probable, `int64[n]`."""
-    return torch.where(torch_rules.legal(boards), chances(net, boards).cpu(), -1.0).argmax(1)
 
 
 class Agreement(NamedTuple):
@@ -339,7 +348,7 @@ def obedience(heuristic: str, boards: Tensor, chosen: Tensor) -> Obedience:
 
 
 def activations(net: nn.Module, boards: Tensor) -> list[Tensor]:
-    """The planes of boards and the outputs of each convolution after its ReLU, `float32[n, units]`.
+    """The planes of boards and the outputs of each ReLU, `float32[n, units]`.
 
     Args:
         net: on the CPU.
@@ -371,9 +380,9 @@ def probe(units: Tensor, answers: Tensor, decay: float = 1e-2) -> float:
     x = torch.cat((units, torch.ones(len(units), 1)), 1)
     y = 2.0 * answers.float() - 1
     fitted, asked = x[::2], x[1::2]
-    gram = fitted.T @ fitted
-    gram.diagonal().add_(decay * gram.diagonal().mean())
-    weights = torch.linalg.solve(gram, fitted.T @ y[::2])
+    products = fitted @ fitted.T  # of rows, which are fewer than units
+    products.diagonal().add_(decay * products.diagonal().sum() / fitted.shape[1])
+    weights = fitted.T @ torch.linalg.solve(products, y[::2])
     return _area(asked @ weights, answers[1::2])
 
 

@@ -23,10 +23,10 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents import nets
-from afterstate.agents.commands import whole_above_0
+from afterstate.agents.commands import above_0, whole_above_0
 from afterstate.agents.game2048 import analysis, play_logs
 from afterstate.agents.game2048.analysis import CELLS, STUDY_BOARDS, TILES, Floats
-from afterstate.agents.game2048.policy_net import SHIPPED, chances, load
+from afterstate.agents.game2048.policy_net import SHIPPED, chances, choices, load, logged
 from afterstate.envs.game2048 import rules, torch_rules
 
 ACTIONS = ("up", "right", "down", "left")
@@ -34,20 +34,18 @@ ACTIONS = ("up", "right", "down", "left")
 # Pictures
 
 
-def _pyplot() -> Any:
-    """Pyplot of matplotlib, which comes with an extra.
+def _panels(rows: int, columns: int, width: float, height: float) -> tuple[Any, Any]:
+    """A figure of matplotlib, which comes with an extra, and its panels `[rows, columns]`.
 
     Raises:
         ImportError: it is not installed.
     """
     try:
-        import matplotlib
+        import matplotlib.figure
     except ImportError as error:
         raise ImportError('pictures need matplotlib: pip install "afterstate[examples]"') from error
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot
+    figure = matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
 
 
 def draw_filters(
@@ -65,13 +63,11 @@ def draw_filters(
         OSError: it cannot be written.
         ImportError: matplotlib is not installed.
     """
-    plt, rows = _pyplot(), -(-len(weights) // columns)
-    bound = float(np.abs(weights).max()) or 1.0
-    size = (5.2 * columns + 0.8, 1.75 * rows + 0.6)
-    figure, panels = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    rows, bound = -(-len(weights) // columns), float(np.abs(weights).max()) or 1.0
+    figure, panels = _panels(rows, columns, 5.2 * columns + 0.8, 1.75 * rows + 0.6)
     for panel in panels.flat[len(weights) :]:
         panel.set_axis_off()
-    for panel, filter_, title in zip(panels.flat, weights, titles, strict=False):
+    for panel, filter_, title in zip(panels.flat[: len(weights)], weights, titles, strict=True):
         image = panel.imshow(filter_, cmap="RdBu", vmin=-bound, vmax=bound, aspect="auto")
         panel.set_title(title, fontsize=9)
         panel.set_yticks(range(4), CELLS, fontsize=8)
@@ -83,7 +79,7 @@ def draw_filters(
         panel.grid(which="minor", color="white", linewidth=1)
         panel.tick_params(which="both", length=0)
     figure.colorbar(image, ax=panels, label="weight", shrink=min(1.0, 2 / rows))
-    _save(plt, figure, path)
+    _save(figure, path)
 
 
 def draw_weights(
@@ -96,8 +92,7 @@ def draw_weights(
         path: a picture.
         threshold: of absolute values.
     """
-    plt = _pyplot()
-    figure, panel = plt.subplots(figsize=(6.4, 4), layout="constrained")
+    figure, ((panel,),) = _panels(1, 1, 6.4, 4)
     for name, weights in networks.items():
         counts = analysis.filters_above(weights, threshold)
         panel.step(range(65), counts, where="post", label=f"{name}, of {len(weights)} filters")
@@ -109,7 +104,7 @@ def draw_weights(
     panel.set_ylim(0)
     panel.grid(alpha=0.3)
     panel.legend()
-    _save(plt, figure, path)
+    _save(figure, path)
 
 
 def draw_boards(
@@ -123,12 +118,11 @@ def draw_boards(
         path: a picture.
         columns: boards beside each other.
     """
-    plt, rows = _pyplot(), max(1, -(-len(boards) // columns))
-    size = (2.7 * columns, 3.3 * rows)
-    figure, panels = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    rows = max(1, -(-len(boards) // columns))
+    figure, panels = _panels(rows, columns, 2.7 * columns, 3.3 * rows)
     for panel in panels.flat:
         panel.set_axis_off()
-    for panel, board, caption in zip(panels.flat, boards, captions, strict=False):
+    for panel, board, caption in zip(panels.flat[: len(boards)], boards, captions, strict=True):
         cells = rules.cells(np.uint64(board))
         panel.imshow(cells, cmap="YlOrBr", vmin=0, vmax=20)
         for (row, column), exponent in np.ndenumerate(cells):
@@ -139,17 +133,17 @@ def draw_boards(
             panel.axhline(edge, color="white", linewidth=3)
             panel.axvline(edge, color="white", linewidth=3)
         panel.set_title(caption, fontsize=8, loc="left")
-    _save(plt, figure, path)
+    _save(figure, path)
 
 
-def _save(plt: Any, figure: Any, path: str | Path) -> None:
-    """Writes a figure, the same file for the same figure."""
+def _save(figure: Any, path: str | Path) -> None:
+    """Writes a figure, the same SVG for the same figure."""
+    from matplotlib import rc_context
+
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with plt.rc_context({"svg.hashsalt": "afterstate"}):
-        figure.savefig(
-            path, dpi=110, metadata={"Date": None} if str(path).endswith("svg") else None
-        )
-    plt.close(figure)
+    dateless = {"Date": None} if Path(path).suffix.lower() == ".svg" else None
+    with rc_context({"svg.hashsalt": "afterstate"}):
+        figure.savefig(path, dpi=110, metadata=dateless)
 
 
 # Tables
@@ -206,7 +200,7 @@ def heuristics_table(
         boards: `int64[n]`.
         players: the moves of the players of the log, which make another row.
     """
-    chosen = {name: analysis.choices(net, boards) for name, net in networks.items()}
+    chosen = {name: choices(net, boards) for name, net in networks.items()}
     if players is not None:
         chosen = {"the log's players": players, **chosen}
     head, rows = ["where there is a choice"], [[name] for name in ["random moves", *chosen]]
@@ -238,19 +232,16 @@ def _named(paths: Sequence[str]) -> dict[str, nn.Module]:
     """Networks by names for tables."""
     shipped = {str(layers): path for layers, path in SHIPPED.items()}
     found = {path: load(shipped.get(path, path)) for path in paths}
-    return {_name(path, net): net for path, net in found.items()}
-
-
-def _name(path: str, net: nn.Module) -> str:
-    """What tables call a network."""
-    layers = nets.kind(net)["settings"].get("layers")
-    return f"k = {layers}" if layers else Path(path).stem
+    names = [f"k = {nets.kind(net)['settings']['layers']}" for net in found.values()]
+    return {
+        name if names.count(name) == 1 else f"{name}, {Path(path).stem}": net
+        for name, (path, net) in zip(names, found.items(), strict=True)
+    }
 
 
 def _boards(chosen: argparse.Namespace) -> tuple[Tensor, Tensor]:
     """The first boards of a log, and the moves of its players."""
-    log = play_logs.read(chosen.log)[: chosen.states]
-    return torch_rules.from_words(log["board"]), torch.from_numpy(log["action"].astype(np.int64))
+    return logged(play_logs.read(chosen.log)[: chosen.states])
 
 
 def filters(chosen: argparse.Namespace) -> str:
@@ -272,10 +263,23 @@ def weights(chosen: argparse.Namespace) -> str:
     return f"written: {chosen.out}"
 
 
+def _word(text: str) -> int:
+    """A board by its name in the study, or its tiles.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if text in STUDY_BOARDS:
+        return rules.from_text(STUDY_BOARDS[text])
+    if len(text.replace("/", " ").split()) != 16:
+        raise ValueError(f"a board is one of {list(STUDY_BOARDS)} or 16 tiles, got {text!r}")
+    return rules.from_text(text)
+
+
 def contributions(chosen: argparse.Namespace) -> str:
     """Tables 4 to 7."""
     net = next(iter(_named(chosen.net).values()))
-    words = [rules.from_text(STUDY_BOARDS.get(text, text)) for text in chosen.boards]
+    words = [_word(text) for text in chosen.boards]
     output, followed = ACTIONS.index(chosen.action), [chosen.followed] * chosen.layers
     traced = [analysis.contributions(net, word, output, chosen.layers, followed) for word in words]
     tables = []
@@ -294,7 +298,7 @@ def agreement(chosen: argparse.Namespace) -> str:
     networks, (boards, _) = _named(chosen.net), _boards(chosen)
     if len(networks) < 2:
         raise ValueError("agreement is between at least two networks")
-    moves = torch.stack([analysis.choices(net, boards) for net in networks.values()])
+    moves = torch.stack([choices(net, boards) for net in networks.values()])
     return agreement_table(list(networks), analysis.agreement(moves))
 
 
@@ -305,6 +309,8 @@ def disagreements(chosen: argparse.Namespace) -> str:
         raise ValueError("disagreements are between two networks")
     weak, strong = networks.values()
     places = analysis.disagreements(weak, strong, boards, chosen.top)
+    if not len(places):
+        return f"they choose the same moves on all of {len(boards):,} boards"
     captions = [said(networks, board) for board in boards[places]]
     draw_boards(torch_rules.to_words(boards[places]).tolist(), captions, chosen.out)
     return f"written: {chosen.out}"
@@ -342,7 +348,7 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         if name in ("filters", "disagreements"):
             command.add_argument("--top", type=whole_above_0, default=12, help="(%(default)s)")
     added["filters"].add_argument("--filters", type=int, nargs="+", help="their numbers")
-    added["weights"].add_argument("--threshold", type=float, default=0.1)
+    added["weights"].add_argument("--threshold", type=above_0, default=0.1)
     added["heuristics"].add_argument("--probed", type=whole_above_0, default=4_000, help="boards")
     add = added["contributions"].add_argument
     add("--boards", nargs="+", default=list(STUDY_BOARDS)[:3], help="names of the study, or tiles")

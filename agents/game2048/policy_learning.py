@@ -35,7 +35,7 @@ from afterstate.agents import nets
 from afterstate.agents.fitting import Fitter, Fitting
 from afterstate.agents.game2048 import play_logs, training
 from afterstate.agents.game2048.play import Games, play
-from afterstate.agents.game2048.policy_net import PolicyNetAgent, network
+from afterstate.agents.game2048.policy_net import PolicyNetAgent, logged, network
 from afterstate.agents.game2048.training import (
     EVALUATION_SEED,
     Kind,
@@ -54,7 +54,7 @@ class Learner:
         net: maps planes `[n, 16, 4, 4]` to logits `[n, 4]`; learns in place, where it is.
         log: the moves: see `play_logs.read`.
         settings: how.
-        seed: of symmetries.
+        seed: of symmetries; None is 0.
 
     Attributes:
         seconds: how long it has learned, by the clock.
@@ -94,10 +94,12 @@ class Learner:
         """
         began, end = time.monotonic(), self.n_moves + n_moves
         self.fitter.net.train()
-        while self.n_moves < end:
-            self._step()
-        self.fitter.net.eval()
-        self.seconds += time.monotonic() - began
+        try:
+            while self.n_moves < end:
+                self._step()
+        finally:
+            self.fitter.net.eval()
+            self.seconds += time.monotonic() - began
         return Games(*(np.empty(0, np.int64) for _ in Games._fields))
 
     def _step(self) -> None:
@@ -116,12 +118,7 @@ class Learner:
     def _batch(self) -> tuple[Tensor, Tensor]:
         """The boards and actions that come next, `[batch]`."""
         places = np.arange(self.n_moves, self.n_moves + self.settings.batch) % len(self.log)
-        part = self.log[places]
-        boards = torch_rules.from_words(part["board"])
-        actions = torch.from_numpy(part["action"].astype(np.int64))
-        legal = torch_rules.legal(boards).gather(1, actions.clamp(max=3)[:, None])
-        if not ((actions < 4) & legal[:, 0]).all():
-            raise ValueError("the log has an illegal move: it is not of 2048, or damaged")
+        boards, actions = logged(self.log[places])
         if not self.settings.symmetric:
             return boards, actions
         chance = np.random.default_rng([self._seed, self.n_moves])
@@ -153,10 +150,19 @@ class Learner:
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: another file, a damaged one, or of another network.
+            ValueError: another file, a damaged one, or of another network or log.
         """
         told, _ = self.fitter.load(path)
-        self.n_moves, self.seconds = int(told["n_moves"]), float(told["seconds"])
+        try:
+            n_moves, seconds = int(told["n_moves"]), float(told["seconds"])
+            log_moves = int(told["log_moves"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} does not say how far it has come: {error}") from error
+        if log_moves != len(self.log):
+            raise ValueError(
+                f"{path} learned from {log_moves:,} moves, the log has {len(self.log):,}"
+            )
+        self.n_moves, self.seconds = n_moves, seconds
 
 
 # The command
@@ -216,7 +222,7 @@ POLICY = Kind(
     module="policy_learning",
     what="a policy network",
     file="learner.safetensors",
-    settings={"network": {}, "log": None, "learner": {}, "seed": None},
+    settings={"network": {}, "log": None, "learner": {}, "seed": 0},
     new=lambda told, chosen: new_learner(_checked(told, chosen), chosen.device),
     resume=lambda path, told, chosen: resume(path, _checked(told, chosen), chosen.device),
     evaluate=_evaluate,

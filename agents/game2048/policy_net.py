@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents import nets
+from afterstate.agents.game2048 import play_logs
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.value_net import N_PLANES, he, planes
 from afterstate.envs.game2048 import torch_rules
@@ -52,7 +53,7 @@ class PolicyCNN(nn.Module):
 
     def __init__(self, layers: int = 5) -> None:
         super().__init__()
-        if layers not in CHANNELS:
+        if type(layers) is not int or layers not in CHANNELS:
             raise ValueError(f"layers is one of {list(CHANNELS)}, got {layers!r}")
         self.settings = {"layers": layers}
         n = CHANNELS[layers]
@@ -83,10 +84,22 @@ def load(path: str | Path, device: str = "cpu") -> nn.Module:
     return nets.load(path, network, device)
 
 
-def chances(net: nn.Module, boards: Tensor) -> Tensor:
-    """The probabilities that a network gives the moves of boards, `float32[n, 4]`.
+def logged(moves: play_logs.Moves) -> tuple[Tensor, Tensor]:
+    """The boards and the actions of moves of a play log, `int64[n]` each.
 
-    They are those of its softmax, in which illegal moves have their part, too.
+    Raises:
+        ValueError: one of them is illegal.
+    """
+    boards = torch_rules.from_words(moves["board"])
+    actions = torch.from_numpy(moves["action"].astype(np.int64))
+    legal = torch_rules.legal(boards).gather(1, actions.clamp(max=3)[:, None])
+    if not ((actions < 4) & legal[:, 0]).all():
+        raise ValueError("the log has an illegal move: it is not of 2048, or damaged")
+    return boards, actions
+
+
+def judge(net: nn.Module, boards: Tensor) -> Tensor:
+    """The logits that a network gives the moves of boards, `float32[n, 4]`, illegal ones too.
 
     Args:
         net: on whatever device it is.
@@ -94,8 +107,18 @@ def chances(net: nn.Module, boards: Tensor) -> Tensor:
     """
     device = next(net.parameters()).device
     with torch.inference_mode():
-        parts = [net(planes(part.to(device))).float() for part in boards.split(CHUNK)]
-        return torch.softmax(torch.cat(parts), 1)
+        return torch.cat([net(planes(part.to(device))).float() for part in boards.split(CHUNK)])
+
+
+def chances(net: nn.Module, boards: Tensor) -> Tensor:
+    """The probabilities that a network gives the moves of boards: the softmax of `judge`."""
+    return torch.softmax(judge(net, boards), 1)
+
+
+def choices(net: nn.Module, boards: Tensor) -> Tensor:
+    """The legal moves that a network finds most probable, `int64[n]`, where the boards are."""
+    logits = judge(net, boards).to(boards.device).clamp(min=-1e30)  # above that of illegal moves
+    return torch.where(torch_rules.legal(boards), logits, -torch.inf).argmax(1)
 
 
 class PolicyNetAgent(Agent):
@@ -103,9 +126,10 @@ class PolicyNetAgent(Agent):
 
     Args:
         net: a network that maps planes `[n, 16, 4, 4]` to logits `[n, 4]`, or its file; by default
-            the one in the package.
-        layers: of the one in the package, 2 or 5.
-        device: where the network calculates.
+            one in the package.
+        layers: which of those in the package, 2 or 5; by default 5.
+        device: where the network calculates; by default a network stays where it is, and that of a
+            file is on the CPU.
 
     Raises:
         OSError: the file cannot be read.
@@ -113,23 +137,24 @@ class PolicyNetAgent(Agent):
     """
 
     def __init__(
-        self, net: nn.Module | str | Path | None = None, layers: int = 5, device: str = "cpu"
+        self,
+        net: nn.Module | str | Path | None = None,
+        layers: int | None = None,
+        device: str | None = None,
     ) -> None:
-        nets.check_device(device)
-        if net is None and layers not in SHIPPED:
+        if net is not None and layers is not None:
+            raise ValueError("a network has its layers: give it, or layers of one in the package")
+        if layers not in (None, *SHIPPED):
             told = f"the package has networks of {list(SHIPPED)} layers, not {layers!r}"
             raise ValueError(f"{told}: give net, one of your own")
-        net = SHIPPED[layers] if net is None else net
-        self.net = load(net, device) if isinstance(net, (str, Path)) else net.to(device)
+        self.net = nets.placed(SHIPPED[layers or 5] if net is None else net, load, device)
 
     def chances(self, boards: Words) -> npt.NDArray[np.float32]:
         """The probabilities of up, right, down and left for board words, `float32[n, 4]`."""
-        found: npt.NDArray[np.float32] = chances(self.net, torch_rules.from_words(boards)).numpy()
-        return found
+        found = chances(self.net, torch_rules.from_words(boards))
+        return np.asarray(found.cpu().numpy())
 
     def _act(self, boards: Words) -> npt.NDArray[np.int8]:
-        on_device = torch_rules.from_words(boards, next(self.net.parameters()).device)
-        legal = torch_rules.legal(on_device)
-        best = torch.where(legal, chances(self.net, on_device), -1.0).argmax(1)
-        actions: npt.NDArray[np.int8] = best.to(torch.int8).cpu().numpy()
-        return actions
+        device = next(self.net.parameters()).device
+        best = choices(self.net, torch_rules.from_words(boards, device))
+        return np.asarray(best.to(torch.int8).cpu().numpy())

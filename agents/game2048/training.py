@@ -447,6 +447,9 @@ def run(kind: Kind, arguments: Sequence[str] | None = None) -> None:
         except KeyboardInterrupt:
             bar.close()
             raise SystemExit(f"saved in {chosen.out}: go on with --resume") from None
+        except (OSError, ValueError) as error:
+            bar.close()
+            raise SystemExit(str(error)) from error
 
 
 # N-tuple networks

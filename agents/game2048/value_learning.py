@@ -146,7 +146,7 @@ class Learner:
     Args:
         net: maps planes `[n, 16, 4, 4]` to values `[n]`; learns in place, where it is.
         settings: how.
-        seed: of chance.
+        seed: of chance; None is 0.
         log: for `jump`: see `play_logs.read`.
 
     Attributes:
@@ -170,7 +170,7 @@ class Learner:
         self.n_moves, self.n_games, self.seconds = 0, 0, 0.0
         self._device = next(net.parameters()).device
         self._chance = torch.Generator(self._device).manual_seed(seed or 0)
-        self._log, self._rng = log, np.random.default_rng(seed)
+        self._log, self._rng = log, np.random.default_rng(seed or 0)
         self._tables = _Tables(how.games, self._chance, how.restart is not None)
         self._losses: list[Tensor] = []
 
@@ -348,7 +348,7 @@ def _evaluate(learner: Learner, chosen: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"loss": learner.loss()}
     for depth, n_games in chosen.evaluate.items():
         how = learner.settings
-        player = ValueNetAgent(learner.net, depth, chosen.device, how.unit, how.mixed)
+        player = ValueNetAgent(learner.net, depth, unit=how.unit, mixed=how.mixed)
         found[f"{depth}-ply"] = summary(play(player, n_games, EVALUATION_SEED))
     return found
 
@@ -365,7 +365,7 @@ VALUE = Kind(
     module="value_learning",
     what="a value network",
     file="learner.safetensors",
-    settings={"network": {}, "log": None, "learner": {}, "seed": None},
+    settings={"network": {}, "log": None, "learner": {}, "seed": 0},
     new=lambda told, chosen: new_learner(_checked(told, chosen), chosen.device),
     resume=lambda path, told, chosen: resume(path, _checked(told, chosen), chosen.device),
     evaluate=_evaluate,

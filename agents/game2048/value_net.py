@@ -87,7 +87,7 @@ class CNN22(nn.Module):
 
 def he(module: nn.Module) -> None:
     """Weights by He et al. (2015), no bias."""
-    if isinstance(module, (nn.Conv2d, nn.Linear)):
+    if isinstance(module, (nn.Conv2d, nn.Linear)) and not module.weight.is_meta:
         nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
         if module.bias is not None:
             nn.init.zeros_(module.bias)
@@ -150,7 +150,8 @@ class ValueNetAgent(Agent):
         net: a network that maps planes `[n, 16, 4, 4]` to values `[n]`, or its file; by default the
             one in the package.
         depth: how many moves of the player it looks ahead, 1 (greedy) to 3.
-        device: where it calculates.
+        device: where it calculates; by default a network stays where it is, that of a file is on
+            the CPU.
         unit: what 1 of the network is in points; by default what its file says, or 1.
         mixed: whether the network calculates with 16 bits (bfloat16).
 
@@ -163,11 +164,10 @@ class ValueNetAgent(Agent):
         self,
         net: nn.Module | str | Path = SHIPPED,
         depth: int = 1,
-        device: str = "cpu",
+        device: str | None = None,
         unit: float | None = None,
         mixed: bool = False,
     ) -> None:
-        nets.check_device(device)
         if not 1 <= (whole(depth) or 0) <= MAX_DEPTH:
             raise ValueError(f"depth is a number of moves in 1..{MAX_DEPTH}, got {depth!r}")
         told = nets.about(net) if isinstance(net, (str, Path)) else {}
@@ -175,7 +175,7 @@ class ValueNetAgent(Agent):
         if not isinstance(unit, (int, float)) or not 0 < unit < float("inf"):
             raise ValueError(f"unit is a number of points above 0, got {unit!r}")
         self.depth, self.unit, self._mixed = int(depth), float(unit), bool(mixed)
-        self.net = load(net, device) if isinstance(net, (str, Path)) else net.to(device)
+        self.net = nets.placed(net, load, device)
 
     def evaluate(self, boards: Any) -> npt.NDArray[np.float64]:
         """The values of the moves up, right, down and left of board words `uint64[...]`.

@@ -13,10 +13,11 @@ import afterstate.envs  # noqa: F401
 from afterstate.agents.game2048.ntuple import NTupleAgent, network
 from afterstate.agents.game2048.play import play
 from afterstate.envs.game2048.games import BOARD, EXCESS, SCORE, look
-from afterstate.envs.game2048.rules import from_text
+from afterstate.envs.game2048.rules import from_text, words
 
 Boards = npt.NDArray[np.uint64]
 Actions = npt.NDArray[np.int8]
+Indices = npt.NDArray[np.int64]
 
 
 def player(size: tuple[int, int], seed: int = 1) -> NTupleAgent:
@@ -95,6 +96,97 @@ def test_report_counts_the_games_that_a_player_finishes_by_itself() -> None:
     assert list(n_moves) == [int(played.n_moves[:i].sum()) for i in ended]
     assert ended[-1] == 20
     assert list(ended) == sorted(ended)
+
+
+def watched(player: Any, n_games: int, seed: int, size: tuple[int, int]) -> list[list[Any]]:
+    """The boards and actions that a watcher is shown of each game."""
+    seen: list[list[Any]] = [[] for _ in range(n_games)]
+
+    def watch(games: Indices, boards: Boards, actions: Indices) -> None:
+        assert games.shape == boards.shape == actions.shape
+        assert games.dtype == actions.dtype == np.int64
+        assert boards.dtype == np.uint64
+        for i, board, action in zip(*map(np.ndarray.tolist, (games, boards, actions)), strict=True):
+            seen[i].append((board, action))
+
+    played = play(player, n_games, seed, size, watch=watch)
+    assert [len(moves) for moves in seen] == played.n_moves.tolist()
+    return seen
+
+
+@pytest.mark.parametrize("size", [(4, 4), (2, 2), (3, 4), (1, 2)])
+def test_watchers_are_shown_each_board_of_the_environment_and_the_action(
+    size: tuple[int, int],
+) -> None:
+    agent = player(size)
+    seen = watched(agent, 8, 100, size)
+    env = gym.make("Game2048-v0", size=size)
+    for i in range(8):
+        observation, info = env.reset(seed=100 + i)
+        for board, action in seen[i]:
+            assert board == int(words(observation))
+            assert action == int(agent.predict(observation)[0])
+            observation, _, _, _, info = env.step(action)
+        assert not info["action_mask"].any()
+    env.close()
+
+
+@pytest.mark.parametrize("size", [(4, 4), (2, 2)])
+def test_watching_changes_no_game(size: tuple[int, int]) -> None:
+    """Nor does it matter whether the player could finish games by itself."""
+    agent = player(size)
+    alone = play(agent, 20, 5, size)
+    for each in (agent, BoardByBoard(agent)):
+        found = play(each, 20, 5, size, watch=lambda *shown: None)
+        for one, other in zip(found, alone, strict=True):
+            assert one.tolist() == other.tolist()
+    assert watched(agent, 20, 5, size) == watched(BoardByBoard(agent), 20, 5, size)
+
+
+def test_what_is_watched_is_not_finished_by_the_player() -> None:
+    class Finisher(BoardByBoard):
+        def finish(self, games: Boards) -> Indices:
+            raise AssertionError("it finished a game")
+
+    agent = Finisher(player((2, 2)))
+    assert play(agent, 3, watch=lambda *shown: None).n_moves.all()
+    with pytest.raises(AssertionError, match="it finished a game"):
+        play(agent, 3)
+
+
+def test_watchers_come_before_the_move_and_reports_after_it() -> None:
+    order: list[str] = []
+    played = play(
+        player((2, 2)),
+        9,
+        report=lambda ended, n_moves: order.append(f"report {n_moves}"),
+        watch=lambda games, boards, actions: order.append(f"watch {len(games)}"),
+    )
+    left = [int((played.n_moves > t).sum()) for t in range(played.n_moves.max())]
+    rounds = [(f"watch {n}", f"report {sum(left[: t + 1])}") for t, n in enumerate(left)]
+    assert order == [each for both in rounds for each in both]
+
+
+def test_what_a_watcher_changes_or_keeps_is_its_own() -> None:
+    """The arrays are not those that the games are played with, and no later ones."""
+    kept: list[Any] = []
+
+    def watch(games: Indices, boards: Boards, actions: Indices) -> None:
+        kept.append([array.copy() for array in (games, boards, actions)])
+        kept.append([games, boards, actions])
+
+    agent = player((2, 2))
+    play(agent, 9, watch=watch)
+    for copies, arrays in zip(kept[::2], kept[1::2], strict=True):
+        for copy, array in zip(copies, arrays, strict=True):
+            assert (copy == array).all()
+
+
+def test_an_illegal_move_is_not_watched() -> None:
+    shown: list[Any] = []
+    with pytest.raises(ValueError, match="illegal"):
+        play(Stubborn(5), 3, watch=lambda *arrays: shown.append(arrays))
+    assert not shown
 
 
 @pytest.mark.parametrize("size", [(4, 4), (2, 2), (3, 4), (1, 2)])

@@ -36,7 +36,7 @@ from afterstate.agents import nets
 from afterstate.agents.game2048 import analysis, inside, play_logs, policy_learning
 from afterstate.agents.game2048.analysis import STUDY_BOARDS, TILES
 from afterstate.agents.game2048.inside import markdown
-from afterstate.agents.game2048.policy_net import chances, load
+from afterstate.agents.game2048.policy_net import chances, choices, load
 from afterstate.envs.game2048 import rules, torch_rules
 
 HERE = Path(__file__).parent
@@ -186,7 +186,7 @@ def section_6(found: Mapping[int, nn.Module], runs: Path, published: dict[str, A
         play_logs.main([str(log), *of])
     boards = torch_rules.from_words(play_logs.read(log)["board"])
     named = {f"k = {layers}": net for layers, net in found.items()}
-    moves = torch.stack([analysis.choices(net, boards) for net in named.values()])
+    moves = torch.stack([choices(net, boards) for net in named.values()])
     ours = inside.agreement_table(list(named), analysis.agreement(moves))
     theirs = published["agreement"]
     share = 100 / theirs["boards"]

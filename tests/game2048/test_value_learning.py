@@ -1,0 +1,764 @@
+"""Learning of value networks in self-play, against a plain loop over games that are lists."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import oracle
+import pytest
+from ntuple_oracle import symmetric_boards
+
+pytest.importorskip("safetensors")
+pytest.importorskip("tqdm")
+pytest.importorskip("torch")
+
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from afterstate.agents import nets
+from afterstate.agents.game2048 import play_logs, value_learning, value_net
+from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.training import EVALUATION_SEED
+from afterstate.agents.game2048.value_learning import Learner, Settings
+from afterstate.agents.game2048.value_net import ValueNetAgent
+from afterstate.envs.game2048 import torch_rules
+from afterstate.envs.game2048.rules import from_text
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+UNIT = 100.0
+
+
+class Tiny(nn.Module):
+    """One hidden layer, without symmetry."""
+
+    def __init__(self, hidden: int = 8) -> None:
+        super().__init__()
+        self.settings = {"hidden": hidden}
+        self.body = nn.Sequential(nn.Linear(256, hidden), nn.Tanh(), nn.Linear(hidden, 1))
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """The values `[n]` of planes `[n, 16, 4, 4]`."""
+        values: Tensor = self.body(planes.flatten(1))
+        return values[:, 0]
+
+
+class Table(nn.Module):
+    """A value for each board, nearly, at first too large, so that every move is tried."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings: dict[str, Any] = {}
+        self.values = nn.Parameter(torch.full((1 << 14,), 4.0))
+        self.factors = torch.randint(1 << 20, (16,), generator=torch.Generator().manual_seed(1))
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """The values `[n]` of planes `[n, 16, 4, 4]`."""
+        places = (planes.argmax(1).flatten(1) * self.factors).sum(1) % len(self.values)
+        return self.values[places]
+
+
+class Small(nn.Module):
+    """A convolution and a full layer, enough to learn something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings: dict[str, Any] = {}
+        self.body = nn.Sequential(
+            *(nn.Conv2d(16, 32, 2), nn.ReLU(), nn.Flatten()),
+            *(nn.Linear(288, 32), nn.ReLU(), nn.Linear(32, 1)),
+        )
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """The values `[n]` of planes `[n, 16, 4, 4]`."""
+        values: Tensor = self.body(planes)
+        return values[:, 0]
+
+
+@pytest.fixture(autouse=True)
+def _networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The networks of these tests can be in files and in settings."""
+    monkeypatch.setitem(value_net.NETWORKS, "Tiny", Tiny)
+    monkeypatch.setitem(value_net.NETWORKS, "Small", Small)
+
+
+def tiny(seed: int = 1) -> Tiny:
+    """A network with opinions."""
+    torch.manual_seed(seed)
+    net = Tiny()
+    with torch.no_grad():
+        for weights in net.parameters():
+            weights.mul_(4)
+    return net
+
+
+def late_log(n: int = 40, seed: int = 1) -> play_logs.Moves:
+    """Moves on boards on which a game is soon over."""
+    rng = np.random.default_rng(seed)
+    cells = rng.integers(3, 12, size=(n, 16))
+    cells[np.arange(n), rng.integers(16, size=n)] = 0
+    log = np.zeros(n, play_logs.MOVE)
+    log["board"] = [oracle.to_word(board) for board in cells.reshape(n, 4, 4).tolist()]
+    return log
+
+
+# The plain loop
+
+
+class Step(NamedTuple):
+    """What the network was fitted to in a step."""
+
+    boards: list[oracle.Board]
+    wanted: list[float]  # in the network's unit
+    rate: float
+    loss: float
+
+
+class Game:
+    """A game that is being played."""
+
+    def __init__(self, board: oracle.Board, is_from_start: bool) -> None:
+        self.path: list[oracle.Board] = []  # boards before moves
+        self.after: oracle.Board | None = None
+        self.board, self.score = board, 0
+        self.first, self.is_from_start = 0, is_from_start
+
+
+class Naive:
+    """The learner's loop from its description, one game after the other, with lists.
+
+    Args:
+        how: the settings.
+        seed: of chance.
+        values: of afterstates, in points.
+        log: for jumps.
+    """
+
+    def __init__(
+        self,
+        how: Settings,
+        seed: int,
+        values: Callable[[list[oracle.Board]], list[float]],
+        log: play_logs.Moves | None = None,
+    ) -> None:
+        self.how, self.values, self.log = how, values, log
+        self.chance = torch.Generator().manual_seed(seed)
+        self.rng = np.random.default_rng(seed)
+        self.games = [Game(board, True) for board in self.starts(how.games)]
+        self.n_moves, self.n_again, self.n_jumped = 0, 0, 0
+
+    def spawned(self, boards: list[oracle.Board]) -> list[oracle.Board]:
+        """The boards with a tile more, by 64 random bits each."""
+        found = []
+        for board, bits in zip(
+            boards, torch_rules.draw_bits((len(boards),), self.chance).tolist(), strict=True
+        ):
+            high, low = bits % 2**64 // 2**32, bits % 2**32
+            empty = oracle.empty_cells(board)
+            if empty:
+                row, col = empty[high * len(empty) // 2**32]
+                board = oracle.with_tile(board, row, col, 2 if low < 0.1 * 2**32 else 1)
+            found.append(board)
+        return found
+
+    def starts(self, n: int) -> list[oracle.Board]:
+        """Boards with two tiles."""
+        empty = [[[0] * 4 for _ in range(4)] for _ in range(n)]
+        return self.spawned(self.spawned(empty))
+
+    def best(self, board: oracle.Board) -> tuple[float, oracle.Board, int]:
+        """The best move: its reward plus value, its afterstate and its reward."""
+        moves = [oracle.move(board, action) for action in oracle.legal_moves(board)]
+        values = self.values([after for after, _ in moves])
+        found = [(r + value, after, r) for (after, r), value in zip(moves, values, strict=True)]
+        return max(found, key=lambda move: move[0])
+
+    def move(self) -> tuple[list[oracle.Board], list[float], list[tuple[int, int, int]]]:
+        """Makes a move in all games.
+
+        Returns:
+            The afterstates to learn from, their targets in points, and the score, number of moves
+            and largest tile of the games that have ended and had begun at the start.
+        """
+        learned, targets, ended, over = [], [], [], []
+        for i, game in enumerate(self.games):
+            is_over = oracle.is_over(game.board)
+            best, after, reward = (0.0, game.board, 0) if is_over else self.best(game.board)
+            if game.after is not None:
+                learned.append(game.after)
+                targets.append(best)
+            if is_over:
+                over.append(i)
+                if game.is_from_start:
+                    largest = 2 ** max(map(max, game.board))
+                    ended.append((game.score, len(game.path), largest))
+                continue
+            game.path.append(game.board)
+            game.after = after
+            game.score += reward
+            self.n_moves += 1
+        if self.how.symmetric:
+            which = torch.randint(8, (len(learned),), generator=self.chance).tolist()
+            learned = [symmetric_boards(b)[i] for b, i in zip(learned, which, strict=True)]
+        boards = [game.after or game.board for game in self.games]
+        for game, board in zip(self.games, self.spawned(boards), strict=True):
+            game.board = board
+        self.begin_again(over)
+        return learned, targets, ended
+
+    def begin_again(self, over: list[int]) -> None:
+        """Restarts games from their middles; others are new."""
+        new = []
+        for i in over:
+            game = self.games[i]
+            middle = (game.first + len(game.path)) // 2
+            left = len(game.path) - middle
+            if self.how.restart is not None and left > self.how.restart:
+                self.n_again += 1
+                game.board, game.path, game.first = game.path[middle], game.path[:middle], middle
+                game.after, game.is_from_start = None, False
+            else:
+                new.append(i)
+        if not new:
+            return
+        boards, jumps = self.starts(len(new)), [False] * len(new)
+        if self.how.jump and self.log is not None:
+            jumps = (self.rng.random(len(new)) < self.how.jump).tolist()
+            places = self.rng.integers(len(self.log), size=len(new))
+            for k, place in enumerate(places):
+                if jumps[k]:
+                    boards[k] = oracle.from_word(int(self.log["board"][place]), 4, 4)
+        self.n_jumped += sum(jumps)
+        for i, board, jumped in zip(new, boards, jumps, strict=True):
+            self.games[i] = Game(board, not jumped)
+
+
+def watch(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> list[Step]:
+    """All that the network is fitted to from now on; it learns nevertheless."""
+    steps, step = [], learner.fitter.step
+
+    def spy(inputs: Tensor, loss: Callable[[Tensor], Tensor], rate: float) -> Tensor:
+        zeros = torch.zeros(len(inputs), requires_grad=True)
+        loss(zeros).backward()  # of the mean squared error, -2 / n times what is wanted
+        assert zeros.grad is not None
+        wanted = (-zeros.grad * len(inputs) / 2).tolist()
+        assert float(loss(torch.tensor(wanted))) == pytest.approx(0, abs=1e-9)
+        found = step(inputs, loss, rate)
+        steps.append(Step(inputs.argmax(1).tolist(), wanted, rate, float(found)))
+        return found
+
+    monkeypatch.setattr(learner.fitter, "step", spy)
+    return steps
+
+
+def values_of(net: nn.Module, unit: float) -> Callable[[list[oracle.Board]], list[float]]:
+    """What a network says of boards, as it has learned so far, in points."""
+
+    def values(boards: list[oracle.Board]) -> list[float]:
+        planes = np.zeros((len(boards), 16, 4, 4), np.float32)
+        for i, board in enumerate(boards):
+            for row, col in np.ndindex(4, 4):
+                planes[i, min(board[row][col], 15), row, col] = 1
+        with torch.inference_mode():
+            return [unit * value for value in net(torch.from_numpy(planes)).tolist()]
+
+    return values
+
+
+SETTINGS: list[tuple[dict[str, Any], int]] = [
+    ({"batch": 2}, 160),
+    ({"restart": 10, "symmetric": False}, 200),
+    ({"restart": 10, "jump": 0.7}, 300),
+    ({"jump": 1.0, "average": 0.9, "batch": 2, "rate": 1e-2, "decay": 400}, 200),
+    ({"unit": 3.5, "batch": 1, "restart": 20, "rate": 1e-4}, 200),
+]
+
+
+@pytest.mark.parametrize(("settings", "n_times"), SETTINGS, ids=str)
+def test_each_move_is_that_of_the_plain_loop(
+    settings: dict[str, Any], n_times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compared are what the network learns, move after move, and the games that end."""
+    log = late_log()
+    how = Settings(**{"games": 3, "unit": UNIT, "batch": 4, "rate": 1e-3, **settings})
+    learner = Learner(tiny(), how, 7, log)
+    learner._tables.history = learner._tables.history[:, :8].clone()  # it must grow
+    naive = Naive(how, 7, values_of(learner.net, how.unit), log)
+    steps, n_games = watch(learner, monkeypatch), 0
+    for _ in range(n_times):
+        steps.clear()
+        rate = how.rate_after(learner.n_moves)
+        boards, targets, ended = naive.move()
+        found = learner.play(1)
+        assert [board for step in steps for board in step.boards] == boards
+        wanted = [value * how.unit for step in steps for value in step.wanted]
+        assert wanted == pytest.approx(targets, rel=1e-4, abs=1e-2)
+        sizes = [len(step.boards) for step in steps]
+        assert len(sizes) == math.ceil(len(boards) / how.batch)
+        assert max(sizes, default=0) - min(sizes, default=0) <= 1
+        assert [step.rate for step in steps] == [rate] * len(steps)
+        assert list(zip(*(column.tolist() for column in found), strict=True)) == ended
+        n_games += len(ended)
+        assert (learner.n_moves, learner.n_games) == (naive.n_moves, n_games)
+    assert n_games > 0
+    assert (naive.n_again > 0) == (how.restart is not None)
+    assert (naive.n_jumped > 0) == (how.jump > 0)
+    assert 0 < naive.n_moves < n_times * how.games  # no move was made where a game was over
+
+
+# Restart and jump
+
+
+def boards_of(learner: Learner) -> list[int]:
+    found: list[int] = torch_rules.to_words(learner._tables.boards).tolist()
+    return found
+
+
+def test_games_that_begin_again_in_the_middle_are_not_reported() -> None:
+    """Five moves of a game suffice for another; without restart all games are reported."""
+    reported = {}
+    for restart in (None, 5):
+        learner = Learner(tiny(), Settings(games=8, restart=restart, unit=UNIT), 1)
+        games = learner.play(3_000)
+        assert len(games.scores) == learner.n_games > 0
+        assert (games.scores > 0).all() and (games.max_tiles >= 8).all()
+        reported[restart] = int(games.n_moves.sum())
+    assert reported[None] > 2_000
+    assert 0 < reported[5] < 0.7 * reported[None]
+
+
+def test_games_that_begin_at_positions_of_the_log_are_not_reported() -> None:
+    log, n = late_log(1), 6
+    learner = Learner(tiny(), Settings(games=n, jump=1.0, unit=UNIT), 1, log)
+    games, seen = learner.play(1), 0
+    scores = games.scores.tolist()
+    for _ in range(250):
+        scores += learner.play(1).scores.tolist()
+        seen += boards_of(learner).count(int(log["board"][0]))
+    assert len(scores) == n == learner.n_games  # those before the first jump
+    assert seen > 30
+
+
+def test_only_as_many_games_jump_as_are_to() -> None:
+    log = late_log(1)
+    learner = Learner(tiny(), Settings(games=4, jump=0.6, unit=UNIT), 1, log)
+    n_jumped = 0
+    for _ in range(600):
+        learner.play(1)
+        n_jumped += boards_of(learner).count(int(log["board"][0]))
+    n_from_start = learner.n_games + 4  # some of the last are not over yet
+    assert 0.4 < n_jumped / (n_jumped + n_from_start) < 0.75
+
+
+def test_jumping_needs_a_log() -> None:
+    with pytest.raises(ValueError, match="needs a log"):
+        Learner(tiny(), Settings(jump=0.1))
+
+
+def test_the_history_is_as_long_as_the_longest_game() -> None:
+    tables = value_learning._Tables(3, torch.Generator().manual_seed(1), True)
+    expected: list[list[int]] = [[], [], []]
+    for i in range(2_500):
+        for game, board in zip(expected, tables.boards.tolist(), strict=True):
+            game.append(board)
+        tables.note()
+        tables.lengths += 1
+        tables.boards = tables.boards + 1
+        if i == 1_500:  # one of them is over
+            tables.lengths[1], expected[1] = 0, []
+    assert tables.history.shape[1] < 5_000
+    for row, game in zip(tables.history.tolist(), expected, strict=True):
+        assert row[: len(game)] == game
+
+
+def test_a_long_history_is_taken_up_whole() -> None:
+    chance = torch.Generator().manual_seed(1)
+    tables = value_learning._Tables(3, chance, True)
+    tables.lengths = torch.tensor([5, 1_500, 2])
+    tables.history = torch.randint(1 << 60, (3, 2_048), generator=chance)
+    again = value_learning._Tables(3, chance, True)
+    again.take(tables.tensors(), torch.device("cpu"))
+    for name, values in tables.tensors().items():
+        assert torch.equal(again.tensors()[name], values), name
+    again.note()
+    assert again.history[1, 1_500] == again.boards[1]
+
+
+def test_without_restart_there_is_no_history() -> None:
+    learner = Learner(tiny(), Settings(games=2, unit=UNIT), 1)
+    learner.play(100)
+    assert learner._tables.tensors()["history"].numel() == 0
+
+
+# Symmetries
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_positions_are_turned_if_asked_for(
+    symmetric: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of the eight ways as often as the others."""
+    learner = Learner(tiny(), Settings(games=400, symmetric=symmetric, unit=UNIT, batch=400), 1)
+    steps = watch(learner, monkeypatch)
+    learner.play(400 * 20)
+    before = [oracle.from_word(word, 4, 4) for word in boards_after(learner)]
+    steps.clear()
+    learner.play(1)
+    (step,) = steps
+    ways = [0] * 8
+    for board, turned in zip(before, step.boards, strict=True):
+        found = [way for way, each in enumerate(symmetric_boards(board)) if each == turned]
+        assert found
+        if len(found) == 1:
+            ways[found[0]] += 1
+    assert sum(ways) > 350
+    assert (min(ways) > 20) == symmetric
+    assert (ways[0] == sum(ways)) == (not symmetric)
+
+
+def boards_after(learner: Learner) -> list[int]:
+    """The afterstates that are learned from next."""
+    afters = learner._tables.afters
+    words: list[int] = torch_rules.to_words(afters[afters != 0]).tolist()
+    return words
+
+
+# Chance, the mean of weights, and losses
+
+
+def state(learner: Learner) -> dict[str, Any]:
+    """All that a learner is."""
+    played = {f"played/{name}": t for name, t in learner.net.state_dict().items()}
+    found = {**learner.fitter.tensors(), **played, **learner._tables.tensors()}
+    found["chance"] = learner._chance.get_state()
+    if learner.settings.restart is not None:  # what is right of the moves made is left over
+        n_moves = learner._tables.lengths[:, None]
+        found["history"] *= torch.arange(found["history"].shape[1]) < n_moves
+    return {
+        **{name: t.tolist() for name, t in found.items()},
+        "drawn": learner._rng.bit_generator.state,
+        **{name: getattr(learner, name) for name in ("n_moves", "n_games")},
+    }
+
+
+def test_the_same_seed_learns_the_same_and_another_does_not() -> None:
+    how = Settings(games=4, unit=UNIT, jump=0.5)
+    learners = [Learner(tiny(), how, seed, late_log()) for seed in (3, 3, 4)]
+    first, same, other = (learner.play(800) for learner in learners)
+    assert first.scores.tolist() == same.scores.tolist()
+    assert state(learners[0]) == state(learners[1])
+    assert first.scores.tolist() != other.scores.tolist()
+
+
+def test_the_mean_of_the_weights_plays() -> None:
+    learner = Learner(tiny(), Settings(games=4, average=0.99, unit=UNIT, rate=1e-2), 1)
+    assert learner.net is learner.fitter.played is not learner.fitter.net
+    learner.play(400)
+    learned, played = learner.fitter.net.state_dict(), learner.net.state_dict()
+    assert any(not torch.equal(learned[name], played[name]) for name in learned)
+    plain = Learner(tiny(), Settings(games=4, unit=UNIT), 1)
+    assert plain.net is plain.fitter.net
+
+
+def test_the_loss_is_the_mean_since_it_was_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = Learner(tiny(), Settings(games=4, unit=UNIT, batch=4), 1)
+    assert math.isnan(learner.loss())
+    steps = watch(learner, monkeypatch)
+    for n_moves in (40, 100):
+        steps.clear()
+        learner.play(n_moves)
+        losses = [step.loss for step in steps]
+        assert len(losses) >= 9
+        assert learner.loss() == pytest.approx(sum(losses) / len(losses), abs=1e-3)
+    assert math.isnan(learner.loss())
+
+
+def test_with_16_bits_the_weights_still_have_32() -> None:
+    learners = [Learner(tiny(), Settings(games=4, unit=UNIT, mixed=m), 1) for m in (False, True)]
+    for learner in learners:
+        learner.play(200)
+        assert all(t.dtype == torch.float32 for t in learner.net.parameters())
+        assert math.isfinite(learner.loss())
+    exact, rough = (learner.net.state_dict() for learner in learners)
+    assert any(not torch.equal(exact[name], rough[name]) for name in exact)
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"restart": 5, "average": 0.9, "jump": 0.5}, {"restart": 5}], ids=str
+)
+def test_a_learner_goes_on_as_if_it_had_not_been_saved(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    how, log = Settings(**{"games": 5, "unit": UNIT, "batch": 3, **settings}), late_log()
+    learner = Learner(tiny(), how, 7, log)
+    learner.play(700)
+    learner.save(tmp_path / "learner.safetensors")
+    again = Learner(tiny(2), how, 8, log)
+    again.resume(tmp_path / "learner.safetensors")
+    assert state(again) == state(learner)
+    assert again.seconds == pytest.approx(learner.seconds, abs=0.06)
+    games, games_again = learner.play(700), again.play(700)
+    for column, column_again in zip(games, games_again, strict=True):
+        assert column.tolist() == column_again.tolist()
+    assert len(games.scores) > 0
+    assert state(again) == state(learner)
+
+
+def test_the_network_that_plays_is_saved_beside_the_learner(tmp_path: Path) -> None:
+    learner = Learner(tiny(), Settings(games=4, average=0.9, unit=UNIT, rate=1e-2), 1)
+    learner.play(400)
+    learner.save(tmp_path / "learner.safetensors")
+    agent = ValueNetAgent(tmp_path / "net.safetensors")
+    assert agent.unit == UNIT
+    for name, values in learner.net.state_dict().items():
+        assert torch.equal(agent.net.state_dict()[name], values)
+    told = nets.about(tmp_path / "net.safetensors")
+    assert (told["n_moves"], told["n_games"]) == (learner.n_moves, learner.n_games)
+    assert Settings(**told["learner"]) == learner.settings
+
+
+def saved(folder: Path, **settings: Any) -> Path:
+    """The file of a learner that has played a little."""
+    learner = Learner(tiny(), Settings(**{"games": 4, "unit": UNIT, **settings}), 1)
+    learner.play(40)
+    learner.save(folder / "learner.safetensors")
+    return folder / "learner.safetensors"
+
+
+def test_another_number_of_games_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="does not fit the settings: it has 4 games, not 5"):
+        Learner(tiny(), Settings(games=5, unit=UNIT)).resume(saved(tmp_path))
+
+
+def test_another_network_is_refused(tmp_path: Path) -> None:
+    for net in (Small(), Tiny(9)):
+        with pytest.raises(ValueError, match="another network"):
+            Learner(net, Settings(games=4, unit=UNIT)).resume(saved(tmp_path))
+
+
+@pytest.mark.parametrize("lost", ["chance", "boards", "lengths", "history"])
+def test_a_learner_that_lacks_something_is_refused(lost: str, tmp_path: Path) -> None:
+    path = saved(tmp_path, restart=5)
+    tensors = safetensors.torch.load_file(path)
+    with safetensors.safe_open(str(path), "pt") as file:
+        about = file.metadata()
+    del tensors[f"others/{lost}"]
+    safetensors.torch.save_file(tensors, path, about)
+    with pytest.raises(ValueError, match=f"learner.safetensors .*{lost}"):
+        Learner(tiny(), Settings(games=4, unit=UNIT, restart=5)).resume(path)
+
+
+def test_a_network_alone_is_no_learner(tmp_path: Path) -> None:
+    saved(tmp_path)
+    with pytest.raises(ValueError, match=r"net\.safetensors"):
+        Learner(tiny(), Settings(games=4, unit=UNIT)).resume(tmp_path / "net.safetensors")
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, 5), (5, None)])
+def test_restart_may_be_turned_on_and_off(
+    before: int | None, after: int | None, tmp_path: Path
+) -> None:
+    """Games whose beginnings are not known begin anew, and are reported from then on."""
+    path = saved(tmp_path, restart=before)
+    learner = Learner(tiny(), Settings(games=4, unit=UNIT, restart=after), 1)
+    learner.resume(path)
+    games = learner.play(1_500)
+    assert len(games.scores) > 3
+    assert (games.n_moves > 10).all()
+
+
+# That it learns
+
+
+@cache
+def exact(word: int) -> dict[int, float]:
+    """What the moves of a board are worth with the best play to the end."""
+    found, board = {}, oracle.from_word(word, 4, 4)
+    for action in oracle.legal_moves(board):
+        after, reward = oracle.move(board, action)
+        found[action] = reward + sum(
+            chance * max(exact(oracle.to_word(each)).values(), default=0.0)
+            for each, chance in oracle.spawn_outcomes(after)
+        )
+    return found
+
+
+def test_the_values_of_an_endgame_become_the_exact_ones() -> None:
+    """Games begin at a board of which 132 can come; the best move is that to the right."""
+    board = from_text("2 _ 32 64 / 4 128 256 512 / 1024 2048 4096 8192 / 2 16384 128 32")
+    assert exact(board) == pytest.approx({0: 4.32, 1: 16.37288, 3: 0.0})
+    log = np.zeros(1, play_logs.MOVE)
+    log["board"] = board
+    told: dict[str, Any] = {"rate": 0.1, "final_rate": 1e-3, "decay": 35_000, "symmetric": False}
+    learner = Learner(Table(), Settings(games=200, batch=64, unit=10, jump=1, **told), 1, log)
+    learner._tables.boards.fill_(board)
+    learner.play(45_000)
+    values = ValueNetAgent(learner.net, unit=10).evaluate(board)
+    assert values.argmax() == 1
+    assert values[1] == pytest.approx(16.37, rel=0.05)
+
+
+def test_a_network_learns_to_play_better_than_by_chance() -> None:
+    """A random player's games have 1,100 points on average."""
+    torch.manual_seed(1)
+    learner = Learner(Small(), Settings(games=64, batch=64, rate=1e-3, unit=1000), 1)
+
+    def mean_score() -> float:
+        return float(play(ValueNetAgent(learner.net, unit=1000), 50, 1).scores.mean())
+
+    assert mean_score() < 1_500
+    learner.play(64 * 400)
+    assert mean_score() > 2_000
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"games": 0}, "games is from 1 on, got 0"),
+        ({"games": 2.5}, r"games is a whole number, got 2\.5"),
+        ({"unit": 0}, "unit is above 0, got 0"),
+        ({"unit": "1000"}, "unit is a number, got '1000'"),
+        ({"restart": 0}, "restart is from 1 on, got 0"),
+        ({"restart": True}, "restart is a whole number or null, got True"),
+        ({"jump": 1.5}, r"jump is from 0 to 1, got 1\.5"),
+        ({"jump": -0.1}, "jump is from 0 to 1"),
+        ({"batch": 0}, "batch is from 1 on, got 0"),
+        ({"rate": 1}, "rate is above 0 and below 1, got 1"),
+        ({"average": 1}, "average is from 0 on and below 1"),
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Settings(**settings)
+
+
+# The command
+
+
+RUN: dict[str, Any] = {
+    "network": {"name": "Tiny"},
+    "learner": {"games": 8, "unit": UNIT, "restart": 10, "average": 0.5},
+    "seed": 1,
+}
+FAST = ("--evaluate-every", "500", "--evaluate", "1:2")
+
+
+def run(folder: Path, *arguments: str, settings: Any = RUN, out: str = "run") -> Path:
+    """Runs the command line, and returns the folder of the run."""
+    (folder / "settings.json").write_text(json.dumps(settings))
+    told = [str(folder / "settings.json"), "--out", str(folder / out), *FAST, *arguments]
+    value_learning.main(told)
+    return folder / out
+
+
+def refusal(folder: Path, *arguments: str, settings: Any = RUN) -> str:
+    """The one line with which a run ends before it begins."""
+    with pytest.raises(SystemExit) as caught:
+        run(folder, *arguments, settings=settings)
+    message = caught.value.code
+    assert isinstance(message, str)
+    assert "\n" not in message
+    assert not (folder / "run" / "rows.jsonl").exists() or "--resume" in arguments
+    return message
+
+
+def rows(place: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (place / "rows.jsonl").read_text().splitlines()]
+
+
+def test_a_run_leaves_its_learner_its_network_and_its_rows(tmp_path: Path) -> None:
+    place = run(tmp_path, "--moves", "1100")
+    assert sorted(path.name for path in place.iterdir()) == [
+        *("learner.safetensors", "net.safetensors", "rows.jsonl", "settings.json")
+    ]
+    assert json.loads((place / "settings.json").read_text()) == {**RUN, "log": None}
+    lone, found = value_learning.new_learner({**RUN, "log": None}), rows(place)
+    assert [row["n_moves"] // 500 for row in found] == [1, 2, 2]
+    for row in found:
+        while lone.n_moves < row["n_moves"]:
+            lone.play(1)
+        assert row["loss"] == pytest.approx(lone.loss(), abs=1e-3)
+        assert row["n_games"] == lone.n_games
+        assert row["seconds"] > 0
+    again = value_learning.resume(place / "learner.safetensors", {**RUN, "log": None})
+    assert state(again) == state(lone)
+
+
+def test_rows_tell_how_the_network_plays(tmp_path: Path) -> None:
+    place = run(tmp_path, "--moves", "16", "--evaluate", "1:3,2:1")
+    (row,) = rows(place)
+    for depth, n_games in ((1, 3), (2, 1)):
+        player = ValueNetAgent(place / "net.safetensors", depth)
+        games = play(player, n_games, EVALUATION_SEED)
+        assert row[f"{depth}-ply"]["n_games"] == n_games
+        assert row[f"{depth}-ply"]["mean"] == round(float(games.scores.mean()), 1)
+
+
+def test_a_resumed_run_is_that_without_a_break(tmp_path: Path) -> None:
+    ends = []
+    for parts in (["1200"], ["500", "1200"]):
+        for i, n_moves in enumerate(parts):
+            again = ["--resume"] * (i > 0)
+            place = run(tmp_path, "--moves", n_moves, *again, out=f"in-{len(parts)}")
+        learner = value_learning.resume(place / "learner.safetensors", {**RUN, "log": None})
+        ends.append((state(learner), rows(place)[-1]["1-ply"]))
+    assert ends[0] == ends[1]
+
+
+def test_a_run_learns_with_a_log(tmp_path: Path) -> None:
+    np.save(tmp_path / "moves.npy", late_log())
+    how = {**RUN, "log": str(tmp_path / "moves.npy"), "learner": {"games": 3, "jump": 1.0}}
+    place = run(tmp_path, "--moves", "700", "--evaluate", "", settings=how)
+    assert nets.about(place / "learner.safetensors")["n_games"] == 3  # those from the start
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"network": {"name": "CNN23"}}, "no network 'CNN23'"),
+        ({"network": {"name": "Tiny", "depth": 3}}, "Tiny got wrong settings: .*depth"),
+        ({"learner": {"momentum": 0.9}}, "settings of the learner .*momentum"),
+        ({"learner": {"rate": 2}}, "rate is above 0"),
+        ({"learner": {"jump": 0.5}}, "needs a log"),
+        ({"log": 5}, "log is the file of a play log, got 5"),
+        ({"log": "nowhere.npy"}, r"nowhere\.npy"),
+        ({"seed": -1}, "seed is a whole number from 0 on or null, got -1"),
+        ({"steps": 5}, "not a JSON object with .*'learner', 'log', 'network', 'seed'"),
+    ],
+    ids=str,
+)
+def test_wrong_settings_end_a_run_before_it_begins(
+    settings: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    found = refusal(tmp_path, "--moves", "100", settings={**RUN, **settings})
+    assert re.search(message, found)
+
+
+def test_a_run_refuses_what_the_player_cannot_do(tmp_path: Path) -> None:
+    assert "at most 3 moves ahead" in refusal(tmp_path, "--moves", "100", "--evaluate", "1:5,4:1")
+    assert "no device 'abacus'" in refusal(tmp_path, "--moves", "100", "--device", "abacus")
+
+
+def test_a_run_does_not_go_on_with_other_games_or_another_network(tmp_path: Path) -> None:
+    run(tmp_path, "--moves", "100")
+    wrong: dict[str, Any] = {"learner": {**RUN["learner"], "games": 9}}
+    message = refusal(tmp_path, "--moves", "200", "--resume", settings={**RUN, **wrong})
+    assert "it has 8 games, not 9" in message
+    wrong = {"network": {"name": "Tiny", "hidden": 9}}
+    message = refusal(tmp_path, "--moves", "200", "--resume", settings={**RUN, **wrong})
+    assert "another network" in message
