@@ -141,11 +141,12 @@ def names() -> list[str]:
 @overload
 def make(
     name: Literal["random", "reward", "ntuple", "expectimax", "value-net", "policy-net"],
+    /,
     **settings: Any,
 ) -> Agent: ...
 @overload
-def make(name: str, **settings: Any) -> Any: ...
-def make(name: str, **settings: Any) -> Any:
+def make(name: str, /, **settings: Any) -> Any: ...
+def make(name: str, /, **settings: Any) -> Any:
     """Makes a player.
 
     Args:

@@ -16,7 +16,8 @@ Neither writing nor reading needs room in memory for a log. Moves go to one of 2
 while they are played, in the folder `moves.parts`; in the end each heap is shuffled in memory, and
 they are written one after the other. What was played is safe from then on: a run that is
 interrupted, killed or out of disk goes on with `--resume`, also with other numbers of games or
-moves. The same settings make the same file, whatever the number of jobs and interruptions.
+moves. The same settings make the same file, whatever the number of jobs and interruptions, unless a
+player has a time for its moves.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import argparse
 import contextlib
 import json
 import shutil
+import tokenize
 import warnings
 from collections.abc import Generator, Sequence
 from functools import cache
@@ -73,11 +75,31 @@ class Round(NamedTuple):
 # Playing
 
 
-@cache
-def _player(text: str) -> Player:
-    """A player, once for each process."""
+def _player(text: str, seed: int) -> Player:
+    """A player; one that draws is made anew for each round, with this seed unless it has its own.
+
+    Raises:
+        OSError: its file cannot be read.
+        ValueError: it is unknown, or does not play 2048 on 4x4 cells.
+        ImportError: it needs what is not installed.
+    """
+    name, *settings = text.split(",")
+    if name not in agents.SEEDED:
+        return _lasting(text)
+    is_seeded = any(each.startswith("seed=") for each in settings)
+    return _checked(text if is_seeded else f"{text},seed={seed}")
+
+
+def _checked(text: str) -> Player:
+    """A player of 2048."""
     found: Player = agents.find(text)
+    if not hasattr(found, "act") or getattr(found, "size", (4, 4)) != (4, 4):
+        raise ValueError(f"{text} is not a player of 2048 on 4x4 cells")
     return found
+
+
+_lasting = cache(_checked)
+"""A player that does not draw, once for each process."""
 
 
 def play_round(sampling: Sampling, number: int) -> Round:
@@ -89,6 +111,7 @@ def play_round(sampling: Sampling, number: int) -> Round:
     which, first = number % len(sampling.players), sampling.seed + number * sampling.beside
     rng, kept = np.random.default_rng([sampling.seed, number]), []
     n_seen = np.zeros(sampling.beside, np.int64)
+    player = _player(sampling.players[which], int(rng.integers(2**63)))
 
     def watch(games: npt.NDArray[np.int64], boards: Words, actions: npt.NDArray[np.int64]) -> None:
         is_kept = n_seen[games] >= sampling.skip
@@ -99,7 +122,7 @@ def play_round(sampling: Sampling, number: int) -> Round:
         moves["board"], moves["action"] = boards[is_kept], actions[is_kept]
         kept.append(moves)
 
-    played = play(_player(sampling.players[which]), sampling.beside, first, (4, 4), watch=watch)
+    played = play(player, sampling.beside, first, (4, 4), watch=watch)
     moves = np.concatenate(kept)
     return Round(moves, which, played.scores.tolist(), int(played.n_moves.sum()))
 
@@ -136,6 +159,7 @@ class Heaps:
         folder.mkdir(parents=True, exist_ok=True)
         if self._state.exists():
             self._go_on()
+        self._cut()
 
     def _go_on(self) -> None:
         """Takes up the heaps as they were after the last whole round."""
@@ -144,12 +168,18 @@ class Heaps:
             Sampling(*told["sampling"])._replace(players=tuple(told["sampling"][0]))
             != self.sampling
         ):
-            raise ValueError(f"{self._folder} has moves of {told['sampling']}: choose another file")
+            before = Sampling(*told["sampling"])
+            raise ValueError(f"{self._folder} has moves of {before}: choose another file")
         self.n_rounds, self.n_played = told["n_rounds"], told["n_played"]
         self.scores, self._sizes = told["scores"], np.array(told["sizes"])
-        for heap, size in enumerate(self._sizes):
+
+    def _cut(self) -> None:
+        """Drops what came to the heaps after the last whole round."""
+        for heap, size in enumerate(self._sizes * MOVE.itemsize):
             with open(self._heap(heap), "ab") as file:
-                file.truncate(int(size) * MOVE.itemsize)
+                if file.tell() < size:
+                    raise ValueError(f"{self._heap(heap)} has lost moves: begin anew")
+                file.truncate(int(size))
 
     def _heap(self, number: int) -> Path:
         """The file of a heap."""
@@ -189,13 +219,13 @@ class Heaps:
         left = n = self.n_moves if n_moves is None else min(n_moves, self.n_moves)
         rng = np.random.default_rng([self.sampling.seed, self.n_rounds, 2])
         header = {"descr": MOVE.descr, "fortran_order": False, "shape": (n,)}
+        told = json.dumps(self.about(n), indent=1) + "\n"
+        files.replace(path.with_suffix(".json"), told.encode())
         with files.replaced(path) as file:
             np.lib.format.write_array_header_1_0(file, header)
             for heap in rng.permutation(HEAPS):
                 moves = np.fromfile(self._heap(heap), MOVE)
                 left -= file.write(rng.permutation(moves)[:left].tobytes()) // MOVE.itemsize
-        told = json.dumps(self.about(n), indent=1) + "\n"
-        files.replace(path.with_suffix(".json"), told.encode())
         shutil.rmtree(self._folder)
 
     def about(self, n_moves: int) -> dict[str, Any]:
@@ -205,7 +235,11 @@ class Heaps:
             "moves": n_moves,
             "of_moves": self.n_played,
             "players": [
-                {"player": player, "games": len(scores), "mean_score": float(np.mean(scores))}
+                {
+                    "player": player,
+                    "games": len(scores),
+                    "mean_score": float(np.mean(scores)) if scores else None,
+                }
                 for player, scores in players
             ],
             **{name: getattr(self.sampling, name) for name in ("skip", "share", "beside", "seed")},
@@ -223,10 +257,10 @@ def read(path: str | Path) -> Moves:
         ValueError: another file, or a damaged one.
     """
     try:
-        log = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
+        log = np.lib.format.open_memmap(path, mode="r")
+    except (ValueError, tokenize.TokenError) as error:
         raise ValueError(f"{path} is not a play log, or it is damaged: {error}") from error
-    if not isinstance(log, np.ndarray) or log.dtype != MOVE or log.ndim != 1 or not len(log):
+    if log.dtype != MOVE or log.ndim != 1 or not len(log):
         raise ValueError(f"{path} is not a play log: it has no records of {MOVE.descr}")
     return log
 
@@ -277,7 +311,7 @@ def _begin(chosen: argparse.Namespace) -> Heaps:
         told = "go on with --resume" if folder.exists() else "there is nothing to resume"
         raise ValueError(f"{folder} is {'' if folder.exists() else 'not '}there: {told}")
     for player in chosen.player:
-        _player(player)
+        _player(player, chosen.seed)
     names = ("beside", "skip", "share", "seed")
     sampling = Sampling(tuple(chosen.player), *(getattr(chosen, name) for name in names))
     files.prepare(chosen.log)
@@ -305,7 +339,11 @@ def _fill(chosen: argparse.Namespace, heaps: Heaps, bar: Any) -> None:
         warnings.filterwarnings("ignore", ".*have been cancelled")  # rounds that are not needed
         for played in rounds:
             heaps.add(played)
-            bar.update(_done(chosen, heaps) - bar.n)
+            if not heaps.n_moves:
+                raise ValueError(
+                    "no move is kept: no game is longer than --skip, or --share is tiny"
+                )
+            bar.update(min(bar.total, _done(chosen, heaps)) - bar.n)
             bar.set_description(f"mean score {np.mean(played.scores):,.0f}")
             if _is_done(chosen, heaps):
                 return

@@ -235,6 +235,9 @@ def test_a_log_has_each_move_once_in_random_order(tmp_path: Path) -> None:
     steps = np.diff(boards)
     assert (abs(steps) == 1).sum() < 12  # of 2 on average
     assert abs((steps > 0).mean() - 0.5) < 0.02
+    places = np.argsort(boards).reshape(20, 1000)  # of the moves of each round
+    correlations = np.asarray(np.corrcoef(places))[np.triu_indices(20, 1)]
+    assert abs(correlations).max() < 0.16  # 5 standard deviations
 
 
 def test_another_seed_is_another_order(tmp_path: Path) -> None:
