@@ -22,6 +22,16 @@ _KEPT = {"adam": {"step", "exp_avg", "exp_avg_sq"}, "sgd": {"momentum_buffer"}}
 """What optimizers keep for each parameter."""
 
 
+MAX_THREADS = 64
+
+
+def set_threads(n: int) -> None:
+    """Lets torch calculate in `n` threads, or raises a ValueError if that is not a sane number."""
+    if not 1 <= n <= MAX_THREADS:
+        raise ValueError(f"threads are from 1 to {MAX_THREADS}, got {n}")
+    torch.set_num_threads(n)
+
+
 _RANGES = {
     "batch": "from 1 on",
     "rate": "above 0 and below 1",

@@ -102,7 +102,7 @@ def network(networks: Mapping[str, type[nn.Module]], name: str, **settings: Any)
     Raises:
         ValueError: an unknown name or a wrong setting.
     """
-    if name not in networks:
+    if not isinstance(name, str) or name not in networks:
         raise ValueError(f"there is no network {name!r}, but {list(networks)}")
     try:
         return networks[name](**settings).eval()

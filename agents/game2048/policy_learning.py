@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from afterstate.agents import nets
-from afterstate.agents.fitting import Fitter, Fitting
+from afterstate.agents.fitting import Fitter, Fitting, set_threads
 from afterstate.agents.game2048 import play_logs, training
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.policy_net import PolicyNetAgent, logged, network
@@ -181,7 +181,7 @@ def new_learner(settings: dict[str, Any], device: str = "cpu") -> Learner:
     nets.check_device(device)
     if not isinstance(settings["log"], str):
         raise ValueError(f"log is the file of a play log, got {settings['log']!r}")
-    torch.manual_seed(settings["seed"] or 0)
+    torch.manual_seed((settings["seed"] or 0) % 2**63)
     net = network("PolicyCNN", **settings["network"]).to(device)
     log = play_logs.read(settings["log"])
     return Learner(net, log, Fitting(**settings["learner"]), settings["seed"])
@@ -214,7 +214,7 @@ def _checked(settings: dict[str, Any], chosen: argparse.Namespace) -> dict[str, 
     """The settings, once the options are what a policy network can do."""
     if set(chosen.evaluate) - {1}:
         raise ValueError("a policy network does not search: --evaluate is 1:GAMES")
-    torch.set_num_threads(chosen.threads)
+    set_threads(chosen.threads)
     return settings
 
 

@@ -10,9 +10,9 @@ Thousands of games stand side by side on the device of the network. In each move
 
 1. the legal afterstates of every board are valued, and the best one by reward plus value is chosen;
 2. this reward plus value is the target of the afterstate that came before; where no move is legal
-   the target is 0. Networks are fitted to the targets in steps of `batch` positions, each of them
-   turned to one of the eight symmetric ones;
-3. chance adds a tile; games that are over begin again.
+   the target is 0. The network is fitted to the targets in steps of `batch` afterstates;
+3. chance adds a tile, and the board is turned to one of the eight symmetric ones; games that are
+   over begin again.
 
 They begin again at the start; with `restart` (Matsuzaki 2017) in the middle of the game that has
 ended, then in the middle of what followed, until what is left is short; with `jump` some of them at
@@ -39,7 +39,7 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from afterstate.agents import nets
-from afterstate.agents.fitting import Fitter, Fitting
+from afterstate.agents.fitting import Fitter, Fitting, set_threads
 from afterstate.agents.game2048 import play_logs, training
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.training import (
@@ -83,7 +83,7 @@ _OF_GAMES = ("boards", "afters", "scores", "lengths", "begins", "jumped")
 
 
 class _Tables:
-    """Games side by side, as tensors `[n]` on the device of a generator.
+    """Games side by side, as tensors `[n]` on a device, which have yet to begin.
 
     Attributes:
         boards: before a move.
@@ -95,11 +95,9 @@ class _Tables:
         history: `[n, moves]`, the boards before each move; none without restart.
     """
 
-    def __init__(self, n: int, generator: torch.Generator, keeps_history: bool) -> None:
-        device = generator.device
-        self.boards = start((n,), generator)
-        self.afters, self.scores, self.lengths, self.begins = (
-            torch.zeros(n, dtype=torch.int64, device=device) for _ in range(4)
+    def __init__(self, n: int, device: torch.device, keeps_history: bool) -> None:
+        self.boards, self.afters, self.scores, self.lengths, self.begins = (
+            torch.zeros(n, dtype=torch.int64, device=device) for _ in range(5)
         )
         self.jumped = torch.zeros(n, dtype=torch.bool, device=device)
         size = 1_024 if keeps_history else 0
@@ -169,9 +167,10 @@ class Learner:
         self.fitter = Fitter(net, average=how.average, mixed=how.mixed, clip=how.clip)
         self.n_moves, self.n_games, self.seconds = 0, 0, 0.0
         self._device = next(net.parameters()).device
-        self._chance = torch.Generator(self._device).manual_seed(seed or 0)
+        self._chance = torch.Generator(self._device).manual_seed((seed or 0) % 2**63)
         self._log, self._rng = log, np.random.default_rng(seed or 0)
-        self._tables = _Tables(how.games, self._chance, how.restart is not None)
+        self._tables = _Tables(how.games, self._device, how.restart is not None)
+        self._begin_new(torch.ones_like(self._tables.jumped))
         self._losses: list[Tensor] = []
 
     @property
@@ -186,10 +185,12 @@ class Learner:
             The games that ended and had begun at the start.
         """
         began, end = time.monotonic(), self.n_moves + n_moves
-        ended: list[Tensor] = []
-        while self.n_moves < end:
-            ended.append(self._move())
-        self.seconds += time.monotonic() - began
+        ended = [self._tables.scores.new_empty(0, 3)]
+        try:
+            while self.n_moves < end:
+                ended.append(self._move())
+        finally:
+            self.seconds += time.monotonic() - began
         scores, lengths, tiles = torch.cat(ended).cpu().numpy().T
         self.n_games += len(scores)
         return Games(scores, lengths, tiles)
@@ -209,10 +210,21 @@ class Learner:
         tables.scores += rewards.gather(1, at)[:, 0]  # 0 where the game is over
         tables.lengths += ~over
         tables.afters = afters.gather(1, at)[:, 0]
-        tables.boards = spawn(tables.afters, draw_bits(over.shape, self._chance))
+        tables.boards = self._turned(spawn(tables.afters, draw_bits(over.shape, self._chance)))
         n_over = int(over.sum())
         self.n_moves += len(over) - n_over
         return self._begin_again(over) if n_over else tables.scores.new_empty(0, 3)
+
+    def _turned(self, boards: Tensor) -> Tensor:
+        """Boards in symmetric positions, if that is asked for.
+
+        Games go on there. If only what is learned were turned, the network would judge positions as
+        it had never learned them, and its values, which are targets again, would soon explode.
+        """
+        if not self.settings.symmetric:
+            return boards
+        which = torch.randint(8, boards.shape, generator=self._chance, device=self._device)
+        return torch_rules.symmetric(boards, which)
 
     def _values(self, afters: Tensor, rewards: Tensor, legal: Tensor) -> Tensor:
         """Reward plus value of the moves, `float32[n, 4]`, in points."""
@@ -224,10 +236,6 @@ class Learner:
 
     def _learn(self, afters: Tensor, targets: Tensor) -> None:
         """Fits the network to the targets of afterstates, in steps of a batch."""
-        if self.settings.symmetric:
-            shape = afters.shape
-            which = torch.randint(8, shape, generator=self._chance, device=self._device)
-            afters = torch_rules.symmetric(afters, which)
         self.fitter.net.train()
         n_steps = -(-len(afters) // self.settings.batch)  # 0 before the first move
         parts = (each.tensor_split(max(1, n_steps)) for each in (afters, targets))
@@ -285,7 +293,7 @@ class Learner:
         """
         facts: dict[str, Any] = {"n_moves": self.n_moves, "n_games": self.n_games}
         facts |= {"seconds": round(self.seconds, 1), "unit": self.settings.unit}
-        facts |= {"learner": asdict(self.settings)}
+        facts |= {"learner": asdict(self.settings), "device": self._device.type}
         others = {**self._tables.tensors(), "chance": self._chance.get_state()}
         drawn = {"drawn": self._rng.bit_generator.state}
         self.fitter.save(path, others, **facts, **drawn)
@@ -296,13 +304,17 @@ class Learner:
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: another file, a damaged one, of another network, or of another number of
-                games.
+            ValueError: another file, a damaged one, or of another network, unit or number of games.
         """
         told, others = self.fitter.load(path)
         try:
+            if told["unit"] != self.settings.unit:
+                raise ValueError(f"its unit is {told['unit']} and not {self.settings.unit}")
             self._tables.take(others, self._device)
-            self._chance.set_state(others["chance"])
+            if told["device"] == self._device.type:
+                self._chance.set_state(others["chance"])
+            else:  # whose generators are others
+                self._chance.manual_seed(int(told["n_moves"]))
             self._rng.bit_generator.state = told["drawn"]
             self.n_moves, self.n_games = int(told["n_moves"]), int(told["n_games"])
             self.seconds = float(told["seconds"])
@@ -325,7 +337,9 @@ def new_learner(settings: dict[str, Any], device: str = "cpu") -> Learner:
     nets.check_device(device)
     if settings["log"] is not None and not isinstance(settings["log"], str):
         raise ValueError(f"log is the file of a play log, got {settings['log']!r}")
-    torch.manual_seed(settings["seed"] or 0)
+    torch.manual_seed((settings["seed"] or 0) % 2**63)
+    if not isinstance(settings["network"], dict):
+        raise ValueError(f"network has a name and its settings, got {settings['network']!r}")
     net = network(**{"name": "CNN22", **settings["network"]}).to(device)
     log = None if settings["log"] is None else play_logs.read(settings["log"])
     return Learner(net, Settings(**settings["learner"]), settings["seed"], log)
@@ -357,7 +371,7 @@ def _checked(settings: dict[str, Any], chosen: argparse.Namespace) -> dict[str, 
     """The settings, once the options are what a value network can do."""
     if chosen.evaluate and max(chosen.evaluate) > MAX_DEPTH:
         raise ValueError(f"a value network looks at most {MAX_DEPTH} moves ahead: see --evaluate")
-    torch.set_num_threads(chosen.threads)
+    set_threads(chosen.threads)
     return settings
 
 

@@ -118,8 +118,7 @@ def evaluate(net: nn.Module, boards: Tensor) -> Tensor:
         boards: `int64[n]`, where the network is.
     """
     with torch.inference_mode():
-        parts = [net(planes(part)).float() for part in boards.split(CHUNK)]
-    return torch.cat(parts) if parts else torch.empty(0, device=boards.device)
+        return torch.cat([net(planes(part)).float() for part in boards.split(CHUNK)])
 
 
 def outcomes(afters: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -184,7 +183,7 @@ class ValueNetAgent(Agent):
             Expected score still to come `float64[..., 4]`, minus infinity where a move is illegal.
         """
         array = check_words(boards, *self.size)
-        values = self._values(array.reshape(-1)).cpu().numpy().astype(np.float64)
+        values = self._values(array.reshape(-1)).detach().cpu().numpy().astype(np.float64)
         return values.reshape(*array.shape, 4)
 
     def _act(self, boards: Words) -> npt.NDArray[np.int8]:
@@ -210,8 +209,8 @@ class ValueNetAgent(Agent):
         different, places = torch.unique(afters, return_inverse=True)
         if depth == 0:
             return self.unit * evaluate(self.net, different)[places]
-        parts = [self._expected(part, depth) for part in different.split(CHUNK // 16)]
-        return torch.cat(parts)[places] if parts else torch.empty(0, device=afters.device)
+        parts = different.split(max(1, CHUNK // 16))  # of which each has some dozen afterstates
+        return torch.cat([self._expected(part, depth) for part in parts])[places]
 
     def _expected(self, afters: Tensor, depth: int) -> Tensor:
         """What the best moves are worth after chance, on average; 0 where the game is over."""

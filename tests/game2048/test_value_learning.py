@@ -152,8 +152,9 @@ class Naive:
         self.how, self.values, self.log = how, values, log
         self.chance = torch.Generator().manual_seed(seed)
         self.rng = np.random.default_rng(seed)
-        self.games = [Game(board, True) for board in self.starts(how.games)]
         self.n_moves, self.n_again, self.n_jumped = 0, 0, 0
+        self.games = [Game([], True) for _ in range(how.games)]
+        self.begin(list(range(how.games)))
 
     def spawned(self, boards: list[oracle.Board]) -> list[oracle.Board]:
         """The boards with a tile more, by 64 random bits each."""
@@ -205,11 +206,11 @@ class Naive:
             game.after = after
             game.score += reward
             self.n_moves += 1
+        boards = self.spawned([game.after or game.board for game in self.games])
         if self.how.symmetric:
-            which = torch.randint(8, (len(learned),), generator=self.chance).tolist()
-            learned = [symmetric_boards(b)[i] for b, i in zip(learned, which, strict=True)]
-        boards = [game.after or game.board for game in self.games]
-        for game, board in zip(self.games, self.spawned(boards), strict=True):
+            which = torch.randint(8, (len(boards),), generator=self.chance).tolist()
+            boards = [symmetric_boards(b)[i] for b, i in zip(boards, which, strict=True)]
+        for game, board in zip(self.games, boards, strict=True):
             game.board = board
         self.begin_again(over)
         return learned, targets, ended
@@ -227,8 +228,11 @@ class Naive:
                 game.after, game.is_from_start = None, False
             else:
                 new.append(i)
-        if not new:
-            return
+        if new:
+            self.begin(new)
+
+    def begin(self, new: list[int]) -> None:
+        """Begins games at the start, or at positions of the log."""
         boards, jumps = self.starts(len(new)), [False] * len(new)
         if self.how.jump and self.log is not None:
             jumps = (self.rng.random(len(new)) < self.how.jump).tolist()
@@ -308,7 +312,7 @@ def test_each_move_is_that_of_the_plain_loop(
         assert list(zip(*(column.tolist() for column in found), strict=True)) == ended
         n_games += len(ended)
         assert (learner.n_moves, learner.n_games) == (naive.n_moves, n_games)
-    assert n_games > 0
+    assert (n_games > 0) == (how.jump < 1)
     assert (naive.n_again > 0) == (how.restart is not None)
     assert (naive.n_jumped > 0) == (how.jump > 0)
     assert 0 < naive.n_moves < n_times * how.games  # no move was made where a game was over
@@ -320,6 +324,19 @@ def test_each_move_is_that_of_the_plain_loop(
 def boards_of(learner: Learner) -> list[int]:
     found: list[int] = torch_rules.to_words(learner._tables.boards).tolist()
     return found
+
+
+def test_a_game_begins_again_where_more_moves_are_left_than_restart_says() -> None:
+    """Of 20 moves 10 are left, of 21 there are 11; the last two began at move 10."""
+    learner = Learner(tiny(), Settings(games=4, restart=10, unit=UNIT), 1)
+    tables = learner._tables
+    tables.lengths, tables.begins = torch.tensor([20, 21, 30, 31]), torch.tensor([0, 0, 10, 10])
+    tables.history = torch.arange(1, 129).reshape(4, 32)
+    ended = learner._begin_again(torch.ones(4, dtype=torch.bool))
+    assert ended[:, 1].tolist() == [20, 21]
+    assert tables.lengths.tolist() == tables.begins.tolist() == [0, 10, 0, 20]
+    assert tables.boards[[1, 3]].tolist() == [32 + 11, 96 + 21]
+    assert not tables.afters.any()
 
 
 def test_games_that_begin_again_in_the_middle_are_not_reported() -> None:
@@ -343,7 +360,7 @@ def test_games_that_begin_at_positions_of_the_log_are_not_reported() -> None:
     for _ in range(250):
         scores += learner.play(1).scores.tolist()
         seen += boards_of(learner).count(int(log["board"][0]))
-    assert len(scores) == n == learner.n_games  # those before the first jump
+    assert len(scores) == learner.n_games == 0
     assert seen > 30
 
 
@@ -364,7 +381,7 @@ def test_jumping_needs_a_log() -> None:
 
 
 def test_the_history_is_as_long_as_the_longest_game() -> None:
-    tables = value_learning._Tables(3, torch.Generator().manual_seed(1), True)
+    tables = value_learning._Tables(3, torch.device("cpu"), True)
     expected: list[list[int]] = [[], [], []]
     for i in range(2_500):
         for game, board in zip(expected, tables.boards.tolist(), strict=True):
@@ -381,10 +398,10 @@ def test_the_history_is_as_long_as_the_longest_game() -> None:
 
 def test_a_long_history_is_taken_up_whole() -> None:
     chance = torch.Generator().manual_seed(1)
-    tables = value_learning._Tables(3, chance, True)
+    tables = value_learning._Tables(3, torch.device("cpu"), True)
     tables.lengths = torch.tensor([5, 1_500, 2])
     tables.history = torch.randint(1 << 60, (3, 2_048), generator=chance)
-    again = value_learning._Tables(3, chance, True)
+    again = value_learning._Tables(3, torch.device("cpu"), True)
     again.take(tables.tensors(), torch.device("cpu"))
     for name, values in tables.tensors().items():
         assert torch.equal(again.tensors()[name], values), name
@@ -402,33 +419,32 @@ def test_without_restart_there_is_no_history() -> None:
 
 
 @pytest.mark.parametrize("symmetric", [True, False])
-def test_positions_are_turned_if_asked_for(
-    symmetric: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_positions_are_turned_if_asked_for(symmetric: bool) -> None:
     """Each of the eight ways as often as the others."""
     learner = Learner(tiny(), Settings(games=400, symmetric=symmetric, unit=UNIT, batch=400), 1)
-    steps = watch(learner, monkeypatch)
     learner.play(400 * 20)
-    before = [oracle.from_word(word, 4, 4) for word in boards_after(learner)]
-    steps.clear()
-    learner.play(1)
-    (step,) = steps
     ways = [0] * 8
-    for board, turned in zip(before, step.boards, strict=True):
-        found = [way for way, each in enumerate(symmetric_boards(board)) if each == turned]
-        assert found
+    tables = learner._tables
+    for after, board in zip(tables.afters.tolist(), tables.boards.tolist(), strict=True):
+        sides = torch_rules.symmetries(torch.tensor(board)).tolist()
+        found = [way for way, side in enumerate(sides) if is_spawned(after, side)]
+        assert found or after == 0
         if len(found) == 1:
-            ways[found[0]] += 1
+            ways[BACK[found[0]]] += 1
     assert sum(ways) > 350
     assert (min(ways) > 20) == symmetric
     assert (ways[0] == sum(ways)) == (not symmetric)
 
 
-def boards_after(learner: Learner) -> list[int]:
-    """The afterstates that are learned from next."""
-    afters = learner._tables.afters
-    words: list[int] = torch_rules.to_words(afters[afters != 0]).tolist()
-    return words
+BACK = (0, 1, 2, 3, 4, 6, 5, 7)
+"""The symmetry that undoes each of the eight: the quarter turns undo one another."""
+
+
+def is_spawned(after: int, board: int) -> bool:
+    """Whether a board is an afterstate with a 2 or a 4 more."""
+    pairs = [(after >> shift & 15, board >> shift & 15) for shift in range(0, 64, 4)]
+    new = [pair for pair in pairs if pair[0] != pair[1]]
+    return new in ([(0, 1)], [(0, 2)])
 
 
 # Chance, the mean of weights, and losses
@@ -724,7 +740,7 @@ def test_a_run_learns_with_a_log(tmp_path: Path) -> None:
     np.save(tmp_path / "moves.npy", late_log())
     how = {**RUN, "log": str(tmp_path / "moves.npy"), "learner": {"games": 3, "jump": 1.0}}
     place = run(tmp_path, "--moves", "700", "--evaluate", "", settings=how)
-    assert nets.about(place / "learner.safetensors")["n_games"] == 3  # those from the start
+    assert nets.about(place / "learner.safetensors")["n_games"] == 0  # none is from the start
 
 
 @pytest.mark.parametrize(
@@ -762,3 +778,23 @@ def test_a_run_does_not_go_on_with_other_games_or_another_network(tmp_path: Path
     wrong = {"network": {"name": "Tiny", "hidden": 9}}
     message = refusal(tmp_path, "--moves", "200", "--resume", settings={**RUN, **wrong})
     assert "another network" in message
+
+
+def test_another_unit_is_refused(tmp_path: Path) -> None:
+    first = Learner(tiny(), Settings(games=2, unit=2.0), 1)
+    first.save(tmp_path / "learner.safetensors")
+    with pytest.raises(ValueError, match=r"its unit is 2\.0 and not 3\.0"):
+        Learner(tiny(), Settings(games=2, unit=3.0), 1).resume(tmp_path / "learner.safetensors")
+
+
+def test_no_moves_are_no_games() -> None:
+    learner = Learner(tiny(), Settings(games=2), 1)
+    assert learner.play(0).scores.shape == (0,)
+    assert learner.n_moves == 0
+
+
+def test_the_first_games_jump_too() -> None:
+    log = late_log()
+    learner = Learner(tiny(), Settings(games=30, jump=1.0), 1, log)
+    logged = {int(board) for board in log["board"]}
+    assert set(torch_rules.to_words(learner._tables.boards).tolist()) <= logged
