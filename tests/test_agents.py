@@ -522,3 +522,41 @@ def test_whole_numbers_of_numpy_are_numbers() -> None:
     size = (np.int64(2), np.int64(2))
     agent = agents.make("expectimax", depth=np.int64(2), tuples=[[0, 1]], size=size)
     assert agent.size == (2, 2)
+
+
+def test_a_file_of_a_neural_network_is_loaded_as_the_player_of_its_game(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from afterstate.agents import nets
+    from afterstate.agents.daihinmin import rank_nets
+    from afterstate.agents.game2048 import policy_net, value_net
+
+    file = tmp_path / "net.safetensors"
+    for net, player, facts in [
+        (rank_nets.network("FCNN", hidden=2), rank_nets.RankAgent, {}),
+        (policy_net.network("PolicyCNN", layers=2), policy_net.PolicyNetAgent, {}),
+        (value_net.network("CNN22"), value_net.ValueNetAgent, {"unit": 100.0}),
+    ]:
+        nets.save(net, file, **facts)
+        loaded = agents.load(file)
+        assert type(loaded) is player
+        assert type(agents.find(str(file))) is player
+    assert loaded.unit == 100.0
+    with pytest.raises(ValueError, match="there is no network"):
+        policy_net.load(file)
+
+
+def test_neural_players_take_networks_of_ones_own() -> None:
+    torch = pytest.importorskip("torch")
+    from afterstate.agents.game2048 import policy_net, value_net
+
+    torch.manual_seed(1)
+    value = agents.make("value-net", net=value_net.CNN22(), depth=2, unit=10.0)
+    policy = agents.make("policy-net", net=policy_net.PolicyCNN(2))
+    boards = words(random_boards(3))
+    for player in (value, policy):
+        actions = player.act(boards)
+        assert actions.shape == (3,) and actions.dtype == np.int8
+    with pytest.raises(ValueError, match="the package has networks of"):
+        agents.make("policy-net", layers=3)
+    with pytest.raises(ValueError, match=r"wrong settings: .*layer"):
+        agents.make("policy-net", layer=3)

@@ -50,10 +50,14 @@ def imported(modules: list[str], of: tuple[str, ...], before: str = "") -> list[
     )
 
 
+NEURAL = ("value_net", "value_learning", "policy_net", "policy_learning", "analysis", "inside")
+"""The modules of `agents/game2048` that have neural networks."""
+
+
 def table_agents() -> list[str]:
     """The modules of `agents/game2048` but for neural networks."""
-    names = [path.stem for path in sorted((AGENTS / "game2048").glob("*.py"))]
-    return [f"afterstate.agents.game2048.{name}" for name in names if "_net" not in name]
+    names = {path.stem for path in (AGENTS / "game2048").glob("*.py")}
+    return [f"afterstate.agents.game2048.{name}" for name in sorted(names - set(NEURAL))]
 
 
 # Registration
@@ -270,6 +274,18 @@ def test_table_agents_know_the_rules_only() -> None:
         *HEAVY[1:],
     )
     assert imported(modules, of, STAND_IN) == ["afterstate.envs.game2048.rules"]
+
+
+def test_neural_agents_know_torch_and_the_rules() -> None:
+    pytest.importorskip("torch")
+    modules = [f"afterstate.agents.game2048.{name}" for name in NEURAL]
+    of = (
+        "afterstate.envs.game2048.torch_rules",
+        "afterstate.envs.game2048.env",
+        "afterstate.envs.game2048.render",
+        *("gymnasium", "matplotlib", "torch"),
+    )
+    assert imported(modules, of, STAND_IN) == ["afterstate.envs.game2048.torch_rules", "torch"]
 
 
 def test_missing_stable_baselines3_names_the_extra() -> None:
