@@ -37,6 +37,7 @@ _RANGES = {
     "rate": "above 0 and below 1",
     "final_rate": "above 0 and below 1",
     "decay": "above 0",
+    "warm_up": "above 0",
     "average": "from 0 on and below 1",
     "clip": "above 0",
 }
@@ -59,6 +60,9 @@ class Fitting:
     decay: float | None = None
     """Moves in which the rate goes down from one to the other, as a cosine does; by default it
     stays."""
+    warm_up: float | None = None
+    """Moves in which the rate goes up to this from 0, in a straight line; by default it does not.
+    The first steps of Adam are large whatever the error, and may silence units for good."""
     symmetric: bool = True
     """Whether each position is turned to one of the eight symmetric ones, by chance."""
     average: float = 0.0
@@ -74,6 +78,8 @@ class Fitting:
 
     def rate_after(self, n_moves: int) -> float:
         """The rate after so many moves."""
+        if self.warm_up is not None and n_moves < self.warm_up:
+            return self.rate * (n_moves + 1) / (self.warm_up + 1)
         if self.decay is None:
             return self.rate
         done = min(1.0, n_moves / self.decay)

@@ -490,3 +490,10 @@ def test_facts_unfit_for_json_leave_the_old_file(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
         fitter.save(path, {}, when=object())
     assert path.read_bytes() == before
+
+
+def test_the_rate_goes_up_in_a_straight_line_before_it_goes_down() -> None:
+    how = Fitting(rate=0.5, final_rate=0.1, warm_up=9, decay=100)
+    assert [how.rate_after(n) for n in (0, 4, 8)] == pytest.approx([0.05, 0.25, 0.45])
+    assert how.rate_after(9) == Fitting(rate=0.5, final_rate=0.1, decay=100).rate_after(9)
+    assert Fitting(rate=0.5, warm_up=9).rate_after(9) == 0.5
