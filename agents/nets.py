@@ -17,21 +17,24 @@ from typing import Any
 import safetensors
 import safetensors.torch
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from afterstate.agents import files
 
 
 def kind(net: nn.Module) -> dict[str, Any]:
-    """The name and the settings of a network, which make another like it."""
-    return {"network": type(net).__name__, "settings": net.settings}
+    """The name and the settings of a network, which make another like it.
+
+    A network of one's own need not have `settings`; it is then one without arguments.
+    """
+    return {"network": type(net).__name__, "settings": getattr(net, "settings", {})}
 
 
 def save(net: nn.Module, path: str | Path, **facts: Any) -> None:
     """Writes a network to a safetensors file, with its settings beside the weights.
 
     Args:
-        net: the network; it has `settings`, the arguments that make another like it.
+        net: the network; its `settings`, if it has them, are the arguments that make another.
         path: the file.
         **facts: what else is to be known of it, fit for JSON.
 
@@ -129,8 +132,23 @@ def placed(
     if device is not None:
         check_device(device)
     if isinstance(net, nn.Module):
-        return net if device is None else net.to(device)
+        return (net if device is None else net.to(device)).eval()
     return read(net, "cpu" if device is None else device)
+
+
+def he(module: nn.Module) -> None:
+    """Draws the weights of a layer as He et al. (2015) do, without bias; for `nn.Module.apply`."""
+    if isinstance(module, (nn.Conv2d, nn.Linear)) and not module.weight.is_meta:
+        nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+
+
+def in_32_bits(layers: nn.Module, inputs: Tensor) -> Tensor:
+    """The outputs of layers that calculate with 32 bits, also under `torch.autocast`."""
+    with torch.autocast(inputs.device.type, enabled=False):
+        outputs: Tensor = layers(inputs.float())
+    return outputs
 
 
 def check_device(device: str) -> None:

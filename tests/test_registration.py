@@ -50,7 +50,15 @@ def imported(modules: list[str], of: tuple[str, ...], before: str = "") -> list[
     )
 
 
-NEURAL = ("value_net", "value_learning", "policy_net", "policy_learning", "analysis", "inside")
+NEURAL = (
+    "encoding",
+    "value_net",
+    "value_learning",
+    "policy_net",
+    "policy_learning",
+    "analysis",
+    "inside",
+)
 """The modules of `agents/game2048` that have neural networks."""
 
 

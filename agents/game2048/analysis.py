@@ -26,8 +26,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, conv_transpose2d
 
+from afterstate.agents.game2048.encoding import planes
 from afterstate.agents.game2048.policy_net import chances
-from afterstate.agents.game2048.value_net import planes
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.torch_rules import exponents
 

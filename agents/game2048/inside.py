@@ -26,7 +26,8 @@ from afterstate.agents import nets
 from afterstate.agents.commands import above_0, whole_above_0
 from afterstate.agents.game2048 import analysis, play_logs
 from afterstate.agents.game2048.analysis import CELLS, STUDY_BOARDS, TILES, Floats
-from afterstate.agents.game2048.policy_net import SHIPPED, chances, choices, load, logged
+from afterstate.agents.game2048.policy_learning import logged
+from afterstate.agents.game2048.policy_net import SHIPPED, chances, choices, load
 from afterstate.envs.game2048 import rules, torch_rules
 
 ACTIONS = ("up", "right", "down", "left")

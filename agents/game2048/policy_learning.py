@@ -34,8 +34,9 @@ from torch.nn.functional import cross_entropy
 from afterstate.agents import nets
 from afterstate.agents.fitting import Fitter, Fitting, set_threads
 from afterstate.agents.game2048 import play_logs, training
+from afterstate.agents.game2048.encoding import planes
 from afterstate.agents.game2048.play import Games, play
-from afterstate.agents.game2048.policy_net import PolicyNetAgent, logged, network
+from afterstate.agents.game2048.policy_net import PolicyNetAgent, network
 from afterstate.agents.game2048.training import (
     EVALUATION_SEED,
     Kind,
@@ -43,8 +44,21 @@ from afterstate.agents.game2048.training import (
     check_seed,
     summary,
 )
-from afterstate.agents.game2048.value_net import planes
 from afterstate.envs.game2048 import torch_rules
+
+
+def logged(moves: play_logs.Moves) -> tuple[Tensor, Tensor]:
+    """The boards and the actions of moves of a play log, `int64[n]` each.
+
+    Raises:
+        ValueError: one of them is illegal.
+    """
+    boards = torch_rules.from_words(moves["board"])
+    actions = torch.from_numpy(moves["action"].astype(np.int64))
+    legal = torch_rules.legal(boards).gather(1, actions.clamp(max=3)[:, None])
+    if not ((actions < 4) & legal[:, 0]).all():
+        raise ValueError("the log has an illegal move: it is not of 2048, or damaged")
+    return boards, actions
 
 
 class Learner:

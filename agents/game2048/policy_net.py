@@ -21,9 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents import nets
-from afterstate.agents.game2048 import play_logs
 from afterstate.agents.game2048.agent import Agent
-from afterstate.agents.game2048.value_net import N_PLANES, he, planes
+from afterstate.agents.game2048.encoding import N_PLANES, planes
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.words import Words
 
@@ -62,12 +61,11 @@ class PolicyCNN(nn.Module):
             edge = nn.ZeroPad2d((0, 1, 0, 1))  # right and bottom
             parts += [edge, nn.Conv2d(N_PLANES if i == 0 else n, n, 2), nn.ReLU(inplace=True)]
         self.body = nn.Sequential(*parts, nn.Flatten(), nn.Linear(16 * n, 4))
-        self.apply(he)
+        self.apply(nets.he)
 
     def forward(self, planes: Tensor) -> Tensor:
-        """The logits `[n, 4]` of planes `[n, 16, 4, 4]`."""
-        logits: Tensor = self.body(planes)
-        return logits
+        """The logits `[n, 4]` of planes `[n, 16, 4, 4]`, whose last layer always has 32 bits."""
+        return nets.in_32_bits(self.body[-1], self.body[:-1](planes))
 
 
 NETWORKS: dict[str, type[nn.Module]] = {"PolicyCNN": PolicyCNN}
@@ -82,20 +80,6 @@ def network(name: str, **settings: Any) -> nn.Module:
 def load(path: str | Path, device: str = "cpu") -> nn.Module:
     """The network of a file: see `nets.load`."""
     return nets.load(path, network, device)
-
-
-def logged(moves: play_logs.Moves) -> tuple[Tensor, Tensor]:
-    """The boards and the actions of moves of a play log, `int64[n]` each.
-
-    Raises:
-        ValueError: one of them is illegal.
-    """
-    boards = torch_rules.from_words(moves["board"])
-    actions = torch.from_numpy(moves["action"].astype(np.int64))
-    legal = torch_rules.legal(boards).gather(1, actions.clamp(max=3)[:, None])
-    if not ((actions < 4) & legal[:, 0]).all():
-        raise ValueError("the log has an illegal move: it is not of 2048, or damaged")
-    return boards, actions
 
 
 def judge(net: nn.Module, boards: Tensor) -> Tensor:

@@ -41,6 +41,7 @@ from torch.nn.functional import mse_loss
 from afterstate.agents import nets
 from afterstate.agents.fitting import Fitter, Fitting, set_threads
 from afterstate.agents.game2048 import play_logs, training
+from afterstate.agents.game2048.encoding import planes
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.training import (
     EVALUATION_SEED,
@@ -49,7 +50,7 @@ from afterstate.agents.game2048.training import (
     check_seed,
     summary,
 )
-from afterstate.agents.game2048.value_net import MAX_DEPTH, ValueNetAgent, evaluate, network, planes
+from afterstate.agents.game2048.value_net import MAX_DEPTH, ValueNetAgent, evaluate, network
 from afterstate.agents.settings import check_fields
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.torch_rules import afterstates, draw_bits, exponents, spawn, start

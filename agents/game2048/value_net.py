@@ -22,9 +22,10 @@ from torch import Tensor, nn
 
 from afterstate.agents import nets
 from afterstate.agents.game2048.agent import Agent
+from afterstate.agents.game2048.encoding import N_PLANES, planes
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.rules import check_words
-from afterstate.envs.game2048.torch_rules import LOW_BITS, afterstates, exponents, occupied
+from afterstate.envs.game2048.torch_rules import LOW_BITS, afterstates, occupied
 from afterstate.envs.words import Words, whole
 
 MAX_DEPTH = 3
@@ -34,15 +35,6 @@ CHUNK = 4096
 
 SHIPPED = Path(__file__).parent / "value.safetensors"
 """The trained network in the package."""
-
-N_PLANES = 16
-"""Empty cells, then the tiles 2 to 32768."""
-
-
-def planes(boards: Tensor) -> Tensor:
-    """The planes `float32[..., 16, 4, 4]` of boards `int64[...]`: one of them is 1 in each cell."""
-    which = torch.arange(N_PLANES, device=boards.device)[:, None, None]
-    return (exponents(boards)[..., None, :, :] == which).float()
 
 
 class CNN22(nn.Module):
@@ -77,20 +69,15 @@ class CNN22(nn.Module):
             nn.Linear(256, 1),
             nn.ReLU() if output == "relu" else nn.Identity(),
         )
-        self.apply(he)
+        self.apply(nets.he)
 
     def forward(self, planes: Tensor) -> Tensor:
-        """The values `[n]` of planes `[n, 16, 4, 4]`."""
-        values: Tensor = self.body(planes)
+        """The values `[n]` of planes `[n, 16, 4, 4]`, whose last layer always has 32 bits.
+
+        With 16 bits large values would differ in steps that are larger than what moves differ in.
+        """
+        values: Tensor = nets.in_32_bits(self.body[-2:], self.body[:-2](planes))
         return values[:, 0]
-
-
-def he(module: nn.Module) -> None:
-    """Weights by He et al. (2015), no bias."""
-    if isinstance(module, (nn.Conv2d, nn.Linear)) and not module.weight.is_meta:
-        nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
-        if module.bias is not None:
-            nn.init.zeros_(module.bias)
 
 
 NETWORKS: dict[str, type[nn.Module]] = {"CNN22": CNN22}

@@ -96,6 +96,12 @@ SYMMETRIC_ACTIONS = (
 """What up, right, down and left become in each of the eight symmetries."""
 
 
+@cache
+def _symmetric_actions(device: torch.device) -> Tensor:
+    """`SYMMETRIC_ACTIONS` on a device, made once."""
+    return torch.tensor(SYMMETRIC_ACTIONS, device=device)
+
+
 def symmetric(boards: Tensor, which: Tensor) -> Tensor:
     """One symmetric board of each, `int64[...]`.
 
@@ -103,13 +109,14 @@ def symmetric(boards: Tensor, which: Tensor) -> Tensor:
         boards: `int64[...]`.
         which: the symmetry of each, `int64[...]` of 0 to 7, as `symmetries` orders them.
     """
-    return symmetries(boards).gather(-1, which[..., None])[..., 0]
+    for bit, turn in ((1, mirror), (2, flip), (4, transpose)):
+        boards = torch.where((which & bit).bool(), turn(boards), boards)
+    return boards
 
 
 def symmetric_actions(actions: Tensor, which: Tensor) -> Tensor:
     """The actions that do to the boards of `symmetric` what `actions` did to them before."""
-    table = torch.tensor(SYMMETRIC_ACTIONS, device=actions.device)
-    return table[which, actions]
+    return _symmetric_actions(actions.device)[which, actions]
 
 
 # Moves
@@ -121,26 +128,22 @@ def _table(device: torch.device) -> Tensor:
     return from_words(rules.table(), device)
 
 
-def _both_ways(lines: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The boards with their rows slid toward the first and toward the last cell, and the reward."""
-    table = _table(lines.device)
-    first, last, reward = (torch.zeros_like(lines) for _ in range(3))
-    for shift in (0, 16, 32, 48):
-        entry = table[lines >> shift & _ROW]
-        first |= (entry & _ROW) << shift
-        last |= (entry >> 16 & _ROW) << shift
-        reward += entry >> 32
-    return first, last, reward
-
-
 def afterstates(boards: Tensor) -> tuple[Tensor, Tensor]:
     """The afterstates of up, right, down and left, and their rewards, both `int64[..., 4]`.
 
     A move is illegal exactly where its afterstate equals the board; its reward is 0.
     """
-    left, right, horizontal = _both_ways(boards)
-    up, down, vertical = _both_ways(transpose(boards))
-    afters = torch.stack((transpose(up), right, transpose(down), left), -1)
+    both = torch.stack((transpose(boards), boards))  # whose rows are the columns, and the rows
+    table = _table(boards.device)
+    first, last, reward = (torch.zeros_like(both) for _ in range(3))
+    for shift in (0, 16, 32, 48):
+        entry = table[both >> shift & _ROW]
+        first |= (entry & _ROW) << shift
+        last |= (entry >> 16 & _ROW) << shift
+        reward += entry >> 32
+    up, down = transpose(torch.stack((first[0], last[0])))
+    afters = torch.stack((up, last[1], down, first[1]), -1)
+    vertical, horizontal = reward
     return afters, torch.stack((vertical, horizontal, vertical, horizontal), -1)
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from afterstate.agents.game2048 import analysis, policy_net, value_net
+from afterstate.agents.game2048 import analysis, encoding, policy_net, value_net
 from afterstate.agents.game2048.analysis import CELLS, HEURISTICS, STUDY_BOARDS, TILES, Unit
 from afterstate.agents.game2048.policy_net import CHANNELS, PolicyCNN, chances
 from afterstate.envs.game2048 import rules, torch_rules
@@ -79,7 +79,7 @@ def test_the_values_of_a_cell_are_empty_and_the_tiles_to_32768() -> None:
     assert len(TILES) == 16
     for value, tile in enumerate(TILES):
         board = board_of(f"{'_' if tile == 'empty' else tile} _ _ _" + 3 * " / _ _ _ _")
-        assert value_net.planes(board)[value, 0, 0] == 1
+        assert encoding.planes(board)[value, 0, 0] == 1
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def layers_of(net: nn.Module, board: int) -> list[tuple[Floats, Floats]]:
     with_weights = [each for each in net.modules() if isinstance(each, (nn.Conv2d, nn.Linear))]
     hooks = [layer.register_forward_pre_hook(note) for layer in with_weights]
     with torch.no_grad():
-        net(value_net.planes(torch_rules.from_words(np.array([board], np.uint64))))
+        net(encoding.planes(torch_rules.from_words(np.array([board], np.uint64))))
         for hook in hooks:
             hook.remove()
         return found
@@ -467,7 +467,7 @@ def test_activations_are_planes_and_what_each_convolution_lets_through(tiny: Non
     net = randomly_biased(PolicyCNN(5))
     boards = boards_of(*CHOICES)
     planes, *found = analysis.activations(net, boards)
-    x = value_net.planes(boards)
+    x = encoding.planes(boards)
     assert torch.equal(planes, x.flatten(1)) and len(found) == 5
     with torch.no_grad():
         for units, part in zip(found, range(1, 15, 3), strict=True):

@@ -16,7 +16,7 @@ from test_analysis import CHOICES, Says, boards_of
 from torch import nn
 
 from afterstate.agents import nets
-from afterstate.agents.game2048 import analysis, inside, policy_net, value_net
+from afterstate.agents.game2048 import analysis, encoding, inside, policy_net
 from afterstate.agents.game2048.analysis import CELLS, STUDY_BOARDS, TILES, Agreement
 from afterstate.agents.game2048.play_logs import MOVE
 from afterstate.agents.game2048.policy_net import PolicyCNN
@@ -239,7 +239,7 @@ def test_each_layer_is_asked_for_the_heuristics(tiny: None) -> None:
     ]
     assert [row[0] for row in rows] == names
     assert rows[0][1:] == rows[3][1:]  # of the planes both networks see the same
-    planes = value_net.planes(boards).flatten(1)
+    planes = encoding.planes(boards).flatten(1)
     assert rows[0][1] == f"{analysis.probe(planes, analysis.keeps_corner(boards)):.3f}"
     assert rows[0][2] == f"{analysis.probe(planes, analysis.descends(boards)):.3f}"
     assert all(0 <= float(area) <= 1 for row in rows for area in row[1:])

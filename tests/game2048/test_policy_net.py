@@ -17,9 +17,10 @@ from torch import Tensor, nn
 
 from afterstate.agents import nets
 from afterstate.agents.game2048 import policy_net
+from afterstate.agents.game2048.encoding import planes
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.policy_net import PolicyCNN, PolicyNetAgent, chances, load, network
-from afterstate.agents.game2048.value_net import CNN22, planes
+from afterstate.agents.game2048.value_net import CNN22
 from afterstate.envs.game2048 import rules, torch_rules
 from afterstate.envs.words import Words
 

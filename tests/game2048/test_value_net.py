@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from afterstate.agents import nets
-from afterstate.agents.game2048 import value_net
+from afterstate.agents.game2048 import encoding, value_net
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.rules import words
 
@@ -40,12 +40,12 @@ def test_layers_see_two_by_two_cells_without_padding() -> None:
 
 def test_planes_have_a_1_at_the_exponent_of_each_cell() -> None:
     cells = np.arange(16).reshape(4, 4)
-    found = value_net.planes(boards_of(cells)).numpy()
+    found = encoding.planes(boards_of(cells)).numpy()
     assert found.shape == (1, 16, 4, 4) and found.sum() == 16
     for exponent in range(16):
         assert found[0, exponent, exponent // 4, exponent % 4] == 1
-    assert value_net.planes(boards_of(np.zeros((4, 4))))[0, 0].sum() == 16
-    assert value_net.planes(torch.zeros(2, 3, dtype=torch.int64)).shape == (2, 3, 16, 4, 4)
+    assert encoding.planes(boards_of(np.zeros((4, 4))))[0, 0].sum() == 16
+    assert encoding.planes(torch.zeros(2, 3, dtype=torch.int64)).shape == (2, 3, 16, 4, 4)
 
 
 @pytest.mark.parametrize("output", ["relu", "identity"])
@@ -54,10 +54,10 @@ def test_only_relu_bounds_values_below(output: Any) -> None:
     net = value_net.CNN22(output)
     boards = torch_rules.start((256,), torch.Generator().manual_seed(1))
     with torch.inference_mode():
-        bare = net.body[:-1](value_net.planes(boards))
+        bare = net.body[:-1](encoding.planes(boards))
         last: Any = net.body[-2]
         last.bias.fill_(-bare.mean())
-        values = net(value_net.planes(boards))
+        values = net(encoding.planes(boards))
     assert values.shape == (256,)
     assert (values < 0).any().item() == (output == "identity") and (values > 0).any()
 
@@ -72,7 +72,7 @@ def test_a_file_holds_the_network_and_its_settings(tmp_path: Path) -> None:
         "settings": {"output": "relu"},
         "moves": 7,
     }
-    planes = value_net.planes(torch_rules.start((8,), torch.Generator().manual_seed(1)))
+    planes = encoding.planes(torch_rules.start((8,), torch.Generator().manual_seed(1)))
     with torch.inference_mode():
         assert torch.equal(net(planes), again(planes))
 

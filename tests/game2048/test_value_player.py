@@ -20,11 +20,12 @@ from torch import Tensor, nn
 
 from afterstate.agents import nets
 from afterstate.agents.game2048 import value_net
+from afterstate.agents.game2048.encoding import planes
 from afterstate.agents.game2048.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.ntuple import Network, NTupleAgent, network
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.policy_net import PolicyCNN
-from afterstate.agents.game2048.value_net import ValueNetAgent, evaluate, outcomes, planes
+from afterstate.agents.game2048.value_net import ValueNetAgent, evaluate, outcomes
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.env import Game2048Env
 from afterstate.envs.game2048.rules import from_text, words
