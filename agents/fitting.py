@@ -113,11 +113,12 @@ class Fitter:
         mixed: bool = False,
         clip: float | None = None,
     ) -> None:
-        self.net, self.n_steps = net, 0
+        self.net, self.n_steps = net.eval(), 0
         self.played = copy.deepcopy(net) if average else net
         self._name, self._average, self._mixed, self._clip = optimizer, average, mixed, clip
         if optimizer == "adam":
-            self.optimizer: torch.optim.Optimizer = torch.optim.Adam(net.parameters())
+            on_gpu = next(net.parameters()).is_cuda
+            self.optimizer: torch.optim.Optimizer = torch.optim.Adam(net.parameters(), fused=on_gpu)
         else:
             self.optimizer = torch.optim.SGD(net.parameters(), momentum=momentum)
 
@@ -153,6 +154,8 @@ class Fitter:
         with torch.no_grad():
             for mean, new in zip(self.played.parameters(), self.net.parameters(), strict=True):
                 mean.lerp_(new, share)
+            for kept, latest in zip(self.played.buffers(), self.net.buffers(), strict=True):
+                kept.copy_(latest)
 
     def tensors(self) -> dict[str, Tensor]:
         """The weights that learn and the state of the optimizer, by name, on the CPU."""
@@ -162,11 +165,11 @@ class Fitter:
             named |= {f"{parameter}/{k}": v for k, v in kept.items() if isinstance(v, Tensor)}
         return {name: value.detach().cpu().contiguous() for name, value in named.items()}
 
-    def resume(self, played: nn.Module, tensors: dict[str, Tensor], n_steps: int) -> None:
+    def resume(self, played: dict[str, Tensor], tensors: dict[str, Tensor], n_steps: int) -> None:
         """Takes up learning where it was.
 
         Args:
-            played: the network that plays.
+            played: the weights that play, by name.
             tensors: what `tensors` gave.
             n_steps: how many had been made.
 
@@ -185,7 +188,7 @@ class Fitter:
             self._check(state)
             self.net.load_state_dict(net)
             if self.played is not self.net:
-                self.played.load_state_dict(played.state_dict())
+                self.played.load_state_dict(played)
             groups = self.optimizer.state_dict()["param_groups"]
             self.optimizer.load_state_dict({"state": state, "param_groups": groups})
         except (RuntimeError, KeyError, ValueError) as error:
@@ -212,7 +215,11 @@ class Fitter:
 
         Raises:
             OSError: it cannot be written; a file that was there before is still there, whole.
+            ValueError: some weights are no numbers any more; the same.
         """
+        if not all(bool(weights.isfinite().all()) for weights in self.net.parameters()):
+            told = f"weights are no numbers any more, so {path} is left as it was"
+            raise ValueError(f"{told}: go on from it with a smaller rate, a warm_up or clip")
         played = {} if self.played is self.net else self.played.state_dict()
         more = {f"others/{name}": value for name, value in others.items()}
         more |= {f"played/{name}": value for name, value in played.items()}
@@ -242,9 +249,7 @@ class Fitter:
                 raise ValueError("some of its numbers are none")
             played = _taken(tensors, "played/") or _named(tensors, "net/")
             others = _taken(tensors, "others/")
-            mean = copy.deepcopy(self.net)
-            mean.load_state_dict(played)
-            self.resume(mean, tensors, int(told["n_steps"]))
+            self.resume(played, tensors, int(told["n_steps"]))
         except (
             KeyError,
             TypeError,

@@ -497,3 +497,24 @@ def test_the_rate_goes_up_in_a_straight_line_before_it_goes_down() -> None:
     assert [how.rate_after(n) for n in (0, 4, 8)] == pytest.approx([0.05, 0.25, 0.45])
     assert how.rate_after(9) == Fitting(rate=0.5, final_rate=0.1, decay=100).rate_after(9)
     assert Fitting(rate=0.5, warm_up=9).rate_after(9) == 0.5
+
+
+def test_weights_that_are_no_numbers_are_not_saved(tmp_path: Path) -> None:
+    fitter, path = Fitter(Line()), tmp_path / "learner.safetensors"
+    fitter.save(path, {})
+    before = path.read_bytes()
+    with torch.no_grad():
+        next(fitter.net.parameters()).view(-1)[0] = float("nan")
+    with pytest.raises(ValueError, match="left as it was: go on from it with a smaller rate"):
+        fitter.save(path, {})
+    assert path.read_bytes() == before
+
+
+def test_networks_play_as_in_evaluation_and_the_mean_takes_buffers_along() -> None:
+    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1)).train()
+    fitter = Fitter(net, average=0.9)
+    assert not any(layer.training for layer in (*net.modules(), *fitter.played.modules()))
+    net.train()
+    fitter.step(torch.randn(8, 2), lambda outputs: outputs.square().mean(), 0.1)
+    means = [dict(each.named_buffers())["1.running_mean"] for each in (net, fitter.played)]
+    assert means[0].abs().sum() > 0 and torch.equal(*means)

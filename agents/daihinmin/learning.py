@@ -273,4 +273,4 @@ class Learner:
 
     def resume(self, played: nn.Module, tensors: dict[str, Tensor], iterations: int) -> None:
         """Takes up learning where it was: see `Fitter.resume`."""
-        self.fitter.resume(played, tensors, iterations)
+        self.fitter.resume(played.state_dict(), tensors, iterations)

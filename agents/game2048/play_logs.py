@@ -25,7 +25,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import shutil
 import tokenize
 import warnings
 from collections.abc import Generator, Sequence
@@ -154,24 +153,28 @@ class Heaps:
         self._folder, self._state = folder, folder / "state.json"
         self.sampling = sampling
         self.n_rounds, self.n_played = 0, 0
-        self.scores: list[list[int]] = [[] for _ in sampling.players]
+        self.games = [0] * len(sampling.players)  # of each player
+        self._scores = [0] * len(sampling.players)  # the sums of theirs
         self._sizes = np.zeros(HEAPS, np.int64)
-        folder.mkdir(parents=True, exist_ok=True)
         if self._state.exists():
             self._go_on()
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._note()
         self._cut()
 
     def _go_on(self) -> None:
         """Takes up the heaps as they were after the last whole round."""
-        told = json.loads(self._state.read_text(encoding="utf-8"))
-        if (
-            Sampling(*told["sampling"])._replace(players=tuple(told["sampling"][0]))
-            != self.sampling
-        ):
-            before = Sampling(*told["sampling"])
+        try:
+            told = json.loads(self._state.read_text(encoding="utf-8"))
+            before = Sampling(tuple(told["sampling"][0]), *told["sampling"][1:])
+            self.n_rounds, self.n_played = int(told["n_rounds"]), int(told["n_played"])
+            self.games, self._scores = list(told["games"]), list(told["scores"])
+            self._sizes = np.array(told["sizes"], np.int64)
+        except (KeyError, TypeError, IndexError, ValueError) as error:
+            raise ValueError(f"{self._state} is damaged: begin anew") from error
+        if before != self.sampling:
             raise ValueError(f"{self._folder} has moves of {before}: choose another file")
-        self.n_rounds, self.n_played = told["n_rounds"], told["n_played"]
-        self.scores, self._sizes = told["scores"], np.array(told["sizes"])
 
     def _cut(self) -> None:
         """Drops what came to the heaps after the last whole round."""
@@ -201,13 +204,14 @@ class Heaps:
                 file.write(part.tobytes())
         self._sizes += sizes
         self.n_rounds, self.n_played = self.n_rounds + 1, self.n_played + played.n_played
-        self.scores[played.player] += played.scores
+        self.games[played.player] += len(played.scores)
+        self._scores[played.player] += sum(played.scores)
         self._note()
 
     def _note(self) -> None:
         """Writes down that the round is whole."""
         told = {"sampling": self.sampling, "n_rounds": self.n_rounds, "n_played": self.n_played}
-        told |= {"sizes": self._sizes.tolist(), "scores": self.scores}
+        told |= {"sizes": self._sizes.tolist(), "games": self.games, "scores": self._scores}
         files.replace(self._state, json.dumps(told).encode())
 
     def write(self, path: Path, n_moves: int | None = None) -> None:
@@ -219,28 +223,29 @@ class Heaps:
         left = n = self.n_moves if n_moves is None else min(n_moves, self.n_moves)
         rng = np.random.default_rng([self.sampling.seed, self.n_rounds, 2])
         header = {"descr": MOVE.descr, "fortran_order": False, "shape": (n,)}
-        told = json.dumps(self.about(n), indent=1) + "\n"
-        files.replace(path.with_suffix(".json"), told.encode())
         with files.replaced(path) as file:
             np.lib.format.write_array_header_1_0(file, header)
             for heap in rng.permutation(HEAPS):
                 moves = np.fromfile(self._heap(heap), MOVE)
                 left -= file.write(rng.permutation(moves)[:left].tobytes()) // MOVE.itemsize
-        shutil.rmtree(self._folder)
+            told = json.dumps(self.about(n), indent=1) + "\n"
+            files.replace(path.with_suffix(".json"), told.encode())  # there before the log is
+        for heap in range(HEAPS):
+            self._heap(heap).unlink()
+        for state in self._folder.glob("state.json*"):
+            state.unlink()
+        with contextlib.suppress(OSError):  # what others have put there stays
+            self._folder.rmdir()
 
     def about(self, n_moves: int) -> dict[str, Any]:
         """What a log of so many of the moves is of."""
-        players = zip(self.sampling.players, self.scores, strict=True)
+        each = zip(self.sampling.players, self.games, self._scores, strict=True)
         return {
             "moves": n_moves,
             "of_moves": self.n_played,
             "players": [
-                {
-                    "player": player,
-                    "games": len(scores),
-                    "mean_score": float(np.mean(scores)) if scores else None,
-                }
-                for player, scores in players
+                {"player": player, "games": n, "mean_score": total / n if n else None}
+                for player, n, total in each
             ],
             **{name: getattr(self.sampling, name) for name in ("skip", "share", "beside", "seed")},
         }
@@ -305,8 +310,12 @@ def _begin(chosen: argparse.Namespace) -> Heaps:
         ImportError: a player needs what is not installed.
     """
     folder = chosen.log.with_suffix(".parts")
-    if chosen.log.exists():
-        raise ValueError(f"{chosen.log} is there: choose another file")
+    for path in (chosen.log, chosen.log.with_suffix(".json"))[: 1 if chosen.resume else 2]:
+        if path.exists():
+            raise ValueError(f"{path} is there: choose another file")
+    others = folder.exists() and not all(p.name.startswith("state.") for p in folder.iterdir())
+    if others and not (folder / "state.json").exists():
+        raise ValueError(f"{folder} is there, and not of a log: choose another file")
     if folder.exists() != chosen.resume:
         told = "go on with --resume" if folder.exists() else "there is nothing to resume"
         raise ValueError(f"{folder} is {'' if folder.exists() else 'not '}there: {told}")
@@ -320,7 +329,7 @@ def _begin(chosen: argparse.Namespace) -> Heaps:
 
 def _done(chosen: argparse.Namespace, heaps: Heaps) -> int:
     """How many of the moves or games that are asked for are there."""
-    return heaps.n_moves if chosen.moves is not None else min(map(len, heaps.scores))
+    return heaps.n_moves if chosen.moves is not None else min(heaps.games)
 
 
 def _is_done(chosen: argparse.Namespace, heaps: Heaps) -> bool:
@@ -356,6 +365,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         heaps = _begin(chosen)
     except (OSError, ValueError, ImportError) as error:
         raise SystemExit(str(error)) from error
+    except KeyboardInterrupt:
+        raise SystemExit("0 moves are kept: go on with --resume") from None
     unit, total = (" moves", chosen.moves) if chosen.moves else (" games", chosen.games)
     with (
         sigterm_raises(KeyboardInterrupt()),

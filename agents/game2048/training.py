@@ -381,8 +381,10 @@ def _begin(kind: Kind, chosen: argparse.Namespace) -> tuple[Trainee, int]:
     """
     place = chosen.out / kind.file
     settings = read_settings(chosen.settings, kind.settings)
-    if place.exists() and not chosen.resume:
-        raise ValueError(f"{place} is there: go on with --resume, or choose another --out")
+    own = [chosen.out / name for name in (kind.file, "net.safetensors", "rows.jsonl")]
+    for path in own if not chosen.resume else ():
+        if path.exists():
+            raise ValueError(f"{path} is there: go on with --resume, or choose another --out")
     if chosen.resume and not place.exists():
         raise ValueError(f"{place} is not there: there is nothing to resume")
     if chosen.resume:
@@ -390,7 +392,7 @@ def _begin(kind: Kind, chosen: argparse.Namespace) -> tuple[Trainee, int]:
     else:
         learner = kind.new(settings, chosen)
     chosen.out.mkdir(parents=True, exist_ok=True)
-    for cut_off in chosen.out.glob("*.part"):
+    for cut_off in (part for path in own for part in chosen.out.glob(f"{path.name}.*.part")):
         cut_off.unlink()  # by a kill
     evaluated = files.keep_rows(chosen.out / "rows.jsonl", "n_moves", learner.n_moves)
     (chosen.out / "settings.json").write_text(json.dumps(settings, indent=1) + "\n")

@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -67,7 +67,7 @@ class Settings(Fitting):
     """
 
     games: int = 1_024
-    """Played side by side. Few of them come further in the same number of moves."""
+    """Played side by side. Fewer of them get further in the same number of moves."""
     unit: float = 1_000.0
     """What 1 of the network is in points: networks learn numbers of about 1 best."""
     restart: int | None = None
@@ -80,63 +80,54 @@ class Settings(Fitting):
         check_fields(self, _RANGES)
 
 
-_OF_GAMES = ("boards", "afters", "scores", "lengths", "begins", "jumped")
+class _Tables(NamedTuple):
+    """Games side by side, `[n]` each, on one device."""
+
+    boards: Tensor  # before a move
+    afters: Tensor  # the afterstates that came before; 0 where a game has begun
+    scores: Tensor  # so far
+    lengths: Tensor  # how many moves were made
+    begins: Tensor  # at which move a game was begun again by restart, else 0
+    jumped: Tensor  # whether a game began at a position of the log
 
 
-class _Tables:
-    """Games side by side, as tensors `[n]` on a device, which have yet to begin.
+class _History:
+    """The boards before each move of games, for restart.
 
-    Attributes:
-        boards: before a move.
-        afters: the afterstates that came before; 0 where a game has begun.
-        scores: of the games so far.
-        lengths: how many moves were made.
-        begins: at which move a game was begun again by restart, else 0.
-        jumped: whether a game began at a position of the log, or again.
-        history: `[n, moves]`, the boards before each move; none without restart.
+    Args:
+        n: games.
+        device: where they are.
     """
 
-    def __init__(self, n: int, device: torch.device, keeps_history: bool) -> None:
-        self.boards, self.afters, self.scores, self.lengths, self.begins = (
-            torch.zeros(n, dtype=torch.int64, device=device) for _ in range(5)
-        )
-        self.jumped = torch.zeros(n, dtype=torch.bool, device=device)
-        size = 1_024 if keeps_history else 0
-        self.history = torch.zeros(n, size, dtype=torch.int64, device=device)
+    def __init__(self, n: int, device: torch.device) -> None:
+        self.boards = torch.zeros(n, 1_024, dtype=torch.int64, device=device)  # [n, moves]
         self._longest = 0  # no game is longer
 
-    def note(self) -> None:
-        """Writes the boards to the history, which grows where it must."""
-        if not self.history.shape[1]:
-            return
-        if self._longest >= self.history.shape[1]:
-            self._longest = int(self.lengths.max())
-        if self._longest >= self.history.shape[1]:
-            self.history = torch.cat((self.history, torch.zeros_like(self.history)), 1)
-        self.history.scatter_(1, self.lengths[:, None], self.boards[:, None])
+    def note(self, tables: _Tables) -> None:
+        """Writes boards down; there is always room for them."""
+        if self._longest >= self.boards.shape[1]:
+            self._longest = int(tables.lengths.max())  # asked seldom, for a GPU has to answer
+        while self._longest >= self.boards.shape[1]:
+            self.boards = torch.cat((self.boards, torch.zeros_like(self.boards)), 1)
+        self.boards.scatter_(1, tables.lengths[:, None], tables.boards[:, None])
         self._longest += 1
 
-    def tensors(self) -> dict[str, Tensor]:
-        """All of them by name; of the history as much as is used."""
-        used = self.history[:, : int(self.lengths.max())].contiguous()
-        return {"history": used} | {name: getattr(self, name) for name in _OF_GAMES}
+    def at(self, moves: Tensor) -> Tensor:
+        """The boards before a move of each game, `int64[n]`."""
+        return self.boards.gather(1, moves[:, None])[:, 0]
 
-    def take(self, tensors: dict[str, Tensor], device: torch.device) -> None:
-        """Takes up what `tensors` gave.
+    def used(self, tables: _Tables) -> Tensor:
+        """As much of them as belongs to games that go on, `[n, moves]`."""
+        longest = int(tables.lengths.max())
+        moves = torch.arange(longest, device=self.boards.device)
+        return torch.where(moves < tables.lengths[:, None], self.boards[:, :longest], 0)
 
-        Raises:
-            KeyError: something is missing.
-            ValueError: it is of another number of games.
-        """
-        for name in _OF_GAMES:
-            if tensors[name].shape != self.boards.shape:
-                raise ValueError(f"it has {len(tensors[name])} games, not {len(self.boards)}")
-            setattr(self, name, tensors[name].to(device))
-        self._longest = int(self.lengths.max())
-        while 0 < self.history.shape[1] <= self._longest:
-            self.history = torch.cat((self.history, torch.zeros_like(self.history)), 1)
-        if self.history.shape[1]:
-            self.history[:, : tensors["history"].shape[1]] = tensors["history"].to(device)
+    def take(self, used: Tensor) -> None:
+        """Takes up what `used` gave."""
+        self._longest = used.shape[1]
+        while self._longest >= self.boards.shape[1]:
+            self.boards = torch.cat((self.boards, torch.zeros_like(self.boards)), 1)
+        self.boards[:, : self._longest] = used.to(self.boards.device)
 
 
 class Learner:
@@ -170,8 +161,10 @@ class Learner:
         self._device = next(net.parameters()).device
         self._chance = torch.Generator(self._device).manual_seed((seed or 0) % 2**63)
         self._log, self._rng = log, np.random.default_rng(seed or 0)
-        self._tables = _Tables(how.games, self._device, how.restart is not None)
-        self._begin_new(torch.ones_like(self._tables.jumped))
+        self._history = None if how.restart is None else _History(how.games, self._device)
+        boards, jumped = self._new_games(how.games)
+        zeros = torch.zeros_like(boards)
+        self._tables = _Tables(boards, zeros, zeros, zeros, zeros, jumped)
         self._losses: list[Tensor] = []
 
     @property
@@ -199,22 +192,28 @@ class Learner:
     def _move(self) -> Tensor:
         """Makes a move in all games and learns from it; returns what games have ended, `[n, 3]`."""
         tables = self._tables
-        tables.note()
+        if self._history is not None:
+            self._history.note(tables)
         afters, rewards = afterstates(tables.boards)
         legal = afters != tables.boards[:, None]
         best, actions = self._values(afters, rewards, legal).max(1)
         over = ~legal.any(1)
-        targets = torch.where(over, 0.0, best)
         known = tables.afters != 0
-        self._learn(tables.afters[known], targets[known])
+        self._learn(tables.afters[known], torch.where(over, 0.0, best)[known])
         at = actions[:, None]
-        tables.scores += rewards.gather(1, at)[:, 0]  # 0 where the game is over
-        tables.lengths += ~over
-        tables.afters = afters.gather(1, at)[:, 0]
-        tables.boards = self._turned(spawn(tables.afters, draw_bits(over.shape, self._chance)))
-        n_over = int(over.sum())
-        self.n_moves += len(over) - n_over
-        return self._begin_again(over) if n_over else tables.scores.new_empty(0, 3)
+        chosen = afters.gather(1, at)[:, 0]
+        moved = tables._replace(
+            boards=self._turned(spawn(chosen, draw_bits(over.shape, self._chance))),
+            afters=chosen,
+            scores=tables.scores + rewards.gather(1, at)[:, 0],  # 0 where the game is over
+            lengths=tables.lengths + ~over,
+        )
+        n_over, ended = int(over.sum()), tables.scores.new_empty(0, 3)
+        if n_over:
+            moved, ended = self._begin_again(moved, over)
+        # At once, so that a learner that is interrupted is whole.
+        self._tables, self.n_moves = moved, self.n_moves + len(over) - n_over
+        return ended
 
     def _turned(self, boards: Tensor) -> Tensor:
         """Boards in symmetric positions, if that is asked for.
@@ -247,39 +246,37 @@ class Learner:
             self._losses.append(loss)
         self.fitter.net.eval()
 
-    def _begin_again(self, over: Tensor) -> Tensor:
-        """Begins games that are over again; returns the games from the start among them, `[n, 3]`.
+    def _begin_again(self, tables: _Tables, over: Tensor) -> tuple[_Tables, Tensor]:
+        """Begins games that are over again.
 
-        Their columns are scores, numbers of moves, and largest tiles.
+        Returns:
+            All games, and those from the start among them that have ended, `[n, 3]`: their scores,
+            numbers of moves and largest tiles.
         """
-        tables = self._tables
         ended = over & (tables.begins == 0) & ~tables.jumped
         tiles = 1 << exponents(tables.boards[ended]).amax((1, 2))
         found = torch.stack((tables.scores[ended], tables.lengths[ended], tiles), 1)
-        again, middles = torch.zeros_like(over), torch.zeros_like(tables.lengths)
-        if self.settings.restart is not None:
+        fresh, middles, boards = over, torch.zeros_like(tables.lengths), tables.boards.clone()
+        if self._history is not None and self.settings.restart is not None:
             halves = (tables.begins + tables.lengths) // 2
             again = over & (tables.lengths - halves > self.settings.restart)
-            middles = torch.where(again, halves, 0)
-            earlier = tables.history.gather(1, middles[:, None])[:, 0]
-            tables.boards = torch.where(again, earlier, tables.boards)
-        self._begin_new(over & ~again)
-        tables.afters = torch.where(over, 0, tables.afters)
-        tables.scores = torch.where(over, 0, tables.scores)
-        tables.lengths = torch.where(over, middles, tables.lengths)
-        tables.begins = torch.where(over, middles, tables.begins)
-        return found
+            fresh, middles = over & ~again, torch.where(again, halves, 0)
+            boards = torch.where(again, self._history.at(middles), boards)
+        jumped = tables.jumped.clone()
+        boards[fresh], jumped[fresh] = self._new_games(int(fresh.sum()))
+        afters, scores = (torch.where(over, 0, x) for x in (tables.afters, tables.scores))
+        lengths, begins = (torch.where(over, middles, x) for x in (tables.lengths, tables.begins))
+        return _Tables(boards, afters, scores, lengths, begins, jumped), found
 
-    def _begin_new(self, fresh: Tensor) -> None:
-        """Begins games at the start, or at positions of the log."""
-        tables, n = self._tables, int(fresh.sum())
+    def _new_games(self, n: int) -> tuple[Tensor, Tensor]:
+        """The first boards of `n` games, and whether they are positions of the log."""
         boards, jumped = start((n,), self._chance), torch.zeros(n, dtype=torch.bool)
         if self.settings.jump and self._log is not None:
             jumped = torch.from_numpy(self._rng.random(n) < self.settings.jump)
             there = self._log[self._rng.integers(len(self._log), size=n)]["board"]
             logged = torch_rules.from_words(there, self._device)
             boards = torch.where(jumped.to(self._device), logged, boards)
-        tables.boards[fresh], tables.jumped[fresh] = boards, jumped.to(self._device)
+        return boards, jumped.to(self._device)
 
     def loss(self) -> float:
         """The mean squared error, in squares of the unit, since it was asked last."""
@@ -295,7 +292,9 @@ class Learner:
         facts: dict[str, Any] = {"n_moves": self.n_moves, "n_games": self.n_games}
         facts |= {"seconds": round(self.seconds, 1), "unit": self.settings.unit}
         facts |= {"learner": asdict(self.settings), "device": self._device.type}
-        others = {**self._tables.tensors(), "chance": self._chance.get_state()}
+        others = {**self._tables._asdict(), "chance": self._chance.get_state()}
+        if self._history is not None:
+            others["history"] = self._history.used(self._tables)
         drawn = {"drawn": self._rng.bit_generator.state}
         self.fitter.save(path, others, **facts, **drawn)
         nets.save(self.net, Path(path).with_name("net.safetensors"), **facts)
@@ -311,16 +310,33 @@ class Learner:
         try:
             if told["unit"] != self.settings.unit:
                 raise ValueError(f"its unit is {told['unit']} and not {self.settings.unit}")
-            self._tables.take(others, self._device)
+            self._take_games(others)
             if told["device"] == self._device.type:
                 self._chance.set_state(others["chance"])
             else:  # whose generators are others
-                self._chance.manual_seed(int(told["n_moves"]))
+                self._chance.manual_seed(self._chance.initial_seed() + int(told["n_moves"]))
             self._rng.bit_generator.state = told["drawn"]
             self.n_moves, self.n_games = int(told["n_moves"]), int(told["n_games"])
             self.seconds = float(told["seconds"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"{path} does not fit the settings: {error}") from error
+
+    def _take_games(self, tensors: dict[str, Tensor]) -> None:
+        """Takes up games.
+
+        Raises:
+            KeyError: something is missing.
+            ValueError: it is of another number of games.
+        """
+        n = self.settings.games
+        for name in _Tables._fields:
+            if tensors[name].shape != (n,):
+                raise ValueError(f"it has {len(tensors[name])} games, not {n}")
+        self._tables = _Tables(*(tensors[name].to(self._device) for name in _Tables._fields))
+        if self._history is not None and "history" in tensors:
+            self._history.take(tensors["history"])
+        elif self._history is not None:  # what these games were before is not known
+            self._tables = self._tables._replace(begins=self._tables.lengths)
 
 
 # The command

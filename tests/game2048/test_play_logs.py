@@ -408,11 +408,11 @@ PLACES = {
     "first round": (play_logs, "play_round", 1),
     "third round": (play_logs, "play_round", 3),
     "before its heaps": (Heaps, "add", 2),
-    "after the first heaps": (files, "replace", 1),
-    "after the third heaps": (files, "replace", 3),
+    "after the first heaps": (files, "replace", 2),
+    "after the third heaps": (files, "replace", 4),
     "before the log": (Heaps, "write", 1),
     "in the log": (np, "fromfile", 100),
-    "after the log": (files, "replace", N_ROUNDS + 1),
+    "after the log": (files, "replace", N_ROUNDS + 2),
 }
 """Where a run may end, each a function that is called so often by then."""
 
@@ -755,3 +755,19 @@ def test_a_log_that_is_missing_or_a_folder_is_not_read(tmp_path: Path) -> None:
         read(tmp_path / "missing.npy")
     with pytest.raises(OSError):
         read(tmp_path)
+
+
+def test_what_is_not_of_a_log_is_left_as_it_is(tmp_path: Path, player: str) -> None:
+    folder, beside = tmp_path / "log.parts", tmp_path / "log.json"
+    folder.mkdir()
+    (folder / "000.moves").write_bytes(b"mine")
+    for more in ([], ["--resume"]):
+        assert "not of a log" in refusal(tmp_path, player, *ROUNDS, *more)
+    assert (folder / "000.moves").read_bytes() == b"mine"
+    (folder / "000.moves").rename(folder / "thesis.txt")
+    assert "not of a log" in refusal(tmp_path, player, *ROUNDS, "--resume")
+    (folder / "thesis.txt").rename(tmp_path / "thesis.txt")
+    folder.rmdir()
+    beside.write_text("{}")
+    assert "log.json is there" in refusal(tmp_path, player, *ROUNDS)
+    assert beside.read_text() == "{}"
