@@ -223,7 +223,7 @@ class Fitter:
         played = {} if self.played is self.net else self.played.state_dict()
         more = {f"others/{name}": value for name, value in others.items()}
         more |= {f"played/{name}": value for name, value in played.items()}
-        tensors = {name: value.cpu().contiguous() for name, value in more.items()}
+        tensors = {name: value.detach().cpu().contiguous().clone() for name, value in more.items()}
         about = {**nets.kind(self.net), "n_steps": self.n_steps, **facts}
         data = safetensors.torch.save(
             {**self.tensors(), **tensors}, {"afterstate": json.dumps(about)}
