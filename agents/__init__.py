@@ -83,18 +83,22 @@ def _daihinmin(module: str, name: str) -> Callable[..., Any]:
     return make
 
 
+def _neural_module(module: str) -> Any:
+    """A module that needs torch."""
+    try:
+        return import_module(f"afterstate.agents.{module}")
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "safetensors"):
+            raise
+        message = f'this player needs {error.name}: pip install "afterstate[neural]"'
+        raise ImportError(message) from error
+
+
 def _neural(module: str, name: str) -> Callable[..., Any]:
     """The maker of a player of a neural network, by default of the one in the package."""
 
     def make(**settings: Any) -> Any:
-        try:
-            found = import_module(f"afterstate.agents.{module}")
-        except ModuleNotFoundError as error:
-            if error.name not in ("torch", "safetensors"):
-                raise
-            message = f'this player needs {error.name}: pip install "afterstate[neural]"'
-            raise ImportError(message) from error
-        return getattr(found, name)(**settings)
+        return getattr(_neural_module(module), name)(**settings)
 
     return make
 
@@ -160,7 +164,7 @@ def make(name: str, /, **settings: Any) -> Any:
             - `"expectimax"`: n-ply search with that network at the end (the same, and `depth` in
               moves, `seconds` a move, `cutoff`: see `ExpectimaxAgent`)
             - `"value-net"`: greedy, or by search, with a neural network's values (`net`: a file or
-              a network, by default the one in the package; `depth`, `device`: see
+              a network, by default the one in the package; `depth`, `device`, `unit`, `mixed`: see
               `ValueNetAgent`); needs torch
             - `"policy-net"`: by a neural network that has learned a stronger player's moves (`net`,
               or `layers`, 2 or 5, of one in the package; `device`: see `PolicyNetAgent`); needs
@@ -214,9 +218,9 @@ def load(file: str | Path) -> Any:
 
 def _of_neural(file: str | Path) -> Callable[..., Any]:
     """The maker of the player of a neural network's file, by which network it says it holds."""
-    name = _neural("nets", "about")(path=file)["network"]
+    name = _neural_module("nets").about(file)["network"]
     for maker, module in ((_value, "value_net"), (_policy, "policy_net")):
-        if name in import_module(f"afterstate.agents.game2048.{module}").NETWORKS:
+        if name in _neural_module(f"game2048.{module}").NETWORKS:
             return maker
     return _rank
 

@@ -9,8 +9,9 @@ package makes itself; weights are read only if they are of that network's shapes
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,14 @@ def he(module: nn.Module) -> None:
         nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
         if module.bias is not None:
             nn.init.zeros_(module.bias)
+
+
+@contextlib.contextmanager
+def seeded(seed: int | None) -> Iterator[None]:
+    """Lets torch draw from a seed, None is 0, and then go on as if it had not."""
+    with torch.random.fork_rng():
+        torch.manual_seed((seed or 0) % 2**63)
+        yield
 
 
 def in_32_bits(layers: nn.Module, inputs: Tensor) -> Tensor:

@@ -267,7 +267,12 @@ def agreement(chosen: Tensor) -> Agreement:
     Args:
         chosen: `int64[networks, n]`, at least two networks. With two of them, each is alone where
             they differ.
+
+    Raises:
+        ValueError: fewer networks.
     """
+    if len(chosen) < 2:
+        raise ValueError("agreement is between at least two networks")
     only = []
     for i, mine in enumerate(chosen):
         others = torch.cat((chosen[:i], chosen[i + 1 :]))
@@ -380,7 +385,7 @@ def probe(units: Tensor, answers: Tensor, decay: float = 1e-2) -> float:
     x = torch.cat((units, torch.ones(len(units), 1)), 1)
     y = 2.0 * answers.float() - 1
     fitted, asked = x[::2], x[1::2]
-    products = fitted @ fitted.T  # of rows, which are fewer than units
+    products = fitted @ fitted.T  # of rows: most layers have more units than there are boards
     products.diagonal().add_(decay * products.diagonal().sum() / fitted.shape[1])
     weights = fitted.T @ torch.linalg.solve(products, y[::2])
     return _area(asked @ weights, answers[1::2])

@@ -207,8 +207,6 @@ def heuristics_table(
     head, rows = ["where there is a choice"], [[name] for name in ["random moves", *chosen]]
     for heuristic in analysis.HEURISTICS:
         found = [analysis.obedience(heuristic, boards, each) for each in chosen.values()]
-        if not found:
-            continue
         head.append(f"{heuristic}: % of {found[0].n:,} boards")
         for row, share in zip(rows, [found[0].by_chance, *(o.obeyed for o in found)], strict=True):
             row.append(f"{100 * share:.1f}")
@@ -297,8 +295,6 @@ def contributions(chosen: argparse.Namespace) -> str:
 def agreement(chosen: argparse.Namespace) -> str:
     """The counts of section 6."""
     networks, (boards, _) = _named(chosen.net), _boards(chosen)
-    if len(networks) < 2:
-        raise ValueError("agreement is between at least two networks")
     moves = torch.stack([choices(net, boards) for net in networks.values()])
     return agreement_table(list(networks), analysis.agreement(moves))
 

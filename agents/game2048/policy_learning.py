@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -89,8 +90,7 @@ class Learner:
         how = self.settings
         self.fitter = Fitter(net, average=how.average, mixed=how.mixed, clip=how.clip)
         self._seed = 0 if seed is None else seed
-        self._losses: list[Tensor] = []
-        self._hits: list[Tensor] = []
+        self._learned = self._none_learned()
 
     @property
     def net(self) -> nn.Module:
@@ -122,17 +122,22 @@ class Learner:
         boards, actions = (each.to(device) for each in self._batch())
 
         def loss(logits: Tensor) -> Tensor:
-            self._hits.append((logits.argmax(1) == actions).float().mean().detach())
+            self._learned[1] += (logits.argmax(1) == actions).float().mean().detach()
             return cross_entropy(logits, actions)
 
         rate = self.settings.rate_after(self.n_moves)
-        self._losses.append(self.fitter.step(planes(boards), loss, rate))
+        self._learned[0] += self.fitter.step(planes(boards), loss, rate)
+        self._learned[2] += 1
         self.n_moves += len(boards)
 
     def _batch(self) -> tuple[Tensor, Tensor]:
         """The boards and actions that come next, `[batch]`."""
-        places = np.arange(self.n_moves, self.n_moves + self.settings.batch) % len(self.log)
-        boards, actions = logged(self.log[places])
+        first, size = self.n_moves % len(self.log), self.settings.batch
+        if first + size <= len(self.log):
+            part = self.log[first : first + size]
+        else:
+            part = self.log[np.arange(first, first + size) % len(self.log)]
+        boards, actions = logged(part)
         if not self.settings.symmetric:
             return boards, actions
         chance = np.random.default_rng([self._seed, self.n_moves])
@@ -141,12 +146,15 @@ class Learner:
 
     def learned(self) -> dict[str, float]:
         """Mean cross entropy and share of moves foreseen since it was asked last."""
-        losses, self._losses = self._losses, []
-        hits, self._hits = self._hits, []
-        if not losses:
+        loss, hits, n_steps = self._learned.tolist()
+        self._learned = self._none_learned()
+        if not n_steps:
             return {"loss": math.nan, "foreseen": math.nan}
-        means = (float(torch.stack(each).mean()) for each in (losses, hits))
-        return dict(zip(("loss", "foreseen"), (round(mean, 4) for mean in means), strict=True))
+        return {"loss": round(loss / n_steps, 4), "foreseen": round(hits / n_steps, 4)}
+
+    def _none_learned(self) -> Tensor:
+        """The sums of losses and of shares foreseen, and the number of steps; on the device."""
+        return torch.zeros(3, dtype=torch.float64, device=next(self.net.parameters()).device)
 
     def save(self, path: str | Path) -> None:
         """Writes the learner to a file, and the network beside it to `net.safetensors`.
@@ -155,7 +163,7 @@ class Learner:
             OSError: a file cannot be written.
         """
         facts: dict[str, Any] = {"n_moves": self.n_moves, "seconds": round(self.seconds, 1)}
-        facts |= {"learner": asdict(self.settings), "log_moves": len(self.log)}
+        facts |= {"learner": asdict(self.settings), "log": self._print_of_log()}
         self.fitter.save(path, {}, **facts)
         nets.save(self.net, Path(path).with_name("net.safetensors"), **facts)
 
@@ -168,15 +176,17 @@ class Learner:
         """
         told, _ = self.fitter.load(path)
         try:
-            n_moves, seconds = int(told["n_moves"]), float(told["seconds"])
-            log_moves = int(told["log_moves"])
+            n_moves, seconds, log = int(told["n_moves"]), float(told["seconds"]), told["log"]
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} does not say how far it has come: {error}") from error
-        if log_moves != len(self.log):
-            raise ValueError(
-                f"{path} learned from {log_moves:,} moves, the log has {len(self.log):,}"
-            )
+        if log != self._print_of_log():
+            raise ValueError(f"{path} has learned from another log")
         self.n_moves, self.seconds = n_moves, seconds
+
+    def _print_of_log(self) -> list[int]:
+        """What tells a log from others: its length, and a checksum of its first and last moves."""
+        ends = self.log[:1_000].tobytes() + self.log[-1_000:].tobytes()
+        return [len(self.log), zlib.crc32(ends)]
 
 
 # The command
@@ -195,22 +205,10 @@ def new_learner(settings: dict[str, Any], device: str = "cpu") -> Learner:
     nets.check_device(device)
     if not isinstance(settings["log"], str):
         raise ValueError(f"log is the file of a play log, got {settings['log']!r}")
-    torch.manual_seed((settings["seed"] or 0) % 2**63)
-    net = network("PolicyCNN", **settings["network"]).to(device)
+    with nets.seeded(settings["seed"]):
+        net = network("PolicyCNN", **settings["network"]).to(device)
     log = play_logs.read(settings["log"])
     return Learner(net, log, Fitting(**settings["learner"]), settings["seed"])
-
-
-def resume(path: Path, settings: dict[str, Any], device: str = "cpu") -> Learner:
-    """The learner of a run that goes on, with the settings of learning as they are asked for now.
-
-    Raises:
-        OSError: a file cannot be read.
-        ValueError: wrong settings, or the run has another network.
-    """
-    learner = new_learner(settings, device)
-    learner.resume(path)
-    return learner
 
 
 def evaluate(net: nn.Module, n_games: int) -> dict[str, Any]:
@@ -224,12 +222,15 @@ def _evaluate(learner: Learner, chosen: argparse.Namespace) -> dict[str, Any]:
     return {**learner.learned(), **found}
 
 
-def _checked(settings: dict[str, Any], chosen: argparse.Namespace) -> dict[str, Any]:
-    """The settings, once the options are what a policy network can do."""
+def _begin(settings: dict[str, Any], chosen: argparse.Namespace, path: Path | None) -> Learner:
+    """A learner from settings and options, which goes on from a file if there is one."""
     if set(chosen.evaluate) - {1}:
         raise ValueError("a policy network does not search: --evaluate is 1:GAMES")
     set_threads(chosen.threads)
-    return settings
+    learner = new_learner(settings, chosen.device)
+    if path is not None:
+        learner.resume(path)
+    return learner
 
 
 POLICY = Kind(
@@ -237,8 +238,7 @@ POLICY = Kind(
     what="a policy network",
     file="learner.safetensors",
     settings={"network": {}, "log": None, "learner": {}, "seed": 0},
-    new=lambda told, chosen: new_learner(_checked(told, chosen), chosen.device),
-    resume=lambda path, told, chosen: resume(path, _checked(told, chosen), chosen.device),
+    begin=_begin,
     evaluate=_evaluate,
     evaluate_every=1e6,
     plies="1:300",

@@ -293,8 +293,8 @@ class Kind(NamedTuple):
     what: str  # is trained
     file: str  # of the learner in the folder of a run
     settings: dict[str, Any]  # what a settings file may have, and what stands for what it has not
-    new: Callable[[dict[str, Any], argparse.Namespace], Any]  # a learner from settings
-    resume: Callable[[Path, dict[str, Any], argparse.Namespace], Any]  # or one of a file
+    begin: Callable[[dict[str, Any], argparse.Namespace, Path | None], Any]
+    """A learner from settings and options, which goes on from a file if there is one."""
     evaluate: Callable[[Any, argparse.Namespace], dict[str, Any]]  # what rows say of a learner
     evaluate_every: float  # moves, unless the command line says otherwise
     plies: str  # and games
@@ -387,10 +387,7 @@ def _begin(kind: Kind, chosen: argparse.Namespace) -> tuple[Trainee, int]:
             raise ValueError(f"{path} is there: go on with --resume, or choose another --out")
     if chosen.resume and not place.exists():
         raise ValueError(f"{place} is not there: there is nothing to resume")
-    if chosen.resume:
-        learner = kind.resume(place, settings, chosen)
-    else:
-        learner = kind.new(settings, chosen)
+    learner: Trainee = kind.begin(settings, chosen, place if chosen.resume else None)
     chosen.out.mkdir(parents=True, exist_ok=True)
     for cut_off in (part for path in own for part in chosen.out.glob(f"{path.name}.*.part")):
         cut_off.unlink()  # by a kill
@@ -501,13 +498,21 @@ def _evaluate(learner: Learner, chosen: argparse.Namespace) -> dict[str, Any]:
     return {"n_learned": learner.n_learned, **found}
 
 
+def _begin_ntuple(
+    settings: dict[str, Any], chosen: argparse.Namespace, path: Path | None
+) -> Learner:
+    """A learner from settings and options, or that of a file."""
+    if path is None:
+        return new_learner(settings, chosen.threads)
+    return resume(path, settings, chosen.threads)
+
+
 NTUPLE = Kind(
     module="training",
     what="an N-tuple network",
     file="learner.npz",
     settings={"network": {}, "learner": {}, "seed": None},
-    new=lambda settings, chosen: new_learner(settings, chosen.threads),
-    resume=lambda path, settings, chosen: resume(path, settings, chosen.threads),
+    begin=_begin_ntuple,
     evaluate=_evaluate,
     evaluate_every=1e9,
     plies="1:1000,3:10",

@@ -165,7 +165,7 @@ class Learner:
         boards, jumped = self._new_games(how.games)
         zeros = torch.zeros_like(boards)
         self._tables = _Tables(boards, zeros, zeros, zeros, zeros, jumped)
-        self._losses: list[Tensor] = []
+        self._loss, self._n_steps = torch.zeros((), device=self._device), 0
 
     @property
     def net(self) -> nn.Module:
@@ -243,7 +243,8 @@ class Learner:
             wanted = target / self.settings.unit
             rate = self.settings.rate_after(self.n_moves)
             loss = self.fitter.step(planes(part), partial(mse_loss, target=wanted), rate)
-            self._losses.append(loss)
+            self._loss += loss
+            self._n_steps += 1
         self.fitter.net.eval()
 
     def _begin_again(self, tables: _Tables, over: Tensor) -> tuple[_Tables, Tensor]:
@@ -280,8 +281,9 @@ class Learner:
 
     def loss(self) -> float:
         """The mean squared error, in squares of the unit, since it was asked last."""
-        losses, self._losses = self._losses, []
-        return round(float(torch.stack(losses).mean()), 4) if losses else math.nan
+        mean = float(self._loss) / self._n_steps if self._n_steps else math.nan
+        self._loss, self._n_steps = torch.zeros_like(self._loss), 0
+        return round(mean, 4)
 
     def save(self, path: str | Path) -> None:
         """Writes the learner to a file, and the network beside it to `net.safetensors`.
@@ -354,24 +356,12 @@ def new_learner(settings: dict[str, Any], device: str = "cpu") -> Learner:
     nets.check_device(device)
     if settings["log"] is not None and not isinstance(settings["log"], str):
         raise ValueError(f"log is the file of a play log, got {settings['log']!r}")
-    torch.manual_seed((settings["seed"] or 0) % 2**63)
     if not isinstance(settings["network"], dict):
         raise ValueError(f"network has a name and its settings, got {settings['network']!r}")
-    net = network(**{"name": "CNN22", **settings["network"]}).to(device)
+    with nets.seeded(settings["seed"]):
+        net = network(**{"name": "CNN22", **settings["network"]}).to(device)
     log = None if settings["log"] is None else play_logs.read(settings["log"])
     return Learner(net, Settings(**settings["learner"]), settings["seed"], log)
-
-
-def resume(path: Path, settings: dict[str, Any], device: str = "cpu") -> Learner:
-    """The learner of a run that goes on, with the settings of learning as they are asked for now.
-
-    Raises:
-        OSError: a file cannot be read.
-        ValueError: wrong settings, or the run has another network or other games.
-    """
-    learner = new_learner(settings, device)
-    learner.resume(path)
-    return learner
 
 
 def _evaluate(learner: Learner, chosen: argparse.Namespace) -> dict[str, Any]:
@@ -384,12 +374,15 @@ def _evaluate(learner: Learner, chosen: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def _checked(settings: dict[str, Any], chosen: argparse.Namespace) -> dict[str, Any]:
-    """The settings, once the options are what a value network can do."""
+def _begin(settings: dict[str, Any], chosen: argparse.Namespace, path: Path | None) -> Learner:
+    """A learner from settings and options, which goes on from a file if there is one."""
     if chosen.evaluate and max(chosen.evaluate) > MAX_DEPTH:
         raise ValueError(f"a value network looks at most {MAX_DEPTH} moves ahead: see --evaluate")
     set_threads(chosen.threads)
-    return settings
+    learner = new_learner(settings, chosen.device)
+    if path is not None:
+        learner.resume(path)
+    return learner
 
 
 VALUE = Kind(
@@ -397,8 +390,7 @@ VALUE = Kind(
     what="a value network",
     file="learner.safetensors",
     settings={"network": {}, "log": None, "learner": {}, "seed": 0},
-    new=lambda told, chosen: new_learner(_checked(told, chosen), chosen.device),
-    resume=lambda path, told, chosen: resume(path, _checked(told, chosen), chosen.device),
+    begin=_begin,
     evaluate=_evaluate,
     evaluate_every=1e6,
     plies="1:300",

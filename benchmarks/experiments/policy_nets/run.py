@@ -1,13 +1,13 @@
 """Repeats the study of policy networks of Matsuzaki and Teramura, at the scale of `study.json`.
 
-    python -m afterstate.agents.game2048.play_logs runs/policy/moves.npy --moves 1e7 --jobs 2
-    python benchmarks/experiments/policy_nets/run.py train --runs runs/policy --layers 2
-    python benchmarks/experiments/policy_nets/run.py train --runs runs/policy --layers 5
+    python benchmarks/experiments/policy_nets/run.py log --runs runs/policy --jobs 2
+    python benchmarks/experiments/policy_nets/run.py train --runs runs/policy
     python benchmarks/experiments/policy_nets/run.py play --runs runs/policy
     python benchmarks/experiments/policy_nets/run.py inside --runs runs/policy
 
-`train` lets networks learn from the log, each in a folder of `--runs`, and goes on where it was
-interrupted; run it for each network at once where there are cores for it. `play` plays the games of
+`log` writes the play log. `train` lets networks learn from it, each in a folder of `--runs`; with
+`--layers 2` only that one, so that they may learn beside each other. Both go on where they were
+interrupted. `play` plays the games of
 table 2 with those that have learned; a row for each goes to
 `benchmarks/results/experiments/policy_nets/games.jsonl`. `inside` has the network with the most
 layers play 20 games, whose positions are those of section 6, and writes the tables and pictures of
@@ -63,6 +63,14 @@ def published_filters() -> dict[tuple[int, str], analysis.Floats]:
 
 
 # Table 2
+
+
+def log(chosen: argparse.Namespace) -> None:
+    """Writes the log that networks learn from."""
+    told, path = study()["log"], chosen.runs / "moves.npy"
+    of = ["--player", told["player"], "--moves", str(told["moves"]), "--seed", str(told["seed"])]
+    goes_on = ["--resume"] if path.with_suffix(".parts").exists() else []
+    play_logs.main([str(path), *of, "--jobs", str(chosen.jobs), *goes_on])
 
 
 def train(chosen: argparse.Namespace) -> None:
@@ -179,7 +187,8 @@ def figure_5(found: Mapping[int, nn.Module], published: dict[str, Any]) -> str:
 
 def section_6(found: Mapping[int, nn.Module], runs: Path, published: dict[str, Any]) -> str:
     """Agreement on the positions of games of the network with the most layers."""
-    strongest, log = max(found), runs / "states.npy"
+    strongest = max(found)
+    log = runs / f"states_k{strongest}.npy"
     if not log.exists():
         player = str(runs / f"k{strongest}" / "net.safetensors")
         of = ["--player", player, "--games", "20", "--skip", "100", "--beside", "20"]
@@ -192,7 +201,8 @@ def section_6(found: Mapping[int, nn.Module], runs: Path, published: dict[str, A
     share = 100 / theirs["boards"]
     counts = [("all agree", theirs["all"]), ("only k = 2 differs", theirs["only k = 2"])]
     rows = [[what, f"{n:,}", f"{share * n:.1f}"] for what, n in counts]
-    table = markdown([f"published, of {theirs['boards']:,} boards", "boards", "%"], rows)
+    head = f"published, four networks, of {theirs['boards']:,} boards"
+    table = markdown([head, "boards", "%"], rows)
     draw_disagreements(found[min(found)], found[strongest], boards)
     probes = inside.probe_table(named, boards[:4_000])
     return "\n\n".join([ours, table, inside.heuristics_table(named, boards), probes])
@@ -201,7 +211,8 @@ def section_6(found: Mapping[int, nn.Module], runs: Path, published: dict[str, A
 def draw_disagreements(weak: nn.Module, strong: nn.Module, boards: torch.Tensor) -> None:
     """Draws the six boards on which two networks differ most surely."""
     places = analysis.disagreements(weak, strong, boards, 6)
-    said = [inside.said({"k few": weak, "k many": strong}, board) for board in boards[places]]
+    named = {f"k = {nets.kind(net)['settings']['layers']}": net for net in (weak, strong)}
+    said = [inside.said(named, board) for board in boards[places]]
     words = torch_rules.to_words(boards[places]).tolist()
     inside.draw_boards(words, said, RESULTS / "boards.png")
 
@@ -229,10 +240,11 @@ def look(chosen: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description="Repeats the study of policy networks.")
-    commands = {"train": train, "play": play, "inside": look}
+    commands = {"log": log, "train": train, "play": play, "inside": look}
     parser.add_argument("command", choices=list(commands))
     parser.add_argument("--runs", type=Path, required=True, help="folder of networks and logs")
     parser.add_argument("--layers", type=int, nargs="+", help="networks that learn (all)")
+    parser.add_argument("--jobs", type=int, default=1, help="that write the log (%(default)s)")
     parser.add_argument("--games", type=int, help="of table 2, instead of those in study.json")
     chosen = parser.parse_args(arguments)
     try:
