@@ -92,3 +92,19 @@ def test_the_file_of_another_kind_of_network_is_refused(tmp_path: Path) -> None:
     nets.save(rank_nets.BaseCNN(16), tmp_path / "rank.safetensors")
     with pytest.raises(ValueError, match="BaseCNN"):
         value_net.load(tmp_path / "rank.safetensors")
+
+
+def test_large_values_are_told_apart_with_16_bits(one_thread: None) -> None:
+    """16 bits alone would have steps of 1 at 150."""
+    torch.manual_seed(1)
+    net = value_net.CNN22()
+    last: Any = net.body[-2]
+    with torch.no_grad():
+        last.bias.fill_(150.0)
+    boards = torch_rules.start((512,), torch.Generator().manual_seed(1))
+    exact = value_net.evaluate(net, boards)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = value_net.evaluate(net, boards)
+    assert exact.std() > 0.1
+    assert (mixed - exact).abs().max() < 0.05
+    assert len(mixed.unique()) > 100
