@@ -11,13 +11,13 @@ pytest.importorskip("matplotlib")
 
 import curves
 
-ROWS = [
+ROWS: list[curves.Row] = [
     {"n_moves": 10, "loss": None, "mean_score": None, "1-ply": {"mean": 5.0, "interval": None}},
     {"n_moves": 20, "loss": 2.5, "mean_score": 7.0, "1-ply": {"mean": 6.0, "interval": 1.5}},
 ]
 
 
-def run(folder: Path, rows: list[dict[str, object]]) -> Path:
+def run(folder: Path, rows: list[curves.Row]) -> Path:
     """The folder of a run with these rows."""
     folder.mkdir()
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -30,7 +30,7 @@ def test_points_are_values_that_are_told_with_half_their_intervals() -> None:
 
 
 def test_there_is_a_panel_for_each_thing_that_some_run_tells() -> None:
-    other = [{"n_moves": 5, "foreseen": 0.4, "seconds": 3.0}]
+    other: list[curves.Row] = [{"n_moves": 5, "foreseen": 0.4, "seconds": 3.0}]
     assert curves.panels({"a": ROWS, "b": other}) == ["1-ply", "loss", "mean_score", "foreseen"]
 
 

@@ -358,7 +358,7 @@ def options(kind: Kind, arguments: Sequence[str] | None = None) -> argparse.Name
     add("--out", type=Path, required=True, help="folder of the run")
     add("--moves", type=whole_above_0, help="stop when the learner has made so many moves")
     add("--hours", type=above_0, help="stop after so long, counted from this start")
-    add("--threads", type=whole_above_0, default=1)
+    add("--threads", type=int, default=1)
     add("--resume", action="store_true", help="go on with the run in the folder")
     add("--save-minutes", type=above_0, default=10, help="between two saves (%(default)s)")
     every = kind.evaluate_every
@@ -382,7 +382,7 @@ def _begin(kind: Kind, chosen: argparse.Namespace) -> tuple[Trainee, int]:
     place = chosen.out / kind.file
     settings = read_settings(chosen.settings, kind.settings)
     own = [chosen.out / name for name in (kind.file, "net.safetensors", "rows.jsonl")]
-    for path in own if not chosen.resume else ():
+    for path in own[:2] if not chosen.resume else ():  # rows may be left of a run never saved
         if path.exists():
             raise ValueError(f"{path} is there: go on with --resume, or choose another --out")
     if chosen.resume and not place.exists():

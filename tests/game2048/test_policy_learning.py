@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import zlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from afterstate.agents.game2048 import policy_learning, policy_net
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.play_logs import MOVE, Moves
 from afterstate.agents.game2048.players import RewardAgent
-from afterstate.agents.game2048.policy_learning import Learner, evaluate, new_learner, resume
+from afterstate.agents.game2048.policy_learning import Learner, evaluate, new_learner
 from afterstate.agents.game2048.policy_net import PolicyCNN, PolicyNetAgent, load
 from afterstate.agents.game2048.training import EVALUATION_SEED, summary
 from afterstate.envs.game2048 import rules
@@ -407,7 +408,11 @@ def test_the_network_that_plays_is_saved_beside_the_learner(tmp_path: Path) -> N
     assert told.pop("seconds") == round(learner.seconds, 1)
     assert told == {
         **{"network": "PolicyCNN", "settings": {"layers": 2}},
-        **{"n_moves": 64, "log_moves": 50, "learner": asdict(how)},
+        **{
+            "n_moves": 64,
+            "log": [50, zlib.crc32(2 * learner.log.tobytes())],
+            "learner": asdict(how),
+        },
     }
     assert {path.name for path in tmp_path.iterdir()} == {"learner.safetensors", "net.safetensors"}
 
@@ -501,9 +506,16 @@ def read_rows(place: Path) -> list[dict[str, Any]]:
     return [json.loads(line, parse_constant=refuse) for line in lines]
 
 
+def resumed(path: Path, settings: dict[str, Any]) -> Learner:
+    """The learner of a file."""
+    learner = new_learner(settings)
+    learner.resume(path)
+    return learner
+
+
 def taken_up(folder: Path, place: Path) -> Learner:
     """The learner of a run."""
-    return resume(place / "learner.safetensors", settings_of(folder))
+    return resumed(place / "learner.safetensors", settings_of(folder))
 
 
 def test_a_run_leaves_its_learner_its_network_its_rows_and_its_settings(folder: Path) -> None:
@@ -533,7 +545,7 @@ def test_a_resumed_run_is_that_without_a_break(folder: Path, average: float) -> 
     broken = run(folder, "--moves", "130", out="broken", learner=how)
     run(folder, "--moves", "300", "--resume", out="broken", learner=how)
     settings = settings_of(folder, learner=how)
-    assert_same(*(resume(at / "learner.safetensors", settings) for at in (straight, broken)))
+    assert_same(*(resumed(at / "learner.safetensors", settings) for at in (straight, broken)))
     games = [{row["n_moves"]: row["1-ply"] for row in read_rows(at)} for at in (straight, broken)]
     assert list(games[1]) == [112, 144, 208, 304]
     assert games[0] == {n: found for n, found in games[1].items() if n != 144}

@@ -706,6 +706,13 @@ def rows(place: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (place / "rows.jsonl").read_text().splitlines()]
 
 
+def resumed(path: Path) -> Learner:
+    """The learner of a run."""
+    learner = value_learning.new_learner({**RUN, "log": None})
+    learner.resume(path)
+    return learner
+
+
 def test_a_run_leaves_its_learner_its_network_and_its_rows(tmp_path: Path) -> None:
     place = run(tmp_path, "--moves", "1100")
     assert sorted(path.name for path in place.iterdir()) == [
@@ -720,7 +727,7 @@ def test_a_run_leaves_its_learner_its_network_and_its_rows(tmp_path: Path) -> No
         assert row["loss"] == pytest.approx(lone.loss(), abs=1e-3)
         assert row["n_games"] == lone.n_games
         assert row["seconds"] > 0
-    again = value_learning.resume(place / "learner.safetensors", {**RUN, "log": None})
+    again = resumed(place / "learner.safetensors")
     assert state(again) == state(lone)
 
 
@@ -740,7 +747,7 @@ def test_a_resumed_run_is_that_without_a_break(tmp_path: Path) -> None:
         for i, n_moves in enumerate(parts):
             again = ["--resume"] * (i > 0)
             place = run(tmp_path, "--moves", n_moves, *again, out=f"in-{len(parts)}")
-        learner = value_learning.resume(place / "learner.safetensors", {**RUN, "log": None})
+        learner = resumed(place / "learner.safetensors")
         ends.append((state(learner), rows(place)[-1]["1-ply"]))
     assert ends[0] == ends[1]
 

@@ -1,0 +1,167 @@
+"""How the speed of neural networks is measured: what is timed, in what turn, and what is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("safetensors")
+pytest.importorskip("torch")
+pytest.importorskip("tqdm")
+
+import speed_neural
+import torch
+from speed_neural import Timed, measure, positions, subjects
+from torch import Tensor, nn
+
+from afterstate.agents.game2048 import policy_net
+from afterstate.envs.game2048 import torch_rules
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+
+
+class Tiny(nn.Module):
+    """A value network that costs nearly nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(256, 1)
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """The values `[n]` of planes `[n, 16, 4, 4]`."""
+        values: Tensor = self.body(planes.flatten(1))
+        return values[:, 0]
+
+
+@pytest.fixture(autouse=True)
+def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Networks are small, and turns short."""
+    monkeypatch.setattr(speed_neural, "CNN22", Tiny)
+    monkeypatch.setattr(speed_neural, "SECONDS", 1e-3)
+    for layers in (2, 5):
+        monkeypatch.setitem(policy_net.CHANNELS, layers, 3)
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The turns of two subjects, which are instead of the others: a does 6, b does 9 at a time."""
+    made: list[str] = []
+
+    def timed(name: str, unit: str, n: int) -> Timed:
+        def work() -> int:
+            made.append(name)
+            return n
+
+        return Timed(name, unit, work)
+
+    both = [timed("a", "boards/s", 6), timed("b", "moves/s", 9)]
+    monkeypatch.setattr(speed_neural, "subjects", lambda device: both)
+    return made
+
+
+@on_devices
+def test_positions_are_of_games_that_go_on(device: str) -> None:
+    boards = positions(100, device)
+    assert boards.shape == (100,) and boards.device.type == device
+    assert torch_rules.legal(boards).any(1).all()
+    assert len(boards.unique()) > 90
+    # 40 moves add 40 tiles, each a 2 or a 4, to the two of the start; merging leaves the sum.
+    sums = ((1 << torch_rules.exponents(boards)) * (torch_rules.exponents(boards) > 0)).sum((1, 2))
+    assert (sums <= 42 * 4).all() and (sums >= 42 * 2).float().mean() > 0.95
+    assert torch.equal(positions(100, device), boards)
+    assert (torch_rules.exponents(positions(50, device, n_moves=0)) > 0).sum() == 2 * 50
+
+
+NAMES = [
+    ("CNN22 judges, 32 bits", "boards/s", 1_024),
+    ("CNN22 judges, 16 bits", "boards/s", 1_024),
+    ("CNN22 plays 1-ply, 256 boards, 16 bits", "moves/s", 256),
+    ("CNN22 plays 2-ply, 8 boards, 16 bits", "moves/s", 8),
+    ("CNN22 plays 3-ply, 1 boards, 16 bits", "moves/s", 1),
+    ("CNN22 learns, 128 games, 16 bits", "moves/s", 128),
+    ("policy, k = 2, judges, 16 bits", "boards/s", 1_024),
+    ("policy, k = 2, learns, batch 512, 16 bits", "moves/s", 512),
+    ("policy, k = 5, judges, 16 bits", "boards/s", 1_024),
+    ("policy, k = 5, learns, batch 512, 16 bits", "moves/s", 512),
+]
+
+
+def test_each_subject_says_how_many_positions_it_did() -> None:
+    found = subjects("cpu")
+    done = [subject.work() for subject in found]
+    assert [(*subject[:2], n) for subject, n in zip(found, done, strict=True)] == NAMES
+
+
+@needs_cuda
+def test_a_gpu_is_given_64_times_as_much() -> None:
+    found = {subject.name: subject.work() for subject in subjects("cuda")}
+    assert found["CNN22 judges, 16 bits"] == 64 * 1_024
+    assert found["CNN22 plays 1-ply, 16384 boards, 16 bits"] == 64 * 256
+    assert found["CNN22 plays 3-ply, 1 boards, 16 bits"] == 1
+    assert found["CNN22 learns, 8192 games, 16 bits"] == 64 * 128
+    assert found["policy, k = 5, learns, batch 32768, 16 bits"] == 64 * 512
+
+
+def test_what_learns_gets_other_weights_and_what_is_judged_does_not() -> None:
+    net = Tiny()
+    before = net.body.weight.clone()
+    subject = speed_neural.judging("Tiny", net, torch.rand(5, 16, 4, 4), False)
+    assert subject.name == "Tiny judges, 32 bits" and subject.work() == 5
+    assert torch.equal(net.body.weight, before)
+    learns = speed_neural.learning_policy(2, False, 8, "cpu")
+    assert learns.name == "policy, k = 2, learns, batch 8, 32 bits"
+    assert [learns.work() for _ in range(6)] == [8] * 6  # once around its log of 32 moves
+
+
+def ticks() -> Iterator[float]:
+    """A clock that goes a second further each time."""
+    return (float(second) for second in count())
+
+
+def test_speeds_are_of_turns_after_the_first(
+    turns: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A turn begins at 0, works at 1 and 2, and is over 4 seconds later; 2 are asked for."""
+    time = ticks()
+    monkeypatch.setattr(speed_neural, "SECONDS", 2.5)
+    monkeypatch.setattr(speed_neural, "clock", lambda device: next(time))
+    first, second = measure("cpu", 3)
+    assert turns == 4 * ["a", "a", "b", "b"]
+    assert first == ("a", "boards/CPU s", [12 / 4] * 3)
+    assert second == ("b", "moves/CPU s", [18 / 4] * 3)
+    assert [figure.unit for figure in measure("cuda", 1)] == ["boards/s", "moves/s"]
+
+
+def test_the_clock_of_a_cpu_is_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.process_time", lambda: 12.5)
+    assert speed_neural.clock("cpu") == 12.5
+
+
+def test_figures_are_printed_and_written(
+    turns: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "speed.txt"
+    speed_neural.main(["--rounds", "2", "--out", str(out)])
+    printed = capsys.readouterr().out
+    assert out.read_text(encoding="utf-8") == printed
+    head, *rows = printed.splitlines()
+    assert head.startswith("cpu ") and head.endswith(", on one thread") and ", numba " in head
+    assert [row.split()[0] for row in rows] == ["a", "b"]
+    assert "boards/CPU s" in rows[0] and "moves/CPU s" in rows[1]
+    assert all(row.endswith("n = 2)") for row in rows)
+
+
+@needs_cuda
+def test_a_gpu_is_timed_by_the_clock_and_told_by_its_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    speed_neural.main(["--device", "cuda", "--rounds", "1"])
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.endswith(f", on {torch.cuda.get_device_name()}")
+    assert len(rows) == len(NAMES) and all("/s " in row and "CPU s" not in row for row in rows)
