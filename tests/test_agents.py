@@ -531,12 +531,12 @@ def test_a_file_of_a_neural_network_is_loaded_as_the_player_of_its_game(tmp_path
     from afterstate.agents.game2048 import policy_net, value_net
 
     file = tmp_path / "net.safetensors"
-    for net, player, facts in [
-        (rank_nets.network("FCNN", hidden=2), rank_nets.RankAgent, {}),
-        (policy_net.network("PolicyCNN", layers=2), policy_net.PolicyNetAgent, {}),
-        (value_net.network("CNN22"), value_net.ValueNetAgent, {"unit": 100.0}),
+    for net, player in [
+        (rank_nets.network("FCNN", hidden=2), rank_nets.RankAgent),
+        (policy_net.network("PolicyCNN", layers=2), policy_net.PolicyNetAgent),
+        (value_net.network("CNN22"), value_net.ValueNetAgent),
     ]:
-        nets.save(net, file, **facts)
+        nets.save(net, file, unit=100.0)
         loaded = agents.load(file)
         assert type(loaded) is player
         assert type(agents.find(str(file))) is player

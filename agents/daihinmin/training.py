@@ -474,7 +474,7 @@ class Standing:
 
     def save(self) -> None:
         """Writes the network, which makes the generation whole, and drops what is not needed."""
-        facts = {
+        facts: dict[str, Any] = {
             "generation": self.generation,
             "iterations": self.learner.iterations,
             "seconds": round(self.seconds, 1),

@@ -1,4 +1,4 @@
-"""How the speed of neural networks is measured: what is timed, in what turn, and what is printed."""
+"""How the speed of neural networks is measured: what is timed, when, and what is printed."""
 
 from __future__ import annotations
 
@@ -108,15 +108,30 @@ def test_a_gpu_is_given_64_times_as_much() -> None:
     assert found["policy, k = 5, learns, batch 32768, 16 bits"] == 64 * 512
 
 
-def test_what_learns_gets_other_weights_and_what_is_judged_does_not() -> None:
-    net = Tiny()
-    before = net.body.weight.clone()
-    subject = speed_neural.judging("Tiny", net, torch.rand(5, 16, 4, 4), False)
-    assert subject.name == "Tiny judges, 32 bits" and subject.work() == 5
-    assert torch.equal(net.body.weight, before)
-    learns = speed_neural.learning_policy(2, False, 8, "cpu")
+@on_devices
+def test_a_policy_that_is_said_to_learn_does(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = policy_net.PolicyCNN(2)
+    before = [weights.clone() for weights in net.parameters()]
+    monkeypatch.setattr(speed_neural, "PolicyCNN", lambda layers: net)
+    learns = speed_neural.learning_policy(2, False, 8, device)
     assert learns.name == "policy, k = 2, learns, batch 8, 32 bits"
-    assert [learns.work() for _ in range(6)] == [8] * 6  # once around its log of 32 moves
+    assert [learns.work() for _ in range(6)] == [8] * 6  # more than once around its log
+    for old, new in zip(before, net.parameters(), strict=True):
+        assert new.device.type == device and not torch.equal(old, new.detach().cpu())
+
+
+def test_what_judges_has_16_bits_if_it_says_so() -> None:
+    kinds: list[torch.dtype] = []
+
+    def judge(boards: Tensor) -> Tensor:
+        found: Tensor = nn.functional.linear(torch.rand(2, 3), torch.rand(1, 3))
+        kinds.append(found.dtype)
+        return found
+
+    both = [speed_neural.judging("x", judge, torch.zeros(5), mixed) for mixed in (False, True)]
+    assert [subject.name for subject in both] == ["x judges, 32 bits", "x judges, 16 bits"]
+    assert [subject.work() for subject in both] == [5, 5]
+    assert kinds == [torch.float32, torch.bfloat16]
 
 
 def ticks() -> Iterator[float]:

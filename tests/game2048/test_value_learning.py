@@ -34,6 +34,9 @@ from afterstate.envs.game2048.rules import from_text
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+
 UNIT = 100.0
 
 
@@ -140,6 +143,7 @@ class Naive:
         seed: of chance.
         values: of afterstates, in points.
         log: for jumps.
+        device: whose random numbers are drawn.
     """
 
     def __init__(
@@ -148,9 +152,10 @@ class Naive:
         seed: int,
         values: Callable[[list[oracle.Board]], list[float]],
         log: play_logs.Moves | None = None,
+        device: str = "cpu",
     ) -> None:
         self.how, self.values, self.log = how, values, log
-        self.chance = torch.Generator().manual_seed(seed)
+        self.chance = torch.Generator(device).manual_seed(seed)
         self.rng = np.random.default_rng(seed)
         self.n_moves, self.n_again, self.n_jumped = 0, 0, 0
         self.games = [Game([], True) for _ in range(how.games)]
@@ -208,7 +213,8 @@ class Naive:
             self.n_moves += 1
         boards = self.spawned([game.after or game.board for game in self.games])
         if self.how.symmetric:
-            which = torch.randint(8, (len(boards),), generator=self.chance).tolist()
+            where, n = self.chance.device, len(boards)
+            which = torch.randint(8, (n,), generator=self.chance, device=where).tolist()
             boards = [symmetric_boards(b)[i] for b, i in zip(boards, which, strict=True)]
         for game, board in zip(self.games, boards, strict=True):
             game.board = board
@@ -250,11 +256,11 @@ def watch(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> list[Step]:
     steps, step = [], learner.fitter.step
 
     def spy(inputs: Tensor, loss: Callable[[Tensor], Tensor], rate: float) -> Tensor:
-        zeros = torch.zeros(len(inputs), requires_grad=True)
+        zeros = torch.zeros(len(inputs), requires_grad=True, device=inputs.device)
         loss(zeros).backward()  # of the mean squared error, -2 / n times what is wanted
         assert zeros.grad is not None
         wanted = (-zeros.grad * len(inputs) / 2).tolist()
-        assert float(loss(torch.tensor(wanted))) == pytest.approx(0, abs=1e-9)
+        assert float(loss(torch.tensor(wanted).to(zeros))) == pytest.approx(0, abs=1e-9)
         found = step(inputs, loss, rate)
         steps.append(Step(inputs.argmax(1).tolist(), wanted, rate, float(found)))
         return found
@@ -272,7 +278,8 @@ def values_of(net: nn.Module, unit: float) -> Callable[[list[oracle.Board]], lis
             for row, col in np.ndindex(4, 4):
                 planes[i, min(board[row][col], 15), row, col] = 1
         with torch.inference_mode():
-            return [unit * value for value in net(torch.from_numpy(planes)).tolist()]
+            found = net(torch.from_numpy(planes).to(next(net.parameters()).device))
+            return [unit * value for value in found.tolist()]
 
     return values
 
@@ -287,16 +294,17 @@ SETTINGS: list[tuple[dict[str, Any], int]] = [
 
 
 @pytest.mark.parametrize(("settings", "n_times"), SETTINGS, ids=str)
+@on_devices
 def test_each_move_is_that_of_the_plain_loop(
-    settings: dict[str, Any], n_times: int, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, Any], n_times: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Compared are what the network learns, move after move, and the games that end."""
     log = late_log()
     how = Settings(**{"games": 3, "unit": UNIT, "batch": 4, "rate": 1e-3, **settings})
-    learner = Learner(tiny(), how, 7, log)
+    learner = Learner(tiny().to(device), how, 7, log)
     if learner._history is not None:
         learner._history.boards = learner._history.boards[:, :8].clone()  # it must grow
-    naive = Naive(how, 7, values_of(learner.net, how.unit), log)
+    naive = Naive(how, 7, values_of(learner.net, how.unit), log, device)
     steps, n_games = watch(learner, monkeypatch), 0
     for _ in range(n_times):
         steps.clear()
@@ -522,14 +530,15 @@ def test_with_16_bits_the_weights_still_have_32() -> None:
 @pytest.mark.parametrize(
     "settings", [{}, {"restart": 5, "average": 0.9, "jump": 0.5}, {"restart": 5}], ids=str
 )
+@on_devices
 def test_a_learner_goes_on_as_if_it_had_not_been_saved(
-    settings: dict[str, Any], tmp_path: Path
+    settings: dict[str, Any], device: str, tmp_path: Path
 ) -> None:
     how, log = Settings(**{"games": 5, "unit": UNIT, "batch": 3, **settings}), late_log()
-    learner = Learner(tiny(), how, 7, log)
+    learner = Learner(tiny().to(device), how, 7, log)
     learner.play(700)
     learner.save(tmp_path / "learner.safetensors")
-    again = Learner(tiny(2), how, 8, log)
+    again = Learner(tiny(2).to(device), how, 8, log)
     again.resume(tmp_path / "learner.safetensors")
     assert state(again) == state(learner)
     assert again.seconds == pytest.approx(learner.seconds, abs=0.06)
@@ -538,6 +547,50 @@ def test_a_learner_goes_on_as_if_it_had_not_been_saved(
         assert column.tolist() == column_again.tolist()
     assert len(games.scores) > 0
     assert state(again) == state(learner)
+
+
+def as_of(path: Path, device: str) -> None:
+    """Lets the file of a learner say that it learned elsewhere, with a generator of another kind.
+
+    That of a GPU has a state of 16 bytes, which one of a CPU does not take.
+    """
+    tensors = safetensors.torch.load_file(path)
+    with safetensors.safe_open(str(path), "pt") as file:
+        about = json.loads(file.metadata()["afterstate"])
+    about["device"] = device
+    tensors["others/chance"] = torch.zeros(16, dtype=torch.uint8)
+    safetensors.torch.save_file(tensors, path, {"afterstate": json.dumps(about)})
+
+
+GPUS = [("cpu", "cuda"), ("cuda", "cpu")]
+OTHERS = [("gpu", "cpu"), *(pytest.param(*p, marks=needs_cuda) for p in GPUS)]
+
+
+@pytest.mark.parametrize(("before", "after"), OTHERS)
+def test_a_learner_goes_on_where_random_numbers_are_others(
+    before: str, after: str, tmp_path: Path
+) -> None:
+    """They are of the seed and the moves made, and so still the same each time."""
+    told: dict[str, Any] = {"restart": 5, "average": 0.9, "jump": 0.5, "batch": 3}
+    how, log = Settings(games=5, unit=UNIT, **told), late_log()
+    learner = Learner(tiny().to(before.replace("gpu", "cpu")), how, 7, log)
+    learner.play(700)
+    path = tmp_path / "learner.safetensors"
+    learner.save(path)
+    if before == "gpu":
+        as_of(path, before)
+    found, learned = [], state(learner)
+    for seed, n_moves in ((8, 400), (8, 400), (9, 400)):
+        again = Learner(tiny(2).to(after), how, seed, log)
+        again.resume(path)
+        taken = state(again)
+        assert taken.pop("chance") != learned.get("chance")
+        assert taken == {name: value for name, value in learned.items() if name != "chance"}
+        games = again.play(n_moves)
+        assert {t.device.type for t in (*again.net.parameters(), *again._tables)} == {after}
+        found.append((state(again), games.scores.tolist()))
+    assert found[0] == found[1]
+    assert found[0][1] and found[0][0]["boards"] != found[2][0]["boards"]
 
 
 def test_the_network_that_plays_is_saved_beside_the_learner(tmp_path: Path) -> None:
@@ -814,3 +867,13 @@ def test_the_first_games_jump_too() -> None:
     learner = Learner(tiny(), Settings(games=30, jump=1.0), 1, log)
     logged = {int(board) for board in log["board"]}
     assert set(torch_rules.to_words(learner._tables.boards).tolist()) <= logged
+
+
+@needs_cuda
+def test_a_run_learns_on_the_gpu_and_goes_on_there_and_elsewhere(tmp_path: Path) -> None:
+    place = run(tmp_path, "--moves", "300", "--device", "cuda")
+    for n_moves, device in (("400", "cuda"), ("500", "cpu"), ("600", "cuda")):
+        run(tmp_path, "--moves", n_moves, "--device", device, "--resume")
+        assert nets.about(place / "learner.safetensors")["device"] == device
+        assert rows(place)[-1]["n_moves"] >= int(n_moves)
+        assert rows(place)[-1]["1-ply"]["mean"] > 0

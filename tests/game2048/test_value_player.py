@@ -32,6 +32,9 @@ from afterstate.envs.game2048.rules import from_text, words
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+
 ILLEGAL = -np.inf
 
 
@@ -151,18 +154,19 @@ class Recursion:
     ("depth", "n_boards", "most_empty"), [(1, 200, 14), (2, 40, 4), (3, 12, 1)]
 )
 @pytest.mark.parametrize("unit", [1.0, 250.0])
+@on_devices
 def test_values_equal_those_of_the_plain_recursion(
-    tiny: Tiny, depth: int, n_boards: int, most_empty: int, unit: float
+    tiny: Tiny, depth: int, n_boards: int, most_empty: int, unit: float, device: str
 ) -> None:
     """Boards are of any kind: full ones that can move and ones that are over among them."""
     rng = random.Random(depth)
     boards = [late_board(rng, rng.randint(0, most_empty)) for _ in range(n_boards)]
     full = [late_board(rng, 0, top=14) for _ in range(100)]
     boards += sorted(full, key=oracle.is_over)[-3:] + sorted(full, key=oracle.is_over)[:3]
-    found = ValueNetAgent(tiny, depth, unit=unit).evaluate(word_list(boards))
+    plain, kinds = Recursion(tiny, unit), Counter[tuple[bool, bool]]()
+    found = ValueNetAgent(tiny, depth, device, unit).evaluate(word_list(boards))
     assert found.shape == (n_boards + 6, 4)
     assert found.dtype == np.float64
-    plain, kinds = Recursion(tiny, unit), Counter[tuple[bool, bool]]()
     for board, values in zip(boards, found, strict=True):
         assert values == pytest.approx(plain.four(board, depth), rel=1e-4, abs=1e-2), board
         kinds[not oracle.empty_cells(board), oracle.is_over(board)] += 1
@@ -328,10 +332,12 @@ def test_with_16_bits_values_are_rougher_but_still_of_32(tiny: Tiny) -> None:
     assert rough.tolist() == pytest.approx(exact.tolist(), rel=0.05, abs=0.2)
 
 
-def test_the_player_calculates_with_16_bits_if_asked_to(tiny: Tiny) -> None:
+@on_devices
+def test_the_player_calculates_with_16_bits_if_asked_to(tiny: Tiny, device: str) -> None:
     rng = random.Random(4)
     boards = word_list([late_board(rng, 6) for _ in range(100)])
-    exact, rough = (ValueNetAgent(tiny, mixed=mixed).evaluate(boards) for mixed in (False, True))
+    agents = [ValueNetAgent(tiny, device=device, mixed=mixed) for mixed in (False, True)]
+    exact, rough = (agent.evaluate(boards) for agent in agents)
     legal = np.isfinite(exact)
     assert (np.isfinite(rough) == legal).all()
     assert not np.array_equal(rough, exact)
@@ -351,6 +357,22 @@ def test_the_player_chooses_the_move_with_the_largest_value(tiny: Tiny, depth: i
     assert actions.tolist() == values.argmax(-1).tolist()
     assert len(set(actions.reshape(-1).tolist())) == 4
     assert agent.act(boards[0, 0]) == actions[0, 0]
+
+
+@on_devices
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_the_player_calculates_where_it_is_told_or_where_the_network_is(
+    tiny: Tiny, tmp_path: Path, depth: int, device: str
+) -> None:
+    nets.save(tiny, tmp_path / "net.safetensors")
+    rng = random.Random(9)
+    boards = word_list([late_board(rng, 1) for _ in range(4)]).reshape(2, 2)
+    expected = ValueNetAgent(tmp_path / "net.safetensors", depth).evaluate(boards)
+    told = ValueNetAgent(tmp_path / "net.safetensors", depth, device)
+    for agent in (told, ValueNetAgent(tiny.to(device), depth)):
+        assert next(agent.net.parameters()).device.type == device
+        np.testing.assert_allclose(agent.evaluate(boards), expected, rtol=1e-4, atol=1e-3)
+        assert agent.act(boards).tolist() == expected.argmax(-1).tolist()
 
 
 def test_a_larger_unit_makes_rewards_count_less(tiny: Tiny) -> None:

@@ -92,7 +92,7 @@ def networks(runs: Path) -> dict[int, nn.Module]:
     told, found = study(), {}
     for layers in told["layers"]:
         file = runs / f"k{layers}" / "net.safetensors"
-        if file.exists() and nets.about(file)["n_moves"] >= told["log"]["moves"]:
+        if file.exists() and nets.about(file).get("n_moves", 0) >= told["log"]["moves"]:
             found[layers] = load(file)
     if not found:
         raise SystemExit(f"no network in {runs} has learned all moves: train some first")
@@ -102,11 +102,12 @@ def networks(runs: Path) -> dict[int, nn.Module]:
 def play(chosen: argparse.Namespace) -> None:
     """Plays the games of table 2."""
     games, path = chosen.games or study()["games"], RESULTS / "games.jsonl"
+    found = networks(chosen.runs)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
-        for layers, net in networks(chosen.runs).items():
+        for layers, net in found.items():
             about = nets.about(chosen.runs / f"k{layers}" / "net.safetensors")
-            row = {"layers": layers, "moves": about["n_moves"], "seconds": about["seconds"]}
+            row = {"layers": layers, "moves": about["n_moves"], "seconds": about.get("seconds")}
             row |= {**policy_learning.evaluate(net, games), "machine": machine()}
             file.write(json.dumps(row) + "\n")
             print(f"k = {layers}: {row['mean']:,.0f} ± {row['interval']:,.0f}")
@@ -192,7 +193,8 @@ def section_6(found: Mapping[int, nn.Module], runs: Path, published: dict[str, A
     if not log.exists():
         player = str(runs / f"k{strongest}" / "net.safetensors")
         of = ["--player", player, "--games", "20", "--skip", "100", "--beside", "20"]
-        play_logs.main([str(log), *of])
+        goes_on = ["--resume"] if log.with_suffix(".parts").exists() else []
+        play_logs.main([str(log), *of, *goes_on])
     boards = torch_rules.from_words(play_logs.read(log)["board"])
     named = {f"k = {layers}": net for layers, net in found.items()}
     moves = torch.stack([choices(net, boards) for net in named.values()])
@@ -220,6 +222,8 @@ def draw_disagreements(weak: nn.Module, strong: nn.Module, boards: torch.Tensor)
 def look(chosen: argparse.Namespace) -> None:
     """Writes the tables and pictures of what is inside."""
     told, found = study()["published"], networks(chosen.runs)
+    if len(found) < 2 or not {2, 5} & set(found) or not (RESULTS / "games.jsonl").exists():
+        raise SystemExit("the tables need two networks, k = 2 or 5 among them, that have played")
     weights = {f"k = {layers}": analysis.first_layer(net) for layers, net in found.items()}
     inside.draw_weights(weights, RESULTS / "weights.svg")
     parts = ["# " + study()["title"], (HERE / "text.md").read_text(encoding="utf-8")]
@@ -247,6 +251,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="that write the log (%(default)s)")
     parser.add_argument("--games", type=int, help="of table 2, instead of those in study.json")
     chosen = parser.parse_args(arguments)
+    if chosen.games is not None and chosen.games < 2:
+        parser.error("--games is from 2 on")
     try:
         commands[chosen.command](chosen)
     except (OSError, ValueError) as error:
