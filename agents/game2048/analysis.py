@@ -100,7 +100,7 @@ def most_similar(weights: npt.NDArray[np.float32], pattern: Floats) -> tuple[int
     """
     sides = _sides(pattern)
     lengths = np.linalg.norm(weights, axis=(1, 2))[:, None] * np.linalg.norm(pattern)
-    cosines = np.einsum("fpt,spt->fs", weights, sides) / np.maximum(lengths, 1e-12)
+    cosines = np.einsum("fcv,scv->fs", weights, sides) / np.maximum(lengths, 1e-12)
     filter_, side = np.unravel_index(cosines.argmax(), cosines.shape)
     return int(filter_), int(side), float(cosines.max())
 

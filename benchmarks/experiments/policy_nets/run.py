@@ -222,8 +222,10 @@ def draw_disagreements(weak: nn.Module, strong: nn.Module, boards: torch.Tensor)
 def look(chosen: argparse.Namespace) -> None:
     """Writes the tables and pictures of what is inside."""
     told, found = study()["published"], networks(chosen.runs)
-    if len(found) < 2 or not {2, 5} & set(found) or not (RESULTS / "games.jsonl").exists():
-        raise SystemExit("the tables need two networks, k = 2 or 5 among them, that have played")
+    if len(found) < 2 or not {2, 5} & set(found):
+        raise SystemExit("the tables need two networks, k = 2 or 5 among them")
+    if not (RESULTS / "games.jsonl").exists():
+        raise SystemExit(f"{RESULTS / 'games.jsonl'} is not there: `play` first")
     weights = {f"k = {layers}": analysis.first_layer(net) for layers, net in found.items()}
     inside.draw_weights(weights, RESULTS / "weights.svg")
     parts = ["# " + study()["title"], (HERE / "text.md").read_text(encoding="utf-8")]
