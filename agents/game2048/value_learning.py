@@ -107,10 +107,14 @@ class _History:
         """Writes boards down; there is always room for them."""
         if self._longest >= self.boards.shape[1]:
             self._longest = int(tables.lengths.max())  # asked seldom, for a GPU has to answer
-        while self._longest >= self.boards.shape[1]:
-            self.boards = torch.cat((self.boards, torch.zeros_like(self.boards)), 1)
+        self._grow()
         self.boards.scatter_(1, tables.lengths[:, None], tables.boards[:, None])
         self._longest += 1
+
+    def _grow(self) -> None:
+        """Makes room for one more move of the longest game."""
+        while self._longest >= self.boards.shape[1]:
+            self.boards = torch.cat((self.boards, torch.zeros_like(self.boards)), 1)
 
     def at(self, moves: Tensor) -> Tensor:
         """The boards before a move of each game, `int64[n]`."""
@@ -125,8 +129,7 @@ class _History:
     def take(self, used: Tensor) -> None:
         """Takes up what `used` gave."""
         self._longest = used.shape[1]
-        while self._longest >= self.boards.shape[1]:
-            self.boards = torch.cat((self.boards, torch.zeros_like(self.boards)), 1)
+        self._grow()
         self.boards[:, : self._longest] = used.to(self.boards.device)
 
 
