@@ -22,7 +22,7 @@ from afterstate import agents
 from afterstate.agents import nets
 from afterstate.agents.game2048 import policy_net, value_net
 from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.training import summary
+from afterstate.agents.game2048.runs import summary
 
 PACKAGE = Path(__file__).parents[1] / "agents" / "game2048"
 NAMES = {"value": value_net, "policy_2": policy_net, "policy_5": policy_net}

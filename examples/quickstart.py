@@ -25,7 +25,7 @@ from afterstate import agents
 from afterstate.agents.game2048 import ntuple
 from afterstate.agents.game2048.learning import Learner
 from afterstate.agents.game2048.play import Games, play
-from afterstate.agents.game2048.training import Progress, train
+from afterstate.agents.game2048.runs import Progress, train
 from afterstate.envs import pictures
 from afterstate.envs.game2048 import render
 

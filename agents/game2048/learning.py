@@ -1,7 +1,7 @@
 """N-tuple networks that learn by self-play: the settings, and the learner with its file.
 
 The rules of learning are in `updates.py`, the games in `self_play.py`, and runs that take hours in
-`training.py`. The order of learning is
+`runs.py` and `training.py`. The order of learning is
 
 - *forward*, during the game: the error of `after_t` is `reward + V(after_t+1) - V(after_t)`;
 - *backward*, after the game from its end, with lambda: the target `z` starts at 0, and after the

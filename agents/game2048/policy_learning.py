@@ -11,7 +11,7 @@ are shuffled; what comes after the last one is the first again. A move is seen i
 symmetric positions, drawn each time, unless the settings say otherwise.
 
 In the folder of a run are `learner.safetensors`, from which it goes on, `net.safetensors`, the
-network, which `agents.load` reads, `rows.jsonl` and `settings.json`: see `training.py`. A row has,
+network, which `agents.load` reads, `rows.jsonl` and `settings.json`: see `runs.py`. A row has,
 of the moves since the last one, the mean cross entropy in nats and the share of moves that the
 network found most probable, before it learned them, and the `summary` of games that it plays.
 """
@@ -34,11 +34,11 @@ from torch.nn.functional import cross_entropy
 
 from afterstate.agents import nets
 from afterstate.agents.fitting import Fitter, Fitting, set_threads
-from afterstate.agents.game2048 import play_logs, training
+from afterstate.agents.game2048 import play_logs, runs
 from afterstate.agents.game2048.encoding import planes
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.policy_net import PolicyNetAgent, network
-from afterstate.agents.game2048.training import (
+from afterstate.agents.game2048.runs import (
     EVALUATION_SEED,
     Kind,
     check_names,
@@ -212,7 +212,7 @@ def new_learner(settings: dict[str, Any], device: str = "cpu") -> Learner:
 
 
 def evaluate(net: nn.Module, n_games: int) -> dict[str, Any]:
-    """The `training.summary` of games that a network plays."""
+    """The `runs.summary` of games that a network plays."""
     return summary(play(PolicyNetAgent(net), n_games, EVALUATION_SEED))
 
 
@@ -248,7 +248,7 @@ POLICY = Kind(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line."""
-    training.run(POLICY, arguments)
+    runs.run(POLICY, arguments)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ ended, then in the middle of what followed, until what is left is short; with `j
 positions of a play log, where a stronger player had come.
 
 In the folder of a run are `learner.safetensors`, from which it goes on, `net.safetensors`, which
-`agents.load` reads, `rows.jsonl` and `settings.json`: see `training.py`.
+`agents.load` reads, `rows.jsonl` and `settings.json`: see `runs.py`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from torch.nn.functional import mse_loss
 
 from afterstate.agents import nets
 from afterstate.agents.fitting import Fitter, Fitting, set_threads
-from afterstate.agents.game2048 import play_logs, training
+from afterstate.agents.game2048 import play_logs, runs
 from afterstate.agents.game2048.encoding import planes
 from afterstate.agents.game2048.play import Games, play
-from afterstate.agents.game2048.training import (
+from afterstate.agents.game2048.runs import (
     EVALUATION_SEED,
     Kind,
     check_names,
@@ -403,7 +403,7 @@ VALUE = Kind(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line."""
-    training.run(VALUE, arguments)
+    runs.run(VALUE, arguments)
 
 
 if __name__ == "__main__":

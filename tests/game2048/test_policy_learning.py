@@ -27,7 +27,7 @@ from afterstate.agents.game2048.play_logs import MOVE, Moves
 from afterstate.agents.game2048.players import RewardAgent
 from afterstate.agents.game2048.policy_learning import Learner, evaluate, new_learner
 from afterstate.agents.game2048.policy_net import PolicyCNN, PolicyNetAgent, load
-from afterstate.agents.game2048.training import EVALUATION_SEED, summary
+from afterstate.agents.game2048.runs import EVALUATION_SEED, summary
 from afterstate.envs.game2048 import rules
 from afterstate.envs.words import Words
 

@@ -1,42 +1,76 @@
-"""`train`: when it stops, reports, saves and evaluates, and what interrupts leave."""
+"""Runs from the command line: their folder, going on after a break or a kill, wrong settings."""
 
 from __future__ import annotations
 
-import os
+import json
+import re
 import signal
-import threading
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
-from afterstate import agents
-from afterstate.agents.game2048 import learning
+from afterstate.agents import files
+from afterstate.agents.game2048 import training
+from afterstate.agents.game2048.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.learning import Learner, Settings
-from afterstate.agents.game2048.ntuple import NTupleAgent, estimate, network
-from afterstate.agents.game2048.play import Games
-from afterstate.agents.game2048.self_play import MAX_MOVES, self_play
-from afterstate.agents.game2048.training import Progress, train
+from afterstate.agents.game2048.ntuple import NTupleAgent, network
+from afterstate.agents.game2048.play import Games, play
+from afterstate.agents.game2048.runs import EVALUATION_SEED, options, read_settings, summary
+from afterstate.agents.game2048.training import NTUPLE, evaluate, main, new_learner, resume
 
-FORWARD = Settings(order="forward")
-TINY_4X4 = [[0, 1, 4], [5, 6], [1, 2, 5, 6]]
+tqdm = pytest.importorskip("tqdm")
 
-
-@pytest.fixture
-def listening() -> Iterator[None]:
-    """Ctrl-C is heard, also where the tests run in the background of a shell that ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+NETWORK = {"tuples": [[0, 1, 4], [5, 6], [1, 2, 5, 6]], "stages": [64, 256]}
+SETTINGS: dict[str, Any] = {"network": NETWORK, "learner": {"restart": 10}, "seed": 1}
+FAST = ("--evaluate-every", "5000", "--evaluate", "1:20,2:2")
 
 
-def new(settings: Settings | None = None, threads: int = 1) -> Learner:
-    return Learner(network(TINY_4X4), settings, 1, threads)
+def ntuple_settings(path: str | Path) -> dict[str, Any]:
+    return read_settings(path, NTUPLE.settings)
+
+
+def settings_file(folder: Path, settings: Any = SETTINGS, name: str = "settings.json") -> str:
+    path = folder / name
+    path.write_text(settings if isinstance(settings, str) else json.dumps(settings))
+    return str(path)
+
+
+def run(folder: Path, *arguments: str, settings: Any = SETTINGS, out: str = "run") -> Path:
+    """Runs the command line, and returns the folder of the run."""
+    place = folder / out
+    main([settings_file(folder, settings), "--out", str(place), *FAST, *arguments])
+    return place
+
+
+def refusal(folder: Path, *arguments: str, settings: Any = SETTINGS) -> str:
+    """The one line with which a run ends before it begins."""
+    with pytest.raises(SystemExit) as caught:
+        run(folder, *arguments, settings=settings)
+    message = caught.value.code
+    assert isinstance(message, str)
+    assert "\n" not in message
+    return message
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of a folder, by name."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def read_rows(place: Path) -> list[dict[str, Any]]:
+    """The rows, each a line of JSON without numbers that JSON has not."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    text = (place / "rows.jsonl").read_text()
+    assert text.endswith("\n")
+    return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
 
 
 def assert_same(one: Learner, other: Learner) -> None:
@@ -47,438 +81,530 @@ def assert_same(one: Learner, other: Learner) -> None:
     np.testing.assert_array_equal(one.sums, other.sums)
 
 
-class Clock:
-    """A clock that moves only by a learner's playing: each time it plays takes as long."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, learner: Learner, step: float) -> None:
-        self.now, play = 1000.0, learner.play
-
-        def timed(n_moves: float) -> Games:
-            self.now += step
-            return play(n_moves)
-
-        monkeypatch.setattr(time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(learner, "play", timed)
+# A run
 
 
-# When it stops
+def test_a_run_leaves_its_learner_its_rows_and_its_settings(tmp_path: Path) -> None:
+    place = run(tmp_path, "--moves", "2e4")
+    assert sorted(path.name for path in place.iterdir()) == [
+        *("learner.npz", "rows.jsonl", "settings.json")
+    ]
+    assert json.loads((place / "settings.json").read_text()) == SETTINGS
+    learner, rows = Learner.load(place / "learner.npz"), read_rows(place)
+    assert learner.settings == Settings(restart=10)
+    assert learner.network.tuples == NETWORK["tuples"]
+    assert learner.network.stage_tiles == NETWORK["stages"]
+    assert 20_000 <= learner.n_moves == rows[-1]["n_moves"]
+    n_moves = [row["n_moves"] for row in rows]
+    assert n_moves == sorted(set(n_moves))
+    assert [n // 5_000 for n in n_moves] == [1, 2, 3, 4]
+    lone = new_learner(SETTINGS)
+    for row in rows:
+        while lone.n_moves < row["n_moves"]:
+            lone.play(1)
+        expected = evaluate(lone.network, {1: 20, 2: 2})
+        assert {name: row[name] for name in expected} == expected
+        assert (row["n_games"], row["n_learned"]) == (lone.n_games, lone.n_learned)
+        assert row["seconds"] > 0
+    assert_same(lone, learner)
 
 
-def test_train_needs_an_end() -> None:
-    with pytest.raises(ValueError, match="n_moves or seconds"):
-        train(new())
+def test_threads_are_as_many_as_asked_for(tmp_path: Path) -> None:
+    place = run(tmp_path, "--moves", "1e4", "--threads", "2")
+    assert Learner.load(place / "learner.npz").threads == 2
+    run(tmp_path, "--moves", "1.5e4", "--threads", "3", "--resume")
+    learner = Learner.load(place / "learner.npz")
+    assert learner.threads == 3
+    assert learner.n_moves >= 15_000
 
 
-def test_train_without_an_end_writes_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ValueError):
-        train(new(), save_to=tmp_path / "learner.npz")
-    assert list(tmp_path.iterdir()) == []
+def test_hours_end_a_run_too(tmp_path: Path) -> None:
+    start = time.monotonic()
+    place = run(tmp_path, "--hours", str(0.3 / 3600))
+    assert time.monotonic() - start >= 0.3
+    assert Learner.load(place / "learner.npz").n_moves == read_rows(place)[-1]["n_moves"]
 
 
-def test_train_stops_after_its_moves_and_reports() -> None:
-    learner = new()
-    learner.play(1_000)
-    before, games_before = learner.n_moves, learner.n_games
-    seen: list[Progress] = []
-    reports = train(learner, n_moves=30_000, report=seen.append)
-    assert reports == seen
-    assert len(reports) > 1
-    assert 30_000 <= learner.n_moves - before < 30_000 + MAX_MOVES
-    assert reports[-1].n_moves == learner.n_moves
-    assert reports[-1].n_games == learner.n_games > games_before
-    for earlier, later in pairwise(reports):
-        assert earlier.n_moves < later.n_moves
-        assert earlier.n_games < later.n_games
-        assert earlier.seconds <= later.seconds
-    assert all(report.moves_per_second > 0 for report in reports)
-    assert all(0 <= report.rate_2048 <= 1 for report in reports)
+@pytest.mark.parametrize(
+    ("arguments", "most"),
+    [(("--hours", str(0.3 / 3600)), 1e30), (("--hours", "1000", "--moves", "2e4"), 2e4)],
+)
+def test_the_bar_of_a_run_by_time_shows_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], most: float
+) -> None:
+    """Where the run will come to in its time, and no farther than its number of moves."""
+    ends: list[float | None] = []
+
+    class Bar(tqdm.tqdm):  # type: ignore[misc, name-defined]
+        def update(self, n: float = 1) -> None:
+            ends.append(self.total)
+            super().update(n)
+
+    monkeypatch.setattr(tqdm, "tqdm", Bar)
+    run(tmp_path, *arguments)
+    assert ends
+    assert all(end is not None and 0 < end <= most for end in ends)
 
 
-def test_train_passes_its_end_by_one_game_at_most() -> None:
-    learner = new()
-    train(learner, n_moves=12_345)
-    lone = new()
-    while lone.n_moves < 12_345:
-        lone.play(1)
-    assert learner.n_games == lone.n_games
-    assert (learner.network.weights == lone.network.weights).all()
+@pytest.mark.parametrize("plies", ["1:1", "1:1,2:1", ""])
+def test_rows_are_json_however_few_the_games(tmp_path: Path, plies: str) -> None:
+    """An interval of a single game is not known, which JSON says by null."""
+    rows = read_rows(run(tmp_path, "--moves", "6e3", "--evaluate", plies))
+    assert len(rows) == 2
 
 
-def test_train_reports_the_mean_of_the_latest_thousand_games() -> None:
-    learner = Learner(network([[0, 1]], (2, 2)), seed=1)
-    reports = train(learner, n_moves=30_000)
-    lone = Learner(network([[0, 1]], (2, 2)), seed=1)
-    scores: list[int] = []
-    for report in reports:
-        while lone.n_games < report.n_games:
-            scores += lone.play(1).scores.tolist()
-        assert report.mean_score == pytest.approx(np.mean(scores[-1_000:]))
-        assert report.rate_2048 == 0
-    assert len(scores) > 1_000
+# Going on
 
 
-@pytest.mark.parametrize("limit", ["n_moves", "seconds"])
-def test_train_to_an_end_already_reached_only_saves(tmp_path: Path, limit: str) -> None:
-    learner = new()
-    limits: dict[str, Any] = {limit: 0}
-    assert train(learner, **limits, save_to=tmp_path / "learner.npz") == []
-    assert learner.n_games == 0
-    assert Learner.load(tmp_path / "learner.npz").n_games == 0
+def test_a_resumed_run_is_that_without_a_break(tmp_path: Path) -> None:
+    """The rows too, but for the one at the end of the first part."""
+    straight = run(tmp_path, "--moves", "2e4", out="straight")
+    broken = run(tmp_path, "--moves", "7e3", out="broken")
+    n_first = Learner.load(broken / "learner.npz").n_moves
+    run(tmp_path, "--moves", "2e4", "--resume", out="broken")
+    learners = [Learner.load(place / "learner.npz") for place in (straight, broken)]
+    assert_same(*learners)
+    expected = [played(row) for row in read_rows(straight)]
+    rows = [played(row) for row in read_rows(broken)]
+    assert [row for row in rows if row["n_moves"] != n_first] == expected
+    assert len(rows) == len(expected) + 1
 
 
-def test_train_stops_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    learner = new()
-    Clock(monkeypatch, learner, 0.25)
-    assert len(train(learner, seconds=1)) == 4
-    assert len(train(learner, seconds=0.8)) == 4
-    assert len(train(learner, seconds=0.1)) == 1
+def played(row: dict[str, Any]) -> dict[str, Any]:
+    """What of a row depends neither on the speed nor on how many games a part of a run has had."""
+    return {name: row[name] for name in row if name[:2] == "n_" or "ply" in name}
 
 
-def test_time_is_that_of_the_clock() -> None:
-    learner, start = new(), time.monotonic()
-    reports = train(learner, seconds=0.3)
-    took = time.monotonic() - start
-    assert took >= 0.3
-    assert 0 < reports[0].seconds <= reports[-1].seconds == learner.seconds <= took
+def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
+    place = run(tmp_path, "--moves", "6e3")
+    learner, rows = Learner.load(place / "learner.npz"), read_rows(place)
+    run(tmp_path, "--moves", "6e3", "--resume")
+    assert_same(Learner.load(place / "learner.npz"), learner)
+    assert read_rows(place) == rows
 
 
-@pytest.mark.parametrize("took", [0.05, 0.5, 5.0])
-def test_reports_come_about_twice_a_second(monkeypatch: pytest.MonkeyPatch, took: float) -> None:
-    """What takes too long is halved or less the next time, what is over soon doubled at most."""
-    learner = new()
-    Clock(monkeypatch, learner, took)
-    n_moves = [report.n_moves for report in train(learner, seconds=5 * took)]
-    made = [later - earlier for earlier, later in pairwise([0, *n_moves])]
-    expected = 10_000
-    for moves in made:
-        assert expected <= moves < expected + 2_000  # the last game is played to its end
-        expected = max(1_000, int(expected * min(2.0, 0.5 / took)))
+def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
+    place = run(tmp_path, "--moves", "2e3")
+    before = contents(place)
+    assert "--resume" in refusal(tmp_path, "--moves", "4e3")
+    assert contents(place) == before
 
 
-def test_train_stops_at_whichever_end_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    by_moves, by_time, lone = new(), new(), new()
-    lone.play(2_000)
-    train(by_moves, n_moves=2_000, seconds=3_600)
-    assert by_moves.n_games == lone.n_games
-    Clock(monkeypatch, by_time, 10.0)
-    assert len(train(by_time, n_moves=10**12, seconds=15)) == 2
+def test_where_there_is_no_run_none_is_resumed(tmp_path: Path) -> None:
+    assert "nothing to resume" in refusal(tmp_path, "--moves", "4e3", "--resume")
+    assert not (tmp_path / "run").exists()
 
 
-def test_the_time_of_learning_goes_on_after_a_break(
+def test_rows_of_a_run_that_never_saved_are_dropped(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "rows.jsonl").write_text('{"n_moves": 5000}\n{"n_mo')
+    assert [row["n_moves"] // 5_000 for row in read_rows(run(tmp_path, "--moves", "1e4"))] == [1, 2]
+
+
+def test_kept_rows_are_whole_and_not_of_later_moves(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    files.keep_rows(rows, "n_moves", 100)
+    assert not rows.exists()
+    rows.write_text('{"n_moves": 50}\n{"n_moves": 100, "x": "ü"}\n{"n_moves": 101}\n{"n_mov')
+    files.keep_rows(rows, "n_moves", 100)
+    assert rows.read_text() == '{"n_moves": 50}\n{"n_moves": 100, "x": "ü"}\n'
+    assert list(tmp_path.iterdir()) == [rows]
+
+
+def test_lines_that_are_no_rows_are_dropped(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    wrong = ["5", "[]", '["n_moves"]', "null", "true", '"n_moves"', "{}", '{"n_moves": null}', ""]
+    rows.write_text("\n".join(['{"n_moves": 50}', *wrong, '{"n_moves": 60}', *wrong]))
+    assert files.keep_rows(rows, "n_moves", 100) == 60
+    assert rows.read_text() == '{"n_moves": 50}\n{"n_moves": 60}\n'
+
+
+def test_time_is_counted_on_after_a_break(tmp_path: Path) -> None:
+    place = run(tmp_path, "--moves", "6e3")
+    learner, rows = Learner.load(place / "learner.npz"), read_rows(place)
+    assert learner.seconds == rows[-1]["seconds"] > rows[0]["seconds"] > 0
+    learner.seconds = 1_000_000.0  # as if it had learned for days
+    learner.save(place / "learner.npz")
+    run(tmp_path, "--moves", "1.6e4", "--resume")
+    seconds = [row["seconds"] for row in read_rows(place)]
+    assert seconds == sorted(seconds)
+    assert seconds[: len(rows)] == [row["seconds"] for row in rows]
+    assert len(seconds) > len(rows)
+    assert all(second > 1_000_000 for second in seconds[len(rows) :])
+    assert Learner.load(place / "learner.npz").seconds == seconds[-1]
+
+
+@pytest.mark.parametrize("arguments", [(), ("--resume",)], ids=["new", "resumed"])
+def test_what_a_kill_left_of_a_save_is_cleared_away(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    place = tmp_path / "run"
+    if arguments:
+        run(tmp_path, "--moves", "2e3")
+    place.mkdir(exist_ok=True)
+    (place / "learner.npz.999.part").write_bytes(b"half a learner")
+    (place / "notes.part").write_text("not ours")
+    run(tmp_path, "--moves", "4e3", *arguments)
+    names = {path.name for path in place.iterdir()}
+    assert names == {"learner.npz", "notes.part", "rows.jsonl", "settings.json"}
+
+
+def test_a_run_may_go_on_with_other_settings_of_the_learner(tmp_path: Path) -> None:
+    place = run(tmp_path, "--moves", "6e3")
+    slower = {**SETTINGS, "learner": {"rate": 0.1, "order": "forward", "delay": 3}}
+    run(tmp_path, "--moves", "1e4", "--resume", settings=slower)
+    learner = Learner.load(place / "learner.npz")
+    assert learner.settings == Settings(rate=0.1, order="forward", delay=3)
+    assert json.loads((place / "settings.json").read_text()) == slower
+
+
+OTHER_NETWORKS: list[dict[str, Any]] = [
+    {"tuples": [[0, 1]]},
+    {"tuples": "4x6"},
+    {"size": [4, 3]},
+    {"stages": [64]},
+    {"promote": True},
+    {"fixed_point": True},
+    {"symmetric": False},
+    {"downgrade": 512},
+]
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        *(({"network": {**NETWORK, **net}}, "another network") for net in OTHER_NETWORKS),
+        ({"network": {"colour": "red"}}, "settings of the network .*colour"),
+        ({"learner": {"rule": "td"}}, "learns by 'tc', not by 'td'"),
+        ({"learner": {"momentum": 0.9}}, "settings of the learner .*momentum"),
+        ({"learner": {"lam": "half"}}, "lam is a number, got 'half'"),
+        ({"steps": 10}, "not a JSON object with"),
+    ],
+    ids=str,
+)
+def test_a_run_does_not_go_on_with_another_network_or_rule(
+    tmp_path: Path, other: Any, message: str
+) -> None:
+    place = run(tmp_path, "--moves", "2e3")
+    before, settings = contents(place), {**SETTINGS, **other}
+    found = refusal(tmp_path, "--moves", "4e3", "--resume", settings=settings)
+    assert re.search(message, found)
+    assert contents(place) == before
+    with pytest.raises(ValueError, match=message):
+        resume(place / "learner.npz", ntuple_settings(settings_file(tmp_path, settings)), 1)
+
+
+@pytest.mark.parametrize("threads", ["0", "-1", "65"])
+def test_a_wrong_number_of_threads_changes_nothing(tmp_path: Path, threads: str) -> None:
+    message = "threads is a number in 1..64"
+    assert message in refusal(tmp_path, "--moves", "2e3", "--threads", threads)
+    assert not (tmp_path / "run").exists()
+    place = run(tmp_path, "--moves", "2e3")
+    before = contents(place)
+    assert message in refusal(tmp_path, "--moves", "4e3", "--threads", threads, "--resume")
+    assert contents(place) == before
+
+
+def test_a_learner_that_is_damaged_is_not_gone_on_with(tmp_path: Path) -> None:
+    place = run(tmp_path, "--moves", "2e3")
+    (place / "learner.npz").write_bytes(b"no learner")
+    before = contents(place)
+    assert "learner.npz" in refusal(tmp_path, "--moves", "4e3", "--resume")
+    assert contents(place) == before
+
+
+# A program that is stopped
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """Starts a run without end, and waits until it has saved and evaluated."""
+    place = folder / "run"
+    file = settings_file(folder)
+    program = "afterstate.agents.game2048.training"
+    often = ("--moves", "1e12", "--save-minutes", "1e-9", "--evaluate-every", "2e4")
+    command = [sys.executable, "-m", program, file, "--out", str(place), *often]
+    before = (place / "rows.jsonl").read_text() if (place / "rows.jsonl").exists() else ""
+    with (folder / "stderr").open("wb") as stderr:
+        process = subprocess.Popen([*command, "--evaluate", "1:5", *arguments], stderr=stderr)
+    try:
+        wait_for_rows(place / "rows.jsonl", before.count("\n") + 2, process)
+    except BaseException:
+        process.kill()
+        print((folder / "stderr").read_text())
+        raise
+    return process
+
+
+def wait_for_rows(rows: Path, n_rows: int, process: subprocess.Popen[bytes]) -> None:
+    """Waits until a run that goes on has written so many rows and saved its learner."""
+    end = time.monotonic() + 120
+    while not (
+        rows.with_name("learner.npz").exists()
+        and rows.exists()
+        and rows.read_text().count("\n") >= n_rows
+    ):
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def assert_whole(place: Path) -> Learner:
+    """What a stopped run has saved is what a run of as many moves would have learned."""
+    learner, straight = Learner.load(place / "learner.npz"), new_learner(SETTINGS)
+    straight.play(learner.n_moves)
+    assert_same(learner, straight)
+    return learner
+
+
+def test_a_stopped_and_a_killed_program_leave_whole_files_to_go_on_with(tmp_path: Path) -> None:
+    """By SIGTERM nothing is lost; by SIGKILL what was learned since the last save is."""
+    place = tmp_path / "run"
+    process = start(tmp_path)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 128 + signal.SIGTERM
+    stopped = assert_whole(place)
+    assert read_rows(place)[-1]["n_moves"] <= stopped.n_moves
+    process = start(tmp_path, "--resume")
+    process.kill()
+    assert process.wait(60) == -signal.SIGKILL
+    killed = assert_whole(place)
+    assert killed.n_moves > stopped.n_moves
+    lines = (place / "rows.jsonl").read_text().splitlines()
+    assert json.loads(lines[-2])["n_moves"] <= killed.n_moves
+    end = killed.n_moves + 30_000
+    run(tmp_path, "--moves", str(end), "--resume", "--evaluate-every", "2e4", "--evaluate", "1:5")
+    assert assert_whole(place).n_moves >= end
+    n_moves = [row["n_moves"] for row in read_rows(place)]
+    assert n_moves == sorted(set(n_moves))
+    assert {n // 20_000 for n in n_moves} >= set(range(1, end // 20_000))
+
+
+def test_an_evaluation_that_is_interrupted_is_made_when_the_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is what playing took, without saves, evaluations and the time in between."""
-    clock = [50.0]
-
-    def kernel(*arguments: Any) -> int:
-        clock[0] += 2
-        return self_play(*arguments)
-
-    def evaluate(progress: Progress) -> None:
-        clock[0] += 100
-
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(learning, "self_play", kernel)
-    learner = new()
-    first = train(learner, n_moves=6_000, save_to=tmp_path / "learner.npz", evaluate=evaluate)
-    assert [report.seconds for report in first] == [2]
-    clock[0] += 1_000
-    resumed = Learner.load(tmp_path / "learner.npz")
-    assert resumed.seconds == 2
-    again = train(resumed, n_moves=6_000, evaluate=evaluate, evaluate_every=1_000)
-    assert [report.seconds for report in again] == [4 + 2 * i for i in range(len(again))]
-    assert len(again) >= 6
-    assert resumed.seconds == again[-1].seconds
-
-
-def test_train_works_where_the_clock_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that ticks every 16 ms sees no time pass in a short piece of training."""
-    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
-    learner = new()
-    train(learner, n_moves=1_000)
-    assert learner.n_moves >= 1_000
-
-
-def test_numbers_of_moves_are_whole() -> None:
-    learner = Learner(network([[0, 1]]), seed=3)
-    train(learner, n_moves=2e3)
-    assert learner.n_moves >= 2_000
-    for wrong in (1.5, -1, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="n_moves is a whole number"):
-            train(learner, n_moves=wrong)
-    for wrong in (0, 0.5, float("nan")):
-        with pytest.raises(ValueError, match="whole number"):
-            train(learner, n_moves=1, evaluate_every=wrong)
-
-
-# Saving
-
-
-def test_train_saves_at_the_end(tmp_path: Path) -> None:
-    file = tmp_path / "new folder" / "learner.npz"
-    learner = new()
-    train(learner, n_moves=2_000, save_to=file)
-    loaded = Learner.load(file)
-    assert loaded.n_moves == learner.n_moves
-    assert (loaded.network.weights == learner.network.weights).all()
-    boards: npt.NDArray[np.uint64] = np.arange(1, 2**40, 2**33 + 12_345, dtype=np.uint64)
-    agent = agents.load(file)
-    assert isinstance(agent, NTupleAgent)
-    assert estimate(agent.network, boards).tolist() == estimate(learner.network, boards).tolist()
-
-
-def test_train_saves_at_intervals(tmp_path: Path) -> None:
-    """An interval of 0 seconds is over after each report, one of an hour only at the end."""
-    file, learner = tmp_path / "learner.npz", new()
-    saved: list[int] = []
-
-    def look(progress: Progress) -> None:
-        saved.append(Learner.load(file).n_moves if file.exists() else 0)
-
-    reports = train(learner, 60_000, save_to=file, save_every=0, report=look)
-    assert saved == [0, *(report.n_moves for report in reports[:-1])]
-    assert len(saved) > 2
-    saved.clear()
-    train(learner, 60_000, save_to=file, save_every=3600, report=look)
-    assert set(saved) == {reports[-1].n_moves}
-    assert Learner.load(file).n_moves == learner.n_moves
-
-
-def test_a_place_where_nothing_can_be_saved_shows_before_training(tmp_path: Path) -> None:
-    learner = Learner(network([[0, 1]]), seed=3)
-    with pytest.raises(OSError, match="not a file"):
-        train(learner, n_moves=1_000, save_to=tmp_path)
-    assert learner.n_moves == 0
-
-
-@pytest.mark.parametrize("save_every", [0, 3_600])
-def test_the_learner_is_saved_before_each_evaluation(tmp_path: Path, save_every: float) -> None:
-    """What an evaluation of hours may see killed is not lost."""
-    file, learner = tmp_path / "learner.npz", new()
-    saved: list[int] = []
-
-    def look(progress: Progress) -> None:
-        saved.append(Learner.load(file).n_moves)
-        assert saved[-1] == progress.n_moves == learner.n_moves
-
-    every: dict[str, Any] = {"evaluate": look, "evaluate_every": 5_000}
-    train(learner, 18_000, save_to=file, save_every=save_every, **every)
-    assert [n_moves // 5_000 for n_moves in saved] == [1, 2, 3, 3]
-
-
-# Interrupts
-
-
-@pytest.fixture
-def send_signal() -> Iterator[Callable[[int, float], Callable[[Progress], None]]]:
-    """Makes a report that, the first time, has a signal sent to this program after a delay.
-
-    So training has begun when it comes. It is not sent any more when the test has ended.
-    """
-    timers: list[threading.Timer] = []
-
-    def make(number: int, delay: float) -> Callable[[Progress], None]:
-        def report(progress: Progress) -> None:
-            if not timers:
-                timers.append(threading.Timer(delay, os.kill, (os.getpid(), number)))
-                timers[0].start()
-
-        return report
-
-    yield make
-    for timer in timers:
-        timer.cancel()
-        timer.join()
-
-
-@pytest.mark.parametrize("settings", [Settings(), FORWARD], ids=["backward", "forward"])
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_an_interrupted_training_is_saved_and_goes_on_without_a_difference(
-    tmp_path: Path, settings: Settings, error: type[BaseException]
-) -> None:
-    file = tmp_path / "learner.npz"
-    seen: list[Progress] = []
-
-    def interrupt(progress: Progress) -> None:
-        seen.append(progress)
-        if len(seen) == 2:
-            raise error("enough")
-
-    with pytest.raises(error, match="enough"):
-        train(
-            new(settings),
-            n_moves=10**9,
-            save_to=file,
-            report=interrupt,
-        )
-    resumed = Learner.load(file)
-    assert (resumed.n_moves, resumed.n_games) == (seen[1].n_moves, seen[1].n_games)
-    train(resumed, n_moves=10_000)
-    whole = new(settings)
-    train(whole, n_moves=resumed.n_moves)
-    assert_same(whole, resumed)
-
-
-def test_an_interrupt_without_a_file_goes_on_at_once() -> None:
-    def interrupt(progress: Progress) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(new(), n_moves=10**9, report=interrupt)
-
-
-@pytest.mark.usefixtures("listening")
-@pytest.mark.parametrize("delay", [0.02, 0.05, 0.11])
-def test_ctrl_c_leaves_a_learner_whose_counters_fit_its_weights(
-    tmp_path: Path, send_signal: Any, delay: float
-) -> None:
-    """The signal comes while a kernel runs, so Python sees it just after."""
-    learner = Learner(network([[0, 1, 4, 5]]), seed=3)
-    report = send_signal(signal.SIGINT, delay)
-    with pytest.raises(KeyboardInterrupt):
-        train(learner, seconds=600, save_to=tmp_path / "learner.npz", report=report)
-    saved = Learner.load(tmp_path / "learner.npz")
-    straight = Learner(network([[0, 1, 4, 5]]), seed=3)
-    while straight.n_games < saved.n_games:
-        straight.play(1)
-    assert_same(straight, saved)
-
-
-@pytest.mark.usefixtures("listening")
-@pytest.mark.parametrize("delay", [0.02, 0.3])
-def test_ctrl_c_waits_for_all_threads(tmp_path: Path, send_signal: Any, delay: float) -> None:
-    """No thread goes on to learn afterwards, and the file is what they left."""
-    learner = new(threads=2)
-    report = send_signal(signal.SIGINT, delay)
-    with pytest.raises(KeyboardInterrupt):
-        train(learner, seconds=600, save_to=tmp_path / "learner.npz", report=report)
-    n_moves, sums = learner.n_moves, learner.sums.copy()
-    time.sleep(0.1)
-    assert learner.n_moves == n_moves
-    assert (learner.sums == sums).all()
-    saved = Learner.load(tmp_path / "learner.npz")
-    assert_same(saved, learner)
-    assert (saved._state == learner._state).all()
-
-
-def test_an_interrupt_while_threads_start_waits_for_those_that_have(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A signal may come just after a thread has started, before the program knows of it."""
-    learner, start = new(threads=3), threading.Thread.start
-    started: list[threading.Thread] = []
-
-    def interrupted_start(thread: threading.Thread) -> None:
-        start(thread)
-        started.append(thread)
+    def interrupted(*arguments: Any) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", interrupted_start)
-        with pytest.raises(KeyboardInterrupt):
-            learner.play(600_000)
-    n_moves = learner.n_moves
-    for thread in started:
-        thread.join()
-    assert learner.n_moves == n_moves
+        patched.setattr(training, "evaluate", interrupted)
+        message = refusal(tmp_path, "--moves", "1.2e4")
+    assert message == f"saved in {tmp_path / 'run'}: go on with --resume"
+    rows = read_rows(run(tmp_path, "--moves", "1.2e4", "--resume"))
+    assert [row["n_moves"] // 5_000 for row in rows] == [1, 2, 2]
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_sigterm_saves_and_ends_the_program(tmp_path: Path, send_signal: Any, threads: int) -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    learner = new(threads=threads)
-    report = send_signal(signal.SIGTERM, 0.1)
+# Settings and options
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("{", "not JSON"),
+        ("", "not JSON"),
+        ("[1, 2]", "not a JSON object with"),
+        ("17", "not a JSON object with"),
+        ({"net": {}}, "not a JSON object with .*'learner', 'network', 'seed'"),
+        ({"network": {"colour": "red"}}, "colour"),
+        ({"network": {"tuples": "9x9"}}, "9x9"),
+        ({"network": {"tuples": [[16]]}}, "16"),
+        ({"network": {"tuples": [[0]], "stages": [100]}}, "100"),
+        ({"network": NETWORK, "learner": {"momentum": 0.9}}, "momentum"),
+        ({"network": NETWORK, "learner": {"lam": 2}}, "lam is in 0..1"),
+        ({"network": NETWORK, "seed": -1}, "seed is a whole number from 0 on or null, got -1"),
+        ({"network": {"tuples": [[0]]}, "learner": {"carousel": True}}, "carousel .* only one"),
+    ],
+)
+def test_wrong_settings_say_what_is_wrong(tmp_path: Path, settings: Any, message: str) -> None:
+    assert re.search(message, refusal(tmp_path, "--moves", "1e3", settings=settings))
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(ValueError, match=message):
+        new_learner(ntuple_settings(settings_file(tmp_path, settings)))
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "wrong", "kind"),
+    [
+        (
+            "network",
+            "tuples",
+            [0, 1],
+            "a tuple on 4x4 cells has 1 to 7 different ones of .*, got 0",
+        ),
+        ("network", "tuples", [[[1]]], r"a tuple on 4x4 cells .*, got \[\[1\]\]"),
+        ("network", "tuples", None, "tuples are a list of at least one list of cells, got None"),
+        ("network", "stages", 512, "stages: tiles are some of .*, got 512"),
+        ("network", "size", 4, "size is rows and columns, got 4"),
+        ("network", "promote", "no", "promote is true or false, got 'no'"),
+        ("network", "fixed_point", "false", "fixed_point is true or false, got 'false'"),
+        ("network", "symmetric", 1, "symmetric is true or false, got 1"),
+        ("learner", "lam", "half", "lam is a number, got 'half'"),
+        ("learner", "epsilon", None, "epsilon is a number, got None"),
+        ("learner", "printed", "no", "printed is true or false, got 'no'"),
+        ("learner", "carousel", "no", "carousel is true or false, got 'no'"),
+        ("learner", "search_from", 0.5, "search_from is a whole number of moves .*, got 0.5"),
+        ("learner", "restart", "10", r"restart is a number of moves in 1\.\.\d+, got '10'"),
+        ("learner", "rule", None, "rule is 'tc' or 'td', got None"),
+    ],
+)
+def test_settings_of_a_wrong_kind_are_named(
+    tmp_path: Path, part: str, name: str, wrong: Any, kind: str
+) -> None:
+    """Also those of a run that goes on, which then stays as it is."""
+    place = run(tmp_path, "--moves", "1e3")
+    before, settings = contents(place), {**SETTINGS, part: {**SETTINGS[part], name: wrong}}
+    assert re.search(kind, refusal(tmp_path, "--moves", "2e3", "--resume", settings=settings))
+    assert contents(place) == before
+    for path in place.iterdir():
+        path.unlink()
+    place.rmdir()
+    assert re.search(kind, refusal(tmp_path, "--moves", "1e3", settings=settings))
+    assert not place.exists()
+
+
+@pytest.mark.parametrize("wrong", ["x", None, True, [1]], ids=repr)
+def test_a_start_value_of_a_wrong_kind_is_refused(tmp_path: Path, wrong: Any) -> None:
+    settings = {**SETTINGS, "network": {**NETWORK, "start_value": wrong}}
+    message = refusal(tmp_path, "--moves", "1e3", settings=settings)
+    assert message == f"start_value is a number, got {wrong!r}"
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("wrong", ["one", 1.0, True, [1]], ids=repr)
+def test_a_seed_of_a_wrong_kind_is_refused(tmp_path: Path, wrong: Any) -> None:
+    message = refusal(tmp_path, "--moves", "1e3", settings={"network": NETWORK, "seed": wrong})
+    assert message == f"seed is a whole number from 0 on or null, got {wrong!r}"
+    assert not (tmp_path / "run").exists()
+
+
+def test_all_settings_may_be_left_out(tmp_path: Path) -> None:
+    empty = ntuple_settings(settings_file(tmp_path, {}))
+    assert empty == {"network": {}, "learner": {}, "seed": None}
+    learner = new_learner({"network": NETWORK, "learner": {}, "seed": None}, threads=2)
+    assert learner.settings == Settings()
+    assert learner.threads == 2
+
+
+def test_a_settings_file_that_is_missing_is_not_found(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing.json")
+    with pytest.raises(SystemExit, match=r"missing\.json"):
+        main([missing, "--out", str(tmp_path / "run"), "--moves", "10"])
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(FileNotFoundError, match=r"missing\.json"):
+        ntuple_settings(missing)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["settings.json"],
+        ["settings.json", "--out", "run"],
+        ["--out", "run", "--moves", "1"],
+        ["settings.json", "--out", "run", "--moves", "many"],
+        ["settings.json", "--out", "run", "--moves", "1", "--evaluate", "three"],
+        ["settings.json", "--out", "run", "--moves", "1", "--evaluate", "1:2:3"],
+    ],
+)
+def test_wrong_options_are_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as caught:
-        train(learner, seconds=600, save_to=tmp_path / "learner.npz", report=report)
-    assert caught.value.code == 128 + signal.SIGTERM
-    assert signal.getsignal(signal.SIGTERM) is before
-    assert learner.n_moves > 0
-    assert_same(Learner.load(tmp_path / "learner.npz"), learner)
+        options(NTUPLE, arguments)
+    assert caught.value.code == 2
+    assert "usage" in capsys.readouterr().err
 
 
-def test_a_thread_that_is_not_the_main_one_may_train() -> None:
-    learner = new()
-    found: list[Progress] = []
-    thread = threading.Thread(target=lambda: found.extend(train(learner, n_moves=2_000)))
-    thread.start()
-    thread.join()
-    assert found[-1].n_moves == learner.n_moves >= 2_000
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a settings file and of a run that has come to its end."""
+    folder = tmp_path_factory.mktemp("finished")
+    run(folder, "--moves", "2e3")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("option", "wrong"),
+    [
+        *(("--moves", value) for value in ("nan", "inf", "0", "-5", "1.5", "")),
+        *(("--hours", value) for value in ("nan", "inf", "-1", "0", "soon")),
+        *(("--evaluate-every", value) for value in ("0", "-1", "0.5", "nan")),
+        *(("--save-minutes", value) for value in ("0", "-1", "nan", "inf")),
+        *(("--evaluate", value) for value in ("9:5", "0:5", "1:0", "1:5,1:7", "x", "1", "1:x")),
+        *(("--threads", value) for value in ("two", "1.5")),
+    ],
+)
+@pytest.mark.parametrize("resumed", [False, True], ids=["new", "resumed"])
+def test_options_out_of_their_range_are_refused_before_anything_is_written(
+    finished: Path,
+    capsys: pytest.CaptureFixture[str],
+    option: str,
+    wrong: str,
+    resumed: bool,
+) -> None:
+    before, others = contents(finished / "run"), sorted(path.name for path in finished.iterdir())
+    arguments = [str(finished / "settings.json"), "--moves", "4e3", f"{option}={wrong}"]
+    arguments += ["--out", str(finished / "run"), "--resume"] if resumed else []
+    arguments += [] if resumed else ["--out", str(finished / "new")]
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert f"argument {option}" in message
+    assert repr(wrong) in message
+    assert contents(finished / "run") == before
+    assert sorted(path.name for path in finished.iterdir()) == others
+
+
+def test_a_number_of_moves_may_be_written_as_a_power_of_ten() -> None:
+    chosen = options(
+        NTUPLE, ["a.json", "--out", "run", "--moves", "1.5e3", "--evaluate-every", "2e2"]
+    )
+    assert (chosen.moves, chosen.evaluate_every) == (1_500, 200)
+    assert (
+        options(NTUPLE, ["a.json", "--out", "run", "--moves", "5", "--evaluate", ""]).evaluate == {}
+    )
+
+
+def test_options_have_defaults() -> None:
+    chosen = options(NTUPLE, ["a.json", "--out", "run", "--hours", "2"])
+    assert (chosen.moves, chosen.hours, chosen.threads, chosen.resume) == (None, 2.0, 1, False)
+    assert (chosen.evaluate_every, chosen.evaluate) == (1e9, {1: 1000, 3: 10})
 
 
 # Evaluation
 
 
-def evaluated(learner: Learner, n_moves: int, **arguments: Any) -> list[int]:
-    """The numbers of moves at which a training is evaluated."""
-    seen: list[int] = []
-    train(learner, n_moves, evaluate=lambda progress: seen.append(progress.n_moves), **arguments)
-    return seen
+def test_summary_worked_out_by_hand() -> None:
+    """The standard deviation of 2, 4, 4 and 6 thousand is the root of 8/3 million."""
+    columns = ([2000, 4000, 4000, 6000], [1, 1, 1, 1], [256, 2048, 2048, 65536])
+    found = summary(Games(*(np.array(column) for column in columns)))
+    assert found == {
+        **{"n_games": 4, "mean": 4000.0, "interval": 1600.3, "max": 6000},
+        "reached": {"2048": 0.75, **dict.fromkeys(("4096", "8192", "16384"), 0.25)}
+        | dict.fromkeys(("32768", "65536"), 0.25),
+    }
 
 
-def first_games_from(learner: Learner, every: int, end: int) -> list[int]:
-    """The numbers of moves after the first game from each multiple of `every` on, and the end."""
-    ends: list[int] = []
-    while learner.n_moves < end:
-        before = learner.n_moves // every
-        learner.play(1)
-        if learner.n_moves // every > before or learner.n_moves >= end:
-            ends.append(learner.n_moves)
-    return ends
+def test_evaluation_plays_games_of_its_own_seeds_at_each_depth() -> None:
+    learner = Learner(network([[0, 1, 4], [5, 6]]), seed=1)
+    learner.play(5_000)
+    weights = learner.network.weights.copy()
+    found = evaluate(learner.network, {1: 30, 2: 3})
+    assert list(found) == ["1-ply", "2-ply"]
+    greedy = play(NTupleAgent(learner.network), 30, EVALUATION_SEED)
+    assert found["1-ply"] == summary(greedy)
+    searched = play(ExpectimaxAgent(learner.network, 2), 3, EVALUATION_SEED)
+    assert found["2-ply"] == summary(searched)
+    assert (learner.network.weights == weights).all()
 
 
-@pytest.mark.parametrize("every", [700, 5_000, 10_000])
-def test_evaluations_come_each_time_so_many_moves_are_made(every: int) -> None:
-    assert evaluated(new(), 30_000, evaluate_every=every) == first_games_from(new(), every, 30_000)
+@pytest.mark.parametrize("threads", [2, 3, 16])
+def test_threads_share_an_evaluation_and_change_no_game(threads: int) -> None:
+    learner = Learner(network([[0, 1, 4], [5, 6]]), seed=1)
+    learner.play(5_000)
+    plies = {1: 13, 2: 4, 3: 1}
+    assert evaluate(learner.network, plies, threads=threads) == evaluate(learner.network, plies)
 
 
-def test_evaluations_go_on_where_they_were_after_a_break() -> None:
-    learner = new()
-    seen = evaluated(learner, 12_000, evaluate_every=5_000)
-    seen += evaluated(learner, 18_000, evaluate_every=5_000)
-    whole = evaluated(new(), learner.n_moves, evaluate_every=5_000)
-    assert [n_moves for n_moves in seen if n_moves in whole] == whole
-    assert len(seen) == len(whole) + 1  # the end of the first part
-
-
-def test_without_a_number_of_moves_only_the_end_is_evaluated() -> None:
-    learner = new()
-    assert evaluated(learner, 20_000) == [learner.n_moves]
-    assert evaluated(new(), 5_000, evaluate_every=10**9)[1:] == []
-
-
-def test_evaluations_that_nobody_asked_for_do_no_harm() -> None:
-    learner = new()
-    train(learner, 20_000, evaluate_every=1_000)
-    assert learner.n_moves >= 20_000
-
-
-def test_the_end_is_evaluated_also_if_the_time_is_over_while_saving(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    learner, save = new(), Learner.save
-    seen: list[Progress] = []
-
-    def slow_save(path: Any) -> None:
-        clock[0] += 10
-        save(learner, path)
-
-    monkeypatch.setattr(learner, "save", slow_save)
-    place = tmp_path / "learner.npz"
-    train(learner, seconds=5, save_to=place, save_every=0, evaluate=seen.append)
-    assert [progress.n_moves for progress in seen] == [learner.n_moves]
-
-
-def test_evaluation_shows_the_learner_as_it_is_then() -> None:
-    learner = new()
-
-    def check(progress: Progress) -> None:
-        assert (learner.n_moves, learner.n_games) == (progress.n_moves, progress.n_games)
-        weights = learner.network.weights.copy()
-        lone = new()
-        while lone.n_games < progress.n_games:
-            lone.play(1)
-        assert (lone.network.weights == weights).all()
-
-    train(learner, 6_000, evaluate=check, evaluate_every=2_000)
+def test_no_games_have_no_summary() -> None:
+    with pytest.raises(ValueError, match="at least one game"):
+        summary(Games(*(np.empty(0, np.int64) for _ in range(3))))

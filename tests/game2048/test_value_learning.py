@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from afterstate.agents import nets
 from afterstate.agents.game2048 import play_logs, value_learning, value_net
 from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.training import EVALUATION_SEED
+from afterstate.agents.game2048.runs import EVALUATION_SEED
 from afterstate.agents.game2048.value_learning import Learner, Settings
 from afterstate.agents.game2048.value_net import ValueNetAgent
 from afterstate.envs.game2048 import torch_rules
