@@ -25,11 +25,13 @@ from timing import Figure, lines
 from torch import Tensor
 from tqdm import tqdm
 
+from afterstate.agents.commands import whole_above_0
 from afterstate.agents.fitting import Fitting
 from afterstate.agents.game2048 import policy_learning, value_learning
 from afterstate.agents.game2048.play_logs import MOVE
 from afterstate.agents.game2048.policy_net import PolicyCNN, chances
 from afterstate.agents.game2048.value_net import CNN22, ValueNetAgent, evaluate
+from afterstate.agents.nets import check_device
 from afterstate.envs.game2048 import torch_rules
 
 Work = Callable[[], int]
@@ -154,10 +156,15 @@ def measure(device: str, rounds: int) -> list[Figure]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description="Times the neural networks of 2048.")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="that are counted (%(default)s)")
-    parser.add_argument("--out", type=Path, help="file for the figures")
+    add = parser.add_argument
+    add("--device", default="cpu", help="cpu or cuda (%(default)s)")
+    add("--rounds", type=whole_above_0, default=5, help="that are counted (%(default)s)")
+    add("--out", type=Path, help="file for the figures")
     chosen = parser.parse_args(arguments)
+    try:
+        check_device(chosen.device)
+    except ValueError as error:
+        raise SystemExit(str(error)) from error
     torch.set_num_threads(1)
     torch.manual_seed(1)
     here = machine()

@@ -137,7 +137,8 @@ class ValueNetAgent(Agent):
     """Plays the move with the largest reward plus value of the afterstate, or that of a search.
 
     The search is expectimax without a cut-off, level by level: all boards of a level stand side by
-    side, equal afterstates once, and the network is asked for thousands of values at a time.
+    side, equal afterstates once, and the network is asked for thousands of values at a time; a
+    choice with 3 moves takes that many.
 
     Args:
         net: a network that maps planes `[n, 16, 4, 4]` to values `[n]`, or its file; by default the
@@ -203,9 +204,7 @@ class ValueNetAgent(Agent):
         different, places = torch.unique(afters, return_inverse=True)
         if depth == 0:
             return self.unit * evaluate(self.net, different)[places]
-        parts = different.split(
-            max(1, _chunk(different) // 16)
-        )  # of which each has some dozen afterstates
+        parts = different.split(max(1, _chunk(different) // 16))  # each has some dozen outcomes
         return torch.cat([self._expected(part, depth) for part in parts])[places]
 
     def _expected(self, afters: Tensor, depth: int) -> Tensor:
