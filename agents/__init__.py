@@ -21,6 +21,7 @@ from afterstate.agents import files
 from afterstate.agents.game2048 import tdl2048
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.expectimax import CUTOFF, ExpectimaxAgent
+from afterstate.agents.game2048.mc_softmax import Estimator, MCSoftmaxAgent, Settings
 from afterstate.agents.game2048.ntuple import Network, NTupleAgent, network
 from afterstate.agents.game2048.ntuple import load as load_network
 from afterstate.agents.game2048.players import RandomAgent, RewardAgent
@@ -74,6 +75,23 @@ def _expectimax(
     return ExpectimaxAgent(_network(network, tuples, size), depth, seconds, cutoff)
 
 
+def _mc_softmax(
+    network: Network | Estimator | str | Path | None = None,
+    tuples: str | Sequence[Sequence[int]] | None = None,
+    size: tuple[int, int] | None = None,
+    **settings: Any,
+) -> Agent:
+    """The Monte-Carlo search player of any network, or of anything that values boards."""
+    how = Settings(**settings)
+    if isinstance(network, (str, Path)) and Path(network).suffix == ".safetensors":
+        network = _value(net=network)
+    if isinstance(network, Estimator):
+        if tuples is not None or size is not None:
+            raise ValueError("what values boards has its size: give it, or tuples and size")
+        return MCSoftmaxAgent(network, how)
+    return MCSoftmaxAgent(_network(network, tuples, size), how)
+
+
 def _daihinmin(module: str, name: str) -> Callable[..., Any]:
     """The maker of a player of Daihinmin, whose kernels are loaded when the first one is made."""
 
@@ -119,6 +137,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "reward": RewardAgent,
     "ntuple": _ntuple,
     "expectimax": _expectimax,
+    "mc-softmax": _mc_softmax,
     "value-net": _value,
     "policy-net": _policy,
     "daihinmin-random": _daihinmin("rule_based", "RandomAgent"),
@@ -132,7 +151,10 @@ _MAKERS: dict[str, Callable[..., Any]] = {
 
 
 SEEDED = frozenset(
-    ["random", "reward", *("daihinmin-" + name for name in ("random", "policy", "mc", "mc-rank"))]
+    [
+        *("random", "reward", "mc-softmax"),
+        *("daihinmin-" + name for name in ("random", "policy", "mc", "mc-rank")),
+    ]
 )
 """Players that take a `seed`."""
 
@@ -144,7 +166,9 @@ def names() -> list[str]:
 
 @overload
 def make(
-    name: Literal["random", "reward", "ntuple", "expectimax", "value-net", "policy-net"],
+    name: Literal[
+        "random", "reward", "ntuple", "expectimax", "mc-softmax", "value-net", "policy-net"
+    ],
     /,
     **settings: Any,
 ) -> Agent: ...
@@ -163,6 +187,9 @@ def make(name: str, /, **settings: Any) -> Any:
               with none of them the trained one in the package, for 4x4)
             - `"expectimax"`: n-ply search with that network at the end (the same, and `depth` in
               moves, `seconds` a move, `cutoff`: see `ExpectimaxAgent`)
+            - `"mc-softmax"`: Monte-Carlo Softmax search with that network, with that of a file of a
+              value network, or with any player or solution that has `estimate` (the same, and
+              `simulations`, `select`, `backup`, `seed` and others: see `mc_softmax.Settings`)
             - `"value-net"`: greedy, or by search, with a neural network's values (`net`: a file or
               a network, by default the one in the package; `depth`, `device`, `unit`, `mixed`: see
               `ValueNetAgent`); needs torch

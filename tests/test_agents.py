@@ -19,6 +19,7 @@ from afterstate import agents
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.learning import Learner
+from afterstate.agents.game2048.mc_softmax import MCSoftmaxAgent
 from afterstate.agents.game2048.ntuple import Network, NTupleAgent, estimate, network, save
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.players import RandomAgent, RewardAgent
@@ -44,11 +45,12 @@ def made() -> list[Agent]:
         agents.make("reward", seed=1),
         agents.make("ntuple", network=net),
         agents.make("expectimax", network=net, depth=2),
+        agents.make("mc-softmax", network=net, simulations=10),
     ]
 
 
-NAMES_2048 = ["random", "reward", "ntuple", "expectimax"]
-every_agent = pytest.mark.parametrize("index", range(4), ids=NAMES_2048)
+NAMES_2048 = ["random", "reward", "ntuple", "expectimax", "mc-softmax"]
+every_agent = pytest.mark.parametrize("index", range(5), ids=NAMES_2048)
 
 
 def random_boards(n: int, size: tuple[int, int] = (4, 4), top: int = 15) -> npt.NDArray[np.uint8]:
@@ -72,7 +74,7 @@ def test_names_are_those_that_make_knows() -> None:
     kinds_of = ("random", "sample", "heuristic", "policy", "mc", "rank", "mc-rank")
     daihinmin = [f"daihinmin-{kind}" for kind in kinds_of]
     assert agents.names() == [*NAMES_2048, "value-net", "policy-net", *daihinmin]
-    kinds = [RandomAgent, RewardAgent, NTupleAgent, ExpectimaxAgent]
+    kinds = [RandomAgent, RewardAgent, NTupleAgent, ExpectimaxAgent, MCSoftmaxAgent]
     assert [type(agent) for agent in made()] == kinds
     for agent in made():
         assert isinstance(agent, agents.Agent)

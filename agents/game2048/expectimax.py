@@ -39,10 +39,10 @@ from afterstate.agents.game2048.ntuple import (
 )
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.rules import (
-    LOW_BITS,
     afterstates,
     canonical,
     check_words,
+    count_cells,
     field,
     occupied,
 )
@@ -175,12 +175,6 @@ def _weigh(net: Network, search: Search, board: Word, depth: int, probability: f
             odds[action] = probability
 
 
-@njit(int64(uint64), **KERNEL)
-def _count(cells: Word) -> int:
-    """How many cells are marked, up to 15."""
-    return int(np.int64(np.uint64(cells) * LOW_BITS >> np.uint64(60)))
-
-
 @njit(void(NETWORK, SEARCH, uint64, int64), **KERNEL)
 def _ask(net: Network, search: Search, board: Word, slot: int) -> None:
     """Looks up the moves of a board whose greedy value is needed soon."""
@@ -212,7 +206,7 @@ def _last_chance(net: Network, search: Search, after: Word, probability: float) 
     Boards are asked for one before they are answered, so that memory is not waited for.
     """
     empty: Word = field(net.size[0], net.size[1]) & ~occupied(after)
-    n_empty = _count(empty)
+    n_empty = count_cells(empty)
     with_four = 0.1 * probability / n_empty >= search.cutoff  # else a 4 counts as a 2
     expected, slot, waiting = 0.0, 0, 0.0  # the chance of the board that waits for its answer
     while empty != 0:
@@ -253,7 +247,7 @@ def _chance(net: Network, search: Search, after: Word, depth: int, probability: 
         _keep(search, key, _pack(expected, depth, probability))
         return float(np.float32(expected))  # as it is kept
     empty: Word = field(net.size[0], net.size[1]) & ~occupied(after)
-    n_empty = _count(empty)
+    n_empty = count_cells(empty)
     expected, best = 0.0, 0.0
     while empty != 0:
         cell = empty & (~empty + np.uint64(1))

@@ -62,7 +62,8 @@ prefetch: Any = intrinsic(_prefetch)
 """Starts loading entry `index` of a one-dimensional array into the cache."""
 
 _pack_bits: Any = intrinsic(_pext)
-_count_zeros: Any = intrinsic(_trailing_zeros)
+count_zeros: Any = intrinsic(_trailing_zeros)
+"""The zeros of a word below its lowest one; 64 for zero."""
 
 
 @njit("uint64(uint64, uint64)", cache=True)
@@ -71,11 +72,11 @@ def extract_by_runs(word: Word, mask: Word) -> Word:
     word, mask = np.uint64(word), np.uint64(mask)
     packed, length = np.uint64(0), np.uint64(0)
     while mask != 0:
-        first = _count_zeros(mask)
+        first = count_zeros(mask)
         beyond = mask + (np.uint64(1) << first)  # the carry runs past the run of ones
         run = mask & ~beyond
         packed |= (word & run) >> (first - length)
-        length += _count_zeros(~(run >> first))
+        length += count_zeros(~(run >> first))
         mask &= beyond
     return packed
 

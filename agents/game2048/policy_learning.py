@@ -236,7 +236,7 @@ def _begin(settings: dict[str, Any], chosen: argparse.Namespace, path: Path | No
 POLICY = Kind(
     module="policy_learning",
     what="a policy network",
-    file="learner.safetensors",
+    file=lambda settings: "learner.safetensors",
     settings={"network": {}, "log": None, "learner": {}, "seed": 0},
     begin=_begin,
     evaluate=_evaluate,

@@ -60,6 +60,19 @@ class Trainee(Protocol):
         ...
 
 
+class Diverged(ArithmeticError):
+    """Values have run away in learning.
+
+    Args:
+        message: what happened.
+        last: the last values that were numbers, by name.
+    """
+
+    def __init__(self, message: str, last: dict[str, float]) -> None:
+        super().__init__(message)
+        self.last = last
+
+
 class Progress(NamedTuple):
     """How far training is: see `train`."""
 
@@ -252,8 +265,8 @@ class Kind(NamedTuple):
 
     module: str  # of the command
     what: str  # is trained
-    file: str  # of the learner in the folder of a run
     settings: dict[str, Any]  # what a settings file may have, and what stands for what it has not
+    file: Callable[[dict[str, Any]], str]  # of the learner with such settings, in its folder
     begin: Callable[[dict[str, Any], argparse.Namespace, Path | None], Any]
     """A learner from settings and options, which goes on from a file if there is one."""
     evaluate: Callable[[Any, argparse.Namespace], dict[str, Any]]  # what rows say of a learner
@@ -331,16 +344,16 @@ def options(kind: Kind, arguments: Sequence[str] | None = None) -> argparse.Name
     return chosen
 
 
-def _begin(kind: Kind, chosen: argparse.Namespace) -> tuple[Trainee, int]:
-    """The learner of a new or a resumed run, and its moves at the last evaluation that is kept.
+def _begin(kind: Kind, chosen: argparse.Namespace) -> tuple[Trainee, Path, int]:
+    """The learner of a new or a resumed run, its file, and its moves at the last evaluation kept.
 
     Raises:
         OSError: a file cannot be read or written.
         ValueError: wrong settings, or a folder that does not fit what is asked for.
     """
-    place = chosen.out / kind.file
     settings = read_settings(chosen.settings, kind.settings)
-    own = [chosen.out / name for name in (kind.file, "net.safetensors", "rows.jsonl")]
+    place = chosen.out / kind.file(settings)
+    own = [place, chosen.out / "net.safetensors", chosen.out / "rows.jsonl"]
     for path in own[:2] if not chosen.resume else ():  # rows may be left of a run never saved
         if path.exists():
             raise ValueError(f"{path} is there: go on with --resume, or choose another --out")
@@ -352,11 +365,23 @@ def _begin(kind: Kind, chosen: argparse.Namespace) -> tuple[Trainee, int]:
         cut_off.unlink()  # by a kill
     evaluated = files.keep_rows(chosen.out / "rows.jsonl", "n_moves", learner.n_moves)
     (chosen.out / "settings.json").write_text(json.dumps(settings, indent=1) + "\n")
-    return learner, evaluated
+    return learner, place, evaluated
+
+
+def _write_row(folder: Path, row: dict[str, Any]) -> None:
+    """Adds a row to those of a run; what is nan becomes null, for it is not JSON."""
+    row = {name: None if value != value else value for name, value in row.items()}
+    with (folder / "rows.jsonl").open("a") as file:
+        file.write(json.dumps(row) + "\n")
 
 
 def _run(
-    kind: Kind, chosen: argparse.Namespace, learner: Trainee, evaluated: int, bar: Any
+    kind: Kind,
+    chosen: argparse.Namespace,
+    learner: Trainee,
+    place: Path,
+    evaluated: int,
+    bar: Any,
 ) -> None:
     """Trains as the command line says, and shows it on a progress bar."""
     began, n_before = time.monotonic(), learner.n_moves
@@ -373,9 +398,7 @@ def _run(
 
     def note(progress: Progress) -> None:
         row = {**progress._asdict(), **kind.evaluate(learner, chosen)}
-        row = {name: None if value != value else value for name, value in row.items()}
-        with (chosen.out / "rows.jsonl").open("a") as file:
-            file.write(json.dumps(row) + "\n")  # nan is not JSON
+        _write_row(chosen.out, row)
         found = (f"{name} {row[name]['mean']:,.0f}" for name in row if name.endswith("ply"))
         bar.set_postfix_str(", ".join(found))
 
@@ -383,7 +406,7 @@ def _run(
         learner,
         n_moves=None if chosen.moves is None else max(0, chosen.moves - n_before),
         seconds=seconds,
-        save_to=chosen.out / kind.file,
+        save_to=place,
         report=show,
         save_every=60 * chosen.save_minutes,
         evaluate=note,
@@ -396,15 +419,20 @@ def run(kind: Kind, arguments: Sequence[str] | None = None) -> None:
     """Runs the command line that trains a kind of learners."""
     chosen, tqdm = options(kind, arguments), progress_bar()
     try:
-        learner, evaluated = _begin(kind, chosen)
+        learner, place, evaluated = _begin(kind, chosen)
     except (OSError, ValueError) as error:
         raise SystemExit(str(error)) from error
     with tqdm(total=chosen.moves, initial=learner.n_moves, unit=" moves", unit_scale=True) as bar:
         try:
-            _run(kind, chosen, learner, evaluated, bar)
+            _run(kind, chosen, learner, place, evaluated, bar)
         except KeyboardInterrupt:
             bar.close()
             raise SystemExit(f"saved in {chosen.out}: go on with --resume") from None
+        except Diverged as error:
+            bar.close()
+            told = {"n_games": learner.n_games, "n_moves": learner.n_moves}
+            _write_row(chosen.out, {**told, "seconds": learner.seconds, "diverged": error.last})
+            raise SystemExit(f"{error}: {place} is as it was saved last") from error
         except (OSError, ValueError) as error:
             bar.close()
             raise SystemExit(str(error)) from error

@@ -120,7 +120,7 @@ def _begin_ntuple(
 NTUPLE = Kind(
     module="training",
     what="an N-tuple network",
-    file="learner.npz",
+    file=lambda settings: "learner.npz",
     settings={"network": {}, "learner": {}, "seed": None},
     begin=_begin_ntuple,
     evaluate=_evaluate,

@@ -391,7 +391,7 @@ def _begin(settings: dict[str, Any], chosen: argparse.Namespace, path: Path | No
 VALUE = Kind(
     module="value_learning",
     what="a value network",
-    file="learner.safetensors",
+    file=lambda settings: "learner.safetensors",
     settings={"network": {}, "log": None, "learner": {}, "seed": 0},
     begin=_begin,
     evaluate=_evaluate,

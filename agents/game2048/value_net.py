@@ -181,6 +181,14 @@ class ValueNetAgent(Agent):
         values = self._values(array.reshape(-1)).detach().cpu().numpy().astype(np.float64)
         return values.reshape(*array.shape, 4)
 
+    def estimate(self, boards: Any) -> npt.NDArray[np.float64]:
+        """The values of afterstates `uint64[...]` as the network says them, `float64[...]`."""
+        array, device = check_words(boards, *self.size), next(self.net.parameters()).device
+        words = torch_rules.from_words(array.reshape(-1), device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=self._mixed):
+            values = self.unit * evaluate(self.net, words)
+        return values.cpu().numpy().astype(np.float64).reshape(array.shape)
+
     def _act(self, boards: Words) -> npt.NDArray[np.int8]:
         best: npt.NDArray[np.int8] = self._values(boards).argmax(1).to(torch.int8).cpu().numpy()
         return best

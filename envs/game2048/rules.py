@@ -221,6 +221,12 @@ def occupied(board: Word) -> Word:
 
 
 @njit("int64(uint64)", cache=True)
+def count_cells(cells: Word) -> int:
+    """How many cells have their lowest bit set in a word that has no other bits, up to 15."""
+    return int(np.uint64(cells) * LOW_BITS >> np.uint64(60))
+
+
+@njit("int64(uint64)", cache=True)
 def largest(board: Word) -> int:
     """The largest exponent on a board: bit by bit, among the cells that have all bits so far.
 

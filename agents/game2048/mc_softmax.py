@@ -1,0 +1,303 @@
+"""Monte-Carlo Softmax search, which needs no playouts and no prior: see `softmax_tree.py`.
+
+    agents.make("mc-softmax", simulations=1000).act(words)
+    agents.make("mc-softmax", network="cnn.safetensors", simulations=100, leaves=4).act(words)
+
+Moves are drawn in proportion to `exp(v' / T)`, at first nearly alike and the more simulations there
+have been the more often the best ones. The policies are those of Watanabe and Matsuzaki:
+
+- `"L-log"`: v' is ln v, T is 0.4 / 2 ** log10 n, and n counts the simulations that came to a state;
+- `"G-log"`: the same, but n counts all simulations;
+- `"L-max"`, `"G-max"`: v' is v / max v, and T is 2 / 2 ** log10 n;
+- `"ave"`: all moves alike; `"best"`: the best move alone;
+- `"falling"`: v' is v / max v, and T falls evenly from 1 to 0 in the course of the search.
+
+Any of them can select, and any can back up. With `trees` the search has several trees, each without
+chance: a tile after so many moves is drawn once in a tree, before the search. The value of a move
+is then the mean over the trees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from afterstate.agents.game2048 import softmax_search, softmax_tree
+from afterstate.agents.game2048.agent import Agent
+from afterstate.agents.game2048.ntuple import Network
+from afterstate.agents.game2048.softmax_search import Order, new_order
+from afterstate.agents.game2048.softmax_tree import (
+    LOG,
+    MAX,
+    PLAIN,
+    Policy,
+    Trees,
+    Values,
+    new_trees,
+)
+from afterstate.agents.settings import check_fields
+from afterstate.envs.game2048.rules import check_words
+from afterstate.envs.words import Words
+
+TEMPERATURES = {LOG: 0.4, MAX: 2.0}
+"""The study's temperature after one simulation, by what is done with values."""
+
+_POLICIES = {"log": LOG, "max": MAX}
+POLICIES = ("L-log", "G-log", "L-max", "G-max", "ave", "best", "falling")
+"""The names of policies."""
+
+_ROOM = 1 << 18
+"""States in the trees of boards that are searched side by side, about 200 MB."""
+
+
+@runtime_checkable
+class Estimator(Protocol):
+    """What values afterstates, such as a `ValueNetAgent` or a `Solution` of `exact.py`."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns of the boards."""
+        ...
+
+    def estimate(self, boards: Words) -> npt.NDArray[np.floating[Any]]:
+        """The values `[n]` of afterstates `uint64[n]`, in points."""
+        ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to search.
+
+    Raises:
+        ValueError: a wrong setting, or some that do not go together.
+    """
+
+    simulations: int = 100
+    """In each tree. The first adds the root, so that a single one is the greedy player."""
+    select: str = "L-max"
+    """The policy that draws moves: one of `POLICIES`."""
+    backup: str = "best"
+    """The policy by which a state has its value."""
+    select_temperature: float | None = None
+    """The temperature of selection after one simulation; by default the study's."""
+    backup_temperature: float | None = None
+    """The same of backup."""
+    trees: int | None = None
+    """How many trees without chance; by default there is one, with chance."""
+    unseen: str = "outcomes"
+    """What stands for the outcomes of an afterstate that are not in the tree: the mean of those
+    that are (`"outcomes"`), or what the value function says of the afterstate (`"value"`)."""
+    widening: float = 1.0
+    """After n visits an afterstate has at most n to this power of outcomes, rounded up. 1: all that
+    chance draws; less than that, and those that are in the tree are drawn more often."""
+    reuse: bool = False
+    """Whether the part of the tree that a move and a tile lead to is where the next search begins,
+    if no more simulations came there than a search makes."""
+    leaves: int = 1
+    """How many states are added to a tree before their moves are valued together."""
+    depth: int | None = None
+    """How many moves it looks ahead at most, 1 being greedy; by default there is no limit."""
+    choose: str = "value"
+    """The move that is made: that with the best reward plus value, or with the most `"visits"`."""
+    seed: int = 0
+    """Of chance. The same seed, board and settings give the same search, if `reuse` is off."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, _RANGES)
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} is one of {list(known)}, got {getattr(self, name)!r}")
+        if self.trees is not None and self.reuse:
+            raise ValueError("trees without chance have no tile of the game in them: no reuse")
+        for name in ("select", "backup"):
+            told = getattr(self, name)
+            if told == "falling" and self.reuse:
+                raise ValueError(f"{name} 'falling' is for searches that begin anew: no reuse")
+            if told in ("ave", "best") and getattr(self, f"{name}_temperature") is not None:
+                raise ValueError(f"{name}_temperature is for other policies than {told!r}")
+
+
+_RANGES = {
+    **dict.fromkeys(("simulations", "trees", "leaves", "depth"), "from 1 on"),
+    **dict.fromkeys(("select_temperature", "backup_temperature"), "above 0"),
+    "widening": "from 0 to 1",
+    "seed": "from 0 on",
+}
+
+_CHOICES = {
+    "select": POLICIES,
+    "backup": POLICIES,
+    "unseen": ("outcomes", "value"),
+    "choose": ("value", "visits"),
+}
+
+
+def policy(name: str, simulations: int, temperature: float | None = None) -> Policy:
+    """A policy by its name.
+
+    Args:
+        name: one of `POLICIES`.
+        simulations: how many there will be in a tree.
+        temperature: after one simulation; by default the study's.
+    """
+    if name == "ave":
+        return Policy(PLAIN, False, np.array([np.inf]))
+    if name == "best":
+        return Policy(PLAIN, False, np.array([0.0]))
+    n = np.arange(2 * simulations + 2)
+    if name == "falling":
+        start = 1.0 if temperature is None else temperature
+        return Policy(MAX, True, np.maximum(0.0, start * (1 - (n - 1) / simulations)))
+    scale = _POLICIES[name[2:]]
+    start = TEMPERATURES[scale] if temperature is None else temperature
+    return Policy(scale, name[0] == "G", start / 2 ** np.log10(np.maximum(n, 1)))
+
+
+class Found(NamedTuple):
+    """What searches found."""
+
+    values: Values  # [..., 4]: reward plus value of the moves, minus infinity if illegal
+    visits: npt.NDArray[np.int64]  # [..., 4]: how many simulations began with each of them
+
+
+class MCSoftmaxAgent(Agent):
+    """Plays the move that a Monte-Carlo Softmax search finds best.
+
+    Args:
+        net: values afterstates: a network of tables, with which all is compiled, or anything that
+            has `estimate`; that is asked for the afterstates of all boards that are searched
+            together.
+        settings: how to search.
+    """
+
+    def __init__(self, net: Network | Estimator, settings: Settings | None = None) -> None:
+        self.network, self.settings = net, settings or Settings()
+        self.size = net.size[0], net.size[1]
+        self._trees: Trees | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_trees": self._trees if self.settings.reuse else None}
+
+    def search(self, boards: Any) -> Found:
+        """Searches board words `uint64[...]`.
+
+        Raises:
+            ValueError: not words of boards of the player's size, or not as many values of
+                afterstates as were asked for.
+            FloatingPointError: some of these values are no numbers.
+        """
+        array = check_words(boards, *self.size)
+        values, visits = self._search(array.reshape(-1))
+        return Found(values.reshape(*array.shape, 4), visits.reshape(*array.shape, 4))
+
+    def evaluate(self, boards: Any) -> Values:
+        """The values of the moves up, right, down and left of board words `uint64[...]`.
+
+        Returns:
+            Expected score still to come `float64[..., 4]`, minus infinity where a move is illegal.
+        """
+        return self.search(boards).values
+
+    def _act(self, boards: Words) -> npt.NDArray[np.int8]:
+        found = self._search(boards)
+        values = found.values
+        if self.settings.choose == "visits":  # and by their values among as many
+            visits = np.where(np.isinf(values), -1, found.visits)
+            values = np.where(visits == visits.max(1, keepdims=True), values, -np.inf)
+        best: npt.NDArray[np.int8] = values.argmax(1).astype(np.int8)
+        return best
+
+    def _search(self, boards: Words) -> Found:
+        """Searches board words `uint64[n]`, as many side by side as there is room for."""
+        how, n_each = self.settings, self.settings.trees or 1
+        size = max(1, _ROOM // (n_each * how.simulations))
+        if how.reuse or isinstance(self.network, Network):  # of a table, one after the other
+            size = max(1, len(boards))
+        parts = [self._search_part(boards[i : i + size]) for i in range(0, len(boards), size)]
+        values = np.concatenate([np.empty((0, 4)), *(part[0] for part in parts)])
+        visits = np.concatenate([np.empty((0, 4), np.int64), *(part[1] for part in parts)])
+        return Found(values.reshape(-1, n_each, 4).mean(1), visits.reshape(-1, n_each, 4).sum(1))
+
+    def _search_part(self, boards: Words) -> tuple[Values, npt.NDArray[np.int64]]:
+        """Searches board words `uint64[n]`."""
+        if not isinstance(self.network, Network) or self.settings.reuse:
+            order = self.grow(boards)[1]
+        else:  # one after the other, in the same trees
+            order = self._order(boards, np.zeros(len(boards), np.int64))
+            softmax_search.search(self.network, self._room(order.n_each), order)
+        return order.values, order.visits
+
+    def grow(self, boards: Words) -> tuple[Trees, Order]:
+        """Searches board words `uint64[n]` side by side, and shows the trees.
+
+        Returns:
+            The trees, as they are until the next search, and what was found.
+        """
+        trees = self._room(len(boards) * (self.settings.trees or 1))
+        order = self._order(boards, self._places(trees, boards))
+        if isinstance(self.network, Network):
+            softmax_search.search(self.network, trees, order)
+        else:
+            self._search_together(self.network, trees, order)
+        return trees, order
+
+    def _order(self, boards: Words, firsts: npt.NDArray[np.int64]) -> Order:
+        """Boards that are to be searched in the trees from `firsts` on."""
+        how = self.settings
+        return new_order(boards, firsts, how.trees or 1, how.simulations, how.seed, how.reuse)
+
+    def _room(self, n_trees: int) -> Trees:
+        """Room for so many trees: that of the last search, if it is enough."""
+        how = self.settings
+        if self._trees is None or self._trees.sizes.size < n_trees:
+            net = self.network
+            self._trees = new_trees(
+                policy(how.select, how.simulations, how.select_temperature),
+                policy(how.backup, how.simulations, how.backup_temperature),
+                n=n_trees,
+                capacity=how.simulations * (2 if how.reuse else 1),
+                depth=how.depth,
+                fixed=how.trees is not None,
+                blend=how.unseen == "value",
+                widening=how.widening,
+                size=self.size,
+                n_entries=net.n_entries if isinstance(net, Network) else 0,
+            )
+        return self._trees
+
+    def _places(self, trees: Trees, boards: Words) -> npt.NDArray[np.int64]:
+        """The first tree of each board; with `reuse` that which knows the board, if any does."""
+        if not self.settings.reuse:
+            return np.arange(len(boards)) * (self.settings.trees or 1)
+        places = np.empty(len(boards), np.int64)
+        taken = np.zeros(trees.sizes.size, np.bool_)
+        softmax_tree.follow(trees, boards, places, taken)
+        places[places < 0] = np.flatnonzero(~taken)[: np.count_nonzero(places < 0)]
+        return places
+
+    def _search_together(self, net: Estimator, trees: Trees, order: Order) -> None:
+        """Searches with values that are asked for together.
+
+        Raises:
+            ValueError: an answer is not one number a board.
+            FloatingPointError: values are no numbers.
+        """
+        self._trees = None  # until they are whole again
+        most = len(order.values) * self.settings.leaves
+        states, afters = np.empty(most, np.int64), np.empty(4 * most, np.uint64)
+        softmax_search.begin(trees, order)
+        while True:
+            n, n_afters = softmax_search.gather(trees, order, self.settings.leaves, states, afters)
+            if n == 0:
+                break
+            values = np.asarray(net.estimate(afters[:n_afters]), np.float64)
+            if values.shape != (n_afters,):
+                raise ValueError(f"{n_afters} boards have as many values, got {values.shape}")
+            if not np.isfinite(values).all():
+                raise FloatingPointError("the values of some boards are no numbers")
+            softmax_search.give(trees, states[:n], np.ascontiguousarray(values))
+        softmax_search.end(trees, order)
+        self._trees = trees
