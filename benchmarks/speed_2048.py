@@ -35,6 +35,7 @@ from timing import (
 
 import afterstate.envs
 from afterstate import agents
+from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.learning import Learner, Settings
 from afterstate.agents.game2048.ntuple import Network, load, network
@@ -155,6 +156,24 @@ def start_player(name: str, n_games: int, learner: Learner, **settings: Any) -> 
     return start
 
 
+def start_search(simulations: int, learner: Learner) -> Callable[[], Steps]:
+    """Searches of boards of the learner's games, counted in simulations."""
+
+    def start() -> Steps:
+        player = agents.make("mc-softmax", network=learner.network, simulations=simulations)
+        boards = shown(agents.make("ntuple", network=learner.network), 8)
+        rng = np.random.default_rng(1)
+
+        def steps(n: int) -> int:
+            some = rng.choice(boards, -(-n // simulations))
+            player.act(some)
+            return len(some) * simulations
+
+        return steps
+
+    return start
+
+
 def training(tuples: str, settings: Settings) -> float:
     """Moves per CPU second over the first 20 million moves from zero weights."""
     learner = Learner(network(tuples), settings, seed=1)
@@ -191,22 +210,17 @@ def two_threads(rounds: int) -> list[Figure]:
     return [Figure("training, 4x6 TC forward, 2 threads to 1", "times", ratios)]
 
 
+def shown(player: Agent, n_games: int) -> npt.NDArray[np.uint64]:
+    """The boards of a player's games."""
+    boards: list[npt.NDArray[np.uint64]] = []
+    play(player, n_games, seed=10**6, watch=lambda running, words, actions: boards.append(words))
+    return np.concatenate(boards)
+
+
 def agreement(of: str, net: Network, depth: int) -> Figure:
     """How often a search with its cut-off chooses as it does without, on boards of its games."""
     player, whole = ExpectimaxAgent(net, depth), ExpectimaxAgent(net, depth, cutoff=0)
-    shown: list[npt.NDArray[np.uint64]] = []
-
-    class Recorder:
-        """Plays as the player does and keeps the boards."""
-
-        size = (4, 4)
-
-        def act(self, boards: npt.NDArray[np.uint64]) -> npt.NDArray[np.int8]:
-            shown.append(boards)
-            return player.act(boards)
-
-    play(Recorder(), 8, seed=10**6)
-    boards = np.random.default_rng(1).choice(np.concatenate(shown), N_COMPARED)
+    boards = np.random.default_rng(1).choice(shown(player, 8), N_COMPARED)
     same = float((player.act(boards) == whole.act(boards)).mean())
     return Figure(f"{depth}-ply choices as without cut-off, {of}", "%", [100 * same])
 
@@ -264,6 +278,10 @@ def players(rounds: int, trained: Learner) -> list[Figure]:
         Subject(
             "3-ply play, 4x6, without cut-off",
             start_player("expectimax", 1, trained, depth=3, cutoff=0),
+        ),
+        *(
+            Subject(f"MC Softmax, 4x6, {n:,} simulations", start_search(n, trained), "sims/CPU s")
+            for n in (100, 1_000)
         ),
     ]
     return in_turn(subjects, rounds)

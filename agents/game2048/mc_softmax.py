@@ -162,6 +162,13 @@ class Found(NamedTuple):
     values: Values  # [..., 4]: reward plus value of the moves, minus infinity if illegal
     visits: npt.NDArray[np.int64]  # [..., 4]: how many simulations began with each of them
 
+    @classmethod
+    def of(cls, order: Order) -> Found:
+        """What was found for the boards of an order, in all trees of each together."""
+        n_each = order.n_each
+        values, visits = order.values.reshape(-1, n_each, 4), order.visits.reshape(-1, n_each, 4)
+        return cls(values.mean(1), visits.sum(1))
+
 
 class MCSoftmaxAgent(Agent):
     """Plays the move that a Monte-Carlo Softmax search finds best.
@@ -202,33 +209,36 @@ class MCSoftmaxAgent(Agent):
         return self.search(boards).values
 
     def _act(self, boards: Words) -> npt.NDArray[np.int8]:
-        found = self._search(boards)
+        return self.choose(self._search(boards)).astype(np.int8)
+
+    def choose(self, found: Found) -> npt.NDArray[np.int64]:
+        """The moves `[n]` that are to be made, by what was found for `n` boards."""
         values = found.values
         if self.settings.choose == "visits":  # and by their values among as many
             visits = np.where(np.isinf(values), -1, found.visits)
             values = np.where(visits == visits.max(1, keepdims=True), values, -np.inf)
-        best: npt.NDArray[np.int8] = values.argmax(1).astype(np.int8)
+        best: npt.NDArray[np.int64] = values.argmax(1)
         return best
 
     def _search(self, boards: Words) -> Found:
         """Searches board words `uint64[n]`, as many side by side as there is room for."""
-        how, n_each = self.settings, self.settings.trees or 1
-        size = max(1, _ROOM // (n_each * how.simulations))
+        how = self.settings
+        size = max(1, _ROOM // ((how.trees or 1) * how.simulations))
         if how.reuse or isinstance(self.network, Network):  # of a table, one after the other
             size = max(1, len(boards))
         parts = [self._search_part(boards[i : i + size]) for i in range(0, len(boards), size)]
-        values = np.concatenate([np.empty((0, 4)), *(part[0] for part in parts)])
-        visits = np.concatenate([np.empty((0, 4), np.int64), *(part[1] for part in parts)])
-        return Found(values.reshape(-1, n_each, 4).mean(1), visits.reshape(-1, n_each, 4).sum(1))
+        values = np.concatenate([np.empty((0, 4)), *(part.values for part in parts)])
+        visits = np.concatenate([np.empty((0, 4), np.int64), *(part.visits for part in parts)])
+        return Found(values, visits)
 
-    def _search_part(self, boards: Words) -> tuple[Values, npt.NDArray[np.int64]]:
+    def _search_part(self, boards: Words) -> Found:
         """Searches board words `uint64[n]`."""
         if not isinstance(self.network, Network) or self.settings.reuse:
             order = self.grow(boards)[1]
         else:  # one after the other, in the same trees
             order = self._order(boards, np.zeros(len(boards), np.int64))
             softmax_search.search(self.network, self._room(order.n_each), order)
-        return order.values, order.visits
+        return Found.of(order)
 
     def grow(self, boards: Words) -> tuple[Trees, Order]:
         """Searches board words `uint64[n]` side by side, and shows the trees.

@@ -163,7 +163,7 @@ class _Standing:
         self.reports: list[Progress] = []
         self._save_to, self._in_file = save_to, -1  # moves of the learner that is in the file
         self._start = self._saved = time.monotonic()
-        self._chunk = 10_000  # moves until the next report
+        self._chunk = 1_000  # moves until the next report
         self._speed = float("nan")
         self._recent: list[Games] = []
 
@@ -184,7 +184,7 @@ class _Standing:
         games = self.learner.play(min(limits))
         took = max(1e-3, time.monotonic() - began)
         self._recent = _last([*self._recent, games])
-        self._chunk = max(1_000, int(self._chunk * min(2.0, 0.5 / took)))
+        self._chunk = max(1, int(self._chunk * min(2.0, 0.5 / took)))
         self._speed = (self.learner.n_moves - n_before) / took
         self.reports.append(self.progress())
 
@@ -353,8 +353,9 @@ def _begin(kind: Kind, chosen: argparse.Namespace) -> tuple[Trainee, Path, int]:
     """
     settings = read_settings(chosen.settings, kind.settings)
     place = chosen.out / kind.file(settings)
+    others = [path for path in chosen.out.glob("learner.*") if path.suffix != ".part"]
     own = [place, chosen.out / "net.safetensors", chosen.out / "rows.jsonl"]
-    for path in own[:2] if not chosen.resume else ():  # rows may be left of a run never saved
+    for path in [*others, own[1]] if not chosen.resume else ():  # rows may be of one never saved
         if path.exists():
             raise ValueError(f"{path} is there: go on with --resume, or choose another --out")
     if chosen.resume and not place.exists():
@@ -432,7 +433,8 @@ def run(kind: Kind, arguments: Sequence[str] | None = None) -> None:
             bar.close()
             told = {"n_games": learner.n_games, "n_moves": learner.n_moves}
             _write_row(chosen.out, {**told, "seconds": learner.seconds, "diverged": error.last})
-            raise SystemExit(f"{error}: {place} is as it was saved last") from error
+            saved = f": {place} is as it was saved last" if place.exists() else ""
+            raise SystemExit(f"{error}{saved}") from error
         except (OSError, ValueError) as error:
             bar.close()
             raise SystemExit(str(error)) from error

@@ -188,9 +188,7 @@ class Learner:
                 ended.append(self._move())
         finally:
             self.seconds += time.monotonic() - began
-        scores, lengths, tiles = torch.cat(ended).cpu().numpy().T
-        self.n_games += len(scores)
-        return Games(scores, lengths, tiles)
+        return Games(*torch.cat(ended).cpu().numpy().T)
 
     def _move(self) -> Tensor:
         """Makes a move in all games and learns from it; returns what games have ended, `[n, 3]`."""
@@ -216,6 +214,7 @@ class Learner:
             moved, ended = self._begin_again(moved, over)
         # At once, so that a learner that is interrupted is whole.
         self._tables, self.n_moves = moved, self.n_moves + len(over) - n_over
+        self.n_games += len(ended)
         return ended
 
     def _turned(self, boards: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ from afterstate.agents import nets
 from afterstate.agents.game2048 import analysis, inside, play_logs, policy_learning
 from afterstate.agents.game2048.analysis import STUDY_BOARDS, TILES
 from afterstate.agents.game2048.inside import markdown
-from afterstate.agents.game2048.policy_net import chances, choices, load
+from afterstate.agents.game2048.policy_net import chances, choices, load, network
 from afterstate.envs.game2048 import rules, torch_rules
 
 HERE = Path(__file__).parent
@@ -131,19 +131,29 @@ def table_2(published: dict[str, Any]) -> str:
 
 
 def table_3(found: Mapping[int, nn.Module]) -> str:
-    """For each published filter the most similar one of ours; both are drawn."""
+    """For each published filter the most similar one of ours; both are drawn.
+
+    Beside it is how similar the most similar filter of a network is that has learned nothing.
+    """
     rows, drawn, titles = [], [], []
+    with nets.seeded(1):
+        new = {
+            layers: analysis.first_layer(network("PolicyCNN", layers=layers)) for layers in found
+        }
     for (layers, name), pattern in published_filters().items():
         if layers not in found:
             continue
         weights = analysis.first_layer(found[layers])
         number, side, cosine = analysis.most_similar(weights, pattern)
-        rows.append([f"k = {layers}, #{name}", f"#{number}", str(side), f"{cosine:.2f}"])
+        by_chance = analysis.most_similar(new[layers], pattern)[2]
+        said = [f"k = {layers}, #{name}", f"#{number}", str(side)]
+        rows.append([*said, f"{cosine:.2f}", f"{by_chance:.2f}"])
         drawn += [pattern, weights[number]]
         titles += [f"k = {layers}, #{name}, published", f"ours, #{number}, {cosine:.2f}"]
     scaled = np.stack([each / np.abs(each).max() for each in drawn])
     inside.draw_filters(scaled, titles, RESULTS / "filters.png")
-    return markdown(["published", "ours", "turned by symmetry", "cosine"], rows)
+    head = ["published", "ours", "turned by symmetry", "cosine", "of a new network"]
+    return markdown(head, rows)
 
 
 def tables_4_to_7(net: nn.Module, layers: int, published: dict[str, Any]) -> str:
@@ -228,7 +238,7 @@ def look(chosen: argparse.Namespace) -> None:
         raise SystemExit(f"{RESULTS / 'games.jsonl'} is not there: `play` first")
     weights = {f"k = {layers}": analysis.first_layer(net) for layers, net in found.items()}
     inside.draw_weights(weights, RESULTS / "weights.svg")
-    parts = ["# " + study()["title"], (HERE / "text.md").read_text(encoding="utf-8")]
+    parts = ["# " + study()["title"], (HERE / "text.md").read_text(encoding="utf-8").rstrip()]
     parts += ["## Table 2: scores", table_2(told)]
     parts += ["## Table 3: filters of the first layer", table_3(found), "![](filters.png)"]
     parts += ["## Figure 3: large weights", "![](weights.svg)"]
