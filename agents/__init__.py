@@ -21,7 +21,6 @@ from afterstate.agents import files
 from afterstate.agents.game2048 import tdl2048
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.expectimax import CUTOFF, ExpectimaxAgent
-from afterstate.agents.game2048.mc_softmax import Estimator, MCSoftmaxAgent, Settings
 from afterstate.agents.game2048.ntuple import Network, NTupleAgent, network
 from afterstate.agents.game2048.ntuple import load as load_network
 from afterstate.agents.game2048.players import RandomAgent, RewardAgent
@@ -76,20 +75,25 @@ def _expectimax(
 
 
 def _mc_softmax(
-    network: Network | Estimator | str | Path | None = None,
+    network: Any = None,
     tuples: str | Sequence[Sequence[int]] | None = None,
     size: tuple[int, int] | None = None,
     **settings: Any,
 ) -> Agent:
-    """The Monte-Carlo search player of any network, or of anything that values boards."""
-    how = Settings(**settings)
+    """The Monte-Carlo search player of any network, or of anything that values boards.
+
+    Its kernels are loaded when the first one is made.
+    """
+    search = import_module("afterstate.agents.game2048.mc_softmax")
+    how = search.Settings(**settings)
     if isinstance(network, (str, Path)) and Path(network).suffix == ".safetensors":
         network = _value(net=network)
-    if isinstance(network, Estimator):
-        if tuples is not None or size is not None:
-            raise ValueError("what values boards has its size: give it, or tuples and size")
-        return MCSoftmaxAgent(network, how)
-    return MCSoftmaxAgent(_network(network, tuples, size), how)
+    if not isinstance(network, search.Estimator):
+        network = _network(network, tuples, size)
+    elif tuples is not None or size is not None:
+        raise ValueError("what values boards has its size: give it, or tuples and size")
+    made: Agent = search.MCSoftmaxAgent(network, how)
+    return made
 
 
 def _daihinmin(module: str, name: str) -> Callable[..., Any]:

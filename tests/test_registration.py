@@ -58,6 +58,7 @@ NEURAL = (
     "policy_learning",
     "analysis",
     "inside",
+    "net_model",
 )
 """The modules of `agents/game2048` that have neural networks."""
 
