@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -34,15 +34,18 @@ def _is_list(value: Any, kind: str) -> bool:
     return isinstance(value, list) and all(map(_KINDS[kind][1], value))
 
 
-def check_fields(told: Any, ranges: Mapping[str, str]) -> None:
+def check_fields(
+    told: Any, ranges: Mapping[str, str], choices: Mapping[str, Collection[str]] | None = None
+) -> None:
     """Checks settings that may come from a file.
 
     Args:
         told: a dataclass, all of whose types are in `_KINDS`.
         ranges: by name of a number, one of `_WITHIN`.
+        choices: by name of a text, those that it can be.
 
     Raises:
-        ValueError: a field is not of its type or not in its range.
+        ValueError: a field is not of its type, not in its range or none of its choices.
     """
     for each in fields(told):
         value, kinds = getattr(told, each.name), str(each.type).split(" | ")
@@ -52,3 +55,6 @@ def check_fields(told: Any, ranges: Mapping[str, str]) -> None:
         within = ranges.get(each.name)
         if within is not None and value is not None and not _WITHIN[within](value):
             raise ValueError(f"{each.name} is {within}, got {value!r}")
+    for name, known in (choices or {}).items():
+        if getattr(told, name) not in known:
+            raise ValueError(f"{name} is one of {list(known)}, got {getattr(told, name)!r}")

@@ -106,10 +106,7 @@ class Settings:
     """Of chance. The same seed, board and settings give the same search, if `reuse` is off."""
 
     def __post_init__(self) -> None:
-        check_fields(self, _RANGES)
-        for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} is one of {list(known)}, got {getattr(self, name)!r}")
+        check_fields(self, _RANGES, _CHOICES)
         if self.trees is not None and self.reuse:
             raise ValueError("trees without chance have no tile of the game in them: no reuse")
         for name in ("select", "backup"):

@@ -115,10 +115,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         whole = ("games", "paths", "visits")
-        check_fields(self, {**dict.fromkeys(whole, "from 1 on"), "clip": "above 0"})
-        for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} is one of {list(known)}, got {getattr(self, name)!r}")
+        ranges = {**dict.fromkeys(whole, "from 1 on"), "clip": "above 0"}
+        check_fields(self, ranges, _CHOICES)
         if self.reward_twice and (self.learn, self.root) != ("root", "searched"):
             raise ValueError("reward_twice is for learning the searched value of the root")
 
