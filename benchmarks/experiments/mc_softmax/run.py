@@ -33,6 +33,7 @@ from tqdm import tqdm
 from afterstate import agents
 from afterstate.agents.commands import whole_above_0
 from afterstate.agents.game2048 import search_learning
+from afterstate.agents.game2048.inside import markdown
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.runs import EVALUATION_SEED, summary
 
@@ -179,11 +180,6 @@ def train(place: Path, settings: Row, hours: float) -> None:
 # The report
 
 
-def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *body])
-
-
 def score(row: Row) -> str:
     """Mean and interval."""
     return f"{row['mean']:,.0f} ± {row['interval']:,.0f}"
@@ -204,7 +200,7 @@ def policies() -> str:
         [select, *(score(pairs[select, b]) if (select, b) in pairs else "" for b in names)]
         for select in dict.fromkeys(select for select, _ in pairs)
     ]
-    return table(["select, back up by", *names], body)
+    return markdown(["select, back up by", *names], body)
 
 
 def lines() -> dict[str, Row]:
@@ -235,7 +231,7 @@ def simulations(network: str, path: Path) -> str:
     axes.legend()
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
-    return table(["simulations", "", "mean score", "µs of CPU a move"], body)
+    return markdown(["simulations", "", "mean score", "µs of CPU a move"], body)
 
 
 def improvements() -> str:
@@ -246,7 +242,7 @@ def improvements() -> str:
         what = ", ".join(f"{k} {v}" for k, v in settings.items())
         network = row["settings"]["network"]
         body.append([network, what, score(row), f"{row['cpu_us_per_move']:,.0f}"])
-    return table(["network", "settings", "mean score", "µs of CPU a move"], body)
+    return markdown(["network", "settings", "mean score", "µs of CPU a move"], body)
 
 
 def learning(experiment: str, path: Path) -> str:
@@ -271,7 +267,7 @@ def learning(experiment: str, path: Path) -> str:
     axes.legend()
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
-    return table(["learner", "moves", "search, last 1,000 games", "greedy, 100 games", ""], body)
+    return markdown(["learner", "moves", "search, last 1,000 games", "greedy, 100 games", ""], body)
 
 
 def report(chosen: argparse.Namespace) -> None:
