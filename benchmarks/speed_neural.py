@@ -5,7 +5,8 @@
 
 Networks are new, which costs the same as trained ones; positions are those of random games. On a
 CPU figures are per CPU second of one thread, elsewhere per second of the clock. Subjects take
-turns, round after round, about two seconds each; a first turn of each is not counted.
+turns, round after round, about two seconds each; a first turn of each is not counted. The last line
+is the share of Monte-Carlo Softmax searches that the network takes, by the clock.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import NamedTuple
 
 import fresh_kernels  # noqa: F401 - first of all that uses numba
 import numpy as np
+import numpy.typing as npt
 import torch
 from machine import machine
 from timing import Figure, lines
@@ -28,11 +30,14 @@ from tqdm import tqdm
 from afterstate.agents.commands import whole_above_0
 from afterstate.agents.fitting import Fitting
 from afterstate.agents.game2048 import policy_learning, value_learning
+from afterstate.agents.game2048.mc_softmax import MCSoftmaxAgent
+from afterstate.agents.game2048.mc_softmax import Settings as Search
 from afterstate.agents.game2048.play_logs import MOVE
 from afterstate.agents.game2048.policy_net import PolicyCNN, chances
 from afterstate.agents.game2048.value_net import CNN22, ValueNetAgent, evaluate
 from afterstate.agents.nets import check_device
 from afterstate.envs.game2048 import torch_rules
+from afterstate.envs.words import Words
 
 Work = Callable[[], int]
 """Does some of what is timed, and says how many positions it was."""
@@ -82,6 +87,51 @@ def playing(depth: int, n_boards: int, device: str) -> Timed:
     return Timed(f"CNN22 plays {depth}-ply, {n_boards} boards, 16 bits", "moves/s", work)
 
 
+class Watched:
+    """A player that notes how many seconds it is asked for estimates."""
+
+    def __init__(self, player: ValueNetAgent) -> None:
+        self.player, self.size, self.seconds = player, player.size, 0.0
+
+    def estimate(self, boards: Words) -> npt.NDArray[np.float64]:
+        """The values of afterstates."""
+        began = time.perf_counter()
+        values = self.player.estimate(boards)
+        self.seconds += time.perf_counter() - began
+        return values
+
+
+SEARCH = Search(simulations=100)
+SEARCHED = 64
+"""Games that are searched in step."""
+
+
+def searching(device: str) -> Timed:
+    """Monte-Carlo Softmax search with a value network."""
+    player = MCSoftmaxAgent(ValueNetAgent(CNN22(), device=device, mixed=True), SEARCH)
+    words = torch_rules.to_words(positions(SEARCHED, device))
+
+    def work() -> int:
+        player.act(words)
+        return len(words) * SEARCH.simulations
+
+    return Timed(f"CNN22, MC Softmax, {SEARCHED} games, 16 bits", "sims/s", work)
+
+
+def in_network(device: str, rounds: int) -> Figure:
+    """The share of the same searches that the network takes, in percent."""
+    watched = Watched(ValueNetAgent(CNN22(), device=device, mixed=True))
+    player = MCSoftmaxAgent(watched, SEARCH)
+    words = torch_rules.to_words(positions(SEARCHED, device))
+    player.act(words)
+    shares = []
+    for _ in range(rounds):
+        began, watched.seconds = time.perf_counter(), 0.0
+        player.act(words)
+        shares.append(100 * watched.seconds / (time.perf_counter() - began))
+    return Figure("CNN22, MC Softmax, time in the network", "%", shares)
+
+
 def learning_values(games: int, device: str) -> Timed:
     """CNN22 in self-play."""
     settings = value_learning.Settings(games=games, batch=min(games, 1_024), mixed=True)
@@ -119,7 +169,7 @@ def subjects(device: str) -> list[Timed]:
     value = CNN22().eval().to(device)
     found = [judging("CNN22", partial(evaluate, value), boards, mixed) for mixed in (False, True)]
     found += [playing(1, 256 * size, device), playing(2, 8 * size, device), playing(3, 1, device)]
-    found += [learning_values(128 * size, device)]
+    found += [searching(device), learning_values(128 * size, device)]
     for layers in (2, 5):
         net = PolicyCNN(layers).eval().to(device)
         found += [judging(f"policy, k = {layers},", partial(chances, net), boards, True)]
@@ -170,7 +220,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     here = machine()
     device = "one thread" if chosen.device == "cpu" else torch.cuda.get_device_name(chosen.device)
     head = ", ".join(f"{name} {value}" for name, value in {**here, "on": device}.items())
-    printed = "\n".join([head, *lines(measure(chosen.device, chosen.rounds))])
+    figures = [*measure(chosen.device, chosen.rounds), in_network(chosen.device, chosen.rounds)]
+    printed = "\n".join([head, *lines(figures)])
     print(printed)
     if chosen.out:
         chosen.out.write_text(printed + "\n", encoding="utf-8")

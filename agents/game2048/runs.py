@@ -2,8 +2,8 @@
 
     train(learner, n_moves=1e6, save_to="mine.npz")
 
-`training.py`, `value_learning.py` and `policy_learning.py` are the commands. They read a settings
-file, which is a JSON object, and have a folder for a run. In it are
+`training.py`, `value_learning.py`, `policy_learning.py` and `search_learning.py` are the commands.
+They read a settings file, which is a JSON object, and have a folder for a run. In it are
 
 - the learner, in the file of its kind, written beside and renamed at intervals, before evaluations,
   at the end, and on Ctrl-C or SIGTERM. A run that is killed loses what it did since.

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 pytest.importorskip("safetensors")
@@ -18,7 +20,11 @@ from speed_neural import Timed, measure, positions, subjects
 from torch import Tensor, nn
 
 from afterstate.agents.game2048 import policy_net
+from afterstate.agents.game2048.mc_softmax import MCSoftmaxAgent
+from afterstate.agents.game2048.mc_softmax import Settings as Search
+from afterstate.agents.game2048.value_net import ValueNetAgent
 from afterstate.envs.game2048 import torch_rules
+from afterstate.envs.words import Words
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -44,6 +50,7 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Networks are small, and turns short."""
     monkeypatch.setattr(speed_neural, "CNN22", Tiny)
     monkeypatch.setattr(speed_neural, "SECONDS", 1e-3)
+    monkeypatch.setattr(speed_neural, "SEARCH", Search(simulations=2))
     for layers in (2, 5):
         monkeypatch.setitem(policy_net.CHANNELS, layers, 3)
 
@@ -84,6 +91,7 @@ NAMES = [
     ("CNN22 plays 1-ply, 256 boards, 16 bits", "moves/s", 256),
     ("CNN22 plays 2-ply, 8 boards, 16 bits", "moves/s", 8),
     ("CNN22 plays 3-ply, 1 boards, 16 bits", "moves/s", 1),
+    ("CNN22, MC Softmax, 64 games, 16 bits", "sims/s", 128),
     ("CNN22 learns, 128 games, 16 bits", "moves/s", 128),
     ("policy, k = 2, judges, 16 bits", "boards/s", 1_024),
     ("policy, k = 2, learns, batch 512, 16 bits", "moves/s", 512),
@@ -134,6 +142,29 @@ def test_what_judges_has_16_bits_if_it_says_so() -> None:
     assert kinds == [torch.float32, torch.bfloat16]
 
 
+def test_the_share_of_the_network_in_searches_is_that_of_what_it_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A search asks twice, after which half a second is gone, and takes a second more."""
+    now = [0.0]
+
+    def estimate(player: ValueNetAgent, boards: Words) -> npt.NDArray[np.float64]:
+        now[0] += 0.25
+        return np.zeros(len(boards))
+
+    def act(player: MCSoftmaxAgent, boards: Words) -> npt.NDArray[np.int8]:
+        now[0] += 1
+        return play(player, boards)
+
+    play = MCSoftmaxAgent.act
+    monkeypatch.setattr(ValueNetAgent, "estimate", estimate)
+    monkeypatch.setattr(MCSoftmaxAgent, "act", act)
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    name, unit, shares = speed_neural.in_network("cpu", 3)
+    assert (name, unit) == ("CNN22, MC Softmax, time in the network", "%")
+    assert shares == pytest.approx(3 * [100 / 3])
+
+
 def ticks() -> Iterator[float]:
     """A clock that goes a second further each time."""
     return (float(second) for second in count())
@@ -167,8 +198,8 @@ def test_figures_are_printed_and_written(
     assert out.read_text(encoding="utf-8") == printed
     head, *rows = printed.splitlines()
     assert head.startswith("cpu ") and head.endswith(", on one thread") and ", numba " in head
-    assert [row.split()[0] for row in rows] == ["a", "b"]
-    assert "boards/CPU s" in rows[0] and "moves/CPU s" in rows[1]
+    assert [row.split()[0] for row in rows] == ["a", "b", "CNN22,"]
+    assert "boards/CPU s" in rows[0] and "moves/CPU s" in rows[1] and "% " in rows[2]
     assert all(row.endswith("n = 2)") for row in rows)
 
 
@@ -179,4 +210,5 @@ def test_a_gpu_is_timed_by_the_clock_and_told_by_its_name(
     speed_neural.main(["--device", "cuda", "--rounds", "1"])
     head, *rows = capsys.readouterr().out.splitlines()
     assert head.endswith(f", on {torch.cuda.get_device_name()}")
-    assert len(rows) == len(NAMES) and all("/s " in row and "CPU s" not in row for row in rows)
+    assert len(rows) == len(NAMES) + 1 and "% " in rows.pop()
+    assert all("/s " in row and "CPU s" not in row for row in rows)

@@ -42,9 +42,14 @@ from matplotlib import pyplot as plt
 
 HERE = Path(__file__).parent
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "mc_softmax"
-ROWS = RESULTS / "games.jsonl"
 
 Row = dict[str, Any]
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of a file; none if there is no such file."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
 
 
 def study() -> dict[str, Any]:
@@ -80,12 +85,6 @@ def name(cell: Row) -> str:
     return json.dumps([cell[key] for key in ("group", "player", "settings", "games")])
 
 
-def rows() -> list[Row]:
-    """What has been played."""
-    lines = ROWS.read_text(encoding="utf-8").splitlines() if ROWS.exists() else []
-    return [json.loads(line) for line in lines]
-
-
 def player(cell: Row) -> Any:
     """The player of a cell."""
     settings = dict(cell["settings"])
@@ -112,13 +111,14 @@ def play_cell(cell: Row) -> Row:
 
 def play_all(chosen: argparse.Namespace) -> None:
     """Plays what has not been played."""
-    done = {name(row) for row in rows()}
+    rows = RESULTS / "games.jsonl"
+    done = {name(row) for row in read(rows)}
     missing = [cell for cell in cells(chosen.only) if name(cell) not in done]
     RESULTS.mkdir(parents=True, exist_ok=True)
     found = joblib.Parallel(n_jobs=chosen.jobs, return_as="generator_unordered")(
         joblib.delayed(play_cell)(cell) for cell in missing
     )
-    with ROWS.open("a", encoding="utf-8") as file:
+    with rows.open("a", encoding="utf-8") as file:
         for row in tqdm(found, total=len(missing), unit=" players"):
             file.write(json.dumps(row) + "\n")
             file.flush()
@@ -140,25 +140,19 @@ def folder(runs: Path, experiment: str, run: str) -> Path:
     return runs / f"{experiment}, {run}".replace(" ", "_")
 
 
-def told(place: Path) -> list[Row]:
-    """The rows of a learner."""
-    path = place / "rows.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines]
-
-
 def learn(chosen: argparse.Namespace) -> None:
     """Lets learners play for as long as they have left, and copies the rows of all."""
     for experiment, run, settings, hours in learners():
         place = folder(chosen.runs, experiment, run)
-        last = told(place)[-1] if told(place) else {"seconds": 0}
+        last = (read(place / "rows.jsonl") or [{"seconds": 0}])[-1]
         left = 0.0 if "diverged" in last else hours - last["seconds"] / 3600
         if left > 1e-3 and (chosen.only is None or experiment in chosen.only):
             print(f"{experiment}, {run}:", file=sys.stderr)
             train(place, settings, left)
+    RESULTS.mkdir(parents=True, exist_ok=True)
     with (RESULTS / "learning.jsonl").open("w", encoding="utf-8") as file:
         for experiment, run, *_ in learners():
-            for row in told(folder(chosen.runs, experiment, run)):
+            for row in read(folder(chosen.runs, experiment, run) / "rows.jsonl"):
                 file.write(json.dumps({"experiment": experiment, "run": run, **row}) + "\n")
 
 
@@ -172,7 +166,7 @@ def train(place: Path, settings: Row, hours: float) -> None:
     try:
         search_learning.main([str(asked), "--out", str(place), *how, *goes_on])
     except SystemExit as error:
-        if "diverged" not in (told(place) or [{}])[-1]:
+        if "diverged" not in (read(place / "rows.jsonl") or [{}])[-1]:
             raise
         print(error, file=sys.stderr)
 
@@ -187,7 +181,7 @@ def score(row: Row) -> str:
 
 def of_group(group: str) -> list[Row]:
     """The rows of a group, as `study.json` has it now, in its order."""
-    found = {name(row): row for row in rows()}
+    found = {name(row): row for row in read(RESULTS / "games.jsonl")}
     return [found[name(cell)] for cell in cells([group]) if name(cell) in found]
 
 
@@ -247,8 +241,8 @@ def improvements() -> str:
 
 def learning(experiment: str, path: Path) -> str:
     """What the learners of an experiment came to; also drawn."""
-    text = (RESULTS / "learning.jsonl").read_text(encoding="utf-8")
-    found = [row for row in map(json.loads, text.splitlines()) if row["experiment"] == experiment]
+    rows = read(RESULTS / "learning.jsonl")
+    found = [row for row in rows if row["experiment"] == experiment]
     figure, axes = plt.subplots(figsize=(7, 4.5))
     body = []
     for run in dict.fromkeys(row["run"] for row in found):
@@ -264,7 +258,8 @@ def learning(experiment: str, path: Path) -> str:
         end = f"run away after {gone[0]['n_moves']:,} moves: {gone[0]['diverged']}" if gone else ""
         body.append([run, f"{of[-1]['n_moves']:,}", searched, greedy, end])
     axes.set(xlabel="minutes", ylabel="mean score of the last 1,000 games of search")
-    axes.legend()
+    if axes.lines:  # some may have run away before they were evaluated
+        axes.legend()
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
     return markdown(["learner", "moves", "search, last 1,000 games", "greedy, 100 games", ""], body)
@@ -281,7 +276,8 @@ def report(chosen: argparse.Namespace) -> None:
             continue
         parts += [f"## Simulations, {what}", simulations(network, drawn), f"![]({drawn.name})"]
     parts += ["## What was added", improvements()]
-    for experiment in study()["learn"] if (RESULTS / "learning.jsonl").exists() else ():
+    learned = {row["experiment"] for row in read(RESULTS / "learning.jsonl")}
+    for experiment in (each for each in study()["learn"] if each in learned):
         drawn = RESULTS / f"{experiment.replace(' ', '_')}.svg"
         parts += [f"## Learning, {experiment}", learning(experiment, drawn), f"![]({drawn.name})"]
     (RESULTS / "README.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
