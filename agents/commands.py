@@ -1,4 +1,4 @@
-"""What the commands have in common: numbers above 0, a bar for what takes seconds, SIGTERM."""
+"""What the commands have in common: numbers above 0, a bar for what takes seconds, signals."""
 
 from __future__ import annotations
 
@@ -67,3 +67,32 @@ def sigterm_raises(exception: BaseException) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Puts Ctrl-C and SIGTERM off until the block has ended, however often they come.
+
+    Where they raise exceptions they may do so at any moment, also between two weights of a step; a
+    learner that is saved then has half a step, or has learned what it does not know of. Only the
+    main thread takes signals: in others this does nothing.
+    """
+    with _put_off(signal.SIGINT), _put_off(signal.SIGTERM):
+        yield
+
+
+@contextlib.contextmanager
+def _put_off(number: signal.Signals) -> Iterator[None]:
+    """Raises a signal that comes in the block again after it."""
+    before = signal.getsignal(number)
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield  # it is not ours to take
+        return
+    came: list[int] = []
+    try:
+        signal.signal(number, lambda which, frame: came.append(which))
+        yield
+    finally:
+        signal.signal(number, before)
+        if came:
+            signal.raise_signal(number)

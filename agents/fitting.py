@@ -215,20 +215,18 @@ class Fitter:
 
         Raises:
             OSError: it cannot be written; a file that was there before is still there, whole.
-            ValueError: some weights are no numbers any more; the same.
+            ValueError: some of it is no finite number any more; the same.
         """
-        if not all(bool(weights.isfinite().all()) for weights in self.net.parameters()):
-            told = f"weights are no numbers any more, so {path} is left as it was"
-            raise ValueError(f"{told}: go on from it with a smaller rate, a warm_up or clip")
         played = {} if self.played is self.net else self.played.state_dict()
         more = {f"others/{name}": value for name, value in others.items()}
         more |= {f"played/{name}": value for name, value in played.items()}
-        tensors = {name: value.detach().cpu().contiguous().clone() for name, value in more.items()}
+        copies = {name: value.detach().cpu().contiguous().clone() for name, value in more.items()}
+        tensors = {**self.tensors(), **copies}
+        if not nets.are_finite(tensors):  # which `load` would refuse
+            told = f"weights or means of gradients have run away, so {path} is left as it was"
+            raise ValueError(f"{told}: go on from it with a smaller rate, a warm_up or clip")
         about = {**nets.kind(self.net), "n_steps": self.n_steps, **facts}
-        data = safetensors.torch.save(
-            {**self.tensors(), **tensors}, {"afterstate": json.dumps(about)}
-        )
-        files.replace(path, data)
+        files.replace(path, safetensors.torch.save(tensors, {"afterstate": json.dumps(about)}))
 
     def load(self, path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Goes on from a file of `save`.
@@ -245,7 +243,7 @@ class Fitter:
             raise ValueError(f"{path} has another network than the settings ask for")
         try:
             tensors = safetensors.torch.load_file(path)
-            if not all(bool(t.isfinite().all()) for t in tensors.values()):
+            if not nets.are_finite(tensors):
                 raise ValueError("some of its numbers are none")
             played = _taken(tensors, "played/") or _named(tensors, "net/")
             others = _taken(tensors, "others/")

@@ -22,6 +22,9 @@ from torch import Tensor, nn
 
 from afterstate.agents import files
 
+_BITS = {32: torch.float32, 16: torch.float16}
+"""Of a weight in a file."""
+
 
 def kind(net: nn.Module) -> dict[str, Any]:
     """The name and the settings of a network, which make another like it.
@@ -43,13 +46,22 @@ def save(net: nn.Module, path: str | Path, /, bits: int = 32, **facts: Any) -> N
 
     Raises:
         OSError: it cannot be written; a file that was there before is still there, whole.
-        KeyError: another number of bits.
+        ValueError: another number of bits, or weights that 16 bits cannot hold.
     """
-    about = {**kind(net), **facts}
-    dtype = {32: torch.float32, 16: torch.float16}[bits]
+    if bits not in _BITS:
+        raise ValueError(f"bits are one of {list(_BITS)}, got {bits!r}")
+    about, dtype = {**kind(net), **facts}, _BITS[bits]
     weights = {name: t.detach().cpu().contiguous() for name, t in net.state_dict().items()}
     tensors = {name: t.to(dtype) if t.is_floating_point() else t for name, t in weights.items()}
+    if bits == 16 and not are_finite(tensors):
+        most = torch.finfo(dtype).max
+        raise ValueError(f"16 bits hold numbers up to {most:,.0f}, and some weights are others")
     files.replace(path, safetensors.torch.save(tensors, {"afterstate": json.dumps(about)}))
+
+
+def are_finite(tensors: Mapping[str, Tensor]) -> bool:
+    """Whether tensors hold neither an infinity nor what is no number."""
+    return all(bool(t.isfinite().all()) for t in tensors.values())
 
 
 def about(path: str | Path) -> dict[str, Any]:
@@ -91,7 +103,7 @@ def load(path: str | Path, network: Callable[..., nn.Module], device: str = "cpu
             asked = network(told["network"], **told["settings"]).state_dict()
         if {name: t.shape for name, t in asked.items()} != {n: t.shape for n, t in tensors.items()}:
             raise ValueError("its weights are of another network")
-        if not all(bool(torch.isfinite(t).all()) for t in tensors.values()):
+        if not are_finite(tensors):
             raise ValueError("some of its weights are no numbers")
         net = network(told["network"], **told["settings"])
         net.load_state_dict(tensors)
@@ -100,7 +112,7 @@ def load(path: str | Path, network: Callable[..., nn.Module], device: str = "cpu
     return net.to(device)
 
 
-def network(networks: Mapping[str, type[nn.Module]], name: str, **settings: Any) -> nn.Module:
+def network(networks: Mapping[str, type[nn.Module]], name: str, /, **settings: Any) -> nn.Module:
     """A new network.
 
     Args:

@@ -7,7 +7,9 @@ import io
 import json
 import os
 import pickle
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents import files, nets
+from afterstate.agents.commands import sigterm_raises, uninterrupted
 from afterstate.agents.fitting import Fitter, Fitting
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -508,6 +511,99 @@ def test_weights_that_are_no_numbers_are_not_saved(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="left as it was: go on from it with a smaller rate"):
         fitter.save(path, {})
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("of", ["the optimizer", "the mean", "the others"])
+def test_nothing_is_saved_that_is_no_number(tmp_path: Path, of: str) -> None:
+    """It could not be taken up again: Adam squares gradients, though weights stay finite."""
+    fitter, path = Fitter(Line(), average=0.5), tmp_path / "learner.safetensors"
+    fitter.save(path, {})
+    before, others = path.read_bytes(), {"table": torch.zeros(2)}
+    if of == "the optimizer":
+        fitter.step(torch.eye(2), slope(1e22, 1e22), 0.01)
+        assert not fitter.tensors()["0/exp_avg_sq"].isfinite().any()
+    elif of == "the mean":
+        next(fitter.played.parameters()).data[0] = float("inf")
+    else:
+        others["table"][1] = float("nan")
+    assert np.isfinite(numbers(fitter.net)).all()
+    with pytest.raises(ValueError, match="left as it was"):
+        fitter.save(path, others)
+    assert path.read_bytes() == before
+
+
+# Signals
+
+
+@pytest.fixture
+def listening() -> Iterator[None]:
+    """Ctrl-C is heard, also where the tests run in the background of a shell that ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def handlers() -> list[Any]:
+    """What Ctrl-C and SIGTERM do."""
+    return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+
+@pytest.mark.usefixtures("listening")
+@pytest.mark.parametrize(
+    ("numbers", "error"),
+    [
+        ([signal.SIGINT], KeyboardInterrupt),
+        ([signal.SIGTERM], SystemExit),
+        ([signal.SIGINT] * 3, KeyboardInterrupt),
+        ([signal.SIGTERM, signal.SIGINT, signal.SIGTERM], KeyboardInterrupt),
+    ],
+)
+def test_signals_wait_for_the_end_of_a_block(
+    numbers: list[signal.Signals], error: type[BaseException]
+) -> None:
+    done: list[int] = []
+    with sigterm_raises(SystemExit(143)):
+        before = handlers()
+        with pytest.raises(error):
+            with uninterrupted():
+                for number in numbers:
+                    signal.raise_signal(number)
+                    done.append(number)
+            done.append(0)
+        assert handlers() == before
+    assert done == numbers
+
+
+@pytest.mark.usefixtures("listening")
+def test_a_block_without_a_signal_changes_nothing() -> None:
+    before = handlers()
+    with uninterrupted():
+        pass
+    with pytest.raises(ZeroDivisionError), uninterrupted():
+        raise ZeroDivisionError
+    assert handlers() == before
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_signals_that_are_ignored_stay_so() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with uninterrupted():
+        signal.raise_signal(signal.SIGINT)
+    assert signal.signal(signal.SIGINT, before) is signal.SIG_IGN
+
+
+def test_other_threads_take_no_signals() -> None:
+    seen: list[list[Any]] = []
+
+    def look() -> None:
+        with uninterrupted():
+            seen.append(handlers())
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert seen == [handlers()]
 
 
 def test_networks_play_as_in_evaluation_and_the_mean_takes_buffers_along() -> None:

@@ -18,7 +18,7 @@ Networks are a `Sequential` called `body` of padding, convolutions, ReLU, and fu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -95,22 +95,25 @@ def most_similar(weights: npt.NDArray[np.float32], pattern: Floats) -> tuple[int
         pattern: `[4, 16]`.
 
     Returns:
-        The filter, the symmetry by which the pattern was turned, as `torch_rules.symmetries` orders
-        them, and the cosine of the angle between the two, at most 1.
+        The filter, the side of `sides` from which it is like the pattern, and the cosine of the
+        angle between the two, at most 1.
     """
-    sides = _sides(pattern)
-    lengths = np.linalg.norm(weights, axis=(1, 2))[:, None] * np.linalg.norm(pattern)
-    cosines = np.einsum("fcv,scv->fs", weights, sides) / np.maximum(lengths, 1e-12)
+    lengths = np.linalg.norm(weights, axis=(1, 2)) * np.linalg.norm(pattern)
+    cosines = np.einsum("sfcv,cv->fs", sides(weights), pattern)
+    cosines /= np.maximum(lengths, 1e-12)[:, None]
     filter_, side = np.unravel_index(cosines.argmax(), cosines.shape)
     return int(filter_), int(side), float(cosines.max())
 
 
-def _sides(pattern: Floats) -> Floats:
-    """A pattern `[4, 16]` in its eight symmetric positions, `[8, 4, 16]`."""
-    square = pattern.reshape(2, 2, -1)
-    four = (square, square[:, ::-1], square[::-1], square[::-1, ::-1])
-    eight = (*four, *(each.transpose(1, 0, 2) for each in four))
-    return np.stack(eight).reshape(8, 4, -1)
+def sides(filters: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Filters `[..., 4, 16]` from their eight sides, `[8, ..., 4, 16]`.
+
+    The sides are in the order of `torch_rules.symmetries`.
+    """
+    square = filters.reshape(*filters.shape[:-2], 2, 2, filters.shape[-1])
+    four = (square, square[..., ::-1, :], square[..., ::-1, :, :], square[..., ::-1, ::-1, :])
+    eight = (*four, *(each.swapaxes(-3, -2) for each in four))
+    return np.stack(eight).reshape(8, *filters.shape)
 
 
 # Contributions
@@ -164,6 +167,8 @@ def _layers(net: nn.Module, board: Tensor) -> list[_Layer]:
     with torch.inference_mode():
         for layer in _body(net):
             _check(layer)
+            if isinstance(layer, nn.Flatten) and x.shape[1:] != shape:
+                raise ValueError("contributions are not traced through padding that is made flat")
             if isinstance(layer, (nn.Conv2d, nn.Linear)):
                 units = tuple(shape) if len(shape) == 3 else (*shape, 1, 1)
                 found.append(_Layer(layer.weight.double().abs(), x[0].double().abs(), units))
@@ -221,9 +226,11 @@ def contributions(
         back. Those of the last layer add up to 1 unless all its inputs are 0.
 
     Raises:
-        ValueError: the network is not a sequence of layers.
+        ValueError: the network is not a sequence of layers, or has no such output.
     """
     layers = _layers(net, torch_rules.from_words(np.array(board, np.uint64)))[::-1]
+    if not 0 <= output < len(layers[0].weights):
+        raise ValueError(f"there are outputs 0 to {len(layers[0].weights) - 1}, not {output}")
     shares = torch.zeros(len(layers[0].weights), 1, 1, dtype=torch.float64)
     shares[output] = 1.0
     found = []
@@ -280,23 +287,41 @@ def agreement(chosen: Tensor) -> Agreement:
     return Agreement(chosen.shape[1], int((chosen == chosen[0]).all(0).sum()), only)
 
 
-def disagreements(weak: nn.Module, strong: nn.Module, boards: Tensor, n: int) -> Tensor:
-    """The boards on which two networks differ most surely, `int64[n]` or fewer places in `boards`.
+def legal_chances(net: nn.Module, boards: Tensor) -> Tensor:
+    """The probabilities of moves if only the legal ones count, `float32[n, 4]`; 0 of the others.
 
-    How sure a network is, is how much more probable its own move is to it than the other's; what
-    counts is the less sure of the two.
+    Args:
+        net: a policy network.
+        boards: `int64[n]`.
     """
-    legal = torch_rules.legal(boards)
-    odds = [torch.where(legal, chances(net, boards).cpu(), 0.0) for net in (weak, strong)]
-    odds = [each / each.sum(1, keepdim=True).clamp(min=1e-30) for each in odds]
-    moves = [each.argmax(1, keepdim=True) for each in odds]
-    surer = [
-        (mine.gather(1, own) - mine.gather(1, other))[:, 0]
-        for mine, own, other in ((odds[0], *moves), (odds[1], *moves[::-1]))
-    ]
-    least = torch.minimum(*surer)
-    order = least.argsort(descending=True, stable=True)[:n]
-    return order[least[order] > 0]
+    odds = torch.where(torch_rules.legal(boards), chances(net, boards).to(boards.device), 0.0)
+    return odds / odds.sum(1, keepdim=True).clamp(min=1e-30)
+
+
+def disagreements(alone: nn.Module, others: Sequence[nn.Module], boards: Tensor, n: int) -> Tensor:
+    """The boards on which a network differs most surely from others that agree.
+
+    How sure a network is, is how much more probable its own move is to it than that of the other
+    side; what counts is the least sure of all.
+
+    Args:
+        alone: a policy network.
+        others: at least one.
+        boards: `int64[m]`.
+        n: how many.
+
+    Returns:
+        Places in `boards`, `int64[n]` or fewer.
+    """
+    mine, *theirs = (legal_chances(net, boards) for net in (alone, *others))
+    own, other = (each.argmax(1, keepdim=True) for each in (mine, theirs[0]))
+    least = mine.gather(1, own) - mine.gather(1, other)
+    for each in theirs:
+        surer = each.gather(1, other) - each.gather(1, own)
+        agrees = each.argmax(1, keepdim=True) == other
+        least = torch.where(agrees, torch.minimum(least, surer), 0.0)
+    order = least[:, 0].argsort(descending=True, stable=True)[:n]
+    return order[least[order, 0] > 0]
 
 
 # Heuristics
@@ -368,27 +393,29 @@ def activations(net: nn.Module, boards: Tensor) -> list[Tensor]:
     return found
 
 
-def probe(units: Tensor, answers: Tensor, decay: float = 1e-2) -> float:
+def probe(
+    units: Tensor, answers: Tensor, others: Tensor, theirs: Tensor, decay: float = 1e-2
+) -> float:
     """How well a linear function of units tells a yes from a no: the area under its ROC curve.
 
-    It is fitted to every other row by ridge regression, and judged by the rest: 0.5 is chance, 1
-    is perfect.
+    It is fitted by ridge regression to the boards of some games, and judged by those of others,
+    because boards of one game are much alike: 0.5 is chance, 1 is perfect.
 
     Args:
-        units: `float32[n, units]`.
+        units: `float32[n, units]`, to which it is fitted.
         answers: `bool[n]`.
+        others: `float32[m, units]`, by which it is judged.
+        theirs: `bool[m]`, the answers to these.
         decay: of the weights, as a share of the units' mean square.
 
     Returns:
-        The area, nan if one answer does not occur among the rest.
+        The area, nan if one answer does not occur among those by which it is judged.
     """
-    x = torch.cat((units, torch.ones(len(units), 1)), 1)
-    y = 2.0 * answers.float() - 1
-    fitted, asked = x[::2], x[1::2]
-    products = fitted @ fitted.T  # of rows: most layers have more units than there are boards
-    products.diagonal().add_(decay * products.diagonal().sum() / fitted.shape[1])
-    weights = fitted.T @ torch.linalg.solve(products, y[::2])
-    return _area(asked @ weights, answers[1::2])
+    x, asked = (torch.cat((each, torch.ones(len(each), 1)), 1) for each in (units, others))
+    products = x @ x.T  # of rows: most layers have more units than there are boards
+    products.diagonal().add_(decay * products.diagonal().sum() / x.shape[1])
+    weights = x.T @ torch.linalg.solve(products, 2.0 * answers.float() - 1)
+    return _area(asked @ weights, theirs)
 
 
 def _area(scores: Tensor, answers: Tensor) -> float:

@@ -5,9 +5,10 @@
     python -m afterstate.agents.game2048.inside contributions k2.safetensors --action down
     python -m afterstate.agents.game2048.inside agreement k2.safetensors k5.safetensors --log x.npy
     python -m afterstate.agents.game2048.inside disagreements 2 5 --log x.npy --out boards.png
-    python -m afterstate.agents.game2048.inside heuristics k2.safetensors k5.safetensors --log x.npy
+    python -m afterstate.agents.game2048.inside heuristics 2 5 --log x.npy --others y.npy
 
-Tables are Markdown. Where a network has a file, `2` and `5` stand for those in the package.
+Tables are Markdown. Where the file of a network is asked for, `2` and `5` stand for those in the
+package.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from afterstate.agents.commands import above_0, whole_above_0
 from afterstate.agents.game2048 import analysis, play_logs
 from afterstate.agents.game2048.analysis import CELLS, STUDY_BOARDS, TILES, Floats
 from afterstate.agents.game2048.policy_learning import logged
-from afterstate.agents.game2048.policy_net import SHIPPED, chances, choices, load
+from afterstate.agents.game2048.policy_net import SHIPPED, choices, judge, load
 from afterstate.envs.game2048 import rules, torch_rules
 
 ACTIONS = ("up", "right", "down", "left")
@@ -50,7 +51,11 @@ def _panels(rows: int, columns: int, width: float, height: float) -> tuple[Any, 
 
 
 def draw_filters(
-    weights: npt.NDArray[Any], titles: Sequence[str], path: str | Path, columns: int = 2
+    weights: npt.NDArray[Any],
+    titles: Sequence[str],
+    path: str | Path,
+    columns: int = 2,
+    label: str = "weight",
 ) -> None:
     """Draws filters of the first layer: positive weights blue, negative ones red.
 
@@ -59,6 +64,7 @@ def draw_filters(
         titles: one each.
         path: a picture of any kind that matplotlib writes.
         columns: panels beside each other.
+        label: of the colours.
 
     Raises:
         OSError: it cannot be written.
@@ -79,7 +85,7 @@ def draw_filters(
         panel.set_yticks(np.arange(3) + 0.5, minor=True)
         panel.grid(which="minor", color="white", linewidth=1)
         panel.tick_params(which="both", length=0)
-    figure.colorbar(image, ax=panels, label="weight", shrink=min(1.0, 2 / rows))
+    figure.colorbar(image, ax=panels, label=label, shrink=min(1.0, 2 / rows))
     _save(figure, path)
 
 
@@ -157,10 +163,25 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def said(networks: Mapping[str, nn.Module], board: Tensor) -> str:
-    """What networks say of a board, `int64[]`: a line for the actions, and one for each."""
-    rows = {name: chances(net, board[None])[0].tolist() for name, net in networks.items()}
-    lines = (f"{name}: {' '.join(f'{p:.2f}' for p in row)}" for name, row in rows.items())
-    return "\n".join([" ".join(ACTIONS), *lines])
+    """What networks say of a board, `int64[]`: a line for the moves, and one for each.
+
+    The probabilities are those among the legal moves; the move that is made stands behind them.
+    """
+    legal, lines = torch_rules.legal(board).tolist(), [" ".join(ACTIONS)]
+    for name, net in networks.items():
+        odds = analysis.legal_chances(net, board[None])[0]
+        told = [f"{p:.2f}" if ok else "-" for p, ok in zip(odds.tolist(), legal, strict=True)]
+        lines.append(f"{name}: {' '.join(told)}, {ACTIONS[int(odds.argmax())]}")
+    return "\n".join(lines)
+
+
+def logits_table(net: nn.Module, boards: Tensor, names: Sequence[str]) -> str:
+    """The logits that a network gives the moves of boards `int64[n]`; in brackets: illegal."""
+    rows = []
+    for name, row, legal in zip(names, judge(net, boards), torch_rules.legal(boards), strict=True):
+        pairs = zip(row.tolist(), legal.tolist(), strict=True)
+        rows.append([name, *(f"{x:.2f}" if ok else f"({x:.2f})" for x, ok in pairs)])
+    return markdown(["logits", *ACTIONS], rows)
 
 
 def contribution_table(shares: Sequence[Floats], names: Sequence[str], n: int) -> str:
@@ -213,12 +234,20 @@ def heuristics_table(
     return markdown(head, rows)
 
 
-def probe_table(networks: Mapping[str, nn.Module], boards: Tensor) -> str:
-    """How well a linear function of each layer tells whether a board obeys the heuristics."""
+def probe_table(networks: Mapping[str, nn.Module], boards: Tensor, others: Tensor) -> str:
+    """How well a linear function of each layer tells whether a board obeys the heuristics.
+
+    Args:
+        networks: by name.
+        boards: `int64[n]`, to which it is fitted.
+        others: `int64[m]`, of other games, by which it is judged.
+    """
     head, rows = ["area under the ROC curve", *analysis.HEURISTICS], []
+    answers = [(obeys(boards), obeys(others)) for obeys in analysis.HEURISTICS.values()]
     for name, net in networks.items():
-        for i, units in enumerate(analysis.activations(net, boards)):
-            areas = (analysis.probe(units, of(boards)) for of in analysis.HEURISTICS.values())
+        pairs = zip(*(analysis.activations(net, each) for each in (boards, others)), strict=True)
+        for i, (units, theirs) in enumerate(pairs):
+            areas = (analysis.probe(units, yes, theirs, other) for yes, other in answers)
             layer = f"convolution {i}" if i else "planes"
             rows.append([f"{name}, {layer}", *(f"{area:.3f}" for area in areas)])
     return markdown(head, rows)
@@ -228,12 +257,18 @@ def probe_table(networks: Mapping[str, nn.Module], boards: Tensor) -> str:
 
 
 def _named(paths: Sequence[str]) -> dict[str, nn.Module]:
-    """Networks by names for tables."""
+    """Networks by names for tables.
+
+    Raises:
+        ValueError: one is named twice.
+    """
+    if len(set(paths)) < len(paths):
+        raise ValueError(f"each network is named once, got {list(paths)}")
     shipped = {str(layers): path for layers, path in SHIPPED.items()}
     found = {path: load(shipped.get(path, path)) for path in paths}
     names = [f"k = {nets.kind(net)['settings']['layers']}" for net in found.values()]
     return {
-        name if names.count(name) == 1 else f"{name}, {Path(path).stem}": net
+        name if names.count(name) == 1 else f"{name}, {path}": net
         for name, (path, net) in zip(names, found.items(), strict=True)
     }
 
@@ -287,9 +322,8 @@ def contributions(chosen: argparse.Namespace) -> str:
         tables.append(
             f"Inputs of {of}:\n\n" + contribution_table(shares, chosen.boards, chosen.units)
         )
-    boards = torch_rules.from_words(np.array(words, np.uint64))
-    heads = [said({name: net}, board) for name, board in zip(chosen.boards, boards, strict=True)]
-    return "\n\n".join([*heads, *tables])
+    logits = logits_table(net, torch_rules.from_words(np.array(words, np.uint64)), chosen.boards)
+    return "\n\n".join([logits, *tables])
 
 
 def agreement(chosen: argparse.Namespace) -> str:
@@ -300,24 +334,27 @@ def agreement(chosen: argparse.Namespace) -> str:
 
 
 def disagreements(chosen: argparse.Namespace) -> str:
-    """Draws the boards on which two networks differ most surely."""
+    """Draws the boards on which the first network differs most surely from others that agree."""
     networks, (boards, _) = _named(chosen.net), _boards(chosen)
-    if len(networks) != 2:
-        raise ValueError("disagreements are between two networks")
-    weak, strong = networks.values()
-    places = analysis.disagreements(weak, strong, boards, chosen.top)
+    if len(networks) < 2:
+        raise ValueError("disagreements are between at least two networks")
+    alone, *others = networks.values()
+    places = analysis.disagreements(alone, others, boards, chosen.top)
     if not len(places):
-        return f"they choose the same moves on all of {len(boards):,} boards"
+        return f"there are none on {len(boards):,} boards"
     captions = [said(networks, board) for board in boards[places]]
     draw_boards(torch_rules.to_words(boards[places]).tolist(), captions, chosen.out)
     return f"written: {chosen.out}"
 
 
 def heuristics(chosen: argparse.Namespace) -> str:
-    """The probes."""
+    """How moves obey them, and with --others the probes."""
     networks, (boards, moves) = _named(chosen.net), _boards(chosen)
-    some = boards[: chosen.probed]
-    return f"{heuristics_table(networks, boards, moves)}\n\n{probe_table(networks, some)}"
+    tables = [heuristics_table(networks, boards, moves)]
+    if chosen.others is not None:
+        others, _ = logged(play_logs.read(chosen.others)[: chosen.probed])
+        tables.append(probe_table(networks, boards[: chosen.probed], others))
+    return "\n\n".join(tables)
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], str]] = {
@@ -346,7 +383,9 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
             command.add_argument("--top", type=whole_above_0, default=12, help="(%(default)s)")
     added["filters"].add_argument("--filters", type=int, nargs="+", help="their numbers")
     added["weights"].add_argument("--threshold", type=above_0, default=0.1)
-    added["heuristics"].add_argument("--probed", type=whole_above_0, default=4_000, help="boards")
+    add = added["heuristics"].add_argument
+    add("--others", type=Path, help="a log of other games, by which probes are judged")
+    add("--probed", type=whole_above_0, default=4_000, help="boards of each (%(default)s)")
     add = added["contributions"].add_argument
     add("--boards", nargs="+", default=list(STUDY_BOARDS)[:3], help="names of the study, or tiles")
     add("--action", choices=ACTIONS, default="down")

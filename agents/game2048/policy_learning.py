@@ -14,11 +14,13 @@ In the folder of a run are `learner.safetensors`, from which it goes on, `net.sa
 network, which `agents.load` reads, `rows.jsonl` and `settings.json`: see `runs.py`. A row has,
 of the moves since the last one, the mean cross entropy in nats and the share of moves that the
 network found most probable, before it learned them, and the `summary` of games that it plays.
+Moves learned before `--resume` are not in the first row after it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import time
 import zlib
@@ -33,6 +35,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from afterstate.agents import nets
+from afterstate.agents.commands import uninterrupted
 from afterstate.agents.fitting import Fitter, Fitting, set_threads
 from afterstate.agents.game2048 import play_logs, runs
 from afterstate.agents.game2048.encoding import planes
@@ -48,14 +51,14 @@ from afterstate.agents.game2048.runs import (
 from afterstate.envs.game2048 import torch_rules
 
 
-def logged(moves: play_logs.Moves) -> tuple[Tensor, Tensor]:
-    """The boards and the actions of moves of a play log, `int64[n]` each.
+def logged(moves: play_logs.Moves, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
+    """The boards and the actions of moves of a play log, `int64[n]` each, on a device.
 
     Raises:
         ValueError: one of them is illegal.
     """
-    boards = torch_rules.from_words(moves["board"])
-    actions = torch.from_numpy(moves["action"].astype(np.int64))
+    boards = torch_rules.from_words(moves["board"], device)
+    actions = torch.from_numpy(moves["action"].astype(np.int64)).to(device)
     legal = torch_rules.legal(boards).gather(1, actions.clamp(max=3)[:, None])
     if not ((actions < 4) & legal[:, 0]).all():
         raise ValueError("the log has an illegal move: it is not of 2048, or damaged")
@@ -70,6 +73,7 @@ class Learner:
         log: the moves: see `play_logs.read`.
         settings: how.
         seed: of symmetries; None is 0.
+        log_about: what the network's file is to say of the log, fit for JSON.
 
     Attributes:
         seconds: how long it has learned, by the clock.
@@ -84,12 +88,13 @@ class Learner:
         log: play_logs.Moves,
         settings: Fitting | None = None,
         seed: int | None = None,
+        log_about: dict[str, Any] | None = None,
     ) -> None:
-        self.settings = settings or Fitting()
+        self.settings = how = settings or Fitting()
         self.log, self.n_moves, self.seconds = log, 0, 0.0
-        how = self.settings
         self.fitter = Fitter(net, average=how.average, mixed=how.mixed, clip=how.clip)
-        self._seed = 0 if seed is None else seed
+        self._device, self._seed = next(net.parameters()).device, int(seed or 0)
+        self._log_about = log_about
         self._learned = self._none_learned()
 
     @property
@@ -107,10 +112,11 @@ class Learner:
             ValueError: the log has an illegal move.
         """
         began, end = time.monotonic(), self.n_moves + n_moves
-        self.fitter.net.train()
         try:
+            self.fitter.net.train()
             while self.n_moves < end:
-                self._step()
+                with uninterrupted():  # no move may be learned that is not counted
+                    self._step()
         finally:
             self.fitter.net.eval()
             self.seconds += time.monotonic() - began
@@ -118,8 +124,7 @@ class Learner:
 
     def _step(self) -> None:
         """Learns from one batch."""
-        device = next(self.fitter.net.parameters()).device
-        boards, actions = (each.to(device) for each in self._batch())
+        boards, actions = self._batch()
 
         def loss(logits: Tensor) -> Tensor:
             self._learned[1] += (logits.argmax(1) == actions).float().mean().detach()
@@ -131,21 +136,24 @@ class Learner:
         self.n_moves += len(boards)
 
     def _batch(self) -> tuple[Tensor, Tensor]:
-        """The boards and actions that come next, `[batch]`."""
+        """The boards and actions that come next, `[batch]`, where the network is."""
         first, size = self.n_moves % len(self.log), self.settings.batch
         if first + size <= len(self.log):
             part = self.log[first : first + size]
         else:
             part = self.log[np.arange(first, first + size) % len(self.log)]
-        boards, actions = logged(part)
+        boards, actions = logged(part, self._device)
         if not self.settings.symmetric:
             return boards, actions
         chance = np.random.default_rng([self._seed, self.n_moves])
-        which = torch.from_numpy(chance.integers(8, size=len(actions)))
+        which = torch.from_numpy(chance.integers(8, size=len(actions))).to(self._device)
         return torch_rules.symmetric(boards, which), torch_rules.symmetric_actions(actions, which)
 
     def learned(self) -> dict[str, float]:
-        """Mean cross entropy and share of moves foreseen since it was asked last."""
+        """Mean cross entropy and share of moves foreseen since it was asked last.
+
+        Nothing is known of what was learned before a `resume`.
+        """
         loss, hits, n_steps = self._learned.tolist()
         self._learned = self._none_learned()
         if not n_steps:
@@ -154,7 +162,7 @@ class Learner:
 
     def _none_learned(self) -> Tensor:
         """The sums of losses and of shares foreseen, and the number of steps; on the device."""
-        return torch.zeros(3, dtype=torch.float64, device=next(self.net.parameters()).device)
+        return torch.zeros(3, dtype=torch.float64, device=self._device)
 
     def save(self, path: str | Path) -> None:
         """Writes the learner to a file, and the network beside it to `net.safetensors`.
@@ -163,7 +171,10 @@ class Learner:
             OSError: a file cannot be written.
         """
         facts: dict[str, Any] = {"n_moves": self.n_moves, "seconds": round(self.seconds, 1)}
-        facts |= {"learner": asdict(self.settings), "log": self._print_of_log()}
+        facts |= {"learner": asdict(self.settings), "seed": self._seed}
+        facts |= {"log": self._print_of_log()}
+        if self._log_about is not None:
+            facts["log_about"] = self._log_about
         self.fitter.save(path, {}, **facts)
         nets.save(self.net, Path(path).with_name("net.safetensors"), **facts)
 
@@ -192,6 +203,20 @@ class Learner:
 # The command
 
 
+def _about_log(path: Path) -> Any:
+    """What stands beside a log, see `play_logs.py`, or None.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is damaged.
+    """
+    beside = path.with_suffix(".json")
+    try:
+        return json.loads(beside.read_text(encoding="utf-8")) if beside.exists() else None
+    except ValueError as error:
+        raise ValueError(f"{beside} does not tell of {path.name}: {error}") from error
+
+
 def new_learner(settings: dict[str, Any], device: str = "cpu") -> Learner:
     """A learner from settings.
 
@@ -208,7 +233,8 @@ def new_learner(settings: dict[str, Any], device: str = "cpu") -> Learner:
     with nets.seeded(settings["seed"]):
         net = network("PolicyCNN", **settings["network"]).to(device)
     log = play_logs.read(settings["log"])
-    return Learner(net, log, Fitting(**settings["learner"]), settings["seed"])
+    how, about = Fitting(**settings["learner"]), _about_log(Path(settings["log"]))
+    return Learner(net, log, how, settings["seed"], about)
 
 
 def evaluate(net: nn.Module, n_games: int) -> dict[str, Any]:

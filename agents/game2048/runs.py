@@ -8,7 +8,8 @@ They read a settings file, which is a JSON object, and have a folder for a run. 
 - the learner, in the file of its kind, written beside and renamed at intervals, before evaluations,
   at the end, and on Ctrl-C or SIGTERM. A run that is killed loses what it did since.
 - `rows.jsonl`: one JSON object an evaluation, with moves, games, seconds, the mean of the last
-  1,000 training games, and mean, 95% interval and shares of tiles for each way to play.
+  1,000 training games since the run began or was resumed, and mean, 95% interval and shares of
+  tiles for each way to play.
 - `settings.json`: what was asked for. A run may be resumed with other settings of the learner, for
   example a smaller rate for its last part, but not with another network.
 """
@@ -80,7 +81,7 @@ class Progress(NamedTuple):
     n_moves: int
     seconds: float  # of play and learning, by the clock, since the learner's first move
     moves_per_second: float  # since the last report
-    mean_score: float  # of the last 1,000 games; nan if there was none
+    mean_score: float  # of the last 1,000 games of this `train`; nan if there was none
     rate_2048: float  # share of them that reached 2048
 
 

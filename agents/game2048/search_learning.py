@@ -46,6 +46,7 @@ import numpy.typing as npt
 from numba import float64, int64, njit, uint64, void
 
 from afterstate.agents import files
+from afterstate.agents.commands import uninterrupted
 from afterstate.agents.game2048 import mc_softmax, ntuple, runs, softmax_search
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.mc_softmax import Found, MCSoftmaxAgent
@@ -313,11 +314,12 @@ class Learner:
         searched = np.where(over, 0.0, found.values[np.arange(len(boards)), actions])
         rewards, values = (np.where(over, 0.0, chosen[name]) for name in ("reward", "net"))
         self._look(searched, rewards + values)
-        if self.settings.learn == "root":
-            self._learn(*self._root(searched, rewards, values))
-        else:
-            self._learn(*self._inside(trees, order))
-        return self._step(actions, over, chosen["after"])
+        with uninterrupted():  # the values must not learn a move that is not made
+            if self.settings.learn == "root":
+                self._learn(*self._root(searched, rewards, values))
+            else:
+                self._learn(*self._inside(trees, order))
+            return self._step(actions, over, chosen["after"])
 
     def _inside(self, trees: Trees, order: Order) -> tuple[Words, Values, Values]:
         """The afterstates to learn, their targets, and their values as they are, `[n]` each."""
@@ -386,18 +388,15 @@ class Learner:
 
     def _step(self, actions: Indices, over: Any, afters: Words) -> npt.NDArray[np.int64]:
         """Plays a move of all games; returns scores, lengths and largest tiles of those over."""
-        games, (rows, cols), rng = self._games.copy(), self.size, self._rng
+        games, (rows, cols) = self._games, self.size
         tiles = np.int64(1) << (games[over, FLAGS] >> np.uint64(48)).astype(np.int64)
-        scores = games[over, SCORE].astype(np.int64)
-        ended = np.stack((scores, self._lengths[over], tiles), 1)
+        ended = np.stack((games[over, SCORE].astype(np.int64), self._lengths[over], tiles), 1)
         records.play_all(games, actions, over, 2, table(rows, cols), rows, cols)
         if self.settings.turn:
-            rng, bits = (np.uint64(each) for each in next_random(rng))
+            self._rng, bits = (np.uint64(each) for each in next_random(self._rng))
             _turn(games, bits, rows, cols)
-        afters = np.where(over, np.uint64(0), afters)
-        lengths = np.where(over, 0, self._lengths + 1)
-        # At once, so that a learner that is interrupted is whole.
-        self._games, self._afters, self._lengths, self._rng = games, afters, lengths, rng
+        self._afters = np.where(over, np.uint64(0), afters)
+        self._lengths = np.where(over, 0, self._lengths + 1)
         self.n_moves, self.n_games = self.n_moves + int((~over).sum()), self.n_games + len(ended)
         return ended
 

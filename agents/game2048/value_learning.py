@@ -39,6 +39,7 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from afterstate.agents import nets
+from afterstate.agents.commands import uninterrupted
 from afterstate.agents.fitting import Fitter, Fitting, set_threads
 from afterstate.agents.game2048 import play_logs, runs
 from afterstate.agents.game2048.encoding import planes
@@ -161,9 +162,9 @@ class Learner:
             raise ValueError("to jump, a learner needs a log")
         self.fitter = Fitter(net, average=how.average, mixed=how.mixed, clip=how.clip)
         self.n_moves, self.n_games, self.seconds = 0, 0, 0.0
-        self._device = next(net.parameters()).device
-        self._chance = torch.Generator(self._device).manual_seed((seed or 0) % 2**63)
-        self._log, self._rng = log, np.random.default_rng(seed or 0)
+        self._device, self._seed = next(net.parameters()).device, int(seed or 0)
+        self._chance = torch.Generator(self._device).manual_seed(self._seed % 2**63)
+        self._log, self._rng = log, np.random.default_rng(self._seed)
         self._history = None if how.restart is None else _History(how.games, self._device)
         boards, jumped = self._new_games(how.games)
         zeros = torch.zeros_like(boards)
@@ -185,7 +186,8 @@ class Learner:
         ended = [self._tables.scores.new_empty(0, 3)]
         try:
             while self.n_moves < end:
-                ended.append(self._move())
+                with uninterrupted():  # the network must not learn a move that is not made
+                    ended.append(self._move())
         finally:
             self.seconds += time.monotonic() - began
         return Games(*torch.cat(ended).cpu().numpy().T)
@@ -212,7 +214,6 @@ class Learner:
         n_over, ended = int(over.sum()), tables.scores.new_empty(0, 3)
         if n_over:
             moved, ended = self._begin_again(moved, over)
-        # At once, so that a learner that is interrupted is whole.
         self._tables, self.n_moves = moved, self.n_moves + len(over) - n_over
         self.n_games += len(ended)
         return ended
@@ -238,16 +239,17 @@ class Learner:
 
     def _learn(self, afters: Tensor, targets: Tensor) -> None:
         """Fits the network to the targets of afterstates, in steps of a batch."""
-        self.fitter.net.train()
         n_steps = -(-len(afters) // self.settings.batch)  # 0 before the first move
         parts = (each.tensor_split(max(1, n_steps)) for each in (afters, targets))
-        for part, target in list(zip(*parts, strict=True))[:n_steps]:
-            wanted = target / self.settings.unit
-            rate = self.settings.rate_after(self.n_moves)
-            loss = self.fitter.step(planes(part), partial(mse_loss, target=wanted), rate)
-            self._loss += loss
-            self._n_steps += 1
-        self.fitter.net.eval()
+        rate = self.settings.rate_after(self.n_moves)
+        self.fitter.net.train()
+        try:
+            for part, target in list(zip(*parts, strict=True))[:n_steps]:
+                wanted = target / self.settings.unit
+                self._loss += self.fitter.step(planes(part), partial(mse_loss, target=wanted), rate)
+                self._n_steps += 1
+        finally:
+            self.fitter.net.eval()
 
     def _begin_again(self, tables: _Tables, over: Tensor) -> tuple[_Tables, Tensor]:
         """Begins games that are over again.
@@ -282,7 +284,10 @@ class Learner:
         return boards, jumped.to(self._device)
 
     def loss(self) -> float:
-        """The mean squared error, in squares of the unit, since it was asked last."""
+        """The mean squared error, in squares of the unit, since it was asked last.
+
+        Nothing is known of what was learned before a `resume`.
+        """
         mean = float(self._loss) / self._n_steps if self._n_steps else math.nan
         self._loss, self._n_steps = torch.zeros_like(self._loss), 0
         return round(mean, 4)
@@ -296,6 +301,7 @@ class Learner:
         facts: dict[str, Any] = {"n_moves": self.n_moves, "n_games": self.n_games}
         facts |= {"seconds": round(self.seconds, 1), "unit": self.settings.unit}
         facts |= {"learner": asdict(self.settings), "device": self._device.type}
+        facts |= {"seed": self._seed}
         others = {**self._tables._asdict(), "chance": self._chance.get_state()}
         if self._history is not None:
             others["history"] = self._history.used(self._tables)
@@ -337,10 +343,13 @@ class Learner:
             if tensors[name].shape != (n,):
                 raise ValueError(f"it has {len(tensors[name])} games, not {n}")
         self._tables = _Tables(*(tensors[name].to(self._device) for name in _Tables._fields))
-        if self._history is not None and "history" in tensors:
-            self._history.take(tensors["history"])
-        elif self._history is not None:  # what these games were before is not known
+        if self._history is None:
+            return
+        history = tensors.get("history")
+        if history is None:  # what these games were before is not known
             self._tables = self._tables._replace(begins=self._tables.lengths)
+            history = torch.zeros(n, int(self._tables.lengths.max()), dtype=torch.int64)
+        self._history.take(history)
 
 
 # The command

@@ -100,16 +100,23 @@ def test_filters_are_counted_by_their_weights_above_a_threshold() -> None:
     assert analysis.filters_above(weights).tolist() == [3, 3, 2, *[1] * 61, 0]  # above 0.1
 
 
-@pytest.mark.parametrize("side", range(8))
-def test_the_most_similar_filter_is_the_pattern_turned_as_boards_are(side: int) -> None:
-    rng = np.random.default_rng(1)
-    pattern, weights = rng.normal(size=(4, 16)), rng.normal(size=(20, 4, 16)).astype(np.float32)
+def turned(filters: npt.NDArray[Any], side: int) -> npt.NDArray[Any]:
+    """Filters `[..., 4, 16]` turned as boards are."""
     quarters = torch_rules.symmetries(board_of("2 2 4 4 / 2 2 4 4 / 8 8 16 16 / 8 8 16 16"))[side]
     origins = torch_rules.exponents(quarters)[::3, ::3].flatten() - 1  # of NW, NE, SW, SE
-    weights[7], weights[8] = 3 * pattern[origins], -9 * pattern[origins]
-    weights[9] = 0
-    found, turned, likeness = analysis.most_similar(weights, pattern)
-    assert (found, turned) == (7, side) and likeness == pytest.approx(1)
+    return filters[..., origins.numpy(), :]
+
+
+@pytest.mark.parametrize("side", range(8))
+def test_the_most_similar_filter_is_the_pattern_when_it_is_turned(side: int) -> None:
+    rng = np.random.default_rng(1)
+    weights = rng.normal(size=(20, 4, 16)).astype(np.float32)
+    pattern = turned(weights[7], side).astype(np.float64)
+    weights[8], weights[9] = -9 * weights[7], 0
+    found, seen, likeness = analysis.most_similar(2 * weights, pattern)
+    assert (found, seen) == (7, side) and likeness == pytest.approx(1)
+    np.testing.assert_array_equal(analysis.sides(weights)[side], turned(weights, side))
+    np.testing.assert_array_equal(analysis.sides(weights[7])[side], pattern)
 
 
 def test_the_likeness_of_a_filter_is_a_cosine() -> None:
@@ -339,6 +346,19 @@ def test_a_network_that_is_no_sequence_is_refused() -> None:
         analysis.contributions(nn.Linear(256, 4), SMALL_BOARD, 0)
 
 
+@pytest.mark.parametrize("output", [-1, 4])
+def test_outputs_that_there_are_not_are_refused(tiny: None, output: int) -> None:
+    with pytest.raises(ValueError, match=f"outputs 0 to 3, not {output}"):
+        analysis.contributions(PolicyCNN(2), SMALL_BOARD, output)
+
+
+def test_padding_that_is_made_flat_is_refused() -> None:
+    net: Any = nn.Module()
+    net.body = nn.Sequential(nn.ZeroPad2d((0, 1, 0, 1)), nn.Flatten(), nn.Linear(400, 1))
+    with pytest.raises(ValueError, match="padding that is made flat"):
+        analysis.contributions(net, SMALL_BOARD, 0)
+
+
 def test_asking_for_contributions_leaves_the_network_as_it_was(tiny: None) -> None:
     net, boards = PolicyCNN(2), boards_of(STUDY_BOARDS["5a"])
     before = chances(net, boards)
@@ -374,7 +394,14 @@ def test_agreement_is_counted_board_by_board() -> None:
     assert analysis.agreement(chosen[[1, 1, 0, 1]]) == analysis.Agreement(6, 3, [0, 0, 3, 0])
 
 
-def test_disagreements_stand_in_the_order_of_the_less_sure_network() -> None:
+def test_legal_moves_share_the_probabilities_among_them() -> None:
+    net = Says([0.1, 0.2, 0.3, 0.4], [0.1, 0.2, 0.3, 0.4], [1.0, 0.0, 0.0, 0.0])
+    boards = boards_of(ALL_LEGAL, RIGHT_OR_DOWN, RIGHT_OR_DOWN)
+    expected = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0, 0.4, 0.6, 0], [0, 0, 0, 0]])
+    torch.testing.assert_close(analysis.legal_chances(net, boards), expected)
+
+
+def test_disagreements_stand_in_the_order_of_the_least_sure_network() -> None:
     boards = boards_of(ALL_LEGAL, ALL_LEGAL, ALL_LEGAL, ALL_LEGAL, RIGHT_OR_DOWN, RIGHT_OR_DOWN)
     weak = Says(
         [0.5, 0.4, 0.1, 0.0],  # up, by 0.1 over right
@@ -392,10 +419,21 @@ def test_disagreements_stand_in_the_order_of_the_less_sure_network() -> None:
         [0.0, 0.1, 0.9, 0.0],  # down, by 0.8
         [0.0, 0.6, 0.4, 0.0],
     )
-    assert analysis.disagreements(weak, strong, boards, 9).tolist() == [2, 4, 3, 0]
-    assert analysis.disagreements(weak, strong, boards, 2).tolist() == [2, 4]
-    assert analysis.disagreements(strong, weak, boards, 9).tolist() == [2, 4, 3, 0]
-    assert analysis.disagreements(weak, weak, boards, 9).tolist() == []
+    third = Says(
+        [0.0, 1.0, 0.0, 0.0],
+        [0.0, 1.0, 0.0, 0.0],
+        [0.4, 0.45, 0.15, 0.0],  # right, by only 0.05
+        [0.1, 0.8, 0.1, 0.0],  # right: the others of up do not agree
+        [0.0, 0.2, 0.8, 0.0],  # down, by 0.6
+        [0.0, 0.4, 0.6, 0.0],
+    )
+    assert analysis.disagreements(weak, [strong], boards, 9).tolist() == [2, 4, 3, 0]
+    assert analysis.disagreements(weak, [strong], boards, 2).tolist() == [2, 4]
+    assert analysis.disagreements(strong, [weak], boards, 9).tolist() == [2, 4, 3, 0]
+    assert analysis.disagreements(weak, [weak], boards, 9).tolist() == []
+    assert analysis.disagreements(weak, [strong, third], boards, 9).tolist() == [4, 0, 2]
+    assert analysis.disagreements(weak, [third, strong], boards, 9).tolist() == [4, 0, 2]
+    assert analysis.disagreements(weak, [strong, weak], boards, 9).tolist() == []
 
 
 # Heuristics
@@ -476,22 +514,27 @@ def test_activations_are_planes_and_what_each_convolution_lets_through(tiny: Non
             assert torch.allclose(units, x.flatten(1), atol=1e-6)
 
 
+def probe(units: Tensor, answers: Tensor) -> float:
+    """Fitted to every other row, and judged by the rest."""
+    return analysis.probe(units[::2], answers[::2], units[1::2], answers[1::2])
+
+
 def test_a_probe_finds_an_answer_that_is_there_and_none_that_is_not() -> None:
     generator = torch.Generator().manual_seed(1)
     units = torch.randn(4000, 4, generator=generator)
     answers = units[:, 1] - units[:, 3] > 0.5
-    assert analysis.probe(torch.cat((units, answers[:, None].float()), 1), answers) == 1.0
-    assert 0.99 < analysis.probe(units, answers) <= 1.0
+    assert probe(torch.cat((units, answers[:, None].float()), 1), answers) == 1.0
+    assert 0.99 < probe(units, answers) <= 1.0
     noise = torch.rand(4000, generator=generator) < 0.3
-    assert abs(analysis.probe(units, noise) - 0.5) < 0.04
+    assert abs(probe(units, noise) - 0.5) < 0.04
 
 
 def test_a_probe_is_judged_by_the_rows_that_it_has_not_seen() -> None:
     answers = torch.rand(200, generator=torch.Generator().manual_seed(1)) < 0.5
-    units = torch.where(torch.arange(200) % 2 == 0, answers, ~answers)[:, None].float()
-    assert analysis.probe(units, answers) == 0.0
-    answers[1::2] = True
-    assert np.isnan(analysis.probe(units, answers))
+    units = answers[:, None].float()
+    assert analysis.probe(units, answers, 1 - units[:50], answers[:50]) == 0.0
+    assert analysis.probe(units, answers, units[:50], answers[:50]) == 1.0
+    assert np.isnan(analysis.probe(units, answers, units[:50], torch.ones(50, dtype=torch.bool)))
 
 
 def test_a_probe_bears_units_that_are_silent_alike_or_more_than_the_rows() -> None:
@@ -500,7 +543,7 @@ def test_a_probe_bears_units_that_are_silent_alike_or_more_than_the_rows() -> No
     units = 0.1 * torch.randn(60, 90, generator=generator)
     units[:, 0] = units[:, 1] = answers.float()
     units[:, 2:20] = 0
-    assert analysis.probe(units, answers) > 0.95
+    assert probe(units, answers) > 0.95
 
 
 def test_the_area_is_the_share_of_pairs_in_order() -> None:

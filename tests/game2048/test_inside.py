@@ -156,9 +156,18 @@ def test_boards_are_drawn_with_their_tiles_and_captions(figures: list[Any]) -> N
 
 
 def test_what_networks_say_of_a_board_stands_below_the_moves() -> None:
-    networks = {"a": Says([0.125, 0.5, 0.25, 0.125]), "b": Says([0.0, 0.0, 1.0, 0.0])}
-    told = "up right down left\na: 0.12 0.50 0.25 0.12\nb: 0.00 0.00 1.00 0.00"
+    """Right and down are legal."""
+    networks = {"a": Says([0.1, 0.2, 0.3, 0.4]), "b": Says([0.25, 0.5, 0.125, 0.125])}
+    told = "up right down left\na: - 0.40 0.60 -, down\nb: - 0.80 0.20 -, right"
     assert inside.said(networks, boards_of(CHOICES[0])[0]) == told
+
+
+def test_logits_of_illegal_moves_stand_in_brackets() -> None:
+    table = inside.logits_table(Says([1, np.e, 1, np.exp(-2)]), boards_of(CHOICES[0]), ["x"])
+    assert table == (
+        "| logits | up | right | down | left |\n| --- | --: | --: | --: | --: |\n"
+        "| x | (0.00) | 1.00 | 0.00 | (-2.00) |"
+    )
 
 
 def test_a_table_is_written_in_markdown() -> None:
@@ -228,7 +237,8 @@ def test_each_layer_is_asked_for_the_heuristics(tiny: None) -> None:
     words = rules.words(rng.integers(0, 5, (300, 4, 4)).astype(np.uint8))
     boards = torch.from_numpy(words.view(np.int64))
     torch.manual_seed(1)
-    table = inside.probe_table({"a": PolicyCNN(2), "b": PolicyCNN(5)}, boards)
+    some, others = boards[:200], boards[200:]
+    table = inside.probe_table({"a": PolicyCNN(2), "b": PolicyCNN(5)}, some, others)
     head, _, *rows = [line.strip("| ").split(" | ") for line in table.split("\n")]
     assert head == ["area under the ROC curve", "corner", "edge"]
     layers = {"a": 2, "b": 5}
@@ -239,9 +249,10 @@ def test_each_layer_is_asked_for_the_heuristics(tiny: None) -> None:
     ]
     assert [row[0] for row in rows] == names
     assert rows[0][1:] == rows[3][1:]  # of the planes both networks see the same
-    planes = encoding.planes(boards).flatten(1)
-    assert rows[0][1] == f"{analysis.probe(planes, analysis.keeps_corner(boards)):.3f}"
-    assert rows[0][2] == f"{analysis.probe(planes, analysis.descends(boards)):.3f}"
+    planes = [encoding.planes(each).flatten(1) for each in (some, others)]
+    for cell, obeys in zip(rows[0][1:], analysis.HEURISTICS.values(), strict=True):
+        area = analysis.probe(planes[0], obeys(some), planes[1], obeys(others))
+        assert cell == f"{area:.3f}"
     assert all(0 <= float(area) <= 1 for row in rows for area in row[1:])
 
 
@@ -321,13 +332,15 @@ def test_contributions_are_told_of_the_boards_of_the_study(
         last.weight.view(4, 6, 4, 4)[DOWN, 3, 0, 1] = 2
     nets.save(net, tmp_path / "net.safetensors")
     inside.main(["contributions", str(tmp_path / "net.safetensors"), "--units", "4"])
-    *heads, first, table, second_of, other = capsys.readouterr().out.strip().split("\n\n")
+    logits, first, table, second_of, other = capsys.readouterr().out.strip().split("\n\n")
     names = ["snake x2", "snake", "snake x0.5"]
-    assert heads == [f"up right down left\n{name}: 0.00 0.00 1.00 0.00" for name in names]
+    words = [rules.from_text(STUDY_BOARDS[name]) for name in names]
+    boards = boards_of(*(STUDY_BOARDS[name] for name in names))
+    assert logits == inside.logits_table(net, boards, names)
+    assert logits.split("\n")[3].startswith("| snake | (3.00) | 2.00 | ")  # up is illegal
     assert first == "Inputs of the last layer:"
     assert second_of == "Inputs of layer 1 before the last:"
     assert table.split("\n")[2:] == ["| (1, 0)#3 | 100.0 (100.0) | 100.0 (100.0) | 100.0 (100.0) |"]
-    words = [rules.from_text(STUDY_BOARDS[name]) for name in names]
     shares = [analysis.contributions(net, word, DOWN)[1] for word in words]
     assert other == inside.contribution_table(shares, names, 4) and other.count("\n") == 5
 
@@ -341,7 +354,7 @@ def test_contributions_are_told_of_other_boards_moves_and_layers(
     asked = ["--action", "left", "--layers", "4", "--units", "3", "--followed", "2"]
     boards = ["--boards", "5b", CHOICES[0]]
     inside.main(["contributions", str(tmp_path / "net.safetensors"), *boards, *asked])
-    tables = capsys.readouterr().out.strip().split("\n\n")[3::2]
+    tables = capsys.readouterr().out.strip().split("\n\n")[2::2]
     words = [rules.from_text(text) for text in (STUDY_BOARDS["5b"], CHOICES[0])]
     traced = [analysis.contributions(net, word, LEFT, 4, [2] * 4) for word in words]
     names = ["5b", CHOICES[0]]
@@ -380,11 +393,13 @@ def test_2_and_5_stand_for_the_networks_of_the_package(
 def test_networks_with_as_many_layers_are_told_apart(
     given: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = Files.network(tmp_path / "other.safetensors", 2, [0, 1, 2, 3])
-    inside.main(["agreement", given.two, other, "--log", given.log])
+    other = tmp_path / "two" / Path(given.two).name
+    other.parent.mkdir()
+    Files.network(other, 2, [0, 1, 2, 3])
+    inside.main(["agreement", given.two, str(other), "--log", given.log])
     table = capsys.readouterr().out
     assert "| all agree | 1 | 16.7 |" in table and table.count("differs | 5 | 83.3 |") == 2
-    assert "two" in table and "other" in table
+    assert f"k = 2, {given.two} differs" in table and f"k = 2, {other} differs" in table
 
 
 def test_the_boards_on_which_networks_differ_most_surely_are_drawn(
@@ -397,17 +412,21 @@ def test_the_boards_on_which_networks_differ_most_surely_are_drawn(
     assert tiles == [["16"], ["16", "2"], ["16", "2"], ["16", "2", "2", "4", "8"], ["4"]]
     rows = [[text.get_position() for text in panel.texts] for panel in shown[1:3]]
     assert rows == [[(1, 0), (2, 0)], [(0, 0), (1, 0)]]  # three legal moves, then two
-    captions = {panel.get_title(loc="left") for panel in shown}
-    assert captions == {
-        "up right down left\nk = 2: 0.64 0.24 0.09 0.03\nk = 5: 0.03 0.09 0.24 0.64"
-    }
+    assert shown[0].get_title(loc="left") == (
+        "up right down left\nk = 2: 0.64 0.24 0.09 0.03, up\nk = 5: 0.03 0.09 0.24 0.64, left"
+    )
+    assert shown[4].get_title(loc="left") == (  # 0.24 to 0.09 of right and down
+        "up right down left\nk = 2: - 0.73 0.27 -, right\nk = 5: - 0.27 0.73 -, down"
+    )
 
 
 def test_heuristics_are_told_of_players_networks_and_layers(
     given: Files, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["--log", given.log, "--states", "3", "--probed", "3"]
+    asked = ["--log", given.log, "--states", "3"]
     inside.main(["heuristics", given.two, given.five, *asked])
+    assert capsys.readouterr().out.strip() == OBEDIENCE
+    inside.main(["heuristics", given.two, given.five, *asked, "--others", given.log])
     obedience, probes = capsys.readouterr().out.strip().split("\n\n")
     assert obedience == OBEDIENCE
     assert [row.split(" | ")[0] for row in probes.split("\n")[2:5]] == [
@@ -431,7 +450,9 @@ def test_heuristics_are_told_of_players_networks_and_layers(
         (["agreement", "TWO", "--log", "LOG"], "at least two networks"),
         (["agreement", "TWO", "FIVE", "--log", "missing.npy"], r"missing\.npy"),
         (["agreement", "TWO", "FIVE", "--log", "TWO"], "not a play log"),
-        (["disagreements", "TWO", "--log", "LOG", "--out", "OUT"], "between two networks"),
+        (["agreement", "TWO", "TWO", "--log", "LOG"], "named once"),
+        (["disagreements", "TWO", "--log", "LOG", "--out", "OUT"], "at least two networks"),
+        (["heuristics", "TWO", "--log", "LOG", "--others", "missing.npy"], r"missing\.npy"),
         (["heuristics", "TWO", "--log", "missing.npy"], r"missing\.npy"),
     ],
 )

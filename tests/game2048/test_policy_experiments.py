@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,14 @@ from matplotlib.figure import Figure
 from test_analysis import CHOICES, boards_of
 from torch import Tensor, nn
 
+from afterstate import agents
 from afterstate.agents import nets
 from afterstate.agents.fitting import Fitting
 from afterstate.agents.game2048 import analysis, inside, play_logs, policy_learning, policy_net
 from afterstate.agents.game2048.analysis import CELLS, TILES
+from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.policy_net import PolicyCNN
+from afterstate.agents.game2048.runs import EVALUATION_SEED, summary
 from afterstate.envs.game2048 import rules, torch_rules
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -95,6 +99,7 @@ def test_published_values_are_those_of_the_study() -> None:
     }
     assert told["agreement"] == {"boards": 77_253, "all": 22_807, "only k = 2": 5_915}
     assert told["5a"] == {"2": [0.243, 0.405, 0.104, 0.248], "5": [0.470, 0.470, 0.000, 0.060]}
+    assert told["5b"] == {"2": "up", "3": "left", "4": "left", "5": "left"}
     for what, layers in PUBLISHED:
         rows = [[row[0], *map(float, row[1:])] for row in published_rows(what, layers)]
         assert told[what][str(layers)] == rows
@@ -105,10 +110,7 @@ def test_published_values_are_those_of_the_study() -> None:
 def test_settings_are_those_of_networks_and_learners_that_there_are() -> None:
     told = run.study()
     assert told["layers"] == list(policy_net.CHANNELS) == list(SCORES)
-    how = Fitting(**told["learner"])
-    assert how.decay == told["log"]["moves"]
-    said = (run.HERE / "text.md").read_text(encoding="utf-8")
-    assert "600 million moves" in said and f"{told['log']['moves'] / 1e6:.0f} million moves" in said
+    Fitting(**told["learner"])
 
 
 def test_there_are_twelve_published_filters_with_weights_of_cells_and_tiles() -> None:
@@ -149,6 +151,11 @@ class Study:
         """Runs the command line."""
         run.main([*arguments, "--runs", str(self.runs)])
 
+    @property
+    def chosen(self) -> Namespace:
+        """What the command line would say."""
+        return Namespace(runs=self.runs, moves=None)
+
     def learned(self, layers: int) -> Any:
         """How many moves a network has learned from."""
         return nets.about(self.runs / f"k{layers}" / "net.safetensors")["n_moves"]
@@ -177,9 +184,10 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     """The study with a log of 100 moves, 3 games, and few filters."""
     told = run.study() | {"games": 3}
     told["log"] = {"player": "random", "moves": 100, "seed": 1}
-    told["learner"] = told["learner"] | {"batch": 20, "decay": 100}
+    told["learner"] = told["learner"] | {"batch": 20}
     monkeypatch.setattr(run, "study", lambda: told)
     monkeypatch.setattr(run, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(run, "PROBE_GAMES", 20)
     for layers, n in {2: 6, 3: 5, 4: 4, 5: 3}.items():
         monkeypatch.setitem(policy_net.CHANNELS, layers, n)
     return Study(tmp_path, told)
@@ -249,7 +257,7 @@ def test_networks_learn_from_the_log_one_by_one_and_go_on(
     assert asked == {
         "network": {"layers": 3},
         "log": str(tiny.runs / "moves.npy"),
-        "learner": tiny.told["learner"],
+        "learner": {**tiny.told["learner"], "decay": 40},
         "seed": 1,
     }
     tiny.told["log"]["moves"] = 100
@@ -261,7 +269,31 @@ def test_networks_learn_from_the_log_one_by_one_and_go_on(
     assert [row["1-ply"]["n_games"] for row in rows] == [50, 50]
     tiny.main("train")  # nothing is left to do
     assert read_rows(place) == rows
-    assert list(run.networks(tiny.runs)) == [2, 3]
+    assert list(run.networks(tiny.chosen)) == [2, 3]
+
+
+def test_the_number_of_moves_the_device_and_the_threads_may_be_others(
+    tiny: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: dict[str, list[str]] = {}
+    for module in (play_logs, policy_learning):
+        name = module.__name__
+        monkeypatch.setattr(module, "main", lambda words, name=name: calls.update({name: words}))
+    tiny.main("log", "--moves", "6e8", "--jobs", "3")
+    tiny.main("train", "--layers", "2", "--moves", "6e8", "--device", "cuda", "--threads", "2")
+    log, learning = calls.values()
+    for words, told in (
+        (log, {"--moves": 6e8, "--jobs": 3}),
+        (learning, {"--moves": 6e8, "--threads": 2}),
+    ):
+        for name, number in told.items():
+            assert float(words[words.index(name) + 1]) == number
+    assert learning[learning.index("--device") + 1] == "cuda"
+    asked = json.loads(Path(learning[0]).read_text(encoding="utf-8"))
+    assert asked["learner"]["decay"] == 6e8
+    tiny.put(2, PolicyCNN(2), 6e8 - 1)
+    with pytest.raises(SystemExit, match="has learned all moves"):
+        tiny.main("play", "--moves", "6e8")
 
 
 def test_without_a_log_nothing_learns(tiny: Study) -> None:
@@ -278,7 +310,7 @@ def test_only_networks_that_have_learned_all_moves_are_taken(tiny: Study) -> Non
         tiny.main("inside")
     for layers, n_moves in ((2, 100), (3, 99), (5, 120)):
         tiny.put(layers, PolicyCNN(layers), n_moves)
-    found = run.networks(tiny.runs)
+    found = run.networks(tiny.chosen)
     assert {k: nets.kind(net)["settings"]["layers"] for k, net in found.items()} == {2: 2, 5: 5}
 
 
@@ -295,19 +327,25 @@ def test_games_of_each_network_are_added_to_those_that_are_there(
     tiny.put(2, PolicyCNN(2))
     tiny.main("play", "--games", "2")
     rows = tiny.rows()
-    assert [(row["layers"], row["n_games"]) for row in rows] == [(3, 3), (2, 2), (3, 2)]
-    for row, games in ((rows[0], 3), (rows[2], 2)):
+    played = [(row["layers"], row["n_games"]) for row in rows]
+    assert played == [(0, 3), (3, 3), (0, 2), (2, 2), (3, 2)]
+    for row, games in ((rows[1], 3), (rows[4], 2)):
         facts = {"layers": 3, "moves": 100, "seconds": 12.5, **policy_learning.evaluate(net, games)}
+        facts["seed"] = EVALUATION_SEED
         assert {name: row[name] for name in facts} == facts
         assert row["machine"]["python"] and set(row) - set(facts) == {"machine"}
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last == f"k = 3: {rows[2]['mean']:,.0f} ± {rows[2]['interval']:,.0f}"
+    random = summary(play(agents.make("random", seed=1), 3, EVALUATION_SEED))
+    assert random.items() <= rows[0].items() and "moves" not in rows[0]
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("random moves: ")
+    assert last == f"k = 3: {rows[4]['mean']:,.0f} ± {rows[4]['interval']:,.0f}"
 
 
 def test_table_2_has_the_latest_games_of_each_network_beside_the_published_scores(
     tiny: Study,
 ) -> None:
     rows = [
+        {"layers": 0, "n_games": 9, "mean": 7.0, "interval": 3.0, "max": 2},
         {"layers": 5, "n_games": 9, "mean": 1.0, "interval": 1.0, "max": 2},
         {"layers": 3, "n_games": 1_000, "mean": 12_345.6, "interval": 78.9, "max": 98_765},
         {"layers": 5, "n_games": 1_000, "mean": 54_321.0, "interval": 1_000.4, "max": 123_456},
@@ -316,10 +354,11 @@ def test_table_2_has_the_latest_games_of_each_network_beside_the_published_score
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (tiny.results / "games.jsonl").write_text(lines, encoding="utf-8")
     assert run.table_2(tiny.told["published"]) == (
-        "| layers | mean, 95 % interval | max | games | published mean | published max |\n"
+        "|  | mean, 95 % interval | max | games | published mean | published max |\n"
         "| --- | --: | --: | --: | --: | --: |\n"
-        "| 3 | 12,346 ± 79 | 98,765 | 1,000 | 69,840 | 332,868 |\n"
-        "| 5 | 54,321 ± 1,000 | 123,456 | 1,000 | 86,030 | 385,560 |"
+        "| random moves | 7 ± 3 | 2 | 9 |  |  |\n"
+        "| k = 3 | 12,346 ± 79 | 98,765 | 1,000 | 69,840 | 332,868 |\n"
+        "| k = 5 | 54,321 ± 1,000 | 123,456 | 1,000 | 86,030 | 385,560 |"
     )
 
 
@@ -338,21 +377,27 @@ def test_published_filters_are_found_where_they_were_hidden_and_drawn_beside_our
         weights: Tensor = found[of[0]].get_parameter("body.1.weight").data
         weights[number] = torch.tensor(turned.transpose(2, 0, 1).copy())
     rows = run.table_3(found).split("\n")
-    head = "| published | ours | turned by symmetry | cosine | of a new network |"
+    head = "| published | most similar of ours | cosine | of a new network |"
     assert rows[0] == head
-    assert rows[2].startswith("| k = 2, #74 | #4 | 1 | 1.00 | 0.")
-    assert rows[12].startswith("| k = 5, #unnamed-1 | #2 | 6 | 1.00 | 0.")
+    assert rows[2].startswith("| k = 2, #74 | #4 | 1.00 | 0.")
+    assert rows[12].startswith("| k = 5, #unnamed-1 | #2 | 1.00 | 0.")
     assert len(rows) == 2 + 12 and "k = 3" not in str(rows)
     cells = [[float(cell) for cell in row.strip(" |").split(" | ")[-2:]] for row in rows[2:]]
     assert all(found < 0.9 for i, (found, _) in enumerate(cells) if i not in (0, 10))
     assert all(by_chance < 0.9 for _, by_chance in cells)
     panels = panels_of(figures["filters.png"])
     titles = [panel.get_title() for panel in panels]
-    assert titles[:2] == ["k = 2, #74, published", "ours, #4, 1.00"]
-    assert titles[20:22] == ["k = 5, #unnamed-1, published", "ours, #2, 1.00"] and len(titles) == 24
-    theirs, ours = (np.asarray(panel.images[0].get_array()) for panel in panels[:2])
+    assert titles[:2] == ["k = 2, #74, published", "ours, #4, turned, 1.00"]
+    last = ["k = 5, #unnamed-1, published", "ours, #2, turned, 1.00"]
+    assert titles[20:22] == last and len(titles) == 24
+    for i in (0, 20):
+        theirs, ours = (np.asarray(panel.images[0].get_array()) for panel in panels[i : i + 2])
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+        assert np.abs(theirs).max() == 1
+    theirs = panels[0].images[0].get_array()
     np.testing.assert_allclose(theirs, run.published_filters()[2, "74"] / 0.97)  # of SW 4
-    np.testing.assert_allclose(ours, theirs[[1, 0, 3, 2]], atol=1e-6)
+    (bar,) = (each for each in figures["filters.png"].axes if each.get_label() == "<colorbar>")
+    assert bar.get_ylabel() == "weight / largest of the filter"
 
 
 def test_filters_of_networks_that_have_not_learned_are_left_out(
@@ -373,7 +418,7 @@ def test_published_contributions_stand_with_their_sums_below_as_many_of_ours(
     net = likes(layers, [0, 1, 2, 3], weight=1.0)
     parts = run.tables_4_to_7(net, layers, tiny.told["published"]).split("\n\n")
     for i, what in enumerate(("last layer", "layer before")):
-        head, ours, label, theirs = parts[4 * i : 4 * i + 4]
+        head, ours, label, theirs = parts[4 * i + 1 : 4 * i + 5]
         assert (head, label) == (f"Inputs of the {what}, ours:", "Published:")
         lines = ["| unit | a: % (sum) | b: % (sum) | c: % (sum) |", "| --- | --: | --: | --: |"]
         sums = [row.split("/") for row in SUMS[what, layers].split()]
@@ -382,7 +427,9 @@ def test_published_contributions_stand_with_their_sums_below_as_many_of_ours(
             lines.append(f"| {' | '.join([unit, *cells])} |")
         assert theirs.split("\n") == lines
         assert ours.count("\n") == theirs.count("\n")
-    assert len(parts) == 9
+    assert len(parts) == 10
+    boards = boards_of(*list(analysis.STUDY_BOARDS.values())[:3])
+    assert parts[0] == inside.logits_table(net, boards, ["snake x2", "snake", "snake x0.5"])
 
 
 def test_our_contributions_are_those_of_the_units_that_speak(tiny: Study) -> None:
@@ -406,37 +453,51 @@ def test_our_contributions_are_those_of_the_units_that_speak(tiny: Study) -> Non
         "| unit | snake x2: % (sum) | snake: % (sum) | snake x0.5: % (sum) |\n"
         "| --- | --: | --: | --: |\n"
     )
-    assert parts[1] == head + (
+    assert parts[2] == head + (
         "| (1, 0)#0 | 90.0 (90.0) | 75.0 (75.0) | 75.0 (75.0) |\n"
         "| (0, 2)#1 | 10.0 (100.0) | 25.0 (100.0) | 25.0 (100.0) |"
     )
-    assert parts[5] == head + (
+    assert parts[6] == head + (
         "| (1, 0)#5 | 90.0 (90.0) | 75.0 (75.0) | 75.0 (75.0) |\n"
         "| (1, 2)#4 | 10.0 (100.0) | 25.0 (100.0) | 25.0 (100.0) |"
     )
-    assert parts[8] == (
-        "The four largest inputs of the last layer have 100.0, 100.0, 100.0 % on the three boards; "
-        "2 of them are the same on all three."
+    assert parts[9] == (
+        "The four largest inputs of the last layer have 100.0, 100.0, 100.0 % on the three boards. "
+        "Of these four, 2 are the same on all three."
     )
 
 
 # Section 6 and figure 5
 
 
-def test_published_probabilities_stand_beside_ours_where_there_are_some(tiny: Study) -> None:
-    wanted = np.log([0.1, 0.2, 0.3, 0.4]).tolist()
+def test_published_probabilities_and_moves_stand_beside_ours(tiny: Study) -> None:
+    """Down, the most probable move, is illegal on both; right is the next.
+
+    Up on 5b comes from #3 of the first layer alone, which is seen through #1 of the second.
+    """
+    wanted = np.log([0.1, 0.3, 0.4, 0.2]).tolist()
     found = {layers: likes(layers, wanted) for layers in (2, 3, 5)}
-    ours = "0.100 0.200 0.300 0.400"
-    assert run.figure_5(found, tiny.told["published"]) == (
-        "| board, network | up right down left | published |\n"
-        "| --- | --: | --: |\n"
-        f"| 5a, k = 2 | {ours} | 0.243 0.405 0.104 0.248 |\n"
-        f"| 5a, k = 3 | {ours} |  |\n"
-        f"| 5a, k = 5 | {ours} | 0.470 0.470 0.000 0.060 |\n"
-        f"| 5b, k = 2 | {ours} |  |\n"
-        f"| 5b, k = 3 | {ours} |  |\n"
-        f"| 5b, k = 5 | {ours} |  |"
+    with torch.no_grad():
+        for name, of in (("4", (1, 3)), ("7", (UP, slice(16, 32)))):
+            found[2].get_parameter(f"body.{name}.weight").zero_()[of] = 1e-9
+        found[2].get_parameter("body.1.bias")[3] = 1.0
+    table, head, up = run.figure_5(found, tiny.told["published"]).split("\n\n")
+    ours = "0.100 0.300 0.400 0.200"
+    assert table == (
+        "| board, network | up right down left | move | published |\n"
+        "| --- | --: | --: | --: |\n"
+        f"| 5a, k = 2 | {ours} | right | 0.243 0.405 0.104 0.248 |\n"
+        f"| 5a, k = 3 | {ours} | right |  |\n"
+        f"| 5a, k = 5 | {ours} | right | 0.470 0.470 0.000 0.060 |\n"
+        f"| 5b, k = 2 | {ours} | right | up |\n"
+        f"| 5b, k = 3 | {ours} | right | left |\n"
+        f"| 5b, k = 5 | {ours} | right | left |"
     )
+    assert head.endswith("published: (0, 3)#154 has the largest share.")
+    assert all(row.split("#")[1].startswith("3 |") for row in up.split("\n")[2:])
+    assert up.startswith("| unit | 5b: % (sum) |") and len(up.split("\n")) == 2 + 4
+    del found[2]
+    assert "\n\n" not in run.figure_5(found, tiny.told["published"])
 
 
 @pytest.mark.parametrize("which", [(2, 5), (2, 3, 4, 5)], ids=str)
@@ -449,8 +510,9 @@ def test_agreement_stands_above_that_of_the_study(
     moves = np.zeros(len(CHOICES), play_logs.MOVE)
     moves["board"] = [rules.from_text(text) for text in CHOICES]
     tiny.runs.mkdir()
-    np.save(tiny.runs / "states_k5.npy", moves)
-    parts = run.section_6(found, tiny.runs, tiny.told["published"]).split("\n\n")
+    for name in ("states", "probe_1", "probe_2"):
+        np.save(tiny.runs / f"{name}_k5.npy", moves)
+    parts = run.section_6(found, tiny.chosen, tiny.told["published"]).split("\n\n")
     others = [f"| only k = {layers} differs | 0 | 0.0 |" for layers in which[1:]]
     if which == (2, 5):  # where two differ, each does
         others = ["| only k = 5 differs | 5 | 83.3 |"]
@@ -467,10 +529,10 @@ def test_agreement_stands_above_that_of_the_study(
     named = {f"k = {layers}": net for layers, net in found.items()}
     assert parts[2] == inside.heuristics_table(named, boards_of(*CHOICES))
     assert parts[3].count("convolution") == sum(which) and len(parts) == 4
-    captions = {panel.get_title(loc="left") for panel in panels_of(figures["boards.png"])}
-    assert captions == {
-        "up right down left\nk = 2: 0.64 0.24 0.09 0.03\nk = 5: 0.03 0.09 0.24 0.64"
-    }
+    shown = [panel.get_title(loc="left").split("\n") for panel in panels_of(figures["boards.png"])]
+    told = [f"k = {layers}: 0.03 0.09 0.24 0.64, left" for layers in which[1:]]
+    assert shown[0] == ["up right down left", "k = 2: 0.64 0.24 0.09 0.03, up", *told]
+    assert len(shown) == 5 and all(len(lines) == 1 + len(which) for lines in shown)
 
 
 def test_positions_are_those_of_twenty_games_of_the_strongest_after_100_moves(
@@ -479,17 +541,43 @@ def test_positions_are_those_of_twenty_games_of_the_strongest_after_100_moves(
     found = {layers: likes(layers, [0, 1, 2, 3]) for layers in (2, 3)}
     for layers, net in found.items():
         tiny.put(layers, net)
-    run.section_6(found, tiny.runs, tiny.told["published"])
+    boards = run.positions(tiny.chosen, 3, "states", 20, 1, 1.0)
     assert [path.name for path in tiny.runs.glob("*.npy")] == ["states_k3.npy"]
     told = json.loads((tiny.runs / "states_k3.json").read_text())
     (player,) = told["players"]
     assert player["player"] == str(tiny.runs / "k3" / "net.safetensors")
-    assert (player["games"], told["skip"], told["share"]) == (20, 100, 1.0)
+    assert (player["games"], told["skip"], told["share"], told["seed"]) == (20, 100, 1.0, 1)
     states = play_logs.read(tiny.runs / "states_k3.npy")
-    boards = torch_rules.from_words(states["board"])
+    assert torch.equal(torch_rules.from_words(states["board"]), boards)
     assert policy_net.choices(found[3], boards).tolist() == states["action"].tolist()
     monkeypatch.setattr(play_logs, "main", None)  # they are there now
-    run.section_6(found, tiny.runs, tiny.told["published"])
+    assert torch.equal(run.positions(tiny.chosen, 3, "states", 20, 1, 1.0), boards)
+
+
+def test_probes_are_judged_by_games_that_they_are_not_fitted_to(
+    tiny: Study, figures: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def positions(chosen: Namespace, *of: Any) -> Tensor:
+        asked.append(of)
+        return boards_of(*CHOICES)[len(asked) - 1 :]
+
+    fitted: list[list[int]] = []
+
+    def probe_table(named: Any, *boards: Tensor) -> str:
+        fitted.extend(each.tolist() for each in boards)
+        return "probes"
+
+    monkeypatch.setattr(run, "positions", positions)
+    monkeypatch.setattr(inside, "probe_table", probe_table)
+    found = {layers: likes(layers, [0, 1, 2, 3]) for layers in (2, 3)}
+    assert run.section_6(found, tiny.chosen, tiny.told["published"]).endswith("\n\nprobes")
+    states, some, others = asked
+    assert states == (3, "states", 20, 1, 1.0)
+    assert [some[0], *some[2:3]] == [others[0], *others[2:3]] == [3, 20]
+    assert others[3] >= some[3] + 20  # seeds of games are those from the first one on
+    assert fitted == [boards_of(*CHOICES)[n:].tolist() for n in (1, 2)]
 
 
 # All of it
@@ -513,6 +601,7 @@ def test_what_is_inside_is_written_with_all_sections_and_pictures(
     assert capsys.readouterr().out.endswith(f"written: {tiny.results / 'README.md'}\n")
     assert re.findall("^#+ (.*)", text, re.MULTILINE) == [
         "What happens inside policy networks (Matsuzaki and Teramura)",
+        "What agrees",
         "Table 2: scores",
         "Table 3: filters of the first layer",
         "Figure 3: large weights",
@@ -522,13 +611,17 @@ def test_what_is_inside_is_written_with_all_sections_and_pictures(
         "Figure 5",
     ]
     assert "The study's networks learned from 600 million moves" in text
+    assert "ours from 0 million moves" in text and (run.HERE / "verdicts.md").read_text() in text
     links = re.findall(r"!\[\]\((.*?)\)", text)
     assert links == ["filters.png", "weights.svg", "boards.png"]
     assert set(links) == set(figures) and all((tiny.results / link).exists() for link in links)
-    found, told = run.networks(tiny.runs), tiny.told["published"]
+    found, told = run.networks(tiny.chosen), tiny.told["published"]
     assert run.table_2(told) in text and run.figure_5(found, told) in text
     for layers in (2, 5):
         assert run.tables_4_to_7(found[layers], layers, told) in text
+    tiny.main("inside", "--moves", "7e-5")
+    text = (tiny.results / "README.md").read_text(encoding="utf-8")
+    assert "What agrees" not in text
     (curves,) = figures["weights.svg"].axes
     assert [line.get_label() for line in curves.lines] == [
         *("k = 2, of 6 filters", "k = 5, of 3 filters")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import zlib
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +28,7 @@ from afterstate.agents.game2048.play_logs import MOVE, Moves
 from afterstate.agents.game2048.players import RewardAgent
 from afterstate.agents.game2048.policy_learning import Learner, evaluate, new_learner
 from afterstate.agents.game2048.policy_net import PolicyCNN, PolicyNetAgent, load
-from afterstate.agents.game2048.runs import EVALUATION_SEED, summary
+from afterstate.agents.game2048.runs import EVALUATION_SEED, summary, train
 from afterstate.envs.game2048 import rules
 from afterstate.envs.words import Words
 
@@ -395,6 +396,37 @@ def test_learning_goes_on_as_if_it_had_not_been_interrupted(
 
 
 @pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("at", ["optimizer", "step"])
+@pytest.mark.parametrize("average", [0.0, 0.9])
+def test_an_interrupted_step_is_made_to_its_end(
+    at: str, average: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The signal comes in the middle of a step, or before its moves are counted."""
+    log, how = log_of(numbered(50), np.arange(50) % 4), Fitting(batch=16, average=average)
+    whole, learner, again = (Learner(seeded(), log, how, 3) for _ in range(3))
+    place: Any = learner.fitter.optimizer if at == "optimizer" else learner.fitter
+    step = place.step
+
+    def signalled(*arguments: Any) -> Any:
+        found = step(*arguments)
+        signal.raise_signal(signal.SIGTERM)
+        return found
+
+    path = tmp_path / "learner.safetensors"
+    with monkeypatch.context() as patched:
+        patched.setattr(place, "step", signalled)
+        with pytest.raises(SystemExit):
+            train(learner, 10_000, save_to=path)
+    assert learner.n_moves == 16
+    again.resume(path)
+    whole.play(16)
+    assert_same(again, whole)
+    for each in (again, whole):
+        each.play(32)
+    assert_same(again, whole)
+
+
+@pytest.mark.usefixtures("small")
 def test_the_network_that_plays_is_saved_beside_the_learner(tmp_path: Path) -> None:
     how = Fitting(batch=16, average=0.9, rate=0.02, decay=1e3)
     learner = Learner(seeded(), log_of(numbered(50), UP), how)
@@ -410,6 +442,7 @@ def test_the_network_that_plays_is_saved_beside_the_learner(tmp_path: Path) -> N
         **{"network": "PolicyCNN", "settings": {"layers": 2}},
         **{
             "n_moves": 64,
+            "seed": 0,
             "log": [50, zlib.crc32(2 * learner.log.tobytes())],
             "learner": asdict(how),
         },
@@ -596,6 +629,22 @@ def test_an_evaluation_after_a_break_has_no_loss_of_its_own(
     assert (rows[0]["loss"], rows[0]["foreseen"]) == (None, None)
     assert rows[0]["1-ply"]["n_games"] == 2
     assert rows[1]["loss"] > 0
+
+
+def test_the_network_says_what_is_told_of_its_log(folder: Path) -> None:
+    told = {"moves": 5, "players": [{"player": "reward", "games": 2, "mean_score": 2_000.5}]}
+    place = run(folder, "--moves", "16")
+    assert "log_about" not in nets.about(place / "net.safetensors")
+    (folder / "moves.json").write_text(json.dumps(told))
+    for name in ("net", "learner"):  # also if it is told only later
+        place = run(folder, "--moves", "32", "--resume")
+        about = nets.about(place / f"{name}.safetensors")
+        assert (about["log_about"], about["seed"]) == (told, 1)
+
+
+def test_a_damaged_description_of_the_log_is_refused(folder: Path) -> None:
+    (folder / "moves.json").write_text("{")
+    assert "moves.json does not tell of moves.npy" in refusal(folder, "--moves", "100")
 
 
 @pytest.mark.parametrize("plies", ["3:5", "1:2,2:1", "2:1"])

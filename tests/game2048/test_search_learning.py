@@ -8,6 +8,7 @@ import json
 import math
 import random
 import re
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -588,19 +589,28 @@ def interrupted(*arguments: Any) -> Any:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("where", ["records.play_all", "_turn", "next_random"])
-def test_an_interrupted_learner_is_whole(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Boards are what has become of the afterstates before, by a tile and a turn."""
-    learner = made(TABLES)
+@pytest.mark.parametrize("where", ["fit", "_step"])
+@pytest.mark.parametrize("how", [{}, {"learn": "nodes", "clip": 50}], ids=str)
+@KINDS
+def test_an_interrupted_learner_is_whole(
+    settings: dict[str, Any], how: dict[str, Any], where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C comes while it learns, or is about to make the moves; it finishes both."""
+    learner, other = (made(settings, learner={"games": 5, **how}) for _ in range(2))
     learner.play(60)
+    whose: Any = learner.model if where == "fit" else learner
+    go_on = getattr(whose, where)
+
+    def signalled(*arguments: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return go_on(*arguments)
+
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(f"{search_learning.__name__}.{where}", interrupted)
+        patched.setattr(whose, where, signalled)
         learner.play(60)
-    assert learner._afters.all()
-    for after, board in zip(learner._afters.tolist(), learner._games[:, BOARD], strict=True):
-        spawned = oracle.spawn_outcomes(oracle.from_word(after, 2, 3))
-        ways = [oracle.to_word(way) for each, _ in spawned for way in symmetric_boards(each)]
-        assert int(board) in ways
+    other.play(learner.n_moves)
+    assert 60 < learner.n_moves == other.n_moves < 120
+    assert state(learner) == state(other)
 
 
 class FullDisk(io.FileIO):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import signal
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -26,7 +27,7 @@ from torch import Tensor, nn
 from afterstate.agents import nets
 from afterstate.agents.game2048 import play_logs, value_learning, value_net
 from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.runs import EVALUATION_SEED
+from afterstate.agents.game2048.runs import EVALUATION_SEED, train
 from afterstate.agents.game2048.value_learning import Learner, Settings
 from afterstate.agents.game2048.value_net import ValueNetAgent
 from afterstate.envs.game2048 import torch_rules
@@ -549,6 +550,54 @@ def test_a_learner_goes_on_as_if_it_had_not_been_saved(
     assert state(again) == state(learner)
 
 
+@pytest.mark.parametrize("at", ["optimizer", "step", "spawn"])
+@pytest.mark.parametrize("average", [0.0, 0.9])
+def test_an_interrupted_move_is_made_to_its_end(
+    at: str, average: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The signal comes in the middle of a step, between two of them, or after the last."""
+    how, n_calls = Settings(games=5, unit=UNIT, batch=2, restart=5, average=average), [0]
+    whole, learner, again = (Learner(tiny(), how, 7) for _ in range(3))
+    fitter = learner.fitter
+    place = {"optimizer": fitter.optimizer, "step": fitter, "spawn": value_learning}[at]
+    name = "spawn" if at == "spawn" else "step"
+    function = getattr(place, name)
+
+    def signalled(*arguments: Any) -> Any:
+        found = function(*arguments)
+        n_calls[0] += 1
+        if n_calls[0] == 100:
+            signal.raise_signal(signal.SIGTERM)
+        return found
+
+    path = tmp_path / "learner.safetensors"
+    with monkeypatch.context() as patched:
+        patched.setattr(place, name, signalled)
+        with pytest.raises(SystemExit):
+            train(learner, 10_000, save_to=path)
+    assert n_calls[0] >= 100 and not learner.fitter.net.training
+    again.resume(path)
+    whole.play(again.n_moves)
+    assert state(again) == state(whole)
+    for each in (again, whole):
+        each.play(100)
+    assert state(again) == state(whole)
+
+
+def test_after_an_error_in_a_step_networks_play_as_in_evaluation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*arguments: Any) -> None:
+        assert learner.fitter.net.training
+        raise MemoryError
+
+    learner = Learner(tiny(), Settings(games=2, unit=UNIT), 1)
+    monkeypatch.setattr(learner.fitter, "step", fail)
+    with pytest.raises(MemoryError):
+        learner.play(10)
+    assert not learner.fitter.net.training
+
+
 def as_of(path: Path, device: str) -> None:
     """Lets the file of a learner say that it learned elsewhere, with a generator of another kind.
 
@@ -604,6 +653,7 @@ def test_the_network_that_plays_is_saved_beside_the_learner(tmp_path: Path) -> N
     told = nets.about(tmp_path / "net.safetensors")
     assert (told["n_moves"], told["n_games"]) == (learner.n_moves, learner.n_games)
     assert Settings(**told["learner"]) == learner.settings
+    assert told["seed"] == 1
 
 
 def saved(folder: Path, **settings: Any) -> Path:
@@ -654,6 +704,27 @@ def test_restart_may_be_turned_on_and_off(
     games = learner.play(1_500)
     assert len(games.scores) >= 1
     assert (games.n_moves > 10).all()
+
+
+def test_restart_may_be_turned_on_in_games_of_thousands_of_moves(tmp_path: Path) -> None:
+    """They begin again at boards that are known: none of them is empty."""
+    before = Learner(tiny(), Settings(games=4, unit=UNIT), 1)
+    before.play(40)
+    before._tables = before._tables._replace(lengths=torch.tensor([3_010, 1_100, 8, 1_023]))
+    before.save(tmp_path / "learner.safetensors")
+    learner = Learner(tiny(), Settings(games=4, unit=UNIT, restart=5), 1)
+    learner.play(40)
+    learner.resume(tmp_path / "learner.safetensors")
+    seen = list[int]()
+    for _ in range(400):
+        learner.play(1)
+        assert all(boards_of(learner))
+        seen += learner._tables.begins.tolist()
+    assert {3_010, 1_100, 8, 1_023} < set(seen)
+    learner.save(tmp_path / "learner.safetensors")
+    again = Learner(tiny(), Settings(games=4, unit=UNIT, restart=5), 1)
+    again.resume(tmp_path / "learner.safetensors")
+    assert state(again) == state(learner)
 
 
 # That it learns
@@ -817,6 +888,7 @@ def test_a_run_learns_with_a_log(tmp_path: Path) -> None:
     [
         ({"network": {"name": "CNN23"}}, "no network 'CNN23'"),
         ({"network": {"name": "Tiny", "depth": 3}}, "Tiny got wrong settings: .*depth"),
+        ({"network": {"networks": 1}}, "CNN22 got wrong settings: .*networks"),
         ({"learner": {"momentum": 0.9}}, "settings of the learner .*momentum"),
         ({"learner": {"rate": 2}}, "rate is above 0"),
         ({"learner": {"jump": 0.5}}, "needs a log"),
