@@ -125,9 +125,15 @@ def _neural(module: str, name: str) -> Callable[..., Any]:
     return make
 
 
-_rank = _neural("daihinmin.rank_nets", "RankAgent")
 _value = _neural("game2048.value_net", "ValueNetAgent")
 _policy = _neural("game2048.policy_net", "PolicyNetAgent")
+_rank = _neural("daihinmin.rank_nets", "RankAgent")
+_NEURAL = {
+    "game2048.value_net": _value,
+    "game2048.policy_net": _policy,
+    "daihinmin.rank_nets": _rank,
+}
+"""The makers by the modules of their networks."""
 
 
 def _advised(**settings: Any) -> Any:
@@ -230,7 +236,9 @@ def load(file: str | Path) -> Any:
 
     Args:
         file: an N-tuple network (written by afterstate, or by TDL2048 if its name ends in `.w`), a
-            policy for Daihinmin, or a neural network, whose name ends in `.safetensors`.
+            policy for Daihinmin, or a neural network, whose name ends in `.safetensors`; if that is
+            of a class of one's own, the class is to be in the `NETWORKS` of its module, such as
+            `value_net`.
 
     Returns:
         The greedy player of the network, or the player of the policy.
@@ -249,11 +257,17 @@ def load(file: str | Path) -> Any:
 
 def _of_neural(file: str | Path) -> Callable[..., Any]:
     """The maker of the player of a neural network's file, by which network it says it holds."""
-    name = _neural_module("nets").about(file)["network"]
-    for maker, module in ((_value, "value_net"), (_policy, "policy_net")):
-        if name in _neural_module(f"game2048.{module}").NETWORKS:
+    name, known = _neural_module("nets").about(file)["network"], []
+    for module, maker in _NEURAL.items():
+        networks = list(_neural_module(module).NETWORKS)
+        if name in networks:
             return maker
-    return _rank
+        known += networks
+    raise ValueError(
+        f"{file} holds a network {name!r}, and those known are {known}: make a player of one of "
+        "your own, such as make('value-net', net=net), or first add its class to the NETWORKS of "
+        "value_net, policy_net or rank_nets"
+    )
 
 
 def find(text: str) -> Any:

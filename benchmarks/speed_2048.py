@@ -44,6 +44,9 @@ from afterstate.envs.game2048 import torch_rules
 
 N_BOARDS = 4096
 GPU_BOARDS = 1 << 20
+SHORTEST = 14
+"""Moves of the shortest game, which fills its board without merging."""
+
 TRAINING_MOVES = 20_000_000
 PLAYING_MOVES = 50_000_000
 N_COMPARED = 5_000
@@ -108,7 +111,10 @@ def start_afterstates() -> Steps:
 
 
 def start_torch_rules(device: str, n_boards: int) -> Steps:
-    """Boards on tensors, random legal actions; games that are over begin anew."""
+    """Boards on tensors, random legal actions; a game that is over begins anew, which is no step.
+
+    Each place has a start in store, a new one before it can be needed a second time.
+    """
     torch.set_num_threads(1)
     generator = torch.Generator(device).manual_seed(1)
     new = partial(torch_rules.start, (n_boards,), generator)
@@ -116,15 +122,19 @@ def start_torch_rules(device: str, n_boards: int) -> Steps:
 
     def steps(n: int) -> int:
         nonlocal boards
-        rounds = -(-n // n_boards)
-        for _ in range(rounds):
+        done = torch.zeros((), dtype=torch.int64, device=device)
+        for number in range(-(-n // n_boards)):
+            if number % SHORTEST == 0:
+                starts = new()
             afters, _ = torch_rules.afterstates(boards)
             legal = afters != boards[:, None]
             actions = torch_rules.random_legal(legal, generator)
             chosen = afters.gather(1, actions[:, None])[:, 0]
             bits = torch_rules.draw_bits((n_boards,), generator)
-            boards = torch.where(legal.any(1), torch_rules.spawn(chosen, bits), new())
-        return rounds * n_boards
+            goes_on = legal.any(1)
+            done += goes_on.sum()
+            boards = torch.where(goes_on, torch_rules.spawn(chosen, bits), starts)
+        return int(done)
 
     return steps
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import random
 from pathlib import Path
@@ -545,6 +546,46 @@ def test_a_file_of_a_neural_network_is_loaded_as_the_player_of_its_game(tmp_path
     assert loaded.unit == 100.0
     with pytest.raises(ValueError, match="there is no network"):
         policy_net.load(file)
+
+
+def test_a_file_of_a_network_of_ones_own_is_loaded_if_its_class_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    from afterstate.agents import nets
+    from afterstate.agents.game2048 import policy_net, value_net
+
+    class Tiny(torch.nn.Linear):  # type: ignore[misc, name-defined]
+        def __init__(self, n: int = 1) -> None:
+            super().__init__(256, n)
+            self.settings = {"n": n}
+
+        def forward(self, planes: Any) -> Any:
+            return super().forward(planes.flatten(1)).squeeze(1)
+
+    boards, file = words(random_boards(20)), tmp_path / "tiny.safetensors"
+    torch.manual_seed(1)
+    for n, module, player in [(1, value_net, "value-net"), (4, policy_net, "policy-net")]:
+        net = Tiny(n)
+        nets.save(net, file)
+        with pytest.raises(ValueError, match=r"'Tiny'.*CNN22.*PolicyCNN.*BaseCNN.*net=net.*NETW"):
+            agents.load(file)
+        with monkeypatch.context() as patched:
+            patched.setitem(module.NETWORKS, "Tiny", Tiny)
+            loaded = agents.find(str(file))
+        made = agents.make(player, net=net)
+        assert type(loaded) is type(made)
+        assert loaded.act(boards).tolist() == made.act(boards).tolist()
+
+
+@pytest.mark.parametrize("name", [["CNN22"], {}, None])
+def test_a_file_that_names_no_network_is_refused(tmp_path: Path, name: Any) -> None:
+    torch, safetensors = pytest.importorskip("torch"), pytest.importorskip("safetensors.torch")
+    told = json.dumps({"network": name, "settings": {}})
+    file = tmp_path / "odd.safetensors"
+    safetensors.save_file({"x": torch.zeros(1)}, file, {"afterstate": told})
+    with pytest.raises(ValueError, match=r"odd\.safetensors .*network"):
+        agents.load(file)
 
 
 def test_neural_players_take_networks_of_ones_own() -> None:

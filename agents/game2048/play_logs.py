@@ -14,7 +14,8 @@ study of Matsuzaki and Teramura, take 5.4 GB. Beside a log, `moves.json` tells w
 
 Neither writing nor reading needs room in memory for a log. Moves go to one of 256 heaps by chance
 while they are played, in the folder `moves.parts`; in the end each heap is shuffled in memory, and
-they are written one after the other. What was played is safe from then on: a run that is
+they are written one after the other. The heaps go when the log is whole, so that for a while the
+disk has both, 10.8 GB of 600 million moves. What was played is safe from then on: a run that is
 interrupted, killed or out of disk goes on with `--resume`, also with other numbers of games or
 moves. The same settings make the same file, whatever the number of jobs and interruptions, unless a
 player has a time for its moves.
@@ -141,7 +142,7 @@ class Heaps:
     """The moves that were played, in random heaps in a folder, and what is known of them.
 
     Args:
-        folder: is made, or has the heaps of a run that goes on.
+        folder: is made, or has the heaps of a run that goes on, which are to be `cut` then.
         sampling: of the run.
 
     Raises:
@@ -161,7 +162,6 @@ class Heaps:
         else:
             folder.mkdir(parents=True, exist_ok=True)
             self._note()
-        self._cut()
 
     def _go_on(self) -> None:
         """Takes up the heaps as they were after the last whole round."""
@@ -176,8 +176,13 @@ class Heaps:
         if before != self.sampling:
             raise ValueError(f"{self._folder} has moves of {before}: choose another file")
 
-    def _cut(self) -> None:
-        """Drops what came to the heaps after the last whole round."""
+    def cut(self) -> None:
+        """Drops what came to the heaps after the last whole round.
+
+        Raises:
+            OSError: they cannot be read or written.
+            ValueError: they have lost moves.
+        """
         for heap, size in enumerate(self._sizes * MOVE.itemsize):
             with open(self._heap(heap), "ab") as file:
                 if file.tell() < size:
@@ -228,10 +233,27 @@ class Heaps:
             for heap in rng.permutation(HEAPS):
                 moves = np.fromfile(self._heap(heap), MOVE)
                 left -= file.write(rng.permutation(moves)[:left].tobytes()) // MOVE.itemsize
-            told = json.dumps(self.about(n), indent=1) + "\n"
-            files.replace(path.with_suffix(".json"), told.encode())  # there before the log is
+            files.replace(path.with_suffix(".json"), self._told(n))  # there before the log is
+        self.remove()
+
+    def is_written(self, path: Path) -> bool:
+        """Whether a log that is there is that of these moves, so that the heaps may go.
+
+        Raises:
+            OSError: it cannot be read.
+            ValueError: it is not a log.
+        """
+        beside = path.with_suffix(".json")
+        return beside.exists() and beside.read_bytes() == self._told(len(read(path)))
+
+    def _told(self, n_moves: int) -> bytes:
+        """What stands beside a log."""
+        return (json.dumps(self.about(n_moves), indent=1) + "\n").encode()
+
+    def remove(self) -> None:
+        """Removes the heaps, or those that are left of them."""
         for heap in range(HEAPS):
-            self._heap(heap).unlink()
+            self._heap(heap).unlink(missing_ok=True)
         for state in self._folder.glob("state.json*"):
             state.unlink()
         with contextlib.suppress(OSError):  # what others have put there stays
@@ -301,30 +323,39 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return chosen
 
 
-def _begin(chosen: argparse.Namespace) -> Heaps:
-    """The heaps of a new log, or of one that goes on.
+def _check_place(chosen: argparse.Namespace, folder: Path) -> None:
+    """Raises a ValueError unless the folder and the files are as a new run or one to resume has."""
+    is_run, is_there = (folder / "state.json").exists(), folder.exists()
+    for path in () if is_run else (chosen.log, chosen.log.with_suffix(".json")):
+        if path.exists():
+            raise ValueError(f"{path} is there: choose another file")
+    if is_there and not is_run and not all(p.name.startswith("state.") for p in folder.iterdir()):
+        raise ValueError(f"{folder} is there, and not of a log: choose another file")
+    if is_there != chosen.resume:
+        told = "go on with --resume" if is_there else "there is nothing to resume"
+        raise ValueError(f"{folder} is {'' if is_there else 'not '}there: {told}")
+
+
+def _begin(chosen: argparse.Namespace, folder: Path) -> Heaps:
+    """The heaps of a new log, of one that goes on, or what is left of those of one that is whole.
 
     Raises:
         OSError: a file cannot be read or written.
         ValueError: a wrong player, or a folder that does not fit what is asked for.
         ImportError: a player needs what is not installed.
     """
-    folder = chosen.log.with_suffix(".parts")
-    for path in (chosen.log, chosen.log.with_suffix(".json"))[: 1 if chosen.resume else 2]:
-        if path.exists():
-            raise ValueError(f"{path} is there: choose another file")
-    others = folder.exists() and not all(p.name.startswith("state.") for p in folder.iterdir())
-    if others and not (folder / "state.json").exists():
-        raise ValueError(f"{folder} is there, and not of a log: choose another file")
-    if folder.exists() != chosen.resume:
-        told = "go on with --resume" if folder.exists() else "there is nothing to resume"
-        raise ValueError(f"{folder} is {'' if folder.exists() else 'not '}there: {told}")
+    _check_place(chosen, folder)
     for player in chosen.player:
         _player(player, chosen.seed)
     names = ("beside", "skip", "share", "seed")
     sampling = Sampling(tuple(chosen.player), *(getattr(chosen, name) for name in names))
     files.prepare(chosen.log)
-    return Heaps(folder, sampling)
+    heaps = Heaps(folder, sampling)
+    if not chosen.log.exists():
+        heaps.cut()
+    elif not heaps.is_written(chosen.log):
+        raise ValueError(f"{chosen.log} is there, of other moves: choose another file")
+    return heaps
 
 
 def _done(chosen: argparse.Namespace, heaps: Heaps) -> int:
@@ -358,15 +389,8 @@ def _fill(chosen: argparse.Namespace, heaps: Heaps, bar: Any) -> None:
                 return
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line."""
-    chosen, tqdm = options(arguments), progress_bar()
-    try:
-        heaps = _begin(chosen)
-    except (OSError, ValueError, ImportError) as error:
-        raise SystemExit(str(error)) from error
-    except KeyboardInterrupt:
-        raise SystemExit("0 moves are kept: go on with --resume") from None
+def _write(chosen: argparse.Namespace, heaps: Heaps, tqdm: Any) -> None:
+    """Plays what is not there yet, and writes the log."""
     unit, total = (" moves", chosen.moves) if chosen.moves else (" games", chosen.games)
     with (
         sigterm_raises(KeyboardInterrupt()),
@@ -381,6 +405,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise SystemExit(told) from None
         except (OSError, ValueError) as error:
             raise SystemExit(f"{error}\nwhat was played is kept: go on with --resume") from error
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line."""
+    chosen, tqdm = options(arguments), progress_bar()
+    folder = chosen.log.with_suffix(".parts")
+    try:
+        heaps = _begin(chosen, folder)
+        if chosen.log.exists():  # a run was killed when its heaps were not gone yet
+            heaps.remove()
+            return print(f"{chosen.log} is whole, and its heaps are gone")
+    except (OSError, ValueError, ImportError) as error:
+        raise SystemExit(str(error)) from error
+    except KeyboardInterrupt:
+        told = "go on with --resume" if folder.exists() else "nothing was begun"
+        raise SystemExit(f"interrupted: {told}") from None
+    _write(chosen, heaps, tqdm)
 
 
 if __name__ == "__main__":  # processes are sent functions of a module that they can import

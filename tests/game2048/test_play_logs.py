@@ -469,6 +469,70 @@ def test_sigterm_interrupts_a_run(
     assert contents(tmp_path) == straight
 
 
+def test_an_interruption_before_moves_are_counted_tells_no_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, player: str, straight: dict[str, bytes]
+) -> None:
+    """And what can be resumed only if there is something."""
+    with monkeypatch.context() as patched:
+        nth_call(patched, play_logs, "_player", 1, interrupt)
+        assert refusal(tmp_path, player, *ROUNDS) == "interrupted: nothing was begun"
+    assert not list(tmp_path.iterdir())
+    with monkeypatch.context() as patched:
+        nth_call(patched, play_logs, "play_round", 3, interrupt)
+        refusal(tmp_path, player, *ROUNDS)
+    places: list[tuple[Any, str]] = [(play_logs, "_player"), (Heaps, "_go_on"), (Heaps, "_heap")]
+    for owner, name in places:
+        with monkeypatch.context() as patched:
+            nth_call(patched, owner, name, 1, interrupt)
+            message = refusal(tmp_path, player, *ROUNDS, "--resume")
+        assert message == "interrupted: go on with --resume"
+    log_file(tmp_path, player, *ROUNDS, "--resume")
+    assert contents(tmp_path) == straight
+
+
+@pytest.fixture
+def half_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, player: str) -> Path:
+    """A folder with a log and what is left of its heaps after a kill; some are gone already."""
+    with monkeypatch.context() as patched:
+        nth_call(patched, Path, "unlink", 102, interrupt)  # the first is that of `files.prepare`
+        message = refusal(tmp_path, player, *ROUNDS)
+    assert message.endswith("moves are kept: go on with --resume")
+    assert len(list((tmp_path / "log.parts").glob("*.moves"))) == HEAPS - 100
+    return tmp_path
+
+
+def test_heaps_that_a_kill_left_beside_a_whole_log_are_removed(
+    half_removed: Path,
+    player: str,
+    straight: dict[str, bytes],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = contents(half_removed)
+    assert "parts is there: go on with --resume" in refusal(half_removed, player, *ROUNDS)
+    other = refusal(half_removed, player, *ROUNDS, "--seed", "2", "--resume")
+    assert "log.parts has moves of" in other
+    assert contents(half_removed) == before
+    log = log_file(half_removed, player, *ROUNDS, "--resume")
+    assert f"{log} is whole" in capsys.readouterr().out
+    assert contents(half_removed) == straight
+    assert not (half_removed / "log.parts").exists()
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_heaps_stay_beside_a_log_of_other_moves(
+    broken: Path, player: str, straight: dict[str, bytes], is_told: bool
+) -> None:
+    """One that was put there by hand, as the heaps have not become a log yet."""
+    for name in ("log.npy", "log.json"):
+        (broken / name).write_bytes(straight[name])
+    if not is_told:
+        (broken / "log.json").unlink()
+    before = contents(broken)
+    message = refusal(broken, player, *ROUNDS, "--resume")
+    assert message == f"{broken / 'log.npy'} is there, of other moves: choose another file"
+    assert contents(broken) == before
+
+
 @pytest.mark.parametrize("n_whole", [0, 2])
 def test_what_a_kill_left_of_a_round_is_dropped(
     tmp_path: Path,
