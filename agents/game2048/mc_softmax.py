@@ -175,15 +175,27 @@ class MCSoftmaxAgent(Agent):
             has `estimate`; that is asked for the afterstates of all boards that are searched
             together.
         settings: how to search.
+
+    Several threads may search at a time, each in trees of its own.
     """
 
     def __init__(self, net: Network | Estimator, settings: Settings | None = None) -> None:
-        self.network, self.settings = net, settings or Settings()
+        self._net, self._settings = net, settings or Settings()
         self.size = net.size[0], net.size[1]
-        self._trees: Trees | None = None
+        self._spare: list[Trees] = []  # the trees of the last search, while nobody has them
+
+    @property
+    def network(self) -> Network | Estimator:
+        """What values afterstates."""
+        return self._net
+
+    @property
+    def settings(self) -> Settings:
+        """How it searches. The trees are made for them, so others take another player."""
+        return self._settings
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_trees": self._trees if self.settings.reuse else None}
+        return {**self.__dict__, "_spare": self._spare if self.settings.reuse else []}
 
     def search(self, boards: Any) -> Found:
         """Searches board words `uint64[...]`.
@@ -234,7 +246,9 @@ class MCSoftmaxAgent(Agent):
             order = self.grow(boards)[1]
         else:  # one after the other, in the same trees
             order = self._order(boards, np.zeros(len(boards), np.int64))
-            softmax_search.search(self.network, self._room(order.n_each), order)
+            trees = self._room(order.n_each)
+            softmax_search.search(self.network, trees, order)
+            self._spare = [trees]
         return Found.of(order)
 
     def grow(self, boards: Words) -> tuple[Trees, Order]:
@@ -249,6 +263,7 @@ class MCSoftmaxAgent(Agent):
             softmax_search.search(self.network, trees, order)
         else:
             self._search_together(self.network, trees, order)
+        self._spare = [trees]
         return trees, order
 
     def _order(self, boards: Words, firsts: npt.NDArray[np.int64]) -> Order:
@@ -257,11 +272,18 @@ class MCSoftmaxAgent(Agent):
         return new_order(boards, firsts, how.trees or 1, how.simulations, how.seed, how.reuse)
 
     def _room(self, n_trees: int) -> Trees:
-        """Room for so many trees: that of the last search, if it is enough."""
-        how = self.settings
-        if self._trees is None or self._trees.sizes.size < n_trees:
-            net = self.network
-            self._trees = new_trees(
+        """Room for so many trees: that of the last search, if it is enough.
+
+        It is taken, for other threads and for the case that the search is interrupted, and is to be
+        put back after the search.
+        """
+        how, net = self.settings, self.network
+        try:
+            trees = self._spare.pop()
+        except IndexError:
+            trees = None
+        if trees is None or trees.sizes.size < n_trees:
+            trees = new_trees(
                 policy(how.select, how.simulations, how.select_temperature),
                 policy(how.backup, how.simulations, how.backup_temperature),
                 n=n_trees,
@@ -273,7 +295,7 @@ class MCSoftmaxAgent(Agent):
                 size=self.size,
                 n_entries=net.n_entries if isinstance(net, Network) else 0,
             )
-        return self._trees
+        return trees
 
     def _places(self, trees: Trees, boards: Words) -> npt.NDArray[np.int64]:
         """The first tree of each board; with `reuse` that which knows the board, if any does."""
@@ -292,7 +314,6 @@ class MCSoftmaxAgent(Agent):
             ValueError: an answer is not one number a board.
             FloatingPointError: values are no numbers.
         """
-        self._trees = None  # until they are whole again
         most = len(order.values) * self.settings.leaves
         states, afters = np.empty(most, np.int64), np.empty(4 * most, np.uint64)
         softmax_search.begin(trees, order)
@@ -307,4 +328,3 @@ class MCSoftmaxAgent(Agent):
                 raise FloatingPointError("the values of some boards are no numbers")
             softmax_search.give(trees, states[:n], np.ascontiguousarray(values))
         softmax_search.end(trees, order)
-        self._trees = trees

@@ -7,6 +7,7 @@ import math
 import pickle
 import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -102,8 +103,8 @@ def as_words(boards: list[oracle.Board]) -> Boards:
 
 
 def trees_of(agent: MCSoftmaxAgent) -> Trees:
-    assert agent._trees is not None
-    return agent._trees
+    (trees,) = agent._spare
+    return trees
 
 
 def check(agent: MCSoftmaxAgent) -> softmax_oracle.Check:
@@ -661,6 +662,24 @@ def test_wrong_answers_are_refused(error: type[Exception], of: Callable[[Boards]
 
 
 # Interface
+
+
+def test_what_the_trees_are_made_for_stays_as_it_is() -> None:
+    agent: Any = MCSoftmaxAgent(network([[0, 1]], (2, 2)))
+    for name in ("settings", "network"):
+        with pytest.raises(AttributeError):
+            setattr(agent, name, None)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_threads_that_share_a_player_search_as_one_does(compiled: bool) -> None:
+    net = random_network()
+    agent = MCSoftmaxAgent(net if compiled else as_estimator(net), Settings(simulations=500))
+    boards = as_words(random_boards(64)).reshape(16, 4)
+    alone = [agent.search(each).values.tolist() for each in boards]
+    with ThreadPoolExecutor(4) as threads:
+        together = [found.values.tolist() for found in threads.map(agent.search, boards)]
+    assert together == alone
 
 
 @pytest.mark.parametrize("reuse", [False, True])
