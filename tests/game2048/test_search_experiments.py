@@ -17,11 +17,12 @@ pytest.importorskip("safetensors")
 pytest.importorskip("torch")
 pytest.importorskip("tqdm")
 
-from experiments.mc_softmax import run
+from experiments.mc_softmax import report, run
+from experiments.mc_softmax import study as studied
 from matplotlib.figure import Figure
 
 from afterstate import agents
-from afterstate.agents.game2048 import ntuple, search_learning
+from afterstate.agents.game2048 import ntuple, play_logs, search_learning
 from afterstate.agents.game2048.mc_softmax import POLICIES, MCSoftmaxAgent
 from afterstate.agents.game2048.mc_softmax import Settings as Search
 from afterstate.agents.game2048.ntuple import NTupleAgent, network
@@ -37,41 +38,48 @@ TUPLES = [[0, 1, 4, 5], [0, 1, 2, 3]]
 # What it is made of
 
 
-def settings_of(group: str, player: str = "mc-softmax") -> list[Row]:
-    """The settings of a group's players."""
-    return [cell["settings"] for cell in run.cells([group]) if cell["player"] == player]
+def settings_of(what: str, group: str) -> list[Row]:
+    """The settings of a group's players of this search."""
+    found = studied.cells(what, [group])
+    return [cell["settings"] for cell in found if cell["player"] == "mc-softmax"]
 
 
-def test_all_pairs_of_policies_play() -> None:
+@pytest.mark.parametrize("what", ["judged", "plays"])
+def test_all_pairs_of_policies_are_there(what: str) -> None:
     names = POLICIES[:6]
     assert "falling" not in names
-    pairs = [(how["select"], how["backup"]) for how in settings_of("policies")]
+    pairs = [(how["select"], how["backup"]) for how in settings_of(what, "policies")]
     assert pairs == [(select, backup) for select in names for backup in names]
-    assert {how["simulations"] for how in settings_of("policies")} == {100}
+    assert {how["simulations"] for how in settings_of(what, "policies")} == {100}
 
 
 def test_both_networks_play_with_more_and_more_simulations_beside_other_searches() -> None:
-    found = settings_of("simulations")
-    for name, most in (("ntuple", 2_000), ("value-net", 200)):
+    found = settings_of("plays", "simulations")
+    for name in ("ntuple", "value-net"):
         of = [how for how in found if how["network"] == name and how["unseen"] == "outcomes"]
         numbers = [how["simulations"] for how in of]
-        assert numbers == sorted(numbers) and (numbers[0], numbers[-1]) == (10, most)
-    others = {(cell["player"], cell["settings"].get("depth", 1)) for cell in run.cells(["lines"])}
+        assert numbers == sorted(numbers) and (numbers[0], numbers[-1]) == (10, 2_000)
+    lines = studied.cells("plays", ["lines"])
+    others = {(cell["player"], cell["settings"].get("depth", 1)) for cell in lines}
     assert {("ntuple", 1), ("expectimax", 3), ("value-net", 1), ("value-net", 3)} <= others
 
 
-def test_all_that_was_added_plays_beside_the_search_as_it_was() -> None:
-    for name in ("ntuple", "value-net"):
-        first, *more = (how for how in settings_of("improvements") if how["network"] == name)
-        assert more and all(first.items() <= how.items() and len(how) > len(first) for how in more)
-    used = {setting for how in settings_of("improvements") for setting in how}
+def test_all_that_was_added_is_measured_beside_the_search_as_it_was() -> None:
+    used = set()
+    for what in ("judged", "plays"):
+        for group in (each for each in studied.study()[what] if each.startswith("what was added")):
+            for name in ("ntuple", "value-net"):
+                of = [how for how in settings_of(what, group) if how["network"] == name]
+                assert all(of[0].items() <= how.items() and len(how) > len(of[0]) for how in of[1:])
+                used |= {setting for how in of for setting in how}
     assert {"unseen", "reuse", "widening", "select_temperature", "choose", "leaves"} <= used
 
 
-def test_all_settings_are_of_players_that_there_are() -> None:
-    names = [run.name(cell) for cell in run.cells()]
+@pytest.mark.parametrize("what", ["judged", "plays"])
+def test_all_settings_are_of_players_that_there_are(what: str) -> None:
+    names = [studied.name(cell) for cell in studied.cells(what)]
     assert len(set(names)) == len(names) > 60
-    for cell in run.cells():
+    for cell in studied.cells(what):
         told = {key: value for key, value in cell["settings"].items() if key != "network"}
         if cell["player"] == "mc-softmax":
             Search(**told)
@@ -88,38 +96,45 @@ def test_players_have_the_network_that_their_cell_says() -> None:
     assert isinstance(run.player(cell).network, ValueNetAgent)
     cell = {"player": "expectimax", "settings": {"depth": 3}}
     assert type(run.player(cell)) is type(agents.make("expectimax"))
+    cell = {"player": "mc-softmax", "settings": {}}
+    assert run.player(cell, seed=3).settings.seed == 3
 
 
 def test_learners_are_those_of_the_study() -> None:
     """Trees, simulations and paths of experiment 1; what is learned in experiment 2."""
-    found = {(of, name): how for of, name, how, _ in run.learners()}
-    first = {
+    found = {(of, name): how for of, name, how, _ in studied.learners()}
+    first = {name: how for (of, name), how in found.items() if of == "experiment 1"}
+    told = {
         name: (how["search"]["trees"], how["search"]["simulations"], how["learner"]["paths"])
-        for (of, name), how in found.items()
-        if of == "experiment 1"
+        for name, how in first.items()
     }
-    assert first == {
+    assert told == {
         "greedy": (1, 10, 1),
         "1 tree": (1, 100, 5),
         "5 trees": (5, 20, 2),
         "10 trees": (10, 10, 2),
     }
+    for name, how in first.items():
+        policy = "best" if name == "greedy" else "falling"
+        assert (how["search"]["select"], how["search"]["backup"]) == (policy, policy)
+        assert (how["learner"]["learn"], how["learner"]["clip"]) == ("paths", 100)
     second = {name: how["learner"] for (of, name), how in found.items() if of == "experiment 2"}
-    assert second["nodes with more than 10 visits"] == {"learn": "nodes", "visits": 11}
-    assert second["nodes, clipped"] == {"learn": "nodes", "clip": 100}
-    assert second["EvalV + reward"] == {"learn": "root", "root": "valued"}
+    assert {
+        name: {k: v for k, v in how.items() if k != "games"} for name, how in second.items()
+    } == {
+        "no learning": {"learn": "nothing"},
+        "all inner nodes": {"learn": "nodes"},
+        "nodes with more than 10 visits": {"learn": "nodes", "visits": 11},
+        "nodes, clipped": {"learn": "nodes", "clip": 100},
+        "NodeV + reward": {"learn": "root"},
+        "NodeV + reward, twice": {"learn": "root", "reward_twice": True},
+        "EvalV + reward": {"learn": "root", "root": "valued"},
+    }
     for how in found.values():
         search_learning.Settings(**how["learner"])
         Search(**how["search"])
         assert set(how) <= set(search_learning.SEARCHED.settings)
-        assert "start" not in how or (Path(run.HERE).parents[2] / how["start"]).exists()
-
-
-def test_published_values_are_those_of_the_study() -> None:
-    told = run.study()["published"]
-    assert (told["greedy"], told["3-ply"]) == (206_802, 394_632)
-    assert told["simulations"] == {"50": 206_802, "100": 314_311, "2000": 533_542}
-    assert told["experiment 1"] == {"best": "10 trees", "mean": 48_008, "after": 25_000}
+        assert "start" not in how or Path(how["start"]).exists()
 
 
 # A tiny study
@@ -137,7 +152,7 @@ class Study:
 
     def rows(self, name: str = "games") -> list[Row]:
         """The rows of a file of results."""
-        return run.read(self.results / f"{name}.jsonl")
+        return studied.read(self.results / f"{name}.jsonl")
 
     def write(self, rows: Sequence[Row], name: str = "games") -> None:
         """Writes such a file."""
@@ -149,48 +164,66 @@ class Study:
         """Writes a row for each player, with these mean scores and some more."""
         made = [
             {**cell, "mean": mean, "interval": mean / 10, "cpu_us_per_move": 2 * mean}
-            for cell, mean in zip(run.cells(), means, strict=True)
+            for cell, mean in zip(studied.cells("plays"), means, strict=True)
         ]
         self.write(made)
+
+    def judged(self, regrets: Sequence[float]) -> None:
+        """Writes a row for each player that is judged, with these regrets and some more."""
+        made = [
+            {**cell, "regret": regret, "interval": regret / 10, "cpu_us_per_move": 2 * regret}
+            | {"best_moves": regret / 100}
+            for cell, regret in zip(studied.cells("judged"), regrets, strict=True)
+        ]
+        self.write(made, "regrets")
 
 
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
-    """The study with few players and games, of a network that has learned nothing."""
+    """The study with few players, games and positions, of a network that has learned nothing."""
     small = network(TUPLES)
 
-    def player(cell: Row) -> Any:
-        how = {key: value for key, value in cell["settings"].items() if key != "network"}
+    def player(cell: Row, **more: Any) -> Any:
+        how = {**cell["settings"], **more}
+        how.pop("network", None)
         if cell["player"] == "mc-softmax":
             return MCSoftmaxAgent(small, Search(**how))
         return NTupleAgent(small)
 
-    told = run.study()
+    told = studied.study()
     search = {"network": "ntuple", "games": 2}
+    policies = {"select": ["ave", "best"], "backup": ["best"]}
+    told["positions"] |= {"player": "random", "games": 20, "share": 0.1, "n": 40, "seeds": 2}
+    told["positions"] |= {"reference": {"depth": 1}, "most": 50}
+    told["judged"] = {
+        "other searches": [{"player": "ntuple"}],
+        "policies": [{"network": "ntuple", "settings": {"simulations": 2}, "vary": policies}],
+    }
     told["plays"] = {
         "lines": [{"player": "ntuple", "games": 3}, {"player": "value-net", "games": 2}],
-        "policies": [
-            {**search, "settings": {"simulations": 2}}
-            | {"vary": {"select": ["ave", "best"], "backup": ["best"]}}
-        ],
+        "policies": [{**search, "settings": {"simulations": 2}, "vary": policies}],
         "simulations": [
-            {**search, "vary": {"unseen": ["outcomes", "value"], "simulations": [1, 3]}}
+            {**search, "vary": {"unseen": ["outcomes", "value"], "simulations": [1, 100]}}
         ],
-        "improvements": [
+        "what was added": [
             {**search, "settings": {"simulations": 2}, "each": [{}, {"reuse": True, "leaves": 2}]}
         ],
     }
     how = {"search": {"simulations": 2}, "learner": {"games": 2}}
     told["learn"] = {
         "experiment 1": {
+            "about": "Published: something.",
             "base": {"network": {"tuples": TUPLES}, **how},
             "hours": 1.0,
-            "runs": {"calm": {}, "wild": {"learner": {"games": 3}}},
+            "runs": {"calm": {}, "wild": {"learner": {"learn": "nodes"}}},
         }
     }
-    monkeypatch.setattr(run, "study", lambda: told)
+    told["searched"] = 2
+    for module in (studied, run, report):
+        monkeypatch.setattr(module, "study", lambda: told)
+    for module in (run, report):
+        monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(run, "player", player)
-    monkeypatch.setattr(run, "RESULTS", tmp_path / "results")
     return Study(tmp_path, told)
 
 
@@ -207,14 +240,49 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return kept
 
 
+# Positions
+
+
+def test_regrets_are_what_moves_are_worth_less_than_the_best(tiny: Study) -> None:
+    """By the reference, at most 50 points each; searches with chance are asked twice."""
+    tiny.main("judge")
+    rows = tiny.rows("regrets")
+    boards, values = run.positions(tiny.runs)
+    assert len(boards) == 40 and values.shape == (40, 4)
+    reference: Any = agents.make("expectimax", depth=1)
+    assert np.array_equal(values, reference.evaluate(boards))
+    for row, cell in zip(rows, studied.cells("judged"), strict=True):
+        seeds = [{"seed": 0}, {"seed": 1}] if cell["player"] == "mc-softmax" else [{}]
+        found = []
+        for seed in seeds:
+            actions = run.player(cell, **seed).act(boards)
+            found.append([max(v) - v[a] for v, a in zip(values.tolist(), actions, strict=True)])
+        means = np.minimum(found, 50).mean(0)
+        assert row["regret"] == pytest.approx(means.mean(), abs=0.006)
+        assert row["interval"] == pytest.approx(1.96 * means.std(ddof=1) / 40**0.5, abs=0.006)
+        assert row["best_moves"] == pytest.approx((np.array(found) == 0).mean(), abs=1e-4)
+        assert (row["positions"], row["seeds"]) == (40, len(seeds))
+        assert row["cpu_us_per_move"] > 0 and row["machine"]["numba"]
+    assert all(0 < row["regret"] < 50 for row in rows)
+    assert rows[0]["regret"] != rows[1]["regret"]
+
+
+def test_positions_are_made_once(tiny: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run.positions(tiny.runs)
+    monkeypatch.setattr(play_logs, "main", None)
+    monkeypatch.setattr(agents, "make", None)
+    for before, after in zip(first, run.positions(tiny.runs), strict=True):
+        assert np.array_equal(before, after)
+
+
 # Games
 
 
 def test_games_are_those_of_the_player_and_counted_as_everywhere(tiny: Study) -> None:
-    tiny.main("play", "--only", "improvements", "lines")
+    tiny.main("play", "--only", "what was added", "lines")
     rows = tiny.rows()
-    assert [row["group"] for row in rows] == [*["lines"] * 2, *["improvements"] * 2]
-    for row, cell in zip(rows, run.cells(["improvements", "lines"]), strict=True):
+    assert [row["group"] for row in rows] == [*["lines"] * 2, *["what was added"] * 2]
+    for row, cell in zip(rows, studied.cells("plays", ["what was added", "lines"]), strict=True):
         games = play(run.player(cell), cell["games"], EVALUATION_SEED)
         expected = {**cell, **summary(games), "moves": int(games.n_moves.sum())}
         assert {key: row[key] for key in expected} == expected
@@ -235,7 +303,7 @@ def test_only_what_has_not_been_played_is_played(
     tiny.main("play", "--only", "policies")
     assert len(made) == len(tiny.rows()) == 2
     tiny.main("play")
-    assert len(made) == len(tiny.rows()) == len(list(run.cells())) == 10
+    assert len(made) == len(tiny.rows()) == len(list(studied.cells("plays"))) == 10
     tiny.told["plays"]["lines"][0]["games"] = 4  # another sample, so it is played again
     tiny.main("play", "--jobs", "1")
     assert len(made) == 11 and tiny.rows()[-1]["n_games"] == 4
@@ -243,11 +311,11 @@ def test_only_what_has_not_been_played_is_played(
 
 
 def test_of_players_that_were_played_twice_the_latest_row_counts(tiny: Study) -> None:
-    first, second = run.cells(["lines"])
+    first, second = studied.cells("plays", ["lines"])
     tiny.write([{**second, "mean": 1}, {**first, "mean": 2}, {**second, "mean": 3}])
-    assert [row["mean"] for row in run.of_group("lines")] == [2, 3]
+    assert [row["mean"] for row in report.rows("plays", "lines")] == [2, 3]
     tiny.told["plays"]["lines"].pop(0)
-    assert [row["mean"] for row in run.of_group("lines")] == [3]
+    assert [row["mean"] for row in report.rows("plays", "lines")] == [3]
 
 
 # Learning
@@ -267,6 +335,7 @@ def test_learners_go_on_until_their_hours_are_over(
             file.write(json.dumps({"n_moves": len(calls), "seconds": seconds}) + "\n")
 
     monkeypatch.setattr(search_learning, "main", fake)
+    monkeypatch.setattr(run, "search_games", lambda place, settings: None)
     tiny.main("learn")
     tiny.main("learn", "--only", "experiment 1")
     tiny.main("learn")
@@ -276,7 +345,7 @@ def test_learners_go_on_until_their_hours_are_over(
     assert calls[1][:3] == [str(place / "asked.json"), "--out", str(place)]
     asked = json.loads((place / "asked.json").read_text(encoding="utf-8"))
     base = tiny.told["learn"]["experiment 1"]["base"]
-    assert asked == {**base, "learner": {"games": 3}}
+    assert asked == {**base, "learner": {"games": 2, "learn": "nodes"}}
     assert [(row["run"], row["n_moves"]) for row in tiny.rows("learning")] == [
         *(("calm", 1), ("calm", 3), ("wild", 2), ("wild", 4))
     ]
@@ -287,65 +356,86 @@ def test_learners_whose_values_ran_away_are_left_and_the_others_go_on(
 ) -> None:
     class Wild(search_learning.Learner):
         def _learn(self, *rest: Any) -> None:
-            if self.settings.games == 3 and self.n_moves:
+            if self.settings.learn == "nodes" and self.n_moves:
                 raise Diverged("values have run away", {"searched": 5.0})
 
     monkeypatch.setattr(search_learning, "Learner", Wild)
-    tiny.told["learn"]["experiment 1"]["hours"] = 0.01 / 3600
-    tiny.told["learn"]["experiment 1"]["runs"] = {"wild": {"learner": {"games": 3}}, "calm": {}}
-    monkeypatch.setattr(run, "learners", lambda: hours(tiny))
+    plan = tiny.told["learn"]["experiment 1"]
+    plan["runs"] = {"wild": plan["runs"]["wild"], "calm": {}}
+    plan["hours"] = 0.002
     tiny.main("learn")
     assert "values have run away" in capsys.readouterr().err
-    rows = {row["run"]: row for row in tiny.rows("learning")}
-    assert list(rows) == ["wild", "calm"] and rows["wild"]["diverged"] == {"searched": 5.0}
-    assert rows["calm"]["1-ply"]["n_games"] == 100
+    found = tiny.rows("learning")
+    wild = next(row for row in found if row["run"] == "wild")
+    assert wild["diverged"] == {"searched": 5.0}
+    *_, calm, searched = (row for row in found if row["run"] == "calm")
+    assert calm["1-ply"]["n_games"] == 100
+    learned = agents.load(tiny.runs / "experiment_1,_calm" / "learner.npz").network
+    games = play(MCSoftmaxAgent(learned, Search(simulations=2)), 2, EVALUATION_SEED)
+    assert searched["searched"] == summary(games) and searched["n_moves"] == calm["n_moves"]
     monkeypatch.setattr(search_learning, "main", None)  # neither has anything left to do
+    monkeypatch.setattr(run, "play", None)
     tiny.main("learn")
-
-
-def hours(tiny: Study) -> Any:
-    """The learners, with enough time for a few moves: at first what counts as none left."""
-    plan = tiny.told["learn"]["experiment 1"]
-    for name, more in plan["runs"].items():
-        yield "experiment 1", name, {**plan["base"], **more}, 0.002
 
 
 # The report
 
 
-def test_scores_of_policies_stand_in_a_grid(tiny: Study) -> None:
-    played = [{**cell, "mean": 1_000.0 + i, "interval": 10.0} for i, cell in enumerate(run.cells())]
-    tiny.write([row for row in played if row["group"] == "policies"])
-    assert run.policies() == (
-        "| select, back up by | best |\n| --- | --: |\n| ave | 1,002 ± 10 |\n| best | 1,003 ± 10 |"
-    )
+def test_regrets_and_scores_of_policies_stand_in_grids(tiny: Study) -> None:
+    tiny.played([0, 0, 1_000, 2_000, *[0] * 6])
+    tiny.judged([0, 30, 40])
+    head = "| select, back up by | best |\n| --- | --: |\n"
+    assert report.policies("plays") == head + "| ave | 1,000 ± 100 |\n| best | 2,000 ± 200 |"
+    assert report.policies("judged") == head + "| ave | 30.0 ± 3.0 |\n| best | 40.0 ± 4.0 |"
 
 
 def test_scores_by_simulations_are_drawn_with_those_of_other_searches(
     tiny: Study, figures: dict[str, Any]
 ) -> None:
     tiny.played([500, 70, 0, 0, 100, 300, 200, 400, 0, 0])
-    assert run.simulations("ntuple", tiny.results / "drawn.svg") == (
-        "| simulations |  | mean score | µs of CPU a move |\n| --- | --: | --: | --: |\n"
-        "| 1 | as in the study | 100 ± 10 | 200 |\n"
-        "| 3 | as in the study | 300 ± 30 | 600 |\n"
-        '| 1 | unseen = "value" | 200 ± 20 | 400 |\n'
-        '| 3 | unseen = "value" | 400 ± 40 | 800 |\n'
-        "| 1-ply |  | 500 ± 50 | 1,000 |"
+    assert report.simulations("ntuple") == (
+        "|  |  | mean score | µs of CPU a move | published, CNN22 |\n"
+        "| --- | --: | --: | --: | --: |\n"
+        "| 1 simulations | as in the study | 100 ± 10 | 200 |  |\n"
+        "| 100 simulations | as in the study | 300 ± 30 | 600 | 314,311 |\n"
+        '| 1 simulations | unseen = "value" | 200 ± 20 | 400 |  |\n'
+        '| 100 simulations | unseen = "value" | 400 ± 40 | 800 |  |\n'
+        "| 1-ply |  | 500 ± 50 | 1,000 | 206,802 |"
     )
-    (axes,) = figures["drawn.svg"].axes
-    found = {line[0].get_xydata().tolist().__repr__() for line in axes.containers}
-    assert found == {"[[1.0, 100.0], [3.0, 300.0]]", "[[1.0, 200.0], [3.0, 400.0]]"}
+    (axes,) = figures["simulations_ntuple.svg"].axes
+    found = {str(line[0].get_xydata().tolist()) for line in axes.containers}
+    assert found == {"[[1.0, 100.0], [100.0, 300.0]]", "[[1.0, 200.0], [100.0, 400.0]]"}
     (line,) = (line for line in axes.lines if line.get_linestyle() == "--")
     assert line.get_label() == "1-ply" and set(line.get_ydata()) == {500}
     assert axes.get_xscale() == "log"
 
 
+def test_published_scores_by_simulations_and_plies_are_those_of_the_study(tiny: Study) -> None:
+    plan = tiny.told["plays"]["simulations"][0]
+    plan["vary"] = {"unseen": ["outcomes"], "simulations": [50, 100, 2_000]}
+    tiny.told["plays"]["lines"] = [{"player": "expectimax", "settings": {"depth": 3}, "games": 1}]
+    tiny.played([1] * 8)
+    table = [row.strip("| ").split(" | ") for row in report.simulations("ntuple").split("\n")[2:]]
+    assert [(row[0], row[-1]) for row in table] == [
+        ("50 simulations", "206,802"),
+        ("100 simulations", "314,311"),
+        ("2,000 simulations", "533,542"),
+        ("3-ply", "394,632"),
+    ]
+
+
 def test_what_was_added_is_told_by_its_settings(tiny: Study) -> None:
     tiny.played([0] * 8 + [1_000, 2_000])
-    assert run.improvements().split("\n")[2:] == [
-        "| ntuple | simulations 2 | 1,000 ± 100 | 2,000 |",
-        "| ntuple | simulations 2, reuse True, leaves 2 | 2,000 ± 200 | 4,000 |",
+    assert report.others("plays", "what was added").split("\n")[2:] == [
+        "| mc-softmax | simulations 2 | the network of tables | 1,000 ± 100 | 2,000 |",
+        "| mc-softmax | simulations 2, reuse True, leaves 2 | the network of tables "
+        "| 2,000 ± 200 | 4,000 |",
+    ]
+    tiny.judged([10, 0, 0])
+    assert report.others("judged", "other searches").split("\n") == [
+        "| player | settings | network | regret | best moves, % | µs of CPU a move |",
+        "| --- | --: | --: | --: | --: | --: |",
+        "| ntuple |  | the network of tables | 10.0 ± 1.0 | 10.0 | 20 |",
     ]
 
 
@@ -353,24 +443,26 @@ def test_what_learners_came_to_is_told_with_those_that_ran_away(
     tiny: Study, figures: dict[str, Any]
 ) -> None:
     calm, wild = ({"experiment": "experiment 1", "run": name} for name in ("calm", "wild"))
-    greedy = {"mean": 1_500.0, "interval": 150.0}
+    first, second = ({"mean": mean, "interval": mean / 10} for mean in (1_500.0, 2_500.0))
     tiny.write(
         [
-            {**calm, "n_moves": 1_000, "seconds": 60, "mean_score": 800.0, "1-ply": greedy},
-            {**calm, "n_moves": 2_000, "seconds": 120, "mean_score": 900.4, "1-ply": greedy},
+            {**calm, "n_moves": 1_000, "seconds": 60, "1-ply": first},
+            {**calm, "n_moves": 2_000, "seconds": 120, "1-ply": second},
+            {**calm, "n_moves": 2_000, "searched": first},
             {**wild, "n_moves": 50, "seconds": 3, "diverged": {"searched": 1e9}},
             {**wild, "experiment": "another", "n_moves": 7, "seconds": 3},
         ],
         "learning",
     )
-    table = run.learning("experiment 1", tiny.results / "drawn.svg")
-    assert table.split("\n")[2:] == [
-        "| calm | 2,000 | 900 | 1,500 ± 150 |  |",
-        "| wild | 50 |  |  | run away after 50 moves: {'searched': 1000000000.0} |",
+    assert report.learning("experiment 1").split("\n") == [
+        "| learner | moves | search, 2 games | greedy, 100 games |  |",
+        "| --- | --: | --: | --: | --: |",
+        "| calm | 2,000 | 1,500 ± 150 | 2,500 ± 250 |  |",
+        "| wild | 50 |  |  | ran away after 50 moves: {'searched': 1000000000.0} |",
     ]
-    (axes,) = figures["drawn.svg"].axes
-    (line,) = axes.lines
-    assert line.get_label() == "calm" and line.get_xydata().tolist() == [[1, 800], [2, 900.4]]
+    (axes,) = figures["experiment_1.svg"].axes
+    drawn = {line.get_label(): line[0].get_xydata().tolist() for line in axes.containers}
+    assert drawn == {"calm": [[1, 1_500], [2, 2_500]], "wild": []}
 
 
 def test_a_report_has_what_there_is(
@@ -381,19 +473,27 @@ def test_a_report_has_what_there_is(
     path = tiny.results / "README.md"
     assert capsys.readouterr().out == f"written: {path}\n"
     heads = ["Monte-Carlo Softmax search (Watanabe and Matsuzaki)"]
-    heads += ["Policies of selection and backup", "What was added"]
     assert re.findall("^#+ (.*)", path.read_text(encoding="utf-8"), re.MULTILINE) == heads
     tiny.played([float(n) for n in range(10)])
+    tiny.judged([1.0, 2.0, 3.0])
     row = {"experiment": "experiment 1", "run": "calm", "n_moves": 7, "seconds": 3}
     tiny.write([row], "learning")
     tiny.main("report")
     text = path.read_text(encoding="utf-8")
-    heads.insert(2, "Simulations, the network of tables")
-    assert re.findall("^#+ (.*)", text, re.MULTILINE) == [*heads, "Learning, experiment 1"]
+    assert re.findall("^#+ (.*)", text, re.MULTILINE) == [
+        *heads,
+        "Policies of selection and backup: regrets",
+        "Policies of selection and backup: mean scores",
+        "Simulations, the network of tables",
+        "Other searches: regrets",
+        "What was added: scores",
+        "Learning, experiment 1",
+    ]
     links = re.findall(r"!\[\]\((.*?)\)", text)
     assert links == ["simulations_ntuple.svg", "experiment_1.svg"]
     assert set(links) == set(figures) and all((tiny.results / link).exists() for link in links)
-    assert run.policies() in text and run.improvements() in text
+    for part in (report.policies("plays"), report.policies("judged"), "Published: something."):
+        assert part in text
 
 
 @pytest.mark.parametrize("words", [[], ["play", "--jobs", "0"], ["tables"]], ids=" ".join)

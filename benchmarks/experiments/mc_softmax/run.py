@@ -1,24 +1,27 @@
 """Repeats the study of Monte-Carlo Softmax search, and measures what was added to it.
 
+    python benchmarks/experiments/mc_softmax/run.py judge --jobs 2
     python benchmarks/experiments/mc_softmax/run.py play --jobs 2
-    python benchmarks/experiments/mc_softmax/run.py learn --runs runs/mcs
+    python benchmarks/experiments/mc_softmax/run.py learn
     python benchmarks/experiments/mc_softmax/run.py report
 
-`play` plays the games of `study.json`, with `--only` those of some groups; a row for each player
-goes to `benchmarks/results/experiments/mc_softmax/games.jsonl`, and players that have one are not
-played again. `learn` lets the learners of the study play, each in a folder of `--runs`, and copies
-their rows. `report` writes tables and figures, with the published values beside ours, to
-`README.md` there.
+`judge` asks the players of `study.json` for moves on the same positions, and compares each with
+the best move of a search of five moves: what it is worth less is the *regret*. Scores of games
+differ by a tenth of their mean from sample to sample, regrets on some thousand positions by far
+less. `play` plays games. Both take `--only` some groups and leave out players that have a row; rows
+go to `regrets.jsonl` and `games.jsonl` in `benchmarks/results/experiments/mc_softmax`. `learn` lets
+the learners of the study play, each in a folder of `--runs`, and copies their rows. `report` writes
+tables and figures, with the published values beside ours, to `README.md` there.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
+import functools
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,68 +29,29 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import fresh_kernels  # noqa: F401 - first of all that uses numba
 import joblib
-import matplotlib
+import numpy as np
+import numpy.typing as npt
+from experiments.mc_softmax import report
+from experiments.mc_softmax.study import RESULTS, Row, cells, learners, name, read, study
 from machine import machine
 from tqdm import tqdm
 
 from afterstate import agents
+from afterstate.agents import files
 from afterstate.agents.commands import whole_above_0
-from afterstate.agents.game2048 import search_learning
-from afterstate.agents.game2048.inside import markdown
+from afterstate.agents.game2048 import play_logs, search_learning
+from afterstate.agents.game2048.mc_softmax import MCSoftmaxAgent
+from afterstate.agents.game2048.mc_softmax import Settings as Search
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.runs import EVALUATION_SEED, summary
+from afterstate.envs.words import Words
 
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt
-
-HERE = Path(__file__).parent
-RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "mc_softmax"
-
-Row = dict[str, Any]
+Values = npt.NDArray[np.float64]
 
 
-def read(path: Path) -> list[Row]:
-    """The rows of a file; none if there is no such file."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines]
-
-
-def study() -> dict[str, Any]:
-    """The settings and the published values."""
-    told: dict[str, Any] = json.loads((HERE / "study.json").read_text(encoding="utf-8"))
-    return told
-
-
-# Games
-
-
-def cells(groups: Sequence[str] | None = None) -> Iterator[Row]:
-    """What is to be played: group, player, its settings, and games."""
-    for group, plans in study()["plays"].items():
-        for plan in plans if groups is None or group in groups else ():
-            varied = plan.get("vary", {})
-            each = [dict(zip(varied, v, strict=True)) for v in itertools.product(*varied.values())]
-            for more in plan.get("each", each):
-                settings = {**plan.get("settings", {}), **more}
-                if "network" in plan:
-                    settings["network"] = plan["network"]
-                player = plan.get("player", "mc-softmax")
-                yield {
-                    "group": group,
-                    "player": player,
-                    "settings": settings,
-                    "games": plan["games"],
-                }
-
-
-def name(cell: Row) -> str:
-    """What tells a cell from others."""
-    return json.dumps([cell[key] for key in ("group", "player", "settings", "games")])
-
-
-def player(cell: Row) -> Any:
+def player(cell: Row, **more: Any) -> Any:
     """The player of a cell."""
-    settings = dict(cell["settings"])
+    settings = {**cell["settings"], **more}
     if settings.get("network") == "value-net":
         settings["network"] = agents.make("value-net", mixed=True)
     elif "network" in settings:
@@ -95,44 +59,107 @@ def player(cell: Row) -> Any:
     return agents.make(cell["player"], **settings)
 
 
-def play_cell(cell: Row) -> Row:
-    """The row of a cell."""
-    if cell["settings"].get("network") == "value-net" or cell["player"] == "value-net":
+def in_one_thread(cell: Row) -> None:
+    """Lets neural networks calculate in one thread, as the others do."""
+    if "value-net" in (cell["player"], cell["settings"].get("network")):
         import torch
 
         torch.set_num_threads(1)
+
+
+def fill(what: str, work: Callable[[Row], Row], chosen: argparse.Namespace) -> None:
+    """Adds the rows of cells that have none."""
+    path = RESULTS / report.FILES[what]
+    done = {name(row) for row in read(path)}
+    missing = [cell for cell in cells(what, chosen.only) if name(cell) not in done]
+    found = joblib.Parallel(n_jobs=chosen.jobs, return_as="generator_unordered")(
+        joblib.delayed(work)(cell) for cell in missing
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        for row in tqdm(found, total=len(missing), unit=" players"):
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            tqdm.write(f"{row['player']} {row['settings']}: {report.reached(row)}")
+
+
+# Positions
+
+
+def positions(runs: Path) -> tuple[Words, Values]:
+    """Boards, and what their moves are worth by a search of five moves; made if they are not there.
+
+    Returns:
+        `uint64[n]` and `float64[n, 4]`.
+    """
+    told, log, values = study()["positions"], runs / "positions.npy", runs / "values.npy"
+    if not log.exists():
+        of = ["--player", told["player"], "--games", str(told["games"]), "--skip", "0"]
+        goes_on = ["--resume"] if log.with_suffix(".parts").exists() else []
+        play_logs.main([str(log), *of, "--share", str(told["share"]), *goes_on])
+    boards = np.array(play_logs.read(log)["board"][: told["n"]], np.uint64)
+    if not values.exists():
+        search: Any = agents.make("expectimax", **told["reference"])
+        hundredths = tqdm(np.array_split(boards, 100), unit=" %", desc="reference")
+        parts = [search.evaluate(part) for part in hundredths]
+        with files.replaced(values) as file:
+            np.save(file, np.concatenate(parts))
+    return boards, np.load(values)
+
+
+def judge_cell(runs: Path, cell: Row) -> Row:
+    """The row of a cell that is judged by positions.
+
+    It has the mean regret in points, each at most `most`, the 95 % interval over positions, and the
+    share of the best moves; of all seeds together.
+    """
+    told, (boards, values) = study()["positions"], positions(runs)
+    is_random = cell["player"] == "mc-softmax"
+    seeds, found = range(told["seeds"] if is_random else 1), []
+    began = time.process_time()
+    for seed in seeds:
+        actions = player(cell, **({"seed": seed} if is_random else {})).act(boards)
+        found.append(values.max(1) - values[np.arange(len(values)), actions])
+    seconds = time.process_time() - began
+    regrets = np.minimum(found, told["most"]).mean(0)
+    return {
+        **cell,
+        "regret": round(float(regrets.mean()), 2),
+        "interval": round(1.96 * float(regrets.std(ddof=1)) / len(regrets) ** 0.5, 2),
+        "best_moves": round(float((np.array(found) == 0).mean()), 4),
+        "positions": len(boards),
+        "seeds": len(seeds),
+        "cpu_us_per_move": round(1e6 * seconds / len(boards) / len(seeds), 1),
+        "machine": machine(),
+    }
+
+
+def judge(chosen: argparse.Namespace) -> None:
+    """Judges players by positions."""
+    positions(chosen.runs)  # once, before several processes need them
+    fill("judged", functools.partial(judge_cell, chosen.runs), chosen)
+
+
+# Games
+
+
+def play_cell(cell: Row) -> Row:
+    """The row of a cell that plays games."""
+    in_one_thread(cell)
     made = player(cell)
     began = time.process_time()
     games = play(made, cell["games"], EVALUATION_SEED)
     seconds, moves = time.process_time() - began, int(games.n_moves.sum())
     per_move = {"moves": moves, "cpu_us_per_move": round(1e6 * seconds / moves, 1)}
-    return {**cell, **summary(games), **per_move, "machine": machine()}
+    return {**cell, **summary(games), "seed": EVALUATION_SEED, **per_move, "machine": machine()}
 
 
 def play_all(chosen: argparse.Namespace) -> None:
-    """Plays what has not been played."""
-    rows = RESULTS / "games.jsonl"
-    done = {name(row) for row in read(rows)}
-    missing = [cell for cell in cells(chosen.only) if name(cell) not in done]
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    found = joblib.Parallel(n_jobs=chosen.jobs, return_as="generator_unordered")(
-        joblib.delayed(play_cell)(cell) for cell in missing
-    )
-    with rows.open("a", encoding="utf-8") as file:
-        for row in tqdm(found, total=len(missing), unit=" players"):
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            tqdm.write(f"{row['player']} {row['settings']}: {score(row)}")
+    """Plays games."""
+    fill("plays", play_cell, chosen)
 
 
 # Learning
-
-
-def learners() -> Iterator[tuple[str, str, Row, float]]:
-    """Experiment, name, settings and hours of each learner."""
-    for experiment, plan in study()["learn"].items():
-        for run, more in plan["runs"].items():
-            yield experiment, run, {**plan["base"], **more}, plan["hours"]
 
 
 def folder(runs: Path, experiment: str, run: str) -> Path:
@@ -146,13 +173,16 @@ def learn(chosen: argparse.Namespace) -> None:
         place = folder(chosen.runs, experiment, run)
         last = (read(place / "rows.jsonl") or [{"seconds": 0}])[-1]
         left = 0.0 if "diverged" in last else hours - last["seconds"] / 3600
-        if left > 1e-3 and (chosen.only is None or experiment in chosen.only):
+        if chosen.only is None or experiment in chosen.only:
             print(f"{experiment}, {run}:", file=sys.stderr)
-            train(place, settings, left)
+            if left > 1e-3:
+                train(place, settings, left)
+            search_games(place, settings)
     RESULTS.mkdir(parents=True, exist_ok=True)
-    with (RESULTS / "learning.jsonl").open("w", encoding="utf-8") as file:
+    with (RESULTS / report.FILES["learn"]).open("w", encoding="utf-8") as file:
         for experiment, run, *_ in learners():
-            for row in read(folder(chosen.runs, experiment, run) / "rows.jsonl"):
+            place = folder(chosen.runs, experiment, run)
+            for row in read(place / "rows.jsonl") + read(place / "searched.jsonl"):
                 file.write(json.dumps({"experiment": experiment, "run": run, **row}) + "\n")
 
 
@@ -161,7 +191,7 @@ def train(place: Path, settings: Row, hours: float) -> None:
     place.mkdir(parents=True, exist_ok=True)
     asked = place / "asked.json"
     asked.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
-    goes_on = ["--resume"] if list(place.glob("learner.*")) else []
+    goes_on = ["--resume"] if (place / "learner.npz").exists() else []
     how = ["--hours", str(hours), "--evaluate-every", "2e5", "--evaluate", "1:100"]
     try:
         search_learning.main([str(asked), "--out", str(place), *how, *goes_on])
@@ -171,126 +201,29 @@ def train(place: Path, settings: Row, hours: float) -> None:
         print(error, file=sys.stderr)
 
 
-# The report
-
-
-def score(row: Row) -> str:
-    """Mean and interval."""
-    return f"{row['mean']:,.0f} ± {row['interval']:,.0f}"
-
-
-def of_group(group: str) -> list[Row]:
-    """The rows of a group, as `study.json` has it now, in its order."""
-    found = {name(row): row for row in read(RESULTS / "games.jsonl")}
-    return [found[name(cell)] for cell in cells([group]) if name(cell) in found]
-
-
-def policies() -> str:
-    """Mean scores of all pairs of policies."""
-    played = of_group("policies")
-    pairs = {(row["settings"]["select"], row["settings"]["backup"]): row for row in played}
-    names = list(dict.fromkeys(backup for _, backup in pairs))
-    body = [
-        [select, *(score(pairs[select, b]) if (select, b) in pairs else "" for b in names)]
-        for select in dict.fromkeys(select for select, _ in pairs)
-    ]
-    return markdown(["select, back up by", *names], body)
-
-
-def lines() -> dict[str, Row]:
-    """The players without this search, by what they are."""
-    return {f"{row['player']} {row['settings'].get('depth', 1)}": row for row in of_group("lines")}
-
-
-def simulations(network: str, path: Path) -> str:
-    """Scores by simulations, with those of other searches of the same network; also drawn."""
-    played = [r for r in of_group("simulations") if r["settings"]["network"] == network]
-    figure, axes = plt.subplots(figsize=(7, 4.5))
-    body = []
-    for unseen, label in (("outcomes", "as in the study"), ("value", 'unseen = "value"')):
-        of = [row for row in played if row["settings"]["unseen"] == unseen]
-        at = [row["settings"]["simulations"] for row in of]
-        means, spreads = [row["mean"] for row in of], [row["interval"] for row in of]
-        axes.errorbar(at, means, spreads, marker="o", capsize=3, label=label)
-        body += [
-            [str(n), label, score(row), f"{row['cpu_us_per_move']:,.0f}"]
-            for n, row in zip(at, of, strict=True)
-        ]
-    own = ("ntuple", "expectimax") if network == "ntuple" else ("value-net",)
-    for i, (what, row) in enumerate((w, r) for w, r in lines().items() if w.split()[0] in own):
-        ply = f"{what.split()[1]}-ply"
-        axes.axhline(row["mean"], color=f"C{2 + i}", linestyle="--", label=ply)
-        body.append([ply, "", score(row), f"{row['cpu_us_per_move']:,.0f}"])
-    axes.set(xscale="log", xlabel="simulations a move", ylabel="mean score", ylim=(0, None))
-    axes.legend()
-    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
-    plt.close(figure)
-    return markdown(["simulations", "", "mean score", "µs of CPU a move"], body)
-
-
-def improvements() -> str:
-    """What was added to the search, each beside the search as it was."""
-    body = []
-    for row in of_group("improvements"):
-        settings = {k: v for k, v in row["settings"].items() if k != "network"}
-        what = ", ".join(f"{k} {v}" for k, v in settings.items())
-        network = row["settings"]["network"]
-        body.append([network, what, score(row), f"{row['cpu_us_per_move']:,.0f}"])
-    return markdown(["network", "settings", "mean score", "µs of CPU a move"], body)
-
-
-def learning(experiment: str, path: Path) -> str:
-    """What the learners of an experiment came to; also drawn."""
-    rows = read(RESULTS / "learning.jsonl")
-    found = [row for row in rows if row["experiment"] == experiment]
-    figure, axes = plt.subplots(figsize=(7, 4.5))
-    body = []
-    for run in dict.fromkeys(row["run"] for row in found):
-        of = [row for row in found if row["run"] == run]
-        whole = [row for row in of if "1-ply" in row]
-        if whole:
-            minutes = [row["seconds"] / 60 for row in whole]
-            axes.plot(minutes, [row["mean_score"] for row in whole], label=run)
-        last = whole[-1] if whole else {}
-        greedy = score(last["1-ply"]) if last else ""
-        searched = f"{last['mean_score']:,.0f}" if last.get("mean_score") else ""
-        gone = [row for row in of if "diverged" in row]
-        end = f"run away after {gone[0]['n_moves']:,} moves: {gone[0]['diverged']}" if gone else ""
-        body.append([run, f"{of[-1]['n_moves']:,}", searched, greedy, end])
-    axes.set(xlabel="minutes", ylabel="mean score of the last 1,000 games of search")
-    if axes.lines:  # some may have run away before they were evaluated
-        axes.legend()
-    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
-    plt.close(figure)
-    return markdown(["learner", "moves", "search, last 1,000 games", "greedy, 100 games", ""], body)
-
-
-def report(chosen: argparse.Namespace) -> None:
-    """Writes tables and figures of what there is."""
-    plt.rcParams["svg.hashsalt"] = "afterstate"
-    parts = ["# " + study()["title"], (HERE / "text.md").read_text(encoding="utf-8").rstrip()]
-    parts += ["## Policies of selection and backup", policies()]
-    for network, what in (("ntuple", "the network of tables"), ("value-net", "the value network")):
-        drawn = RESULTS / f"simulations_{network}.svg"
-        if not any(r["settings"]["network"] == network for r in of_group("simulations")):
-            continue
-        parts += [f"## Simulations, {what}", simulations(network, drawn), f"![]({drawn.name})"]
-    parts += ["## What was added", improvements()]
-    learned = {row["experiment"] for row in read(RESULTS / "learning.jsonl")}
-    for experiment in (each for each in study()["learn"] if each in learned):
-        drawn = RESULTS / f"{experiment.replace(' ', '_')}.svg"
-        parts += [f"## Learning, {experiment}", learning(experiment, drawn), f"![]({drawn.name})"]
-    (RESULTS / "README.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    print(f"written: {RESULTS / 'README.md'}")
+def search_games(place: Path, settings: Row) -> None:
+    """Lets what was learned play by the search that it was learned with, if that was not done."""
+    file, path, n_games = place / "learner.npz", place / "searched.jsonl", study()["searched"]
+    moves = (read(place / "rows.jsonl") or [{}])[-1].get("n_moves")
+    if not file.exists() or any(row["n_moves"] == moves for row in read(path)):
+        return
+    made = MCSoftmaxAgent(agents.load(file).network, Search(**settings["search"]))
+    row = {"n_moves": moves, "searched": summary(play(made, n_games, EVALUATION_SEED))}
+    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description="Repeats the study of MC Softmax search.")
-    commands = {"play": play_all, "learn": learn, "report": report}
+    commands = {"judge": judge, "play": play_all, "learn": learn, "report": report.write}
     parser.add_argument("command", choices=list(commands))
-    parser.add_argument("--runs", type=Path, default=Path("runs/mcs"), help="folder of learners")
-    parser.add_argument("--only", nargs="+", help="groups of games, or experiments (all)")
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        default=Path("runs/mc_softmax"),
+        help="folder of learners (%(default)s)",
+    )
+    parser.add_argument("--only", nargs="+", help="groups of players, or experiments (all)")
     parser.add_argument("--jobs", type=whole_above_0, default=1, help="(%(default)s)")
     chosen = parser.parse_args(arguments)
     try:

@@ -1,0 +1,150 @@
+"""Tables and figures of the study of Monte-Carlo Softmax search."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import matplotlib
+from experiments.mc_softmax.study import HERE, RESULTS, Row, cells, name, read, study
+
+from afterstate.agents.game2048.inside import markdown
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+FILES = {"judged": "regrets.jsonl", "plays": "games.jsonl", "learn": "learning.jsonl"}
+"""The files of rows, by what they tell of."""
+
+NETWORKS = {"ntuple": "the network of tables", "value-net": "CNN22"}
+
+
+def rows(what: str, group: str) -> list[Row]:
+    """The latest rows of a group of `cells`, as `study.json` has it now, in its order."""
+    found = {name(row): row for row in read(RESULTS / FILES[what])}
+    return [found[name(cell)] for cell in cells(what, [group]) if name(cell) in found]
+
+
+def reached(row: Row) -> str:
+    """Mean and interval, of scores or of regrets."""
+    if "regret" in row:
+        return f"{row['regret']:,.1f} ± {row['interval']:,.1f}"
+    return f"{row['mean']:,.0f} ± {row['interval']:,.0f}"
+
+
+def cost(row: Row) -> str:
+    """What a move costs."""
+    return f"{row['cpu_us_per_move']:,.0f}"
+
+
+def draw(path: Any, axes: Any) -> None:
+    """Writes a figure, the same for the same rows."""
+    with plt.rc_context({"svg.hashsalt": "afterstate"}):
+        axes.figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+    plt.close(axes.figure)
+
+
+def policies(what: str) -> str:
+    """Regrets or scores of all pairs of policies."""
+    pairs = {(r["settings"]["select"], r["settings"]["backup"]): r for r in rows(what, "policies")}
+    names = list(dict.fromkeys(backup for _, backup in pairs))
+    body = [
+        [select, *(reached(pairs[select, b]) if (select, b) in pairs else "" for b in names)]
+        for select in dict.fromkeys(select for select, _ in pairs)
+    ]
+    return markdown(["select, back up by", *names], body)
+
+
+def simulations(network: str) -> str:
+    """Scores by simulations, with those of other searches of the same network; also drawn.
+
+    The published scores, which are of a network that has learned far longer, are the last column.
+    """
+    published = study()["published"]
+    _, axes = plt.subplots(figsize=(7, 4.5))
+    body = []
+    for unseen, label in (("outcomes", "as in the study"), ("value", 'unseen = "value"')):
+        of = [r for r in rows("plays", "simulations") if r["settings"]["network"] == network]
+        of = [row for row in of if row["settings"]["unseen"] == unseen]
+        at = [row["settings"]["simulations"] for row in of]
+        means, spreads = [row["mean"] for row in of], [row["interval"] for row in of]
+        axes.errorbar(at, means, spreads, marker="o", capsize=3, label=label)
+        for n, row in zip(at, of, strict=True):
+            theirs = published["simulations"].get(str(n)) if unseen == "outcomes" else None
+            told = "" if theirs is None else f"{theirs:,}"
+            body.append([f"{n:,} simulations", label, reached(row), cost(row), told])
+    own = ("ntuple", "expectimax") if network == "ntuple" else ("value-net",)
+    for i, row in enumerate(r for r in rows("plays", "lines") if r["player"] in own):
+        ply = f"{row['settings'].get('depth', 1)}-ply"
+        axes.axhline(row["mean"], color=f"C{2 + i}", linestyle="--", label=ply)
+        told = f"{published[ply]:,}" if ply in published else ""
+        body.append([ply, "", reached(row), cost(row), told])
+    axes.set(xscale="log", xlabel="simulations a move", ylabel="mean score", ylim=(0, None))
+    axes.legend()
+    draw(RESULTS / f"simulations_{network}.svg", axes)
+    return markdown(["", "", "mean score", "µs of CPU a move", "published, CNN22"], body)
+
+
+def others(what: str, group: str) -> str:
+    """Players told by their settings: regret and share of best moves, or score."""
+    measured = ["regret", "best moves, %"] if what == "judged" else ["mean score"]
+    body = []
+    for row in rows(what, group):
+        told = {k: v for k, v in row["settings"].items() if k != "network"}
+        said = ", ".join(f"{k} {v}" for k, v in told.items())
+        best = [f"{100 * row['best_moves']:.1f}"] if what == "judged" else []
+        network = NETWORKS[row["settings"].get("network", "ntuple")]
+        body.append([row["player"], said, network, reached(row), *best, cost(row)])
+    return markdown(["player", "settings", "network", *measured, "µs of CPU a move"], body)
+
+
+def learning(experiment: str) -> str:
+    """What the learners of an experiment came to; also drawn."""
+    found = [row for row in read(RESULTS / FILES["learn"]) if row["experiment"] == experiment]
+    _, axes = plt.subplots(figsize=(7, 4.5))
+    body = []
+    for run in dict.fromkeys(row["run"] for row in found):
+        of = [row for row in found if row["run"] == run]
+        whole = [row for row in of if "1-ply" in row]
+        minutes, means = [r["seconds"] / 60 for r in whole], [r["1-ply"]["mean"] for r in whole]
+        axes.errorbar(minutes, means, [r["1-ply"]["interval"] for r in whole], label=run)
+        searched = [reached(row["searched"]) for row in of if "searched" in row]
+        gone = [row for row in of if "diverged" in row]
+        end = f"ran away after {gone[0]['n_moves']:,} moves: {gone[0]['diverged']}" if gone else ""
+        greedy = reached(whole[-1]["1-ply"]) if whole else ""
+        body.append([run, f"{of[-1]['n_moves']:,}", *(searched or [""]), greedy, end])
+    axes.set(xlabel="minutes", ylabel="mean score, greedy, 100 games", ylim=(0, None))
+    axes.legend()
+    draw(RESULTS / f"{experiment.replace(' ', '_')}.svg", axes)
+    n_games = f"search, {study()['searched']} games"
+    return markdown(["learner", "moves", n_games, "greedy, 100 games", ""], body)
+
+
+def parts() -> list[str]:
+    """The sections, of what there is."""
+    found = []
+    for what, head in (("judged", "Regrets"), ("plays", "Mean scores")):
+        if rows(what, "policies"):
+            found += [f"## Policies of selection and backup: {head.lower()}", policies(what)]
+    for network, called in NETWORKS.items():
+        if any(r["settings"]["network"] == network for r in rows("plays", "simulations")):
+            found += [f"## Simulations, {called}", simulations(network)]
+            found += [f"![](simulations_{network}.svg)"]
+    for what, groups in (("judged", study()["judged"]), ("plays", study()["plays"])):
+        for group in groups:
+            if group not in ("policies", "simulations", "lines") and rows(what, group):
+                head = "regrets" if what == "judged" else "scores"
+                found += [f"## {group[0].upper()}{group[1:]}: {head}", others(what, group)]
+    learned = {row["experiment"] for row in read(RESULTS / FILES["learn"])}
+    for experiment in (each for each in study()["learn"] if each in learned):
+        found += [f"## Learning, {experiment}", study()["learn"][experiment]["about"]]
+        found += [learning(experiment), f"![]({experiment.replace(' ', '_')}.svg)"]
+    return found
+
+
+def write(chosen: argparse.Namespace) -> None:
+    """Writes tables and figures of what there is."""
+    text = (HERE / "text.md").read_text(encoding="utf-8").rstrip()
+    path = RESULTS / "README.md"
+    path.write_text("\n\n".join(["# " + study()["title"], text, *parts()]) + "\n", encoding="utf-8")
+    print(f"written: {path}")

@@ -1,0 +1,60 @@
+"""What is played and learned in the study of Monte-Carlo Softmax search: `study.json`, read."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "mc_softmax"
+
+Row = dict[str, Any]
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of a file; none if there is no such file."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def study() -> Row:
+    """The settings and the published values."""
+    told: Row = json.loads((HERE / "study.json").read_text(encoding="utf-8"))
+    return told
+
+
+def cells(what: str, groups: Sequence[str] | None = None) -> Iterator[Row]:
+    """The players that play games (`"plays"`) or are judged by positions (`"judged"`).
+
+    Each is told by its group, its name, its settings, and with `"plays"` its number of games.
+    """
+    for group, plans in study()[what].items():
+        for plan in plans if groups is None or group in groups else ():
+            varied = plan.get("vary", {})
+            each = [dict(zip(varied, v, strict=True)) for v in itertools.product(*varied.values())]
+            for more in plan.get("each", each):
+                settings = {**plan.get("settings", {}), **more}
+                if "network" in plan:
+                    settings["network"] = plan["network"]
+                told = {"player": plan.get("player", "mc-softmax"), "settings": settings}
+                games = {"games": plan["games"]} if what == "plays" else {}
+                yield {"group": group, **told, **games}
+
+
+def name(cell: Row) -> str:
+    """What tells a cell from others."""
+    return json.dumps([cell.get(key) for key in ("group", "player", "settings", "games")])
+
+
+def learners() -> Iterator[tuple[str, str, Row, float]]:
+    """Experiment, name, settings and hours of each learner."""
+    for experiment, plan in study()["learn"].items():
+        for run, more in plan["runs"].items():
+            settings = {**plan["base"], **more}
+            settings["learner"] = {**plan["base"].get("learner", {}), **more.get("learner", {})}
+            if "start" in settings:
+                settings["start"] = str(Path(__file__).parents[3] / settings["start"])
+            yield experiment, run, settings, plan["hours"]
