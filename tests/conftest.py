@@ -4,6 +4,8 @@ The shared checks say what differed, as the tests themselves do.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import fresh_kernels  # noqa: F401
 import pytest
@@ -19,3 +21,19 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The figures by the names of their files, which are made, but empty."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    kept: dict[str, Any] = {}
+
+    def save(figure: Figure, path: Path, **_: Any) -> None:
+        path.touch()
+        kept[path.name] = figure
+
+    monkeypatch.setattr(Figure, "savefig", save)
+    return kept

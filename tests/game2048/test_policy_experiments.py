@@ -20,7 +20,6 @@ pytest.importorskip("tqdm")
 
 import torch
 from experiments.policy_nets import run
-from matplotlib.figure import Figure
 from test_analysis import CHOICES, boards_of
 from torch import Tensor, nn
 
@@ -191,19 +190,6 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     for layers, n in {2: 6, 3: 5, 4: 4, 5: 3}.items():
         monkeypatch.setitem(policy_net.CHANNELS, layers, n)
     return Study(tmp_path, told)
-
-
-@pytest.fixture
-def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The figures by the names of their files, which are made, but empty."""
-    kept: dict[str, Any] = {}
-
-    def save(figure: Figure, path: Path, **_: Any) -> None:
-        path.touch()
-        kept[path.name] = figure
-
-    monkeypatch.setattr(Figure, "savefig", save)
-    return kept
 
 
 def panels_of(figure: Any) -> list[Any]:

@@ -17,9 +17,9 @@ pytest.importorskip("safetensors")
 pytest.importorskip("torch")
 pytest.importorskip("tqdm")
 
+from experiments import rows
 from experiments.mc_softmax import report, run
 from experiments.mc_softmax import study as studied
-from matplotlib.figure import Figure
 
 from afterstate import agents
 from afterstate.agents.game2048 import ntuple, play_logs, search_learning
@@ -152,7 +152,7 @@ class Study:
 
     def rows(self, name: str = "games") -> list[Row]:
         """The rows of a file of results."""
-        return studied.read(self.results / f"{name}.jsonl")
+        return rows.read(self.results / f"{name}.jsonl")
 
     def write(self, rows: Sequence[Row], name: str = "games") -> None:
         """Writes such a file."""
@@ -225,19 +225,6 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
         monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(run, "player", player)
     return Study(tmp_path, told)
-
-
-@pytest.fixture
-def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The figures by the names of their files, which are made, but empty."""
-    kept: dict[str, Any] = {}
-
-    def save(figure: Figure, path: Path, **_: Any) -> None:
-        path.touch()
-        kept[path.name] = figure
-
-    monkeypatch.setattr(Figure, "savefig", save)
-    return kept
 
 
 # Positions

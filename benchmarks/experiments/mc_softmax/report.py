@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 import matplotlib
-from experiments.mc_softmax.study import HERE, RESULTS, Row, cells, name, read, study
+from experiments.mc_softmax.study import HERE, RESULTS, Row, cells, name, study
+from experiments.rows import read
 
 from afterstate.agents.game2048.inside import markdown
 

@@ -32,7 +32,8 @@ import joblib
 import numpy as np
 import numpy.typing as npt
 from experiments.mc_softmax import report
-from experiments.mc_softmax.study import RESULTS, Row, cells, learners, name, read, study
+from experiments.mc_softmax.study import RESULTS, Row, cells, learners, name, study
+from experiments.rows import read
 from machine import machine
 from tqdm import tqdm
 

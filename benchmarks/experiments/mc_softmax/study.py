@@ -8,16 +8,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from afterstate.agents import game2048
+
 HERE = Path(__file__).parent
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "mc_softmax"
 
 Row = dict[str, Any]
-
-
-def read(path: Path) -> list[Row]:
-    """The rows of a file; none if there is no such file."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines]
 
 
 def study() -> Row:
@@ -56,5 +52,5 @@ def learners() -> Iterator[tuple[str, str, Row, float]]:
             settings = {**plan["base"], **more}
             settings["learner"] = {**plan["base"].get("learner", {}), **more.get("learner", {})}
             if "start" in settings:
-                settings["start"] = str(Path(__file__).parents[3] / settings["start"])
+                settings["start"] = str(Path(game2048.__file__).with_name(settings["start"]))
             yield experiment, run, settings, plan["hours"]
