@@ -14,6 +14,11 @@ Thousands of games stand side by side on the device of the network. In each move
 3. chance adds a tile, and the board is turned to one of the eight symmetric ones; games that are
    over begin again.
 
+With a `segment` of more moves the network learns at its end, from all of its moves in random order,
+and targets are lambda-returns (Sutton 1988): to the target above is added `lam` times what the next
+afterstate is worth more by its own target than by its value. What happens in a game so reaches
+its moves many at a time instead of one: values rise much sooner.
+
 They begin again at the start; with `restart` (Matsuzaki 2017) in the middle of the game that has
 ended, then in the middle of what followed, until what is left is short; with `jump` some of them at
 positions of a play log, where a stronger player had come.
@@ -56,7 +61,8 @@ from afterstate.agents.settings import check_fields
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.torch_rules import afterstates, draw_bits, exponents, spawn, start
 
-_RANGES = {"games": "from 1 on", "unit": "above 0", "restart": "from 1 on", "jump": "from 0 to 1"}
+_RANGES = {"games": "from 1 on", "segment": "from 1 on", "lam": "from 0 to 1", "unit": "above 0"}
+_RANGES |= {"restart": "from 1 on", "jump": "from 0 to 1"}
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,11 @@ class Settings(Fitting):
 
     games: int = 1_024
     """Played side by side. Fewer of them get further in the same number of moves."""
+    segment: int = 1
+    """Moves of each game from one lesson to the next, of which targets know. A lesson is of
+    `segment * games` positions, and is learned to its end before a run is interrupted."""
+    lam: float = 0.95
+    """Lambda, how much a target knows of later moves of the segment: 0 nothing, 1 all."""
     unit: float = 1_000.0
     """What 1 of the network is in points: networks learn numbers of about 1 best."""
     restart: int | None = None
@@ -90,6 +101,15 @@ class _Tables(NamedTuple):
     lengths: Tensor  # how many moves were made
     begins: Tensor  # at which move a game was begun again by restart, else 0
     jumped: Tensor  # whether a game began at a position of the log
+
+
+class _Step(NamedTuple):
+    """What a move of all games tells of the afterstates before it, `[n]` each."""
+
+    afters: Tensor  # those before; 0 where a game has begun
+    best: Tensor  # reward plus value of the best move; 0 where the game is over
+    values: Tensor  # of the afterstate of that move; 0 where the game is over
+    over: Tensor
 
 
 class _History:
@@ -169,6 +189,7 @@ class Learner:
         boards, jumped = self._new_games(how.games)
         zeros = torch.zeros_like(boards)
         self._tables = _Tables(boards, zeros, zeros, zeros, zeros, jumped)
+        self._segment: list[_Step] = []
         self._loss, self._n_steps = torch.zeros((), device=self._device), 0
 
     @property
@@ -200,15 +221,16 @@ class Learner:
         afters, rewards = afterstates(tables.boards)
         legal = afters != tables.boards[:, None]
         best, actions = self._values(afters, rewards, legal).max(1)
-        over = ~legal.any(1)
-        known = tables.afters != 0
-        self._learn(tables.afters[known], torch.where(over, 0.0, best)[known])
-        at = actions[:, None]
-        chosen = afters.gather(1, at)[:, 0]
+        over, at = ~legal.any(1), actions[:, None]
+        chosen, reward = afters.gather(1, at)[:, 0], rewards.gather(1, at)[:, 0]  # 0 if over
+        best = torch.where(over, 0.0, best)
+        self._segment.append(_Step(tables.afters, best, best - reward, over))
+        if len(self._segment) >= self.settings.segment:
+            self._learn()
         moved = tables._replace(
             boards=self._turned(spawn(chosen, draw_bits(over.shape, self._chance))),
             afters=chosen,
-            scores=tables.scores + rewards.gather(1, at)[:, 0],  # 0 where the game is over
+            scores=tables.scores + reward,
             lengths=tables.lengths + ~over,
         )
         n_over, ended = int(over.sum()), tables.scores.new_empty(0, 3)
@@ -237,7 +259,24 @@ class Learner:
         values[legal] = rewards[legal] + self.settings.unit * found
         return values
 
-    def _learn(self, afters: Tensor, targets: Tensor) -> None:
+    def _targets(self) -> Tensor:
+        """Those of the afterstates of the segment, `[segment, n]`, in points."""
+        targets = [self._segment[-1].best]
+        for step in reversed(self._segment[:-1]):
+            more = self.settings.lam * (targets[-1] - step.values)
+            targets.append(torch.where(step.over, 0.0, step.best + more))
+        return torch.stack(targets[::-1])
+
+    def _learn(self) -> None:
+        """Fits the network to the targets of the segment, whose afterstates are shuffled."""
+        afters, targets = torch.stack([step.afters for step in self._segment]), self._targets()
+        self._segment = []
+        known = afters != 0
+        afters, targets = afters[known], targets[known]
+        order = torch.randperm(len(afters), generator=self._chance, device=self._device)
+        self._fit(afters[order], targets[order])
+
+    def _fit(self, afters: Tensor, targets: Tensor) -> None:
         """Fits the network to the targets of afterstates, in steps of a batch."""
         n_steps = -(-len(afters) // self.settings.batch)  # 0 before the first move
         parts = (each.tensor_split(max(1, n_steps)) for each in (afters, targets))
@@ -303,6 +342,8 @@ class Learner:
         facts |= {"learner": asdict(self.settings), "device": self._device.type}
         facts |= {"seed": self._seed}
         others = {**self._tables._asdict(), "chance": self._chance.get_state()}
+        for name, steps in zip(_Step._fields, zip(*self._segment, strict=True), strict=False):
+            others[f"segment/{name}"] = torch.stack(steps)
         if self._history is not None:
             others["history"] = self._history.used(self._tables)
         drawn = {"drawn": self._rng.bit_generator.state}
@@ -321,6 +362,7 @@ class Learner:
             if told["unit"] != self.settings.unit:
                 raise ValueError(f"its unit is {told['unit']} and not {self.settings.unit}")
             self._take_games(others)
+            self._take_segment(others)
             if told["device"] == self._device.type:
                 self._chance.set_state(others["chance"])
             else:  # whose generators are others
@@ -350,6 +392,13 @@ class Learner:
             self._tables = self._tables._replace(begins=self._tables.lengths)
             history = torch.zeros(n, int(self._tables.lengths.max()), dtype=torch.int64)
         self._history.take(history)
+
+    def _take_segment(self, tensors: dict[str, Tensor]) -> None:
+        """Takes up the moves from which nothing has been learned yet."""
+        names = [f"segment/{name}" for name in _Step._fields]
+        known = any(name in tensors for name in names)
+        columns = [tensors[name].to(self._device) for name in names if known]
+        self._segment = [_Step(*each) for each in zip(*columns, strict=True)]
 
 
 # The command

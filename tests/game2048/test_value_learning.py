@@ -126,6 +126,15 @@ class Step(NamedTuple):
     loss: float
 
 
+class Seen(NamedTuple):
+    """What a game shows before a move."""
+
+    after: oracle.Board | None  # the afterstate that came before
+    best: float
+    reward: int
+    is_over: bool
+
+
 class Game:
     """A game that is being played."""
 
@@ -159,6 +168,7 @@ class Naive:
         self.chance = torch.Generator(device).manual_seed(seed)
         self.rng = np.random.default_rng(seed)
         self.n_moves, self.n_again, self.n_jumped = 0, 0, 0
+        self.segment: list[list[Seen]] = []  # of each move, of each game
         self.games = [Game([], True) for _ in range(how.games)]
         self.begin(list(range(how.games)))
 
@@ -195,13 +205,12 @@ class Naive:
             The afterstates to learn from, their targets in points, and the score, number of moves
             and largest tile of the games that have ended and had begun at the start.
         """
-        learned, targets, ended, over = [], [], [], []
+        ended, over = [], []
+        self.segment.append([])
         for i, game in enumerate(self.games):
             is_over = oracle.is_over(game.board)
             best, after, reward = (0.0, game.board, 0) if is_over else self.best(game.board)
-            if game.after is not None:
-                learned.append(game.after)
-                targets.append(best)
+            self.segment[-1].append(Seen(game.after, best, reward, is_over))
             if is_over:
                 over.append(i)
                 if game.is_from_start:
@@ -212,6 +221,7 @@ class Naive:
             game.after = after
             game.score += reward
             self.n_moves += 1
+        learned, targets = self.lesson() if len(self.segment) == self.how.segment else ([], [])
         boards = self.spawned([game.after or game.board for game in self.games])
         if self.how.symmetric:
             where, n = self.chance.device, len(boards)
@@ -221,6 +231,18 @@ class Naive:
             game.board = board
         self.begin_again(over)
         return learned, targets, ended
+
+    def lesson(self) -> tuple[list[oracle.Board], list[float]]:
+        """The afterstates of the segment and their targets, shuffled."""
+        found = []
+        for t, seen in enumerate(self.segment):
+            for i, each in enumerate(seen):
+                if each.after is not None:
+                    later = [move[i] for move in self.segment[t:]]
+                    found.append((each.after, lambda_return(later, self.how.lam)))
+        self.segment, where = [], self.chance.device
+        order = torch.randperm(len(found), generator=self.chance, device=where).tolist()
+        return [found[k][0] for k in order], [found[k][1] for k in order]
 
     def begin_again(self, over: list[int]) -> None:
         """Restarts games from their middles; others are new."""
@@ -250,6 +272,23 @@ class Naive:
         self.n_jumped += sum(jumps)
         for i, board, jumped in zip(new, boards, jumps, strict=True):
             self.games[i] = Game(board, not jumped)
+
+
+def lambda_return(moves: list[Seen], lam: float) -> float:
+    """The mean of the returns of 1, 2, ... moves, of which each weighs `lam` times the last.
+
+    What is left of the weights is that of the longest return, to the end of the game or of what is
+    known of it.
+    """
+    returns, reward = [], 0
+    for move in moves:
+        returns.append(reward + move.best)
+        reward += move.reward
+        if move.is_over:
+            break
+    *shorter, longest = returns
+    shares = [(1 - lam) * lam**n for n in range(len(shorter))]
+    return sum(w * r for w, r in zip(shares, shorter, strict=True)) + longest * (1 - sum(shares))
 
 
 def watch(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> list[Step]:
@@ -291,6 +330,9 @@ SETTINGS: list[tuple[dict[str, Any], int]] = [
     ({"restart": 10, "jump": 0.7}, 300),
     ({"jump": 1.0, "average": 0.9, "batch": 2, "rate": 1e-2, "decay": 400}, 200),
     ({"unit": 3.5, "batch": 1, "restart": 20, "rate": 1e-4}, 200),
+    ({"segment": 7, "restart": 10, "jump": 0.7, "batch": 5}, 300),
+    ({"segment": 20, "lam": 1.0}, 160),
+    ({"segment": 5, "lam": 0.0, "average": 0.9}, 160),
 ]
 
 
@@ -301,7 +343,7 @@ def test_each_move_is_that_of_the_plain_loop(
 ) -> None:
     """Compared are what the network learns, move after move, and the games that end."""
     log = late_log()
-    how = Settings(**{"games": 3, "unit": UNIT, "batch": 4, "rate": 1e-3, **settings})
+    how = Settings(**{"games": 4, "unit": UNIT, "batch": 4, "rate": 1e-3, **settings})
     learner = Learner(tiny().to(device), how, 7, log)
     if learner._history is not None:
         learner._history.boards = learner._history.boards[:, :8].clone()  # it must grow
@@ -354,11 +396,11 @@ def test_games_that_begin_again_in_the_middle_are_not_reported() -> None:
     reported = {}
     for restart in (None, 5):
         learner = Learner(tiny(), Settings(games=8, restart=restart, unit=UNIT), 1)
-        games = learner.play(2_400)
+        games = learner.play(4_800)
         assert len(games.scores) == learner.n_games > 0
         assert (games.scores > 0).all() and (games.max_tiles >= 8).all()
         reported[restart] = int(games.n_moves.sum())
-    assert reported[None] > 1_500
+    assert reported[None] > 3_000
     assert 0 < reported[5] < 0.7 * reported[None]
 
 
@@ -476,6 +518,9 @@ def state(learner: Learner) -> dict[str, Any]:
     found["chance"] = learner._chance.get_state()
     if learner._history is not None:
         found["history"] = learner._history.used(learner._tables)
+    found |= {
+        f"segment/{i}/{k}": t for i, s in enumerate(learner._segment) for k, t in enumerate(s)
+    }
     return {
         **{name: t.tolist() for name, t in found.items()},
         "drawn": learner._rng.bit_generator.state,
@@ -529,7 +574,9 @@ def test_with_16_bits_the_weights_still_have_32() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"restart": 5, "average": 0.9, "jump": 0.5}, {"restart": 5}], ids=str
+    "settings",
+    [{}, {"restart": 5, "average": 0.9, "jump": 0.5}, {"restart": 5}, {"segment": 43}],
+    ids=str,
 )
 @on_devices
 def test_a_learner_goes_on_as_if_it_had_not_been_saved(
@@ -551,12 +598,13 @@ def test_a_learner_goes_on_as_if_it_had_not_been_saved(
 
 
 @pytest.mark.parametrize("at", ["optimizer", "step", "spawn"])
-@pytest.mark.parametrize("average", [0.0, 0.9])
+@pytest.mark.parametrize(("average", "segment"), [(0.0, 1), (0.9, 1), (0.9, 8)])
 def test_an_interrupted_move_is_made_to_its_end(
-    at: str, average: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    at: str, average: float, segment: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The signal comes in the middle of a step, between two of them, or after the last."""
-    how, n_calls = Settings(games=5, unit=UNIT, batch=2, restart=5, average=average), [0]
+    told: dict[str, Any] = {"restart": 5, "average": average, "segment": segment}
+    how, n_calls = Settings(games=5, unit=UNIT, batch=2, **told), [0]
     whole, learner, again = (Learner(tiny(), how, 7) for _ in range(3))
     fitter = learner.fitter
     place = {"optimizer": fitter.optimizer, "step": fitter, "spawn": value_learning}[at]
@@ -675,9 +723,9 @@ def test_another_network_is_refused(tmp_path: Path) -> None:
             Learner(net, Settings(games=4, unit=UNIT)).resume(saved(tmp_path))
 
 
-@pytest.mark.parametrize("lost", ["chance", "boards", "lengths"])
+@pytest.mark.parametrize("lost", ["chance", "boards", "lengths", "segment/best"])
 def test_a_learner_that_lacks_something_is_refused(lost: str, tmp_path: Path) -> None:
-    path = saved(tmp_path, restart=5)
+    path = saved(tmp_path, restart=5, segment=1_000)
     tensors = safetensors.torch.load_file(path)
     with safetensors.safe_open(str(path), "pt") as file:
         about = file.metadata()
@@ -693,6 +741,15 @@ def test_a_network_alone_is_no_learner(tmp_path: Path) -> None:
         Learner(tiny(), Settings(games=4, unit=UNIT)).resume(tmp_path / "net.safetensors")
 
 
+def test_a_shorter_segment_ends_at_once(tmp_path: Path) -> None:
+    """Nothing of what was played is lost when a learner goes on with another."""
+    path = saved(tmp_path, segment=20)  # of which 10 moves are made
+    learner = Learner(tiny(), Settings(games=4, unit=UNIT, segment=5, batch=44), 1)
+    learner.resume(path)
+    learner.play(1)
+    assert learner.fitter.n_steps == 1  # of 11 moves of 4 games
+
+
 @pytest.mark.parametrize(("before", "after"), [(None, 5), (5, None)])
 def test_restart_may_be_turned_on_and_off(
     before: int | None, after: int | None, tmp_path: Path
@@ -701,7 +758,7 @@ def test_restart_may_be_turned_on_and_off(
     path = saved(tmp_path, restart=before)
     learner = Learner(tiny(), Settings(games=4, unit=UNIT, restart=after), 1)
     learner.resume(path)
-    games = learner.play(1_500)
+    games = learner.play(3_000)
     assert len(games.scores) >= 1
     assert (games.n_moves > 10).all()
 
@@ -743,14 +800,16 @@ def exact(word: int) -> dict[int, float]:
     return found
 
 
-def test_the_values_of_an_endgame_become_the_exact_ones() -> None:
+@pytest.mark.parametrize("segment", [1, 8])
+def test_the_values_of_an_endgame_become_the_exact_ones(segment: int) -> None:
     """Games begin at a board of which 132 can come; the best move is that to the right."""
     board = from_text("2 _ 32 64 / 4 128 256 512 / 1024 2048 4096 8192 / 2 16384 128 32")
     assert exact(board) == pytest.approx({0: 4.32, 1: 16.37288, 3: 0.0})
     log = np.zeros(1, play_logs.MOVE)
     log["board"] = board
     told: dict[str, Any] = {"rate": 0.1, "final_rate": 1e-3, "decay": 35_000, "symmetric": False}
-    learner = Learner(Table(), Settings(games=200, batch=64, unit=10, jump=1, **told), 1, log)
+    told |= {"games": 200, "batch": 64, "segment": segment}
+    learner = Learner(Table(), Settings(unit=10, jump=1, **told), 1, log)
     learner._tables.boards.fill_(board)
     learner.play(45_000)
     values = ValueNetAgent(learner.net, unit=10).evaluate(board)
@@ -781,6 +840,8 @@ def test_a_network_learns_to_play_better_than_by_chance() -> None:
         ({"games": 2.5}, r"games is a whole number, got 2\.5"),
         ({"unit": 0}, "unit is above 0, got 0"),
         ({"unit": "1000"}, "unit is a number, got '1000'"),
+        ({"segment": 0}, "segment is from 1 on, got 0"),
+        ({"lam": 1.1}, r"lam is from 0 to 1, got 1\.1"),
         ({"restart": 0}, "restart is from 1 on, got 0"),
         ({"restart": True}, "restart is a whole number or null, got True"),
         ({"jump": 1.5}, r"jump is from 0 to 1, got 1\.5"),
