@@ -28,7 +28,7 @@ import numpy.typing as npt
 from afterstate.agents.game2048 import softmax_search, softmax_tree
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.ntuple import Network
-from afterstate.agents.game2048.softmax_search import Order, new_order
+from afterstate.agents.game2048.softmax_search import Order, new_order, new_question
 from afterstate.agents.game2048.softmax_tree import (
     LOG,
     MAX,
@@ -314,17 +314,18 @@ class MCSoftmaxAgent(Agent):
             ValueError: an answer is not one number a board.
             FloatingPointError: values are no numbers.
         """
-        most = len(order.values) * self.settings.leaves
-        states, afters = np.empty(most, np.int64), np.empty(4 * most, np.uint64)
+        question = new_question(len(order.values) * self.settings.leaves)
         softmax_search.begin(trees, order)
         while True:
-            n, n_afters = softmax_search.gather(trees, order, self.settings.leaves, states, afters)
+            n, n_asked = softmax_search.gather(trees, order, self.settings.leaves, question)
             if n == 0:
                 break
-            values = np.asarray(net.estimate(afters[:n_afters]), np.float64)
-            if values.shape != (n_afters,):
-                raise ValueError(f"{n_afters} boards have as many values, got {values.shape}")
+            values = np.empty(0)
+            if n_asked:
+                values = np.array(net.estimate(question.afters[:n_asked]), np.float64)
+            if values.shape != (n_asked,):
+                raise ValueError(f"{n_asked} boards have as many values, got {values.shape}")
             if not np.isfinite(values).all():
                 raise FloatingPointError("the values of some boards are no numbers")
-            softmax_search.give(trees, states[:n], np.ascontiguousarray(values))
+            softmax_search.give(trees, question, n, values)
         softmax_search.end(trees, order)

@@ -27,6 +27,7 @@ from afterstate.agents.game2048.softmax_tree import (
     keep,
     plant,
     read_moves,
+    recall,
     settle,
     simulate,
     weigh,
@@ -85,15 +86,20 @@ def _end(trees: Trees, order: Order, i: int) -> None:
 
 @njit(void(NETWORK, TREES, int64), **KERNEL)
 def _look_up(net: Network, trees: Trees, state: int) -> None:
-    """Values the moves of a state by a network."""
-    indices, n = trees.room[2], net.symmetric * net.masks.size
+    """Values the moves of a state by a network, unless their afterstates have been before."""
+    entries, places, n = trees.room.entries, trees.room.places, net.symmetric * net.masks.size
     for action in range(4):
-        if trees.moves[4 * state + action].after != 0:
-            look_up(net, trees.moves[4 * state + action].after, indices, action * n)
+        after = trees.moves[4 * state + action].after
+        if after != 0:
+            places[action] = recall(trees, state // trees.capacity, after)
+            if np.isnan(trees.said[places[action]]):
+                look_up(net, after, entries, action * n)
     for action in range(4):
         move = trees.moves[4 * state + action]
         if move.after != 0:
-            move.value = move.net = total(net, indices, action * n)
+            if np.isnan(trees.said[places[action]]):
+                trees.said[places[action]] = total(net, entries, action * n)
+            move.value = move.net = trees.said[places[action]]
 
 
 @njit(void(NETWORK, TREES, ORDER), **KERNEL, nogil=True)
@@ -131,31 +137,49 @@ def end(trees: Trees, order: Order) -> None:
         _end(trees, order, i)
 
 
-@njit(int64(TREES, int64, uint64[::1], int64), **KERNEL)
-def _ask(trees: Trees, state: int, afters: Words, at: int) -> int:
-    """Writes the afterstates of a state's legal moves from `at` on; returns where they end."""
+class Question(NamedTuple):
+    """What a value function is asked, in arrays that are long enough."""
+
+    states: Indices  # those that have been added
+    afters: Words  # the afterstates of their legal moves that are to be valued
+    places: Indices  # of the answers, in `said` of the trees
+
+
+def new_question(n: int) -> Question:
+    """Room for the afterstates of `n` states."""
+    return Question(np.empty(n, np.int64), np.empty(4 * n, np.uint64), np.empty(4 * n, np.int64))
+
+
+QUESTION = numba.typeof(new_question(1))
+
+
+@njit(int64(TREES, int64, QUESTION, int64), **KERNEL)
+def _ask(trees: Trees, state: int, question: Question, at: int) -> int:
+    """Adds the afterstates of a state that have not been valued; returns how many there are."""
     for action in range(4):
-        if trees.moves[4 * state + action].after != 0:
-            afters[at] = trees.moves[4 * state + action].after
-            at += 1
+        after = trees.moves[4 * state + action].after
+        if after != 0:
+            place = recall(trees, state // trees.capacity, after)
+            if np.isnan(trees.said[place]):
+                trees.said[place] = np.inf  # it is asked for
+                question.afters[at], question.places[at] = after, place
+                at += 1
     return at
 
 
-@njit(types.UniTuple(int64, 2)(TREES, ORDER, int64, int64[::1], uint64[::1]), **KERNEL, nogil=True)
-def gather(
-    trees: Trees, order: Order, leaves: int, states: Indices, afters: Words
-) -> tuple[int, int]:
-    """Simulates until there are afterstates to value.
+@njit(types.UniTuple(int64, 2)(TREES, ORDER, int64, QUESTION), **KERNEL, nogil=True)
+def gather(trees: Trees, order: Order, leaves: int, question: Question) -> tuple[int, int]:
+    """Simulates until there are states to value.
 
     Args:
         trees: the trees.
         order: the boards whose searches have begun.
         leaves: how many states a tree may add before they are valued.
-        states: is written to: those that have been added.
-        afters: is written to: the afterstates of their legal moves, one after the other.
+        question: is written to.
 
     Returns:
-        How many states and afterstates there are; none when all simulations are done.
+        How many states were added, none when all simulations are done, and how many of their
+        afterstates are to be valued.
     """
     n = at = 0
     for i in range(order.boards.size):
@@ -163,28 +187,30 @@ def gather(
             state, root = tree * trees.capacity, trees.states[tree * trees.capacity]
             is_new = root.known == 0
             if is_new:
-                states[n], n, at = state, n + 1, _ask(trees, state, afters, at)
+                question.states[n], n, at = state, n + 1, _ask(trees, state, question, at)
             added = tries = 0
             while not is_new and root.n < trees.goals[tree] and max(added, tries // 2) < leaves:
                 state = simulate(trees, tree)
                 if state >= 0:
-                    states[n], n, at = state, n + 1, _ask(trees, state, afters, at)
+                    question.states[n], n, at = state, n + 1, _ask(trees, state, question, at)
                     added += 1
                 if added > 0:
                     tries += 1
     return n, at
 
 
-@njit(void(TREES, int64[::1], float64[::1]), **KERNEL, nogil=True)
-def give(trees: Trees, states: Indices, values: Values) -> None:
-    """Gives states that were gathered the values of their afterstates, and backs them up."""
-    at = 0
-    for state in states:
+@njit(void(TREES, QUESTION, int64, float64[::1]), **KERNEL, nogil=True)
+def give(trees: Trees, question: Question, n: int, values: Values) -> None:
+    """Answers a question with the values of its afterstates, and backs up its `n` states."""
+    for at in range(values.size):
+        trees.said[question.places[at]] = values[at]
+    for state in question.states[:n]:
         for action in range(4):
             move = trees.moves[4 * state + action]
             if move.after != 0:
-                move.value = move.net = values[at]
-                at += 1
+                move.value = move.net = trees.said[
+                    recall(trees, state // trees.capacity, move.after)
+                ]
         settle(trees, state)
 
 
@@ -219,7 +245,7 @@ def _walk(
     trees: Trees, tree: int, temperature: Values, afters: Words, values: Values, n: int
 ) -> int:
     """Walks once from the root as long as there are outcomes: see `walk`."""
-    worth, weights = trees.room[0], trees.room[1]
+    worth, weights = trees.room.values, trees.room.weights
     how = Policy(MAX, False, temperature)
     state = tree * trees.capacity
     while trees.states[state].known == 1 and trees.states[state].n_legal > 0:
@@ -252,7 +278,7 @@ def walk(
         afters: `[n]`, is written to.
         values: `[n, 2]`, is written to: what they are worth, and what the value function said.
     """
-    n, temperature = 0, trees.room[3]
+    n, temperature = 0, trees.room.temperature
     for i in range(order.boards.size):
         for tree in range(order.firsts[i], order.firsts[i] + order.n_each):
             for _ in range(n_paths):

@@ -13,7 +13,8 @@ of the tree, and these to further states, their *outcomes*. A simulation
    moves, weighted by the policy of backup, and an afterstate the mean of its outcomes in the tree,
    weighted by their probabilities. Without an outcome it is worth what the value function says.
 
-The first simulation adds the root. Many trees stand side by side in the same arrays. Watanabe and
+The first simulation adds the root. An afterstate that occurs in several places of a tree is valued
+once. Many trees stand side by side in the same arrays. Watanabe and
 Matsuzaki, "Monte Carlo Softmax search for 2048", describe the search.
 """
 
@@ -83,6 +84,16 @@ class Policy(NamedTuple):
     temperatures: Values  # by n, from 0; the last one holds from there on
 
 
+class Room(NamedTuple):
+    """Where kernels write for a moment."""
+
+    values: Values  # [4]
+    weights: Values  # [4]
+    places: Indices  # [4]
+    entries: Indices  # [4 * entries of the network]
+    temperature: Values  # [1]
+
+
 class Trees(NamedTuple):
     """Trees side by side, and how to search, in the form that kernels take."""
 
@@ -96,12 +107,15 @@ class Trees(NamedTuple):
     states: npt.NDArray[Any]  # [trees * capacity] of STATE; the first of each tree is its root
     moves: npt.NDArray[Any]  # [4 * states] of MOVE
     outcomes: npt.NDArray[np.int32]  # [moves, 32]: states by cell and tile, or -1
+    seen: Words  # [trees * span]: the afterstates of each tree, in open addressing, or 0
+    said: Values  # [trees * span]: what the value function says of them, NaN before it is asked
+    span: int  # a power of 2, more than there are afterstates in a tree
     sizes: Indices  # [trees]: how many states each has
     goals: Indices  # [trees]: how many simulations its root is to have seen
     random: Words  # [trees, 2]: the random state, and that from which fixed outcomes are drawn
     table: Words  # the move table
     size: tuple[int, int]  # rows and columns of the board
-    room: tuple[Values, Values, Indices, Values]  # for values, weights, entries, a temperature
+    room: Room
 
 
 def new_trees(
@@ -117,7 +131,9 @@ def new_trees(
     size: tuple[int, int] = (4, 4),
     n_entries: int = 0,
 ) -> Trees:
-    """Room for `n` trees of `capacity` states each: up to 840 bytes a state."""
+    """Room for `n` trees of `capacity` states each: up to a kilobyte a state."""
+    span = 1 << (6 * capacity).bit_length()
+    places, entries = np.empty(4, np.int64), np.empty(4 * n_entries, np.int64)
     return Trees(
         select=select,
         backup=backup,
@@ -129,12 +145,15 @@ def new_trees(
         states=np.empty(n * capacity, STATE),
         moves=np.empty(4 * n * capacity, MOVE),
         outcomes=np.empty((4 * n * capacity, 32), np.int32),
+        seen=np.empty(n * span, np.uint64),
+        said=np.empty(n * span),
+        span=span,
         sizes=np.zeros(n, np.int64),
         goals=np.zeros(n, np.int64),
         random=np.zeros((n, 2), np.uint64),
         table=table(*size),
         size=size,
-        room=(np.empty(4), np.empty(4), np.empty(4 * n_entries, np.int64), np.empty(1)),
+        room=Room(np.empty(4), np.empty(4), places, entries, np.empty(1)),
     )
 
 
@@ -216,7 +235,7 @@ def _worth(trees: Trees, state: int, n_all: int) -> float:
     """
     if trees.states[state].n_legal == 0:
         return 0.0
-    values, weights = trees.room[0], trees.room[1]
+    values, weights = trees.room.values, trees.room.weights
     read_moves(trees, state, values)
     weigh(trees.backup, n_all if trees.backup.total else trees.states[state].n, values, weights)
     weighted = all_weights = 0.0
@@ -228,6 +247,25 @@ def _worth(trees: Trees, state: int, n_all: int) -> float:
 
 
 # Growing
+
+
+@njit(int64(TREES, int64, uint64), **KERNEL)
+def recall(trees: Trees, tree: int, after: Word) -> int:
+    """The place in `said` of what the value function says of an afterstate of a tree."""
+    first, mask = tree * trees.span, trees.span - 1
+    at = np.int64((after * np.uint64(0x9E37_79B9_7F4A_7C15)) >> np.uint64(32)) & mask
+    while trees.seen[first + at] != after:
+        if trees.seen[first + at] == 0:
+            trees.seen[first + at], trees.said[first + at] = after, np.nan
+            break
+        at = (at + 1) & mask
+    return int(first + at)
+
+
+@njit(void(TREES, int64), **KERNEL)
+def _forget(trees: Trees, tree: int) -> None:
+    """Forgets what the value function said of a tree's afterstates."""
+    trees.seen[tree * trees.span : (tree + 1) * trees.span] = 0
 
 
 @njit(int64(TREES, int64, int64, uint64, float64), **KERNEL)
@@ -253,6 +291,7 @@ def _add(trees: Trees, tree: int, parent: int, board: Word, chance: float) -> in
 def plant(trees: Trees, tree: int, board: Word, rng: Word) -> None:
     """Makes a tree anew, of its root alone, whose moves are to be valued then."""
     trees.sizes[tree] = 0
+    _forget(trees, tree)
     trees.random[tree, 0], trees.random[tree, 1] = next_random(rng)
     _add(trees, tree, -1, board, 1.0)
 
@@ -366,7 +405,7 @@ def simulate(trees: Trees, tree: int) -> int:
         game or of what may be searched, which is backed up already; -2 if it came to a state that
         still waits for its values: it does not count then.
     """
-    values, weights = trees.room[0], trees.room[1]
+    values, weights = trees.room.values, trees.room.weights
     state, n_all = tree * trees.capacity, trees.states[tree * trees.capacity].n + 1
     for depth in range(trees.depth):
         here = trees.states[state]
@@ -458,6 +497,7 @@ def keep(trees: Trees, tree: int, board: Word, most: int) -> bool:
             _move_state(trees, state, new)
             new += 1
     trees.sizes[tree] = new - root
+    _forget(trees, tree)  # or the memory would be full some day
     return True
 
 

@@ -510,6 +510,26 @@ def test_several_leaves_are_valued_together() -> None:
     assert found.visits.sum(1).tolist() == [119] * 4
 
 
+@pytest.mark.parametrize("leaves", [1, 8])
+def test_an_afterstate_of_a_tree_is_valued_once(leaves: int) -> None:
+    """Even the early ones, which many ways lead to."""
+    asked: list[int] = []
+    net = random_network()
+
+    def remember(boards: Boards) -> Any:
+        asked.extend(boards.tolist())
+        return estimate(net, boards)
+
+    agent = MCSoftmaxAgent(Oracle(remember), Settings(simulations=300, leaves=leaves))
+    for _ in range(2):  # the second search asks anew, for the values may be others by then
+        asked.clear()
+        agent.search([EARLY])
+        moves = trees_of(agent).moves[: 4 * trees_of(agent).sizes[0]]
+        afters = moves["after"][moves["after"] > 0].tolist()
+        assert len(afters) > 1.1 * len(asked)
+        assert len(asked) == len(set(asked)) and set(asked) == set(afters)
+
+
 # From one move to the next
 
 
