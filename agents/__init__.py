@@ -42,7 +42,10 @@ def _network(
     if isinstance(net, (str, Path)):
         return _read_network(net)
     if net is not None and not isinstance(net, Network):
-        raise ValueError(f"network is a file or a Network, got {net!r}")
+        raise ValueError(
+            "network is a file, a Network or the player of one, and for mc-softmax also a value "
+            f"network or what has size and estimate, got {net!r}"
+        )
     if net is None and tuples is None and tuple(size or (4, 4)) == (4, 4):
         return load_network(SHIPPED)
     return network(tuples or "4x6", size or (4, 4)) if net is None else net
@@ -78,6 +81,9 @@ def _mc_softmax(
     network: Any = None,
     tuples: str | Sequence[Sequence[int]] | None = None,
     size: tuple[int, int] | None = None,
+    device: str | None = None,
+    unit: float | None = None,
+    mixed: bool = False,
     **settings: Any,
 ) -> Agent:
     """The Monte-Carlo search player of any network, or of anything that values boards.
@@ -86,14 +92,24 @@ def _mc_softmax(
     """
     search = import_module("afterstate.agents.game2048.mc_softmax")
     how = search.Settings(**settings)
-    if isinstance(network, (str, Path)) and Path(network).suffix == ".safetensors":
-        network = _value(net=network)
+    if _is_neural(network):
+        own = {} if network == "value-net" else {"net": network}
+        network = _value(**own, device=device, unit=unit, mixed=mixed)
+    elif device is not None or unit is not None or mixed:
+        raise ValueError("device, unit and mixed are for a neural network or its file")
     if not isinstance(network, search.Estimator):
-        network = _network(network, tuples, size)
+        network = _network(getattr(network, "network", network), tuples, size)
     elif tuples is not None or size is not None:
         raise ValueError("what values boards has its size: give it, or tuples and size")
     made: Agent = search.MCSoftmaxAgent(network, how)
     return made
+
+
+def _is_neural(network: Any) -> bool:
+    """Whether it is a neural network, the file of one, or the name of that in the package."""
+    if isinstance(network, (str, Path)):
+        return network == "value-net" or Path(network).suffix == ".safetensors"
+    return hasattr(network, "state_dict")
 
 
 def _daihinmin(module: str, name: str) -> Callable[..., Any]:
@@ -197,9 +213,11 @@ def make(name: str, /, **settings: Any) -> Any:
               with none of them the trained one in the package, for 4x4)
             - `"expectimax"`: n-ply search with that network at the end (the same, and `depth` in
               moves, `seconds` a move, `cutoff`: see `ExpectimaxAgent`)
-            - `"mc-softmax"`: Monte-Carlo Softmax search with that network, with that of a file of a
-              value network, or with any player or solution that has `estimate` (the same, and
-              `simulations`, `select`, `backup`, `seed` and others: see `mc_softmax.Settings`)
+            - `"mc-softmax"`: Monte-Carlo Softmax search with that network, or another `network`:
+              the player of one, `"value-net"` for the neural one in the package, a value network of
+              torch or its file (with `device`, `unit`, `mixed`), any player or solution that has
+              `estimate` (`simulations`, `select`, `backup`, `seed` and others: see
+              `mc_softmax.Settings`)
             - `"value-net"`: greedy, or by search, with a neural network's values (`net`: a file or
               a network, by default the one in the package; `depth`, `device`, `unit`, `mixed`: see
               `ValueNetAgent`); needs torch

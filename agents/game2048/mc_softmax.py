@@ -76,7 +76,8 @@ class Settings:
     """
 
     simulations: int = 100
-    """In each tree. The first adds the root, so that a single one is the greedy player."""
+    """In each tree. The first adds the root, so that a single one is the greedy player. A tree
+    takes about a kilobyte each, with `reuse` two."""
     select: str = "L-max"
     """The policy that draws moves: one of `POLICIES`."""
     backup: str = "best"
@@ -94,8 +95,9 @@ class Settings:
     """After n visits an afterstate has at most n to this power of outcomes, rounded up. 1: all that
     chance draws; less than that, and those that are in the tree are drawn more often."""
     reuse: bool = False
-    """Whether the part of the tree that a move and a tile lead to is where the next search begins,
-    if no more simulations came there than a search makes."""
+    """Whether the next search goes on with what the tree knows of its board, which is the same or
+    comes after a move and a tile. A tree has room for twice the simulations of a search, and gets
+    no more of them than that."""
     leaves: int = 1
     """How many states are added to a tree before their moves are valued together."""
     depth: int | None = None
@@ -247,7 +249,7 @@ class MCSoftmaxAgent(Agent):
         else:  # one after the other, in the same trees
             order = self._order(boards, np.zeros(len(boards), np.int64))
             trees = self._room(order.n_each)
-            softmax_search.search(self.network, trees, order)
+            self._search_tables(self.network, trees, order)
             self._spare = [trees]
         return Found.of(order)
 
@@ -260,7 +262,7 @@ class MCSoftmaxAgent(Agent):
         trees = self._room(len(boards) * (self.settings.trees or 1))
         order = self._order(boards, self._places(trees, boards))
         if isinstance(self.network, Network):
-            softmax_search.search(self.network, trees, order)
+            self._search_tables(self.network, trees, order)
         else:
             self._search_together(self.network, trees, order)
         self._spare = [trees]
@@ -306,6 +308,15 @@ class MCSoftmaxAgent(Agent):
         softmax_tree.follow(trees, boards, places, taken)
         places[places < 0] = np.flatnonzero(~taken)[: np.count_nonzero(places < 0)]
         return places
+
+    def _search_tables(self, net: Network, trees: Trees, order: Order) -> None:
+        """Searches with the values of a network of tables.
+
+        Raises:
+            FloatingPointError: values are no numbers.
+        """
+        if not softmax_search.search(net, trees, order):
+            raise FloatingPointError("the values of some boards are no numbers")
 
     def _search_together(self, net: Estimator, trees: Trees, order: Order) -> None:
         """Searches with values that are asked for together.

@@ -272,7 +272,8 @@ class Learner:
             raise ValueError("kept trees have values from before what was learned: no reuse")
         self.n_moves, self.n_games, self.seconds = 0, 0, 0.0
         self.told: dict[str, float] = {}
-        self._agent = MCSoftmaxAgent(model, self.search)
+        # With tables the search is compiled.
+        self._agent = MCSoftmaxAgent(getattr(model, "network", model), self.search)
         n = self.settings.games
         self._games = np.zeros((n, 8), np.uint64)
         self._games[:, RNG] = [seed_word((seed or 0) + i) for i in range(n)]
@@ -373,7 +374,7 @@ class Learner:
         Raises:
             Diverged: more than any board can be.
         """
-        if not abs(searched.mean()) <= MOST:
+        if not np.abs(searched).mean() <= MOST:
             self._stop()
         self.told = {
             "searched": round(float(searched.mean()), 1),
@@ -417,7 +418,7 @@ class Learner:
         """
         if self._diverged:
             return
-        if not abs(self.model.estimate(self._afters).mean()) <= MOST:
+        if not np.abs(self.model.estimate(self._afters)).mean() <= MOST:
             self._stop()
         state = {"games": self._games, "afters": self._afters, "lengths": self._lengths}
         facts: dict[str, Any] = {"n_moves": self.n_moves, "n_games": self.n_games}

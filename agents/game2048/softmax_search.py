@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from numba import float64, int64, njit, types, uint64, void
+from numba import boolean, float64, int64, njit, types, uint64, void
 
 from afterstate.agents.game2048.ntuple import KERNEL, NETWORK, Indices, Network, look_up, total
 from afterstate.agents.game2048.softmax_tree import (
@@ -41,7 +41,7 @@ class Order(NamedTuple):
     boards: Words  # [n]
     firsts: Indices  # [n]: the first tree of each
     n_each: int  # how many trees each has
-    simulations: int  # to be made in each tree
+    simulations: int  # to be made in each tree, fewer if a kept one gets full
     seed: Word  # of chance
     keeps: bool  # whether to go on from what the trees know of the boards
     values: Values  # [n * n_each, 4], is written to: reward plus value of the moves
@@ -66,8 +66,9 @@ def _begin(trees: Trees, order: Order, i: int) -> None:
     board, first = order.boards[i], order.firsts[i]
     for tree in range(first, first + order.n_each):
         trees.goals[tree] = order.simulations
-        if order.keeps and keep(trees, tree, board, order.simulations):
-            trees.goals[tree] += trees.states[tree * trees.capacity].n
+        if order.keeps and keep(trees, tree, board):
+            left = min(order.simulations, trees.capacity - trees.sizes[tree])
+            trees.goals[tree] = trees.states[tree * trees.capacity].n + left
         else:
             _, bits = next_random(order.seed ^ board)
             _, bits = next_random(bits + np.uint64(tree - first))
@@ -84,9 +85,13 @@ def _end(trees: Trees, order: Order, i: int) -> None:
             order.visits[at, action] = trees.moves[4 * root + action].n
 
 
-@njit(void(NETWORK, TREES, int64), **KERNEL)
-def _look_up(net: Network, trees: Trees, state: int) -> None:
-    """Values the moves of a state by a network, unless their afterstates have been before."""
+@njit(boolean(NETWORK, TREES, int64), **KERNEL)
+def _look_up(net: Network, trees: Trees, state: int) -> bool:
+    """Values the moves of a state by a network, unless their afterstates have been before.
+
+    Returns:
+        Whether all values are numbers.
+    """
     entries, places, n = trees.room.entries, trees.room.places, net.symmetric * net.masks.size
     for action in range(4):
         after = trees.moves[4 * state + action].after
@@ -100,24 +105,34 @@ def _look_up(net: Network, trees: Trees, state: int) -> None:
             if np.isnan(trees.said[places[action]]):
                 trees.said[places[action]] = total(net, entries, action * n)
             move.value = move.net = trees.said[places[action]]
+            if not np.isfinite(move.net):
+                return False
+    return True
 
 
-@njit(void(NETWORK, TREES, ORDER), **KERNEL, nogil=True)
-def search(net: Network, trees: Trees, order: Order) -> None:
-    """Searches boards, one after the other, with the values of a network of tables."""
+@njit(boolean(NETWORK, TREES, ORDER), **KERNEL, nogil=True)
+def search(net: Network, trees: Trees, order: Order) -> bool:
+    """Searches boards, one after the other, with the values of a network of tables.
+
+    Returns:
+        Whether all values are numbers. It ends at once where they are not.
+    """
     for i in range(order.boards.size):
         _begin(trees, order, i)
         for tree in range(order.firsts[i], order.firsts[i] + order.n_each):
             root = tree * trees.capacity
             if trees.states[root].known == 0:
-                _look_up(net, trees, root)
+                if not _look_up(net, trees, root):
+                    return False
                 settle(trees, root)
             while trees.states[root].n < trees.goals[tree]:
                 state = simulate(trees, tree)
                 if state >= 0:
-                    _look_up(net, trees, state)
+                    if not _look_up(net, trees, state):
+                        return False
                     settle(trees, state)
         _end(trees, order, i)
+    return True
 
 
 # Searches side by side, whose afterstates are valued together

@@ -344,8 +344,9 @@ def _outcome(trees: Trees, tree: int, place: int, depth: int) -> int:
     if move.n_outcomes == 0:
         outcomes[:] = -1
     slot = _draw_slot(trees, tree, place, depth)
-    if outcomes[slot] < 0 and move.n_outcomes >= max(1.0, move.n**trees.widening):
-        return draw_known(trees, tree, place)
+    if outcomes[slot] < 0 and trees.widening < 1:
+        if move.n_outcomes >= max(1.0, move.n**trees.widening):
+            return draw_known(trees, tree, place)
     if outcomes[slot] < 0:
         n_empty = count_cells(field(trees.size[0], trees.size[1]) & ~occupied(move.after))
         chance = 1.0 if trees.fixed else (0.1 if slot & 1 else 0.9) / n_empty
@@ -436,9 +437,11 @@ def simulate(trees: Trees, tree: int) -> int:
 
 @njit(int64(TREES, int64, uint64), **KERNEL)
 def _find(trees: Trees, tree: int, board: Word) -> int:
-    """The state after one move and one tile that is a board; -1 if it is not in the tree."""
+    """The state that is a board: the root, or one after a move and a tile; -1 if there is none."""
     root = tree * trees.capacity
     if trees.sizes[tree] > 0:
+        if trees.states[root].board == board:
+            return root
         for place in range(4 * root, 4 * root + 4):
             move = trees.moves[place]
             if move.after != 0 and move.n_outcomes > 0:
@@ -468,9 +471,9 @@ def _move_state(trees: Trees, old: int, new: int) -> None:
                     trees.states[state].parent, trees.states[state].known = 4 * new + action, 1
 
 
-@njit(boolean(TREES, int64, uint64, int64), **KERNEL)
-def keep(trees: Trees, tree: int, board: Word, most: int) -> bool:
-    """Keeps what a tree knows of a board that is an outcome of its root, as the new tree.
+@njit(boolean(TREES, int64, uint64), **KERNEL)
+def keep(trees: Trees, tree: int, board: Word) -> bool:
+    """Keeps what a tree knows of a board, its root or an outcome of that, as the new tree.
 
     States are numbered in the order in which they were added, parents first, so that they can be
     moved to the front one after the other.
@@ -479,15 +482,14 @@ def keep(trees: Trees, tree: int, board: Word, most: int) -> bool:
         trees: the trees.
         tree: which.
         board: the new root.
-        most: how many states there may be; a larger tree is not kept.
 
     Returns:
         Whether it is kept. If not, the tree is to be planted.
     """
     root = tree * trees.capacity
     found = _find(trees, tree, board)
-    if found < 0 or trees.states[found].n > most:
-        return False
+    if found < 0 or found == root:
+        return found == root
     end, new = root + trees.sizes[tree], root
     for state in range(root, end):
         trees.states[state].known = 0
@@ -503,7 +505,7 @@ def keep(trees: Trees, tree: int, board: Word, most: int) -> bool:
 
 @njit(void(TREES, uint64[::1], int64[::1], boolean[::1]), **KERNEL)
 def follow(trees: Trees, boards: Words, places: Indices, taken: npt.NDArray[np.bool_]) -> None:
-    """Writes for each board which tree has it after one move and one tile, or -1.
+    """Writes for each board which tree has it, at once or after a move and a tile, or -1.
 
     Args:
         trees: the trees.

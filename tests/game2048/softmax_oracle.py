@@ -125,17 +125,26 @@ class Tree:
             self._visit(self.root, 0)
 
     def move_to(self, board: Board) -> bool:
-        """Makes the state after a move and a tile the root, the first one with this board.
+        """Makes the first state with a board the root, now or after a move and a tile.
 
         Returns:
-            Whether there is one that simulations did not come to more often than they should.
+            Whether there is one.
         """
         moves = self.root.moves.values()
-        same = [s for move in moves for s in move.outcomes.values() if s.board == board]
-        if same and same[0].n <= self.settings.simulations:
+        below = [state for move in moves for state in move.outcomes.values()]
+        same = [state for state in [self.root, *below] if state.board == board]
+        if same:
             self.root = same[0]
-            return True
-        return False
+        return bool(same)
+
+    def room(self) -> int:
+        """How many states there may still be added to it."""
+
+        def size(state: State) -> int:
+            below = [each for move in state.moves.values() for each in move.outcomes.values()]
+            return 1 + sum(map(size, below))
+
+        return 2 * self.settings.simulations - size(self.root)
 
     def found(self) -> tuple[list[float], list[int]]:
         """Reward plus value of the four moves, and how often each was made."""
@@ -230,7 +239,7 @@ class Search:
         goal = self.settings.simulations
         if self.settings.reuse and self.kept is not None and self.kept.move_to(board):
             trees = [self.kept]
-            goal += self.kept.root.n
+            goal = self.kept.root.n + min(goal, self.kept.room())
         else:
             trees = [Tree(board, self.estimate, self.settings, i) for i in range(n_trees)]
         for tree in trees:

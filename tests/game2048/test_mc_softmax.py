@@ -102,6 +102,12 @@ def as_words(boards: list[oracle.Board]) -> Boards:
     return np.array([oracle.to_word(board) for board in boards], np.uint64)
 
 
+def players_of(net: Network) -> list[Any]:
+    """Players of a network, which show it."""
+    how = Settings(simulations=2)
+    return [NTupleAgent(net), ExpectimaxAgent(net, 2), MCSoftmaxAgent(net, how)]
+
+
 def trees_of(agent: MCSoftmaxAgent) -> Trees:
     (trees,) = agent._spare
     return trees
@@ -540,14 +546,15 @@ def test_what_is_kept_is_what_was_known(widening: float) -> None:
     largest = 0
     for board in random_boards(6, 8):
         agent.search(as_words([board]))
-        assert not softmax_tree.keep(trees_of(agent), 0, np.uint64(0), 400)
+        whole = picture(trees_of(agent), 0)
+        assert not softmax_tree.keep(trees_of(agent), 0, np.uint64(0))
+        assert softmax_tree.keep(trees_of(agent), 0, as_words([board])[0])
+        assert picture(trees_of(agent), 0) == whole
         for word, number in followed(trees_of(agent)).items():
             other = copy.deepcopy(agent)
             trees = trees_of(other)
-            before, n = picture(trees, number), int(trees.states[number]["n"])
-            assert not softmax_tree.keep(trees, 0, np.uint64(word), n - 1)
-            assert picture(trees, number) == before
-            assert softmax_tree.keep(trees, 0, np.uint64(word), n)
+            before = picture(trees, number)
+            assert softmax_tree.keep(trees, 0, np.uint64(word))
             assert picture(trees, 0) == before
             largest = max(largest, len(check(other)()))
     assert largest > 10
@@ -569,8 +576,9 @@ def test_games_go_on_in_their_trees(leaves: int | None, widening: float) -> None
         for game, board in zip(running.tolist(), boards.tolist(), strict=True):
             tree, n = roots(trees)[board], before.get(game, {}).get(board, 0)
             if not any(board in before[other] for other in before.keys() - {game}):
-                kept.append(n if n <= 30 else 0)
-                assert trees.states[tree * trees.capacity]["n"] == 30 + kept[-1]
+                kept.append(n)
+                made, full = trees.states[tree * trees.capacity]["n"] - n, trees.capacity == 60
+                assert made == 30 or (full and n > 0 and 60 - n <= made < 30)
             if len(kept) % 30 == 0:
                 check(agent)(tree)
             after = followed(trees, tree)
@@ -684,6 +692,27 @@ def test_wrong_answers_are_refused(error: type[Exception], of: Callable[[Boards]
 # Interface
 
 
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_tables_without_numbers_are_refused_and_leave_nothing_wrong(wrong: float) -> None:
+    net = random_network()
+    weights = net.weights.copy()
+    agent = MCSoftmaxAgent(net, Settings(simulations=50))
+    net.weights[::7] = wrong
+    with pytest.raises(FloatingPointError, match="no numbers"):
+        agent.search([EARLY])
+    net.weights[:] = weights
+    found = agent.search([EARLY])
+    check(agent)()
+    assert found.visits.sum() == 49
+
+
+def test_the_same_board_is_searched_further_until_its_tree_is_full() -> None:
+    agent = MCSoftmaxAgent(random_network(), Settings(simulations=100, reuse=True))
+    counts = [int(agent.search([EARLY]).visits.sum()) for _ in range(3)]
+    assert counts == [99, 199, 199]
+    check(agent)()
+
+
 def test_what_the_trees_are_made_for_stays_as_it_is() -> None:
     agent: Any = MCSoftmaxAgent(network([[0, 1]], (2, 2)))
     for name in ("settings", "network"):
@@ -707,22 +736,25 @@ def test_threads_that_share_a_player_search_as_one_does(compiled: bool) -> None:
 def test_results_have_the_shape_of_the_boards(compiled: bool, reuse: bool) -> None:
     net, boards = random_network(), as_words(random_boards(12, 11)).reshape(3, 4)
     values = net if compiled else as_estimator(net)
-    agent = MCSoftmaxAgent(values, Settings(simulations=20, reuse=reuse))
+
+    def fresh() -> MCSoftmaxAgent:
+        return MCSoftmaxAgent(values, Settings(simulations=20, reuse=reuse))
+
     for empty in (np.empty(0, np.uint64), np.empty((2, 0), np.uint64)):
-        assert agent.search(empty).values.shape == (*empty.shape, 4)
-        assert agent.act(empty).shape == empty.shape
-    found = agent.search(boards)
+        assert fresh().search(empty).values.shape == (*empty.shape, 4)
+        assert fresh().act(empty).shape == empty.shape
+    found = fresh().search(boards)
     assert (found.values.shape, found.visits.shape) == ((3, 4, 4), (3, 4, 4))
     assert found.values.dtype == np.float64
     assert found.visits.dtype == np.int64
-    assert agent.act(boards).tolist() == found.values.argmax(-1).tolist()
-    assert agent.search(boards[::2, 1]).values.tolist() == found.values[::2, 1].tolist()
-    single = agent.search(boards[1, 2])
-    assert single.values.tolist() == agent.evaluate(boards[1, 2]).tolist()
+    assert fresh().act(boards).tolist() == found.values.argmax(-1).tolist()
+    assert fresh().search(boards[::2, 1]).values.tolist() == found.values[::2, 1].tolist()
+    single = fresh().search(boards[1, 2])
+    assert single.values.tolist() == fresh().evaluate(boards[1, 2]).tolist()
     assert single.values.tolist() == found.values[1, 2].tolist()
-    assert agent.act(int(boards[1, 2])).shape == ()
+    assert fresh().act(int(boards[1, 2])).shape == ()
     with pytest.raises(ValueError, match="board"):
-        agent.search(1.5)
+        fresh().search(1.5)
     with pytest.raises(ValueError, match="tiles outside"):
         MCSoftmaxAgent(random_network((2, 3))).search(EARLY)
 
@@ -800,7 +832,7 @@ def test_the_player_is_made_by_its_name(tmp_path: Path) -> None:
     file = tmp_path / "net.npz"
     made: list[Any] = [
         agents.make("mc-softmax", network=given, **settings)
-        for given in (net, file, str(file), as_estimator(net))
+        for given in (net, file, str(file), as_estimator(net), *players_of(net))
     ]
     made.append(agents.find(f"mc-softmax,network={file},simulations=30,backup=ave,seed=5"))
     for agent in made:
@@ -835,8 +867,10 @@ def test_by_default_it_searches_with_the_network_in_the_package(
         {"network": agents.make("random")},
         {"network": random_network(), "tuples": "4x6"},
         {"network": as_estimator(random_network()), "size": (4, 4)},
+        *({"network": random_network(), **way} for way in ({"mixed": True}, {"unit": 1.0})),
+        {"network": as_estimator(random_network()), "device": "cpu"},
     ],
-    ids=["speed", "simulation", "net", "number", "text", "no-estimate", "tuples", "size"],
+    ids=str,
 )
 def test_unknown_settings_and_networks_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises((ValueError, FileNotFoundError)):
@@ -889,13 +923,22 @@ def test_a_value_network_is_searched_by_its_file_or_its_player(cnn: Path) -> Non
         agents.make("mc-softmax", network=network, simulations=8, leaves=2)
         for network in (cnn, str(cnn), player)
     ]
+    how: dict[str, Any] = {"simulations": 8, "leaves": 2, "device": "cpu"}
+    made.append(agents.make("mc-softmax", network=player.net, unit=100, **how))
     made.append(agents.find(f"mc-softmax,network={cnn},simulations=8,leaves=2"))
     for agent in made:
         found = agent.search(boards)
         assert found.visits.sum(1).tolist() == [7, 7, 7, 0]
         assert found.values == pytest.approx(made[0].evaluate(boards), rel=1e-6)
-    shipped: Any = agents.make("mc-softmax", network=agents.make("value-net"), simulations=3)
-    assert np.isfinite(shipped.evaluate(EARLY)).all()
+    shipped: list[Any] = [
+        agents.make("mc-softmax", network=network, simulations=3)
+        for network in (agents.make("value-net"), "value-net")
+    ]
+    found = [agent.evaluate(EARLY).tolist() for agent in shipped]
+    assert found[0] == found[1] and np.isfinite(found[0]).all()
+    rough: Any = agents.make("mc-softmax", network="value-net", simulations=3, mixed=True)
+    assert rough.evaluate(EARLY).tolist() != found[0]
+    assert rough.evaluate(EARLY) == pytest.approx(found[0], rel=0.05)
 
 
 # Whether it is any good
