@@ -1,12 +1,13 @@
 """How fast the neural networks of 2048 judge, play and learn.
 
     python benchmarks/speed_neural.py --out benchmarks/results/speed_neural.txt
+    python benchmarks/speed_neural.py --threads 2
     python benchmarks/speed_neural.py --device cuda
 
-Networks are new, which costs the same as trained ones; positions are those of random games. On a
-CPU figures are per CPU second of one thread, elsewhere per second of the clock. Subjects take
-turns, round after round, about two seconds each; a first turn of each is not counted. The last line
-is the share of Monte-Carlo Softmax searches that the network takes, by the clock.
+Networks are new, which costs the same as trained ones; positions are those of random games. In one
+thread of a CPU figures are per CPU second, elsewhere per second of the clock. Subjects take turns,
+round after round, about two seconds each; a first turn of each is not counted. The last line is the
+share of Monte-Carlo Softmax searches that the network takes, by the clock.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from afterstate.agents.commands import whole_above_0
-from afterstate.agents.fitting import Fitting
+from afterstate.agents.fitting import Fitting, set_threads
 from afterstate.agents.game2048 import policy_learning, value_learning
 from afterstate.agents.game2048.mc_softmax import MCSoftmaxAgent
 from afterstate.agents.game2048.mc_softmax import Settings as Search
@@ -179,9 +180,10 @@ def subjects(device: str) -> list[Timed]:
 
 def clock(device: str) -> float:
     """Seconds: of the processor, or of the clock when the device has done all it was asked to."""
-    if device == "cpu":
+    if device != "cpu":
+        torch.cuda.synchronize()
+    elif torch.get_num_threads() == 1:
         return time.process_time()
-    torch.cuda.synchronize()
     return time.monotonic()
 
 
@@ -196,7 +198,7 @@ def measure(device: str, rounds: int) -> list[Figure]:
                 done += subject.work()
             if number:
                 speeds.append(done / (clock(device) - began))
-    unit = "CPU s" if device == "cpu" else "s"
+    unit = "CPU s" if device == "cpu" and torch.get_num_threads() == 1 else "s"
     return [
         Figure(subject.name, subject.unit.replace("/s", f"/{unit}"), speeds)
         for subject, speeds in zip(timed, values, strict=True)
@@ -208,17 +210,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Times the neural networks of 2048.")
     add = parser.add_argument
     add("--device", default="cpu", help="cpu or cuda (%(default)s)")
+    add("--threads", type=whole_above_0, default=1, help="of the CPU (%(default)s)")
     add("--rounds", type=whole_above_0, default=5, help="that are counted (%(default)s)")
     add("--out", type=Path, help="file for the figures")
     chosen = parser.parse_args(arguments)
     try:
         check_device(chosen.device)
+        set_threads(chosen.threads)
     except ValueError as error:
         raise SystemExit(str(error)) from error
-    torch.set_num_threads(1)
     torch.manual_seed(1)
-    here = machine()
-    device = "one thread" if chosen.device == "cpu" else torch.cuda.get_device_name(chosen.device)
+    here, threads = machine(), chosen.threads
+    device = "one thread" if threads == 1 else f"{threads} threads"
+    if chosen.device != "cpu":
+        device = torch.cuda.get_device_name(chosen.device)
     head = ", ".join(f"{name} {value}" for name, value in {**here, "on": device}.items())
     figures = [*measure(chosen.device, chosen.rounds), in_network(chosen.device, chosen.rounds)]
     printed = "\n".join([head, *lines(figures)])
