@@ -10,9 +10,11 @@ have been the more often the best ones. The policies are those of Watanabe and M
 - `"G-log"`: the same, but n counts all simulations;
 - `"L-max"`, `"G-max"`: v' is v / max v, and T is 2 / 2 ** log10 n;
 - `"ave"`: all moves alike; `"best"`: the best move alone;
-- `"falling"`: v' is v / max v, and T falls evenly from 1 to 0 in the course of the search.
+- `"falling"`: v' is v / max v, and T falls evenly from 1 in the course of the search, to 1 / n in
+  the last of n simulations.
 
-Any of them can select, and any can back up. With `trees` the search has several trees, each without
+Any of them can select, and any can back up. The first simulation is that which adds the root, so
+that the first move is drawn with n = 2. With `trees` the search has several trees, each without
 chance: a tile after so many moves is drawn once in a tree, before the search. The value of a move
 is then the mean over the trees.
 """
