@@ -84,6 +84,7 @@ def _mc_softmax(
     device: str | None = None,
     unit: float | None = None,
     mixed: bool = False,
+    symmetric: bool = False,
     **settings: Any,
 ) -> Agent:
     """The Monte-Carlo search player of any network, or of anything that values boards.
@@ -94,9 +95,9 @@ def _mc_softmax(
     how = search.Settings(**settings)
     if _is_neural(network):
         own = {} if network == "value-net" else {"net": network}
-        network = _value(**own, device=device, unit=unit, mixed=mixed)
-    elif device is not None or unit is not None or mixed:
-        raise ValueError("device, unit and mixed are for a neural network or its file")
+        network = _value(**own, device=device, unit=unit, mixed=mixed, symmetric=symmetric)
+    elif device is not None or unit is not None or mixed or symmetric:
+        raise ValueError("device, unit, mixed and symmetric are for a neural network or its file")
     if not isinstance(network, search.Estimator):
         network = _network(getattr(network, "network", network), tuples, size)
     elif tuples is not None or size is not None:
@@ -215,12 +216,12 @@ def make(name: str, /, **settings: Any) -> Any:
               moves, `seconds` a move, `cutoff`: see `ExpectimaxAgent`)
             - `"mc-softmax"`: Monte-Carlo Softmax search with that network, or another `network`:
               the player of one, `"value-net"` for the neural one in the package, a value network of
-              torch or its file (with `device`, `unit`, `mixed`), any player or solution that has
-              `estimate` (`simulations`, `select`, `backup`, `seed` and others: see
+              torch or its file (`device`, `unit`, `mixed`, `symmetric`), any player or solution
+              with `estimate` (`simulations`, `select`, `backup`, `seed` and others: see
               `mc_softmax.Settings`)
             - `"value-net"`: greedy, or by search, with a neural network's values (`net`: a file or
-              a network, by default the one in the package; `depth`, `device`, `unit`, `mixed`: see
-              `ValueNetAgent`); needs torch
+              a network, by default the one in the package; `depth`, `device`, `unit`, `mixed`,
+              `symmetric`: see `ValueNetAgent`); needs torch
             - `"policy-net"`: by a neural network that has learned a stronger player's moves (`net`,
               or `layers`, 2 or 5, of one in the package; `device`: see `PolicyNetAgent`); needs
               torch

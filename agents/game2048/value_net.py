@@ -148,6 +148,8 @@ class ValueNetAgent(Agent):
             the CPU.
         unit: what 1 of the network is in points; by default what its file says, or 1.
         mixed: whether the network calculates with 16 bits (bfloat16).
+        symmetric: whether a value is the mean of those of the eight symmetric boards: slower by as
+            much, and stronger.
 
     Raises:
         OSError: the file cannot be read.
@@ -161,6 +163,7 @@ class ValueNetAgent(Agent):
         device: str | None = None,
         unit: float | None = None,
         mixed: bool = False,
+        symmetric: bool = False,
     ) -> None:
         if not 1 <= (whole(depth) or 0) <= MAX_DEPTH:
             raise ValueError(f"depth is a number of moves in 1..{MAX_DEPTH}, got {depth!r}")
@@ -168,7 +171,8 @@ class ValueNetAgent(Agent):
         unit = told.get("unit", 1.0) if unit is None else unit
         if not isinstance(unit, (int, float)) or not 0 < unit < float("inf"):
             raise ValueError(f"unit is a number of points above 0, got {unit!r}")
-        self.depth, self.unit, self._mixed = int(depth), float(unit), bool(mixed)
+        self.depth, self.unit = int(depth), float(unit)
+        self._mixed, self._symmetric = bool(mixed), bool(symmetric)
         self.net = nets.placed(net, load, device)
 
     def evaluate(self, boards: Any) -> npt.NDArray[np.float64]:
@@ -186,7 +190,7 @@ class ValueNetAgent(Agent):
         array, device = check_words(boards, *self.size), next(self.net.parameters()).device
         words = torch_rules.from_words(array.reshape(-1), device)
         with torch.autocast(device.type, torch.bfloat16, enabled=self._mixed):
-            values = self.unit * evaluate(self.net, words)
+            values = self._said(words)
         return values.cpu().numpy().astype(np.float64).reshape(array.shape)
 
     def _act(self, boards: Words) -> npt.NDArray[np.int8]:
@@ -211,9 +215,17 @@ class ValueNetAgent(Agent):
         """The values of afterstates, `float32[n]`, with `depth` moves to look ahead."""
         different, places = torch.unique(afters, return_inverse=True)
         if depth == 0:
-            return self.unit * evaluate(self.net, different)[places]
+            return self._said(different)[places]
         parts = different.split(max(1, _chunk(different) // 16))  # each has some dozen outcomes
         return torch.cat([self._expected(part, depth) for part in parts])[places]
+
+    def _said(self, afters: Tensor) -> Tensor:
+        """What the network says of afterstates, in points, `float32[n]`."""
+        if not self._symmetric:
+            return self.unit * evaluate(self.net, afters)
+        which = torch.arange(8, device=afters.device).repeat_interleave(len(afters))
+        turned = torch_rules.symmetric(afters.repeat(8), which)
+        return self.unit * evaluate(self.net, turned).view(8, -1).mean(0)
 
     def _expected(self, afters: Tensor, depth: int) -> Tensor:
         """What the best moves are worth after chance, on average; 0 where the game is over."""

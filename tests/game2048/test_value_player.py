@@ -16,6 +16,7 @@ pytest.importorskip("safetensors")
 pytest.importorskip("torch")
 
 import torch
+from ntuple_oracle import symmetric_boards
 from torch import Tensor, nn
 
 from afterstate.agents import nets
@@ -357,6 +358,26 @@ def test_the_player_chooses_the_move_with_the_largest_value(tiny: Tiny, depth: i
     assert actions.tolist() == values.argmax(-1).tolist()
     assert len(set(actions.reshape(-1).tolist())) == 4
     assert agent.act(boards[0, 0]) == actions[0, 0]
+
+
+def test_values_are_those_of_all_symmetric_boards_if_asked_for(tiny: Tiny) -> None:
+    rng = random.Random(5)
+    boards = [late_board(rng, n_empty) for n_empty in (1, 4, 7)]
+    plain = ValueNetAgent(tiny, unit=50.0)
+    mean = ValueNetAgent(tiny, unit=50.0, symmetric=True)
+    said = mean.estimate(word_list(boards))
+    for board, value in zip(boards, said.tolist(), strict=True):
+        eight = plain.estimate(word_list(symmetric_boards(board)))
+        assert value == pytest.approx(eight.mean(), rel=1e-5)
+        assert eight.std() > 1
+        four = mean.evaluate(oracle.to_word(board))
+        for action in oracle.legal_moves(board):
+            after, reward = oracle.move(board, action)
+            eight = plain.estimate(word_list(symmetric_boards(after)))
+            assert four[action] == pytest.approx(reward + eight.mean(), rel=1e-5, abs=1e-3)
+    deep = ValueNetAgent(tiny, 2, unit=50.0, symmetric=True)
+    best = [deep.evaluate(each).max() for each in word_list(symmetric_boards(boards[0]))]
+    assert best == pytest.approx([best[0]] * 8, rel=1e-5)
 
 
 @on_devices
