@@ -5,7 +5,8 @@
 
 Weights are kept with 16 bits. `NAME.safetensors` in `agents/game2048` is the network, `NAME.json`
 beside it says how it has learned, with its run's seed and what its play log is of, and how many
-points it has in games from seed 0 on. Both are put there when these games are played.
+points it has in games from seed 0 on; with `--symmetric` also by the means of symmetric boards.
+Both are put there when these games are played.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from torch import nn
 
 from afterstate import agents
 from afterstate.agents import files, nets
+from afterstate.agents.commands import whole_above_0
 from afterstate.agents.game2048 import policy_net, value_net
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.runs import summary
@@ -93,17 +95,28 @@ def without_folders(player: str) -> str:
     return re.sub(r"[^,=]*[/\\]", "", player)
 
 
-def measure(file: Path, player: str, plies: dict[int, int]) -> dict[str, Any]:
-    """The summaries of games, by the way of play."""
-    found = {}
-    for depth, n_games in plies.items():
-        depths = {} if depth == 1 else {"depth": depth}
-        found[f"{depth}-ply"] = summary(play(agents.make(player, net=file, **depths), n_games))
-        print(f"{file.stem}, {depth}-ply: {found[f'{depth}-ply']}")
+Ways = dict[str, tuple[dict[str, Any], int]]
+"""Ways to play by what they are called: settings of the player, and how many games."""
+
+
+def ways(plies: dict[int, int], n_symmetric: int | None) -> Ways:
+    """Greedy play and search, and greedy play by the means of all symmetric boards."""
+    found: Ways = {f"{d}-ply": ({} if d == 1 else {"depth": d}, n) for d, n in plies.items()}
+    if n_symmetric:
+        found["1-ply, symmetric"] = {"symmetric": True}, n_symmetric
     return found
 
 
-def ship(net: Path, name: str, plies: dict[int, int]) -> None:
+def measure(file: Path, player: str, ways: Ways) -> dict[str, Any]:
+    """The summaries of games, by the way of play."""
+    found = {}
+    for name, (settings, n_games) in ways.items():
+        found[name] = summary(play(agents.make(player, net=file, **settings), n_games))
+        print(f"{file.stem}, {name}: {found[name]}")
+    return found
+
+
+def ship(net: Path, name: str, ways: Ways) -> None:
     """Puts a network of a run and what is known of it into the package.
 
     Raises:
@@ -118,7 +131,7 @@ def ship(net: Path, name: str, plies: dict[int, int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{name}.safetensors"
         nets.save(place.load(net), file, 16, **facts)
-        told = {**nets.about(file), **measure(file, place.player, plies)}
+        told = {**nets.about(file), **measure(file, place.player, ways)}
         told |= {"bits": 16, "machine": machine()}
         files.replace(PACKAGE / file.name, file.read_bytes())
     files.replace(PACKAGE / f"{name}.json", (json.dumps(told, indent=1) + "\n").encode())
@@ -141,12 +154,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--plies", nargs="+", type=games, default=[(1, 1000)], metavar="PLIES:GAMES"
     )
+    parser.add_argument(
+        "--symmetric", type=whole_above_0, metavar="GAMES", help="by the means of symmetric boards"
+    )
     chosen = parser.parse_args(arguments)
     plies = dict(chosen.plies)
-    if NAMES[chosen.name].player == "policy-net" and set(plies) != {1}:
-        parser.error("a policy network does not search: --plies is 1:GAMES")
+    if NAMES[chosen.name].player == "policy-net" and (set(plies) != {1} or chosen.symmetric):
+        parser.error("a policy network does not search: --plies is 1:GAMES, without --symmetric")
     try:
-        ship(chosen.net, chosen.name, plies)
+        ship(chosen.net, chosen.name, ways(plies, chosen.symmetric))
     except (OSError, ValueError) as error:
         raise SystemExit(str(error)) from error
 

@@ -124,17 +124,19 @@ def test_a_value_network_has_no_log(
     net, asked = value_net.CNN22(output), []
 
     def played(player: Any, n_games: int) -> Any:
-        asked.append((type(player), player.depth, n_games))
+        asked.append((type(player), player.depth, player._symmetric, n_games))
         return play(agents.make("random", seed=1), n_games)
 
     monkeypatch.setattr(shipped_nets, "play", played)
     file = run_of(tmp_path, net, is_of_log=False)
     nets.save(net, file, unit=100.0)
-    shipped_nets.main([str(file), "value", "--plies", "1:4", "3:2"])
+    shipped_nets.main([str(file), "value", "--plies", "1:4", "3:2", "--symmetric", "5"])
     told = json.loads((package / "value.json").read_text())
     assert told["settings"] == {"output": output} and told["seed"] == 5 and "log" not in told
     assert told["1-ply"]["n_games"] == 4 and told["3-ply"]["n_games"] == 2
-    assert asked == [(value_net.ValueNetAgent, 1, 4), (value_net.ValueNetAgent, 3, 2)]
+    assert told["1-ply, symmetric"]["n_games"] == 5
+    made = value_net.ValueNetAgent
+    assert asked == [(made, 1, False, 4), (made, 3, False, 2), (made, 1, True, 5)]
     assert agents.load(package / "value.safetensors").unit == 100.0
 
 
