@@ -20,6 +20,7 @@ import argparse
 import json
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -80,7 +81,7 @@ class Progress(NamedTuple):
     n_games: int
     n_moves: int
     seconds: float  # of play and learning, by the clock, since the learner's first move
-    moves_per_second: float  # since the last report
+    moves_per_second: float  # of the last 40 reports
     mean_score: float  # of the last 1,000 games of this `train`; nan if there was none
     rate_2048: float  # share of them that reached 2048
 
@@ -165,7 +166,8 @@ class _Standing:
         self._save_to, self._in_file = save_to, -1  # moves of the learner that is in the file
         self._start = self._saved = time.monotonic()
         self._chunk = 1_000  # moves until the next report
-        self._speed = float("nan")
+        # Learners may play and learn in turns of many moves: only several reports have a speed.
+        self._marks = deque([(learner.seconds, learner.n_moves)], maxlen=41)
         self._recent: list[Games] = []
 
     def is_done(self) -> bool:
@@ -186,7 +188,7 @@ class _Standing:
         took = max(1e-3, time.monotonic() - began)
         self._recent = _last([*self._recent, games])
         self._chunk = max(1, int(self._chunk * min(2.0, 0.5 / took)))
-        self._speed = (self.learner.n_moves - n_before) / took
+        self._marks.append((self.learner.seconds, self.learner.n_moves))
         self.reports.append(self.progress())
 
     def progress(self) -> Progress:
@@ -199,10 +201,15 @@ class _Standing:
             n_games=self.learner.n_games,
             n_moves=self.learner.n_moves,
             seconds=self.learner.seconds,
-            moves_per_second=self._speed,
+            moves_per_second=self._speed(),
             mean_score=float(scores.mean()) if scores.size else float("nan"),
             rate_2048=float((tiles >= 2048).mean()) if tiles.size else float("nan"),
         )
+
+    def _speed(self) -> float:
+        """Moves per second of play and learning, lately; nan at first."""
+        (began, first), (now, last) = self._marks[0], self._marks[-1]
+        return (last - first) / (now - began) if now > began else float("nan")
 
     def is_evaluation_due(self, is_done: bool) -> bool:
         """Whether the learner has come past another `every` moves, or to the end."""
