@@ -13,10 +13,11 @@ have been the more often the best ones. The policies are those of Watanabe and M
 - `"falling"`: v' is v / max v, and T falls evenly from 1 in the course of the search, to 1 / n in
   the last of n simulations.
 
-Any of them can select, and any can back up. The first simulation is that which adds the root, so
-that the first move is drawn with n = 2. With `trees` the search has several trees, each without
-chance: a tile after so many moves is drawn once in a tree, before the search. The value of a move
-is then the mean over the trees.
+`"sharp"` is `"L-max"` with T = 0.05 / 2 ** log10 n: it soon leaves moves alone that are worth a few
+percent less. Any of them can select, and any can back up. The first simulation is that which adds
+the root, so that the first move is drawn with n = 2. With `trees` the search has several trees,
+each without chance: a tile after so many moves is drawn once in a tree, before the search. The
+value of a move is then the mean over the trees.
 """
 
 from __future__ import annotations
@@ -44,12 +45,16 @@ from afterstate.agents.settings import check_fields
 from afterstate.envs.game2048.rules import check_words
 from afterstate.envs.words import Words
 
-TEMPERATURES = {LOG: 0.4, MAX: 2.0}
-"""The study's temperature after one simulation, by what is done with values."""
+TEMPERATURES = {
+    **dict.fromkeys(("L-log", "G-log"), 0.4),
+    **dict.fromkeys(("L-max", "G-max"), 2.0),
+    "falling": 1.0,
+    "sharp": 0.05,
+}
+"""The temperatures of policies after one simulation."""
 
-_POLICIES = {"log": LOG, "max": MAX}
-POLICIES = ("L-log", "G-log", "L-max", "G-max", "ave", "best", "falling")
-"""The names of policies."""
+POLICIES = ("L-log", "G-log", "L-max", "G-max", "ave", "best", "falling", "sharp")
+"""The names of policies, those of the study first."""
 
 _ROOM = 1 << 18
 """States in the trees of boards that are searched side by side, about 200 MB."""
@@ -80,19 +85,20 @@ class Settings:
     simulations: int = 100
     """In each tree. The first adds the root, so that a single one is the greedy player. A tree
     takes about a kilobyte each, with `reuse` two."""
-    select: str = "L-max"
-    """The policy that draws moves: one of `POLICIES`."""
+    select: str = "sharp"
+    """The policy that draws moves: one of `POLICIES`. In the study `"L-max"` did best."""
     backup: str = "best"
     """The policy by which a state has its value."""
     select_temperature: float | None = None
-    """The temperature of selection after one simulation; by default the study's."""
+    """The temperature of selection after one simulation; by default that of `TEMPERATURES`."""
     backup_temperature: float | None = None
     """The same of backup."""
     trees: int | None = None
     """How many trees without chance; by default there is one, with chance."""
-    unseen: str = "outcomes"
+    unseen: str = "value"
     """What stands for the outcomes of an afterstate that are not in the tree: the mean of those
-    that are (`"outcomes"`), or what the value function says of the afterstate (`"value"`)."""
+    that are (`"outcomes"`, the study's), or what the value function says of the afterstate
+    (`"value"`): one rare tile then counts for no more than its chance."""
     widening: float = 1.0
     """After n visits an afterstate has at most n to this power of outcomes, rounded up. 1: all that
     chance draws; less than that, and those that are in the tree are drawn more often."""
@@ -142,18 +148,17 @@ def policy(name: str, simulations: int, temperature: float | None = None) -> Pol
     Args:
         name: one of `POLICIES`.
         simulations: how many there will be in a tree.
-        temperature: after one simulation; by default the study's.
+        temperature: after one simulation; by default that of `TEMPERATURES`.
     """
     if name == "ave":
         return Policy(PLAIN, False, np.array([np.inf]))
     if name == "best":
         return Policy(PLAIN, False, np.array([0.0]))
     n = np.arange(2 * simulations + 2)
+    start = TEMPERATURES[name] if temperature is None else temperature
     if name == "falling":
-        start = 1.0 if temperature is None else temperature
         return Policy(MAX, True, np.maximum(0.0, start * (1 - (n - 1) / simulations)))
-    scale = _POLICIES[name[2:]]
-    start = TEMPERATURES[scale] if temperature is None else temperature
+    scale = LOG if name.endswith("log") else MAX
     return Policy(scale, name[0] == "G", start / 2 ** np.log10(np.maximum(n, 1)))
 
 

@@ -24,7 +24,7 @@ Estimate = Callable[[Board], float]
 GAMMA = 0x9E3779B97F4A7C15
 """What splitmix64 adds to its state."""
 
-TEMPERATURES = {"log": 0.4, "max": 2.0}
+TEMPERATURES = {"L-log": 0.4, "G-log": 0.4, "L-max": 2.0, "G-max": 2.0, "sharp": 0.05}
 
 
 def temperature(
@@ -43,7 +43,7 @@ def temperature(
         return math.inf if name == "ave" else 0.0
     if name == "falling":
         return max(0.0, (1.0 if start is None else start) * (1 - (total - 1) / simulations))
-    first = TEMPERATURES[name[2:]] if start is None else start
+    first = TEMPERATURES[name] if start is None else start
     return first / 2 ** math.log10(max(total if name[0] == "G" else visits, 1))
 
 

@@ -192,7 +192,14 @@ def test_logarithms_and_ratios_weigh_by_hand() -> None:
     assert halves == pytest.approx([0, math.exp(-1) / (1 + math.exp(-1)), 0, 1 / (1 + 1 / math.e)])
 
 
-@pytest.mark.parametrize("name", ["L-log", "G-log", "L-max", "G-max", "falling"])
+def test_sharp_is_the_best_one_of_the_study_but_colder() -> None:
+    sharp, warm, study = policy("sharp", 50), policy("sharp", 50, 2.0), policy("L-max", 50)
+    assert warm.temperatures.tolist() == study.temperatures.tolist()
+    assert sharp.temperatures[1:3] == pytest.approx([0.05, 0.05 / 2 ** math.log10(2)])
+    assert sharp[:2] == warm[:2] == study[:2]
+
+
+@pytest.mark.parametrize("name", ["L-log", "G-log", "L-max", "G-max", "falling", "sharp"])
 def test_values_below_one_count_as_one(name: str) -> None:
     made = policy(name, 100)
     for n in (1, 10, 100):
@@ -507,8 +514,9 @@ def test_copies_and_pickles_go_on_alike(reuse: bool) -> None:
 def test_several_leaves_are_valued_together() -> None:
     net, boards = random_network(), as_words(random_boards(4, 7))
     one, many = as_estimator(net), as_estimator(net)
-    MCSoftmaxAgent(one, Settings(simulations=120)).search(boards)
-    found = MCSoftmaxAgent(many, Settings(simulations=120, leaves=4)).search(boards)
+    how: dict[str, Any] = {"simulations": 120, "select": "L-max", "unseen": "outcomes"}
+    MCSoftmaxAgent(one, Settings(**how)).search(boards)
+    found = MCSoftmaxAgent(many, Settings(**how, leaves=4)).search(boards)
     assert max(one.asked) <= 4 * 4 < max(many.asked) <= 4 * 4 * 4
     assert len(one.asked) == 120
     assert 30 < len(many.asked) < 60

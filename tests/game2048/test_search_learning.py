@@ -428,7 +428,7 @@ def test_targets_of_roots_by_hand(settings: dict[str, Any], target: float) -> No
     values = {0x02: 10.0, 0x20: 3.0, 0x03: 20.0, 0x30: 5.0}
     script: Any = Script(lambda boards: [values[board] for board in boards.tolist()], (1, 2))
     how = Settings(games=64, turn=False, **settings)
-    learner = Learner(script, Search(simulations=3, select="best"), how, 1)
+    learner = Learner(script, Search(simulations=3, select="best", unseen="outcomes"), how, 1)
     learner.play(1)
     assert script.fits == []  # nothing came before
     afters, boards, n_moves = learner._afters, learner._games[:, BOARD], learner.n_moves
@@ -511,7 +511,7 @@ def test_the_last_values_are_told(wrong: str) -> None:
     same.play(31 if wrong == "loss" else 30)
     script.loss = math.nan
     if wrong == "of":
-        script.of = lambda boards: np.where(boards % 5 == 0, np.nan, 1.0)
+        script.of = lambda boards: np.where(boards % 2 == 0, np.nan, 1.0)
     with pytest.raises(Diverged, match=f"after {learner.n_moves} moves: .*'searched': ") as caught:
         learner.play(1)
     assert caught.value.last == same.told
@@ -735,7 +735,8 @@ def test_a_resumed_run_is_that_without_a_break(
 
 AWAY: dict[str, Any] = {
     **{"network": {"tuples": [[0]]}, "fitting": {"rule": "td", "rate": 0.05}},
-    **{"search": {"simulations": 10}, "learner": {"games": 32}, "seed": 1},
+    "search": {"simulations": 10, "select": "L-max", "unseen": "outcomes"},
+    **{"learner": {"games": 32}, "seed": 1},
 }
 """What is learned of one corner is soon beyond all bounds."""
 

@@ -64,7 +64,7 @@ def simulations(network: str) -> str:
     published = study()["published"]
     _, axes = plt.subplots(figsize=(7, 4.5))
     body = []
-    for unseen, label in (("outcomes", "as in the study"), ("value", 'unseen = "value"')):
+    for unseen, label in (("outcomes", "as in the study"), ("value", "sharp, unseen: value")):
         of = [r for r in rows("plays", "simulations") if r["settings"]["network"] == network]
         of = [row for row in of if row["settings"]["unseen"] == unseen]
         at = [row["settings"]["simulations"] for row in of]

@@ -50,7 +50,8 @@ def learners() -> Iterator[tuple[str, str, Row, float]]:
     for experiment, plan in study()["learn"].items():
         for run, more in plan["runs"].items():
             settings = {**plan["base"], **more}
-            settings["learner"] = {**plan["base"].get("learner", {}), **more.get("learner", {})}
+            for of in ("search", "learner"):
+                settings[of] = {**plan["base"].get(of, {}), **more.get(of, {})}
             if "start" in settings:
                 settings["start"] = str(Path(game2048.__file__).with_name(settings["start"]))
             yield experiment, run, settings, plan["hours"]
