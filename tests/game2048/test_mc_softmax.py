@@ -878,7 +878,7 @@ def test_by_default_it_searches_with_the_network_in_the_package(
         *({"network": random_network(), **way} for way in ({"mixed": True}, {"unit": 1.0})),
         {"network": as_estimator(random_network()), "device": "cpu"},
     ],
-    ids=str,
+    ids="speed simulation net number text no-estimate tuples size mixed unit device".split(),
 )
 def test_unknown_settings_and_networks_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises((ValueError, FileNotFoundError)):
