@@ -4,7 +4,7 @@
 
 A settings file is a JSON object, all of it optional:
 
-    {"network": {"name": "CNN22"}, "learner": {"games": 1024, "restart": 10}, "seed": 1}
+    {"network": {"name": "CNN22"}, "learner": {"games": 64, "segment": 64}, "seed": 1}
 
 Thousands of games stand side by side on the device of the network. In each move of all of them
 
@@ -278,12 +278,14 @@ class Learner:
 
     def _fit(self, afters: Tensor, targets: Tensor) -> None:
         """Fits the network to the targets of afterstates, in steps of a batch."""
-        n_steps = -(-len(afters) // self.settings.batch)  # 0 before the first move
-        parts = (each.tensor_split(max(1, n_steps)) for each in (afters, targets))
+        n_steps = -(-len(afters) // self.settings.batch)
+        if n_steps == 0:  # before the first move
+            return
+        parts = (each.tensor_split(n_steps) for each in (afters, targets))
         rate = self.settings.rate_after(self.n_moves)
         self.fitter.net.train()
         try:
-            for part, target in list(zip(*parts, strict=True))[:n_steps]:
+            for part, target in zip(*parts, strict=True):
                 wanted = target / self.settings.unit
                 self._loss += self.fitter.step(planes(part), partial(mse_loss, target=wanted), rate)
                 self._n_steps += 1
@@ -394,10 +396,17 @@ class Learner:
         self._history.take(history)
 
     def _take_segment(self, tensors: dict[str, Tensor]) -> None:
-        """Takes up the moves from which nothing has been learned yet."""
+        """Takes up the moves from which nothing has been learned yet.
+
+        Raises:
+            KeyError: something is missing.
+            ValueError: it is not of all games.
+        """
         names = [f"segment/{name}" for name in _Step._fields]
         known = any(name in tensors for name in names)
         columns = [tensors[name].to(self._device) for name in names if known]
+        if any(column.shape[1:] != (self.settings.games,) for column in columns):
+            raise ValueError("its segment is of another number of games")
         self._segment = [_Step(*each) for each in zip(*columns, strict=True)]
 
 

@@ -171,8 +171,10 @@ class ValueNetAgent(Agent):
         unit = told.get("unit", 1.0) if unit is None else unit
         if not isinstance(unit, (int, float)) or not 0 < unit < float("inf"):
             raise ValueError(f"unit is a number of points above 0, got {unit!r}")
+        if not isinstance(mixed, bool) or not isinstance(symmetric, bool):
+            raise ValueError(f"mixed and symmetric are true or false, got {mixed!r}, {symmetric!r}")
         self.depth, self.unit = int(depth), float(unit)
-        self._mixed, self._symmetric = bool(mixed), bool(symmetric)
+        self._mixed, self._symmetric = mixed, symmetric
         self.net = nets.placed(net, load, device)
 
     def evaluate(self, boards: Any) -> npt.NDArray[np.float64]:

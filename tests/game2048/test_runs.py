@@ -94,6 +94,33 @@ def test_train_stops_after_its_moves_and_reports() -> None:
     assert all(0 <= report.rate_2048 <= 1 for report in reports)
 
 
+class Turns:
+    """A learner that plays twice for nothing and learns for a second the third time."""
+
+    def __init__(self) -> None:
+        self.n_moves = self.n_games = 0
+        self.seconds = 0.0
+
+    def play(self, n_moves: float) -> Games:
+        """Makes a hundred moves."""
+        self.n_moves += 100
+        self.seconds += self.n_moves % 300 == 0
+        return Games(*(np.empty(0, np.int64) for _ in range(3)))
+
+    def save(self, path: str | Path) -> None:
+        """Is not asked for."""
+
+
+def test_speeds_are_those_of_several_reports() -> None:
+    reports = train(Turns(), n_moves=12_000)
+    speeds = [report.moves_per_second for report in reports]
+    assert np.isnan(speeds[:2]).all() and speeds[2] == 300
+    assert speeds[40:] == pytest.approx([300] * (len(speeds) - 40), rel=0.08)  # 13 or 14 s each
+    slow = Turns()
+    slow.seconds = 1e6  # of an earlier start
+    assert train(slow, n_moves=300)[-1].moves_per_second == 300
+
+
 def test_train_passes_its_end_by_one_game_at_most() -> None:
     learner = new()
     train(learner, n_moves=12_345)

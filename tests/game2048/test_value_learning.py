@@ -741,6 +741,17 @@ def test_a_network_alone_is_no_learner(tmp_path: Path) -> None:
         Learner(tiny(), Settings(games=4, unit=UNIT)).resume(tmp_path / "net.safetensors")
 
 
+def test_a_segment_of_other_games_is_refused(tmp_path: Path) -> None:
+    path = saved(tmp_path, segment=1_000)
+    tensors = safetensors.torch.load_file(path)
+    with safetensors.safe_open(str(path), "pt") as file:
+        about = file.metadata()
+    tensors["others/segment/best"] = tensors["others/segment/best"][:, 1:].contiguous()
+    safetensors.torch.save_file(tensors, path, about)
+    with pytest.raises(ValueError, match="segment is of another number of games"):
+        Learner(tiny(), Settings(games=4, unit=UNIT)).resume(path)
+
+
 def test_a_shorter_segment_ends_at_once(tmp_path: Path) -> None:
     """Nothing of what was played is lost when a learner goes on with another."""
     path = saved(tmp_path, segment=20)  # of which 10 moves are made

@@ -451,6 +451,13 @@ def test_wrong_depths_are_refused(tiny: Tiny, depth: Any) -> None:
         ValueNetAgent(tiny, depth)
 
 
+@pytest.mark.parametrize("name", ["mixed", "symmetric"])
+@pytest.mark.parametrize("wrong", ["False", 0, None])
+def test_what_is_neither_true_nor_false_is_refused(tiny: Tiny, name: str, wrong: Any) -> None:
+    with pytest.raises(ValueError, match="mixed and symmetric are true or false"):
+        ValueNetAgent(tiny, **{name: wrong})
+
+
 @pytest.mark.parametrize("unit", [0, -1.0, float("inf"), float("nan"), "1000"])
 def test_wrong_units_are_refused(tiny: Tiny, tmp_path: Path, unit: Any) -> None:
     with pytest.raises(ValueError, match="unit is a number of points above 0, got"):
