@@ -218,19 +218,14 @@ class Learner:
         tables = self._tables
         if self._history is not None:
             self._history.note(tables)
-        afters, rewards = afterstates(tables.boards)
-        legal = afters != tables.boards[:, None]
-        best, actions = self._values(afters, rewards, legal).max(1)
-        over, at = ~legal.any(1), actions[:, None]
-        chosen, reward = afters.gather(1, at)[:, 0], rewards.gather(1, at)[:, 0]  # 0 if over
-        best = torch.where(over, 0.0, best)
-        self._segment.append(_Step(tables.afters, best, best - reward, over))
+        chosen, rewards, best, over = self._choose(tables.boards)
+        self._segment.append(_Step(tables.afters, best, best - rewards, over))
         if len(self._segment) >= self.settings.segment:
             self._learn()
         moved = tables._replace(
             boards=self._turned(spawn(chosen, draw_bits(over.shape, self._chance))),
             afters=chosen,
-            scores=tables.scores + reward,
+            scores=tables.scores + rewards,
             lengths=tables.lengths + ~over,
         )
         n_over, ended = int(over.sum()), tables.scores.new_empty(0, 3)
@@ -239,6 +234,18 @@ class Learner:
         self._tables, self.n_moves = moved, self.n_moves + len(over) - n_over
         self.n_games += len(ended)
         return ended
+
+    def _choose(self, boards: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The afterstates of the best moves, their rewards, reward plus value, and who is over.
+
+        Rewards and values are 0 where a game is over.
+        """
+        afters, rewards = afterstates(boards)
+        legal = afters != boards[:, None]
+        best, actions = self._values(afters, rewards, legal).max(1)
+        over, at = ~legal.any(1), actions[:, None]
+        chosen, reward = afters.gather(1, at)[:, 0], rewards.gather(1, at)[:, 0]
+        return chosen, reward, torch.where(over, 0.0, best), over
 
     def _turned(self, boards: Tensor) -> Tensor:
         """Boards in symmetric positions, if that is asked for.
