@@ -1,7 +1,7 @@
 """How fast the neural networks of 2048 judge, play and learn.
 
     python benchmarks/speed_neural.py --out benchmarks/results/speed_neural.txt
-    python benchmarks/speed_neural.py --threads 2
+    python benchmarks/speed_neural.py --threads 2 --out benchmarks/results/speed_neural_2.txt
     python benchmarks/speed_neural.py --device cuda
 
 Networks are new, which costs the same as trained ones; positions are those of random games. In one
