@@ -54,7 +54,7 @@ def player(cell: Row, **more: Any) -> Any:
     """The player of a cell."""
     settings = {**cell["settings"], **more}
     if settings.get("network") == "value-net":
-        settings["network"] = agents.make("value-net", mixed=True)
+        settings["mixed"] = True
     elif "network" in settings:
         del settings["network"]  # the one in the package
     return agents.make(cell["player"], **settings)
