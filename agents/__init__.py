@@ -106,6 +106,13 @@ def _mc_softmax(
     return made
 
 
+def _alphabeta(**settings: Any) -> Agent:
+    """The player by alpha-beta search, whose kernels are loaded when the first one is made."""
+    alphabeta = import_module("afterstate.agents.game2048.alphabeta")
+    made: Agent = alphabeta.AlphaBetaAgent(alphabeta.Settings(**settings))
+    return made
+
+
 def _is_neural(network: Any) -> bool:
     """Whether it is a neural network, the file of one, or the name of that in the package."""
     if isinstance(network, (str, Path)):
@@ -165,6 +172,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "ntuple": _ntuple,
     "expectimax": _expectimax,
     "mc-softmax": _mc_softmax,
+    "alphabeta": _alphabeta,
     "value-net": _value,
     "policy-net": _policy,
     "daihinmin-random": _daihinmin("rule_based", "RandomAgent"),
@@ -194,7 +202,14 @@ def names() -> list[str]:
 @overload
 def make(
     name: Literal[
-        "random", "reward", "ntuple", "expectimax", "mc-softmax", "value-net", "policy-net"
+        "random",
+        "reward",
+        "ntuple",
+        "expectimax",
+        "mc-softmax",
+        "alphabeta",
+        "value-net",
+        "policy-net",
     ],
     /,
     **settings: Any,
@@ -219,6 +234,8 @@ def make(name: str, /, **settings: Any) -> Any:
               torch or its file (`device`, `unit`, `mixed`, `symmetric`), any player or solution
               with `estimate` (`simulations`, `select`, `backup`, `seed` and others: see
               `mc_softmax.Settings`)
+            - `"alphabeta"`: alpha-beta search with a hand-made evaluation (`depth` in moves,
+              `seconds` a move, `tiles`, weights and others: see `alphabeta.Settings`)
             - `"value-net"`: greedy, or by search, with a neural network's values (`net`: a file or
               a network, by default the one in the package; `depth`, `device`, `unit`, `mixed`,
               `symmetric`: see `ValueNetAgent`); needs torch

@@ -18,6 +18,7 @@ import pytest
 import afterstate.envs  # noqa: F401
 from afterstate import agents
 from afterstate.agents.game2048.agent import Agent
+from afterstate.agents.game2048.alphabeta import AlphaBetaAgent
 from afterstate.agents.game2048.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.learning import Learner
 from afterstate.agents.game2048.mc_softmax import MCSoftmaxAgent
@@ -47,11 +48,12 @@ def made() -> list[Agent]:
         agents.make("ntuple", network=net),
         agents.make("expectimax", network=net, depth=2),
         agents.make("mc-softmax", network=net, simulations=10),
+        agents.make("alphabeta", depth=2),
     ]
 
 
-NAMES_2048 = ["random", "reward", "ntuple", "expectimax", "mc-softmax"]
-every_agent = pytest.mark.parametrize("index", range(5), ids=NAMES_2048)
+NAMES_2048 = ["random", "reward", "ntuple", "expectimax", "mc-softmax", "alphabeta"]
+every_agent = pytest.mark.parametrize("index", range(6), ids=NAMES_2048)
 
 
 def random_boards(n: int, size: tuple[int, int] = (4, 4), top: int = 15) -> npt.NDArray[np.uint8]:
@@ -76,6 +78,7 @@ def test_names_are_those_that_make_knows() -> None:
     daihinmin = [f"daihinmin-{kind}" for kind in kinds_of]
     assert agents.names() == [*NAMES_2048, "value-net", "policy-net", *daihinmin]
     kinds = [RandomAgent, RewardAgent, NTupleAgent, ExpectimaxAgent, MCSoftmaxAgent]
+    kinds.append(AlphaBetaAgent)
     assert [type(agent) for agent in made()] == kinds
     for agent in made():
         assert isinstance(agent, agents.Agent)

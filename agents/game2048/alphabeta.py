@@ -1,0 +1,548 @@
+"""Alpha-beta search with a hand-made evaluation: no learning, and the player that most people know.
+
+    agents.make("alphabeta", depth=3).act(words)
+    evaluate(from_text("8 2 2 _ / _ 4 4 _ / _ 2 2 2 / 2 2 _ _"))  # 1.037750566915749
+
+It is the method of the program 2048-AI of 2014. A board is worth the weighted sum of
+
+- its *smoothness*: minus the differences of tiles and their next ones to the right and below, over
+  empty cells;
+- its *monotonicity*: along the rows, minus the differences of tiles that rise or of those that
+  fall, whichever are less in all rows together; the same along the columns;
+- the natural logarithm of the number of its *empty* cells;
+- its *largest* tile,
+
+where tiles are exponents. The player makes the move from which he gets the most against the most
+annoying tiles; these are those that leave the board least smooth and in most *islands*, groups of
+equal neighbours. A tile of 2048 is a win, the sooner the better.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from numba import boolean, float64, int64, njit, uint64
+
+from afterstate.agents.game2048.agent import Agent
+from afterstate.agents.game2048.intrinsics import count_zeros
+from afterstate.agents.game2048.ntuple import KERNEL
+from afterstate.agents.settings import check_fields
+from afterstate.envs.game2048.rules import (
+    LOW_BITS,
+    afterstates,
+    check_words,
+    count_cells,
+    largest,
+    occupied,
+    table,
+    transpose,
+    words,
+)
+from afterstate.envs.words import Word, Words
+
+Values = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+MAX_DEPTH = 32
+"""No search looks more moves ahead."""
+
+DEAD = -100.0
+"""What the end of a game is worth if tiles come by chance, less than boards mostly are."""
+
+WIN, BOUND = 9_900.0, 10_000.0
+"""A score above the first is a win; none is above the second."""
+
+_1, _4, _15, _16 = (np.uint64(n) for n in (1, 4, 15, 16))
+_FIRST, _LAST = np.uint64(0x0001_0001_0001_0001), np.uint64(0x1000_1000_1000_1000)
+_ROW = np.uint64(0xFFFF)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What the terms of the evaluation weigh, by default as in the original.
+
+    Raises:
+        ValueError: not numbers.
+    """
+
+    smoothness: float = 0.1
+    monotonicity: float = 1.0
+    empty: float = 2.7
+    largest: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, {})
+
+
+# Evaluation
+
+
+class Lines(NamedTuple):
+    """What rows of four nibbles add to an evaluation, `[65536]` each."""
+
+    roughness: Indices  # the differences of tiles and the next ones
+    rises: Indices  # by how much they rise toward the last cell
+    falls: Indices  # by how much they fall
+
+
+class Heuristic(NamedTuple):
+    """An evaluation in the form that kernels take."""
+
+    lines: Lines
+    weights: Values  # [4], in the order of `Weights`
+
+
+COMPARED = ("occupied", "adjacent")
+"""Which cells monotonicity compares: a tile and the next one, as the original program does, or all
+neighbours, an empty cell being 0, as the words of its author go."""
+
+
+def _compared(line: list[int], of: str) -> list[tuple[int, int]]:
+    """The pairs of exponents of a line whose order counts.
+
+    Over empty cells the first cell is compared with the next tile, whether it is empty or not, and
+    the last tile with the last cell.
+    """
+    if of == "adjacent":
+        return list(itertools.pairwise(line))
+    places = [0, *(i for i in range(1, 4) if line[i])]
+    if places[-1] != 3:
+        places.append(3)
+    return [(line[a], line[b]) for a, b in itertools.pairwise(places)]
+
+
+@cache
+def lines(compared: str) -> Lines:
+    """The table of rows, by one of `COMPARED`."""
+    found = Lines(*(np.zeros(1 << 16, np.int64) for _ in Lines._fields))
+    for row in range(1 << 16):
+        line = [row >> 4 * i & 15 for i in range(4)]
+        tiles = [tile for tile in line if tile]
+        found.roughness[row] = sum(abs(a - b) for a, b in itertools.pairwise(tiles))
+        pairs = _compared(line, compared)
+        found.rises[row] = sum(max(0, b - a) for a, b in pairs)
+        found.falls[row] = sum(max(0, a - b) for a, b in pairs)
+    return found
+
+
+def heuristic(weights: Weights | None = None, compared: str = "occupied") -> Heuristic:
+    """The evaluation of weights and of one of `COMPARED`."""
+    if compared not in COMPARED:
+        raise ValueError(f"compared is one of {COMPARED}, got {compared!r}")
+    told = weights or Weights()
+    each = [told.smoothness, told.monotonicity, told.empty, told.largest]
+    return Heuristic(lines(compared), np.array(each, np.float64))
+
+
+_HEURISTIC = numba.typeof(heuristic())
+
+
+@njit(float64(uint64, _HEURISTIC), **KERNEL)
+def worth(board: Word, heuristic: Heuristic) -> float:
+    """What a board word is worth; minus infinity if it is full and empty cells weigh anything."""
+    across, down = np.uint64(board), transpose(board)
+    rough = rises = falls = rises_down = falls_down = 0
+    for _ in range(4):
+        row, column = np.int64(across & _ROW), np.int64(down & _ROW)
+        rough += heuristic.lines.roughness[row] + heuristic.lines.roughness[column]
+        rises += heuristic.lines.rises[row]
+        falls += heuristic.lines.falls[row]
+        rises_down += heuristic.lines.rises[column]
+        falls_down += heuristic.lines.falls[column]
+        across, down = across >> _16, down >> _16
+    weights = heuristic.weights
+    found = weights[3] * largest(board) - weights[0] * rough
+    found -= weights[1] * (min(rises, falls) + min(rises_down, falls_down))
+    empty = ~occupied(board) & LOW_BITS
+    if weights[2] != 0:
+        n_empty = 16 if empty == LOW_BITS else count_cells(empty)
+        found += weights[2] * math.log(n_empty) if n_empty else -np.inf * weights[2]
+    return float(found)
+
+
+def evaluate(board: Any, weights: Weights | None = None, compared: str = "occupied") -> float:
+    """What a board is worth.
+
+    Args:
+        board: a board word, or exponents `[4, 4]` from 0 to 15.
+        weights: of the terms.
+        compared: one of `COMPARED`.
+
+    Returns:
+        The weighted sum; minus infinity if the board is full, for then there is no empty cell.
+
+    Raises:
+        ValueError: not a board, or not one of `COMPARED`.
+    """
+    array = np.asarray(board)
+    if array.shape not in ((), (4, 4)):
+        raise ValueError(f"a board is a word or exponents [4, 4], got shape {array.shape}")
+    word = check_words(words(array) if array.ndim else board, 4, 4)
+    return float(worth(np.uint64(word), heuristic(weights, compared)))
+
+
+# The tiles that are expected
+
+
+@njit("uint64(uint64, uint64)", **KERNEL)
+def group(cell: Word, cells: Word) -> Word:
+    """The cells of a set that are connected with one of them, as low bits of nibbles."""
+    found, before = np.uint64(cell), np.uint64(0)
+    while found != before:
+        before = found
+        found |= (found & ~_LAST) << _4 | (found & ~_FIRST) >> _4 | found << _16 | found >> _16
+        found &= cells
+    return found
+
+
+@njit("uint64(uint64, uint64)", **KERNEL)
+def _cells_of(board: Word, tile: Word) -> Word:
+    """The cells that hold a tile, as low bits of nibbles."""
+    return ~occupied(board ^ (LOW_BITS * np.uint64(tile))) & LOW_BITS
+
+
+@njit("int64(uint64)", **KERNEL)
+def islands(board: Word) -> int:
+    """How many groups of equal neighbours a board has."""
+    left, n = occupied(board), 0
+    while left != 0:
+        cell = left & (~left + _1)
+        tile = np.uint64(board) >> count_zeros(cell) & _15
+        left &= ~group(cell, _cells_of(board, tile))
+        n += 1
+    return n
+
+
+@njit("int64(uint64, uint64, uint64)", **KERNEL)
+def _groups_beside(cell: Word, cells: Word, board: Word) -> int:
+    """How many groups of cells a cell touches."""
+    beside = (cell & ~_LAST) << _4 | (cell & ~_FIRST) >> _4 | cell << _16 | cell >> _16
+    left, n = beside & cells, 0
+    while left != 0:
+        left &= ~group(left & (~left + _1), cells)
+        n += 1
+    return n
+
+
+@njit(int64(uint64, uint64, uint64, _HEURISTIC), **KERNEL)
+def _annoyance(board: Word, cell: Word, tile: Word, heuristic: Heuristic) -> int:
+    """How rough and rich in islands a tile in an empty cell makes a board, but for a constant."""
+    at, roughness = np.int64(count_zeros(cell)), heuristic.lines.roughness
+    after = board | tile << np.uint64(at)
+    row, column = np.uint64(16 * (at // 16)), np.uint64(4 * (at % 16))
+    found = roughness[after >> row & _ROW] - roughness[board >> row & _ROW]
+    before, then = transpose(board), transpose(after)
+    found += roughness[then >> column & _ROW] - roughness[before >> column & _ROW]
+    return int(found - _groups_beside(cell, _cells_of(board, tile), board))
+
+
+_ORDER = np.array([16 * row + 4 * col for col in range(4) for row in range(4)], np.uint64)
+"""The bits of cells in the order in which tiles are tried: column by column."""
+
+
+@njit(uint64(uint64, boolean, _HEURISTIC), **KERNEL)
+def placements(board: Word, pruned: bool, heuristic: Heuristic) -> Word:
+    """The tiles that are tried on a board, all or the most annoying ones.
+
+    Returns:
+        Bit `i` for a 2, bit `16 + i` for a 4, in cell `i` of the order.
+    """
+    found, worst = np.uint64(0), -1_000_000
+    for tile in range(1, 3):
+        for i in range(16):
+            cell = _1 << _ORDER[i]
+            if board >> _ORDER[i] & _15 != 0:
+                continue
+            annoyance = _annoyance(board, cell, np.uint64(tile), heuristic) if pruned else 0
+            if annoyance > worst:
+                found, worst = np.uint64(0), annoyance
+            if annoyance == worst:
+                found |= _1 << np.uint64(16 * (tile - 1) + i)
+    return found
+
+
+# Search
+
+TILES = ("annoying", "any", "chance")
+"""What tiles a search expects: the most annoying ones, the worst, or all by their chances."""
+
+
+class Search(NamedTuple):
+    """What a search needs, in the form that kernels take."""
+
+    heuristic: Heuristic
+    tiles: int  # index in TILES
+    goal: int  # the exponent that wins; 0: none
+    dead: float  # what the end of a game is worth by chance
+    moves: Words  # the move table
+    counts: Indices  # [2]: positions and cutoffs so far
+    line: Indices  # [plies, plies]: the best play from each ply on: actions, and bits of placements
+    lengths: Indices  # [plies]
+
+
+def new_search(heuristic: Heuristic, tiles: str, goal: int) -> Search:
+    """A search that begins."""
+    if tiles not in TILES:
+        raise ValueError(f"tiles is one of {TILES}, got {tiles!r}")
+    n = 2 * MAX_DEPTH + 2
+    counts, lengths = np.zeros(2, np.int64), np.zeros(n, np.int64)
+    line = np.zeros((n, n), np.int64)
+    return Search(heuristic, TILES.index(tiles), goal, DEAD, table(), counts, line, lengths)
+
+
+_SEARCH = numba.typeof(new_search(heuristic(), "annoying", 11))
+_ANNOYING, _ANY, _CHANCE = range(3)
+
+
+@njit(numba.void(_SEARCH, int64, int64), **KERNEL)
+def _lead(search: Search, ply: int, step: int) -> None:
+    """Lets the best play from a ply on begin with a step and go on as from the next ply."""
+    search.line[ply, 0] = step
+    n = search.lengths[ply + 1]
+    for i in range(n):
+        search.line[ply, i + 1] = search.line[ply + 1, i]
+    search.lengths[ply] = n + 1
+
+
+@njit(boolean(uint64, int64), **KERNEL)
+def _has(board: Word, tile: int) -> bool:
+    """Whether a board has a tile, by its exponent."""
+    return bool(_cells_of(board, np.uint64(tile)) != 0)
+
+
+@njit(float64(uint64, int64, int64, float64, float64, _SEARCH), **KERNEL, nogil=True)
+def _value(board: Word, ply: int, end: int, alpha: float, beta: float, search: Search) -> float:
+    """What a board is worth by search, within a window.
+
+    On even plies the player moves, on odd ones tiles come. From the first ply on the whole search
+    is one function, for a compiled function may call itself and no other that calls it.
+
+    Args:
+        board: at ply 0, 2, ... before a move, else an afterstate.
+        ply: how many moves and tiles there were before.
+        end: the ply at which boards are evaluated, an odd one.
+        alpha: what the player has for certain; less is not told apart.
+        beta: what he will not be given; more is not told apart.
+        search: is written to.
+    """
+    search.lengths[ply] = 0
+    if ply == end:
+        return worth(board, search.heuristic)
+    if ply % 2 == 0:
+        best = alpha
+        afters, _ = afterstates(board, search.moves)
+        for action in range(4):
+            after = afters[action]
+            if after == board:
+                continue
+            search.counts[0] += 1
+            if search.goal > 0 and _has(after, search.goal):
+                search.lengths[ply + 1] = 0
+                _lead(search, ply, action)
+                return BOUND
+            score = _value(after, ply + 1, end, best, beta, search)
+            if ply + 1 < end and score > WIN:
+                score -= 1.0  # sooner is better
+            if score > best:
+                best = score
+                _lead(search, ply, action)
+            if best > beta:
+                search.counts[1] += 1
+                return beta
+        return best
+    left = placements(board, search.tiles == _ANNOYING, search.heuristic)
+    best = beta
+    while left != 0:
+        slot = np.int64(count_zeros(left))
+        left &= left - _1
+        tile = np.uint64(1 + slot // 16) << _ORDER[slot % 16]
+        search.counts[0] += 1
+        score = _value(board | tile, ply + 1, end, alpha, best, search)
+        if score < best:
+            best = score
+            _lead(search, ply, int(slot))
+        if best < alpha:
+            search.counts[1] += 1
+            return alpha
+    return best
+
+
+@njit(float64(uint64, int64, int64, _SEARCH), **KERNEL, nogil=True)
+def _expected(board: Word, ply: int, end: int, search: Search) -> float:
+    """What a board is worth if tiles come by chance; the arguments are those of `_value`."""
+    search.lengths[ply] = 0
+    if ply == end:
+        return worth(board, search.heuristic)
+    if ply % 2 == 0:
+        best = -np.inf
+        afters, _ = afterstates(board, search.moves)
+        for action in range(4):
+            if afters[action] != board:
+                search.counts[0] += 1
+                score = _expected(afters[action], ply + 1, end, search)
+                if search.goal > 0 and _has(afters[action], search.goal):
+                    score = BOUND
+                if score > best:
+                    best = score
+                    _lead(search, ply, action)
+        return best if best > -np.inf else search.dead
+    n_empty, total = 0, 0.0
+    for i in range(16):
+        if board >> _ORDER[i] & _15 == 0:
+            n_empty += 1
+            search.counts[0] += 2
+            total += 0.9 * _expected(board | _1 << _ORDER[i], ply + 1, end, search)
+            total += 0.1 * _expected(board | np.uint64(2) << _ORDER[i], ply + 1, end, search)
+    search.lengths[ply] = 0  # of many lines none is the best
+    return total / n_empty
+
+
+# The player
+
+
+@dataclass(frozen=True)
+class Settings(Weights):
+    """How to evaluate and to search.
+
+    Raises:
+        ValueError: a wrong setting.
+    """
+
+    depth: int | None = None
+    """How many moves it looks ahead, 1 being greedy; by default as many as time allows."""
+    seconds: float = 0.1
+    """After which it begins no deeper search. What is begun is finished, and may take longer."""
+    compared: str = "occupied"
+    """Which cells monotonicity compares: one of `COMPARED`."""
+    tiles: str = "annoying"
+    """What tiles it expects: one of `TILES`."""
+    goal: int | None = 2048
+    """The tile that wins, as long as there is none as large; None if no tile does."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, _RANGES, {"compared": COMPARED, "tiles": TILES})
+        if self.depth is not None and self.depth > MAX_DEPTH:
+            raise ValueError(f"depth is at most {MAX_DEPTH}, got {self.depth}")
+        if self.goal is not None and self.goal not in _GOALS:
+            raise ValueError(f"goal is a tile from 4 to 32768, got {self.goal}")
+
+
+_RANGES = {"depth": "from 1 on", "seconds": "above 0"}
+_GOALS = {1 << exponent: exponent for exponent in range(2, 16)}
+
+
+class Found(NamedTuple):
+    """What a search found."""
+
+    action: int  # the best move; -1 if none is legal
+    value: float
+    depth: int  # in moves
+    line: list[int]  # the best play: boards after each move and each tile
+    positions: int  # in the last iteration
+    cutoffs: int
+
+
+class AlphaBetaAgent(Agent):
+    """Plays by alpha-beta search with the hand-made evaluation.
+
+    Args:
+        settings: how.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = how = settings or Settings()
+        self._heuristic = heuristic(how, how.compared)
+
+    def search(self, board: Any) -> Found:
+        """Searches a board word, ever deeper until the time is over, or to the depth of settings.
+
+        If the game is lost in all lines, what a shallower search has found counts.
+
+        Raises:
+            ValueError: not a board word.
+        """
+        word = self._word(board)
+        how, began, found = self.settings, time.monotonic(), self._to(word, 1)
+        if how.depth is not None:
+            tried = (self._to(word, depth) for depth in range(how.depth, 1, -1))
+            return next((each for each in tried if each.action >= 0), found)
+        while found.depth < MAX_DEPTH and time.monotonic() - began < how.seconds:
+            deeper = self._to(word, found.depth + 1)
+            if deeper.action < 0:
+                break
+            found = deeper
+        return found
+
+    def evaluate(self, boards: Any) -> Values:
+        """The values of the moves up, right, down and left of board words `uint64[...]`.
+
+        Returns:
+            What each move is worth by a search of its own, `float64[..., 4]`, as deep as that of
+            the player; minus infinity where a move is illegal.
+        """
+        array = check_words(boards, *self.size)
+        found = [self._values(np.uint64(word)) for word in array.reshape(-1)]
+        return np.array(found, np.float64).reshape(*array.shape, 4)
+
+    def _act(self, boards: Words) -> npt.NDArray[np.int8]:
+        return np.array([max(0, self.search(word).action) for word in boards], np.int8)
+
+    def _word(self, board: Any) -> Word:
+        """A board word, checked."""
+        array = check_words(board, *self.size)
+        if array.ndim:
+            raise ValueError(f"one board at a time, got {array.shape}")
+        return np.uint64(array)
+
+    def _on(self, board: Word) -> Search:
+        """A search of a board, without a goal if that is reached."""
+        goal = 0 if self.settings.goal is None else _GOALS[self.settings.goal]
+        return new_search(self._heuristic, self.settings.tiles, goal * (largest(board) < goal))
+
+    def _to(self, board: Word, depth: int) -> Found:
+        """Searches a board to a depth in moves."""
+        search, end = self._on(board), 2 * depth - 1
+        if search.tiles == TILES.index("chance"):
+            value = _expected(board, 0, end, search)
+        else:
+            value = _value(board, 0, end, -BOUND, BOUND, search)
+        steps = search.line[0, : search.lengths[0]].tolist()
+        action = steps[0] if steps else -1
+        positions, cutoffs = search.counts.tolist()
+        return Found(action, value, depth, _boards(board, steps), positions, cutoffs)
+
+    def _values(self, board: Word) -> list[float]:
+        """What the moves of a board are worth."""
+        depth = self.search(board).depth
+        search, end, found = self._on(board), 2 * depth - 1, []
+        for after in afterstates(board, search.moves)[0]:
+            if after == board:
+                found.append(-np.inf)
+            elif search.goal and _has(after, search.goal):
+                found.append(BOUND)
+            elif search.tiles == TILES.index("chance"):
+                found.append(_expected(after, 1, end, search))
+            else:
+                value = _value(after, 1, end, -BOUND, BOUND, search)
+                found.append(value - 1.0 if end > 1 and value > WIN else value)
+        return found
+
+
+def _boards(board: Word, steps: list[int]) -> list[int]:
+    """The boards after each of some steps: actions and bits of placements, in turn."""
+    found = []
+    for i, step in enumerate(steps):
+        if i % 2 == 0:
+            board = np.uint64(afterstates(board, table())[0][step])
+        else:
+            board = board | np.uint64(1 + step // 16) << _ORDER[step % 16]
+        found.append(int(board))
+    return found

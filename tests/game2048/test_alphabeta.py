@@ -1,0 +1,295 @@
+"""The hand-made player against values of the original program, a plain search, and by hand."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import alphabeta_oracle as plain
+import numpy as np
+import oracle
+import pytest
+
+from afterstate import agents
+from afterstate.agents.game2048 import alphabeta
+from afterstate.agents.game2048.alphabeta import AlphaBetaAgent, Settings, Weights, evaluate
+from afterstate.agents.game2048.play import play
+from afterstate.envs.game2048.rules import from_text
+
+BLOG = "8 2 2 _ / _ 4 4 _ / _ 2 2 2 / 2 2 _ _"
+CORNERS = "2 _ _ _ / _ _ _ _ / _ _ _ _ / _ _ _ 2"
+SNAKE = "2 4 8 16 / 256 128 64 32 / 512 1024 _ _ / _ _ _ _"
+FULL = "2 4 8 16 / 16 8 4 2 / 2 4 8 16 / 16 8 4 4"
+OVER = "2 4 8 16 / 16 8 4 2 / 2 4 8 16 / 16 8 4 2"
+
+WEIGHTS = (0.1, 1.0, 2.7, 1.0)
+
+
+def rows(text: str) -> oracle.Board:
+    return oracle.from_word(from_text(text), 4, 4)
+
+
+def random_board(rng: random.Random, most: int = 11) -> oracle.Board:
+    """With many gaps and with few."""
+    n_empty = rng.choice([1, 2, 4, 8, 12])
+    cells = [0] * n_empty + [rng.randint(1, rng.choice([2, 5, most])) for _ in range(16 - n_empty)]
+    rng.shuffle(cells)
+    return [cells[4 * i : 4 * i + 4] for i in range(4)]
+
+
+# Evaluation
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (BLOG, 1.037750566915749),
+        (CORNERS, 6.125454789961198),
+        (SNAKE, -11.862249433084251),
+    ],
+)
+def test_boards_are_worth_what_the_program_says(text: str, expected: float) -> None:
+    assert evaluate(from_text(text)) == pytest.approx(expected, abs=1e-12)
+    assert evaluate(rows(text)) == pytest.approx(expected, abs=1e-12)
+    assert evaluate(np.array(rows(text), np.uint8)) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "smoothness", "monotonicity", "islands"),
+    [(BLOG, -8, -6, 4), (CORNERS, 0, -2, 2), (SNAKE, -27, -24, 10)],
+)
+def test_terms_are_what_the_program_says(
+    text: str, smoothness: int, monotonicity: int, islands: int
+) -> None:
+    nothing = {"smoothness": 0, "monotonicity": 0, "empty": 0, "largest": 0}
+    word = from_text(text)
+    assert evaluate(word, Weights(**{**nothing, "smoothness": 1})) == smoothness
+    assert evaluate(word, Weights(**{**nothing, "monotonicity": 1})) == monotonicity
+    assert alphabeta.islands(np.uint64(word)) == islands
+    assert evaluate(word, Weights(**nothing)) == 0
+
+
+def test_the_words_of_the_author_compare_neighbours() -> None:
+    """On the board of his text: -4 by columns and -3 by rows, where the program has -6 together."""
+    only = Weights(smoothness=0, monotonicity=1, empty=0, largest=0)
+    assert evaluate(from_text(BLOG), only, compared="adjacent") == -7
+
+
+def test_a_full_board_is_worth_nothing_at_all() -> None:
+    assert evaluate(from_text(FULL)) == -math.inf
+    assert evaluate(from_text(FULL), Weights(empty=0)) > -100
+
+
+@pytest.mark.parametrize("compared", alphabeta.COMPARED)
+def test_evaluations_are_those_of_the_plain_program(compared: str) -> None:
+    rng = random.Random(1)
+    for _ in range(2_000):
+        board = random_board(rng, 15)
+        weights = tuple(rng.choice([0.0, 0.1, 1.0, 2.7]) for _ in range(4))
+        found = evaluate(oracle.to_word(board), Weights(*weights), compared)
+        assert found == pytest.approx(plain.evaluate(board, weights, compared), abs=1e-12)
+        assert alphabeta.islands(np.uint64(oracle.to_word(board))) == plain.islands(board)
+
+
+@pytest.mark.parametrize("pruned", [True, False])
+def test_the_tiles_that_are_tried_are_those_of_the_plain_program(pruned: bool) -> None:
+    rng, how = random.Random(2), alphabeta.heuristic()
+    for _ in range(1_000):
+        board = random_board(rng, 3)
+        word = np.uint64(oracle.to_word(board))
+        slots = int(alphabeta.placements(word, pruned, how))
+        found = [
+            int(word) | (1 + slot // 16) << int(alphabeta._ORDER[slot % 16])
+            for slot in range(32)
+            if slots >> slot & 1
+        ]
+        assert found == [oracle.to_word(each) for each in plain.placements(board, pruned)]
+
+
+# Search
+
+
+@pytest.mark.parametrize(
+    ("depth", "value", "positions", "cutoffs"),
+    [
+        (1, 8.816979751083924, 4, 0),
+        (2, 9.7743172365556, 53, 0),
+        (3, 9.974317236555601, 513, 11),
+        (4, 8.974317236555601, 4_057, 154),
+    ],
+)
+def test_a_search_finds_and_counts_what_the_program_does(
+    depth: int, value: float, positions: int, cutoffs: int
+) -> None:
+    found = AlphaBetaAgent(Settings(depth=depth)).search(from_text(BLOG))
+    assert (found.action, found.depth) == (3, depth)
+    assert found.value == pytest.approx(value, abs=1e-12)
+    assert (found.positions, found.cutoffs) == (positions, cutoffs)
+
+
+@pytest.mark.parametrize("goal", [None, 64, 2048])
+@pytest.mark.parametrize(
+    ("tiles", "depth"), [("annoying", 1), ("annoying", 2), ("annoying", 3), ("any", 2)]
+)
+def test_searches_are_those_of_the_plain_program(tiles: str, depth: int, goal: int | None) -> None:
+    rng = random.Random(3)
+    exponent = None if goal is None else int(math.log2(goal))
+    agent = AlphaBetaAgent(Settings(depth=depth, tiles=tiles, goal=goal))
+    for _ in range(60):
+        board = random_board(rng, 5)
+        naive = plain.Search(WEIGHTS, "occupied", tiles == "annoying", exponent)
+        if exponent is not None and max(map(max, board)) >= exponent:
+            naive.goal = None
+        action, value = naive.player(board, depth, -10_000, 10_000)
+        if action < 0:
+            continue  # then a shallower search counts
+        found = agent.search(oracle.to_word(board))
+        assert found.action == action
+        assert found.value == pytest.approx(value, abs=1e-9)
+        assert found.positions == naive.counts.positions
+        assert found.cutoffs == naive.counts.cutoffs
+
+
+def test_pruning_by_alpha_and_beta_changes_no_value() -> None:
+    """Against a search of everything, with a window that is never closed."""
+
+    def all_of(board: oracle.Board, depth: int) -> float:
+        scores = []
+        for action in oracle.legal_moves(board):
+            after = oracle.move(board, action)[0]
+            if depth == 1:
+                scores.append(plain.evaluate(after, WEIGHTS))
+            else:
+                tried = plain.placements(after, True)
+                scores.append(min(all_of(each, depth - 1) for each in tried))
+        return max(scores, default=-10_000)
+
+    rng, agent = random.Random(4), AlphaBetaAgent(Settings(depth=3, goal=None))
+    for _ in range(15):
+        board = random_board(rng, 4)
+        found = agent.search(oracle.to_word(board))
+        if found.depth == 3:
+            assert found.value == pytest.approx(all_of(board, 3), abs=1e-9)
+            values = agent.evaluate(oracle.to_word(board))
+            assert values.max() == pytest.approx(found.value, abs=1e-9)
+
+
+def test_tiles_by_chance_are_expectimax() -> None:
+    rng, agent = random.Random(5), AlphaBetaAgent(Settings(depth=2, tiles="chance", goal=None))
+    for _ in range(15):
+        board = random_board(rng, 5)
+        found = agent.search(oracle.to_word(board))
+        if found.action >= 0:
+            value = plain.expected(board, 2, WEIGHTS, alphabeta.DEAD)
+            assert found.value == pytest.approx(value, abs=1e-9)
+
+
+def test_the_best_play_is_one_that_can_be_played() -> None:
+    """It goes from a move to a tile to a move, and ends with the board that was evaluated."""
+    rng, agent = random.Random(6), AlphaBetaAgent(Settings(depth=3, goal=None))
+    for _ in range(40):
+        board = random_board(rng, 6)
+        found = agent.search(oracle.to_word(board))
+        here = board
+        for i, word in enumerate(found.line):
+            then = oracle.from_word(word, 4, 4)
+            if i % 2 == 0:
+                assert then in [oracle.move(here, a)[0] for a in oracle.legal_moves(here)]
+            else:
+                assert then in plain.placements(here, True)
+            here = then
+        if found.action >= 0 and found.depth == 3:
+            assert oracle.move(board, found.action)[0] == oracle.from_word(found.line[0], 4, 4)
+            assert evaluate(found.line[-1]) == pytest.approx(found.value, abs=1e-9)
+            assert len(found.line) == 5
+
+
+def test_a_win_is_taken_the_sooner_the_better() -> None:
+    agent = AlphaBetaAgent(Settings(depth=4))
+    at_once = agent.search(from_text("1024 1024 _ _ / _ _ _ _ / _ _ _ _ / 2 _ _ _"))
+    assert (at_once.value, at_once.action, len(at_once.line)) == (10_000, 1, 1)
+    next_ = agent.search(from_text("1024 512 512 _ / _ _ _ _ / _ _ _ _ / _ _ _ _"))
+    assert next_.value == 9_999
+    after = agent.search(from_text("2048 1024 _ _ / 1024 _ _ _ / _ _ _ _ / _ _ _ _"))
+    assert after.value < 100  # the goal is reached, and play goes on
+
+
+def test_where_all_is_lost_a_shallower_search_counts() -> None:
+    board = from_text("4 8 16 32 / 32 16 8 4 / 64 128 256 16 / 8 4 512 512")
+    for how in (Settings(depth=6), Settings(seconds=0.2)):
+        found = AlphaBetaAgent(how).search(board)
+        assert found.action in (1, 3) and found.depth == 1
+    over = AlphaBetaAgent(Settings(depth=2)).search(from_text(OVER))
+    assert (over.action, over.line) == (-1, [])
+    assert AlphaBetaAgent(Settings(depth=2)).act(from_text(OVER)) == 0
+
+
+def test_time_lets_it_look_deeper() -> None:
+    board = from_text("2 4 8 16 / 2 _ 4 2 / _ 2 _ _ / _ _ _ _")
+    short, long = (AlphaBetaAgent(Settings(seconds=s)).search(board) for s in (1e-9, 0.3))
+    assert short.depth == 1 < 4 <= long.depth
+    same = AlphaBetaAgent(Settings(depth=long.depth)).search(board)
+    assert same == long
+
+
+# The player
+
+
+def test_values_of_moves_are_searches_of_their_own() -> None:
+    agent = AlphaBetaAgent(Settings(depth=3, goal=None))
+    boards = np.array([from_text(text) for text in (BLOG, SNAKE, OVER)], np.uint64)
+    values = agent.evaluate(boards.reshape(3, 1))
+    assert values.shape == (3, 1, 4)
+    assert (values[2] == -np.inf).all()
+    naive = plain.Search(WEIGHTS, "occupied", True, None)
+    for board, four in zip((rows(BLOG), rows(SNAKE)), values[:2, 0], strict=True):
+        for action in range(4):
+            if action in oracle.legal_moves(board):
+                after = oracle.move(board, action)[0]
+                assert four[action] == pytest.approx(naive.chance(after, 2, -1e4, 1e4), abs=1e-9)
+            else:
+                assert four[action] == -np.inf
+    assert agent.act(boards).tolist()[:2] == values[:2, 0].argmax(1).tolist()
+
+
+def test_it_reaches_2048_most_of_the_time_and_more_often_the_deeper_it_looks() -> None:
+    rates = []
+    for depth in (1, 4):
+        games = play(agents.make("alphabeta", depth=depth), 30, seed=1)
+        rates.append((games.max_tiles >= 2048).mean())
+    assert rates[0] < 0.2 < 0.6 < rates[1]
+
+
+def test_the_player_is_made_by_its_name() -> None:
+    made: Any = agents.make("alphabeta", depth=2, smoothness=0.5, tiles="any", goal=None)
+    assert made.settings == Settings(depth=2, smoothness=0.5, tiles="any", goal=None)
+    found: Any = agents.find("alphabeta,depth=2,compared=adjacent")
+    assert found.settings == Settings(depth=2, compared="adjacent")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"depth": 0}, "depth is from 1 on"),
+        ({"depth": 33}, "depth is at most 32"),
+        ({"depth": 2.0}, "depth is a whole number"),
+        ({"seconds": 0}, "seconds is above 0"),
+        ({"smoothness": "1"}, "smoothness is a number"),
+        ({"compared": "all"}, "compared is one of"),
+        ({"tiles": "worst"}, "tiles is one of"),
+        ({"goal": 2}, "goal is a tile from 4"),
+        ({"goal": 100}, "goal is a tile from 4"),
+        ({"speed": 1}, "speed"),
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        agents.make("alphabeta", **settings)
+
+
+@pytest.mark.parametrize("wrong", [[[1, 2], [3, 4]], -1, 0.5, [0, 1], [[[0] * 4] * 4], "2"])
+def test_what_is_no_board_is_refused(wrong: Any) -> None:
+    with pytest.raises(ValueError, match=r"board|shape|exponents"):
+        evaluate(wrong)
