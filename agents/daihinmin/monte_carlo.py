@@ -303,13 +303,13 @@ class MonteCarloAgent:
         settings = _checked(Settings() if settings is None else settings)
         self._playouts = _ENDLESS if playouts is None else playouts
         self._seconds = math.inf if milliseconds is None else milliseconds / 1000
-        self._weights = find_policy(policy).weights.reshape(-1)
+        self.policy, self.adviser = find_policy(policy), adviser
+        self._weights = self.policy.weights.reshape(-1)
         self._generator = np.random.default_rng(seed)
         self._transitions = np.array(transitions, np.float64)
         class_values(0, self._transitions)
         if adviser is not None and not callable(getattr(adviser, "expect", None)):
             raise ValueError(f"an adviser is a `RankAgent`, got {adviser!r}")
-        self._adviser = adviser
         self._settings = settings._replace(advice=0.0) if adviser is None else settings
         self._dealt, self._arms = new_deals(self._n_deals()), _new_arms()
 
@@ -367,10 +367,10 @@ class MonteCarloAgent:
 
     def _take_advice(self, view: Game, n_arms: int, rewards: Scores) -> None:
         """Writes what the adviser expects of each arm; of those that he does not see, the least."""
-        if self._adviser is None:
+        if self.adviser is None:
             return
         gives, arms = view["to_give"] > 0, self._arms
-        actions, places = self._adviser.expect(view)
+        actions, places = self.adviser.expect(view)
         expected = places @ rewards
         known = actions if gives else CARDS[actions]
         listed = arms.actions[:n_arms] if gives else CARDS[arms.actions[:n_arms]]

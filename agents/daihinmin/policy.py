@@ -216,7 +216,8 @@ class PolicyAgent:
     ) -> None:
         if not 0 <= temperature < math.inf:
             raise ValueError(f"temperature is a number from 0 on, got {temperature!r}")
-        self._weights = find_policy(policy).weights.reshape(-1)
+        self.policy = find_policy(policy)
+        self._weights = self.policy.weights.reshape(-1)
         self._temperature = max(float(temperature), 1e-9)
         self._generator = np.random.default_rng(seed)
         self._room = new_room()

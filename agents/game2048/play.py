@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -35,7 +35,7 @@ class Games(NamedTuple):
 def play(
     player: Player,
     n_games: int,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     size: tuple[int, int] | None = None,
     report: Callable[[int, int], Any] | None = None,
     watch: Callable[[Indices, Words, Indices], Any] | None = None,
@@ -46,7 +46,8 @@ def play(
         player: is shown the boards of all games that go on. If it has `finish`, as
             `NTupleAgent` has, that plays the games first, as far as it can.
         n_games: how many.
-        seed: game `i` is what `Game2048-v0` plays after `reset(seed=seed + i)`.
+        seed: game `i` is what `Game2048-v0` plays after `reset(seed=seed + i)`; or the seeds of all
+            games.
         size: rows and columns; by default the player's `size`, or 4x4 if it has none.
         report: called after each move of all games, or after some games, with the numbers of games
             that have ended and of moves so far.
@@ -54,17 +55,16 @@ def play(
             their boards and the actions chosen, all `[B]`. The player's `finish` is not used then.
 
     Raises:
-        ValueError: a wrong size, or the player's answer is not one legal action a board.
+        ValueError: a wrong size or seed, or the player's answer is not one legal action a board.
     """
     own = tuple(getattr(player, "size", size or (4, 4)))
     rows, cols = check_size(*(size or own))
     if own != (rows, cols):
         raise ValueError(f"the player plays on boards of {own} cells, not {(rows, cols)}")
-    if n_games < 0 or seed < 0:
-        raise ValueError(f"n_games and seed are from 0 on, got {n_games} and {seed}")
+    seeds = _seeds(n_games, seed)
     moves = table(rows, cols)
     games = np.zeros((n_games, 8), np.uint64)
-    games[:, RNG] = [seed_word(seed + i) for i in range(n_games)]
+    games[:, RNG] = [seed_word(each) for each in seeds]
     records.start_all(games, np.ones(n_games, np.bool_), 2, rows, cols)
     n_moves = np.zeros(n_games, np.int64)
     finish = getattr(player, "finish", None) if watch is None else None
@@ -88,6 +88,18 @@ def play(
             report(n_games - running.size, int(n_moves.sum()))
     max_tiles = np.int64(1) << (games[:, FLAGS] >> np.uint64(48)).astype(np.int64)
     return Games(games[:, SCORE].astype(np.int64), n_moves, max_tiles)
+
+
+def _seeds(n_games: int, seed: int | Sequence[int]) -> list[int]:
+    """The seed of each game."""
+    given = [seed] if isinstance(seed, (int, np.integer)) else list(seed)
+    if n_games < 0 or min(given, default=0) < 0:
+        raise ValueError(f"n_games and seed are from 0 on, got {n_games} and {seed}")
+    if isinstance(seed, (int, np.integer)):
+        return [int(seed) + i for i in range(n_games)]
+    if len(given) != n_games:
+        raise ValueError(f"{n_games} games have as many seeds, got {len(given)}")
+    return given
 
 
 def _legal_actions(player: Player, games: Words, boards: Words) -> Indices:

@@ -76,6 +76,17 @@ def test_games_do_not_depend_on_those_beside_them() -> None:
     assert len(set(together.scores.tolist())) > 1
 
 
+def test_games_may_have_seeds_of_their_own() -> None:
+    agent, seeds = player((4, 4)), [5, 2**40, 5, 3]
+    together = play(agent, 4, seed=seeds)
+    apart = [play(agent, 1, seed=seed) for seed in seeds]
+    assert together.scores.tolist() == [int(games.scores[0]) for games in apart]
+    with pytest.raises(ValueError, match="4 games have as many seeds, got 3"):
+        play(agent, 4, seed=seeds[:3])
+    with pytest.raises(ValueError, match="from 0 on"):
+        play(agent, 2, seed=[1, -1])
+
+
 def test_no_games_are_no_games() -> None:
     assert [len(column) for column in play(player((4, 4)), 0)] == [0, 0, 0]
 

@@ -1,0 +1,220 @@
+"""The leaderboard: every player on the same games, and how strong and how fast it is.
+
+    python benchmarks/leaderboard.py play --jobs 2
+    python benchmarks/leaderboard.py report
+    python benchmarks/leaderboard.py verify --only "expectimax*"
+
+`play` plays the entries of `leaderboard.json`, or of another file of that form, on the seeds of
+`leaderboard_seeds.json`. Every finished game is a row in a compressed file of `--rows`, so that an
+interrupted run goes on where it was. `report` writes tables, comma-separated values and figures
+there, and `readme` puts the tables into the README. `verify` plays some of the games again and
+compares them with their rows.
+
+An entry is told by its player: a name of `afterstate.agents.make`, a file, or `module:factory` of
+your own: see CONTRIBUTING.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # a process a player: more threads disturb others
+
+import fresh_kernels  # noqa: F401 - first of all that uses numba
+import joblib
+import numpy as np
+import row_files
+from leaderboard_games import GAMES, HERE, SAME, Entry, about, entries, play_games, seeds
+from leaderboard_tables import Standing, as_csv, by_seed, current, draw, standing, table
+from row_files import Row
+from tqdm import tqdm
+
+from afterstate.agents.commands import whole_above_0
+
+README = HERE.parent / "README.md"
+
+
+def rows_file(folder: Path, entry: Entry) -> Path:
+    """The file of an entry's rows."""
+    plain = re.sub(r"[^a-z0-9]+", "-", entry.name.lower()).strip("-")
+    return folder / entry.game / f"{plain}.jsonl.gz"
+
+
+def chunks(entry: Entry) -> list[list[int]]:
+    """The seeds of an entry, as they are played by one process."""
+    told, size = seeds(entry.game)[: entry.games], entry.at_once
+    return [told[i : i + size] for i in range(0, len(told), size)]
+
+
+# Playing
+
+
+def head_and_missing(entry: Entry, folder: Path) -> tuple[Row, list[list[int]]]:
+    """What the rows of an entry have in common, and the chunks that are not played yet."""
+    head, path = about(entry), rows_file(folder, entry)
+    row_files.repair(path)
+    same = ("player", "settings", "at_once", "weights", "env")
+    rows = [row for row in row_files.read(path) if all(row[of] == head[of] for of in same)]
+    played = {row["seed"] for row in rows}
+    return head, [chunk for chunk in chunks(entry) if not played.issuperset(chunk)]
+
+
+def play(chosen: argparse.Namespace) -> None:
+    """Plays what is missing, and adds rows as games end."""
+    told, heads, work = selected(chosen), [], []
+    for i, entry in enumerate(told):
+        head, left = head_and_missing(entry, chosen.rows)
+        heads.append(head)
+        work += [(i, chunk) for chunk in left]
+    with joblib.parallel_config(backend=backend(chosen.backend)):
+        run = joblib.Parallel(n_jobs=chosen.jobs, return_as="generator_unordered")
+        done = run(joblib.delayed(play_chunk)(i, told[i], chunk) for i, chunk in work)
+        for i, rows in tqdm(done, total=len(work), unit=" chunks"):
+            row_files.append(rows_file(chosen.rows, told[i]), [{**heads[i], **row} for row in rows])
+
+
+def play_chunk(i: int, entry: Entry, chunk: list[int]) -> tuple[int, list[Row]]:
+    """The rows of a chunk, with the number that the entry has."""
+    return i, play_games(entry, chunk)
+
+
+def backend(name: str) -> str:
+    """The backend of joblib; Ray is made known to it.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    if name == "local":
+        return "loky"
+    try:
+        from ray.util.joblib import register_ray
+    except ModuleNotFoundError as error:
+        raise ImportError('--backend ray needs ray: pip install "afterstate[ray]"') from error
+    register_ray()
+    return "ray"
+
+
+# Playing again
+
+
+def verify(chosen: argparse.Namespace) -> None:
+    """Plays some of the games again and compares them with their rows.
+
+    Raises:
+        SystemExit: they differ.
+    """
+    rng, n_wrong = np.random.default_rng(), 0
+    for entry in selected(chosen):
+        rows = current(entry, row_files.read(rows_file(chosen.rows, entry)))
+        played = by_seed(rows)
+        whole = [chunk for chunk in chunks(entry) if played.keys() >= set(chunk)]
+        if chosen.seed is not None:
+            whole = [chunk for chunk in whole if chosen.seed in chunk]
+        for k in rng.permutation(len(whole))[: chosen.chunks]:
+            wrong = differences(entry, [row for seed in whole[k] for row in played[seed]])
+            print(f"{entry.name}: {len(whole[k])} of seed {whole[k][0]}... {wrong or 'as before'}")
+            n_wrong += bool(wrong)
+    if n_wrong:
+        raise SystemExit(f"{n_wrong} differ")
+
+
+def differences(entry: Entry, rows: list[Row]) -> str:
+    """What is not as it was when a chunk is played again; empty if all is."""
+    if {"seconds", "milliseconds"} & entry.settings.keys():
+        return "its moves depend on time: not played again"
+    weights = about(entry)["weights"]
+    if weights != rows[0]["weights"]:
+        return f"it has other weights: {weights}, not {rows[0]['weights']}"
+    again = play_games(entry, list(dict.fromkeys(row["seed"] for row in rows)))
+    for row, new in zip(rows, again, strict=True):
+        for of in SAME[entry.game]:
+            if row[of] != new[of]:
+                return f"seed {row['seed']}: {of} is {new[of]}, not {row[of]}"
+    return ""
+
+
+# Results
+
+
+def standings(chosen: argparse.Namespace, game: str) -> list[Standing]:
+    """The results of the entries of a game that have rows."""
+    found = []
+    for entry in selected(chosen):
+        if entry.game == game:
+            rows = current(entry, row_files.read(rows_file(chosen.rows, entry)))
+            found += [standing(rows)] if rows else []
+    return found
+
+
+def report(chosen: argparse.Namespace) -> None:
+    """Writes tables and figures."""
+    for game in GAMES:
+        found = standings(chosen, game)
+        if found:
+            text = table(found, game) + "\n"
+            (chosen.rows / f"{game}.md").write_text(text, encoding="utf-8")
+            (chosen.rows / f"{game}.csv").write_text(as_csv(found), encoding="utf-8")
+            draw(found, game, chosen.rows)
+            print(text)
+
+
+def readme(chosen: argparse.Namespace) -> None:
+    """Puts the tables of `report` into the README, between their marks.
+
+    Raises:
+        ValueError: the README has no such marks.
+    """
+    text = README.read_text(encoding="utf-8")
+    for game in GAMES:
+        begin, end = f"<!-- leaderboard {game} -->\n", "\n<!-- end -->"
+        before, mark, rest = text.partition(begin)
+        _, stop, after = rest.partition(end)
+        if not mark or not stop:
+            raise ValueError(f"{README} has no {begin.strip()} ... {end.strip()}")
+        told = (chosen.rows / f"{game}.md").read_text(encoding="utf-8").rstrip()
+        text = before + mark + told + stop + after
+    README.write_text(text, encoding="utf-8")
+
+
+def selected(chosen: argparse.Namespace) -> list[Entry]:
+    """The entries of the file that are asked for.
+
+    Raises:
+        OSError, ValueError: see `entries`; or there is no such entry.
+    """
+    found = [
+        entry
+        for entry in entries(chosen.entries)
+        if any(fnmatchcase(entry.name, pattern) for pattern in chosen.only)
+    ]
+    if not found:
+        raise ValueError(f"{chosen.entries} has no entry {' or '.join(chosen.only)}")
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line."""
+    parser = argparse.ArgumentParser(description="Puts players on the leaderboard.")
+    commands = {"play": play, "verify": verify, "report": report, "readme": readme}
+    parser.add_argument("command", choices=list(commands))
+    parser.add_argument("--entries", type=Path, default=HERE / "leaderboard.json")
+    parser.add_argument("--rows", type=Path, default=HERE / "results" / "leaderboard")
+    parser.add_argument("--only", nargs="+", default=["*"], help="names of entries, or patterns")
+    parser.add_argument("--jobs", type=whole_above_0, default=1, help="of play (%(default)s)")
+    parser.add_argument("--backend", choices=["local", "ray"], default="local", help="of play")
+    parser.add_argument("--seed", type=int, help="of the game or cycle to verify (by chance)")
+    parser.add_argument("--chunks", type=whole_above_0, default=1, help="to verify (%(default)s)")
+    chosen = parser.parse_args(arguments)
+    try:
+        commands[chosen.command](chosen)
+    except (OSError, ValueError, ImportError) as error:
+        raise SystemExit(str(error)) from error
+
+
+if __name__ == "__main__":
+    main()

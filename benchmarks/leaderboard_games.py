@@ -1,0 +1,279 @@
+"""What the leaderboard plays: entries, the games of each, and a row for every game.
+
+Games of 2048 are those of `Game2048-v0` after `reset(seed=seed)`. Of Daihinmin an entry plays
+cycles of 100 games, from one class reset to the next, always with the same four `OPPONENTS`. Seeds
+are those of `leaderboard_seeds.json`, in their order, the same for all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from machine import machine
+from row_files import Row
+
+from afterstate import agents
+from afterstate.agents.daihinmin.play import play_match
+from afterstate.agents.game2048.play import play
+from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
+
+HERE = Path(__file__).parent
+GAMES = {"2048": "Game2048-v0", "daihinmin": "Daihinmin-v0"}
+"""The games, and the environments whose rules hold."""
+
+OPPONENTS = ("daihinmin-sample", "daihinmin-heuristic", "daihinmin-policy", "daihinmin-rank")
+"""Who sits at the table with every entry of Daihinmin."""
+
+CYCLE = 100
+"""Games of Daihinmin from one class reset to the next."""
+
+_FILES = (".npz", ".safetensors", ".w")
+_LEARNED = ("network", "net", "policy", "adviser")
+
+
+class Entry(NamedTuple):
+    """What stands on the leaderboard."""
+
+    game: str  # one of GAMES
+    name: str  # as the tables have it
+    player: str  # a name of `agents.make`, a file of `agents.load`, or `module:factory`
+    settings: dict[str, Any]  # of the player or the factory
+    games: int  # how many; of Daihinmin, cycles
+    at_once: int  # how many games of 2048 are played side by side
+
+
+def entries(path: Path) -> list[Entry]:
+    """The entries of a file such as `leaderboard.json`.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no such file.
+    """
+    try:
+        told = json.loads(path.read_text(encoding="utf-8")).items()
+        return [_entry(game, name, dict(of)) for game, each in told for name, of in each.items()]
+    except (TypeError, AttributeError, KeyError, ValueError) as error:
+        raise ValueError(f"{path} is no file of entries: {error!r}") from error
+
+
+def _entry(game: str, name: str, told: dict[str, Any]) -> Entry:
+    """An entry of a file, checked."""
+    if game not in GAMES:
+        raise ValueError(f"games are {list(GAMES)}, got {game!r}")
+    found = Entry(
+        game,
+        name,
+        told.pop("player"),
+        told.pop("settings", {}),
+        told.pop("games"),
+        told.pop("at_once", 1),
+    )
+    if told:
+        raise ValueError(f"{name!r} has unknown keys {list(told)}")
+    if name in OPPONENTS:
+        raise ValueError(f"{name!r} is the name of an opponent: take another one")
+    numbers = [found.games, found.at_once]
+    if not all(type(number) is int and number > 0 for number in numbers):
+        raise ValueError(f"games and at_once of {name!r} are whole numbers from 1 on")
+    if found.games > len(seeds(game)) or found.games % found.at_once:
+        raise ValueError(
+            f"games of {name!r} are at most {len(seeds(game))}, a multiple of at_once, "
+            f"got {found.games} and {found.at_once}"
+        )
+    return found
+
+
+def seeds(game: str) -> list[int]:
+    """The seeds of the games, or of the cycles, in their order."""
+    told: dict[str, list[int]] = json.loads((HERE / "leaderboard_seeds.json").read_text())
+    return told[game]
+
+
+# Players
+
+
+def make(entry: Entry, seed: int) -> Any:
+    """The player of an entry.
+
+    Args:
+        entry: the entry.
+        seed: of the player's choices, if it makes any by chance and has no `seed` in its settings.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: there is no such player, or it does not know a setting.
+        ImportError: there is no such module, or the player needs what is not installed.
+    """
+    settings = {**entry.settings, **({"seed": seed} if is_seeded(entry) else {})}
+    if ":" in entry.player:
+        return _factory(entry.player)(**settings)
+    if Path(entry.player).suffix in _FILES:
+        if settings:
+            raise ValueError(f"the player of a file has no settings, got {settings}")
+        return agents.load(entry.player)
+    return agents.make(entry.player, **settings)
+
+
+def is_seeded(entry: Entry) -> bool:
+    """Whether the player is made anew for each game, with the game's seed."""
+    if "seed" in entry.settings:
+        return False
+    if ":" in entry.player:
+        return "seed" in inspect.signature(_factory(entry.player)).parameters
+    return entry.player in agents.SEEDED
+
+
+def _factory(path: str) -> Any:
+    """What a `module:factory` names."""
+    module, _, name = path.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except AttributeError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def fingerprint(player: Any) -> str | None:
+    """SHA-256 of what a player has learned, 16 digits of it; None if it has learned nothing.
+
+    It is of the arrays of its `network`, `net`, `policy` and `adviser`.
+    """
+    parts = list(_arrays(player))
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()[:16] if parts else None
+
+
+def _arrays(part: Any) -> Iterator[npt.NDArray[Any]]:
+    """The arrays of a player, or of a part of it."""
+    if isinstance(part, np.ndarray):
+        yield part
+    elif hasattr(part, "state_dict"):
+        yield from (value.detach().cpu().numpy() for value in part.state_dict().values())
+    elif isinstance(part, tuple):
+        for each in part:
+            yield from _arrays(each)
+    else:
+        for name in _LEARNED:
+            yield from _arrays(getattr(part, name, ()))
+
+
+def about(entry: Entry) -> Row:
+    """What the rows of an entry have in common."""
+    return {
+        "game": entry.game,
+        "name": entry.name,
+        "player": entry.player,
+        "settings": entry.settings,
+        "at_once": entry.at_once,
+        "weights": fingerprint(make(entry, 0)),
+        "env": GAMES[entry.game],
+        "afterstate": version("afterstate"),
+        "commit": _commit(),
+        "machine": machine(),
+    }
+
+
+def _commit() -> str | None:
+    """The commit of the sources, with a + if they have been changed; None if git does not know."""
+    git = ["git", "-C", str(HERE), "describe", "--always", "--abbrev=12", "--dirty=+"]
+    told = subprocess.run([*git, "--exclude=*"], capture_output=True, text=True, check=False)
+    return told.stdout.strip() or None
+
+
+# Games
+
+
+def play_games(entry: Entry, played: Sequence[int]) -> list[Row]:
+    """Plays games of 2048, or a cycle of Daihinmin: a row for each game.
+
+    Args:
+        entry: the entry.
+        played: the seeds of the games, or the seed of the cycle.
+    """
+    if entry.game == "daihinmin":
+        return [row for seed in played for row in _play_cycle(entry, seed)]
+    parts = [[seed] for seed in played] if is_seeded(entry) else [list(played)]
+    return [row for part in parts for row in _play_2048(entry, part)]
+
+
+def _play_2048(entry: Entry, part: list[int]) -> list[Row]:
+    """Plays games of 2048 side by side; their time is shared out by their moves."""
+    make(entry, 0).act(np.array([0x1100], np.uint64))  # loads kernels, which is not to be timed
+    player = make(entry, part[0])
+    began = time.process_time()
+    games = play(player, len(part), part)
+    per_move = (time.process_time() - began) / int(games.n_moves.sum())
+    columns = (part, games.scores.tolist(), games.max_tiles.tolist(), games.n_moves.tolist())
+    return [
+        {
+            "seed": seed,
+            "score": score,
+            "max_tile": tile,
+            "moves": n_moves,
+            "cpu_seconds": round(n_moves * per_move, 6),
+        }
+        for seed, score, tile, n_moves in zip(*columns, strict=True)
+    ]
+
+
+class Timed:
+    """A player of Daihinmin, whose decisions are counted and timed."""
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+        self.decisions, self.seconds = 0, 0.0
+
+    def choose(self, view: Game) -> int:
+        """The player's play."""
+        return self._timed(self._player.choose, view)
+
+    def give(self, view: Game, n: int) -> int:
+        """The player's gift."""
+        return self._timed(self._player.give, view, n)
+
+    def _timed(self, ask: Callable[..., int], *of: Any) -> int:
+        """What the player answers."""
+        began = time.process_time()
+        answer = ask(*of)
+        self.seconds += time.process_time() - began
+        self.decisions += 1
+        return answer
+
+
+def _play_cycle(entry: Entry, seed: int) -> Iterator[Row]:
+    """Plays a cycle of Daihinmin, the entry and its opponents numbered by chance."""
+    rng = np.random.default_rng(seed)
+    order, chances = rng.permutation(N_PLAYERS).tolist(), rng.integers(2**31, size=N_PLAYERS)
+    mine = Timed(make(entry, int(chances[0])))
+    table: list[tuple[str, Player]] = [(entry.name, mine)]
+    for name, chance in zip(OPPONENTS, chances[1:].tolist(), strict=True):
+        seeded = {"seed": chance} if name in agents.SEEDED else {}
+        table.append((name, agents.make(name, **seeded)))
+    names = [table[i][0] for i in order]
+    for match in play_match([table[i][1] for i in order], CYCLE, seed):
+        yield {
+            "seed": seed,
+            "number": int(match["number"]),
+            "players": names,
+            "places": match["places"].tolist(),
+            "decisions": mine.decisions,
+            "cpu_seconds": round(mine.seconds, 6),
+        }
+        mine.decisions, mine.seconds = 0, 0.0
+
+
+SAME = {"2048": ("score", "max_tile", "moves"), "daihinmin": ("number", "players", "places")}
+"""What a game that is played again has to have in common with its row."""

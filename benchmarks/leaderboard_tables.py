@@ -1,0 +1,217 @@
+"""What the rows of the leaderboard say: standings, tables, and figures."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Sequence
+from io import StringIO
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+import numpy.typing as npt
+from leaderboard_games import OPPONENTS, Entry
+from row_files import Row
+from scipy.stats import bootstrap
+from tournament import half_interval
+
+from afterstate.agents.game2048.inside import markdown
+from afterstate.envs.daihinmin.rules import N_PLAYERS
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+TILES = (2048, 4096, 8192, 16384, 32768, 65536)
+ORDINALS = ("1st", "2nd", "3rd", "4th", "5th")
+
+
+class Standing(NamedTuple):
+    """One player's result: in points, of games of 2048 or of 100 games of Daihinmin."""
+
+    name: str
+    games: int
+    points: float  # the mean
+    low: float  # the 95 % interval of the mean
+    high: float
+    seconds: float  # of CPU time a move or a decision
+    more: dict[str, float]  # further columns of the table
+    each: npt.NDArray[np.float64]  # the points of each game, or of each cycle
+
+
+def current(entry: Entry, rows: Sequence[Row]) -> list[Row]:
+    """The rows of an entry as it is now: of its player and settings, and of its latest weights."""
+    now = [entry.player, entry.settings, entry.at_once]
+    of = [row for row in rows if [row["player"], row["settings"], row["at_once"]] == now]
+    return [row for row in of if _made_of(row) == _made_of(of[-1])]
+
+
+def _made_of(row: Row) -> tuple[str | None, str]:
+    """What makes rows of one player comparable."""
+    return row["weights"], row["env"]
+
+
+def by_seed(rows: Sequence[Row]) -> dict[int, list[Row]]:
+    """The rows of each seed: one of a game of 2048, a hundred of a cycle of Daihinmin."""
+    ordered = sorted(rows, key=lambda row: row["seed"])
+    return {seed: list(each) for seed, each in groupby(ordered, key=lambda row: row["seed"])}
+
+
+def standing(rows: Sequence[Row]) -> Standing:
+    """The result of the rows of one entry."""
+    return _standing_2048(rows) if rows[0]["game"] == "2048" else _standing_daihinmin(rows)
+
+
+def _standing_2048(rows: Sequence[Row]) -> Standing:
+    """The result of games of 2048; intervals are by bootstrap over games."""
+    scores = np.array([row["score"] for row in rows], np.float64)
+    largest = np.array([row["max_tile"] for row in rows])
+    moves, seconds = (sum(row[name] for row in rows) for name in ("moves", "cpu_seconds"))
+    low, high = _interval(scores, np.mean)
+    more = {"median": float(np.median(scores))}
+    more["median from"], more["median to"] = _interval(scores, np.median)
+    more |= {str(tile): float((largest >= tile).mean()) for tile in TILES}
+    name, mean = rows[0]["name"], float(scores.mean())
+    return Standing(name, len(rows), mean, low, high, seconds / moves, more, scores)
+
+
+def _interval(values: npt.NDArray[np.float64], of: Any) -> tuple[float, float]:
+    """The 95 % interval of a statistic, by bootstrap; not a number for a single value."""
+    if len(values) < 2:
+        return np.nan, np.nan
+    found = bootstrap((values,), of, batch=500, method="percentile", random_state=1)
+    low, high = found.confidence_interval
+    return float(low), float(high)
+
+
+def _standing_daihinmin(rows: Sequence[Row]) -> Standing:
+    """The result of games of Daihinmin; the unit of the interval is the cycle."""
+    places, cycles = [], defaultdict[int, list[float]](list)
+    ahead: dict[str, list[bool]] = defaultdict(list)
+    for row in rows:
+        found = dict(zip(row["players"], row["places"], strict=True))
+        mine = found[row["name"]]
+        places.append(mine)
+        cycles[row["seed"]].append(100.0 * (N_PLAYERS - mine))
+        for name in OPPONENTS:
+            ahead[name].append(mine < found[name])
+    sums, n_games = [sum(each) for each in cycles.values()], [len(each) for each in cycles.values()]
+    mean, half = sum(sums) / len(rows), half_interval(sums, n_games)
+    more = {of: places.count(i) / len(places) for i, of in enumerate(ORDINALS)}
+    more |= {name: float(np.mean(wins)) for name, wins in ahead.items()}
+    decisions, seconds = (sum(row[name] for row in rows) for name in ("decisions", "cpu_seconds"))
+    each = np.array(sums) / n_games
+    name, per_one = rows[0]["name"], seconds / decisions
+    return Standing(name, len(rows), mean, mean - half, mean + half, per_one, more, each)
+
+
+# Tables
+
+
+def table(found: Sequence[Standing], game: str) -> str:
+    """The standings as a table in Markdown, best first."""
+    ranked = sorted(found, key=lambda each: -each.points)
+    return _table_2048(ranked) if game == "2048" else _table_daihinmin(ranked)
+
+
+def _table_2048(ranked: Sequence[Standing]) -> str:
+    """Scores, tiles and times."""
+    head = ["player", "games", "mean score", "median", *(f"{tile}" for tile in TILES)]
+    body = []
+    for each in ranked:
+        mean = f"{each.points:,.0f} ({each.low:,.0f} to {each.high:,.0f})"
+        tiles = [_percent(each.more[str(tile)]) for tile in TILES]
+        median = f"{each.more['median']:,.0f}"
+        speed = [f"{1 / each.seconds:,.0f}", _time(each.seconds)]
+        body.append([each.name, f"{each.games:,}", mean, median, *tiles, *speed])
+    return markdown([*head, "moves/s", "a move"], body)
+
+
+def _table_daihinmin(ranked: Sequence[Standing]) -> str:
+    """Points, places, who is ahead of whom, and times."""
+    head = ["player", "games", "points per 100 games", *ORDINALS]
+    ahead = [f"before {name.removeprefix('daihinmin-')}" for name in OPPONENTS]
+    body = []
+    for each in ranked:
+        points = f"{each.points:.1f} ± {each.high - each.points:.1f}"
+        shares = [_percent(each.more[name]) for name in (*ORDINALS, *OPPONENTS)]
+        body.append([each.name, f"{each.games:,}", points, *shares, _time(each.seconds)])
+    return markdown([*head, *ahead, "a decision"], body)
+
+
+def _percent(share: float) -> str:
+    """A share; nothing if it is none."""
+    return f"{100 * share:.1f}%" if share else ""
+
+
+def _time(seconds: float) -> str:
+    """A time in the unit that suits it."""
+    unit, factor = ("ms", 1e3) if seconds >= 1e-3 else ("µs", 1e6)
+    return f"{seconds * factor:,.3g} {unit}"
+
+
+def as_csv(found: Sequence[Standing]) -> str:
+    """The standings as comma-separated values, best first, times in seconds."""
+    ranked = sorted(found, key=lambda each: -each.points)
+    head = ["player", "games", "mean", "low", "high", "cpu_seconds_each", *ranked[0].more]
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(head)
+    for each in ranked:
+        writer.writerow([*each[:3], *(f"{x:.8g}" for x in (*each[3:6], *each.more.values()))])
+    return text.getvalue()
+
+
+# Figures
+
+
+def draw(found: Sequence[Standing], game: str, folder: Path) -> list[Path]:
+    """Draws how points are distributed, and strength against time; returns the files."""
+    unit = "score" if game == "2048" else "points per 100 games"
+    paths = [folder / f"{game}_points.svg", folder / f"{game}_strength.svg"]
+    with plt.rc_context({"svg.hashsalt": "afterstate", "font.size": 9}):
+        for path, drawn in zip(paths, (_distributions, _strength), strict=True):
+            figure, axes = plt.subplots(figsize=(8, 0.4 * len(found) + 1.5), layout="constrained")
+            drawn(axes, sorted(found, key=lambda each: each.points), unit)
+            if game == "2048":
+                (axes.set_xscale if drawn is _distributions else axes.set_yscale)("log")
+            figure.savefig(path, metadata={"Date": None})
+            plt.close(figure)
+    return paths
+
+
+def _distributions(axes: Any, ranked: Sequence[Standing], unit: str) -> None:
+    """A box for each player: quartiles, and 95 % of the games between the whiskers."""
+    axes.boxplot(
+        [each.each for each in ranked],
+        orientation="horizontal",
+        whis=(2.5, 97.5),
+        sym="",
+        tick_labels=[each.name for each in ranked],
+    )
+    axes.set(xlabel=unit)
+    axes.grid(axis="x", alpha=0.3)
+
+
+def _strength(axes: Any, ranked: Sequence[Standing], unit: str) -> None:
+    """Points against time, with those that no faster player reaches joined by a line."""
+    for each in ranked:
+        error = [[max(0, each.points - each.low)], [max(0, each.high - each.points)]]
+        x = 1e3 * each.seconds
+        axes.errorbar(x, each.points, error, marker="o", color="C0", capsize=2)
+        axes.annotate(each.name, (x, each.points), xytext=(5, 3), textcoords="offset points")
+    best = front(ranked)
+    axes.plot([1e3 * each.seconds for each in best], [each.points for each in best], color="C1")
+    axes.set(xscale="log", xlabel="ms of CPU time a move or decision", ylabel=unit)
+    axes.margins(x=0.25)
+
+
+def front(found: Sequence[Standing]) -> list[Standing]:
+    """The players that are better than all faster ones, fastest first."""
+    best: list[Standing] = []
+    for each in sorted(found, key=lambda each: (each.seconds, -each.points)):
+        if not best or each.points > best[-1].points:
+            best.append(each)
+    return best

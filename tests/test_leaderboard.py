@@ -1,0 +1,418 @@
+"""The leaderboard: what it plays, the rows it keeps, and what it says of them."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import gymnasium as gym
+import leaderboard
+import leaderboard_games
+import numpy as np
+import pytest
+import row_files
+from leaderboard import README, main, rows_file
+from leaderboard_games import OPPONENTS, Entry, entries, fingerprint, make, play_games, seeds
+from leaderboard_tables import Standing, as_csv, current, front, standing, table
+from row_files import Row
+
+import afterstate.envs  # noqa: F401 - registers the environments
+from afterstate import agents
+from afterstate.agents.game2048.ntuple import network, save
+
+pytestmark = pytest.mark.filterwarnings("default::pytest.PytestUnraisableExceptionWarning")
+
+RANDOM = Entry("2048", "random", "random", {}, 6, 3)
+SAMPLE = Entry("daihinmin", "the sample client", "daihinmin-sample", {}, 1, 1)
+
+
+@pytest.fixture(autouse=True)
+def _short_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaderboard_games, "CYCLE", 3)
+
+
+@pytest.fixture
+def bots(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A third party's module: players of 2048 by chance and without."""
+    module = ModuleType("bots")
+
+    def by_chance(seed: int) -> Any:
+        return agents.make("random", seed=seed)
+
+    def table_of(value: float = 1.0) -> Any:
+        net = network([[0, 1, 2]])
+        net.weights[:] = value * np.arange(net.weights.size)
+        return agents.make("ntuple", network=net)
+
+    monkeypatch.setattr(module, "by_chance", by_chance, raising=False)
+    monkeypatch.setattr(module, "table_of", table_of, raising=False)
+    monkeypatch.setitem(sys.modules, "bots", module)
+    return module
+
+
+def file_of(folder: Path, told: Row) -> Path:
+    path = folder / "entries.json"
+    path.write_text(json.dumps(told), encoding="utf-8")
+    return path
+
+
+def run(command: str, folder: Path, *more: str) -> None:
+    main([command, "--entries", str(folder / "entries.json"), "--rows", str(folder), *more])
+
+
+def all_rows(folder: Path) -> list[Row]:
+    return [row for path in sorted(folder.rglob("*.gz")) for row in row_files.read(path)]
+
+
+# Files of rows
+
+
+def test_what_is_appended_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "rows.jsonl.gz"
+    assert row_files.read(path) == []
+    row_files.append(path, [{"a": 1}, {"a": "ä"}])
+    row_files.append(path, [{"a": [None]}])
+    assert row_files.read(path) == [{"a": 1}, {"a": "ä"}, {"a": [None]}]
+
+
+@pytest.mark.parametrize("cut", [1, 5, 20])
+def test_rows_before_one_that_was_cut_off_are_kept(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "rows.jsonl.gz"
+    row_files.append(path, [{"a": i} for i in range(50)])
+    row_files.append(path, [{"a": i} for i in range(90)])
+    path.write_bytes(path.read_bytes()[:-cut])
+    assert row_files.read(path) == [{"a": i} for i in range(50)]
+    row_files.repair(path)
+    row_files.append(path, [{"a": "last"}])
+    assert row_files.read(path) == [*({"a": i} for i in range(50)), {"a": "last"}]
+
+
+# What is played
+
+
+def test_the_seeds_are_those_that_were_published() -> None:
+    told = {game: seeds(game) for game in ("2048", "daihinmin")}
+    assert {game: len(each) for game, each in told.items()} == {"2048": 2000, "daihinmin": 400}
+    assert all(len(set(each)) == len(each) and min(each) >= 0 for each in told.values())
+    assert told["2048"][:3] == [924710231, 1282943413, 255094356]
+    digest = hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    assert digest == "cc2a264131d985bee91dd74750e4d0ba29fac67f1e8fad9efde824aee8729ffb"
+
+
+def test_a_game_is_that_of_the_environment() -> None:
+    rows = play_games(Entry("2048", "by reward", "reward", {}, 2, 2), seeds("2048")[:2])
+    for row in rows:
+        env = gym.make("Game2048-v0")
+        observation, _ = env.reset(seed=row["seed"])
+        agent, score, moves, over = agents.make("reward", seed=row["seed"]), 0.0, 0, False
+        while not over:
+            observation, reward, over, _, _ = env.step(agent.predict(observation)[0])
+            score, moves = score + float(reward), moves + 1
+        assert (row["score"], row["moves"]) == (score, moves)
+        assert row["max_tile"] == 1 << int(np.max(observation))
+        assert row["cpu_seconds"] > 0
+
+
+def test_games_side_by_side_are_those_played_alone(bots: ModuleType) -> None:
+    entry = Entry("2048", "a table", "bots:table_of", {"value": 2.0}, 4, 4)
+    together = play_games(entry, [1, 2, 3, 4])
+    apart = [row for seed in (1, 2, 3, 4) for row in play_games(entry, [seed])]
+    for row in (*together, *apart):
+        del row["cpu_seconds"]
+    assert together == apart
+    assert len({row["score"] for row in together}) > 1
+
+
+def test_players_by_chance_have_the_seed_of_their_game(bots: ModuleType) -> None:
+    ours, theirs = RANDOM, RANDOM._replace(player="bots:by_chance")
+    fixed = RANDOM._replace(settings={"seed": 1})
+    games = [play_games(each, [5, 9]) for each in (ours, theirs, fixed)]
+    scores = [[row["score"] for row in rows] for rows in games]
+    assert scores[0] == scores[1] != scores[2]
+
+
+def test_a_cycle_has_the_same_four_opponents() -> None:
+    rows = play_games(SAMPLE, [77])
+    assert [row["number"] for row in rows] == [1, 2, 3]
+    assert sorted(rows[0]["players"]) == sorted((SAMPLE.name, *OPPONENTS))
+    for row in rows:
+        assert row["players"] == rows[0]["players"]
+        assert sorted(row["places"]) == [0, 1, 2, 3, 4]
+        assert row["decisions"] > 0
+        assert row["cpu_seconds"] > 0
+    again = play_games(SAMPLE, [77])
+    assert [row["places"] for row in again] == [row["places"] for row in rows]
+    other = play_games(SAMPLE, [78])
+    assert [row["places"] for row in other] != [row["places"] for row in rows]
+
+
+def test_players_of_files_and_their_fingerprints(tmp_path: Path, bots: ModuleType) -> None:
+    net = network([[0, 1], [4, 5]])
+    net.weights[3] = 5
+    save(net, tmp_path / "net.npz")
+    entry = Entry("2048", "a file", str(tmp_path / "net.npz"), {}, 1, 1)
+    named = Entry("2048", "a", "expectimax", {"network": str(tmp_path / "net.npz")}, 1, 1)
+    found = [fingerprint(make(each, 0)) for each in (entry, named)]
+    assert found[0] == found[1] is not None
+    net.weights[3] = 6
+    assert fingerprint(agents.make("ntuple", network=net)) != found[0]
+    assert fingerprint(agents.make("random")) is None
+    with pytest.raises(ValueError, match="no settings"):
+        make(entry._replace(settings={"depth": 2}), 0)
+    different = [fingerprint(bots.table_of(value)) for value in (1.0, 2.0)]
+    assert different[0] != different[1]
+
+
+@pytest.mark.parametrize(
+    "name", ["daihinmin-policy", "daihinmin-rank", "daihinmin-mc", "value-net"]
+)
+def test_players_that_have_learned_have_fingerprints(name: str) -> None:
+    found = [fingerprint(agents.make(name)) for _ in range(2)]
+    assert found[0] == found[1] is not None
+
+
+# Playing, and playing on
+
+
+ENTRIES: Row = {
+    "2048": {
+        "random": {"player": "random", "games": 6, "at_once": 3},
+        "a table": {"player": "bots:table_of", "settings": {"value": 2}, "games": 4, "at_once": 2},
+    },
+    "daihinmin": {"the sample client": {"player": "daihinmin-sample", "games": 2}},
+}
+
+
+def test_every_game_has_a_row_that_says_all(tmp_path: Path, bots: ModuleType) -> None:
+    file_of(tmp_path, ENTRIES)
+    run("play", tmp_path)
+    rows = all_rows(tmp_path)
+    counts = {name: sum(row["name"] == name for row in rows) for name in ("random", "a table")}
+    assert counts == {"random": 6, "a table": 4}
+    assert len(rows) == 10 + 2 * 3
+    for row in rows:
+        assert row["env"] in ("Game2048-v0", "Daihinmin-v0")
+        assert row["machine"]["cpu"]
+        assert {"afterstate", "commit", "settings", "player", "weights"} <= row.keys()
+        assert (row["weights"] is None) == (row["name"] != "a table")
+    for game in ("2048", "daihinmin"):
+        of = {row["seed"] for row in rows if row["game"] == game}
+        assert of <= set(seeds(game)[:6])
+
+
+def test_an_interrupted_run_goes_on(tmp_path: Path, bots: ModuleType) -> None:
+    file_of(tmp_path, {"2048": ENTRIES["2048"]})
+    run("play", tmp_path, "--only", "random")
+    path = rows_file(tmp_path, RANDOM)
+    before = row_files.read(path)
+    path.write_bytes(path.read_bytes()[:-30])
+    run("play", tmp_path, "--only", "random")
+    after = row_files.read(path)
+    assert [row["score"] for row in after] == [row["score"] for row in before]
+    run("play", tmp_path)
+    assert row_files.read(path) == after  # all was there
+    assert len(all_rows(tmp_path)) == 10
+
+
+def test_other_settings_or_weights_are_played_anew(tmp_path: Path, bots: ModuleType) -> None:
+    told: Row = {"2048": {"a table": {"player": "bots:table_of", "games": 2, "at_once": 2}}}
+    for settings in ({}, {"value": 3}, {"value": 3}):
+        told["2048"]["a table"]["settings"] = settings
+        file_of(tmp_path, told)
+        run("play", tmp_path)
+    rows = all_rows(tmp_path)
+    assert [row["settings"] for row in rows] == [{}, {}, {"value": 3}, {"value": 3}]
+    (now,) = entries(tmp_path / "entries.json")
+    assert current(now, rows) == rows[2:]
+    changed = [*rows, *({**row, "weights": "other"} for row in rows[2:])]
+    assert current(now, changed) == changed[4:]
+
+
+def test_processes_side_by_side_make_the_same_rows(tmp_path: Path) -> None:
+    scores = []
+    for jobs in ("1", "2"):
+        folder = tmp_path / jobs
+        folder.mkdir()
+        file_of(folder, {"2048": {"random": ENTRIES["2048"]["random"]}})
+        run("play", folder, "--jobs", jobs)
+        scores.append(sorted((row["seed"], row["score"]) for row in all_rows(folder)))
+    assert scores[0] == scores[1]
+
+
+def test_ray_is_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    file_of(tmp_path, {"2048": {"random": ENTRIES["2048"]["random"]}})
+    with pytest.raises(SystemExit, match=r"pip install .*\[ray\]"):
+        run("play", tmp_path, "--backend", "ray")
+
+
+# Playing again
+
+
+def test_rows_are_verified(
+    tmp_path: Path, bots: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file_of(tmp_path, ENTRIES)
+    run("play", tmp_path)
+    run("verify", tmp_path, "--chunks", "5")
+    assert capsys.readouterr().out.count("as before") == 2 + 2 + 2
+    path = rows_file(tmp_path, RANDOM)
+    rows = row_files.read(path)
+    rows[1]["score"] += 4
+    path.unlink()
+    row_files.append(path, rows)
+    seed = str(rows[1]["seed"])
+    with pytest.raises(SystemExit, match="1 differ"):
+        run("verify", tmp_path, "--only", "random", "--seed", seed)
+    assert f"seed {seed}: score is {rows[1]['score'] - 4}" in capsys.readouterr().out
+    monkey = {**rows[1], "weights": "0123"}
+    entry = entries(tmp_path / "entries.json")[0]
+    assert "other weights" in leaderboard.differences(entry, [monkey])
+    timed = entry._replace(player="expectimax", settings={"seconds": 0.01})
+    assert "depend on time" in leaderboard.differences(timed, [monkey])
+
+
+# Results
+
+
+def rows_2048(
+    scores: list[int], tiles: list[int], seconds: float = 0.5, name: str = "a"
+) -> list[Row]:
+    head = {"game": "2048", "name": name, "player": "p", "settings": {}, "at_once": 1}
+    told = [{"score": s, "max_tile": t} for s, t in zip(scores, tiles, strict=True)]
+    return [
+        {**head, "seed": i, "moves": 100, "cpu_seconds": seconds, **each}
+        for i, each in enumerate(told)
+    ]
+
+
+def test_standings_of_2048_by_hand() -> None:
+    found = standing(rows_2048([1000, 3000, 2000, 30000], [128, 256, 2048, 4096]))
+    assert (found.name, found.games, found.points, found.seconds) == ("a", 4, 9000.0, 0.005)
+    assert found.more["median"] == 2500
+    assert (found.more["2048"], found.more["4096"], found.more["8192"]) == (0.5, 0.25, 0)
+    assert 1000 < found.low < 9000 < found.high < 30000
+    many = standing(rows_2048([*range(10_000, 11_000)], [1024] * 1000))
+    assert many.high - many.low == pytest.approx(2 * 1.96 * 288.7 / 1000**0.5, rel=0.1)
+
+
+def test_standings_of_daihinmin_by_hand() -> None:
+    players = ["me", *OPPONENTS]
+    head = {"game": "daihinmin", "name": "me", "player": "p", "settings": {}, "at_once": 1}
+    head |= {"players": players, "decisions": 10, "cpu_seconds": 0.02}
+    places = [[0, 1, 2, 3, 4], [1, 0, 2, 3, 4], [4, 0, 1, 2, 3], [0, 4, 3, 2, 1]]
+    rows = [{**head, "seed": i // 2, "number": i % 2 + 1, "places": places[i]} for i in range(4)]
+    found = standing(rows)
+    assert found.points == (500 + 400 + 100 + 500) / 4
+    assert found.seconds == pytest.approx(0.002)
+    assert (found.more["1st"], found.more["2nd"], found.more["5th"]) == (0.5, 0.25, 0.25)
+    assert found.more[OPPONENTS[0]] == 0.5
+    assert found.more[OPPONENTS[3]] == 0.75
+    # two cycles of 450 and 300 points: 375 plus or minus 12.7 standard errors of 75
+    assert found.high - found.points == pytest.approx(12.706 * 75, rel=1e-3)
+    assert "375.0" in table([found], "daihinmin")
+
+
+def test_the_table_has_the_best_first_and_values_for_other_programs() -> None:
+    found = [
+        standing(rows_2048([1000, 1100], [64, 128], name="weak")),
+        standing(rows_2048([9000, 9100], [512, 2048], 0.0001, name="strong")),
+    ]
+    lines = table(found, "2048").splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| strong", "| weak"]
+    assert "50.0%" in lines[2] and "1 µs" in lines[2] and "5 ms" in lines[3]
+    told = list(csv.DictReader(io.StringIO(as_csv(found))))
+    assert [row["player"] for row in told] == ["strong", "weak"]
+    assert float(told[0]["mean"]) == 9050
+    assert float(told[1]["cpu_seconds_each"]) == 0.005
+
+
+def test_the_front_has_those_that_no_faster_player_reaches() -> None:
+    def one(name: str, points: float, seconds: float) -> Standing:
+        return Standing(name, 1, points, 0, 0, seconds, {}, np.zeros(1))
+
+    found = front([one("c", 5, 3), one("a", 2, 1), one("b", 1, 2), one("d", 5, 4), one("e", 1, 1)])
+    assert [each.name for each in found] == ["a", "c"]
+
+
+def test_report_and_readme(
+    tmp_path: Path, bots: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file_of(tmp_path, ENTRIES)
+    run("play", tmp_path)
+    run("report", tmp_path)
+    pictures = [
+        tmp_path / f"{game}_{of}.svg"
+        for game in ("2048", "daihinmin")
+        for of in ("points", "strength")
+    ]
+    drawn = [path.read_bytes() for path in pictures]
+    assert all(b"the sample client" in each or b"random" in each for each in drawn)
+    run("report", tmp_path)
+    assert drawn == [path.read_bytes() for path in pictures]
+    readme = tmp_path / "README.md"
+    monkeypatch.setattr(leaderboard, "README", readme)
+    readme.write_text("no marks", encoding="utf-8")
+    with pytest.raises(SystemExit, match="has no <!-- leaderboard 2048 -->"):
+        run("readme", tmp_path)
+    marks = "".join(
+        f"{g}\n<!-- leaderboard {g} -->\nold\n<!-- end -->\n" for g in ("2048", "daihinmin")
+    )
+    readme.write_text(marks + "after\n", encoding="utf-8")
+    run("readme", tmp_path)
+    text = readme.read_text(encoding="utf-8")
+    assert "old" not in text and text.endswith("<!-- end -->\nafter\n")
+    assert (tmp_path / "2048.md").read_text(encoding="utf-8") in text
+
+
+# What is wrong
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ([], "no file of entries"),
+        ({"chess": {"a": {"player": "random", "games": 1}}}, "games are"),
+        ({"2048": {"a": {"games": 1}}}, "player"),
+        ({"2048": {"a": {"player": "random"}}}, "games"),
+        ({"2048": {"a": {"player": "random", "games": 1, "depth": 3}}}, "unknown keys"),
+        ({"2048": {"a": {"player": "random", "games": 0}}}, "from 1 on"),
+        ({"2048": {"a": {"player": "random", "games": 3, "at_once": 2}}}, "a multiple of"),
+        ({"2048": {"a": {"player": "random", "games": 2001}}}, "at most 2000"),
+        ({"2048": {"a": {"player": "nobody", "games": 1}}}, "no player 'nobody'"),
+        ({"2048": {"a": {"player": "json:nothing", "games": 1}}}, "json:nothing"),
+        ({"2048": {"a": {"player": "no_such:thing", "games": 1}}}, "no_such"),
+        ({"2048": {"a": {"player": "random", "settings": {"x": 1}, "games": 1}}}, "settings"),
+        ({"2048": {"a": {"player": "nowhere.npz", "games": 1}}}, "nowhere.npz"),
+        ({"daihinmin": {"daihinmin-rank": {"player": "daihinmin-rank", "games": 1}}}, "opponent"),
+    ],
+    ids=str,
+)
+def test_wrong_entries_are_refused(tmp_path: Path, told: Any, message: str) -> None:
+    file_of(tmp_path, told)
+    with pytest.raises(SystemExit, match=message):
+        run("play", tmp_path)
+    assert not list(tmp_path.rglob("*.gz"))
+
+
+def test_entries_that_are_not_there_are_told(tmp_path: Path) -> None:
+    file_of(tmp_path, ENTRIES)
+    with pytest.raises(SystemExit, match="no entry nobody"):
+        run("report", tmp_path, "--only", "nobody")
+    with pytest.raises(SystemExit, match=r"missing\.json"):
+        main(["play", "--entries", str(tmp_path / "missing.json")])
+
+
+def test_the_entries_of_the_package_can_be_made() -> None:
+    told = entries(leaderboard_games.HERE / "leaderboard.json")
+    players = {entry.player for entry in told}
+    assert {name for name in agents.names()} <= players
+    for entry in told:
+        make(entry, 1)
+    assert README.exists()
