@@ -152,10 +152,12 @@ def _neural(module: str, name: str) -> Callable[..., Any]:
 _value = _neural("game2048.value_net", "ValueNetAgent")
 _policy = _neural("game2048.policy_net", "PolicyNetAgent")
 _rank = _neural("daihinmin.rank_nets", "RankAgent")
+_actor = _neural("daihinmin.actor_net", "ActorAgent")
 _NEURAL = {
     "game2048.value_net": _value,
     "game2048.policy_net": _policy,
     "daihinmin.rank_nets": _rank,
+    "daihinmin.actor_net": _actor,
 }
 """The makers by the modules of their networks."""
 
@@ -182,13 +184,14 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "daihinmin-mc": _daihinmin("monte_carlo", "MonteCarloAgent"),
     "daihinmin-rank": _rank,
     "daihinmin-mc-rank": _advised,
+    "daihinmin-actor": _actor,
 }
 
 
 SEEDED = frozenset(
     [
         *("random", "reward", "mc-softmax"),
-        *("daihinmin-" + name for name in ("random", "policy", "mc", "mc-rank")),
+        *("daihinmin-" + name for name in ("random", "policy", "mc", "mc-rank", "actor")),
     ]
 )
 """Players that take a `seed`."""
@@ -253,6 +256,8 @@ def make(name: str, /, **settings: Any) -> Any:
               file or a network, by default the one in the package; see `RankAgent`); needs torch
             - `"daihinmin-mc-rank"`: the search with such a network's advice (settings of both);
               needs torch
+            - `"daihinmin-actor"`: by a network that says how good each action is (`net`,
+              `temperature`, `seed`, `device`: see `ActorAgent`); needs torch
         **settings: the settings given in brackets.
 
     Raises:
@@ -302,7 +307,7 @@ def _of_neural(file: str | Path) -> Callable[..., Any]:
     raise ValueError(
         f"{file} holds a network {name!r}, and those known are {known}: make a player of one of "
         "your own, such as make('value-net', net=net), or first add its class to the NETWORKS of "
-        "value_net, policy_net or rank_nets"
+        "value_net, policy_net, rank_nets or actor_net"
     )
 
 

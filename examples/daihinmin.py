@@ -9,6 +9,7 @@ environment, drawn action by action, and a match of some cycles of 100 games:
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from tqdm import tqdm
@@ -21,7 +22,7 @@ from afterstate.envs.daihinmin.players import Player, actions_of
 NAMES = ("heuristic", "sample", "sample", "sample", "sample")
 
 
-def watch(players: list[Player], seed: int, file: Path) -> None:
+def watch(players: list[Player], names: Sequence[str], seed: int, file: Path) -> None:
     """Plays one game in the environment, prints its actions and writes an animation."""
     env = daihinmin_v0.env(render_mode="rgb_array")
     env.reset(seed=seed)
@@ -35,17 +36,17 @@ def watch(players: list[Player], seed: int, file: Path) -> None:
         number = env.possible_agents.index(agent)
         for action in actions_of(players[number], env.view(agent)):
             env.step(action)
-        print(f"{agent} {NAMES[number]}: {env.infos[agent]['play']}")
+        print(f"{agent} {names[number]}: {env.infos[agent]['play']}")
         frames.append(env.render())
     pictures.gif(frames, file, fps=1.5)
 
 
-def compete(players: list[Player], n_games: int, seed: int) -> None:
+def compete(players: list[Player], names: Sequence[str], n_games: int, seed: int) -> None:
     """Plays a match and prints the points per game."""
     points = [0] * len(players)
     for match in tqdm(play_match(players, n_games, seed), total=n_games, unit=" games"):
         points = match["points"].tolist()
-    for name, total in zip(NAMES, points, strict=True):
+    for name, total in zip(names, points, strict=True):
         print(f"{name:10} {total / n_games:.2f} points a game")
 
 
@@ -60,8 +61,8 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     print("The first start compiles, for about half a minute.", flush=True)
     players = [agents.make(f"daihinmin-{name}") for name in NAMES]
-    watch(players, options.seed, options.out / "daihinmin.gif")
-    compete(players, 50 if options.smoke else options.games, options.seed)
+    watch(players, NAMES, options.seed, options.out / "daihinmin.gif")
+    compete(players, NAMES, 50 if options.smoke else options.games, options.seed)
     print(f"written: {options.out / 'daihinmin.gif'}")
 
 

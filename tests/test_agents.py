@@ -74,7 +74,7 @@ def one_hot(exponents: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
 
 
 def test_names_are_those_that_make_knows() -> None:
-    kinds_of = ("random", "sample", "heuristic", "policy", "mc", "rank", "mc-rank")
+    kinds_of = ("random", "sample", "heuristic", "policy", "mc", "rank", "mc-rank", "actor")
     daihinmin = [f"daihinmin-{kind}" for kind in kinds_of]
     assert agents.names() == [*NAMES_2048, "value-net", "policy-net", *daihinmin]
     kinds = [RandomAgent, RewardAgent, NTupleAgent, ExpectimaxAgent, MCSoftmaxAgent]

@@ -159,13 +159,13 @@ def worth(board: Word, heuristic: Heuristic) -> float:
         falls_down += heuristic.lines.falls[column]
         across, down = across >> _16, down >> _16
     weights = heuristic.weights
-    found = weights[3] * largest(board) - weights[0] * rough
-    found -= weights[1] * (min(rises, falls) + min(rises_down, falls_down))
+    found = -rough * weights[0]  # summed in the order of the original, so that ties are the same
+    found -= (min(rises, falls) + min(rises_down, falls_down)) * weights[1]
     empty = ~occupied(board) & LOW_BITS
     if weights[2] != 0:
         n_empty = 16 if empty == LOW_BITS else count_cells(empty)
-        found += weights[2] * math.log(n_empty) if n_empty else -np.inf * weights[2]
-    return float(found)
+        found += math.log(n_empty) * weights[2] if n_empty else -np.inf * weights[2]
+    return float(found + largest(board) * weights[3])
 
 
 def evaluate(board: Any, weights: Weights | None = None, compared: str = "occupied") -> float:
@@ -387,9 +387,11 @@ def _expected(board: Word, ply: int, end: int, search: Search) -> float:
         for action in range(4):
             if afters[action] != board:
                 search.counts[0] += 1
-                score = _expected(afters[action], ply + 1, end, search)
-                if search.goal > 0 and _has(afters[action], search.goal):
-                    score = BOUND
+                search.lengths[ply + 1] = 0
+                won = search.goal > 0 and _has(afters[action], search.goal)
+                score = BOUND if won else _expected(afters[action], ply + 1, end, search)
+                if not won and score > WIN:
+                    score -= 1.0  # sooner is better
                 if score > best:
                     best = score
                     _lead(search, ply, action)
@@ -470,10 +472,11 @@ class AlphaBetaAgent(Agent):
             ValueError: not a board word.
         """
         word = self._word(board)
-        how, began, found = self.settings, time.monotonic(), self._to(word, 1)
+        how, began = self.settings, time.monotonic()
         if how.depth is not None:
             tried = (self._to(word, depth) for depth in range(how.depth, 1, -1))
-            return next((each for each in tried if each.action >= 0), found)
+            return next((each for each in tried if each.action >= 0), None) or self._to(word, 1)
+        found = self._to(word, 1)
         while found.depth < MAX_DEPTH and time.monotonic() - began < how.seconds:
             deeper = self._to(word, found.depth + 1)
             if deeper.action < 0:

@@ -68,7 +68,35 @@ class PolicyCNN(nn.Module):
         return nets.in_32_bits(self.body[-1], self.body[:-1](planes))
 
 
-NETWORKS: dict[str, type[nn.Module]] = {"PolicyCNN": PolicyCNN}
+class ActorCNN(nn.Module):
+    """A small network for algorithms that learn by playing, such as stable-baselines3's.
+
+    Two convolutions of 2x2 cells, of which nothing stands beyond the edges, and two full layers.
+    Maps planes `[n, 16, 4, 4]` to logits, or to values of the moves, `[n, 4]`. `body` is all but
+    the last layer, `head`.
+
+    Args:
+        channels: filters of each convolution.
+        hidden: units of the first full layer.
+    """
+
+    def __init__(self, channels: int = 128, hidden: int = 256) -> None:
+        super().__init__()
+        self.settings = {"channels": channels, "hidden": hidden}
+        self.body = nn.Sequential(
+            *(nn.Conv2d(N_PLANES, channels, 2), nn.ReLU()),
+            *(nn.Conv2d(channels, channels, 2), nn.ReLU()),
+            *(nn.Flatten(), nn.Linear(4 * channels, hidden), nn.ReLU()),
+        )
+        self.head = nn.Linear(hidden, 4)
+        self.apply(nets.he)
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """The logits or values `[n, 4]` of planes `[n, 16, 4, 4]`."""
+        return nets.in_32_bits(self.head, self.body(planes))
+
+
+NETWORKS: dict[str, type[nn.Module]] = {"PolicyCNN": PolicyCNN, "ActorCNN": ActorCNN}
 """The networks by name."""
 
 

@@ -17,7 +17,7 @@ pytest.importorskip("safetensors")
 pytest.importorskip("torch")
 pytest.importorskip("tqdm")
 
-from experiments import rows
+from experiments import cells, rows
 from experiments.mc_softmax import report, run
 from experiments.mc_softmax import study as studied
 
@@ -77,7 +77,7 @@ def test_all_that_was_added_is_measured_beside_the_search_as_it_was() -> None:
 
 @pytest.mark.parametrize("what", ["judged", "plays"])
 def test_all_settings_are_of_players_that_there_are(what: str) -> None:
-    names = [studied.name(cell) for cell in studied.cells(what)]
+    names = [cells.name(cell) for cell in studied.cells(what)]
     assert len(set(names)) == len(names) > 60
     for cell in studied.cells(what):
         told = {key: value for key, value in cell["settings"].items() if key != "network"}

@@ -6,7 +6,8 @@ import argparse
 from typing import Any
 
 import matplotlib
-from experiments.mc_softmax.study import HERE, RESULTS, Row, cells, name, study
+from experiments.cells import Row, cost, latest, reached
+from experiments.mc_softmax.study import HERE, RESULTS, cells, study
 from experiments.rows import read
 
 from afterstate.agents.game2048.inside import markdown
@@ -22,20 +23,7 @@ NETWORKS = {"ntuple": "the network of tables", "value-net": "CNN22"}
 
 def rows(what: str, group: str) -> list[Row]:
     """The latest rows of a group of `cells`, as `study.json` has it now, in its order."""
-    found = {name(row): row for row in read(RESULTS / FILES[what])}
-    return [found[name(cell)] for cell in cells(what, [group]) if name(cell) in found]
-
-
-def reached(row: Row) -> str:
-    """Mean and interval, of scores or of regrets."""
-    if "regret" in row:
-        return f"{row['regret']:,.1f} ± {row['interval']:,.1f}"
-    return f"{row['mean']:,.0f} ± {row['interval']:,.0f}"
-
-
-def cost(row: Row) -> str:
-    """What a move costs."""
-    return f"{row['cpu_us_per_move']:,.0f}"
+    return latest(RESULTS / FILES[what], cells(what, [group]))
 
 
 def draw(path: Any, axes: Any) -> None:

@@ -21,18 +21,18 @@ import functools
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import fresh_kernels  # noqa: F401 - first of all that uses numba
-import joblib
 import numpy as np
 import numpy.typing as npt
+from experiments.cells import Row, fill
 from experiments.mc_softmax import report
-from experiments.mc_softmax.study import RESULTS, Row, cells, learners, name, study
+from experiments.mc_softmax.study import RESULTS, cells, learners, study
 from experiments.rows import read
 from machine import machine
 from tqdm import tqdm
@@ -66,22 +66,6 @@ def in_one_thread(cell: Row) -> None:
         import torch
 
         torch.set_num_threads(1)
-
-
-def fill(what: str, work: Callable[[Row], Row], chosen: argparse.Namespace) -> None:
-    """Adds the rows of cells that have none."""
-    path = RESULTS / report.FILES[what]
-    done = {name(row) for row in read(path)}
-    missing = [cell for cell in cells(what, chosen.only) if name(cell) not in done]
-    found = joblib.Parallel(n_jobs=chosen.jobs, return_as="generator_unordered")(
-        joblib.delayed(work)(cell) for cell in missing
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        for row in tqdm(found, total=len(missing), unit=" players"):
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            tqdm.write(f"{row['player']} {row['settings']}: {report.reached(row)}")
 
 
 # Positions
@@ -138,7 +122,8 @@ def judge_cell(runs: Path, cell: Row) -> Row:
 def judge(chosen: argparse.Namespace) -> None:
     """Judges players by positions."""
     positions(chosen.runs)  # once, before several processes need them
-    fill("judged", functools.partial(judge_cell, chosen.runs), chosen)
+    work = functools.partial(judge_cell, chosen.runs)
+    fill(RESULTS / report.FILES["judged"], cells("judged", chosen.only), work, chosen.jobs)
 
 
 # Games
@@ -157,7 +142,7 @@ def play_cell(cell: Row) -> Row:
 
 def play_all(chosen: argparse.Namespace) -> None:
     """Plays games."""
-    fill("plays", play_cell, chosen)
+    fill(RESULTS / report.FILES["plays"], cells("plays", chosen.only), play_cell, chosen.jobs)
 
 
 # Learning

@@ -6,14 +6,13 @@ import itertools
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+
+from experiments.cells import Row
 
 from afterstate.agents import game2048
 
 HERE = Path(__file__).parent
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "mc_softmax"
-
-Row = dict[str, Any]
 
 
 def study() -> Row:
@@ -38,11 +37,6 @@ def cells(what: str, groups: Sequence[str] | None = None) -> Iterator[Row]:
                 told = {"player": plan.get("player", "mc-softmax"), "settings": settings}
                 games = {"games": plan["games"]} if what == "plays" else {}
                 yield {"group": group, **told, **games}
-
-
-def name(cell: Row) -> str:
-    """What tells a cell from others."""
-    return json.dumps([cell.get(key) for key in ("group", "player", "settings", "games")])
 
 
 def learners() -> Iterator[tuple[str, str, Row, float]]:
