@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -182,11 +183,12 @@ def readme(chosen: argparse.Namespace) -> None:
 
 
 def selected(chosen: argparse.Namespace) -> list[Entry]:
-    """The entries of the file that are asked for.
+    """The entries of the file that are asked for. Modules beside the file can be imported.
 
     Raises:
         OSError, ValueError: see `entries`; or there is no such entry.
     """
+    sys.path.append(str(chosen.entries.parent.resolve()))
     found = [
         entry
         for entry in entries(chosen.entries)

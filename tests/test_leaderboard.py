@@ -371,6 +371,17 @@ def test_report_and_readme(
     assert (tmp_path / "2048.md").read_text(encoding="utf-8") in text
 
 
+def test_the_templates_of_players_play(tmp_path: Path) -> None:
+    examples = README.parent / "examples" / "my_entries.json"
+    told = entries(examples)
+    main(["play", "--entries", str(examples), "--rows", str(tmp_path), "--only", "most*"])
+    scores = [row["score"] for row in all_rows(tmp_path)]
+    assert len(scores) == 300
+    assert np.mean(scores) > 2_500  # a random player has 1,100
+    rows = [row for seed in (1, 2, 3) for row in play_games(told[1], [seed])]
+    assert {len(row["places"]) for row in rows} == {5}
+
+
 # What is wrong
 
 
@@ -412,7 +423,7 @@ def test_entries_that_are_not_there_are_told(tmp_path: Path) -> None:
 def test_the_entries_of_the_package_can_be_made() -> None:
     told = entries(leaderboard_games.HERE / "leaderboard.json")
     players = {entry.player for entry in told}
-    assert {name for name in agents.names()} <= players
+    assert set(agents.names()) - {"daihinmin-actor"} <= players  # which has no network of its own
     for entry in told:
         make(entry, 1)
     assert README.exists()
