@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ pytest.importorskip("sb3_contrib")
 pytest.importorskip("yaml")
 
 import sb3_2048
+import sb3_baselines
 import sb3_daihinmin
 import sb3_runs
 import torch
@@ -247,6 +249,31 @@ def test_opponents_that_play_as_we_do_are_renewed(tmp_path: Path) -> None:
     last = run.learn(model, [sb3_daihinmin.Renewed(ourselves)])
     assert not torch.equal(ourselves.head.weight, before)
     assert torch.allclose(ourselves.head.weight, last.head.weight, atol=0.1)
+
+
+# What was reached
+
+
+def test_curves_are_those_of_the_evaluations_beside_the_table_player(tmp_path: Path) -> None:
+    for name, scores in (("ppo", [[100, 300], [500, 900]]), ("dqn", [[50, 70]])):
+        folder = tmp_path / "runs" / name
+        folder.mkdir(parents=True)
+        moves = 1000 * np.arange(1, len(scores) + 1)
+        np.savez(folder / "evaluations.npz", timesteps=moves, results=np.array(scores, float))
+    out = tmp_path / "out"
+    sb3_baselines.main(["--runs", str(tmp_path / "runs"), "--out", str(out)])
+    rows = [json.loads(line) for line in (out / "curves.jsonl").read_text().splitlines()]
+    ppo = [row for row in rows if row["player"] == "ppo"]
+    assert [(row["moves"], row["mean"]) for row in ppo] == [(1000, 200), (2000, 700)]
+    assert ppo[0]["interval"] == pytest.approx(1.96 * 100, abs=0.1)
+    table = [row for row in rows if row["player"] == sb3_baselines.TABLE]
+    assert len(table) == sb3_baselines.N_POINTS
+    assert table[-1]["moves"] >= 2000
+    text = (out / "README.md").read_text()
+    assert "| ppo | 2,000 | 700 ± 392 | 2 |" in text
+    assert (out / "curves.svg").exists()
+    with pytest.raises(SystemExit, match="has no evaluations"):
+        sb3_baselines.main(["--runs", str(out)])
 
 
 # The commands
