@@ -20,9 +20,10 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # a process a player: more threads disturb others
 
@@ -72,11 +73,9 @@ def play(chosen: argparse.Namespace) -> None:
         head, left = head_and_missing(entry, chosen.rows)
         heads.append(head)
         work += [(i, chunk) for chunk in left]
-    with joblib.parallel_config(backend=backend(chosen.backend)):
-        run = joblib.Parallel(n_jobs=chosen.jobs, return_as="generator_unordered")
-        done = run(joblib.delayed(play_chunk)(i, told[i], chunk) for i, chunk in work)
-        for i, rows in tqdm(done, total=len(work), unit=" chunks"):
-            row_files.append(rows_file(chosen.rows, told[i]), [{**heads[i], **row} for row in rows])
+    jobs = [joblib.delayed(play_chunk)(i, told[i], chunk) for i, chunk in work]
+    for i, rows in tqdm(in_parallel(jobs, chosen), total=len(work), unit=" chunks"):
+        row_files.append(rows_file(chosen.rows, told[i]), [{**heads[i], **row} for row in rows])
 
 
 def play_chunk(i: int, entry: Entry, chunk: list[int]) -> tuple[int, list[Row]]:
@@ -84,20 +83,23 @@ def play_chunk(i: int, entry: Entry, chunk: list[int]) -> tuple[int, list[Row]]:
     return i, play_games(entry, chunk)
 
 
-def backend(name: str) -> str:
-    """The backend of joblib; Ray is made known to it.
+def in_parallel(jobs: list[Any], chosen: argparse.Namespace) -> Iterator[Any]:
+    """What jobs return, as they end; with Ray, which tells only of many, some at a time.
 
     Raises:
-        ImportError: it is not installed.
+        ImportError: Ray is not installed.
     """
-    if name == "local":
-        return "loky"
+    if chosen.backend == "local":
+        yield from joblib.Parallel(n_jobs=chosen.jobs, return_as="generator_unordered")(jobs)
+        return
     try:
         from ray.util.joblib import register_ray
     except ModuleNotFoundError as error:
         raise ImportError('--backend ray needs ray: pip install "afterstate[ray]"') from error
     register_ray()
-    return "ray"
+    with joblib.parallel_config(backend="ray"):
+        for i in range(0, len(jobs), 4 * chosen.jobs):
+            yield from joblib.Parallel(n_jobs=chosen.jobs)(jobs[i : i + 4 * chosen.jobs])
 
 
 # Playing again

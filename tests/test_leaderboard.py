@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -250,6 +251,21 @@ def test_ray_is_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     file_of(tmp_path, {"2048": {"random": ENTRIES["2048"]["random"]}})
     with pytest.raises(SystemExit, match=r"pip install .*\[ray\]"):
         run("play", tmp_path, "--backend", "ray")
+
+
+@pytest.mark.slow
+def test_ray_makes_the_same_rows(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    scores = []
+    for backend in ("local", "ray"):
+        folder = tmp_path / backend
+        folder.mkdir()
+        told = {"2048": {"random": ENTRIES["2048"]["random"]}}
+        command = ["play", "--entries", str(file_of(folder, told)), "--rows", str(folder)]
+        more = ["--jobs", "2", "--backend", backend]
+        subprocess.run([sys.executable, leaderboard.__file__, *command, *more], check=True)
+        scores.append(sorted((row["seed"], row["score"]) for row in all_rows(folder)))
+    assert scores[0] == scores[1]
 
 
 # Playing again
