@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -92,7 +93,8 @@ def _mc_softmax(
     Its kernels are loaded when the first one is made.
     """
     search = import_module("afterstate.agents.game2048.mc_softmax")
-    how = search.Settings(**settings)
+    how = _settings(search.Settings, settings)
+    network = None if network == "ntuple" else network
     if _is_neural(network):
         own = {} if network == "value-net" else {"net": network}
         network = _value(**own, device=device, unit=unit, mixed=mixed, symmetric=symmetric)
@@ -106,10 +108,19 @@ def _mc_softmax(
     return made
 
 
+def _settings(kind: Any, given: dict[str, Any]) -> Any:
+    """Settings of a kind, a dataclass."""
+    known = [each.name for each in fields(kind)]
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise ValueError(f"there is no setting {unknown[0]!r}, but {known}")
+    return kind(**given)
+
+
 def _alphabeta(**settings: Any) -> Agent:
     """The player by alpha-beta search, whose kernels are loaded when the first one is made."""
     alphabeta = import_module("afterstate.agents.game2048.alphabeta")
-    made: Agent = alphabeta.AlphaBetaAgent(alphabeta.Settings(**settings))
+    made: Agent = alphabeta.AlphaBetaAgent(_settings(alphabeta.Settings, settings))
     return made
 
 
@@ -233,7 +244,8 @@ def make(name: str, /, **settings: Any) -> Any:
             - `"expectimax"`: n-ply search with that network at the end (the same, and `depth` in
               moves, `seconds` a move, `cutoff`: see `ExpectimaxAgent`)
             - `"mc-softmax"`: Monte-Carlo Softmax search with that network, or another `network`:
-              the player of one, `"value-net"` for the neural one in the package, a value network of
+              the player of one, `"value-net"` for the neural one in the package (`"ntuple"` is the
+              default), a value network of
               torch or its file (`device`, `unit`, `mixed`, `symmetric`), any player or solution
               with `estimate` (`simulations`, `select`, `backup`, `seed` and others: see
               `mc_softmax.Settings`)

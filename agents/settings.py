@@ -21,6 +21,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 _WITHIN: dict[str, Callable[[float], bool]] = {
     "from 0 on": lambda x: x >= 0,
     "from 1 on": lambda x: x >= 1,
+    "from 1 to 10 million": lambda x: 1 <= x <= 10**7,
     "from 0 to 1": lambda x: 0 <= x <= 1,
     "from 0 on and below 1": lambda x: 0 <= x < 1,
     "above 0": lambda x: x > 0,

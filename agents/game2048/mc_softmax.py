@@ -15,7 +15,8 @@ have been the more often the best ones. The policies are those of Watanabe and M
 
 `"sharp"` is `"L-max"` with T = 0.05 / 2 ** log10 n: it soon leaves moves alone that are worth a few
 percent less. Any of them can select, and any can back up. The first simulation is that which adds
-the root, so that the first move is drawn with n = 2. With `trees` the search has several trees,
+the root, and n counts the one that is being made, of which the study says nothing: the first move
+is drawn with n = 2. With `trees` the search has several trees,
 each without chance: a tile after so many moves is drawn once in a tree, before the search. The
 value of a move is then the mean over the trees.
 """
@@ -39,6 +40,7 @@ from afterstate.agents.game2048.softmax_tree import (
     Policy,
     Trees,
     Values,
+    grown,
     new_trees,
 )
 from afterstate.agents.settings import check_fields
@@ -107,7 +109,8 @@ class Settings:
     comes after a move and a tile. A tree has room for twice the simulations of a search, and gets
     no more of them than that."""
     leaves: int = 1
-    """How many states are added to a tree before their moves are valued together."""
+    """How many states are added to a tree before their moves are valued together. Tables are looked
+    up at once, whatever this is."""
     depth: int | None = None
     """How many moves it looks ahead at most, 1 being greedy; by default there is no limit."""
     choose: str = "value"
@@ -128,7 +131,8 @@ class Settings:
 
 
 _RANGES = {
-    **dict.fromkeys(("simulations", "trees", "leaves", "depth"), "from 1 on"),
+    "simulations": "from 1 to 10 million",
+    **dict.fromkeys(("trees", "leaves", "depth"), "from 1 on"),
     **dict.fromkeys(("select_temperature", "backup_temperature"), "above 0"),
     "widening": "from 0 to 1",
     "seed": "from 0 on",
@@ -291,6 +295,8 @@ class MCSoftmaxAgent(Agent):
             trees = self._spare.pop()
         except IndexError:
             trees = None
+        if trees is not None and how.reuse and trees.sizes.size < n_trees:
+            return grown(trees, n_trees)
         if trees is None or trees.sizes.size < n_trees:
             trees = new_trees(
                 policy(how.select, how.simulations, how.select_temperature),
@@ -332,18 +338,30 @@ class MCSoftmaxAgent(Agent):
             ValueError: an answer is not one number a board.
             FloatingPointError: values are no numbers.
         """
-        question = new_question(len(order.values) * self.settings.leaves)
+        how = self.settings
+        question = new_question(len(order.values) * min(how.leaves, how.simulations))
         softmax_search.begin(trees, order)
         while True:
-            n, n_asked = softmax_search.gather(trees, order, self.settings.leaves, question)
+            n, n_asked = softmax_search.gather(trees, order, how.leaves, question)
             if n == 0:
                 break
-            values = np.empty(0)
-            if n_asked:
-                values = np.array(net.estimate(question.afters[:n_asked]), np.float64)
-            if values.shape != (n_asked,):
-                raise ValueError(f"{n_asked} boards have as many values, got {values.shape}")
-            if not np.isfinite(values).all():
-                raise FloatingPointError("the values of some boards are no numbers")
+            values = _answer(net, question.afters[:n_asked].copy()) if n_asked else np.empty(0)
             softmax_search.give(trees, question, n, values)
         softmax_search.end(trees, order)
+
+
+def _answer(net: Estimator, boards: Words) -> Values:
+    """The values of boards, checked.
+
+    Raises:
+        ValueError: not one real number a board.
+        FloatingPointError: values are no numbers, or beyond all that can be added up.
+    """
+    found = np.asarray(net.estimate(boards))
+    if found.shape != boards.shape or np.iscomplexobj(found):
+        shape = f"{found.dtype} of shape {found.shape}"
+        raise ValueError(f"{len(boards)} boards have as many real numbers as values, got {shape}")
+    values = found.astype(np.float64)
+    if not (np.abs(values) < 1e300).all():
+        raise FloatingPointError("the values of some boards are no numbers")
+    return values

@@ -19,9 +19,9 @@ move with the best reward plus value is made, and the value function learns from
   second part);
 - `"nothing"`: the search plays, for comparison.
 
-Searched values are targets of what they are made of, and they may run away from it. No board is
-worth more than `MOST` points: when the boards that are searched are on average, or a number is none
-any more, a run stops, and its last row says what the values were.
+Searched values are targets of what they are made of, and they may run away from it. When the boards
+that are searched are on average worth more than any game has points, or a number is none any more,
+a run stops, and its last row says what the values were.
 
 In the folder of a run are `learner.npz`, from which it goes on and which `agents.load` reads, or
 `learner.safetensors` and for play `net.safetensors`, and `rows.jsonl` and `settings.json`: see
@@ -79,8 +79,18 @@ from afterstate.envs.game2048.games import BOARD, EXCESS, FLAGS, RNG, SCORE
 from afterstate.envs.game2048.rules import symmetries, table
 from afterstate.envs.words import Words, next_random, seed_word
 
-MOST = 3_932_156
-"""No game has more points: tiles up to 131072, made of 2s as far as that goes."""
+
+def most(size: tuple[int, int]) -> int:
+    """The points that no game on a board of rows and columns can exceed.
+
+    The board is full of one tile of each kind, made of 2s as far as that goes.
+
+    >>> most((4, 4))
+    3932156
+    """
+    n_cells = size[0] * size[1]
+    return (n_cells - 1) * (4 << n_cells) - 4
+
 
 PATH_TEMPERATURES = np.array([0.005, 1.0])
 """Between which the temperature of a path is drawn."""
@@ -106,8 +116,8 @@ class Settings:
     """What the value in the root's target is: `"searched"` (NodeV), or `"valued"` by the value
     function (EvalV)."""
     reward_twice: bool = False
-    """Whether the reward is added to a searched value of the root that has it already: a reading of
-    NodeV+Reward under which values grow without end."""
+    """Whether the reward is added to a searched value of the root that has it already, another
+    reading of NodeV+Reward."""
     clip: float | None = None
     """How far a target may be from the value that there is, in points."""
     turn: bool = True
@@ -120,6 +130,13 @@ class Settings:
         check_fields(self, ranges, _CHOICES)
         if self.reward_twice and (self.learn, self.root) != ("root", "searched"):
             raise ValueError("reward_twice is for learning the searched value of the root")
+        idle = {"paths": self.paths != 1, "nodes": self.visits != 1, "root": self.root == "valued"}
+        for learn, given in idle.items():
+            if given and self.learn != learn:
+                name = "visits" if learn == "nodes" else learn
+                raise ValueError(f"{name} is for learning {learn!r}, not {self.learn!r}")
+        if self.clip is not None and self.learn == "nothing":
+            raise ValueError("clip is for learning, and this learns nothing")
 
 
 _CHOICES = {"learn": ("paths", "nodes", "root", "nothing"), "root": ("searched", "valued")}
@@ -374,18 +391,27 @@ class Learner:
         Raises:
             Diverged: more than any board can be.
         """
-        if not np.abs(searched).mean() <= MOST:
-            self._stop()
         self.told = {
             "searched": round(float(searched.mean()), 1),
             "valued": round(float(valued.mean()), 1),
             "largest": round(float(np.abs(searched).max()), 1),
         }
+        self._check(searched)
 
-    def _stop(self) -> NoReturn:
+    def _check(self, values: Values) -> None:
+        """Checks what boards are worth.
+
+        Raises:
+            Diverged: on average more than any game has points, or no numbers.
+        """
+        mean, limit = float(np.abs(values).mean()), most(self.size)
+        if not mean <= limit:
+            self._stop(f"boards are worth {mean:,.0f} points, and no game has more than {limit:,}")
+
+    def _stop(self, why: str = "some are no numbers any more") -> NoReturn:
         """Raises Diverged."""
         self._diverged = True
-        raise Diverged(f"values have run away after {self.n_moves:,} moves: {self.told}", self.told)
+        raise Diverged(f"values have run away after {self.n_moves:,} moves: {why}", self.told)
 
     def _step(self, actions: Indices, over: Any, afters: Words) -> npt.NDArray[np.int64]:
         """Plays a move of all games; returns scores, lengths and largest tiles of those over."""
@@ -418,8 +444,7 @@ class Learner:
         """
         if self._diverged:
             return
-        if not np.abs(self.model.estimate(self._afters)).mean() <= MOST:
-            self._stop()
+        self._check(self.model.estimate(self._afters))
         state = {"games": self._games, "afters": self._afters, "lengths": self._lengths}
         facts: dict[str, Any] = {"n_moves": self.n_moves, "n_games": self.n_games}
         facts |= {"seconds": round(self.seconds, 1), "rng": int(self._rng)}

@@ -157,6 +157,17 @@ def new_trees(
     )
 
 
+def grown(trees: Trees, n: int) -> Trees:
+    """The same trees, and empty ones after them: `n` together."""
+    more: dict[str, Any] = {}
+    n_before = trees.sizes.size
+    for name in ("states", "moves", "outcomes", "seen", "said", "sizes", "goals", "random"):
+        before = getattr(trees, name)
+        more[name] = np.zeros((len(before) // n_before * n, *before.shape[1:]), before.dtype)
+        more[name][: len(before)] = before
+    return trees._replace(**more)
+
+
 _ANY = Policy(PLAIN, False, np.zeros(1))
 POLICY = numba.typeof(_ANY)
 TREES = numba.typeof(new_trees(_ANY, _ANY))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import joblib
-from experiments.rows import read
+from experiments.rows import quantile, read
 from tqdm import tqdm
 
 Row = dict[str, Any]
@@ -29,7 +30,13 @@ def reached(row: Row) -> str:
     """Mean and interval, of scores or of regrets."""
     if "regret" in row:
         return f"{row['regret']:,.1f} ± {row['interval']:,.1f}"
-    return f"{row['mean']:,.0f} ± {row['interval']:,.0f}"
+    return f"{row['mean']:,.0f} ± {interval(row):,.0f}"
+
+
+def interval(row: Row) -> float:
+    """The interval of a mean score: Student's, which for few games is wider than the normal."""
+    games = row.get("n_games", 1000)
+    return float(row["interval"]) * quantile(games - 1) / 1.96 if games > 1 else math.nan
 
 
 def cost(row: Row) -> str:

@@ -89,11 +89,12 @@ class Move:
 
     def value(self, unseen: str) -> float:
         """What the afterstate is worth: the mean of its outcomes."""
-        if not self.outcomes:
+        known = {slot: state for slot, state in self.outcomes.items() if state.known}
+        if not known:
             return self.net
-        mass = sum(self.chances.values())
-        known = sum(self.chances[slot] * state.value for slot, state in self.outcomes.items())
-        return known + (1 - mass) * self.net if unseen == "value" else known / mass
+        mass = sum(self.chances[slot] for slot in known)
+        found = sum(self.chances[slot] * state.value for slot, state in known.items())
+        return found + (1 - mass) * self.net if unseen == "value" else found / mass
 
 
 class State:
@@ -101,6 +102,7 @@ class State:
 
     def __init__(self, board: Board, estimate: Estimate) -> None:
         self.board, self.n, self.value = board, 0, 0.0
+        self.known = True
         self.moves: dict[int, Move] = {}
         for action in oracle.legal_moves(board):
             after, reward = move_of_word(board, action)
@@ -122,7 +124,10 @@ class Tree:
         if self.root.n == 0:
             self._add(self.root)
         while self.root.n < goal:
-            self._visit(self.root, 0)
+            if self.settings.leaves == 1:
+                self._visit(self.root, 0)
+            else:
+                self._add_together(goal)
 
     def move_to(self, board: Board) -> bool:
         """Makes the first state with a board the root, now or after a move and a tile.
@@ -173,6 +178,53 @@ class Tree:
                 self._add(move.outcomes[slot])
         self._back_up(state)
 
+    def _add_together(self, goal: int) -> None:
+        """Walks until there are enough states that wait for their values, and gives these."""
+        waiting: list[list[State]] = []
+        tries = 0
+        while self.root.n < goal and max(len(waiting), tries // 2) < self.settings.leaves:
+            path = self._walk()
+            if path and path[-1].known:
+                self._back_up_all(path)
+            elif path and path[-1].moves:
+                waiting.append(path)
+            elif path:
+                path[-1].known = True
+                self._back_up_all(path)
+            tries += len(waiting) > 0
+        for path in waiting:
+            path[-1].known = True
+            self._back_up_all(path)
+
+    def _walk(self) -> list[State]:
+        """The states of a simulation, to one that it adds or to an end; none if one waits."""
+        state = self.root
+        path: list[State] = []
+        made: list[Move] = []
+        while True:
+            if not state.known:
+                for before, move in zip(path, made, strict=True):
+                    before.n, move.n = before.n - 1, move.n - 1
+                return []
+            state.n += 1
+            path.append(state)
+            if not state.moves or len(path) == self.settings.depth:
+                return path
+            move = state.moves[self._select(state)]
+            move.n += 1
+            made.append(move)
+            slot, board = self._tile(move, len(path) - 1)
+            if slot not in move.outcomes:
+                new = move.outcomes[slot] = State(board, self.estimate)
+                move.chances[slot] = 1.0 if self.settings.trees else chance(move.after, slot)
+                new.n, new.known = 1, False
+                return [*path, new]
+            state = move.outcomes[slot]
+
+    def _back_up_all(self, path: list[State]) -> None:
+        for state in reversed(path):
+            self._back_up(state)
+
     def _weights(self, state: State, name: str, start: float | None, visits: int) -> list[float]:
         """The weights of the legal moves of a state."""
         at = temperature(name, visits, self.root.n, self.settings.simulations, start)
@@ -206,8 +258,9 @@ class Tree:
         many = len(move.outcomes) >= move.n**self.settings.widening
         if slot in move.outcomes or not move.outcomes or not many:
             return slot, board
-        left = self._fraction() * sum(move.chances.values())
-        for slot in sorted(move.outcomes):
+        known = sorted(slot for slot, state in move.outcomes.items() if state.known)
+        left = self._fraction() * sum(move.chances[slot] for slot in known)
+        for slot in known or [min(move.outcomes)]:  # if all wait, the first
             left -= move.chances[slot]
             if left < 0:
                 break

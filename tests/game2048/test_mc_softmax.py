@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import oracle
 import pytest
+import softmax_oracle
 from softmax_checks import (
     EARLY,
     OVER,
@@ -277,11 +278,26 @@ def test_values_of_any_kind_make_no_nonsense(of: Callable[[Boards], Any]) -> Non
         (ValueError, lambda boards: ["many values"] * len(boards)),
         (FloatingPointError, lambda boards: [np.nan] + [1.0] * (len(boards) - 1)),
         (FloatingPointError, lambda boards: np.full(len(boards), np.inf)),
+        (FloatingPointError, lambda boards: np.full(len(boards), 1.7e308)),
+        (ValueError, lambda boards: np.full(len(boards), 1 + 2j)),
     ],
 )
 def test_wrong_answers_are_refused(error: type[Exception], of: Callable[[Boards], Any]) -> None:
     with pytest.raises(error, match="values"):
         MCSoftmaxAgent(Oracle(of)).act([EARLY])
+
+
+def test_what_is_asked_may_be_written_to() -> None:
+    def careless(boards: Boards) -> Any:
+        values = boards.astype(np.float64) % 1000
+        boards[:] = 0
+        return values
+
+    def careful(boards: Boards) -> Any:
+        return boards.astype(np.float64) % 1000
+
+    found = [MCSoftmaxAgent(Oracle(of)).evaluate(EARLY).tolist() for of in (careless, careful)]
+    assert found[0] == found[1]
 
 
 # Interface
@@ -299,6 +315,18 @@ def test_tables_without_numbers_are_refused_and_leave_nothing_wrong(wrong: float
     found = agent.search([EARLY])
     check(agent)()
     assert found.visits.sum() == 49
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_trees_are_kept_when_more_boards_come(compiled: bool) -> None:
+    net = random_network()
+    agent = MCSoftmaxAgent(net if compiled else as_estimator(net), Settings(50, reuse=True))
+    assert agent.search([EARLY]).visits.sum() == 49
+    boards = [*as_words(random_boards(4, 2)).tolist(), EARLY]
+    assert agent.search(boards).visits[-1].sum() == 99
+    other = MCSoftmaxAgent(net if compiled else as_estimator(net), Settings(50, reuse=True))
+    other.search([EARLY])
+    assert other.search([EARLY]).values[0].tolist() == agent.evaluate(EARLY).tolist()
 
 
 def test_the_same_board_is_searched_further_until_its_tree_is_full() -> None:
@@ -436,6 +464,8 @@ def test_the_player_is_made_by_its_name(tmp_path: Path) -> None:
         assert agent.evaluate(boards).tolist() == expected
     small: Any = agents.make("mc-softmax", network=solved((2, 3)))
     assert (small.size, small.settings) == ((2, 3), Settings())
+    shipped: Any = agents.make("mc-softmax", network="ntuple")
+    assert np.array_equal(shipped.network.weights, agents.make("ntuple").network.weights)
     empty: Any = agents.make("mc-softmax", tuples="5x4", size=(4, 4))
     assert (empty.size, empty.network.masks.size) == ((4, 4), 5)
     assert "mc-softmax" in agents.names()
@@ -507,6 +537,19 @@ def test_a_value_network_estimates_what_its_greedy_player_adds_to_rewards(cnn: P
     assert agent.estimate(np.empty((0, 2), np.uint64)).shape == (0, 2)
     with pytest.raises(ValueError, match="board word"):
         agent.estimate([0.5])
+
+
+@pytest.mark.parametrize("leaves", [1, 4])
+def test_many_boards_are_searched_as_by_the_plain_search(leaves: int, one_thread: None) -> None:
+    """By the network in the package, for all boards together and for one afterstate at a time."""
+    player: Any = agents.make("value-net")
+    how, boards = Settings(simulations=16, leaves=leaves), random_boards(8, 5)
+    found = MCSoftmaxAgent(player, how).search(as_words(boards))
+    plain = softmax_oracle.Search(lambda board: float(player.estimate(as_words([board]))[0]), how)
+    for board, values, visits in zip(boards, found.values, found.visits, strict=True):
+        expected, counts = plain(board)
+        assert visits.tolist() == counts
+        assert values == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_value_network_is_searched_by_its_file_or_its_player(cnn: Path) -> None:

@@ -56,7 +56,7 @@ def test_all_pairs_of_policies_are_there(what: str) -> None:
 def test_both_networks_play_with_more_and_more_simulations_beside_other_searches() -> None:
     found = settings_of("plays", "simulations")
     for name in ("ntuple", "value-net"):
-        of = [how for how in found if how["network"] == name and how["unseen"] == "outcomes"]
+        of = [how for how in found if how["network"] == name and how["select"] == "L-max"]
         numbers = [how["simulations"] for how in of]
         assert numbers == sorted(numbers) and (numbers[0], numbers[-1]) == (10, 2_000)
     lines = studied.cells("plays", ["lines"])
@@ -102,7 +102,7 @@ def test_players_have_the_network_that_their_cell_says() -> None:
 
 def test_learners_are_those_of_the_study() -> None:
     """Trees, simulations and paths of experiment 1; what is learned in experiment 2."""
-    found = {(of, name): how for of, name, how, _ in studied.learners()}
+    found = {(plan.experiment, plan.run): plan.settings for plan in studied.learners()}
     first = {name: how for (of, name), how in found.items() if of == "experiment 1"}
     told = {
         name: (how["search"]["trees"], how["search"]["simulations"], how["learner"]["paths"])
@@ -137,6 +137,12 @@ def test_learners_are_those_of_the_study() -> None:
         assert "start" not in how or Path(how["start"]).exists()
 
 
+@pytest.mark.parametrize("command", ["judge", "play", "learn"])
+def test_unknown_groups_are_refused(command: str, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"there is no 'polices', but \["):
+        run.main([command, "--only", "polices", "--runs", str(tmp_path)])
+
+
 # A tiny study
 
 
@@ -163,7 +169,13 @@ class Study:
     def played(self, means: Sequence[float]) -> None:
         """Writes a row for each player, with these mean scores and some more."""
         made = [
-            {**cell, "mean": mean, "interval": mean / 10, "cpu_us_per_move": 2 * mean}
+            {
+                **cell,
+                "mean": mean,
+                "interval": mean / 10,
+                "cpu_us_per_move": 2 * mean,
+                "n_games": 1000,
+            }
             for cell, mean in zip(studied.cells("plays"), means, strict=True)
         ]
         self.write(made)
@@ -203,7 +215,11 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
         "lines": [{"player": "ntuple", "games": 3}, {"player": "value-net", "games": 2}],
         "policies": [{**search, "settings": {"simulations": 2}, "vary": policies}],
         "simulations": [
-            {**search, "vary": {"unseen": ["outcomes", "value"], "simulations": [1, 100]}}
+            {
+                **search,
+                "settings": {"select": "L-max"},
+                "vary": {"unseen": ["outcomes", "value"], "simulations": [1, 100]},
+            }
         ],
         "what was added": [
             {**search, "settings": {"simulations": 2}, "each": [{}, {"reuse": True, "leaves": 2}]}
@@ -214,8 +230,8 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
         "experiment 1": {
             "about": "Published: something.",
             "base": {"network": {"tuples": TUPLES}, **how},
-            "hours": 1.0,
-            "runs": {"calm": {}, "wild": {"learner": {"learn": "nodes"}}},
+            "every": 1e4,
+            "runs": {"calm": {"moves": 50}, "wild": {"moves": 90, "learner": {"learn": "nodes"}}},
         }
     }
     told["searched"] = 2
@@ -308,7 +324,7 @@ def test_of_players_that_were_played_twice_the_latest_row_counts(tiny: Study) ->
 # Learning
 
 
-def test_learners_go_on_until_their_hours_are_over(
+def test_learners_go_on_until_they_have_made_their_moves(
     tiny: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[list[str]] = []
@@ -318,15 +334,15 @@ def test_learners_go_on_until_their_hours_are_over(
         place = Path(arguments[arguments.index("--out") + 1])
         (place / "learner.npz").touch()
         with (place / "rows.jsonl").open("a", encoding="utf-8") as file:
-            seconds = 3_600 * (0.25 if len(calls) < 3 else 1.0)
-            file.write(json.dumps({"n_moves": len(calls), "seconds": seconds}) + "\n")
+            n_moves = 40 if len(calls) < 3 else int(arguments[arguments.index("--moves") + 1])
+            file.write(json.dumps({"n_moves": n_moves, "seconds": 5}) + "\n")
 
     monkeypatch.setattr(search_learning, "main", fake)
-    monkeypatch.setattr(run, "search_games", lambda place, settings: None)
+    monkeypatch.setattr(run, "search_games", lambda place, plan: None)
     tiny.main("learn")
     tiny.main("learn", "--only", "experiment 1")
     tiny.main("learn")
-    assert [call[call.index("--hours") + 1] for call in calls] == ["1.0", "1.0", "0.75", "0.75"]
+    assert [call[call.index("--moves") + 1] for call in calls] == ["50", "90", "50", "90"]
     assert ["--resume" in call for call in calls] == [False, False, True, True]
     place = tiny.runs / "experiment_1,_wild"
     assert calls[1][:3] == [str(place / "asked.json"), "--out", str(place)]
@@ -334,7 +350,7 @@ def test_learners_go_on_until_their_hours_are_over(
     base = tiny.told["learn"]["experiment 1"]["base"]
     assert asked == {**base, "learner": {"games": 2, "learn": "nodes"}}
     assert [(row["run"], row["n_moves"]) for row in tiny.rows("learning")] == [
-        *(("calm", 1), ("calm", 3), ("wild", 2), ("wild", 4))
+        *(("calm", 40), ("calm", 50), ("wild", 40), ("wild", 90))
     ]
 
 
@@ -348,8 +364,7 @@ def test_learners_whose_values_ran_away_are_left_and_the_others_go_on(
 
     monkeypatch.setattr(search_learning, "Learner", Wild)
     plan = tiny.told["learn"]["experiment 1"]
-    plan["runs"] = {"wild": plan["runs"]["wild"], "calm": {}}
-    plan["hours"] = 0.002
+    plan["runs"] = {"wild": plan["runs"]["wild"], "calm": {"moves": 2_000}}
     tiny.main("learn")
     assert "values have run away" in capsys.readouterr().err
     found = tiny.rows("learning")
@@ -359,7 +374,11 @@ def test_learners_whose_values_ran_away_are_left_and_the_others_go_on(
     assert calm["1-ply"]["n_games"] == 100
     learned = agents.load(tiny.runs / "experiment_1,_calm" / "learner.npz").network
     games = play(MCSoftmaxAgent(learned, Search(simulations=2)), 2, EVALUATION_SEED)
-    assert searched["searched"] == summary(games) and searched["n_moves"] == calm["n_moves"]
+    assert searched["search_play"] == summary(games) and searched["n_moves"] == calm["n_moves"]
+    tiny.main("report")  # of the rows as learners write them
+    text = (tiny.results / "README.md").read_text(encoding="utf-8")
+    assert f"| calm | {calm['n_moves']:,} |" in text and "boards were worth 5 on average" in text
+    assert (tiny.results / "experiment_1_values.svg").exists()
     monkeypatch.setattr(search_learning, "main", None)  # neither has anything left to do
     monkeypatch.setattr(run, "play", None)
     tiny.main("learn")
@@ -381,13 +400,13 @@ def test_scores_by_simulations_are_drawn_with_those_of_other_searches(
 ) -> None:
     tiny.played([500, 70, 0, 0, 100, 300, 200, 400, 0, 0])
     assert report.simulations("ntuple") == (
-        "|  |  | mean score | µs of CPU a move | published, CNN22 |\n"
-        "| --- | --: | --: | --: | --: |\n"
-        "| 1 simulations | as in the study | 100 ± 10 | 200 |  |\n"
-        "| 100 simulations | as in the study | 300 ± 30 | 600 | 314,311 |\n"
-        "| 1 simulations | sharp, unseen: value | 200 ± 20 | 400 |  |\n"
-        "| 100 simulations | sharp, unseen: value | 400 ± 40 | 800 |  |\n"
-        "| 1-ply |  | 500 ± 50 | 1,000 | 206,802 |"
+        "|  |  | mean score | games | µs of CPU a move | published, CNN22 |\n"
+        "| --- | --: | --: | --: | --: | --: |\n"
+        "| 1 simulations | as in the study: L-max, best | 100 ± 10 | 1000 | 200 |  |\n"
+        "| 100 simulations | as in the study: L-max, best | 300 ± 30 | 1000 | 600 | 314,311 |\n"
+        "| 1 simulations | L-max, unseen: value | 200 ± 20 | 1000 | 400 |  |\n"
+        "| 100 simulations | L-max, unseen: value | 400 ± 40 | 1000 | 800 |  |\n"
+        "| 1-ply |  | 500 ± 50 | 1000 | 1,000 | 206,802 |"
     )
     (axes,) = figures["simulations_ntuple.svg"].axes
     found = {str(line[0].get_xydata().tolist()) for line in axes.containers}
@@ -433,23 +452,25 @@ def test_what_learners_came_to_is_told_with_those_that_ran_away(
     first, second = ({"mean": mean, "interval": mean / 10} for mean in (1_500.0, 2_500.0))
     tiny.write(
         [
-            {**calm, "n_moves": 1_000, "seconds": 60, "1-ply": first},
-            {**calm, "n_moves": 2_000, "seconds": 120, "1-ply": second},
-            {**calm, "n_moves": 2_000, "searched": first},
+            {**calm, "n_moves": 1_000, "mean_score": 800, "searched": 9.5, "1-ply": first},
+            {**calm, "n_moves": 2_000, "mean_score": 700, "searched": 9.6, "1-ply": second},
+            {**calm, "n_moves": 2_000, "search_play": first},
             {**wild, "n_moves": 50, "seconds": 3, "diverged": {"searched": 1e9}},
             {**wild, "experiment": "another", "n_moves": 7, "seconds": 3},
         ],
         "learning",
     )
-    assert report.learning("experiment 1").split("\n") == [
-        "| learner | moves | search, 2 games | greedy, 100 games |  |",
-        "| --- | --: | --: | --: | --: |",
-        "| calm | 2,000 | 1,500 ± 150 | 2,500 ± 250 |  |",
-        "| wild | 50 |  |  | ran away after 50 moves: {'searched': 1000000000.0} |",
-    ]
+    table = [row.strip("| ").split(" | ") for row in report.learning("experiment 1").split("\n")]
+    assert table[2] == ["calm", "2,000", "800", "700", "1,500 ± 150", "2,500 ± 250"]
+    gone = "ran away: boards were worth 1,000,000,000 on average"
+    assert [cell for cell in table[3] if cell.strip()] == ["wild", "50", gone]
     (axes,) = figures["experiment_1.svg"].axes
-    drawn = {line.get_label(): line[0].get_xydata().tolist() for line in axes.containers}
-    assert drawn == {"calm": [[1, 1_500], [2, 2_500]], "wild": []}
+    drawn = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
+    assert drawn == {"calm": [[1_000, 800], [2_000, 700]], "wild": []}
+    assert report.growth("experiment 1") == "experiment_1_values.svg"
+    (axes,) = figures["experiment_1_values.svg"].axes
+    drawn = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
+    assert drawn == {"calm": [[1_000, 9.5], [2_000, 9.6]], "wild": [[50, 1e9]]}
 
 
 def test_a_report_has_what_there_is(
@@ -459,7 +480,7 @@ def test_a_report_has_what_there_is(
     tiny.main("report")
     path = tiny.results / "README.md"
     assert capsys.readouterr().out == f"written: {path}\n"
-    heads = ["Monte-Carlo Softmax search (Watanabe and Matsuzaki)"]
+    heads = ["Monte-Carlo Softmax search (Watanabe and Matsuzaki)", "What agrees with the study"]
     assert re.findall("^#+ (.*)", path.read_text(encoding="utf-8"), re.MULTILINE) == heads
     tiny.played([float(n) for n in range(10)])
     tiny.judged([1.0, 2.0, 3.0])
@@ -477,7 +498,7 @@ def test_a_report_has_what_there_is(
         "Learning, experiment 1",
     ]
     links = re.findall(r"!\[\]\((.*?)\)", text)
-    assert links == ["simulations_ntuple.svg", "experiment_1.svg"]
+    assert links == ["simulations_ntuple.svg", "experiment_1.svg", "experiment_1_values.svg"]
     assert set(links) == set(figures) and all((tiny.results / link).exists() for link in links)
     for part in (report.policies("plays"), report.policies("judged"), "Published: something."):
         assert part in text

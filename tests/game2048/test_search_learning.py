@@ -42,7 +42,13 @@ from afterstate.agents.game2048.net_model import NetModel
 from afterstate.agents.game2048.ntuple import estimate, network
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.runs import EVALUATION_SEED, Diverged, summary
-from afterstate.agents.game2048.search_learning import SEARCHED, Learner, Settings, TableModel
+from afterstate.agents.game2048.search_learning import (
+    SEARCHED,
+    Learner,
+    Settings,
+    TableModel,
+    most,
+)
 from afterstate.agents.game2048.softmax_search import Order, inner, walk
 from afterstate.agents.game2048.softmax_tree import Trees
 from afterstate.envs.game2048.games import BOARD
@@ -54,7 +60,7 @@ Boards = npt.NDArray[np.uint64]
 Thing = TypeVar("Thing")
 
 TUPLES = {(2, 3): [[0, 1, 2], [0, 4], [1, 5]], (4, 4): [[0, 1, 4], [5, 6], [1, 2, 5, 6]]}
-UNIT, MOST = 100.0, 3_932_156
+UNIT, MOST = 100.0, most((4, 4))
 
 solved = cache(exact.solve)
 
@@ -491,7 +497,13 @@ def test_values_that_no_board_can_have_end_it(value: float) -> None:
         learner = scripted(model)
         with pytest.raises(Diverged, match="run away after 0 moves") as caught:
             learner.play(10)
-        assert (caught.value.last, learner.n_moves) == ({}, 0)
+        assert learner.n_moves == 0
+        if math.isfinite(value):
+            assert abs(caught.value.last["searched"]) > MOST
+            assert "no game has more than 3,932,156" in str(caught.value)
+        else:
+            assert caught.value.last == {}
+            assert "some are no numbers" in str(caught.value)
 
 
 @pytest.mark.parametrize(("games", "runs_away"), [(4, False), (2, True)])
@@ -512,7 +524,7 @@ def test_the_last_values_are_told(wrong: str) -> None:
     script.loss = math.nan
     if wrong == "of":
         script.of = lambda boards: np.where(boards % 2 == 0, np.nan, 1.0)
-    with pytest.raises(Diverged, match=f"after {learner.n_moves} moves: .*'searched': ") as caught:
+    with pytest.raises(Diverged, match=f"after {learner.n_moves} moves: some are no") as caught:
         learner.play(1)
     assert caught.value.last == same.told
     assert set(same.told) == {"searched", "valued", "largest"}
@@ -748,7 +760,9 @@ def test_a_run_whose_values_run_away_ends_with_a_row_and_its_last_file(tmp_path:
     *others, last = rows(tmp_path / "run")
     assert set(last) == {"n_games", "n_moves", "seconds", "diverged"}
     assert set(last["diverged"]) == {"searched", "valued", "largest"}
-    assert MOST / 3 < last["diverged"]["searched"] <= MOST
+    assert MOST < last["diverged"]["searched"] < 3 * MOST
+    grows = [row["searched"] for row in others]
+    assert grows == sorted(grows) and grows[-1] > 10 * grows[0]
     assert len(others) > 2 and all("1-ply" in row and "diverged" not in row for row in others)
     learner = made(AWAY, tmp_path / "run")
     assert learner.n_moves == others[-1]["n_moves"] < last["n_moves"]
@@ -767,6 +781,10 @@ LEARNERS: list[tuple[dict[str, Any], str]] = [
     *(({"clip": v}, "clip is (above 0|a number or null)") for v in (0, -1.5, "100", math.nan)),
     ({"reward_twice": True, "root": "valued"}, "reward_twice is for learning the searched"),
     ({"reward_twice": True, "learn": "paths"}, "reward_twice is for learning the searched"),
+    ({"paths": 2}, "paths is for learning 'paths', not 'root'"),
+    ({"visits": 2, "learn": "paths"}, "visits is for learning 'nodes', not 'paths'"),
+    ({"root": "valued", "learn": "nodes"}, "root is for learning 'root', not 'nodes'"),
+    ({"clip": 10, "learn": "nothing"}, "learns nothing"),
     ({"steps": 5}, "settings of the learner .*'clip'.*steps"),
 ]
 

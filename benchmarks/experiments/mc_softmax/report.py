@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 import matplotlib
-from experiments.cells import Row, cost, latest, reached
+from experiments.cells import Row, cost, interval, latest, reached
 from experiments.mc_softmax.study import HERE, RESULTS, cells, study
 from experiments.rows import read
 
@@ -52,26 +52,40 @@ def simulations(network: str) -> str:
     published = study()["published"]
     _, axes = plt.subplots(figsize=(7, 4.5))
     body = []
-    for unseen, label in (("outcomes", "as in the study"), ("value", "sharp, unseen: value")):
-        of = [r for r in rows("plays", "simulations") if r["settings"]["network"] == network]
-        of = [row for row in of if row["settings"]["unseen"] == unseen]
+    every = [r for r in rows("plays", "simulations") if r["settings"]["network"] == network]
+    for label, of in by_kind(every).items():
         at = [row["settings"]["simulations"] for row in of]
-        means, spreads = [row["mean"] for row in of], [row["interval"] for row in of]
-        axes.errorbar(at, means, spreads, marker="o", capsize=3, label=label)
+        spreads = [interval(row) for row in of]
+        axes.errorbar(at, [r["mean"] for r in of], spreads, marker="o", capsize=3, label=label)
         for n, row in zip(at, of, strict=True):
-            theirs = published["simulations"].get(str(n)) if unseen == "outcomes" else None
+            theirs = published["simulations"].get(str(n)) if label == STUDY else None
             told = "" if theirs is None else f"{theirs:,}"
-            body.append([f"{n:,} simulations", label, reached(row), cost(row), told])
+            games = f"{row['n_games']}"
+            body.append([f"{n:,} simulations", label, reached(row), games, cost(row), told])
     own = ("ntuple", "expectimax") if network == "ntuple" else ("value-net",)
     for i, row in enumerate(r for r in rows("plays", "lines") if r["player"] in own):
         ply = f"{row['settings'].get('depth', 1)}-ply"
-        axes.axhline(row["mean"], color=f"C{2 + i}", linestyle="--", label=ply)
+        axes.axhline(row["mean"], color=f"C{3 + i}", linestyle="--", label=ply)
         told = f"{published[ply]:,}" if ply in published else ""
-        body.append([ply, "", reached(row), cost(row), told])
+        body.append([ply, "", reached(row), f"{row['n_games']}", cost(row), told])
     axes.set(xscale="log", xlabel="simulations a move", ylabel="mean score", ylim=(0, None))
     axes.legend()
     draw(RESULTS / f"simulations_{network}.svg", axes)
-    return markdown(["", "", "mean score", "µs of CPU a move", "published, CNN22"], body)
+    head = ["", "", "mean score", "games", "µs of CPU a move", "published, CNN22"]
+    return markdown(head, body)
+
+
+STUDY = "as in the study: L-max, best"
+
+
+def by_kind(every: list[Row]) -> dict[str, list[Row]]:
+    """Rows by what they select and what stands for unseen outcomes."""
+    found: dict[str, list[Row]] = {}
+    for row in every:
+        how = row["settings"]
+        kind = f"{how['select']}, unseen: {how['unseen']}"
+        found.setdefault(STUDY if kind == "L-max, unseen: outcomes" else kind, []).append(row)
+    return found
 
 
 def others(what: str, group: str) -> str:
@@ -88,25 +102,55 @@ def others(what: str, group: str) -> str:
 
 
 def learning(experiment: str) -> str:
-    """What the learners of an experiment came to; also drawn."""
+    """What the learners of an experiment came to; also drawn.
+
+    The curves are of the games that they learn from, as in the study.
+    """
     found = [row for row in read(RESULTS / FILES["learn"]) if row["experiment"] == experiment]
     _, axes = plt.subplots(figsize=(7, 4.5))
     body = []
     for run in dict.fromkeys(row["run"] for row in found):
         of = [row for row in found if row["run"] == run]
         whole = [row for row in of if "1-ply" in row]
-        minutes, means = [r["seconds"] / 60 for r in whole], [r["1-ply"]["mean"] for r in whole]
-        axes.errorbar(minutes, means, [r["1-ply"]["interval"] for r in whole], label=run)
-        searched = [reached(row["searched"]) for row in of if "searched" in row]
-        gone = [row for row in of if "diverged" in row]
-        end = f"ran away after {gone[0]['n_moves']:,} moves: {gone[0]['diverged']}" if gone else ""
+        scores = [row["mean_score"] for row in whole]
+        axes.plot([row["n_moves"] for row in whole], scores, marker=".", label=run)
+        played = [reached(row["search_play"]) for row in of if "search_play" in row]
+        moves = max(row["n_moves"] for row in of)
+        learned = [f"{max(scores):,.0f}", f"{scores[-1]:,.0f}"] if scores else ["", ""]
         greedy = reached(whole[-1]["1-ply"]) if whole else ""
-        body.append([run, f"{of[-1]['n_moves']:,}", *(searched or [""]), greedy, end])
-    axes.set(xlabel="minutes", ylabel="mean score, greedy, 100 games", ylim=(0, None))
+        gone = [f"ran away: {away(row)}" for row in of if "diverged" in row]
+        body.append([run, f"{moves:,}", *learned, *(played or [""]), greedy, *(gone or [""])])
+    axes.set(xlabel="moves", ylabel="mean score of the last 1,000 games", ylim=(0, None))
     axes.legend()
     draw(RESULTS / f"{experiment.replace(' ', '_')}.svg", axes)
-    n_games = f"search, {study()['searched']} games"
-    return markdown(["learner", "moves", n_games, "greedy, 100 games", ""], body)
+    n_games = f"then, {study()['searched']} games"
+    head = ["learner", "moves", "best mean score while learning", "last", n_games]
+    return markdown([*head, "greedy, 100 games", ""], body)
+
+
+def away(row: Row) -> str:
+    """What boards were worth when values had run away."""
+    told = row["diverged"]
+    return f"boards were worth {told['searched']:,.0f} on average" if told else "no numbers"
+
+
+def growth(experiment: str) -> str:
+    """What boards are worth in the course of learning, drawn; returns the figure's name."""
+    _, axes = plt.subplots(figsize=(7, 4.5))
+    every = [row for row in read(RESULTS / FILES["learn"]) if row["experiment"] == experiment]
+    for run in dict.fromkeys(row["run"] for row in every):
+        told = [
+            (row["n_moves"], {**row, **row.get("diverged", {})}["searched"])
+            for row in every
+            if row["run"] == run and ("diverged" in row or "searched" in row)
+        ]
+        moves, values = [n for n, _ in told], [value for _, value in told]
+        axes.plot(moves, values, marker=".", label=run)
+    axes.set(xlabel="moves", ylabel="points that boards are worth", yscale="log")
+    axes.legend()
+    name = f"{experiment.replace(' ', '_')}_values.svg"
+    draw(RESULTS / name, axes)
+    return name
 
 
 def parts() -> list[str]:
@@ -128,12 +172,15 @@ def parts() -> list[str]:
     for experiment in (each for each in study()["learn"] if each in learned):
         found += [f"## Learning, {experiment}", study()["learn"][experiment]["about"]]
         found += [learning(experiment), f"![]({experiment.replace(' ', '_')}.svg)"]
+        found += [f"![]({growth(experiment)})"]
     return found
 
 
 def write(chosen: argparse.Namespace) -> None:
     """Writes tables and figures of what there is."""
-    text = (HERE / "text.md").read_text(encoding="utf-8").rstrip()
-    path = RESULTS / "README.md"
-    path.write_text("\n\n".join(["# " + study()["title"], text, *parts()]) + "\n", encoding="utf-8")
+    text, verdicts = (
+        (HERE / f"{name}.md").read_text(encoding="utf-8").rstrip() for name in ("text", "verdicts")
+    )
+    path, head = RESULTS / "README.md", "# " + study()["title"]
+    path.write_text("\n\n".join([head, text, verdicts, *parts()]) + "\n", encoding="utf-8")
     print(f"written: {path}")

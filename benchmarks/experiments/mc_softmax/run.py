@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 from experiments.cells import Row, fill
 from experiments.mc_softmax import report
-from experiments.mc_softmax.study import RESULTS, cells, learners, study
+from experiments.mc_softmax.study import RESULTS, Plan, cells, check_groups, learners, study
 from experiments.rows import read
 from machine import machine
 from tqdm import tqdm
@@ -121,9 +121,10 @@ def judge_cell(runs: Path, cell: Row) -> Row:
 
 def judge(chosen: argparse.Namespace) -> None:
     """Judges players by positions."""
+    asked = list(cells("judged", chosen.only))
     positions(chosen.runs)  # once, before several processes need them
     work = functools.partial(judge_cell, chosen.runs)
-    fill(RESULTS / report.FILES["judged"], cells("judged", chosen.only), work, chosen.jobs)
+    fill(RESULTS / report.FILES["judged"], asked, work, chosen.jobs)
 
 
 # Games
@@ -148,37 +149,38 @@ def play_all(chosen: argparse.Namespace) -> None:
 # Learning
 
 
-def folder(runs: Path, experiment: str, run: str) -> Path:
+def folder(runs: Path, plan: Plan) -> Path:
     """Where a learner is."""
-    return runs / f"{experiment}, {run}".replace(" ", "_")
+    return runs / f"{plan.experiment}, {plan.run}".replace(" ", "_")
 
 
 def learn(chosen: argparse.Namespace) -> None:
-    """Lets learners play for as long as they have left, and copies the rows of all."""
-    for experiment, run, settings, hours in learners():
-        place = folder(chosen.runs, experiment, run)
-        last = (read(place / "rows.jsonl") or [{"seconds": 0}])[-1]
-        left = 0.0 if "diverged" in last else hours - last["seconds"] / 3600
-        if chosen.only is None or experiment in chosen.only:
-            print(f"{experiment}, {run}:", file=sys.stderr)
-            if left > 1e-3:
-                train(place, settings, left)
-            search_games(place, settings)
+    """Lets learners play as many moves as they have left, and copies the rows of all."""
+    asked = check_groups(study()["learn"], chosen.only)
+    for plan in learners():
+        if plan.experiment in asked:
+            print(f"{plan.experiment}, {plan.run}:", file=sys.stderr)
+            train(folder(chosen.runs, plan), plan)
+            search_games(folder(chosen.runs, plan), plan)
     RESULTS.mkdir(parents=True, exist_ok=True)
     with (RESULTS / report.FILES["learn"]).open("w", encoding="utf-8") as file:
-        for experiment, run, *_ in learners():
-            place = folder(chosen.runs, experiment, run)
-            for row in read(place / "rows.jsonl") + read(place / "searched.jsonl"):
-                file.write(json.dumps({"experiment": experiment, "run": run, **row}) + "\n")
+        for plan in learners():
+            place = folder(chosen.runs, plan)
+            for row in read(place / "rows.jsonl") + read(place / "search_play.jsonl"):
+                named = {"experiment": plan.experiment, "run": plan.run}
+                file.write(json.dumps({**named, **row}) + "\n")
 
 
-def train(place: Path, settings: Row, hours: float) -> None:
-    """Lets a learner play so long, or until its values run away."""
+def train(place: Path, plan: Plan) -> None:
+    """Lets a learner play the moves that it has left, or until its values run away."""
+    last = (read(place / "rows.jsonl") or [{"n_moves": 0}])[-1]
+    if "diverged" in last or last["n_moves"] >= plan.moves:
+        return
     place.mkdir(parents=True, exist_ok=True)
     asked = place / "asked.json"
-    asked.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+    asked.write_text(json.dumps(plan.settings, indent=1) + "\n", encoding="utf-8")
     goes_on = ["--resume"] if (place / "learner.npz").exists() else []
-    how = ["--hours", str(hours), "--evaluate-every", "2e5", "--evaluate", "1:100"]
+    how = ["--moves", f"{plan.moves:.0f}", "--evaluate-every", str(plan.every)]
     try:
         search_learning.main([str(asked), "--out", str(place), *how, *goes_on])
     except SystemExit as error:
@@ -187,15 +189,19 @@ def train(place: Path, settings: Row, hours: float) -> None:
         print(error, file=sys.stderr)
 
 
-def search_games(place: Path, settings: Row) -> None:
-    """Lets what was learned play by the search that it was learned with, if that was not done."""
-    file, path, n_games = place / "learner.npz", place / "searched.jsonl", study()["searched"]
-    moves = (read(place / "rows.jsonl") or [{}])[-1].get("n_moves")
-    if not file.exists() or any(row["n_moves"] == moves for row in read(path)):
+def search_games(place: Path, plan: Plan) -> None:
+    """Lets what was learned play by the search that it was learned with, if that was not done.
+
+    Of values that have run away these are the last that were saved.
+    """
+    file, path, n_games = place / "learner.npz", place / "search_play.jsonl", study()["searched"]
+    if not file.exists():
         return
-    made = MCSoftmaxAgent(agents.load(file).network, Search(**settings["search"]))
-    row = {"n_moves": moves, "searched": summary(play(made, n_games, EVALUATION_SEED))}
-    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    moves = files.read(file, "ntuple")[0]["search"]["n_moves"]
+    if not any(row["n_moves"] == moves for row in read(path)):
+        made = MCSoftmaxAgent(agents.load(file).network, Search(**plan.settings["search"]))
+        row = {"n_moves": moves, "search_play": summary(play(made, n_games, EVALUATION_SEED))}
+        path.write_text(json.dumps(row) + "\n", encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

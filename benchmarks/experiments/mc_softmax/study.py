@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from experiments.cells import Row
 
@@ -21,13 +22,26 @@ def study() -> Row:
     return told
 
 
+def check_groups(told: Row, groups: Sequence[str] | None) -> list[str]:
+    """The groups that are asked for, by default all.
+
+    Raises:
+        ValueError: there is no such group.
+    """
+    for group in groups or ():
+        if group not in told:
+            raise ValueError(f"there is no {group!r}, but {list(told)}")
+    return [group for group in told if groups is None or group in groups]
+
+
 def cells(what: str, groups: Sequence[str] | None = None) -> Iterator[Row]:
     """The players that play games (`"plays"`) or are judged by positions (`"judged"`).
 
     Each is told by its group, its name, its settings, and with `"plays"` its number of games.
     """
-    for group, plans in study()[what].items():
-        for plan in plans if groups is None or group in groups else ():
+    plans = study()[what]
+    for group in check_groups(plans, groups):
+        for plan in plans[group]:
             varied = plan.get("vary", {})
             each = [dict(zip(varied, v, strict=True)) for v in itertools.product(*varied.values())]
             for more in plan.get("each", each):
@@ -39,13 +53,24 @@ def cells(what: str, groups: Sequence[str] | None = None) -> Iterator[Row]:
                 yield {"group": group, **told, **games}
 
 
-def learners() -> Iterator[tuple[str, str, Row, float]]:
-    """Experiment, name, settings and hours of each learner."""
+class Plan(NamedTuple):
+    """A learner of an experiment."""
+
+    experiment: str
+    run: str  # its name
+    settings: Row
+    moves: float  # how many it learns from
+    every: float  # after how many of them there is a row
+
+
+def learners() -> Iterator[Plan]:
+    """The learners of all experiments."""
     for experiment, plan in study()["learn"].items():
         for run, more in plan["runs"].items():
             settings = {**plan["base"], **more}
+            moves = settings.pop("moves")
             for of in ("search", "learner"):
                 settings[of] = {**plan["base"].get(of, {}), **more.get(of, {})}
             if "start" in settings:
                 settings["start"] = str(Path(game2048.__file__).with_name(settings["start"]))
-            yield experiment, run, settings, plan["hours"]
+            yield Plan(experiment, run, settings, moves, plan["every"])
