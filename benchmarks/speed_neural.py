@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -107,16 +108,18 @@ SEARCHED = 64
 """Games that are searched in step."""
 
 
-def searching(device: str) -> Timed:
-    """Monte-Carlo Softmax search with a value network."""
-    player = MCSoftmaxAgent(ValueNetAgent(CNN22(), device=device, mixed=True), SEARCH)
-    words = torch_rules.to_words(positions(SEARCHED, device))
+def searching(device: str, games: int, leaves: int = 1) -> Timed:
+    """Monte-Carlo Softmax search with a value network, of some games in step."""
+    how = replace(SEARCH, leaves=leaves)
+    player = MCSoftmaxAgent(ValueNetAgent(CNN22(), device=device, mixed=True), how)
+    words = torch_rules.to_words(positions(games, device))
 
     def work() -> int:
         player.act(words)
         return len(words) * SEARCH.simulations
 
-    return Timed(f"CNN22, MC Softmax, {SEARCHED} games, 16 bits", "sims/s", work)
+    more = "" if leaves == 1 else f", {leaves} leaves"
+    return Timed(f"CNN22, MC Softmax, {games} games{more}, 16 bits", "sims/s", work)
 
 
 def in_network(device: str, rounds: int) -> Figure:
@@ -170,7 +173,8 @@ def subjects(device: str) -> list[Timed]:
     value = CNN22().eval().to(device)
     found = [judging("CNN22", partial(evaluate, value), boards, mixed) for mixed in (False, True)]
     found += [playing(1, 256 * size, device), playing(2, 8 * size, device), playing(3, 1, device)]
-    found += [searching(device), learning_values(128 * size, device)]
+    found += [searching(device, SEARCHED), *(searching(device, 1, n) for n in (1, 4, 16))]
+    found += [learning_values(128 * size, device)]
     for layers in (2, 5):
         net = PolicyCNN(layers).eval().to(device)
         found += [judging(f"policy, k = {layers},", partial(chances, net), boards, True)]

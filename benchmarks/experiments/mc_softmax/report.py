@@ -18,7 +18,11 @@ from matplotlib import pyplot as plt
 FILES = {"judged": "regrets.jsonl", "plays": "games.jsonl", "learn": "learning.jsonl"}
 """The files of rows, by what they tell of."""
 
-NETWORKS = {"ntuple": "the network of tables", "value-net": "CNN22"}
+NETWORKS = {
+    "ntuple": "the network of tables",
+    "ntuple, asked": "the network of tables, asked for boards together",
+    "value-net": "CNN22",
+}
 
 
 def rows(what: str, group: str) -> list[Row]:

@@ -43,6 +43,7 @@ from afterstate.agents.commands import whole_above_0
 from afterstate.agents.game2048 import play_logs, search_learning
 from afterstate.agents.game2048.mc_softmax import MCSoftmaxAgent
 from afterstate.agents.game2048.mc_softmax import Settings as Search
+from afterstate.agents.game2048.ntuple import estimate, load
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.runs import EVALUATION_SEED, summary
 from afterstate.envs.words import Words
@@ -50,13 +51,25 @@ from afterstate.envs.words import Words
 Values = npt.NDArray[np.float64]
 
 
+class Asked:
+    """The network of tables in the package, asked for many boards at a time as neural ones are."""
+
+    def __init__(self) -> None:
+        self._net = load(agents.SHIPPED)
+        self.size = self._net.size
+
+    def estimate(self, boards: Words) -> Any:
+        """The values of afterstates."""
+        return estimate(self._net, boards)
+
+
 def player(cell: Row, **more: Any) -> Any:
     """The player of a cell."""
     settings = {**cell["settings"], **more}
     if settings.get("network") == "value-net":
         settings["mixed"] = True
-    elif "network" in settings:
-        del settings["network"]  # the one in the package
+    elif settings.get("network") == "ntuple, asked":
+        settings["network"] = Asked()
     return agents.make(cell["player"], **settings)
 
 
