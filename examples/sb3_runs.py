@@ -138,7 +138,7 @@ class Run:
         self.n_steps = int(chosen.steps or told["n_timesteps"])
         self.seed, self.resume, self.every = chosen.seed, chosen.resume, chosen.evaluate_every
         if chosen.smoke:
-            self.n_steps, self.every = 2 * told["n_envs"] * told.get("n_steps", 64), 1_000
+            self.n_steps, self.every = told["n_envs"] * told.get("n_steps", 64), 1_000
 
     @property
     def masks(self) -> bool:

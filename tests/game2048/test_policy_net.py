@@ -160,7 +160,7 @@ def test_weights_are_drawn_as_by_he_et_al_and_biases_begin_at_0() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "match"),
     [
-        ("CNN22", {}, r"there is no network 'CNN22', but \['PolicyCNN'\]"),
+        ("CNN22", {}, r"there is no network 'CNN22', but \['PolicyCNN', 'ActorCNN'\]"),
         ("PolicyCNN", {"layers": 1}, r"layers is one of \[2, 3, 4, 5\], got 1"),
         ("PolicyCNN", {"layers": 6}, "layers is one of .* got 6"),
         ("PolicyCNN", {"layers": "5"}, "layers is one of .* got '5'"),
