@@ -171,17 +171,17 @@ def test_an_interrupted_run_leaves_a_checkpoint(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_it_learns(tmp_path: Path) -> None:
-    """A minute of MaskablePPO, against what the network plays before."""
+    """Half a minute of MaskablePPO, against what the network plays before."""
     told = settings("maskable-ppo", "Game2048-v0") | {"n_envs": 32, "channels": 32, "hidden": 64}
     actor = partial(policy_net.network, "ActorCNN", channels=32, hidden=64)
-    how = chosen(tmp_path, steps=200_000, evaluate_every=10**9)
+    how = chosen(tmp_path, steps=80_000, evaluate_every=10**9)
     run = Run("maskable-ppo", told, actor, N_PLANES, how)
     model = run.model(sb3_2048.games(32, 1, told))
     from afterstate.agents.game2048.play import play as play_games
 
     before = play_games(PolicyNetAgent(copy_actor(model, actor())), 100).scores.mean()
     after = play_games(PolicyNetAgent(run.learn(model, [])), 100).scores.mean()
-    assert after > 2 * before
+    assert after > 1.7 * before
 
 
 # Daihinmin
