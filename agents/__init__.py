@@ -25,6 +25,7 @@ from afterstate.agents.game2048.expectimax import CUTOFF, ExpectimaxAgent
 from afterstate.agents.game2048.ntuple import Network, NTupleAgent, network
 from afterstate.agents.game2048.ntuple import load as load_network
 from afterstate.agents.game2048.players import RandomAgent, RewardAgent
+from afterstate.agents.settings import check_names
 
 __all__ = ["Agent", "find", "load", "make", "names"]
 
@@ -93,7 +94,7 @@ def _mc_softmax(
     Its kernels are loaded when the first one is made.
     """
     search = import_module("afterstate.agents.game2048.mc_softmax")
-    how = _settings(search.Settings, settings)
+    how = _settings("mc-softmax", search.Settings, settings)
     network = None if network == "ntuple" else network
     if _is_neural(network):
         own = {} if network == "value-net" else {"net": network}
@@ -108,19 +109,16 @@ def _mc_softmax(
     return made
 
 
-def _settings(kind: Any, given: dict[str, Any]) -> Any:
-    """Settings of a kind, a dataclass."""
-    known = [each.name for each in fields(kind)]
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        raise ValueError(f"there is no setting {unknown[0]!r}, but {known}")
+def _settings(name: str, kind: Any, given: dict[str, Any]) -> Any:
+    """The settings of a player, a dataclass."""
+    check_names(name, given, [each.name for each in fields(kind)])
     return kind(**given)
 
 
 def _alphabeta(**settings: Any) -> Agent:
     """The player by alpha-beta search, whose kernels are loaded when the first one is made."""
     alphabeta = import_module("afterstate.agents.game2048.alphabeta")
-    made: Agent = alphabeta.AlphaBetaAgent(_settings(alphabeta.Settings, settings))
+    made: Agent = alphabeta.AlphaBetaAgent(_settings("alphabeta", alphabeta.Settings, settings))
     return made
 
 

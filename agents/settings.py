@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -59,3 +59,9 @@ def check_fields(
     for name, known in (choices or {}).items():
         if getattr(told, name) not in known:
             raise ValueError(f"{name} is one of {list(known)}, got {getattr(told, name)!r}")
+
+
+def check_names(of: str, settings: Any, known: Iterable[str]) -> None:
+    """Refuses settings that there are not."""
+    if not isinstance(settings, dict) or not set(settings) <= set(known):
+        raise ValueError(f"settings of the {of} are {list(known)}, got {settings!r}")

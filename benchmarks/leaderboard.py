@@ -31,8 +31,19 @@ import fresh_kernels  # noqa: F401 - first of all that uses numba
 import joblib
 import numpy as np
 import row_files
-from leaderboard_games import GAMES, HERE, SAME, Entry, about, entries, play_games, seeds
-from leaderboard_tables import Standing, as_csv, by_seed, current, draw, standing, table
+from leaderboard_games import (
+    GAMES,
+    HERE,
+    SAME,
+    Entry,
+    about,
+    entries,
+    fingerprint,
+    make,
+    play_games,
+    seeds,
+)
+from leaderboard_tables import Standing, alike, as_csv, by_seed, current, draw, standing, table
 from row_files import Row
 from tqdm import tqdm
 
@@ -60,9 +71,7 @@ def head_and_missing(entry: Entry, folder: Path) -> tuple[Row, list[list[int]]]:
     """What the rows of an entry have in common, and the chunks that are not played yet."""
     head, path = about(entry), rows_file(folder, entry)
     row_files.repair(path)
-    same = ("player", "settings", "at_once", "weights", "env")
-    rows = [row for row in row_files.read(path) if all(row[of] == head[of] for of in same)]
-    played = {row["seed"] for row in rows}
+    played = {row["seed"] for row in alike(row_files.read(path), head)}
     return head, [chunk for chunk in chunks(entry) if not played.issuperset(chunk)]
 
 
@@ -130,7 +139,7 @@ def differences(entry: Entry, rows: list[Row]) -> str:
     """What is not as it was when a chunk is played again; empty if all is."""
     if {"seconds", "milliseconds"} & entry.settings.keys():
         return "its moves depend on time: not played again"
-    weights = about(entry)["weights"]
+    weights = fingerprint(make(entry, 0))
     if weights != rows[0]["weights"]:
         return f"it has other weights: {weights}, not {rows[0]['weights']}"
     again = play_games(entry, list(dict.fromkeys(row["seed"] for row in rows)))
@@ -144,20 +153,17 @@ def differences(entry: Entry, rows: list[Row]) -> str:
 # Results
 
 
-def standings(chosen: argparse.Namespace, game: str) -> list[Standing]:
-    """The results of the entries of a game that have rows."""
-    found = []
-    for entry in selected(chosen):
-        if entry.game == game:
-            rows = current(entry, row_files.read(rows_file(chosen.rows, entry)))
-            found += [standing(rows)] if rows else []
-    return found
+def standings(told: Sequence[Entry], folder: Path) -> list[Standing]:
+    """The results of the entries that have rows."""
+    every = [current(entry, row_files.read(rows_file(folder, entry))) for entry in told]
+    return [standing(rows) for rows in every if rows]
 
 
 def report(chosen: argparse.Namespace) -> None:
     """Writes tables and figures."""
+    told = selected(chosen)
     for game in GAMES:
-        found = standings(chosen, game)
+        found = standings([entry for entry in told if entry.game == game], chosen.rows)
         if found:
             text = table(found, game) + "\n"
             (chosen.rows / f"{game}.md").write_text(text, encoding="utf-8")
@@ -185,12 +191,11 @@ def readme(chosen: argparse.Namespace) -> None:
 
 
 def selected(chosen: argparse.Namespace) -> list[Entry]:
-    """The entries of the file that are asked for. Modules beside the file can be imported.
+    """The entries of the file that are asked for.
 
     Raises:
         OSError, ValueError: see `entries`; or there is no such entry.
     """
-    sys.path.append(str(chosen.entries.parent.resolve()))
     found = [
         entry
         for entry in entries(chosen.entries)
@@ -214,6 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, help="of the game or cycle to verify (by chance)")
     parser.add_argument("--chunks", type=whole_above_0, default=1, help="to verify (%(default)s)")
     chosen = parser.parse_args(arguments)
+    sys.path.append(str(chosen.entries.parent.resolve()))  # modules beside the file are found
     try:
         commands[chosen.command](chosen)
     except (OSError, ValueError, ImportError) as error:

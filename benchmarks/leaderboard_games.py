@@ -13,7 +13,7 @@ import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,8 @@ import numpy as np
 import numpy.typing as npt
 from machine import machine
 from row_files import Row
+from tournament import GAMES as CYCLE
+from tournament import factory
 
 from afterstate import agents
 from afterstate.agents.daihinmin.play import play_match
@@ -35,9 +37,6 @@ GAMES = {"2048": "Game2048-v0", "daihinmin": "Daihinmin-v0"}
 
 OPPONENTS = ("daihinmin-sample", "daihinmin-heuristic", "daihinmin-policy", "daihinmin-rank")
 """Who sits at the table with every entry of Daihinmin."""
-
-CYCLE = 100
-"""Games of Daihinmin from one class reset to the next."""
 
 _FILES = (".npz", ".safetensors", ".w")
 _LEARNED = ("network", "net", "policy", "adviser")
@@ -95,6 +94,7 @@ def _entry(game: str, name: str, told: dict[str, Any]) -> Entry:
     return found
 
 
+@cache
 def seeds(game: str) -> list[int]:
     """The seeds of the games, or of the cycles, in their order."""
     told: dict[str, list[int]] = json.loads((HERE / "leaderboard_seeds.json").read_text())
@@ -118,7 +118,7 @@ def make(entry: Entry, seed: int) -> Any:
     """
     settings = {**entry.settings, **({"seed": seed} if is_seeded(entry) else {})}
     if ":" in entry.player:
-        return _factory(entry.player)(**settings)
+        return factory(entry.player)(**settings)
     if Path(entry.player).suffix in _FILES:
         if settings:
             raise ValueError(f"the player of a file has no settings, got {settings}")
@@ -131,17 +131,8 @@ def is_seeded(entry: Entry) -> bool:
     if "seed" in entry.settings:
         return False
     if ":" in entry.player:
-        return "seed" in inspect.signature(_factory(entry.player)).parameters
+        return "seed" in inspect.signature(factory(entry.player)).parameters
     return entry.player in agents.SEEDED
-
-
-def _factory(path: str) -> Any:
-    """What a `module:factory` names."""
-    module, _, name = path.partition(":")
-    try:
-        return getattr(import_module(module), name)
-    except AttributeError as error:
-        raise ValueError(f"{path}: {error}") from error
 
 
 def fingerprint(player: Any) -> str | None:
@@ -186,6 +177,7 @@ def about(entry: Entry) -> Row:
     }
 
 
+@cache
 def _commit() -> str | None:
     """The commit of the sources, with a + if they have been changed; None if git does not know."""
     git = ["git", "-C", str(HERE), "describe", "--always", "--abbrev=12", "--dirty=+"]
@@ -205,13 +197,13 @@ def play_games(entry: Entry, played: Sequence[int]) -> list[Row]:
     """
     if entry.game == "daihinmin":
         return [row for seed in played for row in _play_cycle(entry, seed)]
+    make(entry, 0).act(np.array([0x1100], np.uint64))  # loads kernels, which is not to be timed
     parts = [[seed] for seed in played] if is_seeded(entry) else [list(played)]
     return [row for part in parts for row in _play_2048(entry, part)]
 
 
 def _play_2048(entry: Entry, part: list[int]) -> list[Row]:
     """Plays games of 2048 side by side; their time is shared out by their moves."""
-    make(entry, 0).act(np.array([0x1100], np.uint64))  # loads kernels, which is not to be timed
     player = make(entry, part[0])
     began = time.process_time()
     games = play(player, len(part), part)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from leaderboard_games import OPPONENTS, Entry
 from row_files import Row
 from scipy.stats import bootstrap
-from tournament import half_interval
+from tournament import ORDINALS, half_interval
 
 from afterstate.agents.game2048.inside import markdown
 from afterstate.envs.daihinmin.rules import N_PLAYERS
@@ -25,7 +25,6 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 TILES = (2048, 4096, 8192, 16384, 32768, 65536)
-ORDINALS = ("1st", "2nd", "3rd", "4th", "5th")
 
 
 class Standing(NamedTuple):
@@ -41,16 +40,17 @@ class Standing(NamedTuple):
     each: npt.NDArray[np.float64]  # the points of each game, or of each cycle
 
 
+def alike(rows: Sequence[Row], head: Row) -> list[Row]:
+    """The rows of the same player, with the same weights and under the same rules, as a head."""
+    same = ("player", "settings", "at_once", "weights", "env")
+    return [row for row in rows if all(row[of] == head[of] for of in same)]
+
+
 def current(entry: Entry, rows: Sequence[Row]) -> list[Row]:
     """The rows of an entry as it is now: of its player and settings, and of its latest weights."""
-    now = [entry.player, entry.settings, entry.at_once]
-    of = [row for row in rows if [row["player"], row["settings"], row["at_once"]] == now]
-    return [row for row in of if _made_of(row) == _made_of(of[-1])]
-
-
-def _made_of(row: Row) -> tuple[str | None, str]:
-    """What makes rows of one player comparable."""
-    return row["weights"], row["env"]
+    now = {"player": entry.player, "settings": entry.settings, "at_once": entry.at_once}
+    last = next((row for row in reversed(rows) if row | now == row), None)
+    return alike(rows, last) if last is not None else []
 
 
 def by_seed(rows: Sequence[Row]) -> dict[int, list[Row]]:

@@ -43,6 +43,10 @@ from afterstate.envs.daihinmin.players import Player, find
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 
 GAMES = 100
+"""Games from one class reset to the next."""
+
+ORDINALS = ("1st", "2nd", "3rd", "4th", "5th")
+
 POOL_MEAN = 300.0
 """Points per 100 games of all players together: 15 points a game for five."""
 
@@ -68,12 +72,23 @@ class Standing(NamedTuple):
     places: list[float]  # share of each place
 
 
+def factory(path: str) -> Any:
+    """What `module:name` names: it makes players.
+
+    Raises:
+        ImportError: there is no such module.
+        ValueError: there is nothing of this name in it.
+    """
+    module, _, name = path.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except AttributeError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
 def make(name: str, seed: int | None = None) -> Player:
     """A player by its name, or by `module:name` of what makes it; the seed is for `random`."""
-    if ":" in name:
-        module, _, factory = name.partition(":")
-        return find(getattr(import_module(module), factory)())
-    return find(name, seed)
+    return find(factory(name)()) if ":" in name else find(name, seed)
 
 
 def draw_cycles(pool: Sequence[str], n_cycles: int, seed: int, duplicate: bool) -> list[Cycle]:
@@ -182,12 +197,11 @@ def report(rows: Sequence[Row]) -> str:
     cycles = len({(row["cycle"], row["rotation"]) for row in rows})
     total = sum(standing.points * standing.games for standing in ranked)
     pool = total / sum(standing.games for standing in ranked)
-    ordinals = ("1st", "2nd", "3rd", "4th", "5th")
     lines = [
         f"{len(rows):,} games in {cycles:,} cycles; mean of all players {pool:.1f} "
         f"(must be {POOL_MEAN:.1f})",
         "",
-        "| player | games | points per 100 games | " + " | ".join(ordinals) + " |",
+        "| player | games | points per 100 games | " + " | ".join(ORDINALS) + " |",
         "|---|---|---|" + "---|" * N_PLAYERS,
     ]
     for name, games, points, half, places in ranked:

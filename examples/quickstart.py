@@ -166,7 +166,7 @@ def draw_curve(curve: list[Progress], path: Path) -> None:
     plt.close(figure)
 
 
-def animate(player: agents.Agent, seed: int, path: Path, max_moves: int | None) -> None:
+def animate(player: agents.Agent, seed: int, path: Path, max_moves: int | None = None) -> None:
     """Plays one game through the environment and writes its last 60 boards as an animation."""
     env: gym.Env[Any, Any] = gym.make("Game2048-v0", max_episode_steps=max_moves)
     observation, info = env.reset(seed=seed)

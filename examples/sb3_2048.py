@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
+from quickstart import animate
 from sb3_runs import ALGORITHMS, Run, parser, settings
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecMonitor
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
@@ -27,7 +27,7 @@ from afterstate.agents.game2048.encoding import N_PLANES
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.policy_net import PolicyNetAgent
 from afterstate.agents.game2048.runs import summary
-from afterstate.envs import Game2048VecEnv, pictures
+from afterstate.envs import Game2048VecEnv
 
 ENV = "Game2048-v0"
 
@@ -52,17 +52,6 @@ def games(n_envs: int, seed: int, told: dict[str, Any]) -> VecEnv:
     return LogReward(envs) if told.get("reward") == "log" else envs
 
 
-def watch(player: PolicyNetAgent, seed: int, file: Path) -> None:
-    """Draws the last moves of a game."""
-    env: Any = gym.make(ENV, render_mode="rgb_array")
-    frames: list[Any] = []
-    (observation, _), over = env.reset(seed=seed), False
-    while not over:
-        observation, _, over, _, _ = env.step(player.predict(observation)[0])
-        frames.append(env.render())
-    pictures.gif(frames[-200:], file, fps=8)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the example."""
     of = parser("Train stable-baselines3 on 2048.")
@@ -78,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     player = PolicyNetAgent(run.learn(model, callbacks))
     found = summary(play(player, 10 if chosen.smoke else 200, seed=chosen.seed))
     print(f"{found['mean']:,.0f} ± {found['interval']:,.0f} points in {found['n_games']} games")
-    watch(player, chosen.seed, run.folder / "game.gif")
+    animate(player, chosen.seed, run.folder / "game.gif")
     print(f"written: {run.folder}")
 
 

@@ -27,8 +27,6 @@ import afterstate.envs  # noqa: F401 - registers the environments
 from afterstate import agents
 from afterstate.agents.game2048.ntuple import network, save
 
-pytestmark = pytest.mark.filterwarnings("default::pytest.PytestUnraisableExceptionWarning")
-
 RANDOM = Entry("2048", "random", "random", {}, 6, 3)
 SAMPLE = Entry("daihinmin", "the sample client", "daihinmin-sample", {}, 1, 1)
 

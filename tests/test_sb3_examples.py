@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,15 +38,7 @@ from afterstate.envs.daihinmin.rules import give, play
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.game2048 import torch_rules
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of tensorboard's own
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def small(algorithm: str) -> dict[str, Any]:

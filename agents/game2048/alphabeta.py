@@ -281,7 +281,6 @@ class Search(NamedTuple):
     heuristic: Heuristic
     tiles: int  # index in TILES
     goal: int  # the exponent that wins; 0: none
-    dead: float  # what the end of a game is worth by chance
     moves: Words  # the move table
     counts: Indices  # [2]: positions and cutoffs so far
     line: Indices  # [plies, plies]: the best play from each ply on: actions, and bits of placements
@@ -295,11 +294,11 @@ def new_search(heuristic: Heuristic, tiles: str, goal: int) -> Search:
     n = 2 * MAX_DEPTH + 2
     counts, lengths = np.zeros(2, np.int64), np.zeros(n, np.int64)
     line = np.zeros((n, n), np.int64)
-    return Search(heuristic, TILES.index(tiles), goal, DEAD, table(), counts, line, lengths)
+    return Search(heuristic, TILES.index(tiles), goal, table(), counts, line, lengths)
 
 
 _SEARCH = numba.typeof(new_search(heuristic(), "annoying", 11))
-_ANNOYING, _ANY, _CHANCE = range(3)
+_ANNOYING, _CHANCE = TILES.index("annoying"), TILES.index("chance")
 
 
 @njit(numba.void(_SEARCH, int64, int64), **KERNEL)
@@ -395,7 +394,7 @@ def _expected(board: Word, ply: int, end: int, search: Search) -> float:
                 if score > best:
                     best = score
                     _lead(search, ply, action)
-        return best if best > -np.inf else search.dead
+        return best if best > -np.inf else DEAD
     n_empty, total = 0, 0.0
     for i in range(16):
         if board >> _ORDER[i] & _15 == 0:
@@ -513,7 +512,7 @@ class AlphaBetaAgent(Agent):
     def _to(self, board: Word, depth: int) -> Found:
         """Searches a board to a depth in moves."""
         search, end = self._on(board), 2 * depth - 1
-        if search.tiles == TILES.index("chance"):
+        if search.tiles == _CHANCE:
             value = _expected(board, 0, end, search)
         else:
             value = _value(board, 0, end, -BOUND, BOUND, search)
@@ -531,7 +530,7 @@ class AlphaBetaAgent(Agent):
                 found.append(-np.inf)
             elif search.goal and _has(after, search.goal):
                 found.append(BOUND)
-            elif search.tiles == TILES.index("chance"):
+            elif search.tiles == _CHANCE:
                 found.append(_expected(after, 1, end, search))
             else:
                 value = _value(after, 1, end, -BOUND, BOUND, search)

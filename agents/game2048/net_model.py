@@ -15,9 +15,9 @@ from torch.nn.functional import mse_loss
 from afterstate.agents import files, nets
 from afterstate.agents.fitting import Fitter, Fitting
 from afterstate.agents.game2048.encoding import planes
-from afterstate.agents.game2048.runs import check_names
 from afterstate.agents.game2048.softmax_tree import Values
 from afterstate.agents.game2048.value_net import ValueNetAgent, load, network
+from afterstate.agents.settings import check_names
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.words import Words
 

@@ -44,10 +44,10 @@ from afterstate.agents.game2048.policy_net import PolicyNetAgent, network
 from afterstate.agents.game2048.runs import (
     EVALUATION_SEED,
     Kind,
-    check_names,
     check_seed,
     summary,
 )
+from afterstate.agents.settings import check_names
 from afterstate.envs.game2048 import torch_rules
 
 

@@ -21,7 +21,7 @@ import json
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -307,12 +307,6 @@ def check_seed(seed: Any) -> None:
     """Raises a ValueError unless it is a seed of settings, or null."""
     if seed is not None and (whole(seed) is None or seed < 0):
         raise ValueError(f"seed is a whole number from 0 on or null, got {seed!r}")
-
-
-def check_names(of: str, settings: Any, known: Iterable[str]) -> None:
-    """Refuses settings that there are not."""
-    if not isinstance(settings, dict) or not set(settings) <= set(known):
-        raise ValueError(f"settings of the {of} are {list(known)}, got {settings!r}")
 
 
 def _plies(text: str) -> dict[int, int]:

@@ -66,14 +66,13 @@ from afterstate.agents.game2048.runs import (
     EVALUATION_SEED,
     Diverged,
     Kind,
-    check_names,
     check_seed,
     summary,
 )
 from afterstate.agents.game2048.softmax_search import Order
 from afterstate.agents.game2048.softmax_tree import Trees, Values
 from afterstate.agents.game2048.updates import UPDATE, Update, update
-from afterstate.agents.settings import check_fields
+from afterstate.agents.settings import check_fields, check_names
 from afterstate.envs.game2048 import games as records
 from afterstate.envs.game2048.games import BOARD, EXCESS, FLAGS, RNG, SCORE
 from afterstate.envs.game2048.rules import symmetries, table
@@ -130,14 +129,15 @@ class Settings:
         check_fields(self, ranges, _CHOICES)
         if self.reward_twice and (self.learn, self.root) != ("root", "searched"):
             raise ValueError("reward_twice is for learning the searched value of the root")
-        idle = {"paths": self.paths != 1, "nodes": self.visits != 1, "root": self.root == "valued"}
-        for learn, given in idle.items():
-            if given and self.learn != learn:
-                name = "visits" if learn == "nodes" else learn
+        for name, learn, default in _OF_A_KIND:
+            if self.learn != learn and getattr(self, name) != default:
                 raise ValueError(f"{name} is for learning {learn!r}, not {self.learn!r}")
         if self.clip is not None and self.learn == "nothing":
             raise ValueError("clip is for learning, and this learns nothing")
 
+
+_OF_A_KIND = (("paths", "paths", 1), ("visits", "nodes", 1), ("root", "root", "searched"))
+"""Settings that are for one way of learning alone, the way, and their defaults."""
 
 _CHOICES = {"learn": ("paths", "nodes", "root", "nothing"), "root": ("searched", "valued")}
 

@@ -27,7 +27,8 @@ from afterstate.agents.game2048.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.learning import Learner, Settings, in_threads
 from afterstate.agents.game2048.ntuple import Network, NTupleAgent, network, pack_network
 from afterstate.agents.game2048.play import Games, play
-from afterstate.agents.game2048.runs import EVALUATION_SEED, Kind, check_names, check_seed, summary
+from afterstate.agents.game2048.runs import EVALUATION_SEED, Kind, check_seed, summary
+from afterstate.agents.settings import check_names
 
 
 def evaluate(net: Network, plies: dict[int, int], threads: int = 1) -> dict[str, Any]:

@@ -52,12 +52,11 @@ from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.runs import (
     EVALUATION_SEED,
     Kind,
-    check_names,
     check_seed,
     summary,
 )
 from afterstate.agents.game2048.value_net import MAX_DEPTH, ValueNetAgent, evaluate, network
-from afterstate.agents.settings import check_fields
+from afterstate.agents.settings import check_fields, check_names
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.torch_rules import afterstates, draw_bits, exponents, spawn, start
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import joblib
 from experiments.rows import quantile, read
+from machine import machine
 from tqdm import tqdm
+
+from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.runs import EVALUATION_SEED, summary
 
 Row = dict[str, Any]
 
@@ -35,13 +40,31 @@ def reached(row: Row) -> str:
 
 def interval(row: Row) -> float:
     """The interval of a mean score: Student's, which for few games is wider than the normal."""
-    games = row.get("n_games", 1000)
+    games = row["n_games"]
     return float(row["interval"]) * quantile(games - 1) / 1.96 if games > 1 else math.nan
 
 
 def cost(row: Row) -> str:
     """What a move costs."""
     return f"{row['cpu_us_per_move']:,.0f}"
+
+
+def played(cell: Row, player: Any, tiles: Iterable[int] = ()) -> Row:
+    """The row of a cell whose player plays games.
+
+    Args:
+        cell: with the number of games.
+        player: plays them.
+        tiles: whose rates are told beside those of `summary`.
+    """
+    began = time.process_time()
+    games = play(player, cell["games"], EVALUATION_SEED)
+    seconds, moves = time.process_time() - began, int(games.n_moves.sum())
+    found = summary(games)
+    rates = {str(tile): float((games.max_tiles >= tile).mean()) for tile in tiles}
+    found["reached"] = {**rates, **found["reached"]}
+    per_move = {"moves": moves, "cpu_us_per_move": round(1e6 * seconds / moves, 1)}
+    return {**cell, **found, "seed": EVALUATION_SEED, **per_move, "machine": machine()}
 
 
 def fill(path: Path, cells: Iterable[Row], work: Callable[[Row], Row], n_jobs: int) -> None:

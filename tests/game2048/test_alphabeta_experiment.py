@@ -19,7 +19,7 @@ pytest.importorskip("torch")
 pytest.importorskip("tqdm")
 
 import speed_alphabeta
-from experiments import rows
+from experiments import cells, rows
 from experiments.alphabeta import run
 from experiments.cells import name
 from speed_alphabeta import Answer, Pass, Program
@@ -142,7 +142,7 @@ def test_what_is_loaded_for_the_first_move_does_not_count(
         return Games(*np.full((3, n), 512, np.int64))
 
     monkeypatch.setattr(AlphaBetaAgent, "act", act)
-    monkeypatch.setattr(run, "play", fake)
+    monkeypatch.setattr(cells, "play", fake)
     monkeypatch.setattr("time.process_time", lambda: clock[0])
     row = run.play_cell(run.cells()[0])
     assert len(boards) == 1 and row["cpu_us_per_move"] == pytest.approx(1e6 / 1024, abs=0.06)
@@ -158,7 +158,7 @@ def test_only_what_has_not_been_played_is_played(
         made.append(player)
         return Games(*np.full((3, n), 64, np.int64))
 
-    monkeypatch.setattr(run, "play", fake)
+    monkeypatch.setattr(cells, "play", fake)
     run.main(["play"])
     run.main(["play", "--jobs", "1"])
     assert len(made) == len(tiny.rows()) == 7

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -51,14 +50,7 @@ SETTINGS: list[dict[str, Any]] = [
 TUPLES = [[0, 1], [2, 3]]
 
 by_settings = pytest.mark.parametrize("settings", SETTINGS, ids=str)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def dummy(n: int, **settings: Any) -> DummyVecEnv:

@@ -302,7 +302,7 @@ def test_only_what_has_not_been_played_is_played(
         made.append(player)
         return Games(*np.full((3, n), 64, np.int64))
 
-    monkeypatch.setattr(run, "play", fake)
+    monkeypatch.setattr(cells, "play", fake)
     tiny.main("play", "--only", "policies")
     assert len(made) == len(tiny.rows()) == 2
     tiny.main("play")
@@ -449,7 +449,9 @@ def test_what_learners_came_to_is_told_with_those_that_ran_away(
     tiny: Study, figures: dict[str, Any]
 ) -> None:
     calm, wild = ({"experiment": "experiment 1", "run": name} for name in ("calm", "wild"))
-    first, second = ({"mean": mean, "interval": mean / 10} for mean in (1_500.0, 2_500.0))
+    first, second = (
+        {"mean": mean, "interval": mean / 10, "n_games": 1000} for mean in (1_500.0, 2_500.0)
+    )
     tiny.write(
         [
             {**calm, "n_moves": 1_000, "mean_score": 800, "searched": 9.5, "1-ply": first},

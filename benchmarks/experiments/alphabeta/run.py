@@ -14,23 +14,19 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import fresh_kernels  # noqa: F401 - first of all that uses numba
-from experiments.cells import Row, cost, fill, latest, name, reached
+from experiments.cells import Row, cost, fill, latest, name, played, reached
 from experiments.mc_softmax.report import draw
-from machine import machine
 from matplotlib import pyplot as plt
 
 from afterstate import agents
 from afterstate.agents.commands import whole_above_0
 from afterstate.agents.game2048.inside import markdown
-from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.runs import EVALUATION_SEED, summary
 
 HERE = Path(__file__).parent
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "alphabeta"
@@ -87,14 +83,7 @@ def play_cell(asked: Row) -> Row:
     """The row of a cell."""
     player = agents.make(asked["player"], **asked["settings"])
     player.act(0x11)  # what is loaded for the first move does not count
-    began = time.process_time()
-    games = play(player, asked["games"], EVALUATION_SEED)
-    seconds, moves = time.process_time() - began, int(games.n_moves.sum())
-    found = summary(games)
-    rates = {str(tile): float((games.max_tiles >= tile).mean()) for tile in TILES}
-    found["reached"] = {**rates, **found["reached"]}
-    per_move = {"moves": moves, "cpu_us_per_move": round(1e6 * seconds / moves, 1)}
-    return {**asked, **found, "seed": EVALUATION_SEED, **per_move, "machine": machine()}
+    return played(asked, player, TILES)
 
 
 def play_all(chosen: argparse.Namespace) -> None:

@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import fresh_kernels  # noqa: F401 - first of all that uses numba
 import numpy as np
 import numpy.typing as npt
-from experiments.cells import Row, fill
+from experiments.cells import Row, fill, played
 from experiments.mc_softmax import report
 from experiments.mc_softmax.study import RESULTS, Plan, cells, check_groups, learners, study
 from experiments.rows import read
@@ -146,12 +146,7 @@ def judge(chosen: argparse.Namespace) -> None:
 def play_cell(cell: Row) -> Row:
     """The row of a cell that plays games."""
     in_one_thread(cell)
-    made = player(cell)
-    began = time.process_time()
-    games = play(made, cell["games"], EVALUATION_SEED)
-    seconds, moves = time.process_time() - began, int(games.n_moves.sum())
-    per_move = {"moves": moves, "cpu_us_per_move": round(1e6 * seconds / moves, 1)}
-    return {**cell, **summary(games), "seed": EVALUATION_SEED, **per_move, "machine": machine()}
+    return played(cell, player(cell))
 
 
 def play_all(chosen: argparse.Namespace) -> None:
