@@ -29,6 +29,7 @@ from afterstate.agents.game2048.ntuple import NTupleAgent, network
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.runs import EVALUATION_SEED, Diverged, summary
 from afterstate.agents.game2048.value_net import ValueNetAgent
+from afterstate.envs.game2048 import rules
 
 Row = dict[str, Any]
 
@@ -205,11 +206,13 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     told = studied.study()
     search = {"network": "ntuple", "games": 2}
     policies = {"select": ["ave", "best"], "backup": ["best"]}
+    limits = {"largest": 5, "seeds": 1}
     told["positions"] |= {"player": "random", "games": 20, "share": 0.1, "n": 40, "seeds": 2}
     told["positions"] |= {"reference": {"depth": 1}, "most": 50}
     told["judged"] = {
         "other searches": [{"player": "ntuple"}],
         "policies": [{"network": "ntuple", "settings": {"simulations": 2}, "vary": policies}],
+        "CNN22": [{"network": "ntuple", "settings": {"simulations": 3}, **limits}],
     }
     told["plays"] = {
         "lines": [{"player": "ntuple", "games": 3}, {"player": "value-net", "games": 2}],
@@ -247,25 +250,31 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
 
 
 def test_regrets_are_what_moves_are_worth_less_than_the_best(tiny: Study) -> None:
-    """By the reference, at most 50 points each; searches with chance are asked twice."""
+    """By the reference, at most 50 points each, of as many seeds and positions as a cell says."""
     tiny.main("judge")
     rows = tiny.rows("regrets")
     boards, values = run.positions(tiny.runs)
     assert len(boards) == 40 and values.shape == (40, 4)
     reference: Any = agents.make("expectimax", depth=1)
     assert np.array_equal(values, reference.evaluate(boards))
+    early = rules.cells(boards).max((1, 2)) <= 5
+    assert 5 < early.sum() < 35
     for row, cell in zip(rows, studied.cells("judged"), strict=True):
-        seeds = [{"seed": 0}, {"seed": 1}] if cell["player"] == "mc-softmax" else [{}]
+        asked = early if "largest" in cell else np.full(40, True)
+        seeds: list[Any] = [{"seed": seed} for seed in range(cell.get("seeds", 2))]
         found = []
-        for seed in seeds:
-            actions = run.player(cell, **seed).act(boards)
-            found.append([max(v) - v[a] for v, a in zip(values.tolist(), actions, strict=True)])
+        for seed in seeds if cell["player"] == "mc-softmax" else [{}]:
+            actions = run.player(cell, **seed).act(boards[asked])
+            pairs = zip(values[asked].tolist(), actions, strict=True)
+            found.append([max(v) - v[a] for v, a in pairs])
         means = np.minimum(found, 50).mean(0)
+        interval = 1.96 * means.std(ddof=1) / len(means) ** 0.5
         assert row["regret"] == pytest.approx(means.mean(), abs=0.006)
-        assert row["interval"] == pytest.approx(1.96 * means.std(ddof=1) / 40**0.5, abs=0.006)
+        assert row["interval"] == pytest.approx(interval, abs=0.006)
         assert row["best_moves"] == pytest.approx((np.array(found) == 0).mean(), abs=1e-4)
-        assert (row["positions"], row["seeds"]) == (40, len(seeds))
+        assert (row["positions"], row["seeds"]) == (asked.sum(), len(found))
         assert row["cpu_us_per_move"] > 0 and row["machine"]["numba"]
+    assert [row["seeds"] for row in rows] == [1, 2, 2, 1]
     assert all(0 < row["regret"] < 50 for row in rows)
     assert rows[0]["regret"] != rows[1]["regret"]
 
@@ -389,7 +398,7 @@ def test_learners_whose_values_ran_away_are_left_and_the_others_go_on(
 
 def test_regrets_and_scores_of_policies_stand_in_grids(tiny: Study) -> None:
     tiny.played([0, 0, 1_000, 2_000, *[0] * 6])
-    tiny.judged([0, 30, 40])
+    tiny.judged([0, 30, 40, 0])
     head = "| select, back up by | best |\n| --- | --: |\n"
     assert report.policies("plays") == head + "| ave | 1,000 ± 100 |\n| best | 2,000 ± 200 |"
     assert report.policies("judged") == head + "| ave | 30.0 ± 3.0 |\n| best | 40.0 ± 4.0 |"
@@ -437,7 +446,7 @@ def test_what_was_added_is_told_by_its_settings(tiny: Study) -> None:
         "| mc-softmax | simulations 2, reuse True, leaves 2 | the network of tables "
         "| 2,000 ± 200 | 4,000 |",
     ]
-    tiny.judged([10, 0, 0])
+    tiny.judged([10, 0, 0, 0])
     assert report.others("judged", "other searches").split("\n") == [
         "| player | settings | network | regret | best moves, % | µs of CPU a move |",
         "| --- | --: | --: | --: | --: | --: |",
@@ -485,7 +494,7 @@ def test_a_report_has_what_there_is(
     heads = ["Monte-Carlo Softmax search (Watanabe and Matsuzaki)", "What agrees with the study"]
     assert re.findall("^#+ (.*)", path.read_text(encoding="utf-8"), re.MULTILINE) == heads
     tiny.played([float(n) for n in range(10)])
-    tiny.judged([1.0, 2.0, 3.0])
+    tiny.judged([1.0, 2.0, 3.0, 4.0])
     row = {"experiment": "experiment 1", "run": "calm", "n_moves": 7, "seconds": 3}
     tiny.write([row], "learning")
     tiny.main("report")
@@ -496,6 +505,7 @@ def test_a_report_has_what_there_is(
         "Policies of selection and backup: mean scores",
         "Simulations, the network of tables",
         "Other searches: regrets",
+        "CNN22: regrets",
         "What was added: scores",
         "Learning, experiment 1",
     ]

@@ -64,8 +64,10 @@ def simulations(network: str) -> str:
         for n, row in zip(at, of, strict=True):
             theirs = published["simulations"].get(str(n)) if label == STUDY else None
             told = "" if theirs is None else f"{theirs:,}"
+            leaves = row["settings"].get("leaves")
+            how = label + ("" if leaves is None else f", {leaves} leaves together")
             games = f"{row['n_games']}"
-            body.append([f"{n:,} simulations", label, reached(row), games, cost(row), told])
+            body.append([f"{n:,} simulations", how, reached(row), games, cost(row), told])
     own = ("ntuple", "expectimax") if network == "ntuple" else ("value-net",)
     for i, row in enumerate(r for r in rows("plays", "lines") if r["player"] in own):
         ply = f"{row['settings'].get('depth', 1)}-ply"
@@ -100,7 +102,8 @@ def others(what: str, group: str) -> str:
         told = {k: v for k, v in row["settings"].items() if k != "network"}
         said = ", ".join(f"{k} {v}" for k, v in told.items())
         best = [f"{100 * row['best_moves']:.1f}"] if what == "judged" else []
-        network = NETWORKS[row["settings"].get("network", "ntuple")]
+        own = row["player"] if row["player"] in NETWORKS else "ntuple"
+        network = NETWORKS[row["settings"].get("network", own)]
         body.append([row["player"], said, network, reached(row), *best, cost(row)])
     return markdown(["player", "settings", "network", *measured, "µs of CPU a move"], body)
 
