@@ -1,15 +1,22 @@
-"""Every Python example of the README runs."""
+"""What the README and the pages of docs/ say runs, and links lead somewhere."""
 
 from __future__ import annotations
 
+import importlib
+import os
 import re
+import shlex
+import subprocess
+import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-README = Path(__file__).parent.parent / "README.md"
-BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXTS = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
 
 
 def _title(block: str) -> str:
@@ -17,15 +24,29 @@ def _title(block: str) -> str:
     return next(line for line in block.splitlines() if line and "import" not in line)
 
 
+def _blocks(kind: str) -> list[Any]:
+    """The blocks of a kind, with their pages."""
+    return [
+        pytest.param(block, id=f"{name}: {_title(block)}")
+        for name, text in TEXTS.items()
+        for block in re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)
+    ]
+
+
 def test_readme_has_examples_of_all_parts() -> None:
-    text = "".join(BLOCKS)
-    for part in ("gym.make(", "gym.make_vec(", "agents.make(", "agents.load(", "MaskablePPO("):
-        assert part in text
+    blocks = "".join(re.findall(r"```python\n(.*?)```", TEXTS["README.md"], re.DOTALL))
+    for part in ("gym.make(", "gym.make_vec(", "agents.make(", "daihinmin_v0", "MaskablePPO("):
+        assert part in blocks
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=_title)
-def test_readme_example_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "stable_baselines3" in block:
+def test_all_blocks_are_of_a_kind_that_runs() -> None:
+    for text in TEXTS.values():
+        assert set(re.findall(r"^```(.+)$", text, re.MULTILINE)) <= {"python", "sh"}
+
+
+@pytest.mark.parametrize("block", _blocks("python"))
+def test_python_block_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "sb3_contrib" in block or "stable_baselines3" in block:
         pytest.importorskip("sb3_contrib")
         import torch
 
@@ -33,4 +54,58 @@ def test_readme_example_runs(block: str, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        exec(compile(block, str(README), "exec"), {"__name__": "readme"})
+        exec(compile(block, "a page", "exec"), {"__name__": "readme"})
+
+
+@pytest.mark.parametrize("block", _blocks("sh"))
+def test_shell_block_runs(block: str, tmp_path: Path) -> None:
+    """`make` only says what it would do: set up an environment, and run these tests."""
+    runs = re.sub("^make", f"make --dry-run --directory {ROOT}", block, flags=re.MULTILINE)
+    if "make" in block and not (ROOT / "Makefile").exists():
+        pytest.skip("the wheel is tested without the Makefile")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    shell = ["bash", "-e", "-c", runs]
+    env = {**os.environ, "PATH": path}
+    done = subprocess.run(shell, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+COMMANDS = sorted(
+    {
+        line
+        for text in TEXTS.values()
+        for line in re.findall(r"python (-m afterstate[^`]*)", text.replace("\\\n", " "))
+        for line in line.splitlines()[:1]
+    }
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_have_the_options_that_pages_say(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, module, *words = shlex.split(command, comments=True)
+    options = [word for word in words if word.startswith("--")]
+    parts = [word for word in words[:1] if module.endswith(".inside")]  # a command of its own
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(module).main([*parts, "--help"])
+    assert not ended.value.code
+    told = capsys.readouterr().out
+    assert [option for option in options if not re.search(rf"{option}\b", told)] == []
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_links_lead_somewhere(name: str) -> None:
+    page = next(page for page in PAGES if page.name == name)
+    links = re.findall(r"\]\((?!https?:)([^)#]+)(#[^)]+)?\)", TEXTS[name])
+    assert links
+    for path, anchor in links:
+        target = page.parent / path
+        if not (ROOT / "Makefile").exists() and path.startswith(("envs", "agents", "../")):
+            continue  # the code is elsewhere when the wheel is tested
+        assert target.exists(), path
+        if anchor:
+            heads = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor[1:] in [
+                re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in heads
+            ]
