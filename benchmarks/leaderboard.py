@@ -6,8 +6,9 @@
 
 `play` plays the entries of `leaderboard.json`, or of another file of that form, on the seeds of
 `leaderboard_seeds.json`. Every finished game is a row in a compressed file of `--rows`, so that an
-interrupted run goes on where it was. `report` writes tables, comma-separated values and figures
-there, and `readme` puts the tables into the README. `verify` plays some of the games again and
+interrupted run goes on where it was; what is to be played anew needs its file deleted. `report`
+writes tables, comma-separated values and figures there, of the entries of the package and of the
+file, and `readme` puts the tables into the README. `verify` plays some of the games again and
 compares them with their rows.
 
 An entry is told by its player: a name of `afterstate.agents.make`, a file, or `module:factory` of
@@ -18,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -40,22 +40,24 @@ from leaderboard_games import (
     entries,
     fingerprint,
     make,
+    plain,
     play_games,
     seeds,
 )
-from leaderboard_tables import Standing, alike, as_csv, by_seed, current, draw, standing, table
+from leaderboard_tables import Standing, alike, by_seed, current, standing, write
 from row_files import Row
 from tqdm import tqdm
 
 from afterstate.agents.commands import whole_above_0
 
 README = HERE.parent / "README.md"
+OWN = HERE / "leaderboard.json"
+"""The entries of the package."""
 
 
 def rows_file(folder: Path, entry: Entry) -> Path:
     """The file of an entry's rows."""
-    plain = re.sub(r"[^a-z0-9]+", "-", entry.name.lower()).strip("-")
-    return folder / entry.game / f"{plain}.jsonl.gz"
+    return folder / entry.game / f"{plain(entry)}.jsonl.gz"
 
 
 def chunks(entry: Entry) -> list[list[int]]:
@@ -119,14 +121,17 @@ def verify(chosen: argparse.Namespace) -> None:
 
     Raises:
         SystemExit: they differ.
+        ValueError: nothing was played of them.
     """
     rng, n_wrong = np.random.default_rng(), 0
     for entry in selected(chosen):
-        rows = current(entry, row_files.read(rows_file(chosen.rows, entry)))
-        played = by_seed(rows)
+        played = by_seed(current(entry, row_files.read(rows_file(chosen.rows, entry))))
         whole = [chunk for chunk in chunks(entry) if played.keys() >= set(chunk)]
         if chosen.seed is not None:
             whole = [chunk for chunk in whole if chosen.seed in chunk]
+        if not whole:
+            which = "" if chosen.seed is None else f" of seed {chosen.seed}"
+            raise ValueError(f"{chosen.rows} has no games{which} by {entry.name!r}: play them")
         for k in rng.permutation(len(whole))[: chosen.chunks]:
             wrong = differences(entry, [row for seed in whole[k] for row in played[seed]])
             print(f"{entry.name}: {len(whole[k])} of seed {whole[k][0]}... {wrong or 'as before'}")
@@ -137,7 +142,7 @@ def verify(chosen: argparse.Namespace) -> None:
 
 def differences(entry: Entry, rows: list[Row]) -> str:
     """What is not as it was when a chunk is played again; empty if all is."""
-    if {"seconds", "milliseconds"} & entry.settings.keys():
+    if entry.timed:
         return "its moves depend on time: not played again"
     weights = fingerprint(make(entry, 0))
     if weights != rows[0]["weights"]:
@@ -160,16 +165,19 @@ def standings(told: Sequence[Entry], folder: Path) -> list[Standing]:
 
 
 def report(chosen: argparse.Namespace) -> None:
-    """Writes tables and figures."""
-    told = selected(chosen)
+    """Writes tables and figures of all entries that have rows.
+
+    Raises:
+        ValueError: none has.
+    """
+    told = {(e.game, plain(e)): e for e in (*entries(OWN), *entries(chosen.entries))}
+    found = standings(list(told.values()), chosen.rows)
+    if not found:
+        raise ValueError(f"{chosen.rows} has no rows of these entries: play them")
     for game in GAMES:
-        found = standings([entry for entry in told if entry.game == game], chosen.rows)
-        if found:
-            text = table(found, game) + "\n"
-            (chosen.rows / f"{game}.md").write_text(text, encoding="utf-8")
-            (chosen.rows / f"{game}.csv").write_text(as_csv(found), encoding="utf-8")
-            draw(found, game, chosen.rows)
-            print(text)
+        of = [each for each in found if each.game == game]
+        if of:
+            print(write(of, game, chosen.rows))
 
 
 def readme(chosen: argparse.Namespace) -> None:
@@ -179,14 +187,16 @@ def readme(chosen: argparse.Namespace) -> None:
         ValueError: the README has no such marks.
     """
     text = README.read_text(encoding="utf-8")
+    folder = os.path.relpath(chosen.rows, README.parent)
     for game in GAMES:
-        begin, end = f"<!-- leaderboard {game} -->\n", "\n<!-- end -->"
+        begin, end = f"<!-- leaderboard {game} -->", "<!-- end -->"
         before, mark, rest = text.partition(begin)
         _, stop, after = rest.partition(end)
         if not mark or not stop:
-            raise ValueError(f"{README} has no {begin.strip()} ... {end.strip()}")
-        told = (chosen.rows / f"{game}.md").read_text(encoding="utf-8").rstrip()
-        text = before + mark + told + stop + after
+            raise ValueError(f"{README} has no {begin} ... {end}")
+        told = (chosen.rows / f"{game}.md").read_text(encoding="utf-8")
+        told = told.replace("](", f"]({folder}/")
+        text = f"{before}{mark}\n{told}{stop}{after}"
     README.write_text(text, encoding="utf-8")
 
 
@@ -211,9 +221,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Puts players on the leaderboard.")
     commands = {"play": play, "verify": verify, "report": report, "readme": readme}
     parser.add_argument("command", choices=list(commands))
-    parser.add_argument("--entries", type=Path, default=HERE / "leaderboard.json")
-    parser.add_argument("--rows", type=Path, default=HERE / "results" / "leaderboard")
-    parser.add_argument("--only", nargs="+", default=["*"], help="names of entries, or patterns")
+    parser.add_argument("--entries", type=Path, default=OWN, help="a file of them (%(default)s)")
+    results = HERE / "results" / "leaderboard"
+    parser.add_argument("--rows", type=Path, default=results, help="a folder (%(default)s)")
+    parser.add_argument(
+        "--only", nargs="+", default=["*"], help="of play and verify: names of entries, or patterns"
+    )
     parser.add_argument("--jobs", type=whole_above_0, default=1, help="of play (%(default)s)")
     parser.add_argument("--backend", choices=["local", "ray"], default="local", help="of play")
     parser.add_argument("--seed", type=int, help="of the game or cycle to verify (by chance)")

@@ -10,10 +10,13 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import re
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,7 +53,9 @@ class Entry(NamedTuple):
     player: str  # a name of `agents.make`, a file of `agents.load`, or `module:factory`
     settings: dict[str, Any]  # of the player or the factory
     games: int  # how many; of Daihinmin, cycles
-    at_once: int  # how many games of 2048 are played side by side
+    at_once: int = 1  # how many games of 2048 are played side by side
+    timed: bool = False  # whether its moves depend on the time that they take
+    folder: Path = Path()  # where the file of a player is looked for
 
 
 def entries(path: Path) -> list[Entry]:
@@ -61,37 +66,52 @@ def entries(path: Path) -> list[Entry]:
         ValueError: it is no such file.
     """
     try:
-        told = json.loads(path.read_text(encoding="utf-8")).items()
-        return [_entry(game, name, dict(of)) for game, each in told for name, of in each.items()]
-    except (TypeError, AttributeError, KeyError, ValueError) as error:
-        raise ValueError(f"{path} is no file of entries: {error!r}") from error
+        told = json.loads(path.read_text(encoding="utf-8"))
+        found = [
+            _entry(game, name, {"settings": {}, **of}, path.parent)
+            for game, each in told.items()
+            for name, of in each.items()
+        ]
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"{path}: games have names, and names have entries") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    times = Counter((entry.game, plain(entry)) for entry in found)
+    alike = [e.name for e in found if times[e.game, plain(e)] > 1 or not plain(e)]
+    if alike:
+        raise ValueError(
+            f"{path}: names have letters or digits, and differ in them: not so {alike}"
+        )
+    return found
 
 
-def _entry(game: str, name: str, told: dict[str, Any]) -> Entry:
+def _entry(game: str, name: str, told: dict[str, Any], folder: Path) -> Entry:
     """An entry of a file, checked."""
     if game not in GAMES:
         raise ValueError(f"games are {list(GAMES)}, got {game!r}")
-    found = Entry(
-        game,
-        name,
-        told.pop("player"),
-        told.pop("settings", {}),
-        told.pop("games"),
-        told.pop("at_once", 1),
-    )
-    if told:
-        raise ValueError(f"{name!r} has unknown keys {list(told)}")
     if name in OPPONENTS:
         raise ValueError(f"{name!r} is the name of an opponent: take another one")
-    numbers = [found.games, found.at_once]
-    if not all(type(number) is int and number > 0 for number in numbers):
-        raise ValueError(f"games and at_once of {name!r} are whole numbers from 1 on")
-    if found.games > len(seeds(game)) or found.games % found.at_once:
+    wrong = [key for key, value in told.items() if type(value) is not KEYS.get(key)]
+    missing = [key for key in ("player", "games") if key not in told]
+    if wrong or missing:
+        kinds = ", ".join(f"{key} ({kind.__name__})" for key, kind in KEYS.items())
+        raise ValueError(f"{name!r} has {kinds}, player and games always: not so {wrong + missing}")
+    found = Entry(game, name, folder=folder, **told)
+    if not 0 < found.games <= len(seeds(game)) or found.at_once < 1 or found.games % found.at_once:
         raise ValueError(
-            f"games of {name!r} are at most {len(seeds(game))}, a multiple of at_once, "
+            f"games of {name!r} are 1 to {len(seeds(game))}, a multiple of at_once, "
             f"got {found.games} and {found.at_once}"
         )
     return found
+
+
+KEYS = {"player": str, "settings": dict, "games": int, "at_once": int, "timed": bool}
+"""What an entry of a file may say, and of which kind it is."""
+
+
+def plain(entry: Entry) -> str:
+    """The name of an entry as that of a file."""
+    return re.sub(r"\W+", "-", entry.name.lower()).strip("-")
 
 
 @cache
@@ -113,16 +133,27 @@ def make(entry: Entry, seed: int) -> Any:
 
     Raises:
         OSError: a file cannot be read.
-        ValueError: there is no such player, or it does not know a setting.
+        ValueError: there is no such player, it does not know a setting, or it is of another game.
         ImportError: there is no such module, or the player needs what is not installed.
     """
-    settings = {**entry.settings, **({"seed": seed} if is_seeded(entry) else {})}
+    try:
+        made = _made(entry, {**entry.settings, **({"seed": seed} if is_seeded(entry) else {})})
+    except (TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"{entry.name!r}: {error}") from error
+    answers = ("act",) if entry.game == "2048" else ("choose", "give")
+    if not all(callable(getattr(made, name, None)) for name in answers):
+        raise ValueError(f"{entry.name!r} is no player of {entry.game}: it lacks {answers}")
+    return made
+
+
+def _made(entry: Entry, settings: dict[str, Any]) -> Any:
+    """The player of an entry, which may be none."""
     if ":" in entry.player:
         return factory(entry.player)(**settings)
     if Path(entry.player).suffix in _FILES:
         if settings:
             raise ValueError(f"the player of a file has no settings, got {settings}")
-        return agents.load(entry.player)
+        return agents.load(entry.folder / entry.player)
     return agents.make(entry.player, **settings)
 
 
@@ -161,6 +192,14 @@ def _arrays(part: Any) -> Iterator[npt.NDArray[Any]]:
             yield from _arrays(getattr(part, name, ()))
 
 
+def code(entry: Entry) -> str | None:
+    """SHA-256 of the file of a factory, 16 digits of it; None of a player of the package."""
+    if ":" not in entry.player:
+        return None
+    source = getattr(import_module(entry.player.partition(":")[0]), "__file__", None)
+    return hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16] if source else None
+
+
 def about(entry: Entry) -> Row:
     """What the rows of an entry have in common."""
     return {
@@ -170,6 +209,7 @@ def about(entry: Entry) -> Row:
         "settings": entry.settings,
         "at_once": entry.at_once,
         "weights": fingerprint(make(entry, 0)),
+        "code": code(entry),
         "env": GAMES[entry.game],
         "afterstate": version("afterstate"),
         "commit": _commit(),
@@ -179,9 +219,12 @@ def about(entry: Entry) -> Row:
 
 @cache
 def _commit() -> str | None:
-    """The commit of the sources, with a + if they have been changed; None if git does not know."""
+    """The commit of the sources, with a + if they were changed; None without git's knowledge."""
     git = ["git", "-C", str(HERE), "describe", "--always", "--abbrev=12", "--dirty=+"]
-    told = subprocess.run([*git, "--exclude=*"], capture_output=True, text=True, check=False)
+    try:
+        told = subprocess.run([*git, "--exclude=*"], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
     return told.stdout.strip() or None
 
 

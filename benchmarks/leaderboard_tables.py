@@ -6,7 +6,6 @@ import csv
 from collections import defaultdict
 from collections.abc import Sequence
 from io import StringIO
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,19 +29,22 @@ TILES = (2048, 4096, 8192, 16384, 32768, 65536)
 class Standing(NamedTuple):
     """One player's result: in points, of games of 2048 or of 100 games of Daihinmin."""
 
+    game: str
     name: str
+    machine: str  # the processor
+    at_once: int  # how many games were played side by side
     games: int
     points: float  # the mean
     low: float  # the 95 % interval of the mean
     high: float
     seconds: float  # of CPU time a move or a decision
     more: dict[str, float]  # further columns of the table
-    each: npt.NDArray[np.float64]  # the points of each game, or of each cycle
+    each: dict[int, float]  # the points by seed, of games or of cycles
 
 
 def alike(rows: Sequence[Row], head: Row) -> list[Row]:
     """The rows of the same player, with the same weights and under the same rules, as a head."""
-    same = ("player", "settings", "at_once", "weights", "env")
+    same = ("player", "settings", "at_once", "weights", "code", "env")
     return [row for row in rows if all(row[of] == head[of] for of in same)]
 
 
@@ -54,14 +56,20 @@ def current(entry: Entry, rows: Sequence[Row]) -> list[Row]:
 
 
 def by_seed(rows: Sequence[Row]) -> dict[int, list[Row]]:
-    """The rows of each seed: one of a game of 2048, a hundred of a cycle of Daihinmin."""
-    ordered = sorted(rows, key=lambda row: row["seed"])
-    return {seed: list(each) for seed, each in groupby(ordered, key=lambda row: row["seed"])}
+    """The rows of each seed: one of a game of 2048, a hundred of a cycle of Daihinmin.
+
+    Of a game that was played twice the later row counts.
+    """
+    found: dict[int, dict[int, Row]] = defaultdict(dict)
+    for row in rows:
+        found[row["seed"]][row.get("number", 0)] = row
+    return {seed: list(each.values()) for seed, each in found.items()}
 
 
 def standing(rows: Sequence[Row]) -> Standing:
     """The result of the rows of one entry."""
-    return _standing_2048(rows) if rows[0]["game"] == "2048" else _standing_daihinmin(rows)
+    once = [row for each in by_seed(rows).values() for row in each]
+    return _standing_2048(once) if rows[0]["game"] == "2048" else _standing_daihinmin(once)
 
 
 def _standing_2048(rows: Sequence[Row]) -> Standing:
@@ -73,8 +81,15 @@ def _standing_2048(rows: Sequence[Row]) -> Standing:
     more = {"median": float(np.median(scores))}
     more["median from"], more["median to"] = _interval(scores, np.median)
     more |= {str(tile): float((largest >= tile).mean()) for tile in TILES}
-    name, mean = rows[0]["name"], float(scores.mean())
-    return Standing(name, len(rows), mean, low, high, seconds / moves, more, scores)
+    each = {row["seed"]: float(row["score"]) for row in rows}
+    mean = float(scores.mean())
+    return Standing(*_common(rows), mean, low, high, seconds / moves, more, each)
+
+
+def _common(rows: Sequence[Row]) -> tuple[str, str, str, int, int]:
+    """What a result begins with."""
+    row, machines = rows[0], sorted({str(row["machine"]["cpu"]) for row in rows})
+    return row["game"], row["name"], " and ".join(machines), row["at_once"], len(rows)
 
 
 def _interval(values: npt.NDArray[np.float64], of: Any) -> tuple[float, float]:
@@ -99,32 +114,61 @@ def _standing_daihinmin(rows: Sequence[Row]) -> Standing:
             ahead[name].append(mine < found[name])
     sums, n_games = [sum(each) for each in cycles.values()], [len(each) for each in cycles.values()]
     mean, half = sum(sums) / len(rows), half_interval(sums, n_games)
+    each = {seed: sum(points) / len(points) for seed, points in cycles.items()}
     more = {of: places.count(i) / len(places) for i, of in enumerate(ORDINALS)}
     more |= {name: float(np.mean(wins)) for name, wins in ahead.items()}
     decisions, seconds = (sum(row[name] for row in rows) for name in ("decisions", "cpu_seconds"))
-    each = np.array(sums) / n_games
-    name, per_one = rows[0]["name"], seconds / decisions
-    return Standing(name, len(rows), mean, mean - half, mean + half, per_one, more, each)
+    ends = mean - half, mean + half
+    return Standing(*_common(rows), mean, *ends, seconds / decisions, more, each)
+
+
+def write(found: Sequence[Standing], game: str, folder: Path) -> str:
+    """Writes tables, comma-separated values and figures; returns the page in Markdown."""
+    ranked = sorted(found, key=lambda each: -each.points)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{game}.csv").write_text(as_csv(ranked), encoding="utf-8")
+    (folder / f"{game}_pairs.csv").write_text(pairs(ranked), encoding="utf-8")
+    drawn = [f"![{name}]({path.name})" for name, path in draw(ranked, game, folder).items()]
+    text = "\n\n".join([table(ranked, game), note(ranked, game), *drawn]) + "\n"
+    (folder / f"{game}.md").write_text(text, encoding="utf-8")
+    return text
 
 
 # Tables
 
 
-def table(found: Sequence[Standing], game: str) -> str:
-    """The standings as a table in Markdown, best first."""
-    ranked = sorted(found, key=lambda each: -each.points)
+def table(ranked: Sequence[Standing], game: str) -> str:
+    """The standings as a table in Markdown."""
     return _table_2048(ranked) if game == "2048" else _table_daihinmin(ranked)
+
+
+def note(ranked: Sequence[Standing], game: str) -> str:
+    """What is to be known of a table."""
+    machines = ", ".join(sorted({each.machine for each in ranked}))
+    how = NOTES[game].format(opponents=", ".join(OPPONENTS))
+    files = f"[All numbers]({game}.csv), and [who is better on how many seeds]({game}_pairs.csv)."
+    return f"{how} CPU time of one core: {machines}. {files}"
+
+
+NOTES = {
+    "2048": "With 95 % intervals by bootstrap over games. As many games as the column *at once* "
+    "says were played side by side, which is faster with neural networks.",
+    "daihinmin": "With 95 % intervals over cycles of 100 games. Always at the table: {opponents}; "
+    "*before* one of them is the share of games that are ended before it.",
+}
+"""How the players of a game were measured."""
 
 
 def _table_2048(ranked: Sequence[Standing]) -> str:
     """Scores, tiles and times."""
-    head = ["player", "games", "mean score", "median", *(f"{tile}" for tile in TILES)]
+    head = ["player", "games", "mean score", "median", *(f"{tile}" for tile in TILES), "at once"]
     body = []
     for each in ranked:
         mean = f"{each.points:,.0f} ({each.low:,.0f} to {each.high:,.0f})"
         tiles = [_percent(each.more[str(tile)]) for tile in TILES]
-        median = f"{each.more['median']:,.0f}"
-        speed = [f"{1 / each.seconds:,.0f}", _time(each.seconds)]
+        ends = (f"{each.more[f'median {end}']:,.0f}" for end in ("from", "to"))
+        median = f"{each.more['median']:,.0f} ({' to '.join(ends)})"
+        speed = [str(each.at_once), f"{1 / each.seconds:,.0f}", _time(each.seconds)]
         body.append([each.name, f"{each.games:,}", mean, median, *tiles, *speed])
     return markdown([*head, "moves/s", "a move"], body)
 
@@ -152,31 +196,54 @@ def _time(seconds: float) -> str:
     return f"{seconds * factor:,.3g} {unit}"
 
 
-def as_csv(found: Sequence[Standing]) -> str:
-    """The standings as comma-separated values, best first, times in seconds."""
-    ranked = sorted(found, key=lambda each: -each.points)
+def as_csv(ranked: Sequence[Standing]) -> str:
+    """The standings as comma-separated values, times in seconds."""
     head = ["player", "games", "mean", "low", "high", "cpu_seconds_each", *ranked[0].more]
+    head += ["at_once", "machine"]
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)
     for each in ranked:
-        writer.writerow([*each[:3], *(f"{x:.8g}" for x in (*each[3:6], *each.more.values()))])
+        numbers = (each.points, each.low, each.high, each.seconds, *each.more.values())
+        told = [f"{x:.8g}" for x in numbers]
+        writer.writerow([each.name, each.games, *told, each.at_once, each.machine])
     return text.getvalue()
+
+
+def pairs(ranked: Sequence[Standing]) -> str:
+    """Who has more points than whom on which share of the seeds of both, a tie for half."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["more points than", *(each.name for each in ranked)])
+    for one in ranked:
+        writer.writerow([one.name, *(_ahead(one, other) for other in ranked)])
+    return text.getvalue()
+
+
+def _ahead(one: Standing, other: Standing) -> str:
+    """The share of common seeds on which one player has more points than another."""
+    if one is other:
+        return ""
+    both = [one.each[seed] - other.each[seed] for seed in one.each.keys() & other.each.keys()]
+    return f"{np.mean(np.heaviside(both, 0.5)):.3f}" if both else ""
 
 
 # Figures
 
 
-def draw(found: Sequence[Standing], game: str, folder: Path) -> list[Path]:
-    """Draws how points are distributed, and strength against time; returns the files."""
+def draw(ranked: Sequence[Standing], game: str, folder: Path) -> dict[str, Path]:
+    """Draws how points are distributed, and strength against time; returns the files by title."""
     unit = "score" if game == "2048" else "points per 100 games"
-    paths = [folder / f"{game}_points.svg", folder / f"{game}_strength.svg"]
+    drawn = {"Strength against time": _strength, "How points are distributed": _distributions}
+    paths = dict(
+        zip(drawn, (folder / f"{game}_{of}.svg" for of in ("strength", "points")), strict=True)
+    )
     with plt.rc_context({"svg.hashsalt": "afterstate", "font.size": 9}):
-        for path, drawn in zip(paths, (_distributions, _strength), strict=True):
-            figure, axes = plt.subplots(figsize=(8, 0.4 * len(found) + 1.5), layout="constrained")
-            drawn(axes, sorted(found, key=lambda each: each.points), unit)
+        for title, path in paths.items():
+            figure, axes = plt.subplots(figsize=(8, 0.4 * len(ranked) + 1.5), layout="constrained")
+            drawn[title](axes, ranked[::-1], unit)
             if game == "2048":
-                (axes.set_xscale if drawn is _distributions else axes.set_yscale)("log")
+                (axes.set_yscale if drawn[title] is _strength else axes.set_xscale)("log")
             figure.savefig(path, metadata={"Date": None})
             plt.close(figure)
     return paths
@@ -185,7 +252,7 @@ def draw(found: Sequence[Standing], game: str, folder: Path) -> list[Path]:
 def _distributions(axes: Any, ranked: Sequence[Standing], unit: str) -> None:
     """A box for each player: quartiles, and 95 % of the games between the whiskers."""
     axes.boxplot(
-        [each.each for each in ranked],
+        [list(each.each.values()) for each in ranked],
         orientation="horizontal",
         whis=(2.5, 97.5),
         sym="",
@@ -204,7 +271,10 @@ def _strength(axes: Any, ranked: Sequence[Standing], unit: str) -> None:
         axes.annotate(each.name, (x, each.points), xytext=(5, 3), textcoords="offset points")
     best = front(ranked)
     axes.plot([1e3 * each.seconds for each in best], [each.points for each in best], color="C1")
-    axes.set(xscale="log", xlabel="ms of CPU time a move or decision", ylabel=unit)
+    asked = (
+        "a decision" if unit != "score" else "a move, as many games side by side as in the table"
+    )
+    axes.set(xscale="log", xlabel=f"ms of CPU time {asked}", ylabel=unit)
     axes.margins(x=0.25)
 
 

@@ -19,7 +19,11 @@ Row = dict[str, Any]
 
 
 def read(path: Path) -> list[Row]:
-    """The rows of a file, without those whose writing was cut off; none if it is not there."""
+    """The rows of a file, without those whose writing was cut off; none if it is not there.
+
+    Raises:
+        ValueError: it is damaged.
+    """
     return _read(path)[0]
 
 
@@ -29,7 +33,10 @@ def _read(path: Path) -> tuple[list[Row], bool]:
     left = path.read_bytes() if path.exists() else b""
     while left:
         member = zlib.decompressobj(wbits=31)
-        text = member.decompress(left)
+        try:
+            text = member.decompress(left)
+        except zlib.error as error:
+            raise ValueError(f"{path} is damaged ({error}): restore it, or delete it") from error
         if not member.eof:
             return rows, False
         rows += [json.loads(line) for line in text.splitlines()]

@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ import pytest
 import row_files
 from leaderboard import README, main, rows_file
 from leaderboard_games import OPPONENTS, Entry, entries, fingerprint, make, play_games, seeds
-from leaderboard_tables import Standing, as_csv, current, front, standing, table
+from leaderboard_tables import Standing, as_csv, by_seed, current, front, pairs, standing, table
 from row_files import Row
 
 import afterstate.envs  # noqa: F401 - registers the environments
@@ -288,7 +289,7 @@ def test_rows_are_verified(
     monkey = {**rows[1], "weights": "0123"}
     entry = entries(tmp_path / "entries.json")[0]
     assert "other weights" in leaderboard.differences(entry, [monkey])
-    timed = entry._replace(player="expectimax", settings={"seconds": 0.01})
+    timed = entry._replace(player="expectimax", settings={"seconds": 0.01}, timed=True)
     assert "depend on time" in leaderboard.differences(timed, [monkey])
 
 
@@ -299,6 +300,7 @@ def rows_2048(
     scores: list[int], tiles: list[int], seconds: float = 0.5, name: str = "a"
 ) -> list[Row]:
     head = {"game": "2048", "name": name, "player": "p", "settings": {}, "at_once": 1}
+    head["machine"] = {"cpu": "an abacus"}
     told = [{"score": s, "max_tile": t} for s, t in zip(scores, tiles, strict=True)]
     return [
         {**head, "seed": i, "moves": 100, "cpu_seconds": seconds, **each}
@@ -319,7 +321,7 @@ def test_standings_of_2048_by_hand() -> None:
 def test_standings_of_daihinmin_by_hand() -> None:
     players = ["me", *OPPONENTS]
     head = {"game": "daihinmin", "name": "me", "player": "p", "settings": {}, "at_once": 1}
-    head |= {"players": players, "decisions": 10, "cpu_seconds": 0.02}
+    head |= {"players": players, "decisions": 10, "cpu_seconds": 0.02, "machine": {"cpu": "x"}}
     places = [[0, 1, 2, 3, 4], [1, 0, 2, 3, 4], [4, 0, 1, 2, 3], [0, 4, 3, 2, 1]]
     rows = [{**head, "seed": i // 2, "number": i % 2 + 1, "places": places[i]} for i in range(4)]
     found = standing(rows)
@@ -333,23 +335,42 @@ def test_standings_of_daihinmin_by_hand() -> None:
     assert "375.0" in table([found], "daihinmin")
 
 
-def test_the_table_has_the_best_first_and_values_for_other_programs() -> None:
+def test_the_table_is_also_told_in_values_for_other_programs() -> None:
     found = [
-        standing(rows_2048([1000, 1100], [64, 128], name="weak")),
         standing(rows_2048([9000, 9100], [512, 2048], 0.0001, name="strong")),
+        standing(rows_2048([1000, 1100], [64, 128], name="weak")),
     ]
     lines = table(found, "2048").splitlines()
     assert [line.split(" | ")[0] for line in lines[2:]] == ["| strong", "| weak"]
     assert "50.0%" in lines[2] and "1 µs" in lines[2] and "5 ms" in lines[3]
+    assert lines[3].startswith("| weak | 2 | 1,050 (1,000 to 1,100) | 1,050 (1,000 to 1,100) |")
     told = list(csv.DictReader(io.StringIO(as_csv(found))))
     assert [row["player"] for row in told] == ["strong", "weak"]
     assert float(told[0]["mean"]) == 9050
     assert float(told[1]["cpu_seconds_each"]) == 0.005
+    assert told[0]["machine"] == "an abacus"
+
+
+def test_pairs_are_compared_on_the_seeds_of_both() -> None:
+    one = standing(rows_2048([10, 20, 30, 40], [2] * 4, name="one"))
+    other = standing(rows_2048([10, 5, 60], [2] * 3, name="other"))
+    assert pairs([one, other]).splitlines() == [
+        "more points than,one,other",
+        "one,,0.500",  # a tie, a win and a loss
+        "other,0.500,",
+    ]
+
+
+def test_a_game_that_was_played_twice_counts_once() -> None:
+    rows = rows_2048([10, 20], [2, 2])
+    found = standing([*rows, {**rows[0], "score": 30}])
+    assert (found.games, found.points) == (2, 25)
+    assert [len(each) for each in by_seed([*rows, *rows]).values()] == [1, 1]
 
 
 def test_the_front_has_those_that_no_faster_player_reaches() -> None:
     def one(name: str, points: float, seconds: float) -> Standing:
-        return Standing(name, 1, points, 0, 0, seconds, {}, np.zeros(1))
+        return Standing("2048", name, "", 1, 1, points, 0, 0, seconds, {}, {})
 
     found = front([one("c", 5, 3), one("a", 2, 1), one("b", 1, 2), one("d", 5, 4), one("e", 1, 1)])
     assert [each.name for each in found] == ["a", "c"]
@@ -375,14 +396,17 @@ def test_report_and_readme(
     readme.write_text("no marks", encoding="utf-8")
     with pytest.raises(SystemExit, match="has no <!-- leaderboard 2048 -->"):
         run("readme", tmp_path)
-    marks = "".join(
-        f"{g}\n<!-- leaderboard {g} -->\nold\n<!-- end -->\n" for g in ("2048", "daihinmin")
-    )
-    readme.write_text(marks + "after\n", encoding="utf-8")
-    run("readme", tmp_path)
-    text = readme.read_text(encoding="utf-8")
-    assert "old" not in text and text.endswith("<!-- end -->\nafter\n")
-    assert (tmp_path / "2048.md").read_text(encoding="utf-8") in text
+    before = README.read_text(encoding="utf-8")
+    emptied = re.sub(r"(<!-- leaderboard \w+ -->\n).*?(<!-- end)", r"\1\2", before, flags=re.DOTALL)
+    for text in (emptied, before):
+        readme.write_text(text, encoding="utf-8")
+        run("readme", tmp_path)
+        new = readme.read_text(encoding="utf-8")
+        page = (tmp_path / "2048.md").read_text(encoding="utf-8").replace("](", "](./")
+        assert page in new
+        kept = re.sub(r"(<!-- leaderboard \w+ -->\n).*?(<!-- end)", r"\1\2", new, flags=re.DOTALL)
+        assert kept == emptied
+    assert all((readme.parent / path).exists() for path in re.findall(r"\]\(\./(.*?)\)", page))
 
 
 def test_the_templates_of_players_play(tmp_path: Path) -> None:
@@ -402,14 +426,23 @@ def test_the_templates_of_players_play(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("told", "message"),
     [
-        ([], "no file of entries"),
+        ([], "games have names"),
+        ({"2048": {"a": 3}}, "names have entries"),
         ({"chess": {"a": {"player": "random", "games": 1}}}, "games are"),
         ({"2048": {"a": {"games": 1}}}, "player"),
         ({"2048": {"a": {"player": "random"}}}, "games"),
-        ({"2048": {"a": {"player": "random", "games": 1, "depth": 3}}}, "unknown keys"),
-        ({"2048": {"a": {"player": "random", "games": 0}}}, "from 1 on"),
+        ({"2048": {"a": {"player": "random", "games": 1, "depth": 3}}}, "not so .'depth'"),
+        ({"2048": {"a": {"player": 5, "games": 1}}}, "not so .'player'"),
+        ({"2048": {"a": {"player": "random", "games": True}}}, "not so .'games'"),
+        ({"2048": {"a": {"player": "random", "settings": [1], "games": 1}}}, "not so .'settings"),
+        ({"2048": {n: {"player": "random", "games": 1} for n in ("a-b", "A b")}}, "differ in them"),
+        ({"2048": {"?": {"player": "random", "games": 1}}}, "names have letters"),
+        ({"2048": {"a": {"player": "daihinmin-sample", "games": 1}}}, "no player of 2048"),
+        ({"daihinmin": {"a": {"player": "random", "games": 1}}}, "no player of daihinmin"),
+        ({"2048": {"a": {"player": "json:JSONDecoder", "games": 1}}}, "no player of 2048"),
+        ({"2048": {"a": {"player": "random", "games": 0}}}, "games of 'a' are 1 to 4000"),
         ({"2048": {"a": {"player": "random", "games": 3, "at_once": 2}}}, "a multiple of"),
-        ({"2048": {"a": {"player": "random", "games": 2001}}}, "at most 2000"),
+        ({"2048": {"a": {"player": "random", "games": 4001}}}, "games of 'a' are 1 to 4000"),
         ({"2048": {"a": {"player": "nobody", "games": 1}}}, "no player 'nobody'"),
         ({"2048": {"a": {"player": "json:nothing", "games": 1}}}, "json:nothing"),
         ({"2048": {"a": {"player": "no_such:thing", "games": 1}}}, "no_such"),
@@ -429,7 +462,16 @@ def test_wrong_entries_are_refused(tmp_path: Path, told: Any, message: str) -> N
 def test_entries_that_are_not_there_are_told(tmp_path: Path) -> None:
     file_of(tmp_path, ENTRIES)
     with pytest.raises(SystemExit, match="no entry nobody"):
-        run("report", tmp_path, "--only", "nobody")
+        run("play", tmp_path, "--only", "nobody")
+    with pytest.raises(SystemExit, match="no rows of these entries"):
+        run("report", tmp_path)
+    with pytest.raises(SystemExit, match="no games by 'random': play them"):
+        run("verify", tmp_path, "--only", "random")
+    path = rows_file(tmp_path, RANDOM)
+    path.parent.mkdir()
+    path.write_bytes(b"no rows at all")
+    with pytest.raises(SystemExit, match=r"random\.jsonl\.gz is damaged"):
+        run("verify", tmp_path, "--only", "random")
     with pytest.raises(SystemExit, match=r"missing\.json"):
         main(["play", "--entries", str(tmp_path / "missing.json")])
 

@@ -102,10 +102,13 @@ def others(what: str, group: str) -> str:
         told = {k: v for k, v in row["settings"].items() if k != "network"}
         said = ", ".join(f"{k} {v}" for k, v in told.items())
         best = [f"{100 * row['best_moves']:.1f}"] if what == "judged" else []
-        own = row["player"] if row["player"] in NETWORKS else "ntuple"
-        network = NETWORKS[row["settings"].get("network", own)]
+        network = NETWORKS[row["settings"].get("network", "ntuple")]
         body.append([row["player"], said, network, reached(row), *best, cost(row)])
     return markdown(["player", "settings", "network", *measured, "µs of CPU a move"], body)
+
+
+ENOUGH = 20
+"""Games that must have ended for a mean score."""
 
 
 def learning(experiment: str) -> str:
@@ -119,8 +122,9 @@ def learning(experiment: str) -> str:
     for run in dict.fromkeys(row["run"] for row in found):
         of = [row for row in found if row["run"] == run]
         whole = [row for row in of if "1-ply" in row]
-        scores = [row["mean_score"] for row in whole]
-        axes.plot([row["n_moves"] for row in whole], scores, marker=".", label=run)
+        ended = [r for r in whole if r["n_games"] >= ENOUGH and r["mean_score"] is not None]
+        scores = [row["mean_score"] for row in ended]
+        axes.plot([row["n_moves"] for row in ended], scores, marker=".", label=run)
         played = [reached(row["search_play"]) for row in of if "search_play" in row]
         moves = max(row["n_moves"] for row in of)
         learned = [f"{max(scores):,.0f}", f"{scores[-1]:,.0f}"] if scores else ["", ""]

@@ -46,7 +46,6 @@ from afterstate.agents.game2048.mc_softmax import Settings as Search
 from afterstate.agents.game2048.ntuple import estimate, load
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.runs import EVALUATION_SEED, summary
-from afterstate.envs.game2048 import rules
 from afterstate.envs.words import Words
 
 Values = npt.NDArray[np.float64]
@@ -112,13 +111,9 @@ def judge_cell(runs: Path, cell: Row) -> Row:
     It has the mean regret in points, each at most `most`, the 95 % interval over positions, and the
     share of the best moves; of all seeds together.
     """
-    in_one_thread(cell)
     told, (boards, values) = study()["positions"], positions(runs)
-    if "largest" in cell:
-        some = rules.cells(boards).max((1, 2)) <= cell["largest"]
-        boards, values = boards[some], values[some]
     is_random = cell["player"] == "mc-softmax"
-    seeds, found = range(cell.get("seeds", told["seeds"]) if is_random else 1), []
+    seeds, found = range(told["seeds"] if is_random else 1), []
     began = time.process_time()
     for seed in seeds:
         actions = player(cell, **({"seed": seed} if is_random else {})).act(boards)

@@ -37,8 +37,7 @@ def check_groups(told: Row, groups: Sequence[str] | None) -> list[str]:
 def cells(what: str, groups: Sequence[str] | None = None) -> Iterator[Row]:
     """The players that play games (`"plays"`) or are judged by positions (`"judged"`).
 
-    Each is told by its group, its name, its settings, with `"plays"` its number of games, and with
-    `"judged"`, if these are limited, its positions' largest exponent and the number of seeds.
+    Each is told by its group, its name, its settings, and with `"plays"` its number of games.
     """
     plans = study()[what]
     for group in check_groups(plans, groups):
@@ -50,8 +49,8 @@ def cells(what: str, groups: Sequence[str] | None = None) -> Iterator[Row]:
                 if "network" in plan:
                     settings["network"] = plan["network"]
                 told = {"player": plan.get("player", "mc-softmax"), "settings": settings}
-                asked = {key: plan[key] for key in ("games", "largest", "seeds") if key in plan}
-                yield {"group": group, **told, **asked}
+                games = {"games": plan["games"]} if what == "plays" else {}
+                yield {"group": group, **told, **games}
 
 
 class Plan(NamedTuple):
