@@ -1,5 +1,5 @@
 # make demo   learn 2048 in a minute and watch it play
-# make test   the tests, in about six minutes
+# make test   the tests, in less than ten minutes
 # make slow   the tests that take minutes each
 # make lint   style and types
 #

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 TEXTS = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
 
 
@@ -60,6 +61,8 @@ def test_python_block_runs(block: str, tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("block", _blocks("sh"))
 def test_shell_block_runs(block: str, tmp_path: Path) -> None:
     """`make` only says what it would do: set up an environment, and run these tests."""
+    for folder in ("benchmarks", "examples"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     runs = re.sub("^make", f"make --dry-run --directory {ROOT}", block, flags=re.MULTILINE)
     if "make" in block and not (ROOT / "Makefile").exists():
         pytest.skip("the wheel is tested without the Makefile")
@@ -74,21 +77,26 @@ COMMANDS = sorted(
     {
         line
         for text in TEXTS.values()
-        for line in re.findall(r"python (-m afterstate[^`]*)", text.replace("\\\n", " "))
-        for line in line.splitlines()[:1]
+        for line in re.findall(
+            r"python ((?:-m afterstate|benchmarks/|examples/)[^`\n]*)", text.replace("\\\n", " ")
+        )
     }
 )
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_have_the_options_that_pages_say(
-    command: str, capsys: pytest.CaptureFixture[str]
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, module, *words = shlex.split(command, comments=True)
+    words = shlex.split(command, comments=True)
     options = [word for word in words if word.startswith("--")]
-    parts = [word for word in words[:1] if module.endswith(".inside")]  # a command of its own
     with pytest.raises(SystemExit) as ended:
-        importlib.import_module(module).main([*parts, "--help"])
+        if words[0] == "-m":
+            parts = words[2:3] if words[1].endswith(".inside") else []  # a command of its own
+            importlib.import_module(words[1]).main([*parts, "--help"])
+        else:
+            monkeypatch.setattr(sys, "argv", [words[0], "--help"])
+            runpy.run_path(str(ROOT / words[0]), run_name="__main__")
     assert not ended.value.code
     told = capsys.readouterr().out
     assert [option for option in options if not re.search(rf"{option}\b", told)] == []
