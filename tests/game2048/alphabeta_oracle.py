@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import oracle
 from oracle import Board
 
-WIN = 10_000.0
+WIN, LOST = 10_000.0, -10_000.0
 
 
 @dataclass
@@ -135,16 +135,21 @@ class Search:
                 return alpha
         return best
 
+    def expected(self, board: Board, depth: int) -> float:
+        """What a board is worth before a move if tiles come by chance."""
+        best = LOST
+        for action in oracle.legal_moves(board):
+            after, _ = oracle.move(board, action)
+            if self.goal is not None and any(self.goal in row for row in after):
+                best = WIN
+            else:
+                value = self.expected_after(after, depth - 1)
+                best = max(best, value - 1 if value > 9_900 else value)
+        return best
 
-def expected(board: Board, depth: int, weights: tuple[float, ...], dead: float) -> float:
-    """What a board is worth before a move if tiles come by chance."""
-    moves = [oracle.move(board, action)[0] for action in oracle.legal_moves(board)]
-    return max((expected_after(after, depth - 1, weights, dead) for after in moves), default=dead)
-
-
-def expected_after(after: Board, depth: int, weights: tuple[float, ...], dead: float) -> float:
-    """The same after it."""
-    if depth == 0:
-        return evaluate(after, weights)
-    outcomes = oracle.spawn_outcomes(after)
-    return sum(p * expected(board, depth, weights, dead) for board, p in outcomes)
+    def expected_after(self, after: Board, depth: int) -> float:
+        """The same after it."""
+        if depth == 0:
+            return evaluate(after, self.weights, self.compared)
+        outcomes = oracle.spawn_outcomes(after)
+        return sum(p * self.expected(board, depth) for board, p in outcomes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import alphabeta_oracle as plain
@@ -30,9 +31,11 @@ def rows(text: str) -> oracle.Board:
     return oracle.from_word(from_text(text), 4, 4)
 
 
-def random_board(rng: random.Random, most: int = 11) -> oracle.Board:
+def random_board(
+    rng: random.Random, most: int = 11, gaps: Sequence[int] = (1, 2, 4, 8, 12)
+) -> oracle.Board:
     """With many gaps and with few."""
-    n_empty = rng.choice([1, 2, 4, 8, 12])
+    n_empty = rng.choice(gaps)
     cells = [0] * n_empty + [rng.randint(1, rng.choice([2, 5, most])) for _ in range(16 - n_empty)]
     rng.shuffle(cells)
     return [cells[4 * i : 4 * i + 4] for i in range(4)]
@@ -92,6 +95,33 @@ def test_evaluations_are_those_of_the_plain_program(compared: str) -> None:
         assert alphabeta.islands(np.uint64(oracle.to_word(board))) == plain.islands(board)
 
 
+def checkered(one: int, other: int) -> int:
+    """The board word of two tiles that alternate."""
+    return oracle.to_word([[(one, other)[(r + c) % 2] for c in range(4)] for r in range(4)])
+
+
+def test_boards_are_worth_no_more_than_weights_say() -> None:
+    nothing = {"smoothness": 0, "monotonicity": 0, "empty": 0, "largest": 0}
+    rough, unordered = (Weights(**{**nothing, t: 1}) for t in ("smoothness", "monotonicity"))
+    assert evaluate(checkered(1, 15), rough) == -rough.most() == -336
+    assert evaluate(checkered(0, 15), unordered, "adjacent") == -unordered.most() == -180
+    assert evaluate(0, Weights(**{**nothing, "empty": -1})) == -math.log(16)
+    rng = random.Random(7)
+    for _ in range(1_000):
+        weights = Weights(*(rng.uniform(-10, 10) for _ in range(4)))
+        board, compared = oracle.to_word(random_board(rng, 15)), rng.choice(alphabeta.COMPARED)
+        assert abs(evaluate(board, weights, compared)) < weights.most()
+
+
+@pytest.mark.parametrize(
+    "weights", [{"smoothness": 1e4}, {"largest": 5_000}, {"monotonicity": -55}, {"empty": 1e299}]
+)
+def test_weights_that_could_feign_a_win_or_a_loss_are_refused(weights: dict[str, float]) -> None:
+    for made in (Weights, Settings):
+        with pytest.raises(ValueError, match=r"336 \|smoothness\| .* is below 9,900.* got [\d,]+$"):
+            made(**weights)
+
+
 @pytest.mark.parametrize("pruned", [True, False])
 def test_the_tiles_that_are_tried_are_those_of_the_plain_program(pruned: bool) -> None:
     rng, how = random.Random(2), alphabeta.heuristic()
@@ -130,15 +160,25 @@ def test_a_search_finds_and_counts_what_the_program_does(
 
 @pytest.mark.parametrize("goal", [None, 64, 2048])
 @pytest.mark.parametrize(
-    ("tiles", "depth"), [("annoying", 1), ("annoying", 2), ("annoying", 3), ("any", 2)]
+    ("tiles", "depth", "compared"),
+    [
+        ("annoying", 1, "occupied"),
+        ("annoying", 2, "occupied"),
+        ("annoying", 3, "occupied"),
+        ("annoying", 3, "adjacent"),
+        ("any", 2, "occupied"),
+        ("any", 2, "adjacent"),
+    ],
 )
-def test_searches_are_those_of_the_plain_program(tiles: str, depth: int, goal: int | None) -> None:
+def test_searches_are_those_of_the_plain_program(
+    tiles: str, depth: int, compared: str, goal: int | None
+) -> None:
     rng = random.Random(3)
     exponent = None if goal is None else int(math.log2(goal))
-    agent = AlphaBetaAgent(Settings(depth=depth, tiles=tiles, goal=goal))
+    agent = AlphaBetaAgent(Settings(depth=depth, tiles=tiles, goal=goal, compared=compared))
     for _ in range(60):
         board = random_board(rng, 5)
-        naive = plain.Search(WEIGHTS, "occupied", tiles == "annoying", exponent)
+        naive = plain.Search(WEIGHTS, compared, tiles == "annoying", exponent)
         if exponent is not None and max(map(max, board)) >= exponent:
             naive.goal = None
         action, value = naive.player(board, depth, -10_000, 10_000)
@@ -175,19 +215,55 @@ def test_pruning_by_alpha_and_beta_changes_no_value() -> None:
             assert values.max() == pytest.approx(found.value, abs=1e-9)
 
 
-def test_tiles_by_chance_are_expectimax() -> None:
-    rng, agent = random.Random(5), AlphaBetaAgent(Settings(depth=2, tiles="chance", goal=None))
-    for _ in range(15):
-        board = random_board(rng, 5)
-        found = agent.search(oracle.to_word(board))
-        if found.action >= 0:
-            value = plain.expected(board, 2, WEIGHTS, alphabeta.DEAD)
-            assert found.value == pytest.approx(value, abs=1e-9)
+@pytest.mark.parametrize("wins", [False, True])
+@pytest.mark.parametrize(("depth", "n"), [(1, 60), (2, 15), (3, 6)])
+@pytest.mark.parametrize("compared", alphabeta.COMPARED)
+def test_tiles_by_chance_are_expectimax(depth: int, n: int, compared: str, wins: bool) -> None:
+    """The next larger tile wins, or none does."""
+    rng, n_won = random.Random(5), 0
+    for _ in range(n):
+        board = random_board(rng, 5, gaps=(1, 2, 3) if depth == 3 else (1, 2, 4, 8))
+        goal = max(map(max, board)) + 1 if wins else None
+        told = None if goal is None else 1 << goal
+        how = Settings(depth=depth, tiles="chance", goal=told, compared=compared)
+        found = AlphaBetaAgent(how).search(oracle.to_word(board))
+        if found.depth < depth or found.action < 0:
+            continue
+        naive = plain.Search(WEIGHTS, compared, False, goal)
+        assert found.value == pytest.approx(naive.expected(board, depth), abs=1e-9)
+        after = oracle.move(board, found.action)[0]
+        assert found.line == [oracle.to_word(after)]  # then tiles come by chance
+        if found.value == 10_000:
+            assert any(goal in row for row in after)
+        else:
+            value = naive.expected_after(after, depth - 1)
+            assert found.value == pytest.approx(value - (value > 9_900), abs=1e-9)
+        n_won += found.value > 1_000
+    assert (n_won > 0) == wins
 
 
-def test_the_best_play_is_one_that_can_be_played() -> None:
+def test_no_board_is_worth_as_little_as_a_lost_game() -> None:
+    """With weights by which a board that goes on is worth far less than others are."""
+    rng, weights = random.Random(8), (0.1, 50.0, 2.7, 1.0)
+    how = Settings(*weights, depth=2, tiles="chance", goal=None)
+    agent, naive = AlphaBetaAgent(how), plain.Search(weights, "occupied", False, None)
+    least = 0.0
+    for _ in range(60):
+        board = random_board(rng, 8, gaps=(1, 2))
+        values = agent.evaluate(oracle.to_word(board))
+        for action in oracle.legal_moves(board):
+            after = oracle.move(board, action)[0]
+            least = min(least, plain.evaluate(after, weights))
+            if values.max() > -10_000 and agent.search(oracle.to_word(board)).depth == 2:
+                assert values[action] == pytest.approx(naive.expected_after(after, 1), abs=1e-8)
+    assert -10_000 < least < -1_000
+
+
+@pytest.mark.parametrize("tiles", ["annoying", "any"])
+def test_the_best_play_is_one_that_can_be_played(tiles: str) -> None:
     """It goes from a move to a tile to a move, and ends with the board that was evaluated."""
-    rng, agent = random.Random(6), AlphaBetaAgent(Settings(depth=3, goal=None))
+    rng, n = random.Random(6), 0
+    agent = AlphaBetaAgent(Settings(depth=3, tiles=tiles, goal=None))
     for _ in range(40):
         board = random_board(rng, 6)
         found = agent.search(oracle.to_word(board))
@@ -197,32 +273,45 @@ def test_the_best_play_is_one_that_can_be_played() -> None:
             if i % 2 == 0:
                 assert then in [oracle.move(here, a)[0] for a in oracle.legal_moves(here)]
             else:
-                assert then in plain.placements(here, True)
+                assert then in plain.placements(here, tiles == "annoying")
             here = then
-        if found.action >= 0 and found.depth == 3:
+        if found.action >= 0:
             assert oracle.move(board, found.action)[0] == oracle.from_word(found.line[0], 4, 4)
             assert evaluate(found.line[-1]) == pytest.approx(found.value, abs=1e-9)
-            assert len(found.line) == 5
+            assert len(found.line) == 2 * found.depth - 1
+            n += found.depth == 3
+    assert n > 15
 
 
-def test_a_win_is_taken_the_sooner_the_better() -> None:
-    agent = AlphaBetaAgent(Settings(depth=4))
-    at_once = agent.search(from_text("1024 1024 _ _ / _ _ _ _ / _ _ _ _ / 2 _ _ _"))
+@pytest.mark.parametrize(("tiles", "depth"), [("annoying", 4), ("any", 3), ("chance", 3)])
+def test_a_win_is_taken_the_sooner_the_better(tiles: str, depth: int) -> None:
+    agent = AlphaBetaAgent(Settings(depth=depth, tiles=tiles))
+    now = from_text("1024 1024 _ _ / _ _ _ _ / _ _ _ _ / 2 _ _ _")
+    at_once = agent.search(now)
     assert (at_once.value, at_once.action, len(at_once.line)) == (10_000, 1, 1)
+    assert agent.evaluate(now)[[1, 3]].tolist() == [10_000, 10_000]
     next_ = agent.search(from_text("1024 512 512 _ / _ _ _ _ / _ _ _ _ / _ _ _ _"))
-    assert next_.value == 9_999
+    assert next_.value == pytest.approx(9_999, abs=1e-9)
+    assert next_.action in (1, 3) and len(next_.line) == (1 if tiles == "chance" else 3)
     after = agent.search(from_text("2048 1024 _ _ / 1024 _ _ _ / _ _ _ _ / _ _ _ _"))
     assert after.value < 100  # the goal is reached, and play goes on
 
 
-def test_where_all_is_lost_a_shallower_search_counts() -> None:
-    board = from_text("4 8 16 32 / 32 16 8 4 / 64 128 256 16 / 8 4 512 512")
-    for how in (Settings(depth=6), Settings(seconds=0.2)):
-        found = AlphaBetaAgent(how).search(board)
+LOST = "4 8 16 32 / 32 16 8 4 / 64 128 256 16 / 8 4 512 512"
+"""Whatever comes, the second move is the last."""
+
+
+@pytest.mark.parametrize("tiles", ["annoying", "any"])
+def test_where_all_is_lost_a_shallower_search_counts(tiles: str) -> None:
+    for how in (Settings(depth=6, tiles=tiles), Settings(seconds=0.2, tiles=tiles)):
+        agent = AlphaBetaAgent(how)
+        found, values = agent.search(from_text(LOST)), agent.evaluate(from_text(LOST))
         assert found.action in (1, 3) and found.depth == 1
-    over = AlphaBetaAgent(Settings(depth=2)).search(from_text(OVER))
-    assert (over.action, over.line) == (-1, [])
-    assert AlphaBetaAgent(Settings(depth=2)).act(from_text(OVER)) == 0
+        assert values.max() == found.value and np.isfinite(values).tolist() == [0, 1, 0, 1]
+        over = agent.search(from_text(OVER))
+        assert (over.action, over.line) == (-1, [])
+        assert agent.act(from_text(OVER)) == 0
+        assert (agent.evaluate(from_text(OVER)) == -np.inf).all()
 
 
 def test_time_lets_it_look_deeper() -> None:
@@ -231,6 +320,40 @@ def test_time_lets_it_look_deeper() -> None:
     assert short.depth == 1 < 4 <= long.depth
     same = AlphaBetaAgent(Settings(depth=long.depth)).search(board)
     assert same == long
+
+
+@pytest.mark.parametrize(
+    ("times", "n"),
+    [
+        ([0.01, 0.04, 0.16, 0.64], 3),  # the third is begun, as there is time, and ends after it
+        ([0.01, 0.02, 0.03, 0.045, 1], 4),
+        ([0.2, 0.2], 1),
+        ([0.001, 0.02, 0.4], 3),  # expected to end after 0.421 s, within five times 0.1 s
+        ([0.001, 0.024, 0.6], 2),  # expected to end after 0.601 s
+        ([0.0] * 99, alphabeta.MAX_DEPTH),
+    ],
+)
+def test_no_search_is_begun_that_takes_far_too_long(
+    times: list[float], n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [5.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    depths = []
+    for depth in alphabeta._ever_deeper(0.1):
+        depths.append(depth)
+        clock[0] += times[depth - 1]
+    assert depths == list(range(1, n + 1))
+
+
+def test_by_time_it_finds_what_it_does_to_the_depth_that_it_reaches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    by_depth, by_time = AlphaBetaAgent(Settings(depth=3)), AlphaBetaAgent(Settings(seconds=0.1))
+    monkeypatch.setattr(alphabeta, "_ever_deeper", lambda seconds: range(1, 4))
+    boards = np.array([from_text(text) for text in (BLOG, SNAKE, LOST, OVER)], np.uint64)
+    assert [by_time.search(word) for word in boards] == [by_depth.search(word) for word in boards]
+    assert np.array_equal(by_time.evaluate(boards), by_depth.evaluate(boards))
+    assert np.array_equal(by_time.act(boards), by_depth.act(boards))
 
 
 # The player
@@ -251,6 +374,20 @@ def test_values_of_moves_are_searches_of_their_own() -> None:
             else:
                 assert four[action] == -np.inf
     assert agent.act(boards).tolist()[:2] == values[:2, 0].argmax(1).tolist()
+
+
+@pytest.mark.parametrize("tiles", alphabeta.TILES)
+@pytest.mark.parametrize("weights", [{}, {"smoothness": 28}, {"largest": -600}, {"empty": -3_000}])
+def test_moves_are_legal_and_those_that_searches_find(tiles: str, weights: dict[str, Any]) -> None:
+    rng = random.Random(9)
+    boards = [random_board(rng, 6, gaps=(0, 1, 2, 3)) for _ in range(60)]
+    words = np.array([oracle.to_word(board) for board in boards], np.uint64)
+    agent = AlphaBetaAgent(Settings(depth=2, tiles=tiles, **weights))
+    found = [agent.search(word) for word in words]
+    assert agent.act(words).tolist() == [max(0, one.action) for one in found]
+    for board, one in zip(boards, found, strict=True):
+        legal = oracle.legal_moves(board)
+        assert one.action in legal if legal else (one.action, one.value) == (-1, -10_000)
 
 
 def test_it_reaches_2048_most_of_the_time_and_more_often_the_deeper_it_looks() -> None:
