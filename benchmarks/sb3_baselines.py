@@ -1,10 +1,12 @@
-"""What the stable-baselines3 examples have learned of 2048, beside the table player.
+"""What the stable-baselines3 examples have learned, beside players of the package.
 
     python examples/sb3_2048.py maskable-ppo
-    python benchmarks/sb3_baselines.py --runs runs/sb3
+    python examples/sb3_daihinmin.py --opponents sample
+    python benchmarks/sb3_baselines.py
 
-Reads the evaluations of all runs in the folder, lets an N-tuple network learn for as many moves,
-and writes the rows, a figure and a table to `benchmarks/results/sb3`.
+Reads the evaluations of all runs in the folders, and writes rows, a figure and a table of each game
+to `benchmarks/results/sb3`. Beside the runs of 2048 stands an N-tuple network that learns for as
+many moves; beside those of Daihinmin stand players that learn nothing, against the same opponents.
 """
 
 from __future__ import annotations
@@ -13,13 +15,15 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import fresh_kernels  # noqa: F401 - first of all that uses numba
 import matplotlib
 import numpy as np
 from row_files import Row
+from tournament import GAMES, half_interval, make
 
+from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.game2048.inside import markdown
 from afterstate.agents.game2048.learning import Learner
 from afterstate.agents.game2048.ntuple import NTupleAgent
@@ -30,89 +34,175 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 RESULTS = Path(__file__).parent / "results" / "sb3"
+RUNS = [Path("runs/sb3"), Path("runs/sb3_daihinmin")]
 TABLE = "N-tuple network, TC"
 N_POINTS, N_GAMES = 25, 100
 """Of the table player's curve, and of each of its points."""
 
-ABOUT = """# stable-baselines3 on 2048, and the table player after as many moves
+REFERENCES = ("heuristic", "sample")
+"""Players that stand beside the runs of Daihinmin."""
 
-Mean scores of the evaluations while the algorithms of `examples/sb3_2048.py` learn, with 95 %
-intervals over games; the table player plays greedily. MaskablePPO takes the best legal action; the
-others draw theirs, and may lose turns by illegal ones. `python benchmarks/sb3_baselines.py` says
-how to repeat this.
+N_CYCLES = 100
+"""Of 100 games, that each of them plays."""
+
+ABOUT = """# What stable-baselines3 has learned
+
+`examples/sb3_2048.py` and `examples/sb3_daihinmin.py` trained; `python benchmarks/sb3_baselines.py`
+made this of their evaluations. In these a player of the package plays: it takes the legal action
+that the network finds best, without exploration. The last evaluation of a run that is at its end is
+one of more games, by `actor.safetensors`, the file that it leaves, with weights of 16 bits.
+
+Moves are steps of the environment. PPO, DQN and QR-DQN know nothing of masks: their steps are also
+those in which they tried an illegal move of 2048, which changes nothing.
 """
 
 
-def evaluations(folder: Path) -> Iterator[Row]:
-    """The rows of a run: one an evaluation."""
-    with np.load(folder / "evaluations.npz") as told:
-        for moves, scores in zip(told["timesteps"], told["results"], strict=True):
-            spread = 1.96 * float(scores.std(ddof=1)) / len(scores) ** 0.5
-            yield {
-                "player": folder.name,
-                "moves": int(moves),
-                "mean": round(float(scores.mean()), 1),
-                "interval": round(spread, 1),
-                "games": len(scores),
-            }
+class Shown(NamedTuple):
+    """How the rows of a game are shown."""
+
+    name: str
+    unit: str
+    scale: str  # of means in the figure
+    digits: int  # of means in the table, after the point
+    about: str
+
+
+SHOWN = {
+    "Game2048-v0": Shown(
+        *("2048", "mean score", "log", 0),
+        "Mean scores with 95 % intervals (normal, over games). The table player learns by temporal "
+        "coherence, and plays greedily.",
+    ),
+    "Daihinmin-v0": Shown(
+        *("Daihinmin", "points per 100 games", "linear", 1),
+        "Points per 100 games with 95 % intervals (Student's t, over cycles of 100 games). A run "
+        "is called by its opponents, `self` is what it had learned so far. Players that are alike "
+        "get 300 points each; those that learn nothing are lines.",
+    ),
+}
+"""The games by their environments."""
+
+
+def read(folders: Sequence[Path]) -> dict[str, list[Row]]:
+    """The rows of all runs in folders, by their environments; not those of `--smoke`.
+
+    Raises:
+        SystemExit: there are none.
+    """
+    found: dict[str, list[Row]] = {}
+    for file in [file for folder in folders for file in sorted(folder.glob("*/rows.jsonl"))]:
+        if file.parent.name.startswith("smoke-"):
+            continue
+        told = json.loads((file.parent / "settings.json").read_text(encoding="utf-8"))
+        head = {"player": file.parent.name, "against": told.get("against")}
+        lines = file.read_text(encoding="utf-8").splitlines()
+        found.setdefault(told["env"], []).extend({**head, **json.loads(line)} for line in lines)
+    if not any(found.values()):
+        where = ", ".join(map(str, folders))
+        raise SystemExit(f"no evaluations in {where}: run examples/sb3_2048.py first")
+    return found
 
 
 def table_rows(n_moves: int) -> Iterator[Row]:
-    """The rows of an N-tuple network that learns for so many moves."""
+    """The rows of an N-tuple network that learns 2048 for so many moves."""
     learner = Learner(seed=1)
     for point in range(1, N_POINTS + 1):
         learner.play(max(1, n_moves * point // N_POINTS - learner.n_moves))
         found = summary(play(NTupleAgent(learner.network), N_GAMES, seed=EVALUATION_SEED))
         told = {"mean": found["mean"], "interval": found["interval"], "games": N_GAMES}
-        yield {"player": TABLE, "moves": learner.n_moves, **told}
+        head = {"player": TABLE, "against": None, "moves": learner.n_moves}
+        yield {**head, **told, "end": point == N_POINTS}
 
 
-def draw(rows: Sequence[Row], path: Path) -> None:
-    """Draws scores against moves, with their intervals as bands."""
+def reference_row(name: str, against: Sequence[str]) -> Row:
+    """The row of a player of Daihinmin that learns nothing, in the matches of the evaluations."""
+    points = []
+    for seed in range(EVALUATION_SEED, EVALUATION_SEED + N_CYCLES):
+        players = [make(each, seed) for each in (name, *against)]
+        *_, match = play_match(players, GAMES, seed)
+        points.append(int(match["points"][0]))
+    half = half_interval(points, [1] * N_CYCLES)  # the unit is the cycle
+    told = {"mean": round(float(np.mean(points)), 1), "interval": round(half, 1)}
+    head = {"player": name, "against": list(against), "moves": None}
+    return {**head, **told, "games": N_CYCLES * GAMES, "end": True}
+
+
+def beside(env: str, rows: Sequence[Row]) -> list[Row]:
+    """The rows of the players that stand beside runs."""
+    if env == "Game2048-v0":
+        return list(table_rows(max(row["moves"] for row in rows)))
+    opponents = sorted({tuple(row["against"]) for row in rows})
+    return [reference_row(name, against) for against in opponents for name in REFERENCES]
+
+
+def label(row: Row) -> str:
+    """The player of a row, and its opponents, of whom those that are alike are named once."""
+    told = row["against"]
+    if told is None:
+        return str(row["player"])
+    return f"{row['player']} against {', '.join(told if len(set(told)) > 1 else told[:1])}"
+
+
+def draw(rows: Sequence[Row], how: Shown, path: Path) -> None:
+    """Draws means against moves, with their intervals as bands; what does not learn is a line."""
     with plt.rc_context({"svg.hashsalt": "afterstate"}):
         figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
-        for player in dict.fromkeys(row["player"] for row in rows):
-            of = [row for row in rows if row["player"] == player]
+        for number, name in enumerate(dict.fromkeys(map(label, rows))):
+            of = [row for row in rows if label(row) == name]
             moves, means, spreads = (
-                np.array([row[name] for row in of]) for name in ("moves", "mean", "interval")
+                np.array([row[key] for row in of], float) for key in ("moves", "mean", "interval")
             )
-            axes.plot(moves, means, label=player)
-            axes.fill_between(moves, means - spreads, means + spreads, alpha=0.2)
-        axes.set(xlabel="moves", ylabel="mean score", yscale="log")
+            if np.isnan(moves).all():
+                axes.axhline(means[0], label=name, color=f"C{number}", linestyle="--")
+                continue
+            axes.plot(moves, means, label=name, color=f"C{number}")
+            spreads = np.nan_to_num(spreads)  # of a single game or cycle there is none
+            axes.fill_between(
+                moves, means - spreads, means + spreads, alpha=0.2, color=f"C{number}"
+            )
+        axes.set(xlabel="moves", ylabel=how.unit, yscale=how.scale)
         axes.grid(alpha=0.3)
         axes.legend()
         figure.savefig(path, metadata={"Date": None})
         plt.close(figure)
 
 
-def ends(rows: Sequence[Row]) -> str:
+def ends(rows: Sequence[Row], how: Shown) -> str:
     """What each player came to, as a table."""
-    last = {row["player"]: row for row in rows}
+    last = {label(row): row for row in rows}
     body: list[list[Any]] = []
     for player, row in sorted(last.items(), key=lambda pair: -pair[1]["mean"]):
-        reached = f"{row['mean']:,.0f} ± {row['interval']:,.0f}"
-        body.append([player, f"{row['moves']:,}", reached, f"{row['games']}"])
-    return markdown(["player", "moves", "mean score", "games"], body)
+        spread = "" if row["interval"] is None else f" ± {row['interval']:,.{how.digits}f}"
+        moves = "" if row["moves"] is None else f"{row['moves']:,}"
+        so_far = "" if row["end"] else " so far"
+        reached = f"{row['mean']:,.{how.digits}f}{spread}"
+        body.append([player, moves + so_far, reached, f"{row['games']:,}"])
+    return markdown(["player", "moves", how.unit, "games"], body)
+
+
+def write(rows: Sequence[Row], how: Shown, out: Path) -> str:
+    """Writes rows and figure of a game, and returns its section."""
+    name = how.name.lower()
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (out / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    draw(rows, how, out / f"{name}.svg")
+    return "\n".join([f"## {how.name}\n\n{how.about}\n", ends(rows, how), f"\n![]({name}.svg)"])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description="Collects what stable-baselines3 has learned.")
-    parser.add_argument("--runs", type=Path, default=Path("runs/sb3"), help="(%(default)s)")
+    parser.add_argument("--runs", type=Path, nargs="+", default=RUNS, help="folders of runs")
     parser.add_argument("--out", type=Path, default=RESULTS, help="(%(default)s)")
     chosen = parser.parse_args(arguments)
-    folders = sorted(path.parent for path in chosen.runs.glob("*/evaluations.npz"))
-    if not folders:
-        raise SystemExit(f"{chosen.runs} has no evaluations: run examples/sb3_2048.py first")
-    rows = [row for folder in folders for row in evaluations(folder)]
-    rows += table_rows(max(row["moves"] for row in rows))
+    found = read(chosen.runs)
     chosen.out.mkdir(parents=True, exist_ok=True)
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    (chosen.out / "curves.jsonl").write_text(text, encoding="utf-8")
-    draw(rows, chosen.out / "curves.svg")
-    found = "\n".join([ABOUT, ends(rows), "", "![](curves.svg)"])
-    (chosen.out / "README.md").write_text(found + "\n", encoding="utf-8")
-    print(ends(rows))
+    parts = [ABOUT]
+    for env in [env for env in SHOWN if found.get(env)]:
+        rows = [*found[env], *beside(env, found[env])]
+        parts.append(write(rows, SHOWN[env], chosen.out) + "\n")
+        print(ends(rows, SHOWN[env]) + "\n")
+    (chosen.out / "README.md").write_text("\n".join(parts), encoding="utf-8")
 
 
 if __name__ == "__main__":

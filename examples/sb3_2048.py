@@ -5,8 +5,8 @@
     tensorboard --logdir runs/sb3
 
 PPO, MaskablePPO, DQN and QR-DQN with a small convolutional network on one-hot planes, and with
-log-scaled rewards. Settings are in `sb3.yml`; `sb3_runs.py` tells what a run writes. At the end the
-network plays greedily among the legal moves, and one game of it is drawn.
+log-scaled rewards. Settings are in `sb3.yml`; `sb3_runs.py` tells what a run writes. Whatever the
+algorithm, what it has learned is evaluated as a player that takes the best legal move.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from typing import Any
 
 import numpy as np
 from quickstart import animate
-from sb3_runs import ALGORITHMS, Run, parser, settings
+from sb3_runs import ALGORITHMS, Game, Run, one_line, parser, settings
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecMonitor
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
 from afterstate.agents.game2048 import policy_net
 from afterstate.agents.game2048.encoding import N_PLANES
-from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.play import Player, play
 from afterstate.agents.game2048.policy_net import PolicyNetAgent
-from afterstate.agents.game2048.runs import summary
+from afterstate.agents.game2048.runs import EVALUATION_SEED, summary
 from afterstate.envs import Game2048VecEnv
 
 ENV = "Game2048-v0"
+NEEDED = ("channels", "reward")
+"""Settings of this environment alone."""
 
 
 class LogReward(VecEnvWrapper):
@@ -46,28 +48,47 @@ class LogReward(VecEnvWrapper):
 
 
 def games(n_envs: int, seed: int, told: dict[str, Any]) -> VecEnv:
-    """Games side by side."""
+    """Games side by side.
+
+    Raises:
+        ValueError: a wrong setting.
+    """
+    if told["reward"] not in ("score", "log"):
+        raise ValueError(f"reward is score or log, got {told['reward']!r}")
     envs = VecMonitor(Game2048VecEnv(n_envs, observation="onehot", **told.get("env_kwargs", {})))
     envs.seed(seed)
-    return LogReward(envs) if told.get("reward") == "log" else envs
+    return LogReward(envs) if told["reward"] == "log" else envs
+
+
+def evaluate(player: Player, n_games: int) -> dict[str, Any]:
+    """What a player reaches in games that are the same in every evaluation."""
+    found = summary(play(player, n_games, seed=EVALUATION_SEED))
+    return {"games": found.pop("n_games"), **found}
+
+
+def game(told: dict[str, Any], seed: int, n_games: tuple[int, int] = (50, 200)) -> Game:
+    """What a run is to know."""
+
+    def film(player: Any, path: Path) -> None:
+        animate(player, seed, path)
+
+    sizes = {"channels": told["channels"], "hidden": told["hidden"]}
+    actor = partial(policy_net.network, "ActorCNN", **sizes)
+    return Game(ENV, "points", actor, N_PLANES, PolicyNetAgent, evaluate, film, n_games)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the example."""
-    of = parser("Train stable-baselines3 on 2048.")
+    of = parser("Train stable-baselines3 on 2048.", "runs/sb3")
     of.add_argument("algorithm", choices=list(ALGORITHMS))
-    of.add_argument("--out", type=Path, default=Path("runs/sb3"), help="folder (%(default)s)")
     chosen = of.parse_args(arguments)
-    told = settings(chosen.algorithm, ENV, chosen.settings)
-    sizes = {"channels": told["channels"], "hidden": told["hidden"]}
-    actor = partial(policy_net.network, "ActorCNN", **sizes)
-    run = Run(chosen.algorithm, told, actor, N_PLANES, chosen)
-    model = run.model(games(told["n_envs"], chosen.seed, told))
-    callbacks = run.callbacks(games(10, chosen.seed + 1, told), 5 if chosen.smoke else 50)
-    player = PolicyNetAgent(run.learn(model, callbacks))
-    found = summary(play(player, 10 if chosen.smoke else 200, seed=chosen.seed))
-    print(f"{found['mean']:,.0f} ± {found['interval']:,.0f} points in {found['n_games']} games")
-    animate(player, chosen.seed, run.folder / "game.gif")
+    name, seed = chosen.algorithm, chosen.seed
+    told = settings(name, ENV, chosen.settings, NEEDED)
+    with one_line(f"{chosen.settings}: {name} on {ENV}"):
+        envs, masked = games(told["n_envs"], seed, told), games(10, seed + 1, told)
+    what = game(told, seed, (5, 10)) if chosen.smoke else game(told, seed)
+    run = Run(name, what, name, told, chosen)
+    run.go(envs, masked)
     print(f"written: {run.folder}")
 
 
