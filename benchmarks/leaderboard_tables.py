@@ -9,19 +9,17 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib
+import figures
 import numpy as np
 import numpy.typing as npt
 from leaderboard_games import OPPONENTS, Entry
+from matplotlib import pyplot as plt
 from row_files import Row
 from scipy.stats import bootstrap
 from tournament import ORDINALS, half_interval
 
 from afterstate.agents.game2048.inside import markdown
 from afterstate.envs.daihinmin.rules import N_PLAYERS
-
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt
 
 TILES = (2048, 4096, 8192, 16384, 32768, 65536)
 
@@ -238,14 +236,13 @@ def draw(ranked: Sequence[Standing], game: str, folder: Path) -> dict[str, Path]
     paths = dict(
         zip(drawn, (folder / f"{game}_{of}.svg" for of in ("strength", "points")), strict=True)
     )
-    with plt.rc_context({"svg.hashsalt": "afterstate", "font.size": 9}):
+    with plt.rc_context({"font.size": 9}):
         for title, path in paths.items():
             figure, axes = plt.subplots(figsize=(8, 0.4 * len(ranked) + 1.5), layout="constrained")
             drawn[title](axes, ranked[::-1], unit)
             if game == "2048":
                 (axes.set_yscale if drawn[title] is _strength else axes.set_xscale)("log")
-            figure.savefig(path, metadata={"Date": None})
-            plt.close(figure)
+            figures.save(figure, path)
     return paths
 
 

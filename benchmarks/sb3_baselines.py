@@ -17,9 +17,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import figures
 import fresh_kernels  # noqa: F401 - first of all that uses numba
-import matplotlib
 import numpy as np
+from matplotlib import pyplot as plt
 from row_files import Row
 from tournament import GAMES, half_interval, make
 
@@ -29,9 +30,6 @@ from afterstate.agents.game2048.learning import Learner
 from afterstate.agents.game2048.ntuple import NTupleAgent
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.runs import EVALUATION_SEED, summary
-
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt
 
 RESULTS = Path(__file__).parent / "results" / "sb3"
 RUNS = [Path("runs/sb3"), Path("runs/sb3_daihinmin")]
@@ -145,26 +143,22 @@ def label(row: Row) -> str:
 
 def draw(rows: Sequence[Row], how: Shown, path: Path) -> None:
     """Draws means against moves, with their intervals as bands; what does not learn is a line."""
-    with plt.rc_context({"svg.hashsalt": "afterstate"}):
-        figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
-        for number, name in enumerate(dict.fromkeys(map(label, rows))):
-            of = [row for row in rows if label(row) == name]
-            moves, means, spreads = (
-                np.array([row[key] for row in of], float) for key in ("moves", "mean", "interval")
-            )
-            if np.isnan(moves).all():
-                axes.axhline(means[0], label=name, color=f"C{number}", linestyle="--")
-                continue
-            axes.plot(moves, means, label=name, color=f"C{number}")
-            spreads = np.nan_to_num(spreads)  # of a single game or cycle there is none
-            axes.fill_between(
-                moves, means - spreads, means + spreads, alpha=0.2, color=f"C{number}"
-            )
-        axes.set(xlabel="moves", ylabel=how.unit, yscale=how.scale)
-        axes.grid(alpha=0.3)
-        axes.legend()
-        figure.savefig(path, metadata={"Date": None})
-        plt.close(figure)
+    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    for number, name in enumerate(dict.fromkeys(map(label, rows))):
+        of = [row for row in rows if label(row) == name]
+        moves, means, spreads = (
+            np.array([row[key] for row in of], float) for key in ("moves", "mean", "interval")
+        )
+        if np.isnan(moves).all():
+            axes.axhline(means[0], label=name, color=f"C{number}", linestyle="--")
+            continue
+        axes.plot(moves, means, label=name, color=f"C{number}")
+        spreads = np.nan_to_num(spreads)  # of a single game or cycle there is none
+        axes.fill_between(moves, means - spreads, means + spreads, alpha=0.2, color=f"C{number}")
+    axes.set(xlabel="moves", ylabel=how.unit, yscale=how.scale)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figures.save(figure, path)
 
 
 def ends(rows: Sequence[Row], how: Shown) -> str:

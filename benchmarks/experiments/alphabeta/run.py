@@ -19,9 +19,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+import figures
 import fresh_kernels  # noqa: F401 - first of all that uses numba
 from experiments.cells import Row, cost, fill, latest, name, played, reached
-from experiments.mc_softmax.report import draw
 from matplotlib import pyplot as plt
 
 from afterstate import agents
@@ -149,7 +149,7 @@ def draw_rates() -> None:
     axes.invert_yaxis()
     axes.grid(axis="x", alpha=0.3)
     axes.legend()
-    draw(RESULTS / FIGURE, axes)
+    figures.save(axes.figure, RESULTS / FIGURE, bbox_inches="tight")
 
 
 def called(tiles: str) -> str:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-import matplotlib
+import figures
 from experiments.cells import Row, cost, interval, latest, reached
 from experiments.mc_softmax.study import HERE, RESULTS, cells, study
 from experiments.rows import read
+from matplotlib import pyplot as plt
 
 from afterstate.agents.game2048.inside import markdown
-
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt
 
 FILES = {"judged": "regrets.jsonl", "plays": "games.jsonl", "learn": "learning.jsonl"}
 """The files of rows, by what they tell of."""
@@ -28,13 +25,6 @@ NETWORKS = {
 def rows(what: str, group: str) -> list[Row]:
     """The latest rows of a group of `cells`, as `study.json` has it now, in its order."""
     return latest(RESULTS / FILES[what], cells(what, [group]))
-
-
-def draw(path: Any, axes: Any) -> None:
-    """Writes a figure, the same for the same rows."""
-    with plt.rc_context({"svg.hashsalt": "afterstate"}):
-        axes.figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
-    plt.close(axes.figure)
 
 
 def policies(what: str) -> str:
@@ -76,7 +66,7 @@ def simulations(network: str) -> str:
         body.append([ply, "", reached(row), f"{row['n_games']}", cost(row), told])
     axes.set(xscale="log", xlabel="simulations a move", ylabel="mean score", ylim=(0, None))
     axes.legend()
-    draw(RESULTS / f"simulations_{network}.svg", axes)
+    figures.save(axes.figure, RESULTS / f"simulations_{network}.svg", bbox_inches="tight")
     head = ["", "", "mean score", "games", "µs of CPU a move", "published, CNN22"]
     return markdown(head, body)
 
@@ -133,7 +123,8 @@ def learning(experiment: str) -> str:
         body.append([run, f"{moves:,}", *learned, *(played or [""]), greedy, *(gone or [""])])
     axes.set(xlabel="moves", ylabel="mean score of the last 1,000 games", ylim=(0, None))
     axes.legend()
-    draw(RESULTS / f"{experiment.replace(' ', '_')}.svg", axes)
+    path = RESULTS / f"{experiment.replace(' ', '_')}.svg"
+    figures.save(axes.figure, path, bbox_inches="tight")
     n_games = f"then, {study()['searched']} games"
     head = ["learner", "moves", "best mean score while learning", "last", n_games]
     return markdown([*head, "greedy, 100 games", ""], body)
@@ -160,7 +151,7 @@ def growth(experiment: str) -> str:
     axes.set(xlabel="moves", ylabel="points that boards are worth", yscale="log")
     axes.legend()
     name = f"{experiment.replace(' ', '_')}_values.svg"
-    draw(RESULTS / name, axes)
+    figures.save(axes.figure, RESULTS / name, bbox_inches="tight")
     return name
 
 
