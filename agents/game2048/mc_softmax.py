@@ -92,7 +92,8 @@ class Settings:
     backup: str = "best"
     """The policy by which a state has its value."""
     select_temperature: float | None = None
-    """The temperature of selection after one simulation; by default that of `TEMPERATURES`."""
+    """The temperature of selection after one simulation; by default that of `TEMPERATURES`. It can
+    be learned: see `learned_temperature`."""
     backup_temperature: float | None = None
     """The same of backup."""
     trees: int | None = None
@@ -348,6 +349,45 @@ class MCSoftmaxAgent(Agent):
             values = _answer(net, question.afters[:n_asked].copy()) if n_asked else np.empty(0)
             softmax_search.give(trees, question, n, values)
         softmax_search.end(trees, order)
+
+
+def learned_temperature(player: MCSoftmaxAgent, boards: Any) -> float:
+    """The temperature of selection that best foresees what searches find.
+
+    The policy draws a move by what the value function says of the moves before any search; with
+    this temperature the moves that the searches of `player` find best are the likeliest.
+
+        strong = agents.make("mc-softmax", simulations=1000)
+        agents.make("mc-softmax", select_temperature=learned_temperature(strong, boards))
+
+    Args:
+        player: searches, and selects by a policy that has a temperature.
+        boards: words `uint64[...]` of its size, in each of which a move is legal; some hundred.
+
+    Returns:
+        The temperature after one simulation, from 0.0001 to 10.
+
+    Raises:
+        ValueError: the policy has no temperature, or there is no board or one without a move.
+    """
+    name, words = player.settings.select, check_words(boards, *player.size).reshape(-1)
+    if name in ("ave", "best"):
+        raise ValueError(f"{name!r} has no temperature that could be learned")
+    first = MCSoftmaxAgent(player.network, Settings(simulations=1)).evaluate(words)
+    if len(words) == 0 or np.isinf(first).all(1).any():
+        raise ValueError("temperatures are learned from boards, in each of which a move is legal")
+    best = player.evaluate(words).argmax(1)
+    tried = np.geomspace(1e-4, 10, 101)
+    return float(max(tried, key=lambda t: _likelihood(policy(name, 1, t), first, best)))
+
+
+def _likelihood(policy: Policy, values: Values, actions: npt.NDArray[np.int64]) -> float:
+    """The logarithm of the probability that a policy draws moves `[n]`, of boards by `values`."""
+    weights, total = np.empty(4), 0.0
+    for each, action in zip(values, actions, strict=True):
+        softmax_tree.weigh(policy, 1, each, weights)
+        total += np.log(max(weights[action] / weights.sum(), 1e-300))
+    return total
 
 
 def _answer(net: Estimator, boards: Words) -> Values:

@@ -37,6 +37,7 @@ from afterstate.agents.game2048.mc_softmax import (
     POLICIES,
     MCSoftmaxAgent,
     Settings,
+    learned_temperature,
 )
 from afterstate.agents.game2048.ntuple import estimate, network, save
 from afterstate.agents.game2048.play import play
@@ -392,6 +393,48 @@ def test_the_move_is_that_with_the_best_value_or_with_the_most_visits() -> None:
         acts.append(agent.act(boards).tolist())
         assert by[np.arange(60), acts[-1]].tolist() == by.max(1).tolist()
     assert acts[0] != acts[1]
+
+
+def some_boards(n: int) -> Boards:
+    """Boards that the greedy player in the package comes to."""
+    seen: list[int] = []
+    play(agents.make("ntuple"), 8, seed=1, watch=lambda _, boards, __: seen.extend(boards.tolist()))
+    return np.array(seen[:: len(seen) // n][:n], np.uint64)
+
+
+@pytest.mark.parametrize(
+    ("select", "scale"),
+    [("L-max", lambda v: v / v.max()), ("L-log", lambda v: np.log(v / v.max()))],
+)
+def test_the_learned_temperature_makes_what_searches_find_likeliest(
+    select: str, scale: Callable[[Any], Any]
+) -> None:
+    boards = some_boards(60)
+    player: Any = agents.make("mc-softmax", select=select, simulations=60)
+    found = learned_temperature(player, boards)
+    greedy: Any = agents.make("expectimax", depth=1)
+
+    def likelihood(temperature: float) -> float:
+        total = 0.0
+        for values, action in zip(greedy.evaluate(boards), player.act(boards), strict=True):
+            legal = np.isfinite(values)
+            weights = np.exp(scale(values[legal]) / temperature)
+            total += np.log(weights[legal[:action].sum()] / weights.sum())
+        return total
+
+    step = 10**0.05
+    assert likelihood(found) > max(likelihood(found * step), likelihood(found / step))
+    assert 0.001 < found < 0.5  # searches mostly agree with values, and so colder than the study
+
+
+def test_temperatures_are_learned_from_boards_with_a_move() -> None:
+    greedy: Any = agents.make("mc-softmax", select="best")
+    with pytest.raises(ValueError, match="'best' has no temperature"):
+        learned_temperature(greedy, [0x11])
+    player: Any = agents.make("mc-softmax", simulations=2)
+    for boards in ([], [0x11, from_text("2 4 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 2")]):
+        with pytest.raises(ValueError, match="in each of which a move is legal"):
+            learned_temperature(player, boards)
 
 
 @pytest.mark.parametrize("settings", [{"simulations": 1}, {"depth": 1}], ids=str)
