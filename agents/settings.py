@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "None": ("null", lambda x: x is None),
     "bool": ("true or false", lambda x: isinstance(x, bool)),
@@ -38,7 +40,7 @@ def _is_list(value: Any, kind: str) -> bool:
 def check_fields(
     told: Any, ranges: Mapping[str, str], choices: Mapping[str, Collection[str]] | None = None
 ) -> None:
-    """Checks settings that may come from a file.
+    """Checks settings that may come from a file; numbers of numpy become those of Python.
 
     Args:
         told: a dataclass, all of whose types are in `_KINDS`.
@@ -50,6 +52,9 @@ def check_fields(
     """
     for each in fields(told):
         value, kinds = getattr(told, each.name), str(each.type).split(" | ")
+        if isinstance(value, np.generic):
+            value = value.item()
+            object.__setattr__(told, each.name, value)
         if not any(_KINDS[kind][1](value) for kind in kinds):
             words = " or ".join(_KINDS[kind][0] for kind in kinds)
             raise ValueError(f"{each.name} is {words}, got {value!r}")

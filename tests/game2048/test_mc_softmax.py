@@ -445,6 +445,14 @@ def test_moves_are_legal_also_where_no_simulation_made_one(settings: dict[str, A
     assert agent.act(board) == 2
 
 
+def test_numbers_of_numpy_are_settings_too() -> None:
+    told = Settings(np.int32(5), select_temperature=np.float32(0.5), reuse=np.bool_(True))  # type: ignore[arg-type]
+    assert told == Settings(5, select_temperature=0.5, reuse=True)
+    assert [type(each) for each in (told.simulations, told.select_temperature)] == [int, float]
+    with pytest.raises(ValueError, match=r"^simulations is a whole number, got 1\.5"):
+        Settings(np.float64(1.5))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("setting", "wrong"),
     [
