@@ -11,14 +11,13 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 
-def save(figure: Any, path: Path, **how: Any) -> None:
+def save(figure: Any, path: Path) -> None:
     """Writes a figure as SVG, without a date or names by chance, and closes it.
 
     Args:
         figure: of matplotlib.
         path: of the file.
-        **how: further settings of `savefig`.
     """
     with plt.rc_context({"svg.hashsalt": "afterstate"}):
-        figure.savefig(path, metadata={"Date": None}, **how)
+        figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)

@@ -232,16 +232,16 @@ def _ahead(one: Standing, other: Standing) -> str:
 def draw(ranked: Sequence[Standing], game: str, folder: Path) -> dict[str, Path]:
     """Draws how points are distributed, and strength against time; returns the files by title."""
     unit = "score" if game == "2048" else "points per 100 games"
-    drawn = {"Strength against time": _strength, "How points are distributed": _distributions}
-    paths = dict(
-        zip(drawn, (folder / f"{game}_{of}.svg" for of in ("strength", "points")), strict=True)
-    )
+    paths = {
+        "Strength against time": folder / f"{game}_strength.svg",
+        "How points are distributed": folder / f"{game}_points.svg",
+    }
     with plt.rc_context({"font.size": 9}):
-        for title, path in paths.items():
+        for path, drawn in zip(paths.values(), (_strength, _distributions), strict=True):
             figure, axes = plt.subplots(figsize=(8, 0.4 * len(ranked) + 1.5), layout="constrained")
-            drawn[title](axes, ranked[::-1], unit)
+            drawn(axes, ranked[::-1], unit)
             if game == "2048":
-                (axes.set_yscale if drawn[title] is _strength else axes.set_xscale)("log")
+                (axes.set_yscale if drawn is _strength else axes.set_xscale)("log")
             figures.save(figure, path)
     return paths
 

@@ -406,10 +406,14 @@ class Checkpoints(BaseCallback):
     def _on_step(self) -> bool:
         every = self.run.checkpoint_every
         if self.num_timesteps // every > self.saved // every:
-            self._on_training_end()
+            self.save()
         return True
 
     def _on_training_end(self) -> None:
+        self.save()
+
+    def save(self) -> None:
+        """Writes a checkpoint and an animation."""
         self.saved, quiet = self.num_timesteps, io.StringIO()
         self.run.save(self.model)
         videos = self.run.folder / "videos"

@@ -435,6 +435,14 @@ def _expected(board: Word, ply: int, end: int, search: Search) -> float:
     return total / n_empty
 
 
+@njit(float64(uint64, int64, int64, _SEARCH), **KERNEL)
+def _searched(board: Word, ply: int, end: int, search: Search) -> float:
+    """What a board is worth that stands at a ply, by the search that its tiles ask for."""
+    if search.tiles == _CHANCE:
+        return _expected(board, ply, end, search)
+    return _value(board, ply, end, -BOUND, BOUND, search)
+
+
 @njit(_SEARCH(uint64, _SEARCH), **KERNEL)
 def _begun(board: Word, search: Search) -> Search:
     """A search that begins with a board, without a goal if that is reached."""
@@ -458,10 +466,7 @@ def search_to(board: Word, depth: int, search: Search) -> tuple[int, float, int]
     """
     while True:
         of = _begun(board, search)
-        if of.tiles == _CHANCE:
-            value = _expected(board, 0, 2 * depth - 1, of)
-        else:
-            value = _value(board, 0, 2 * depth - 1, -BOUND, BOUND, of)
+        value = _searched(board, 0, 2 * depth - 1, of)
         if of.lengths[0] > 0:
             break
         if depth == 1:
@@ -487,10 +492,7 @@ def _rate(after: Word, end: int, search: Search) -> float:
     search.counts[0] += 1
     if search.goal > 0 and _has(after, search.goal):
         return BOUND
-    if search.tiles == _CHANCE:
-        value = _expected(after, 1, end, search)
-    else:
-        value = _value(after, 1, end, -BOUND, BOUND, search)
+    value = _searched(after, 1, end, search)
     return value - 1.0 if value > WIN else value
 
 

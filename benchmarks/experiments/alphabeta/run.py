@@ -149,7 +149,7 @@ def draw_rates() -> None:
     axes.invert_yaxis()
     axes.grid(axis="x", alpha=0.3)
     axes.legend()
-    figures.save(axes.figure, RESULTS / FIGURE, bbox_inches="tight")
+    figures.save(axes.figure, RESULTS / FIGURE)
 
 
 def called(tiles: str) -> str:

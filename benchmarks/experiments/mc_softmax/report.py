@@ -66,7 +66,7 @@ def simulations(network: str) -> str:
         body.append([ply, "", reached(row), f"{row['n_games']}", cost(row), told])
     axes.set(xscale="log", xlabel="simulations a move", ylabel="mean score", ylim=(0, None))
     axes.legend()
-    figures.save(axes.figure, RESULTS / f"simulations_{network}.svg", bbox_inches="tight")
+    figures.save(axes.figure, RESULTS / f"simulations_{network}.svg")
     head = ["", "", "mean score", "games", "µs of CPU a move", "published, CNN22"]
     return markdown(head, body)
 
@@ -124,7 +124,7 @@ def learning(experiment: str) -> str:
     axes.set(xlabel="moves", ylabel="mean score of the last 1,000 games", ylim=(0, None))
     axes.legend()
     path = RESULTS / f"{experiment.replace(' ', '_')}.svg"
-    figures.save(axes.figure, path, bbox_inches="tight")
+    figures.save(axes.figure, path)
     n_games = f"then, {study()['searched']} games"
     head = ["learner", "moves", "best mean score while learning", "last", n_games]
     return markdown([*head, "greedy, 100 games", ""], body)
@@ -151,7 +151,7 @@ def growth(experiment: str) -> str:
     axes.set(xlabel="moves", ylabel="points that boards are worth", yscale="log")
     axes.legend()
     name = f"{experiment.replace(' ', '_')}_values.svg"
-    figures.save(axes.figure, RESULTS / name, bbox_inches="tight")
+    figures.save(axes.figure, RESULTS / name)
     return name
 
 
