@@ -69,7 +69,8 @@ class Fitting:
     """Share of the mean of the weights that stays in a step, the rest being the new weights. The
     mean plays. 0: the weights as they are play."""
     mixed: bool = False
-    """Whether to calculate with 16 bits where that does no harm (bfloat16)."""
+    """Whether to calculate with 16 bits where that does no harm (bfloat16): faster on a GPU or a
+    processor that has instructions for it (AVX512-BF16, AMX), far slower on others."""
     clip: float | None = None
     """The largest norm of a gradient, to which longer ones are shortened."""
 

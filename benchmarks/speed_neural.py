@@ -2,9 +2,11 @@
 
     python benchmarks/speed_neural.py --out benchmarks/results/speed_neural.txt
     python benchmarks/speed_neural.py --threads 2 --out benchmarks/results/speed_neural_2.txt
+    python benchmarks/speed_neural.py --bits 32
     python benchmarks/speed_neural.py --device cuda
 
-Networks are new, which costs the same as trained ones; positions are those of random games. In one
+Networks are new, which costs the same as trained ones; positions are those of random games. 16 bits
+are for processors with instructions for bfloat16; others take nine times as long as with 32. In one
 thread of a CPU figures are per CPU second, elsewhere per second of the clock. Subjects take turns,
 round after round, about two seconds each; a first turn of each is not counted. The last line is the
 share of Monte-Carlo Softmax searches that the network takes, by the clock.
@@ -66,6 +68,11 @@ def positions(n: int, device: str, n_moves: int = 40) -> Tensor:
     return boards[torch_rules.legal(boards).any(1)][:n]
 
 
+def bits(mixed: bool) -> str:
+    """What a network calculates with."""
+    return "16 bits" if mixed else "32 bits"
+
+
 def judging(name: str, judge: Callable[[Tensor], Tensor], boards: Tensor, mixed: bool) -> Timed:
     """A network that judges boards."""
 
@@ -74,19 +81,20 @@ def judging(name: str, judge: Callable[[Tensor], Tensor], boards: Tensor, mixed:
             judge(boards)
         return len(boards)
 
-    return Timed(f"{name} judges, {16 if mixed else 32} bits", "boards/s", work)
+    return Timed(f"{name} judges, {bits(mixed)}", "boards/s", work)
 
 
-def playing(depth: int, n_boards: int, device: str) -> Timed:
+def playing(depth: int, n_boards: int, device: str, mixed: bool) -> Timed:
     """The player of a value network, which is shown boards side by side."""
-    player = ValueNetAgent(CNN22(), depth, device, mixed=True)
+    player = ValueNetAgent(CNN22(), depth, device, mixed=mixed)
     words = torch_rules.to_words(positions(n_boards, device))
 
     def work() -> int:
         player.act(words)
         return len(words)
 
-    return Timed(f"CNN22 plays {depth}-ply, {n_boards} boards, 16 bits", "moves/s", work)
+    name = f"CNN22 plays {depth}-ply, {n_boards} boards, {bits(mixed)}"
+    return Timed(name, "moves/s", work)
 
 
 class Watched:
@@ -108,10 +116,10 @@ SEARCHED = 64
 """Games that are searched in step."""
 
 
-def searching(device: str, games: int, leaves: int = 1) -> Timed:
+def searching(device: str, mixed: bool, games: int, leaves: int = 1) -> Timed:
     """Monte-Carlo Softmax search with a value network, of some games in step."""
     how = replace(SEARCH, leaves=leaves)
-    player = MCSoftmaxAgent(ValueNetAgent(CNN22(), device=device, mixed=True), how)
+    player = MCSoftmaxAgent(ValueNetAgent(CNN22(), device=device, mixed=mixed), how)
     words = torch_rules.to_words(positions(games, device))
 
     def work() -> int:
@@ -119,12 +127,12 @@ def searching(device: str, games: int, leaves: int = 1) -> Timed:
         return len(words) * SEARCH.simulations
 
     more = "" if leaves == 1 else f", {leaves} leaves"
-    return Timed(f"CNN22, MC Softmax, {games} games{more}, 16 bits", "sims/s", work)
+    return Timed(f"CNN22, MC Softmax, {games} games{more}, {bits(mixed)}", "sims/s", work)
 
 
-def in_network(device: str, rounds: int) -> Figure:
+def in_network(device: str, mixed: bool, rounds: int) -> Figure:
     """The share of the same searches that the network takes, in percent."""
-    watched = Watched(ValueNetAgent(CNN22(), device=device, mixed=True))
+    watched = Watched(ValueNetAgent(CNN22(), device=device, mixed=mixed))
     player = MCSoftmaxAgent(watched, SEARCH)
     words = torch_rules.to_words(positions(SEARCHED, device))
     player.act(words)
@@ -136,9 +144,9 @@ def in_network(device: str, rounds: int) -> Figure:
     return Figure("CNN22, MC Softmax, time in the network", "%", shares)
 
 
-def learning_values(games: int, device: str) -> Timed:
+def learning_values(games: int, device: str, mixed: bool) -> Timed:
     """CNN22 in self-play."""
-    settings = value_learning.Settings(games=games, batch=min(games, 1_024), mixed=True)
+    settings = value_learning.Settings(games=games, batch=min(games, 1_024), mixed=mixed)
     learner = value_learning.Learner(CNN22().to(device), settings, seed=1)
 
     def work() -> int:
@@ -146,7 +154,7 @@ def learning_values(games: int, device: str) -> Timed:
         learner.play(games)
         return learner.n_moves - before
 
-    return Timed(f"CNN22 learns, {games} games, 16 bits", "moves/s", work)
+    return Timed(f"CNN22 learns, {games} games, {bits(mixed)}", "moves/s", work)
 
 
 def learning_policy(layers: int, mixed: bool, batch: int, device: str) -> Timed:
@@ -162,23 +170,26 @@ def learning_policy(layers: int, mixed: bool, batch: int, device: str) -> Timed:
         learner.play(batch)
         return batch
 
-    bits = 16 if mixed else 32
-    return Timed(f"policy, k = {layers}, learns, batch {batch}, {bits} bits", "moves/s", work)
+    name = f"policy, k = {layers}, learns, batch {batch}, {bits(mixed)}"
+    return Timed(name, "moves/s", work)
 
 
-def subjects(device: str) -> list[Timed]:
-    """All that is timed on a device."""
+def subjects(device: str, mixed: bool) -> list[Timed]:
+    """All that is timed on a device: the judgement of values with 32 bits too."""
     size = 1 if device == "cpu" else 64
     boards = positions(1_024 * size, device)
     value = CNN22().eval().to(device)
-    found = [judging("CNN22", partial(evaluate, value), boards, mixed) for mixed in (False, True)]
-    found += [playing(1, 256 * size, device), playing(2, 8 * size, device), playing(3, 1, device)]
-    found += [searching(device, SEARCHED), *(searching(device, 1, n) for n in (1, 4, 16))]
-    found += [learning_values(128 * size, device)]
+    judge = partial(judging, "CNN22", partial(evaluate, value), boards)
+    found = [judge(False), judge(True)] if mixed else [judge(False)]
+    side_by_side = ((1, 256 * size), (2, 8 * size), (3, 1))
+    found += [playing(depth, n, device, mixed) for depth, n in side_by_side]
+    found += [searching(device, mixed, SEARCHED)]
+    found += [searching(device, mixed, 1, leaves) for leaves in (1, 4, 16)]
+    found += [learning_values(128 * size, device, mixed)]
     for layers in (2, 5):
         net = PolicyCNN(layers).eval().to(device)
-        found += [judging(f"policy, k = {layers},", partial(chances, net), boards, True)]
-        found += [learning_policy(layers, True, 512 * size, device)]
+        found += [judging(f"policy, k = {layers},", partial(chances, net), boards, mixed)]
+        found += [learning_policy(layers, mixed, 512 * size, device)]
     return found
 
 
@@ -191,9 +202,9 @@ def clock(device: str) -> float:
     return time.monotonic()
 
 
-def measure(device: str, rounds: int) -> list[Figure]:
+def measure(device: str, mixed: bool, rounds: int) -> list[Figure]:
     """Times the subjects in turn."""
-    timed = subjects(device)
+    timed = subjects(device, mixed)
     values: list[list[float]] = [[] for _ in timed]
     for number in tqdm(range(rounds + 1), unit=" rounds", leave=False):
         for subject, speeds in zip(timed, values, strict=True):
@@ -215,6 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("--device", default="cpu", help="cpu or cuda (%(default)s)")
     add("--threads", type=whole_above_0, default=1, help="of the CPU (%(default)s)")
+    add("--bits", type=int, choices=(16, 32), default=16, help="of the networks (%(default)s)")
     add("--rounds", type=whole_above_0, default=5, help="that are counted (%(default)s)")
     add("--out", type=Path, help="file for the figures")
     chosen = parser.parse_args(arguments)
@@ -229,7 +241,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.device != "cpu":
         device = torch.cuda.get_device_name(chosen.device)
     head = ", ".join(f"{name} {value}" for name, value in {**here, "on": device}.items())
-    figures = [*measure(chosen.device, chosen.rounds), in_network(chosen.device, chosen.rounds)]
+    where = chosen.device, chosen.bits == 16, chosen.rounds
+    figures = [*measure(*where), in_network(*where)]
     printed = "\n".join([head, *lines(figures)])
     print(printed)
     if chosen.out:

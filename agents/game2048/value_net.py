@@ -147,7 +147,8 @@ class ValueNetAgent(Agent):
         device: where it calculates; by default a network stays where it is, that of a file is on
             the CPU.
         unit: what 1 of the network is in points; by default what its file says, or 1.
-        mixed: whether the network calculates with 16 bits (bfloat16).
+        mixed: whether the network calculates with 16 bits (bfloat16): twice as fast on a processor
+            that has instructions for it (AVX512-BF16, AMX), far slower on others.
         symmetric: whether a value is the mean of those of the eight symmetric boards: slower by as
             much, and stronger.
 

@@ -68,7 +68,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return Timed(name, unit, work)
 
     both = [timed("a", "boards/s", 6), timed("b", "moves/s", 9)]
-    monkeypatch.setattr(speed_neural, "subjects", lambda device: both)
+    monkeypatch.setattr(speed_neural, "subjects", lambda device, mixed: both)
     return made
 
 
@@ -104,14 +104,19 @@ NAMES = [
 
 
 def test_each_subject_says_how_many_positions_it_did() -> None:
-    found = subjects("cpu")
+    found = subjects("cpu", True)
     done = [subject.work() for subject in found]
     assert [(*subject[:2], n) for subject, n in zip(found, done, strict=True)] == NAMES
 
 
+def test_with_32_bits_nothing_has_16() -> None:
+    expected = [(name.replace("16 bits", "32 bits"), unit) for name, unit, _ in NAMES]
+    assert [subject[:2] for subject in subjects("cpu", False)] == expected[1:]
+
+
 @needs_cuda
 def test_a_gpu_is_given_64_times_as_much() -> None:
-    found = {subject.name: subject.work() for subject in subjects("cuda")}
+    found = {subject.name: subject.work() for subject in subjects("cuda", True)}
     assert found["CNN22 judges, 16 bits"] == 64 * 1_024
     assert found["CNN22 plays 1-ply, 16384 boards, 16 bits"] == 64 * 256
     assert found["CNN22 plays 3-ply, 1 boards, 16 bits"] == 1
@@ -163,7 +168,7 @@ def test_the_share_of_the_network_in_searches_is_that_of_what_it_is_asked(
     monkeypatch.setattr(ValueNetAgent, "estimate", estimate)
     monkeypatch.setattr(MCSoftmaxAgent, "act", act)
     monkeypatch.setattr("time.perf_counter", lambda: now[0])
-    name, unit, shares = speed_neural.in_network("cpu", 3)
+    name, unit, shares = speed_neural.in_network("cpu", True, 3)
     assert (name, unit) == ("CNN22, MC Softmax, time in the network", "%")
     assert shares == pytest.approx(3 * [100 / 3])
 
@@ -180,11 +185,11 @@ def test_speeds_are_of_turns_after_the_first(
     time = ticks()
     monkeypatch.setattr(speed_neural, "SECONDS", 2.5)
     monkeypatch.setattr(speed_neural, "clock", lambda device: next(time))
-    first, second = measure("cpu", 3)
+    first, second = measure("cpu", True, 3)
     assert turns == 4 * ["a", "a", "b", "b"]
     assert first == ("a", "boards/CPU s", [12 / 4] * 3)
     assert second == ("b", "moves/CPU s", [18 / 4] * 3)
-    assert [figure.unit for figure in measure("cuda", 1)] == ["boards/s", "moves/s"]
+    assert [figure.unit for figure in measure("cuda", True, 1)] == ["boards/s", "moves/s"]
 
 
 def test_the_clock_of_a_cpu_is_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:

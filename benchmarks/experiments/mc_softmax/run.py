@@ -34,7 +34,7 @@ from experiments.cells import Row, fill, played
 from experiments.mc_softmax import report
 from experiments.mc_softmax.study import RESULTS, Plan, cells, check_groups, learners, study
 from experiments.rows import read
-from machine import machine
+from machine import has_bfloat16, machine
 from tqdm import tqdm
 
 from afterstate import agents
@@ -67,7 +67,7 @@ def player(cell: Row, **more: Any) -> Any:
     """The player of a cell."""
     settings = {**cell["settings"], **more}
     if settings.get("network") == "value-net":
-        settings["mixed"] = True
+        settings["mixed"] = has_bfloat16()
     elif settings.get("network") == "ntuple, asked":
         settings["network"] = Asked()
     return agents.make(cell["player"], **settings)
