@@ -97,14 +97,17 @@ class Settings:
     backup_temperature: float | None = None
     """The same of backup."""
     trees: int | None = None
-    """How many trees without chance; by default there is one, with chance."""
+    """How many trees without chance; by default there is one, with chance. All trees together have
+    10 million simulations at most."""
     unseen: str = "value"
     """What stands for the outcomes of an afterstate that are not in the tree: the mean of those
     that are (`"outcomes"`, the study's), or what the value function says of the afterstate
-    (`"value"`): one rare tile then counts for no more than its chance."""
+    (`"value"`): one rare tile then counts for no more than its chance. It changes nothing in trees
+    without chance, where an afterstate has a single outcome."""
     widening: float = 1.0
     """After n visits an afterstate has at most n to this power of outcomes, rounded up. 1: all that
-    chance draws; less than that, and those that are in the tree are drawn more often."""
+    chance draws; less than that, and those that are in the tree are drawn more often. For trees
+    with chance."""
     reuse: bool = False
     """Whether the next search goes on with what the tree knows of its board, which is the same or
     comes after a move and a tile. A tree has room for twice the simulations of a search, and gets
@@ -121,8 +124,14 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_fields(self, _RANGES, _CHOICES)
+        n = (self.trees or 1) * self.simulations
+        if n > _MOST:
+            told = f"got {n:,}, which would take {n / 1e6:,.0f} GB"
+            raise ValueError(f"trees times simulations are at most {_MOST:,}, {told}")
         if self.trees is not None and self.reuse:
             raise ValueError("trees without chance have no tile of the game in them: no reuse")
+        if self.trees is not None and self.widening < 1:
+            raise ValueError("trees without chance have one outcome of each move: no widening")
         for name in ("select", "backup"):
             told = getattr(self, name)
             if told == "falling" and self.reuse:
@@ -130,6 +139,9 @@ class Settings:
             if told in ("ave", "best") and getattr(self, f"{name}_temperature") is not None:
                 raise ValueError(f"{name}_temperature is for other policies than {told!r}")
 
+
+_MOST = 10**7
+"""Simulations in all trees of a board, of about a kilobyte each."""
 
 _RANGES = {
     "simulations": "from 1 to 10 million",
@@ -355,7 +367,7 @@ def learned_temperature(player: MCSoftmaxAgent, boards: Any) -> float:
     """The temperature of selection that best foresees what searches find.
 
     The policy draws a move by what the value function says of the moves before any search; with
-    this temperature the moves that the searches of `player` find best are the likeliest.
+    this temperature the moves that `player` makes after its searches are the likeliest.
 
         strong = agents.make("mc-softmax", simulations=1000)
         agents.make("mc-softmax", select_temperature=learned_temperature(strong, boards))
@@ -365,10 +377,11 @@ def learned_temperature(player: MCSoftmaxAgent, boards: Any) -> float:
         boards: words `uint64[...]` of its size, in each of which a move is legal; some hundred.
 
     Returns:
-        The temperature after one simulation, from 0.0001 to 10.
+        The temperature after one simulation, between 0.0001 and 10.
 
     Raises:
-        ValueError: the policy has no temperature, or there is no board or one without a move.
+        ValueError: the policy has no temperature; there is no board or one without a move; or no
+            temperature in this range is the best, as when searches find what is greedy anyway.
     """
     name, words = player.settings.select, check_words(boards, *player.size).reshape(-1)
     if name in ("ave", "best"):
@@ -376,9 +389,14 @@ def learned_temperature(player: MCSoftmaxAgent, boards: Any) -> float:
     first = MCSoftmaxAgent(player.network, Settings(simulations=1)).evaluate(words)
     if len(words) == 0 or np.isinf(first).all(1).any():
         raise ValueError("temperatures are learned from boards, in each of which a move is legal")
-    best = player.evaluate(words).argmax(1)
+    made = player.choose(player.search(words))
     tried = np.geomspace(1e-4, 10, 101)
-    return float(max(tried, key=lambda t: _likelihood(policy(name, 1, t), first, best)))
+    best = int(np.argmax([_likelihood(policy(name, 1, t), first, made) for t in tried]))
+    if best in (0, len(tried) - 1):
+        way = "hotter" if best else "colder"
+        told = f"the {way} the policy, the better it foresees what these searches find"
+        raise ValueError(f"{told}: take more simulations or boards")
+    return float(tried[best])
 
 
 def _likelihood(policy: Policy, values: Values, actions: npt.NDArray[np.int64]) -> float:

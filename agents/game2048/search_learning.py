@@ -169,7 +169,12 @@ class Model(Protocol):
         ...
 
     def save(self, path: Path, arrays: files.Arrays, facts: dict[str, Any]) -> None:
-        """Writes it with all that is needed to go on."""
+        """Writes it with all that is needed to go on.
+
+        Raises:
+            OSError: the file cannot be written.
+            ValueError: some of it is no finite number any more; the file is left as it was.
+        """
         ...
 
     def load(self, path: Path) -> tuple[files.Arrays, dict[str, Any]]:
@@ -228,9 +233,16 @@ class TableModel:
         return NTupleAgent(self.network)
 
     def save(self, path: Path, arrays: files.Arrays, facts: dict[str, Any]) -> None:
-        """Writes all to a file of `files.py`."""
+        """Writes all to a file of `files.py`.
+
+        Raises:
+            OSError: the file cannot be written.
+            ValueError: some of it is no finite number any more; the file is left as it was.
+        """
         header, own = ntuple.pack_network(self.network)
         more = {**own, "sums": self._how.sums, **arrays}
+        if not all(np.isfinite(array).all() for array in more.values()):
+            raise ValueError(f"some weights are no numbers, so {path} is left as it was")
         files.write(path, "ntuple", {**header, "search": facts}, more, level=0)
 
     def load(self, path: Path) -> tuple[files.Arrays, dict[str, Any]]:
@@ -328,7 +340,7 @@ class Learner:
             self._stop()
         found = Found.of(order)
         actions, over = self._agent.choose(found), np.isinf(found.values).all(1)
-        chosen = trees.moves[4 * order.firsts * trees.capacity + actions]
+        chosen = softmax_search.chosen(trees, order, actions)
         searched = np.where(over, 0.0, found.values[np.arange(len(boards)), actions])
         rewards, values = (np.where(over, 0.0, chosen[name]) for name in ("reward", "net"))
         self._look(searched, rewards + values)
@@ -440,7 +452,7 @@ class Learner:
 
         Raises:
             OSError: the file cannot be written.
-            Diverged: this shows now.
+            Diverged: this shows now, also in weights that none of the games comes to.
         """
         if self._diverged:
             return
@@ -449,7 +461,10 @@ class Learner:
         facts: dict[str, Any] = {"n_moves": self.n_moves, "n_games": self.n_games}
         facts |= {"seconds": round(self.seconds, 1), "rng": int(self._rng)}
         facts |= {"search": asdict(self.search), "learner": asdict(self.settings)}
-        self.model.save(Path(path), state, facts)
+        try:
+            self.model.save(Path(path), state, facts)
+        except ValueError:
+            self._stop()
 
     def resume(self, path: str | Path) -> None:
         """Takes up what `save` wrote.

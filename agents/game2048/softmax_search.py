@@ -8,10 +8,11 @@ examples to learn from.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+import numpy.typing as npt
 from numba import boolean, float64, int64, njit, types, uint64, void
 
 from afterstate.agents.game2048.ntuple import KERNEL, NETWORK, Indices, Network, look_up, total
@@ -230,6 +231,18 @@ def give(trees: Trees, question: Question, n: int, values: Values) -> None:
 
 
 # What trees teach
+
+
+def chosen(trees: Trees, order: Order, actions: Indices) -> npt.NDArray[Any]:
+    """A move of each board `[n]` of MOVE, as the first of its trees has it.
+
+    Args:
+        trees: the trees.
+        order: the boards that were searched.
+        actions: `[n]`.
+    """
+    found: npt.NDArray[Any] = trees.moves[4 * order.firsts * trees.capacity + actions]
+    return found
 
 
 @njit(int64(TREES, ORDER, int64, uint64[::1], float64[:, ::1]), **KERNEL, nogil=True)

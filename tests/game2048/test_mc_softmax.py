@@ -6,11 +6,12 @@ import copy
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import oracle
 import pytest
 import softmax_oracle
@@ -35,6 +36,7 @@ from afterstate.agents.game2048 import mc_softmax, softmax_tree
 from afterstate.agents.game2048.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.mc_softmax import (
     POLICIES,
+    Found,
     MCSoftmaxAgent,
     Settings,
     learned_temperature,
@@ -395,6 +397,7 @@ def test_the_move_is_that_with_the_best_value_or_with_the_most_visits() -> None:
     assert acts[0] != acts[1]
 
 
+@cache
 def some_boards(n: int) -> Boards:
     """Boards that the greedy player in the package comes to."""
     seen: list[int] = []
@@ -406,11 +409,12 @@ def some_boards(n: int) -> Boards:
     ("select", "scale"),
     [("L-max", lambda v: v / v.max()), ("L-log", lambda v: np.log(v / v.max()))],
 )
+@pytest.mark.parametrize("choose", ["value", "visits"])
 def test_the_learned_temperature_makes_what_searches_find_likeliest(
-    select: str, scale: Callable[[Any], Any]
+    select: str, scale: Callable[[Any], Any], choose: str
 ) -> None:
     boards = some_boards(60)
-    player: Any = agents.make("mc-softmax", select=select, simulations=60)
+    player: Any = agents.make("mc-softmax", select=select, simulations=60, choose=choose)
     found = learned_temperature(player, boards)
     greedy: Any = agents.make("expectimax", depth=1)
 
@@ -425,6 +429,28 @@ def test_the_learned_temperature_makes_what_searches_find_likeliest(
     step = 10**0.05
     assert likelihood(found) > max(likelihood(found * step), likelihood(found / step))
     assert 0.001 < found < 0.5  # searches mostly agree with values, and so colder than the study
+
+
+class Contrary(MCSoftmaxAgent):
+    """Plays the worst move."""
+
+    def choose(self, found: Found) -> npt.NDArray[np.int64]:
+        """The legal moves with the least values."""
+        values = np.where(np.isinf(found.values), np.inf, found.values)
+        worst: npt.NDArray[np.int64] = values.argmin(1)
+        return worst
+
+
+def test_no_temperature_is_learned_where_none_is_the_best() -> None:
+    """The greedy player is foreseen by the coldest policy, one that plays badly by the hottest."""
+    boards = as_words([board for board in random_boards(40) if not oracle.is_over(board)])
+    told: list[tuple[type[MCSoftmaxAgent], int, str]] = [
+        *((MCSoftmaxAgent, 1, "colder"), (Contrary, 1, "hotter"), (Contrary, 100, "hotter")),
+    ]
+    for kind, simulations, way in told:
+        player = kind(random_network(), Settings(simulations=simulations, select="L-max"))
+        with pytest.raises(ValueError, match=f"the {way} the policy, the better.*simulations"):
+            learned_temperature(player, boards)
 
 
 def test_temperatures_are_learned_from_boards_with_a_move() -> None:
@@ -486,6 +512,7 @@ def test_wrong_settings_are_refused(setting: str, wrong: Any) -> None:
     ("settings", "message"),
     [
         ({"trees": 2, "reuse": True}, r"trees without chance.*reuse"),
+        *(({"trees": n, "widening": 0.99}, r"trees without chance.*no widening") for n in (1, 2)),
         ({"select": "falling", "reuse": True}, r"select 'falling'.*no reuse"),
         ({"backup": "falling", "reuse": True}, r"backup 'falling'.*no reuse"),
         ({"select": "ave", "select_temperature": 1.0}, r"^select_temperature.*'ave'"),
@@ -495,6 +522,21 @@ def test_wrong_settings_are_refused(setting: str, wrong: Any) -> None:
 def test_settings_that_do_not_go_together_are_refused(settings: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Settings(**settings)
+
+
+@pytest.mark.parametrize("how", [{"trees": 10**7}, {"trees": 10**5 + 1, "simulations": 100}])
+def test_more_simulations_than_memory_could_hold_are_refused(how: dict[str, int]) -> None:
+    """Before there is room made for them, of a kilobyte each."""
+    n = how["trees"] * how.get("simulations", 100)
+    message = f"at most 10,000,000, got {n:,}, which would take {n // 10**6:,} GB"
+    with pytest.raises(ValueError, match=f"^trees times simulations are {message}"):
+        Settings(**how)  # type: ignore[arg-type]
+    for trees, simulations in ((None, 10**7), (1, 10**7), (10**5, 100), (10**7, 1)):
+        assert Settings(simulations, trees=trees).trees == trees
+    agent = MCSoftmaxAgent(random_network(), Settings(100, trees=10))
+    agent.search(EARLY)
+    room = (getattr(trees_of(agent), name) for name in "states moves outcomes seen said".split())
+    assert 900 < sum(each.nbytes for each in room) / 1000 < 1050
 
 
 def test_the_player_is_made_by_its_name(tmp_path: Path) -> None:

@@ -656,6 +656,71 @@ def test_what_cannot_or_must_not_be_saved_leaves_the_old_file(
     assert contents(tmp_path) == before
 
 
+def spoil(model: Any) -> None:
+    """Makes something infinite that no board of a game shows: an entry, a mean of gradients."""
+    if isinstance(model, TableModel):
+        full = np.array([0xFFF_0FFF], np.uint64)  # of tiles of 32768
+        assert math.isfinite(model.fit(full, np.array([1e39]), 0))
+    else:
+        (kept, *_) = model._fitter.optimizer.state.values()
+        kept["exp_avg_sq"].view(-1)[0] = math.inf
+
+
+@KINDS
+def test_what_is_no_number_is_not_saved_even_where_no_board_looks(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    learner, path = made(settings), tmp_path / "learner.file"
+    learner.play(30)
+    learner.save(path)
+    before = contents(tmp_path)
+    spoil(learner.model)
+    learner.play(30)
+    assert np.isfinite(learner.model.estimate(learner._afters)).all()
+    with pytest.raises(Diverged, match=f"after {learner.n_moves} moves: some are no") as caught:
+        learner.save(path)
+    assert caught.value.last == learner.told
+    learner.save(path)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("where", ["weights", "sums"])
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
+def test_each_number_of_tables_is_looked_at_before_it_is_saved(
+    wrong: float, where: str, tmp_path: Path
+) -> None:
+    learner = made(TABLES)
+    model: Any = learner.model
+    array = model.network.weights if where == "weights" else model._how.sums
+    array[-1] = wrong
+    with pytest.raises(Diverged):
+        learner.save(tmp_path / "learner.npz")
+    assert contents(tmp_path) == {}
+
+
+@KINDS
+def test_a_run_ends_when_what_it_saves_is_no_number(
+    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind: Any = TableModel if settings is TABLES else NetModel
+    fit = kind.fit
+
+    def spoilt(model: Any, afters: Boards, targets: Any, n_moves: int) -> float:
+        loss = float(fit(model, afters, targets, n_moves))
+        if n_moves > 300:
+            monkeypatch.setattr(kind, "fit", fit)
+            spoil(model)
+        return loss
+
+    monkeypatch.setattr(kind, "fit", spoilt)
+    message = refusal(tmp_path, "--moves", "1e4", settings=settings)
+    assert re.search(r"run away after 4\d\d moves: some are no.*is as it was saved last$", message)
+    *others, last = rows(tmp_path / "run")
+    assert [row["n_moves"] // 200 for row in others] == [1]
+    assert set(last["diverged"]) == {"searched", "valued", "largest"}
+    assert made(settings, tmp_path / "run").n_moves == others[0]["n_moves"]
+
+
 @KINDS
 def test_damaged_and_other_files_are_refused(settings: dict[str, Any], tmp_path: Path) -> None:
     path, net = tmp_path / "a.file", network(TUPLES[2, 3], (2, 3))

@@ -14,6 +14,7 @@ from softmax_checks import (
     EARLY,
     SIX,
     TUPLES,
+    Boards,
     as_estimator,
     as_words,
     check,
@@ -23,7 +24,7 @@ from softmax_checks import (
     solved,
     trees_of,
 )
-from softmax_oracle import visits_by_path
+from softmax_oracle import outcomes, visits_by_path
 
 from afterstate.agents.game2048 import exact, softmax_tree
 from afterstate.agents.game2048.expectimax import ExpectimaxAgent
@@ -34,7 +35,7 @@ from afterstate.agents.game2048.mc_softmax import (
     policy,
 )
 from afterstate.agents.game2048.ntuple import NTupleAgent
-from afterstate.agents.game2048.softmax_tree import PLAIN, Policy
+from afterstate.agents.game2048.softmax_tree import PLAIN, Policy, Trees
 from afterstate.envs.game2048.rules import from_text
 
 # Policies
@@ -246,6 +247,16 @@ def test_a_game_with_kept_trees_is_that_of_the_plain_search(
 # Against other searches, and solved games
 
 
+def boards_to_exhaust(size: tuple[int, int], most_empty: int) -> Boards:
+    """Three boards with so many empty cells at most, on which a move is legal."""
+    boards = [
+        board
+        for board in random_boards(100, 2, size)
+        if len(oracle.empty_cells(board)) <= most_empty and not oracle.is_over(board)
+    ]
+    return as_words(boards[:3])
+
+
 @pytest.mark.parametrize("unseen", ["outcomes", "value"])
 @pytest.mark.parametrize(
     ("size", "depth", "simulations", "most_empty"),
@@ -257,19 +268,38 @@ def test_a_game_with_kept_trees_is_that_of_the_plain_search(
 def test_when_everything_is_in_the_tree_values_are_those_of_expectimax(
     size: tuple[int, int], depth: int, simulations: int, most_empty: int, unseen: str
 ) -> None:
-    boards = [
-        board
-        for board in random_boards(100, 2, size)
-        if len(oracle.empty_cells(board)) <= most_empty and not oracle.is_over(board)
-    ][:3]
-    net = random_network(size)
+    boards, net = boards_to_exhaust(size, most_empty), random_network(size)
     how = Settings(simulations=simulations, select="ave", unseen=unseen, depth=depth)
-    expected = ExpectimaxAgent(net, depth, cutoff=0).evaluate(as_words(boards))
-    found = MCSoftmaxAgent(net, how).evaluate(as_words(boards))
+    expected = ExpectimaxAgent(net, depth, cutoff=0).evaluate(boards)
+    found = MCSoftmaxAgent(net, how).evaluate(boards)
     assert np.isfinite(expected).any(1).all()
     np.testing.assert_allclose(found, expected, rtol=1e-6)
-    shallow = ExpectimaxAgent(net, depth - 1, cutoff=0).evaluate(as_words(boards))
+    shallow = ExpectimaxAgent(net, depth - 1, cutoff=0).evaluate(boards)
     assert not np.allclose(found, shallow, rtol=1e-3)
+
+
+@pytest.mark.parametrize("leaves", [None, 1, 4])
+@pytest.mark.parametrize(("depth", "simulations", "most_empty"), [(2, 20_000, 5), (3, 400_000, 1)])
+@pytest.mark.parametrize(
+    ("backup", "temperature"),
+    [("L-log", 1e-9), ("G-max", 1e-9), ("falling", 1e-9), ("L-max", 1e-3)],
+)
+def test_backup_is_that_of_expectimax_also_as_its_temperature_goes_to_0(
+    backup: str,
+    temperature: float,
+    depth: int,
+    simulations: int,
+    most_empty: int,
+    leaves: int | None,
+) -> None:
+    """By means of exponentials, not by the best move alone; without leaves it is compiled."""
+    boards, net = boards_to_exhaust((2, 3), most_empty), random_network((2, 3))
+    settings = {"select": "ave", "backup": backup, "backup_temperature": temperature}
+    limits = {"simulations": simulations, "depth": depth, "leaves": leaves or 1}
+    how = Settings(**settings, **limits)  # type: ignore[arg-type]
+    found = MCSoftmaxAgent(as_estimator(net) if leaves else net, how).evaluate(boards)
+    expected = ExpectimaxAgent(net, depth, cutoff=0).evaluate(boards)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_one_simulation_is_the_greedy_player() -> None:
@@ -314,9 +344,9 @@ def test_exact_values_are_played_by_on_2x3(how: Settings, most: float, mean: flo
     rng, solution = random.Random(7), solved((2, 3))
     boards = [oracle.from_word(int(after), 2, 3) for after in solution.afters]
     boards = rng.sample([board for board in boards if oracle.empty_cells(board)], 300)
-    for board in boards:
+    for i, board in enumerate(boards):
         row, column = rng.choice(oracle.empty_cells(board))
-        board[row][column] = 1
+        board[row][column] = 1 + i % 2  # as many 4s as 2s
     words = as_words([board for board in boards if not oracle.is_over(board)])
     best = solution.evaluate(words)
     made = MCSoftmaxAgent(exact.network(solution), how).act(words)
@@ -324,6 +354,13 @@ def test_exact_values_are_played_by_on_2x3(how: Settings, most: float, mean: flo
     assert len(words) > 100
     assert regrets.max() <= most
     assert regrets.mean() <= mean
+
+
+def test_whole_games_on_2x3_are_all_but_perfect() -> None:
+    """On some of the 40,000 boards there is an outcome that no simulation draws."""
+    how, best = Settings(simulations=300, select="ave", depth=2), solved((2, 3)).value
+    score = exact.expected_score(MCSoftmaxAgent(exact.network(solved((2, 3))), how))
+    assert (1 - 1e-4) * best < score <= (1 + 1e-12) * best
 
 
 # Whether it is any good
@@ -392,6 +429,51 @@ def test_a_simulation_counts_once_on_its_way(settings: dict[str, Any]) -> None:
         seen.update((len(path), now[path]) for path in way)
         before = now
     assert {(0, 9), (2, 3)} <= seen
+
+
+def value_moves(trees: Trees, state: int, values: float | list[float]) -> None:
+    """Says what the legal moves of a state are worth, without rewards."""
+    moves = trees.moves[4 * state : 4 * state + 4]
+    moves["reward"] = 0
+    for name in ("value", "net"):
+        moves[name][moves["after"] > 0] = values
+
+
+def grow_example(trees: Trees, seed: int) -> None:
+    """Grows the tree of the study's example to 8 simulations, in which nothing changes a value."""
+    board, worth = from_text("_ 2 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ _"), [0.5, 0.45, 0.1]
+    softmax_tree.plant(trees, 0, np.uint64(board), np.uint64(seed))
+    value_moves(trees, 0, worth)
+    softmax_tree.settle(trees, 0)
+    for _ in range(7):
+        state = softmax_tree.simulate(trees, 0)
+        if state >= 0:
+            value_moves(trees, state, worth[trees.states[state]["parent"] - 1])
+            softmax_tree.settle(trees, state)
+
+
+def test_the_example_of_the_study_as_a_tree() -> None:
+    """A child falls from 0.45 to 0.33, which its third visit brings to the parent, 0.38 to 0.34."""
+    cold, warm = (Policy(PLAIN, False, np.array([t])) for t in (0.2, 0.9))
+    trees = softmax_tree.new_trees(cold, warm, capacity=9, depth=2, fixed=True)
+    drawn, n_came = np.zeros(4), 0
+    for seed in range(300):
+        grow_example(trees, seed)
+        drawn += trees.moves["n"][:4]
+        assert trees.states["n"][0] == 8
+        assert trees.states["value"][0] == pytest.approx(0.38258, abs=5e-6)
+        if trees.moves["n"][2] == 2:
+            (child,) = outcomes(trees, 2).values()
+            value_moves(trees, child, 0.33)
+            softmax_tree.simulate(trees, 0)
+            came = trees.moves["n"][2] == 3
+            assert trees.states["n"][[0, child]].tolist() == [9, 2 + came]
+            worth = 0.33912 if came else 0.38258  # of the parent, as far as it has been told
+            assert trees.states["value"][0] == pytest.approx(worth, abs=5e-6)
+            assert trees.moves["value"][1:4] == pytest.approx([0.5, 0.33 if came else 0.45, 0.1])
+            n_came += came
+    assert n_came > 10
+    assert drawn / drawn.sum() == pytest.approx([0, 0.52243, 0.40687, 0.07070], abs=0.03)
 
 
 def test_tiles_of_fixed_trees_depend_on_nothing_but_the_depth() -> None:
