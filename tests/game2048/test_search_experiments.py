@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,15 @@ pytest.importorskip("tqdm")
 from experiments import cells, rows
 from experiments.mc_softmax import report, run
 from experiments.mc_softmax import study as studied
+from torch import Tensor, nn
 
 from afterstate import agents
-from afterstate.agents.game2048 import ntuple, play_logs, search_learning
-from afterstate.agents.game2048.mc_softmax import POLICIES, MCSoftmaxAgent
+from afterstate.agents.game2048 import ntuple, play_logs, search_learning, value_net
+from afterstate.agents.game2048.mc_softmax import (
+    POLICIES,
+    MCSoftmaxAgent,
+    learned_temperature,
+)
 from afterstate.agents.game2048.mc_softmax import Settings as Search
 from afterstate.agents.game2048.ntuple import NTupleAgent, network
 from afterstate.agents.game2048.play import Games, play
@@ -113,10 +119,12 @@ def test_learners_are_those_of_the_study() -> None:
         "1 tree": (1, 100, 5),
         "5 trees": (5, 20, 2),
         "10 trees": (10, 10, 2),
+        "10 trees, best backup": (10, 10, 2),  # ours
     }
     for name, how in first.items():
-        policy = "best" if name == "greedy" else "falling"
-        assert (how["search"]["select"], how["search"]["backup"]) == (policy, policy)
+        policies = "best" if name == "greedy" else "falling"
+        backup = "best" if "best" in name else policies
+        assert (how["search"]["select"], how["search"]["backup"]) == (policies, backup)
         assert (how["learner"]["learn"], how["learner"]["clip"]) == ("paths", 100)
     second = {name: how["learner"] for (of, name), how in found.items() if of == "experiment 2"}
     assert {
@@ -129,6 +137,7 @@ def test_learners_are_those_of_the_study() -> None:
         "NodeV + reward": {"learn": "root"},
         "NodeV + reward, twice": {"learn": "root", "reward_twice": True},
         "EvalV + reward": {"learn": "root", "root": "valued"},
+        "no search": {"learn": "root", "root": "valued"},  # ours
     }
     for how in found.values():
         search_learning.Settings(**how["learner"])
@@ -190,6 +199,11 @@ class Study:
         self.write(made, "regrets")
 
 
+def how_tiny() -> Row:
+    """How tiny learners search and learn."""
+    return {"search": {"simulations": 2}, "learner": {"games": 2}}
+
+
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     """The study with few players, games and positions, of a network that has learned nothing."""
@@ -207,6 +221,8 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     policies = {"select": ["ave", "best"], "backup": ["best"]}
     told["positions"] |= {"player": "random", "games": 20, "share": 0.1, "n": 40, "seeds": 2}
     told["positions"] |= {"reference": {"depth": 1}, "most": 50}
+    told["temperature"]["positions"] |= {"player": "random", "games": 5, "share": 0.1, "n": 20}
+    told["temperature"]["searches"]["simulations"] = 20
     told["judged"] = {
         "other searches": [{"player": "ntuple"}],
         "policies": [{"network": "ntuple", "settings": {"simulations": 2}, "vary": policies}],
@@ -225,11 +241,10 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
             {**search, "settings": {"simulations": 2}, "each": [{}, {"reuse": True, "leaves": 2}]}
         ],
     }
-    how = {"search": {"simulations": 2}, "learner": {"games": 2}}
     told["learn"] = {
         "experiment 1": {
             "about": "Published: something.",
-            "base": {"network": {"tuples": TUPLES}, **how},
+            "base": {"network": {"tuples": TUPLES}, **how_tiny()},
             "every": 1e4,
             "runs": {"calm": {"moves": 50}, "wild": {"moves": 90, "learner": {"learn": "nodes"}}},
         }
@@ -278,7 +293,40 @@ def test_positions_are_made_once(tiny: Study, monkeypatch: pytest.MonkeyPatch) -
         assert np.array_equal(before, after)
 
 
+def test_files_that_are_made_of_something_else_are_refused(tiny: Study) -> None:
+    run.positions(tiny.runs)
+    tiny.told["positions"]["seed"] += 1
+    refused = r"positions.asked.json tells of other settings: give another folder with --runs$"
+    with pytest.raises(SystemExit, match=refused):
+        tiny.main("judge")
+
+
+def test_a_temperature_is_learned_from_other_positions(
+    tiny: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny.main("temperature")
+    path = tiny.results / "temperature.json"
+    row = json.loads(path.read_text(encoding="utf-8"))
+    assert capsys.readouterr().out == f"temperature {row['temperature']}\n"
+    boards = play_logs.read(tiny.runs / "temperature.npy")["board"][:20]
+    others, _ = run.positions(tiny.runs)
+    assert len(boards) == row["boards"] == 20 and not np.isin(boards, others).all()
+    searches = MCSoftmaxAgent(ntuple.load(agents.SHIPPED), Search(**row["searches"]))
+    found = learned_temperature(searches, np.array(boards, np.uint64))
+    assert row["temperature"] == pytest.approx(found, abs=5e-5)
+
+
 # Games
+
+
+def test_rows_tell_of_the_network(tiny: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "has_bfloat16", lambda: False)
+    tiny.main("judge")
+    tiny.main("play", "--only", "lines")
+    tables, neural = tiny.rows()
+    assert len(tables["network_sha256"]) == 16 and "bits" not in tables
+    assert neural["network_sha256"] != tables["network_sha256"] and neural["bits"] == 32
+    assert {row["network_sha256"] for row in tiny.rows("regrets")} == {tables["network_sha256"]}
 
 
 def test_games_are_those_of_the_player_and_counted_as_everywhere(tiny: Study) -> None:
@@ -352,6 +400,54 @@ def test_learners_go_on_until_they_have_made_their_moves(
     assert [(row["run"], row["n_moves"]) for row in tiny.rows("learning")] == [
         *(("calm", 40), ("calm", 50), ("wild", 40), ("wild", 90))
     ]
+
+
+def test_learners_do_not_go_on_with_other_settings(tiny: Study) -> None:
+    plan = tiny.told["learn"]["experiment 1"]
+    plan["runs"] = {"calm": {"moves": 20}}
+    tiny.main("learn")
+    plan["base"]["seed"] = 5
+    plan["runs"]["calm"]["moves"] = 40
+    with pytest.raises(SystemExit, match=r"asked.json tells of other settings"):
+        tiny.main("learn")
+
+
+def test_rows_of_learners_that_learned_elsewhere_are_kept(tiny: Study) -> None:
+    there = {"experiment": "experiment 1", "run": "calm", "n_moves": 7}
+    tiny.write([there, {**there, "run": "wild"}, {**there, "run": "gone"}], "learning")
+    place = tiny.runs / "experiment_1,_wild"
+    place.mkdir(parents=True)
+    (place / "rows.jsonl").write_text('{"n_moves": 8}\n', encoding="utf-8")
+    run.write_rows(tiny.runs)
+    assert tiny.rows("learning") == [there, {**there, "run": "wild", "n_moves": 8}]
+
+
+class Tiny(nn.Module):
+    """A value network that costs nearly nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings: Row = {}
+        self.body = nn.Linear(256, 1)
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """The values `[n]` of planes `[n, 16, 4, 4]`."""
+        values: Tensor = self.body(planes.flatten(1))
+        return values[:, 0]
+
+
+def test_a_neural_network_that_learned_plays_by_its_search(
+    tiny: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(value_net.NETWORKS, "Tiny", Tiny)
+    plan = tiny.told["learn"]["experiment 1"]
+    plan["base"]["network"], plan["runs"] = {"name": "Tiny"}, {"net": {"moves": 4}}
+    tiny.main("learn")
+    *_, last, searched = tiny.rows("learning")
+    learned = value_net.load(tiny.runs / "experiment_1,_net" / "net.safetensors")
+    player = MCSoftmaxAgent(ValueNetAgent(learned, unit=1_000), Search(simulations=2))
+    assert searched["search_play"] == summary(play(player, 2, EVALUATION_SEED))
+    assert searched["n_moves"] == last["n_moves"] >= 4
 
 
 def test_learners_whose_values_ran_away_are_left_and_the_others_go_on(
@@ -478,6 +574,57 @@ def test_what_learners_came_to_is_told_with_those_that_ran_away(
     assert drawn == {"calm": [[500, 9.4], [1_000, 9.5], [2_000, 9.6]], "wild": [[50, 1e9]]}
 
 
+def test_scores_are_of_the_games_of_the_last_moves() -> None:
+    """Of 30 games with 100 points each, then 20 with 250, then 25 with 400."""
+    games = zip((30, 50, 75), (100.0, 160.0, 240.0), strict=True)
+    of = [
+        {"n_moves": 1_000 * (i + 1), "n_games": n, "mean_score": mean}
+        for i, (n, mean) in enumerate(games)
+    ]
+    assert report.scores(of, None) == [(1_000, 100.0), (2_000, 160.0), (3_000, 240.0)]
+    assert report.scores(of, 1_000) == [(1_000, 100.0), (2_000, 160.0), (3_000, 400.0)]
+    assert report.scores(of, 5_000) == report.scores(of, None)
+    assert report.scores([{"n_moves": 5, "n_games": 0, "mean_score": None}], 10) == []
+
+
+def test_of_few_games_no_interval_is_drawn(tiny: Study, figures: dict[str, Any]) -> None:
+    tiny.played([float(n) for n in range(10)])
+    rows = tiny.rows()
+    rows[4]["n_games"] = 3
+    tiny.write(rows)
+    assert "| 4 ± " in report.simulations("ntuple")
+    (axes,) = figures["simulations_ntuple.svg"].axes
+    ends = [path for line in axes.containers for path in line[2][0].get_segments()]
+    assert [np.ptp(end[:, 1]) > 0 for end in ends if len(end)] == [True, True, True]
+
+
+# What is published
+
+
+def test_every_player_has_a_row() -> None:
+    for what, file in report.FILES.items():
+        if what in ("judged", "plays"):
+            told = {cells.name(row) for row in rows.read(studied.RESULTS / file)}
+            assert {cells.name(cell) for cell in studied.cells(what)} <= told
+    learned = rows.read(studied.RESULTS / report.FILES["learn"])
+    plans = {(plan.experiment, plan.run) for plan in studied.learners()}
+    assert {(row["experiment"], row["run"]) for row in learned} == plans
+
+
+def test_the_page_is_what_its_rows_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figures: dict[str, Any]
+) -> None:
+    shutil.copytree(studied.RESULTS, tmp_path / "results")
+    monkeypatch.setattr(report, "RESULTS", tmp_path / "results")
+    run.main(["report"])
+    name = "README.md"
+    found, published = (
+        (folder / name).read_text(encoding="utf-8")
+        for folder in (tmp_path / "results", studied.RESULTS)
+    )
+    assert found == published
+
+
 def test_a_report_has_what_there_is(
     tiny: Study, figures: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -485,7 +632,8 @@ def test_a_report_has_what_there_is(
     tiny.main("report")
     path = tiny.results / "README.md"
     assert capsys.readouterr().out == f"written: {path}\n"
-    heads = ["Monte-Carlo Softmax search (Watanabe and Matsuzaki)", "What agrees with the study"]
+    title = "Monte-Carlo Softmax search (Watanabe and Matsuzaki)"
+    heads = [title, "What agrees with the study", "What was added"]
     assert re.findall("^#+ (.*)", path.read_text(encoding="utf-8"), re.MULTILINE) == heads
     tiny.played([float(n) for n in range(10)])
     tiny.judged([1.0, 2.0, 3.0])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import bisect
+import math
 
 import figures
 from experiments.cells import Row, cost, interval, latest, reached
@@ -12,7 +14,12 @@ from matplotlib import pyplot as plt
 
 from afterstate.agents.game2048.inside import markdown
 
-FILES = {"judged": "regrets.jsonl", "plays": "games.jsonl", "learn": "learning.jsonl"}
+FILES = {
+    "judged": "regrets.jsonl",
+    "plays": "games.jsonl",
+    "learn": "learning.jsonl",
+    "temperature": "temperature.json",
+}
 """The files of rows, by what they tell of."""
 
 NETWORKS = {
@@ -38,6 +45,10 @@ def policies(what: str) -> str:
     return markdown(["select, back up by", *names], body)
 
 
+FEW = 3
+"""Games of which no interval is drawn: it would be larger than the figure."""
+
+
 def simulations(network: str) -> str:
     """Scores by simulations, with those of other searches of the same network; also drawn.
 
@@ -49,15 +60,13 @@ def simulations(network: str) -> str:
     every = [r for r in rows("plays", "simulations") if r["settings"]["network"] == network]
     for label, of in by_kind(every).items():
         at = [row["settings"]["simulations"] for row in of]
-        spreads = [interval(row) for row in of]
+        spreads = [interval(row) if row["n_games"] > FEW else math.nan for row in of]
         axes.errorbar(at, [r["mean"] for r in of], spreads, marker="o", capsize=3, label=label)
         for n, row in zip(at, of, strict=True):
-            theirs = published["simulations"].get(str(n)) if label == STUDY else None
+            theirs = published["simulations"].get(str(n)) if label.startswith(STUDY) else None
             told = "" if theirs is None else f"{theirs:,}"
-            leaves = row["settings"].get("leaves")
-            how = label + ("" if leaves is None else f", {leaves} leaves together")
             games = f"{row['n_games']}"
-            body.append([f"{n:,} simulations", how, reached(row), games, cost(row), told])
+            body.append([f"{n:,} simulations", label, reached(row), games, cost(row), told])
     own = ("ntuple", "expectimax") if network == "ntuple" else ("value-net",)
     for i, row in enumerate(r for r in rows("plays", "lines") if r["player"] in own):
         ply = f"{row['settings'].get('depth', 1)}-ply"
@@ -65,7 +74,7 @@ def simulations(network: str) -> str:
         told = f"{published[ply]:,}" if ply in published else ""
         body.append([ply, "", reached(row), f"{row['n_games']}", cost(row), told])
     axes.set(xscale="log", xlabel="simulations a move", ylabel="mean score", ylim=(0, None))
-    axes.legend()
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     figures.save(axes.figure, RESULTS / f"simulations_{network}.svg")
     head = ["", "", "mean score", "games", "µs of CPU a move", "published, CNN22"]
     return markdown(head, body)
@@ -75,12 +84,14 @@ STUDY = "as in the study: L-max, best"
 
 
 def by_kind(every: list[Row]) -> dict[str, list[Row]]:
-    """Rows by what they select and what stands for unseen outcomes."""
+    """Rows by what they select, what stands for unseen outcomes, and leaves asked for together."""
     found: dict[str, list[Row]] = {}
     for row in every:
         how = row["settings"]
         kind = f"{how['select']}, unseen: {how['unseen']}"
-        found.setdefault(STUDY if kind == "L-max, unseen: outcomes" else kind, []).append(row)
+        kind = STUDY if kind == "L-max, unseen: outcomes" else kind
+        leaves = f", {how['leaves']} leaves together" if "leaves" in how else ""
+        found.setdefault(kind + leaves, []).append(row)
     return found
 
 
@@ -101,32 +112,56 @@ ENOUGH = 20
 """Games that must have ended for a mean score."""
 
 
+def scores(of: list[Row], window: float | None) -> list[tuple[int, float]]:
+    """Moves learned from, and the mean score of the games that ended lately.
+
+    Rows have that of the last 1,000 games. If a learner has played fewer, their sum is known, and
+    so is that of the games since an earlier row.
+
+    Args:
+        of: the rows of a learner.
+        window: how many moves that earlier row is behind; by default all are the last 1,000.
+    """
+    sums = [row["n_games"] * (row["mean_score"] or 0) for row in of]
+    at = [row["n_moves"] for row in of]
+    found = []
+    for i, row in enumerate(of):
+        first = 0 if window is None else bisect.bisect_left(at, at[i] - window)
+        n_games = row["n_games"] - (0 if first == 0 else of[first]["n_games"])
+        since = sums[i] - (0 if first == 0 else sums[first])
+        if n_games >= ENOUGH:
+            found.append((at[i], row["mean_score"] if window is None else since / n_games))
+    return found
+
+
 def learning(experiment: str) -> str:
     """What the learners of an experiment came to; also drawn.
 
     The curves are of the games that they learn from, as in the study.
     """
     found = [row for row in read(RESULTS / FILES["learn"]) if row["experiment"] == experiment]
+    window = study()["learn"][experiment].get("window")
     _, axes = plt.subplots(figsize=(7, 4.5))
     body = []
     for run in dict.fromkeys(row["run"] for row in found):
         of = [row for row in found if row["run"] == run]
         whole = [row for row in of if "1-ply" in row]
-        ended = [r for r in whole if r["n_games"] >= ENOUGH and r["mean_score"] is not None]
-        scores = [row["mean_score"] for row in ended]
-        axes.plot([row["n_moves"] for row in ended], scores, marker=".", label=run)
+        curve = scores(whole, window)
+        axes.plot([n for n, _ in curve], [mean for _, mean in curve], marker=".", label=run)
         played = [reached(row["search_play"]) for row in of if "search_play" in row]
         moves = max(row["n_moves"] for row in of)
-        learned = [f"{max(scores):,.0f}", f"{scores[-1]:,.0f}"] if scores else ["", ""]
+        means = [mean for _, mean in curve]
+        learned = [f"{max(means):,.0f}", f"{means[-1]:,.0f}"] if means else ["", ""]
         greedy = reached(whole[-1]["1-ply"]) if whole else ""
         gone = [f"ran away: {away(row)}" for row in of if "diverged" in row]
         body.append([run, f"{moves:,}", *learned, *(played or [""]), greedy, *(gone or [""])])
-    axes.set(xlabel="moves", ylabel="mean score of the last 1,000 games", ylim=(0, None))
-    axes.legend()
+    lately = "last 1,000 games, or all so far" if window is None else f"last {window:,.0f} moves"
+    axes.set(xlabel="moves", ylabel=f"mean score, {lately}", ylim=(0, None))
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     path = RESULTS / f"{experiment.replace(' ', '_')}.svg"
     figures.save(axes.figure, path)
     n_games = f"then, {study()['searched']} games"
-    head = ["learner", "moves", "best mean score while learning", "last", n_games]
+    head = ["learner", "moves", f"best mean score while learning, {lately}", "at the end", n_games]
     return markdown([*head, "greedy, 100 games", ""], body)
 
 
@@ -149,7 +184,7 @@ def growth(experiment: str) -> str:
         moves, values = [n for n, _ in told], [value for _, value in told]
         axes.plot(moves, values, marker=".", label=run)
     axes.set(xlabel="moves", ylabel="points that boards are worth", yscale="log")
-    axes.legend()
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     name = f"{experiment.replace(' ', '_')}_values.svg"
     figures.save(axes.figure, RESULTS / name)
     return name
@@ -178,11 +213,13 @@ def parts() -> list[str]:
     return found
 
 
+WORDS = ("text.md", "verdicts.md", "added.md")
+"""What is said before the tables."""
+
+
 def write(chosen: argparse.Namespace) -> None:
     """Writes tables and figures of what there is."""
-    text, verdicts = (
-        (HERE / f"{name}.md").read_text(encoding="utf-8").rstrip() for name in ("text", "verdicts")
-    )
+    words = ((HERE / name).read_text(encoding="utf-8").rstrip() for name in WORDS)
     path, head = RESULTS / "README.md", "# " + study()["title"]
-    path.write_text("\n\n".join([head, text, verdicts, *parts()]) + "\n", encoding="utf-8")
+    path.write_text("\n\n".join([head, *words, *parts()]) + "\n", encoding="utf-8")
     print(f"written: {path}")

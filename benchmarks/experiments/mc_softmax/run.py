@@ -1,6 +1,7 @@
 """Repeats the study of Monte-Carlo Softmax search, and measures what was added to it.
 
     python benchmarks/experiments/mc_softmax/run.py judge --jobs 2
+    python benchmarks/experiments/mc_softmax/run.py temperature
     python benchmarks/experiments/mc_softmax/run.py play --jobs 2
     python benchmarks/experiments/mc_softmax/run.py learn
     python benchmarks/experiments/mc_softmax/run.py report
@@ -9,8 +10,9 @@
 the best move of a search of five moves: what it is worth less is the *regret*. Scores of games
 differ by a tenth of their mean from sample to sample, regrets on some thousand positions by far
 less. `play` plays games. Both take `--only` some groups and leave out players that have a row; rows
-go to `regrets.jsonl` and `games.jsonl` in `benchmarks/results/experiments/mc_softmax`. `learn` lets
-the learners of the study play, each in a folder of `--runs`, and copies their rows. `report` writes
+go to `regrets.jsonl` and `games.jsonl` in `benchmarks/results/experiments/mc_softmax`.
+`temperature` learns one for selection and writes it to `temperature.json` there. `learn` lets the
+learners of the study play, each in a folder of `--runs`, and copies their rows. `report` writes
 tables and figures, with the published values beside ours, to `README.md` there.
 """
 
@@ -22,6 +24,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +35,15 @@ import numpy as np
 import numpy.typing as npt
 from experiments.cells import Row, fill, played
 from experiments.mc_softmax import report
-from experiments.mc_softmax.study import RESULTS, Plan, cells, check_groups, learners, study
+from experiments.mc_softmax.study import (
+    RESULTS,
+    Plan,
+    cells,
+    check_groups,
+    learners,
+    of_package,
+    study,
+)
 from experiments.rows import read
 from machine import has_bfloat16, machine
 from tqdm import tqdm
@@ -41,11 +52,12 @@ from afterstate import agents
 from afterstate.agents import files
 from afterstate.agents.commands import whole_above_0
 from afterstate.agents.game2048 import play_logs, search_learning
-from afterstate.agents.game2048.mc_softmax import MCSoftmaxAgent
+from afterstate.agents.game2048.mc_softmax import MCSoftmaxAgent, learned_temperature
 from afterstate.agents.game2048.mc_softmax import Settings as Search
 from afterstate.agents.game2048.ntuple import estimate, load
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.runs import EVALUATION_SEED, summary
+from afterstate.agents.game2048.search_learning import SEARCHED, new_learner
 from afterstate.envs.words import Words
 
 Values = npt.NDArray[np.float64]
@@ -66,22 +78,54 @@ class Asked:
 def player(cell: Row, **more: Any) -> Any:
     """The player of a cell."""
     settings = {**cell["settings"], **more}
-    if settings.get("network") == "value-net":
+    if is_neural(cell):
         settings["mixed"] = has_bfloat16()
     elif settings.get("network") == "ntuple, asked":
         settings["network"] = Asked()
     return agents.make(cell["player"], **settings)
 
 
-def in_one_thread(cell: Row) -> None:
-    """Lets neural networks calculate in one thread, as the others do."""
-    if "value-net" in (cell["player"], cell["settings"].get("network")):
+def is_neural(cell: Row) -> bool:
+    """Whether a player has the neural network in the package."""
+    return "value-net" in (cell["player"], cell["settings"].get("network"))
+
+
+def prepared(cell: Row) -> Row:
+    """What rows tell of the network beside the settings; one that is neural gets one thread."""
+    file = of_package("value.safetensors" if is_neural(cell) else "network.npz")
+    told: Row = {"network_sha256": sha256(file.read_bytes()).hexdigest()[:16]}
+    if is_neural(cell):
         import torch
 
         torch.set_num_threads(1)
+        told["bits"] = 16 if has_bfloat16() else 32
+    return told
 
 
 # Positions
+
+
+def same(path: Path, told: Row) -> None:
+    """Writes what a folder's files are made of, or sees that they are made of the same.
+
+    Raises:
+        ValueError: they are not.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and json.loads(path.read_text(encoding="utf-8")) != told:
+        raise ValueError(f"{path} tells of other settings: give another folder with --runs")
+    path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+
+def logged(log: Path, told: Row) -> Words:
+    """Boards of games, which are played if they were not: `uint64[n]`."""
+    same(log.with_suffix(".asked.json"), told)
+    if not log.exists():
+        of = ["--player", told["player"], "--games", str(told["games"]), "--skip", "0"]
+        of += ["--share", str(told["share"]), "--seed", str(told["seed"])]
+        goes_on = ["--resume"] if log.with_suffix(".parts").exists() else []
+        play_logs.main([str(log), *of, *goes_on])
+    return np.array(play_logs.read(log)["board"][: told["n"]], np.uint64)
 
 
 def positions(runs: Path) -> tuple[Words, Values]:
@@ -90,12 +134,8 @@ def positions(runs: Path) -> tuple[Words, Values]:
     Returns:
         `uint64[n]` and `float64[n, 4]`.
     """
-    told, log, values = study()["positions"], runs / "positions.npy", runs / "values.npy"
-    if not log.exists():
-        of = ["--player", told["player"], "--games", str(told["games"]), "--skip", "0"]
-        goes_on = ["--resume"] if log.with_suffix(".parts").exists() else []
-        play_logs.main([str(log), *of, "--share", str(told["share"]), *goes_on])
-    boards = np.array(play_logs.read(log)["board"][: told["n"]], np.uint64)
+    told, values = study()["positions"], runs / "values.npy"
+    boards = logged(runs / "positions.npy", told)
     if not values.exists():
         search: Any = agents.make("expectimax", **told["reference"])
         hundredths = tqdm(np.array_split(boards, 100), unit=" %", desc="reference")
@@ -112,7 +152,7 @@ def judge_cell(runs: Path, cell: Row) -> Row:
     share of the best moves; of all seeds together.
     """
     told, (boards, values) = study()["positions"], positions(runs)
-    is_random = cell["player"] == "mc-softmax"
+    is_random, told_of_network = cell["player"] == "mc-softmax", prepared(cell)
     seeds, found = range(told["seeds"] if is_random else 1), []
     began = time.process_time()
     for seed in seeds:
@@ -122,6 +162,7 @@ def judge_cell(runs: Path, cell: Row) -> Row:
     regrets = np.minimum(found, told["most"]).mean(0)
     return {
         **cell,
+        **told_of_network,
         "regret": round(float(regrets.mean()), 2),
         "interval": round(1.96 * float(regrets.std(ddof=1)) / len(regrets) ** 0.5, 2),
         "best_moves": round(float((np.array(found) == 0).mean()), 4),
@@ -140,13 +181,26 @@ def judge(chosen: argparse.Namespace) -> None:
     fill(RESULTS / report.FILES["judged"], asked, work, chosen.jobs)
 
 
+def learn_temperature(chosen: argparse.Namespace) -> None:
+    """Learns the temperature of selection from searches of positions that nobody is judged by."""
+    told = study()["temperature"]
+    boards = logged(chosen.runs / "temperature.npy", told["positions"])
+    player = MCSoftmaxAgent(load(agents.SHIPPED), Search(**told["searches"]))
+    found = learned_temperature(player, boards)
+    row = {**told, "boards": len(boards), "temperature": round(found, 4), "machine": machine()}
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(row, indent=1) + "\n"
+    (RESULTS / report.FILES["temperature"]).write_text(text, encoding="utf-8")
+    print(f"temperature {row['temperature']}")
+
+
 # Games
 
 
 def play_cell(cell: Row) -> Row:
     """The row of a cell that plays games."""
-    in_one_thread(cell)
-    return played(cell, player(cell))
+    told = prepared(cell)
+    return {**played(cell, player(cell)), **told}
 
 
 def play_all(chosen: argparse.Namespace) -> None:
@@ -170,13 +224,20 @@ def learn(chosen: argparse.Namespace) -> None:
             print(f"{plan.experiment}, {plan.run}:", file=sys.stderr)
             train(folder(chosen.runs, plan), plan)
             search_games(folder(chosen.runs, plan), plan)
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    with (RESULTS / report.FILES["learn"]).open("w", encoding="utf-8") as file:
-        for plan in learners():
-            place = folder(chosen.runs, plan)
-            for row in read(place / "rows.jsonl") + read(place / "search_play.jsonl"):
-                named = {"experiment": plan.experiment, "run": plan.run}
-                file.write(json.dumps({**named, **row}) + "\n")
+    write_rows(chosen.runs)
+
+
+def write_rows(runs: Path) -> None:
+    """Copies the rows of all learners; those that did not learn here keep what they have."""
+    path, written = RESULTS / report.FILES["learn"], []
+    before = read(path)
+    for plan in learners():
+        named, place = {"experiment": plan.experiment, "run": plan.run}, folder(runs, plan)
+        here = read(place / "rows.jsonl") + read(place / "search_play.jsonl")
+        old = [row for row in before if named.items() <= row.items()]
+        written += [{**named, **row} for row in here] or old
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.replace(path, "".join(json.dumps(row) + "\n" for row in written).encode())
 
 
 def train(place: Path, plan: Plan) -> None:
@@ -184,10 +245,9 @@ def train(place: Path, plan: Plan) -> None:
     last = (read(place / "rows.jsonl") or [{"n_moves": 0}])[-1]
     if "diverged" in last or last["n_moves"] >= plan.moves:
         return
-    place.mkdir(parents=True, exist_ok=True)
     asked = place / "asked.json"
-    asked.write_text(json.dumps(plan.settings, indent=1) + "\n", encoding="utf-8")
-    goes_on = ["--resume"] if (place / "learner.npz").exists() else []
+    same(asked, plan.settings)
+    goes_on = ["--resume"] if learned_by(place, plan).exists() else []
     how = ["--moves", f"{plan.moves:.0f}", "--evaluate-every", str(plan.every)]
     try:
         search_learning.main([str(asked), "--out", str(place), *how, *goes_on])
@@ -197,25 +257,39 @@ def train(place: Path, plan: Plan) -> None:
         print(error, file=sys.stderr)
 
 
+def learned_by(place: Path, plan: Plan) -> Path:
+    """The file of a learner."""
+    return place / SEARCHED.file({**SEARCHED.settings, **plan.settings})
+
+
 def search_games(place: Path, plan: Plan) -> None:
     """Lets what was learned play by the search that it was learned with, if that was not done.
 
     Of values that have run away these are the last that were saved.
     """
-    file, path, n_games = place / "learner.npz", place / "search_play.jsonl", study()["searched"]
+    file, path, n_games = learned_by(place, plan), place / "search_play.jsonl", study()["searched"]
     if not file.exists():
         return
-    moves = files.read(file, "ntuple")[0]["search"]["n_moves"]
-    if not any(row["n_moves"] == moves for row in read(path)):
-        made = MCSoftmaxAgent(agents.load(file).network, Search(**plan.settings["search"]))
-        row = {"n_moves": moves, "search_play": summary(play(made, n_games, EVALUATION_SEED))}
+    learner = new_learner({**SEARCHED.settings, **plan.settings})
+    learner.resume(file)
+    done = [(row["n_moves"], row["search_play"]["n_games"]) for row in read(path)]
+    if (learner.n_moves, n_games) not in done:
+        how = {"network": learner.model.player(), **plan.settings["search"]}
+        played = summary(play(agents.make("mc-softmax", **how), n_games, EVALUATION_SEED))
+        row = {"n_moves": learner.n_moves, "search_play": played}
         path.write_text(json.dumps(row) + "\n", encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description="Repeats the study of MC Softmax search.")
-    commands = {"judge": judge, "play": play_all, "learn": learn, "report": report.write}
+    commands = {
+        "judge": judge,
+        "temperature": learn_temperature,
+        "play": play_all,
+        "learn": learn,
+        "report": report.write,
+    }
     parser.add_argument("command", choices=list(commands))
     parser.add_argument(
         "--runs",

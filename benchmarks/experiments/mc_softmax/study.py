@@ -22,6 +22,11 @@ def study() -> Row:
     return told
 
 
+def of_package(name: str) -> Path:
+    """A network's file in the package."""
+    return Path(game2048.__file__).with_name(name)
+
+
 def check_groups(told: Row, groups: Sequence[str] | None) -> list[str]:
     """The groups that are asked for, by default all.
 
@@ -72,5 +77,5 @@ def learners() -> Iterator[Plan]:
             for of in ("search", "learner"):
                 settings[of] = {**plan["base"].get(of, {}), **more.get(of, {})}
             if "start" in settings:
-                settings["start"] = str(Path(game2048.__file__).with_name(settings["start"]))
+                settings["start"] = str(of_package(settings["start"]))
             yield Plan(experiment, run, settings, moves, plan["every"])
