@@ -3,6 +3,7 @@
 The shared checks say what differed, as the tests themselves do.
 """
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ import fresh_kernels  # noqa: F401
 import pytest
 
 pytest.register_assert_rewrite("env_checks", "daihinmin_env_checks")
+
+# Tests interrupt programs. A shell that starts them in the background lets them ignore that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -26,7 +26,10 @@ Boards = npt.NDArray[np.uint64]
 
 SIZES = [(1, 2), (2, 1), (1, 3), (3, 1), (1, 4), (4, 1), (2, 2), (2, 3), (3, 2)]
 
-by_size = pytest.mark.parametrize("size", SIZES)
+by_size = pytest.mark.parametrize(
+    "size", [*SIZES[:-1], pytest.param(SIZES[-1], marks=pytest.mark.slow)]
+)
+"""The last is like the one before, turned, and takes the naive solver as long again."""
 
 solved = cache(solve)  # 2x4 takes two seconds
 
