@@ -582,7 +582,7 @@ def test_scores_are_of_the_games_of_the_last_moves() -> None:
         for i, (n, mean) in enumerate(games)
     ]
     assert report.scores(of, None) == [(1_000, 100.0), (2_000, 160.0), (3_000, 240.0)]
-    assert report.scores(of, 1_000) == [(1_000, 100.0), (2_000, 160.0), (3_000, 400.0)]
+    assert report.scores(of, 1_000) == [(1_000, 100.0), (2_000, 250.0), (3_000, 400.0)]
     assert report.scores(of, 5_000) == report.scores(of, None)
     assert report.scores([{"n_moves": 5, "n_games": 0, "mean_score": None}], 10) == []
 

@@ -122,15 +122,17 @@ def scores(of: list[Row], window: float | None) -> list[tuple[int, float]]:
         of: the rows of a learner.
         window: how many moves that earlier row is behind; by default all are the last 1,000.
     """
-    sums = [row["n_games"] * (row["mean_score"] or 0) for row in of]
-    at = [row["n_moves"] for row in of]
+    if window is None:
+        return [(row["n_moves"], row["mean_score"]) for row in of if row["n_games"] >= ENOUGH]
+    moves = [0, *(row["n_moves"] for row in of)]
+    games = [0, *(row["n_games"] for row in of)]
+    sums = [0.0, *(row["n_games"] * (row["mean_score"] or 0) for row in of)]
     found = []
-    for i, row in enumerate(of):
-        first = 0 if window is None else bisect.bisect_left(at, at[i] - window)
-        n_games = row["n_games"] - (0 if first == 0 else of[first]["n_games"])
-        since = sums[i] - (0 if first == 0 else sums[first])
+    for i in range(1, len(moves)):
+        before = bisect.bisect_left(moves, moves[i] - window)
+        n_games = games[i] - games[before]
         if n_games >= ENOUGH:
-            found.append((at[i], row["mean_score"] if window is None else since / n_games))
+            found.append((moves[i], (sums[i] - sums[before]) / n_games))
     return found
 
 
