@@ -11,6 +11,7 @@ algorithm, what it has learned is evaluated as a player that takes the best lega
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -30,12 +31,30 @@ from afterstate.agents.game2048.runs import EVALUATION_SEED, summary
 from afterstate.envs import Game2048VecEnv
 
 ENV = "Game2048-v0"
-NEEDED = ("channels", "reward")
+NEEDED = ("channels", "reward", "reward_scale")
 """Settings of this environment alone."""
 
 
-class LogReward(VecEnvWrapper):
-    """Rewards as the logarithm of base 2 of 1 + score; monitors below it see the score."""
+class Reward(VecEnvWrapper):
+    """What is learned from: the score of a move or its logarithm, scaled.
+
+    Args:
+        envs: games, whose monitors see the score.
+        kind: `"score"`, or `"log"` for the logarithm of base 2 of 1 + score.
+        scale: what it is multiplied by. Returns far above 1 make the error of the values outweigh
+            all else in networks that policy and values share, and PPO gives up exploring at once.
+
+    Raises:
+        ValueError: there is no such kind, or the scale is not above 0.
+    """
+
+    def __init__(self, envs: VecEnv, kind: str, scale: float) -> None:
+        if kind not in ("score", "log"):
+            raise ValueError(f"reward is score or log, got {kind!r}")
+        if not 0 < scale < math.inf:
+            raise ValueError(f"reward_scale is above 0, got {scale!r}")
+        super().__init__(envs)
+        self.kind, self.scale = kind, scale
 
     def reset(self) -> Any:
         """Starts all games."""
@@ -44,7 +63,8 @@ class LogReward(VecEnvWrapper):
     def step_wait(self) -> VecEnvStepReturn:
         """Plays the actions."""
         observations, rewards, dones, infos = self.venv.step_wait()
-        return observations, np.log2(1 + rewards), dones, infos
+        told = np.log2(1 + rewards) if self.kind == "log" else rewards
+        return observations, self.scale * told, dones, infos
 
 
 def games(n_envs: int, seed: int, told: dict[str, Any]) -> VecEnv:
@@ -53,11 +73,9 @@ def games(n_envs: int, seed: int, told: dict[str, Any]) -> VecEnv:
     Raises:
         ValueError: a wrong setting.
     """
-    if told["reward"] not in ("score", "log"):
-        raise ValueError(f"reward is score or log, got {told['reward']!r}")
     envs = VecMonitor(Game2048VecEnv(n_envs, observation="onehot", **told.get("env_kwargs", {})))
     envs.seed(seed)
-    return LogReward(envs) if told["reward"] == "log" else envs
+    return Reward(envs, told["reward"], told["reward_scale"])
 
 
 def evaluate(player: Player, n_games: int) -> dict[str, Any]:

@@ -35,7 +35,6 @@ from sb3_runs import (
     settings,
 )
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.vec_env import VecMonitor
 
 from afterstate import agents
 from afterstate.agents import nets
@@ -126,6 +125,7 @@ def test_every_algorithm_has_settings(algorithm: str) -> None:
     assert told["n_timesteps"] >= 1e6
     assert isinstance(told["n_timesteps"], int)
     assert told["reward"] == "log"
+    assert 0 < told["reward_scale"] < 1
     assert told["policy"] == "MlpPolicy"
     schedule = linear(told["learning_rate"])
     assert schedule(1.0) == 2 * schedule(0.5) > schedule(0.0) == 0
@@ -166,6 +166,8 @@ def test_wrong_settings_are_told_in_a_line(told: Any, message: str, tmp_path: Pa
     ("name", "told", "message"),
     [
         ("reward", "lgo", "reward is score or log, got 'lgo'"),
+        ("reward_scale", 0, "reward_scale is above 0, got 0"),
+        ("reward_scale", "big", "not supported between"),
         ("policy", "MlpPolice", "MlpPolice"),
         ("learning_rate", "fast", "fast"),
         ("batch_size", 1, "batch"),
@@ -201,9 +203,8 @@ def test_wrong_options_are_told_in_a_line(wrong: str, capsys: pytest.CaptureFixt
 
 def test_rewards_are_logarithms_and_monitors_see_scores() -> None:
     how = {"env_kwargs": {"max_episode_steps": 60}}
-    envs = sb3_2048.games(3, 5, {"reward": "log", **how})
-    plain = sb3_2048.games(3, 5, {"reward": "score", **how})
-    assert isinstance(plain, VecMonitor)
+    envs = sb3_2048.games(3, 5, {"reward": "log", "reward_scale": 0.5, **how})
+    plain = sb3_2048.games(3, 5, {"reward": "score", "reward_scale": 1, **how})
     boards: list[Any] = [envs.reset(), plain.reset()]
     assert np.array_equal(*boards)
     rng, ended = np.random.default_rng(1), 0
@@ -211,7 +212,7 @@ def test_rewards_are_logarithms_and_monitors_see_scores() -> None:
         actions = rng.integers(4, size=3)
         _, rewards, dones, infos = envs.step(actions)
         _, scores, _, _ = plain.step(actions)
-        assert rewards == pytest.approx(np.log2(1 + scores))
+        assert rewards == pytest.approx(np.log2(1 + scores) / 2)
         for info, done in zip(infos, dones, strict=True):
             ended += done
             assert not done or info["episode"]["r"] > 50
