@@ -7,8 +7,7 @@ A run has a folder. In it are
   from. `--resume` takes the last one; Ctrl-C and SIGTERM leave one.
 - `rows.jsonl`: one JSON object an evaluation, in which a player of the package plays with what was
   learned: moves, seconds, games, their mean with half of its 95% interval, and whether it is the
-  `end`. Moves are steps of the environment, also those that try an illegal move and change nothing:
-  an algorithm without masks learns from fewer moves than it is said to have made.
+  `end`. Moves are steps of the environment, also those that tried an illegal one.
 - `tensorboard/`: the same means, and what the algorithm tells of itself.
 - `videos/`: one game of the player at each checkpoint and at the end.
 - `actor.safetensors`: the player at the end, a network of the package alone, without pickled code,
