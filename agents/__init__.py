@@ -253,7 +253,8 @@ def make(name: str, /, **settings: Any) -> Any:
               a network, by default the one in the package; `depth`, `device`, `unit`, `mixed`,
               `symmetric`: see `ValueNetAgent`); needs torch
             - `"policy-net"`: by a neural network that has learned a stronger player's moves (`net`,
-              or `layers`, 2 or 5, of one in the package; `device`: see `PolicyNetAgent`); needs
+              or `layers`, 2 or 5, of one in the package), or that stable-baselines3 has taught
+              (`algorithm`, `"maskable-ppo"` for example; `device`: see `PolicyNetAgent`); needs
               torch
             - `"daihinmin-random"`: a random legal play (`seed`)
             - `"daihinmin-sample"`: the competition's sample client
@@ -266,7 +267,8 @@ def make(name: str, /, **settings: Any) -> Any:
               file or a network, by default the one in the package; see `RankAgent`); needs torch
             - `"daihinmin-mc-rank"`: the search with such a network's advice (settings of both);
               needs torch
-            - `"daihinmin-actor"`: by a network that says how good each action is (`net`,
+            - `"daihinmin-actor"`: by a network that says how good each action is, taught by
+              MaskablePPO (`net`: a file or a network, by default the one in the package;
               `temperature`, `seed`, `device`: see `ActorAgent`); needs torch
         **settings: the settings given in brackets.
 

@@ -2,11 +2,13 @@
 
     python examples/sb3_2048.py maskable-ppo
     python examples/sb3_daihinmin.py --opponents sample
-    python benchmarks/sb3_baselines.py
+    python benchmarks/sb3_baselines.py --ship
 
 Reads the evaluations of all runs in the folders, and writes rows, a figure and a table of each game
 to `benchmarks/results/sb3`. Beside the runs of 2048 stands an N-tuple network that learns for as
 many moves; beside those of Daihinmin stand players that learn nothing, against the same opponents.
+`--ship` also takes the players of runs that are at their end into the package: of Daihinmin, where
+runs differ in their opponents, the best one.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ from matplotlib import pyplot as plt
 from row_files import Row
 from tournament import GAMES, half_interval, make
 
+from afterstate.agents import files
+from afterstate.agents.daihinmin import actor_net
 from afterstate.agents.daihinmin.play import play_match
+from afterstate.agents.game2048 import policy_net
 from afterstate.agents.game2048.inside import markdown
 from afterstate.agents.game2048.learning import Learner
 from afterstate.agents.game2048.ntuple import NTupleAgent
@@ -51,7 +56,8 @@ that the network finds best, without exploration. The last evaluation of a run t
 one of more games, by `actor.safetensors`, the file that it leaves, with weights of 16 bits.
 
 Moves are steps of the environment. PPO, DQN and QR-DQN know nothing of masks: their steps are also
-those in which they tried an illegal move of 2048, which changes nothing.
+those in which they tried an illegal move of 2048. In games in which DQN and QR-DQN learn it is the
+last one, in those of PPO it does nothing. One run each: another seed may come to something else.
 """
 
 
@@ -99,6 +105,21 @@ def read(folders: Sequence[Path]) -> dict[str, list[Row]]:
         where = ", ".join(map(str, folders))
         raise SystemExit(f"no evaluations in {where}: run examples/sb3_2048.py first")
     return found
+
+
+def ship(folders: Sequence[Path]) -> None:
+    """Takes the players of runs that are at their end into the package, the best one last."""
+    ended = []
+    for file in [file for folder in folders for file in folder.glob("*/actor.safetensors")]:
+        told = json.loads((file.parent / "settings.json").read_text(encoding="utf-8"))
+        last = json.loads((file.parent / "rows.jsonl").read_text(encoding="utf-8").splitlines()[-1])
+        if last["end"] and not file.parent.name.startswith("smoke-"):
+            ended.append((last["mean"], file, told))
+    for mean, file, told in sorted(ended, key=lambda each: each[0]):
+        is_2048 = told["env"] == "Game2048-v0"
+        place = policy_net.BASELINES[told["algorithm"]] if is_2048 else actor_net.SHIPPED
+        files.replace(place, file.read_bytes())
+        print(f"{place.name} is that of {file.parent}, {mean:,.1f}")
 
 
 def table_rows(n_moves: int) -> Iterator[Row]:
@@ -188,6 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Collects what stable-baselines3 has learned.")
     parser.add_argument("--runs", type=Path, nargs="+", default=RUNS, help="folders of runs")
     parser.add_argument("--out", type=Path, default=RESULTS, help="(%(default)s)")
+    parser.add_argument("--ship", action="store_true", help="take players into the package")
     chosen = parser.parse_args(arguments)
     found = read(chosen.runs)
     chosen.out.mkdir(parents=True, exist_ok=True)
@@ -197,6 +219,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parts.append(write(rows, SHOWN[env], chosen.out) + "\n")
         print(ends(rows, SHOWN[env]) + "\n")
     (chosen.out / "README.md").write_text("\n".join(parts), encoding="utf-8")
+    if chosen.ship:
+        ship(chosen.runs)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 The shared checks say what differed, as the tests themselves do.
 """
 
+import importlib
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,15 @@ pytest.register_assert_rewrite("env_checks", "daihinmin_env_checks")
 
 # Tests interrupt programs. A shell that starts them in the background lets them ignore that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+FIRST = {
+    "gw0": ["envs.daihinmin.env", "envs.daihinmin.arguments", "agents.daihinmin.policy_learning"],
+    "gw1": ["agents.game2048.mc_softmax", "agents.game2048.alphabeta", "agents.game2048.exact"],
+}
+"""What workers import before they collect tests: in one order both would compile all kernels."""
+
+for module in FIRST.get(os.environ.get("PYTEST_XDIST_WORKER", ""), []):
+    importlib.import_module(f"afterstate.{module}")
 
 
 @pytest.fixture

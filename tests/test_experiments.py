@@ -367,6 +367,7 @@ def test_interrupted_runs_are_played_when_asked_again(
     assert len(played) == 5 and len(set(played)) == 4
 
 
+@pytest.mark.slow
 def test_the_command_plays_in_processes(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "benchmarks" / "experiments" / "run.py"), "restart"]
     more = ["--smoke", "--repeats", "2", "--jobs", "2", "--out", str(tmp_path)]

@@ -320,7 +320,7 @@ def test_a_run_is_resumed_as_it_began_but_longer(tmp_path: Path) -> None:
         again.model(envs_of(again))
     again = run_of("ppo", tmp_path, "--resume")
     again.about["gamma"] = 0.5
-    with pytest.raises(SystemExit, match=r"cannot be resumed: it began with gamma 0.997, not 0.5"):
+    with pytest.raises(SystemExit, match=r"cannot be resumed: it began with gamma 0.99, not 0.5"):
         again.model(envs_of(again))
     again.about = {**told, "n_timesteps": 10**9}
     again.model(envs_of(again))
@@ -461,6 +461,8 @@ def test_actors_are_made_by_name_and_of_files(tmp_path: Path) -> None:
     nets.save(net, file)
     for made in (agents.load(file), agents.make("daihinmin-actor", net=net, temperature=0.5)):
         assert isinstance(made, ActorAgent)
+    assert nets.about(actor_net.SHIPPED)["network"] == "ActorMLP"
+    assert isinstance(agents.make("daihinmin-actor"), ActorAgent)
     with pytest.raises(ValueError, match="temperature is from 0 on"):
         agents.make("daihinmin-actor", net=net, temperature=-1)
 
@@ -569,6 +571,29 @@ def test_curves_are_those_of_the_evaluations_beside_other_players(
     assert (out / "daihinmin.svg").exists()
     with pytest.raises(SystemExit, match="no evaluations in"):
         sb3_baselines.main(["--runs", str(out)])
+
+
+def test_players_of_ended_runs_are_taken_into_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, runs = tmp_path / "package", tmp_path / "runs"
+    package.mkdir()
+    monkeypatch.setitem(policy_net.BASELINES, "ppo", package / "ppo")
+    monkeypatch.setitem(policy_net.BASELINES, "dqn", package / "dqn")
+    monkeypatch.setattr(actor_net, "SHIPPED", package / "actor")
+    for name, env, mean, end in (
+        ("ppo", ENV, 900.0, True),
+        ("smoke-ppo", ENV, 999.0, True),
+        ("dqn", ENV, 500.0, False),
+        ("self", DAIHINMIN, 300.0, True),
+        ("sample", DAIHINMIN, 250.0, True),
+    ):
+        algorithm = {"ppo": "ppo", "dqn": "dqn"}.get(name, "maskable-ppo")
+        reached(runs / name, env, [mean, mean], end, algorithm=algorithm)
+        (runs / name / "actor.safetensors").write_text(name)
+    sb3_baselines.ship([runs])
+    taken = {path.name: path.read_text() for path in package.iterdir()}
+    assert taken == {"ppo": "ppo", "actor": "self"}
 
 
 def test_players_beside_runs_play_the_matches_of_the_evaluations(

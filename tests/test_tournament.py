@@ -333,6 +333,7 @@ def test_what_is_wrong_is_told_without_a_traceback(
     assert shown.out == ""
 
 
+@pytest.mark.slow
 def test_two_processes_make_the_same_rows_as_one(tmp_path: Path) -> None:
     for jobs in ("1", "2"):
         run = command(

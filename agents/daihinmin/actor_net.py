@@ -23,6 +23,9 @@ from afterstate.envs.daihinmin.observation import CHANNELS, N_COLUMNS, view_mask
 from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import GAME, Game
 
+SHIPPED = Path(__file__).parent / "actor.safetensors"
+"""The trained network in the package."""
+
 N_INPUTS = len(CHANNELS) * N_COLUMNS
 """Numbers of an observation."""
 
@@ -68,7 +71,7 @@ class ActorAgent:
     """Takes the legal action that an actor finds best, or draws one.
 
     Args:
-        net: the network or its file.
+        net: the network or its file; by default that in the package.
         temperature: 0 takes the best action, else actions are drawn in proportion to
             `exp(logit / temperature)`.
         seed: of what is drawn.
@@ -82,14 +85,15 @@ class ActorAgent:
 
     def __init__(
         self,
-        net: nn.Module | str | Path,
+        net: nn.Module | str | Path | None = None,
         temperature: float = 0.0,
         seed: int | None = None,
         device: str | None = None,
     ) -> None:
         if not temperature >= 0:
             raise ValueError(f"temperature is from 0 on, got {temperature!r}")
-        self.net, self.temperature = nets.placed(net, load, device), float(temperature)
+        self.net = nets.placed(SHIPPED if net is None else net, load, device)
+        self.temperature = float(temperature)
         self._generator = np.random.default_rng(seed)
 
     def choose(self, view: Game) -> int:

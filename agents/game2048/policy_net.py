@@ -33,7 +33,13 @@ CHUNK = 1024
 """Boards that a network judges at a time, on a GPU 64 times as many."""
 
 SHIPPED = {layers: Path(__file__).parent / f"policy_{layers}.safetensors" for layers in (2, 5)}
-"""The trained networks in the package, by the number of their convolutions."""
+"""The networks in the package that have learned a stronger player's moves, by their layers."""
+
+BASELINES = {
+    algorithm: Path(__file__).parent / f"{algorithm}.safetensors"
+    for algorithm in ("ppo", "maskable-ppo", "dqn", "qrdqn")
+}
+"""Those that algorithms of stable-baselines3 have learned by playing."""
 
 
 class PolicyCNN(nn.Module):
@@ -140,7 +146,10 @@ class PolicyNetAgent(Agent):
     Args:
         net: a network that maps planes `[n, 16, 4, 4]` to logits `[n, 4]`, or its file; by default
             one in the package.
-        layers: which of those in the package, 2 or 5; by default 5.
+        layers: which of those in the package that have learned a stronger player's moves, 2 or 5;
+            by default 5.
+        algorithm: which of those in the package that stable-baselines3 has taught, a name of
+            `BASELINES`; then layers is not to be given.
         device: where the network calculates; by default a network stays where it is, and that of a
             file is on the CPU.
 
@@ -154,13 +163,19 @@ class PolicyNetAgent(Agent):
         net: nn.Module | str | Path | None = None,
         layers: int | None = None,
         device: str | None = None,
+        algorithm: str | None = None,
     ) -> None:
-        if net is not None and layers is not None:
-            raise ValueError("a network has its layers: give it, or layers of one in the package")
+        given = [each for each in (net, layers, algorithm) if each is not None]
+        if len(given) > 1:
+            raise ValueError("net is a network: give it, or layers or algorithm of one we ship")
         if layers not in (None, *SHIPPED):
             told = f"the package has networks of {list(SHIPPED)} layers, not {layers!r}"
             raise ValueError(f"{told}: give net, one of your own")
-        self.net = nets.placed(SHIPPED[layers or 5] if net is None else net, load, device)
+        if algorithm not in (None, *BASELINES):
+            told = f"the package has networks of {list(BASELINES)}, not of {algorithm!r}"
+            raise ValueError(f"{told}: give net, one of your own")
+        shipped = SHIPPED[layers or 5] if algorithm is None else BASELINES[algorithm]
+        self.net = nets.placed(shipped if net is None else net, load, device)
 
     def chances(self, boards: Words) -> npt.NDArray[np.float32]:
         """The probabilities of up, right, down and left for board words, `float32[n, 4]`."""

@@ -80,6 +80,7 @@ def test_learning_2x2_comes_to_the_exact_optimum_within_a_hundredth(
     assert 0.99 * best <= exact_score(learner) <= best + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "settings"),
     [
@@ -231,6 +232,7 @@ def test_more_to_learn_takes_longer(factor: float, options: dict[str, Any]) -> N
     assert late_mean(TC, 1_000_000) > factor * late_mean(TC, 1_000_000, **options)
 
 
+@pytest.mark.slow
 def test_games_by_search_score_more_the_more_of_them_there_are() -> None:
     """Of a learner that has learned greedily, in the 100,000 moves that follow."""
     means = []

@@ -352,6 +352,7 @@ def test_the_log_of_a_cut_number_of_moves_says_so(tmp_path: Path, player: str) -
     assert (told["moves"], told["of_moves"]) == (100, games(player, range(1, 5)).total())
 
 
+@pytest.mark.slow
 def test_processes_that_play_change_nothing(tmp_path: Path, player: str) -> None:
     """As a program, which sends them functions; of rounds without need none is written."""
     arguments = ("--moves", "2500", "--share", "0.9", *FAST)

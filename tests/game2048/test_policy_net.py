@@ -327,9 +327,14 @@ def test_the_network_in_the_package_is_that_of_so_many_layers(
 
 def test_networks_in_the_package_are_files_of_it() -> None:
     folder = Path(policy_net.__file__).parent
-    assert {layers: path.parent for layers, path in policy_net.SHIPPED.items()} == {
-        **{2: folder, 5: folder}
-    }
+    shipped = policy_net.SHIPPED | policy_net.BASELINES
+    assert set(shipped) == {2, 5, "ppo", "maskable-ppo", "dqn", "qrdqn"}
+    assert {path.parent for path in shipped.values()} == {folder}
+    for algorithm, path in policy_net.BASELINES.items():
+        assert nets.about(path)["network"] == "ActorCNN"
+        agent, same = PolicyNetAgent(algorithm=algorithm), PolicyNetAgent(path)
+        boards = random_boards(5)
+        np.testing.assert_array_equal(agent.chances(boards), same.chances(boards))
 
 
 @pytest.mark.parametrize("layers", [3, 4, 1, "5"])
@@ -339,9 +344,17 @@ def test_without_a_net_layers_are_those_of_the_package(layers: Any) -> None:
         PolicyNetAgent(layers=layers)
 
 
-def test_layers_beside_a_network_are_refused() -> None:
-    with pytest.raises(ValueError, match="a network has its layers"):
-        PolicyNetAgent(Likes(0, 0, 0, 0), layers=2)
+def test_an_algorithm_is_one_of_those_in_the_package() -> None:
+    with pytest.raises(ValueError, match=r"networks of \['ppo', .*\], not of 'a2c'"):
+        PolicyNetAgent(algorithm="a2c")
+
+
+def test_layers_or_an_algorithm_beside_a_network_are_refused() -> None:
+    for settings in ({"layers": 2}, {"algorithm": "ppo"}):
+        with pytest.raises(ValueError, match="net is a network: give it, or layers or algorithm"):
+            PolicyNetAgent(Likes(0, 0, 0, 0), **settings)
+    with pytest.raises(ValueError, match="give it, or layers or algorithm"):
+        PolicyNetAgent(layers=2, algorithm="ppo")
     with pytest.raises(ValueError, match="net is a network or its file, got 5"):
         PolicyNetAgent(5)  # type: ignore[arg-type]
 

@@ -230,6 +230,7 @@ def test_masks_of_single_environments() -> None:
     assert get_action_masks(env).tolist() == [False, True, False, True]
 
 
+@pytest.mark.slow
 def test_masks_of_environments_in_processes_are_those_in_one() -> None:
     settings: dict[str, Any] = {"size": (2, 3), "max_episode_steps": 9}
     makers: Any = [partial(gym.make, "afterstate.envs:Game2048-v0", **settings)] * 2
