@@ -80,8 +80,8 @@ SHOWN = {
     "Daihinmin-v0": Shown(
         *("Daihinmin", "points per 100 games", "linear", 1),
         "Points per 100 games with 95 % intervals (Student's t, over cycles of 100 games). A run "
-        "is called by its opponents, `self` is what it had learned so far. Players that are alike "
-        "get 300 points each; those that learn nothing are lines.",
+        "is called by those who taught it, `self` is what it had learned so far. Players that are "
+        "alike get 300 points each; those that learn nothing are lines.",
     ),
 }
 """The games by their environments."""
@@ -98,7 +98,9 @@ def read(folders: Sequence[Path]) -> dict[str, list[Row]]:
         if file.parent.name.startswith("smoke-"):
             continue
         told = json.loads((file.parent / "settings.json").read_text(encoding="utf-8"))
-        head = {"player": file.parent.name, "against": told.get("against")}
+        name = file.parent.name  # of Daihinmin those of the opponents, who also stand beside it
+        name = name if told["env"] == "Game2048-v0" else f"maskable-ppo, taught by {name}"
+        head = {"player": name, "against": told.get("against")}
         lines = file.read_text(encoding="utf-8").splitlines()
         found.setdefault(told["env"], []).extend({**head, **json.loads(line)} for line in lines)
     if not any(found.values()):

@@ -549,7 +549,8 @@ def test_curves_are_those_of_the_evaluations_beside_other_players(
     reached(runs / "ppo", ENV, [200, 7_000], True)
     reached(runs / "dqn", ENV, [60, 100, 150], False)
     reached(runs / "smoke-ppo", ENV, [9e9, 9e9], True)
-    reached(runs / "self", DAIHINMIN, [150.5, 250.25], True, against=["sample"] * 4)
+    for name in ("self", "sample"):
+        reached(runs / name, DAIHINMIN, [150.5, 250.25], True, against=["sample"] * 4)
     sb3_baselines.main(["--runs", str(runs), str(tmp_path / "none"), "--out", str(out)])
     rows = [json.loads(line) for line in (out / "2048.jsonl").read_text().splitlines()]
     ppo = [row for row in rows if row["player"] == "ppo"]
@@ -561,7 +562,10 @@ def test_curves_are_those_of_the_evaluations_beside_other_players(
     text = (out / "README.md").read_text()
     assert "| ppo | 2,000 | 7,000 ± 10 | 50 |" in text
     assert "| dqn | 3,000 so far | 150 ± 10 | 50 |" in text
-    assert "| self against sample | 2,000 | 250.2 ± 10.5 | 50 |" in text
+    for name in ("self", "sample"):  # and the sample client itself is another player
+        taught = f"maskable-ppo, taught by {name}"
+        assert f"| {taught} against sample | 2,000 | 250.2 ± 10.5 | 50 |" in text
+    assert "| sample against sample |  | " in text
     assert "| heuristic against sample |  | " in text
     rows = [json.loads(line) for line in (out / "daihinmin.jsonl").read_text().splitlines()]
     points = {row["player"]: row["mean"] for row in rows}
