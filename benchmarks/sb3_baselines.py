@@ -87,22 +87,27 @@ SHOWN = {
 """The games by their environments."""
 
 
+def runs(folders: Sequence[Path]) -> Iterator[tuple[Path, Row, list[Row]]]:
+    """The folder, settings and rows of all runs in folders that have rows; not of `--smoke`."""
+    for file in [file for folder in folders for file in sorted(folder.glob("*/rows.jsonl"))]:
+        if not file.parent.name.startswith("smoke-"):
+            told = json.loads((file.parent / "settings.json").read_text(encoding="utf-8"))
+            lines = file.read_text(encoding="utf-8").splitlines()
+            yield file.parent, told, [json.loads(line) for line in lines]
+
+
 def read(folders: Sequence[Path]) -> dict[str, list[Row]]:
-    """The rows of all runs in folders, by their environments; not those of `--smoke`.
+    """The rows of all runs in folders, by their environments.
 
     Raises:
         SystemExit: there are none.
     """
     found: dict[str, list[Row]] = {}
-    for file in [file for folder in folders for file in sorted(folder.glob("*/rows.jsonl"))]:
-        if file.parent.name.startswith("smoke-"):
-            continue
-        told = json.loads((file.parent / "settings.json").read_text(encoding="utf-8"))
-        name = file.parent.name  # of Daihinmin those of the opponents, who also stand beside it
+    for run, told, rows in runs(folders):
+        name = run.name  # of Daihinmin those of the opponents, who also stand beside it
         name = name if told["env"] == "Game2048-v0" else f"maskable-ppo, taught by {name}"
         head = {"player": name, "against": told.get("against")}
-        lines = file.read_text(encoding="utf-8").splitlines()
-        found.setdefault(told["env"], []).extend({**head, **json.loads(line)} for line in lines)
+        found.setdefault(told["env"], []).extend({**head, **row} for row in rows)
     if not any(found.values()):
         where = ", ".join(map(str, folders))
         raise SystemExit(f"no evaluations in {where}: run examples/sb3_2048.py first")
@@ -111,17 +116,12 @@ def read(folders: Sequence[Path]) -> dict[str, list[Row]]:
 
 def ship(folders: Sequence[Path]) -> None:
     """Takes the players of runs that are at their end into the package, the best one last."""
-    ended = []
-    for file in [file for folder in folders for file in folder.glob("*/actor.safetensors")]:
-        told = json.loads((file.parent / "settings.json").read_text(encoding="utf-8"))
-        last = json.loads((file.parent / "rows.jsonl").read_text(encoding="utf-8").splitlines()[-1])
-        if last["end"] and not file.parent.name.startswith("smoke-"):
-            ended.append((last["mean"], file, told))
-    for mean, file, told in sorted(ended, key=lambda each: each[0]):
+    ended = [(rows[-1]["mean"], *of) for *of, rows in runs(folders) if rows and rows[-1]["end"]]
+    for mean, run, told in sorted(ended, key=lambda each: each[0]):
         is_2048 = told["env"] == "Game2048-v0"
         place = policy_net.BASELINES[told["algorithm"]] if is_2048 else actor_net.SHIPPED
-        files.replace(place, file.read_bytes())
-        print(f"{place.name} is that of {file.parent}, {mean:,.1f}")
+        files.replace(place, (run / "actor.safetensors").read_bytes())
+        print(f"{place.name} is that of {run}, {mean:,.1f}")
 
 
 def table_rows(n_moves: int) -> Iterator[Row]:

@@ -243,7 +243,7 @@ def test_any_changed_value_is_found_and_named(name: str, index: int) -> None:
         key = [step for step in path if isinstance(step, str)][-1]
         if key in FREE | {"deal", "m", "how"} or (drawn and key == "finish"):
             continue
-        if path[0] == "actions" and rng.random() > 0.1:  # there are many
+        if path[0] == "actions" and rng.random() > 0.2:  # there are many
             continue
         changed = with_value(entry, path, another(rng, value))
         found = list(replay_game(changed, before))

@@ -92,8 +92,8 @@ def assert_equal_to_the_end(game: Words, naive: NaiveGame, rng: random.Random) -
 
 # Whole games
 
-N_GAMES = {2: 200, 3: 200, 4: 200, 6: 300, 8: 300, 9: 500, 12: 400, 16: 500}
-"""Games by the number of cells, 4,400 on all sizes."""
+N_GAMES = {2: 200, 3: 200, 4: 200, 6: 300, 8: 300, 9: 500, 12: 400, 16: 1_000}
+"""Games by the number of cells, 4,900 on all sizes."""
 
 
 @by_size
