@@ -1,4 +1,4 @@
-"""What the commands have in common: numbers above 0, a bar for what takes seconds, signals."""
+"""What the commands have in common: numbers above 0, a bar, tables, signals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 import math
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 
@@ -23,6 +23,12 @@ def progress_bar() -> Any:
         message = 'the progress bar needs tqdm: pip install "afterstate[train]"'
         raise SystemExit(message) from error
     return tqdm
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---", *["--:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def above_0(text: str) -> float:

@@ -6,9 +6,10 @@
 
 `play` plays the entries of `leaderboard.json`, or of another file of that form, on the seeds of
 `leaderboard_seeds.json`. Every finished game is a row in a compressed file of `--rows`, so that an
-interrupted run goes on where it was; what is to be played anew needs its file deleted. `report`
-writes tables, comma-separated values and figures there, of the entries of the package and of the
-file, and `readme` puts the tables into the README. `verify` plays some of the games again and
+interrupted run goes on where it was; what is to be played anew needs its file deleted. No two
+should play the same entries into one folder at a time. `report` writes tables, comma-separated
+values and figures there, of the entries of the package and of the file, and `readme` puts the
+tables into the README. `verify` plays some of the games again, `--all` of them if asked to, and
 compares them with their rows.
 
 An entry is told by its player: a name of `afterstate.agents.make`, a file, or `module:factory` of
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -34,6 +35,7 @@ import row_files
 from leaderboard_games import (
     GAMES,
     HERE,
+    OWN,
     SAME,
     Entry,
     about,
@@ -42,56 +44,47 @@ from leaderboard_games import (
     make,
     plain,
     play_games,
-    seeds,
 )
-from leaderboard_tables import Standing, alike, by_seed, current, standing, write
+from leaderboard_rows import alike, current, games, missing, read, rows_file
+from leaderboard_tables import Standing, standing, write
 from row_files import Row
 from tqdm import tqdm
 
-from afterstate.agents.commands import whole_above_0
+from afterstate.agents.commands import sigterm_raises, whole_above_0
 
 README = HERE.parent / "README.md"
-OWN = HERE / "leaderboard.json"
-"""The entries of the package."""
-
-
-def rows_file(folder: Path, entry: Entry) -> Path:
-    """The file of an entry's rows."""
-    return folder / entry.game / f"{plain(entry)}.jsonl.gz"
-
-
-def chunks(entry: Entry) -> list[list[int]]:
-    """The seeds of an entry, as they are played by one process."""
-    told, size = seeds(entry.game)[: entry.games], entry.at_once
-    return [told[i : i + size] for i in range(0, len(told), size)]
-
 
 # Playing
 
 
-def head_and_missing(entry: Entry, folder: Path) -> tuple[Row, list[list[int]]]:
-    """What the rows of an entry have in common, and the chunks that are not played yet."""
-    head, path = about(entry), rows_file(folder, entry)
-    row_files.repair(path)
-    played = {row["seed"] for row in alike(row_files.read(path), head)}
-    return head, [chunk for chunk in chunks(entry) if not played.issuperset(chunk)]
-
-
 def play(chosen: argparse.Namespace) -> None:
-    """Plays what is missing, and adds rows as games end."""
-    told, heads, work = selected(chosen), [], []
+    """Plays what is missing, and adds rows as games end.
+
+    Raises:
+        SystemExit: players failed; the games of the others are played.
+    """
+    told, work, failed = selected(chosen), [], {}
+    heads = [about(entry) for entry in told]
     for i, entry in enumerate(told):
-        head, left = head_and_missing(entry, chosen.rows)
-        heads.append(head)
-        work += [(i, chunk) for chunk in left]
-    jobs = [joblib.delayed(play_chunk)(i, told[i], chunk) for i, chunk in work]
-    for i, rows in tqdm(in_parallel(jobs, chosen), total=len(work), unit=" chunks"):
-        row_files.append(rows_file(chosen.rows, told[i]), [{**heads[i], **row} for row in rows])
+        row_files.repair(rows_file(chosen.rows, entry))
+        left = missing(entry, alike(read(chosen.rows, entry), heads[i]))
+        work += [joblib.delayed(play_chunk)(i, entry, chunk) for chunk in left]
+    for i, rows, error in tqdm(in_parallel(work, chosen), total=len(work), unit=" chunks"):
+        if error:
+            failed[told[i].name] = error
+        else:
+            new = [{**heads[i], **row} for row in rows]
+            row_files.append(rows_file(chosen.rows, told[i]), new)
+    if failed:
+        raise SystemExit("\n".join(f"{name!r} {error}" for name, error in failed.items()))
 
 
-def play_chunk(i: int, entry: Entry, chunk: list[int]) -> tuple[int, list[Row]]:
-    """The rows of a chunk, with the number that the entry has."""
-    return i, play_games(entry, chunk)
+def play_chunk(i: int, entry: Entry, chunk: list[int]) -> tuple[int, list[Row], str]:
+    """The number that the entry has, the rows of a chunk, and why there are none."""
+    try:
+        return i, play_games(entry, chunk), ""
+    except Exception:  # a player may raise whatever it likes, and others go on
+        return i, [], f"failed in the games of {chunk[0]}...:\n{traceback.format_exc()}"
 
 
 def in_parallel(jobs: list[Any], chosen: argparse.Namespace) -> Iterator[Any]:
@@ -120,35 +113,60 @@ def verify(chosen: argparse.Namespace) -> None:
     """Plays some of the games again and compares them with their rows.
 
     Raises:
-        SystemExit: they differ.
-        ValueError: nothing was played of them.
+        SystemExit: they differ, or are not all there.
+        ValueError: no entry plays games of the seed that is asked for.
     """
-    rng, n_wrong = np.random.default_rng(), 0
-    for entry in selected(chosen):
-        played = by_seed(current(entry, row_files.read(rows_file(chosen.rows, entry))))
-        whole = [chunk for chunk in chunks(entry) if played.keys() >= set(chunk)]
-        if chosen.seed is not None:
-            whole = [chunk for chunk in whole if chosen.seed in chunk]
-        if not whole:
-            which = "" if chosen.seed is None else f" of seed {chosen.seed}"
-            raise ValueError(f"{chosen.rows} has no games{which} by {entry.name!r}: play them")
-        for k in rng.permutation(len(whole))[: chosen.chunks]:
-            wrong = differences(entry, [row for seed in whole[k] for row in played[seed]])
-            print(f"{entry.name}: {len(whole[k])} of seed {whole[k][0]}... {wrong or 'as before'}")
-            n_wrong += bool(wrong)
+    told = [(entry, chunks) for entry in selected(chosen) if (chunks := asked(entry, chosen.seed))]
+    if not told:
+        raise ValueError(f"no entry plays games of seed {chosen.seed}")
+    work, n_wrong = [], 0
+    for entry, chunks in told:
+        rows = current(entry, read(chosen.rows, entry))
+        left = [chunk for chunk in missing(entry, rows) if chunk in chunks]
+        if left:
+            print(f"{entry.name}: {len(left)} of {len(chunks)} chunks are not played")
+            n_wrong += 1
+        elif entry.timed:
+            print(f"{entry.name}: its moves depend on time, so they are not played again")
+        else:
+            work += drawn(entry, chunks, rows, len(chunks) if chosen.all else chosen.chunks)
+    for name, wrong in in_parallel(work, chosen):
+        print(f"{name}: {wrong or 'as before'}")
+        n_wrong += bool(wrong)
     if n_wrong:
-        raise SystemExit(f"{n_wrong} differ")
+        raise SystemExit(f"{n_wrong} differ, or are not there")
 
 
-def differences(entry: Entry, rows: list[Row]) -> str:
-    """What is not as it was when a chunk is played again; empty if all is."""
-    if entry.timed:
-        return "its moves depend on time: not played again"
+def asked(entry: Entry, seed: int | None) -> list[list[int]]:
+    """The chunks of an entry, or that with a seed."""
+    return [chunk for chunk in entry.chunks() if seed is None or seed in chunk]
+
+
+def drawn(entry: Entry, chunks: list[list[int]], rows: list[Row], n: int) -> list[Any]:
+    """Jobs that play some chunks again, drawn by chance."""
+    played, jobs = games(entry, rows), []
+    for k in np.random.default_rng().permutation(len(chunks))[:n]:
+        again = [row for seed in chunks[k] for row in played[seed]]
+        jobs.append(joblib.delayed(play_again)(entry, again))
+    return jobs
+
+
+def play_again(entry: Entry, rows: list[Row]) -> tuple[str, str]:
+    """What is played, and what is not as it was; empty if all is."""
+    played = list(dict.fromkeys(row["seed"] for row in rows))
+    told = f"{entry.name}, {len(rows)} of seed {played[0]}..."
+    try:
+        return told, differences(entry, rows, played)
+    except Exception as error:  # see `play_chunk`
+        return told, f"{type(error).__name__}: {error}"
+
+
+def differences(entry: Entry, rows: list[Row], played: list[int]) -> str:
+    """What is not as it was when games are played again; empty if all is."""
     weights = fingerprint(make(entry, 0))
     if weights != rows[0]["weights"]:
         return f"it has other weights: {weights}, not {rows[0]['weights']}"
-    again = play_games(entry, list(dict.fromkeys(row["seed"] for row in rows)))
-    for row, new in zip(rows, again, strict=True):
+    for row, new in zip(rows, play_games(entry, played), strict=True):
         for of in SAME[entry.game]:
             if row[of] != new[of]:
                 return f"seed {row['seed']}: {of} is {new[of]}, not {row[of]}"
@@ -160,8 +178,8 @@ def differences(entry: Entry, rows: list[Row]) -> str:
 
 def standings(told: Sequence[Entry], folder: Path) -> list[Standing]:
     """The results of the entries that have rows."""
-    every = [current(entry, row_files.read(rows_file(folder, entry))) for entry in told]
-    return [standing(rows) for rows in every if rows]
+    every = [(entry, current(entry, read(folder, entry))) for entry in told]
+    return [standing(rows, entry.games * entry.rows_each) for entry, rows in every if rows]
 
 
 def report(chosen: argparse.Namespace) -> None:
@@ -227,16 +245,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--only", nargs="+", default=["*"], help="of play and verify: names of entries, or patterns"
     )
-    parser.add_argument("--jobs", type=whole_above_0, default=1, help="of play (%(default)s)")
-    parser.add_argument("--backend", choices=["local", "ray"], default="local", help="of play")
+    parser.add_argument("--jobs", type=whole_above_0, default=1, help="processes (%(default)s)")
+    parser.add_argument("--backend", choices=["local", "ray"], default="local", help="of processes")
     parser.add_argument("--seed", type=int, help="of the game or cycle to verify (by chance)")
     parser.add_argument("--chunks", type=whole_above_0, default=1, help="to verify (%(default)s)")
+    parser.add_argument("--all", action="store_true", help="verify all chunks")
     chosen = parser.parse_args(arguments)
-    sys.path.append(str(chosen.entries.parent.resolve()))  # modules beside the file are found
     try:
-        commands[chosen.command](chosen)
+        with sigterm_raises(KeyboardInterrupt()):
+            commands[chosen.command](chosen)
     except (OSError, ValueError, ImportError) as error:
         raise SystemExit(str(error)) from error
+    except KeyboardInterrupt:
+        raise SystemExit("interrupted: the same command plays what is missing") from None
 
 
 if __name__ == "__main__":

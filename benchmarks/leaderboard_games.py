@@ -12,6 +12,7 @@ import inspect
 import json
 import re
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +27,7 @@ import numpy.typing as npt
 from machine import machine
 from row_files import Row
 from tournament import GAMES as CYCLE
-from tournament import factory
+from tournament import factory as find_factory
 
 from afterstate import agents
 from afterstate.agents.daihinmin.play import play_match
@@ -35,6 +36,9 @@ from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
 
 HERE = Path(__file__).parent
+OWN = HERE / "leaderboard.json"
+"""The entries of the package."""
+
 GAMES = {"2048": "Game2048-v0", "daihinmin": "Daihinmin-v0"}
 """The games, and the environments whose rules hold."""
 
@@ -43,6 +47,8 @@ OPPONENTS = ("daihinmin-sample", "daihinmin-heuristic", "daihinmin-policy", "dai
 
 _FILES = (".npz", ".safetensors", ".w")
 _LEARNED = ("network", "net", "policy", "adviser")
+_BY_TABLE = ("ntuple", "expectimax", "mc-softmax")
+_OF_TABLE = {"network", "tuples", "size"}
 
 
 class Entry(NamedTuple):
@@ -53,9 +59,19 @@ class Entry(NamedTuple):
     player: str  # a name of `agents.make`, a file of `agents.load`, or `module:factory`
     settings: dict[str, Any]  # of the player or the factory
     games: int  # how many; of Daihinmin, cycles
-    at_once: int = 1  # how many games of 2048 are played side by side
+    chunk: int = 1  # how many games a process plays in one go; a network side by side
     timed: bool = False  # whether its moves depend on the time that they take
-    folder: Path = Path()  # where the file of a player is looked for
+    folder: Path = Path()  # where files of weights and modules are looked for
+
+    @property
+    def rows_each(self) -> int:
+        """How many rows there are of a seed."""
+        return 1 if self.game == "2048" else CYCLE
+
+    def chunks(self) -> list[list[int]]:
+        """The seeds of the games, as they are played by one process."""
+        told = seeds(self.game)[: self.games]
+        return [told[i : i + self.chunk] for i in range(0, len(told), self.chunk)]
 
 
 def entries(path: Path) -> list[Entry]:
@@ -63,12 +79,12 @@ def entries(path: Path) -> list[Entry]:
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is no such file.
+        ValueError: it is no such file, or gives the name of an entry of the package to another.
     """
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
         found = [
-            _entry(game, name, {"settings": {}, **of}, path.parent)
+            _entry(game, name, {"settings": {}, **of}, path.resolve().parent)
             for game, each in told.items()
             for name, of in each.items()
         ]
@@ -82,30 +98,40 @@ def entries(path: Path) -> list[Entry]:
         raise ValueError(
             f"{path}: names have letters or digits, and differ in them: not so {alike}"
         )
+    taken = [] if path.resolve() == OWN else _others(found)
+    if taken:
+        raise ValueError(f"{path}: others on the leaderboard are called {taken}: take other names")
     return found
+
+
+def _others(found: Sequence[Entry]) -> list[str]:
+    """The names of entries that the package gives to other players."""
+    own = {(entry.game, plain(entry)): entry for entry in entries(OWN)}
+    pairs = [(entry, own.get((entry.game, plain(entry)), entry)) for entry in found]
+    return [a.name for a, b in pairs if (a.player, a.settings) != (b.player, b.settings)]
 
 
 def _entry(game: str, name: str, told: dict[str, Any], folder: Path) -> Entry:
     """An entry of a file, checked."""
     if game not in GAMES:
         raise ValueError(f"games are {list(GAMES)}, got {game!r}")
-    if name in OPPONENTS:
-        raise ValueError(f"{name!r} is the name of an opponent: take another one")
+    if name in OPPONENTS or set(name) & set("|\r\n"):
+        raise ValueError(f"{name!r} is the name of an opponent, or has a bar or a line break in it")
     wrong = [key for key, value in told.items() if type(value) is not KEYS.get(key)]
     missing = [key for key in ("player", "games") if key not in told]
     if wrong or missing:
         kinds = ", ".join(f"{key} ({kind.__name__})" for key, kind in KEYS.items())
         raise ValueError(f"{name!r} has {kinds}, player and games always: not so {wrong + missing}")
     found = Entry(game, name, folder=folder, **told)
-    if not 0 < found.games <= len(seeds(game)) or found.at_once < 1 or found.games % found.at_once:
+    if not 0 < found.games <= len(seeds(game)) or found.chunk < 1 or found.games % found.chunk:
         raise ValueError(
-            f"games of {name!r} are 1 to {len(seeds(game))}, a multiple of at_once, "
-            f"got {found.games} and {found.at_once}"
+            f"games of {name!r} are 1 to {len(seeds(game))}, a multiple of chunk, "
+            f"got {found.games} and {found.chunk}"
         )
     return found
 
 
-KEYS = {"player": str, "settings": dict, "games": int, "at_once": int, "timed": bool}
+KEYS = {"player": str, "settings": dict, "games": int, "chunk": int, "timed": bool}
 """What an entry of a file may say, and of which kind it is."""
 
 
@@ -138,8 +164,11 @@ def make(entry: Entry, seed: int) -> Any:
     """
     try:
         made = _made(entry, {**entry.settings, **({"seed": seed} if is_seeded(entry) else {})})
-    except (TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"{entry.name!r}: {error}") from error
+    except (OSError, ImportError):
+        raise
+    except Exception as error:  # a factory may raise whatever it likes
+        what = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+        raise ValueError(f"{entry.name!r}: {what}{error}") from error
     answers = ("act",) if entry.game == "2048" else ("choose", "give")
     if not all(callable(getattr(made, name, None)) for name in answers):
         raise ValueError(f"{entry.name!r} is no player of {entry.game}: it lacks {answers}")
@@ -148,13 +177,41 @@ def make(entry: Entry, seed: int) -> Any:
 
 def _made(entry: Entry, settings: dict[str, Any]) -> Any:
     """The player of an entry, which may be none."""
+    told = {name: _beside(entry.folder, value) for name, value in settings.items()}
     if ":" in entry.player:
-        return factory(entry.player)(**settings)
+        return factory(entry)(**told)
     if Path(entry.player).suffix in _FILES:
-        if settings:
-            raise ValueError(f"the player of a file has no settings, got {settings}")
+        if told:
+            raise ValueError(f"the player of a file has no settings, got {told}")
         return agents.load(entry.folder / entry.player)
-    return agents.make(entry.player, **settings)
+    if entry.player in _BY_TABLE and not told.keys() & _OF_TABLE:
+        told["network"] = _table()
+    return agents.make(entry.player, **told)
+
+
+def _beside(folder: Path, value: Any) -> Any:
+    """A setting; a file of weights is looked for in a folder."""
+    is_file = isinstance(value, str) and Path(value).suffix in _FILES
+    return str(folder / value) if is_file else value
+
+
+@cache
+def _table() -> Any:
+    """The N-tuple network of the package, 1 GB, which a process reads once."""
+    made: Any = agents.make("ntuple")
+    return made.network
+
+
+def factory(entry: Entry) -> Callable[..., Any]:
+    """The factory of an entry, whose module may be beside the file of entries.
+
+    Raises:
+        ImportError, ValueError: see `tournament.factory`.
+    """
+    if str(entry.folder) not in sys.path:
+        sys.path.append(str(entry.folder))
+    made: Callable[..., Any] = find_factory(entry.player)
+    return made
 
 
 def is_seeded(entry: Entry) -> bool:
@@ -162,7 +219,7 @@ def is_seeded(entry: Entry) -> bool:
     if "seed" in entry.settings:
         return False
     if ":" in entry.player:
-        return "seed" in inspect.signature(factory(entry.player)).parameters
+        return "seed" in inspect.signature(factory(entry)).parameters
     return entry.player in agents.SEEDED
 
 
@@ -174,7 +231,7 @@ def fingerprint(player: Any) -> str | None:
     parts = list(_arrays(player))
     digest = hashlib.sha256()
     for part in parts:
-        digest.update(np.ascontiguousarray(part).tobytes())
+        digest.update(np.ascontiguousarray(part).data)
     return digest.hexdigest()[:16] if parts else None
 
 
@@ -202,13 +259,14 @@ def code(entry: Entry) -> str | None:
 
 def about(entry: Entry) -> Row:
     """What the rows of an entry have in common."""
+    player = make(entry, 0)
     return {
         "game": entry.game,
         "name": entry.name,
         "player": entry.player,
         "settings": entry.settings,
-        "at_once": entry.at_once,
-        "weights": fingerprint(make(entry, 0)),
+        "at_once": 1 if _plays_alone(entry, player) else entry.chunk,
+        "weights": fingerprint(player),
         "code": code(entry),
         "env": GAMES[entry.game],
         "afterstate": version("afterstate"),
@@ -240,18 +298,24 @@ def play_games(entry: Entry, played: Sequence[int]) -> list[Row]:
     """
     if entry.game == "daihinmin":
         return [row for seed in played for row in _play_cycle(entry, seed)]
-    make(entry, 0).act(np.array([0x1100], np.uint64))  # loads kernels, which is not to be timed
-    parts = [[seed] for seed in played] if is_seeded(entry) else [list(played)]
-    return [row for part in parts for row in _play_2048(entry, part)]
+    player = make(entry, 0)
+    player.act(np.array([0x1100], np.uint64))  # loads kernels, which is not to be timed
+    if not is_seeded(entry):
+        return _play_2048(player, played)
+    return [row for seed in played for row in _play_2048(make(entry, seed), [seed])]
 
 
-def _play_2048(entry: Entry, part: list[int]) -> list[Row]:
+def _plays_alone(entry: Entry, player: Any) -> bool:
+    """Whether a player plays one game after the other, whatever is asked for together."""
+    return entry.game != "2048" or is_seeded(entry) or hasattr(player, "finish")
+
+
+def _play_2048(player: Any, part: Sequence[int]) -> list[Row]:
     """Plays games of 2048 side by side; their time is shared out by their moves."""
-    player = make(entry, part[0])
     began = time.process_time()
     games = play(player, len(part), part)
     per_move = (time.process_time() - began) / int(games.n_moves.sum())
-    columns = (part, games.scores.tolist(), games.max_tiles.tolist(), games.n_moves.tolist())
+    columns = (list(part), games.scores.tolist(), games.max_tiles.tolist(), games.n_moves.tolist())
     return [
         {
             "seed": seed,

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import figures
 import numpy as np
 import numpy.typing as npt
-from leaderboard_games import OPPONENTS, Entry
+from leaderboard_games import OPPONENTS
 from matplotlib import pyplot as plt
 from row_files import Row
 from scipy.stats import bootstrap
 from tournament import ORDINALS, half_interval
 
-from afterstate.agents.game2048.inside import markdown
+from afterstate.agents.commands import markdown
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 
 TILES = (2048, 4096, 8192, 16384, 32768, 65536)
@@ -38,36 +38,13 @@ class Standing(NamedTuple):
     seconds: float  # of CPU time a move or a decision
     more: dict[str, float]  # further columns of the table
     each: dict[int, float]  # the points by seed, of games or of cycles
+    asked: int = 0  # how many games there should be
 
 
-def alike(rows: Sequence[Row], head: Row) -> list[Row]:
-    """The rows of the same player, with the same weights and under the same rules, as a head."""
-    same = ("player", "settings", "at_once", "weights", "code", "env")
-    return [row for row in rows if all(row[of] == head[of] for of in same)]
-
-
-def current(entry: Entry, rows: Sequence[Row]) -> list[Row]:
-    """The rows of an entry as it is now: of its player and settings, and of its latest weights."""
-    now = {"player": entry.player, "settings": entry.settings, "at_once": entry.at_once}
-    last = next((row for row in reversed(rows) if row | now == row), None)
-    return alike(rows, last) if last is not None else []
-
-
-def by_seed(rows: Sequence[Row]) -> dict[int, list[Row]]:
-    """The rows of each seed: one of a game of 2048, a hundred of a cycle of Daihinmin.
-
-    Of a game that was played twice the later row counts.
-    """
-    found: dict[int, dict[int, Row]] = defaultdict(dict)
-    for row in rows:
-        found[row["seed"]][row.get("number", 0)] = row
-    return {seed: list(each.values()) for seed, each in found.items()}
-
-
-def standing(rows: Sequence[Row]) -> Standing:
-    """The result of the rows of one entry."""
-    once = [row for each in by_seed(rows).values() for row in each]
-    return _standing_2048(once) if rows[0]["game"] == "2048" else _standing_daihinmin(once)
+def standing(rows: Sequence[Row], asked: int) -> Standing:
+    """The result of the rows of one entry, which has asked for so many games."""
+    of = _standing_2048 if rows[0]["game"] == "2048" else _standing_daihinmin
+    return of(rows)._replace(asked=asked)
 
 
 def _standing_2048(rows: Sequence[Row]) -> Standing:
@@ -162,12 +139,12 @@ def _table_2048(ranked: Sequence[Standing]) -> str:
     head = ["player", "games", "mean score", "median", *(f"{tile}" for tile in TILES), "at once"]
     body = []
     for each in ranked:
-        mean = f"{each.points:,.0f} ({each.low:,.0f} to {each.high:,.0f})"
+        mean = f"{each.points:,.0f}{_ends(each.low, each.high)}"
         tiles = [_percent(each.more[str(tile)]) for tile in TILES]
-        ends = (f"{each.more[f'median {end}']:,.0f}" for end in ("from", "to"))
-        median = f"{each.more['median']:,.0f} ({' to '.join(ends)})"
+        ends = _ends(each.more["median from"], each.more["median to"])
+        median = f"{each.more['median']:,.0f}{ends}"
         speed = [str(each.at_once), f"{1 / each.seconds:,.0f}", _time(each.seconds)]
-        body.append([each.name, f"{each.games:,}", mean, median, *tiles, *speed])
+        body.append([each.name, _games(each), mean, median, *tiles, *speed])
     return markdown([*head, "moves/s", "a move"], body)
 
 
@@ -177,10 +154,21 @@ def _table_daihinmin(ranked: Sequence[Standing]) -> str:
     ahead = [f"before {name.removeprefix('daihinmin-')}" for name in OPPONENTS]
     body = []
     for each in ranked:
-        points = f"{each.points:.1f} ± {each.high - each.points:.1f}"
+        half = "" if np.isnan(each.high) else f" ± {each.high - each.points:.1f}"
+        points = f"{each.points:.1f}{half}"
         shares = [_percent(each.more[name]) for name in (*ORDINALS, *OPPONENTS)]
-        body.append([each.name, f"{each.games:,}", points, *shares, _time(each.seconds)])
+        body.append([each.name, _games(each), points, *shares, _time(each.seconds)])
     return markdown([*head, *ahead, "a decision"], body)
+
+
+def _games(each: Standing) -> str:
+    """How many games were played, and how many should be if that is another number."""
+    return f"{each.games:,}" + (f" of {each.asked:,}" if each.games < each.asked else "")
+
+
+def _ends(low: float, high: float) -> str:
+    """An interval, which one game does not have."""
+    return "" if np.isnan(low) else f" ({low:,.0f} to {high:,.0f})"
 
 
 def _percent(share: float) -> str:

@@ -39,7 +39,10 @@ def _read(path: Path) -> tuple[list[Row], bool]:
             raise ValueError(f"{path} is damaged ({error}): restore it, or delete it") from error
         if not member.eof:
             return rows, False
-        rows += [json.loads(line) for line in text.splitlines()]
+        try:
+            rows += [json.loads(line) for line in text.splitlines()]
+        except ValueError as error:
+            raise ValueError(f"{path}, after row {len(rows)}: {error}") from error
         left = member.unused_data
     return rows, True
 

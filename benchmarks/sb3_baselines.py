@@ -8,33 +8,36 @@ Reads the evaluations of all runs in the folders, and writes rows, a figure and 
 to `benchmarks/results/sb3`. Beside the runs of 2048 stands an N-tuple network that learns for as
 many moves; beside those of Daihinmin stand players that learn nothing, against the same opponents.
 `--ship` also takes the players of runs that are at their end into the package: of Daihinmin, where
-runs differ in their opponents, the best one.
+runs differ in who taught them, the best one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+sys.path.append(str(Path(__file__).parents[1] / "examples"))
 
 import figures
 import fresh_kernels  # noqa: F401 - first of all that uses numba
 import numpy as np
 from matplotlib import pyplot as plt
 from row_files import Row
-from tournament import GAMES, half_interval, make
+from sb3_daihinmin import GAMES, evaluate
 
 from afterstate.agents import files
+from afterstate.agents.commands import markdown
 from afterstate.agents.daihinmin import actor_net
-from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.game2048 import policy_net
-from afterstate.agents.game2048.inside import markdown
 from afterstate.agents.game2048.learning import Learner
 from afterstate.agents.game2048.ntuple import NTupleAgent
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.runs import EVALUATION_SEED, summary
+from afterstate.envs.daihinmin.players import find
 
 RESULTS = Path(__file__).parent / "results" / "sb3"
 RUNS = [Path("runs/sb3"), Path("runs/sb3_daihinmin")]
@@ -88,12 +91,21 @@ SHOWN = {
 
 
 def runs(folders: Sequence[Path]) -> Iterator[tuple[Path, Row, list[Row]]]:
-    """The folder, settings and rows of all runs in folders that have rows; not of `--smoke`."""
+    """The folder, settings and rows of all runs in folders that have rows; not of `--smoke`.
+
+    A row that is being written is left out.
+
+    Raises:
+        SystemExit: a run has no settings, or rows that are none.
+    """
     for file in [file for folder in folders for file in sorted(folder.glob("*/rows.jsonl"))]:
         if not file.parent.name.startswith("smoke-"):
-            told = json.loads((file.parent / "settings.json").read_text(encoding="utf-8"))
-            lines = file.read_text(encoding="utf-8").splitlines()
-            yield file.parent, told, [json.loads(line) for line in lines]
+            whole = file.read_text(encoding="utf-8").rpartition("\n")[0]
+            try:
+                told = json.loads((file.parent / "settings.json").read_text(encoding="utf-8"))
+                yield file.parent, told, [json.loads(line) for line in whole.splitlines()]
+            except (OSError, ValueError) as error:
+                raise SystemExit(f"{file.parent} is no run of the examples: {error}") from error
 
 
 def read(folders: Sequence[Path]) -> dict[str, list[Row]]:
@@ -115,8 +127,16 @@ def read(folders: Sequence[Path]) -> dict[str, list[Row]]:
 
 
 def ship(folders: Sequence[Path]) -> None:
-    """Takes the players of runs that are at their end into the package, the best one last."""
+    """Takes the players of runs that are at their end into the package, the best one last.
+
+    Raises:
+        SystemExit: points that were made against different opponents would be compared.
+    """
     ended = [(rows[-1]["mean"], *of) for *of, rows in runs(folders) if rows and rows[-1]["end"]]
+    against = {json.dumps(told["against"]) for _, _, told in ended if "against" in told}
+    if len(against) > 1:
+        met = " and ".join(sorted(against))
+        raise SystemExit(f"runs against {met} are not compared: give folders of one kind alone")
     for mean, run, told in sorted(ended, key=lambda each: each[0]):
         is_2048 = told["env"] == "Game2048-v0"
         place = policy_net.BASELINES[told["algorithm"]] if is_2048 else actor_net.SHIPPED
@@ -137,15 +157,8 @@ def table_rows(n_moves: int) -> Iterator[Row]:
 
 def reference_row(name: str, against: Sequence[str]) -> Row:
     """The row of a player of Daihinmin that learns nothing, in the matches of the evaluations."""
-    points = []
-    for seed in range(EVALUATION_SEED, EVALUATION_SEED + N_CYCLES):
-        players = [make(each, seed) for each in (name, *against)]
-        *_, match = play_match(players, GAMES, seed)
-        points.append(int(match["points"][0]))
-    half = half_interval(points, [1] * N_CYCLES)  # the unit is the cycle
-    told = {"mean": round(float(np.mean(points)), 1), "interval": round(half, 1)}
-    head = {"player": name, "against": list(against), "moves": None}
-    return {**head, **told, "games": N_CYCLES * GAMES, "end": True}
+    told = evaluate(find(name), N_CYCLES * GAMES, against)
+    return {"player": name, "against": list(against), "moves": None, **told, "end": True}
 
 
 def beside(env: str, rows: Sequence[Row]) -> list[Row]:

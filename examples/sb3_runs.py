@@ -2,7 +2,9 @@
 
 A run has a folder. In it are
 
-- `settings.json`: what was asked for when it began. `--resume` goes on with just that.
+- `settings.json`: what was asked for when it began. `--resume` goes on with just that; but for the
+  number of steps, which may be another one: what falls over a run, the learning rate say, is then
+  where it is in a run of that length.
 - `checkpoints/`: the last three, and for DQN and QR-DQN `replay.pkl`, the moves that they learn
   from. `--resume` takes the last one; Ctrl-C and SIGTERM leave one.
 - `rows.jsonl`: one JSON object an evaluation, in which a player of the package plays with what was
@@ -221,6 +223,7 @@ class Run:
         self.checkpoint_every = chosen.checkpoint_every
         if chosen.smoke:
             self._shorten(chosen.steps)
+        self.told["n_timesteps"] = self.n_steps
         about = {"env": game.env, "algorithm": algorithm, "seed": self.seed, **more, **self.told}
         self.about = json.loads(json.dumps(about, default=str))
 

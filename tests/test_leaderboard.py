@@ -19,9 +19,19 @@ import leaderboard_games
 import numpy as np
 import pytest
 import row_files
-from leaderboard import README, main, rows_file
-from leaderboard_games import OPPONENTS, Entry, entries, fingerprint, make, play_games, seeds
-from leaderboard_tables import Standing, as_csv, by_seed, current, front, pairs, standing, table
+from leaderboard import README, main
+from leaderboard_games import (
+    OPPONENTS,
+    Entry,
+    about,
+    entries,
+    fingerprint,
+    make,
+    play_games,
+    seeds,
+)
+from leaderboard_rows import current, games, missing, rows_file, what_is_wrong
+from leaderboard_tables import Standing, as_csv, front, pairs, standing, table
 from row_files import Row
 
 import afterstate.envs  # noqa: F401 - registers the environments
@@ -50,8 +60,17 @@ def bots(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         net.weights[:] = value * np.arange(net.weights.size)
         return agents.make("ntuple", network=net)
 
-    monkeypatch.setattr(module, "by_chance", by_chance, raising=False)
-    monkeypatch.setattr(module, "table_of", table_of, raising=False)
+    def broken() -> Any:
+        raise KeyError("no such thing")
+
+    class Stuck:
+        """Answers with a move that is illegal sooner or later."""
+
+        def act(self, boards: Any) -> Any:
+            return np.zeros(len(boards), np.int8)
+
+    for made in (by_chance, table_of, broken, Stuck):
+        monkeypatch.setattr(module, made.__name__, made, raising=False)
     monkeypatch.setitem(sys.modules, "bots", module)
     return module
 
@@ -169,6 +188,31 @@ def test_players_of_files_and_their_fingerprints(tmp_path: Path, bots: ModuleTyp
     assert different[0] != different[1]
 
 
+def test_files_in_settings_and_modules_are_beside_the_entries(tmp_path: Path) -> None:
+    net = network([[0, 1], [4, 5]])
+    save(net, tmp_path / "mine.npz")
+    (tmp_path / "a_module_of_theirs.py").write_text(
+        "from afterstate import agents\n\ndef greedy():\n    return agents.make('reward', seed=1)\n"
+    )
+    told: Row = {
+        "search": {"player": "expectimax", "settings": {"network": "mine.npz"}, "games": 1},
+        "greedy": {"player": "a_module_of_theirs:greedy", "games": 1},
+    }
+    search, greedy = entries(file_of(tmp_path, {"2048": told}))
+    assert fingerprint(make(search, 0)) == fingerprint(agents.load(tmp_path / "mine.npz"))
+    assert make(greedy, 0).act(np.array([0x11], np.uint64)).shape == (1,)
+
+
+def test_games_are_side_by_side_only_where_the_player_can(bots: ModuleType) -> None:
+    alone = [
+        RANDOM,
+        Entry("2048", "search", "expectimax", {"tuples": "5x4", "depth": 1}, 6, 3),
+    ]
+    assert [about(entry)["at_once"] for entry in alone] == [1, 1]
+    net = Entry("2048", "by a network", "policy-net", {}, 6, 3)
+    assert about(net)["at_once"] == 3
+
+
 @pytest.mark.parametrize(
     "name", ["daihinmin-policy", "daihinmin-rank", "daihinmin-mc", "value-net"]
 )
@@ -182,8 +226,8 @@ def test_players_that_have_learned_have_fingerprints(name: str) -> None:
 
 ENTRIES: Row = {
     "2048": {
-        "random": {"player": "random", "games": 6, "at_once": 3},
-        "a table": {"player": "bots:table_of", "settings": {"value": 2}, "games": 4, "at_once": 2},
+        "random": {"player": "random", "games": 6, "chunk": 3},
+        "a table": {"player": "bots:table_of", "settings": {"value": 2}, "games": 4, "chunk": 2},
     },
     "daihinmin": {"the sample client": {"player": "daihinmin-sample", "games": 2}},
 }
@@ -221,7 +265,7 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, bots: ModuleType) -> None:
 
 
 def test_other_settings_or_weights_are_played_anew(tmp_path: Path, bots: ModuleType) -> None:
-    told: Row = {"2048": {"a table": {"player": "bots:table_of", "games": 2, "at_once": 2}}}
+    told: Row = {"2048": {"a table": {"player": "bots:table_of", "games": 2, "chunk": 2}}}
     for settings in ({}, {"value": 3}, {"value": 3}):
         told["2048"]["a table"]["settings"] = settings
         file_of(tmp_path, told)
@@ -232,6 +276,30 @@ def test_other_settings_or_weights_are_played_anew(tmp_path: Path, bots: ModuleT
     assert current(now, rows) == rows[2:]
     changed = [*rows, *({**row, "weights": "other"} for row in rows[2:])]
     assert current(now, changed) == changed[4:]
+
+
+def test_others_go_on_when_a_player_fails(tmp_path: Path, bots: ModuleType) -> None:
+    stuck = {"player": "bots:Stuck", "games": 2}
+    file_of(tmp_path, {"2048": {"stuck": stuck, "random": ENTRIES["2048"]["random"]}})
+    first = seeds("2048")[1]
+    with pytest.raises(SystemExit, match=rf"'stuck' failed in the games of {first}(.|\n)*illegal"):
+        run("play", tmp_path)
+    assert [row["name"] for row in all_rows(tmp_path)] == ["random"] * 6
+
+
+def test_ctrl_c_ends_with_a_word_and_keeps_what_was_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def one_then_ctrl_c(jobs: list[Any], chosen: Any) -> Any:
+        function, told, _ = jobs[0]
+        yield function(*told)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(leaderboard, "in_parallel", one_then_ctrl_c)
+    file_of(tmp_path, {"2048": {"random": ENTRIES["2048"]["random"]}})
+    with pytest.raises(SystemExit, match="interrupted: the same command"):
+        run("play", tmp_path)
+    assert len(all_rows(tmp_path)) == 3
 
 
 @pytest.mark.slow
@@ -260,12 +328,17 @@ def test_ray_makes_the_same_rows(tmp_path: Path) -> None:
     for backend in ("local", "ray"):
         folder = tmp_path / backend
         folder.mkdir()
-        told = {"2048": {"random": ENTRIES["2048"]["random"]}}
+        player = (README.parent / "examples" / "my_player.py").read_text(encoding="utf-8")
+        (folder / "players.py").write_text(player, encoding="utf-8")
+        one = {"player": "players:MostEmptyCells", "games": 4, "chunk": 2}
+        told = {"2048": {"random": ENTRIES["2048"]["random"], "one of theirs": one}}
         command = ["play", "--entries", str(file_of(folder, told)), "--rows", str(folder)]
         more = ["--jobs", "2", "--backend", backend]
         subprocess.run([sys.executable, leaderboard.__file__, *command, *more], check=True)
-        scores.append(sorted((row["seed"], row["score"]) for row in all_rows(folder)))
+        rows = [{**row, "cpu_seconds": 0} for row in all_rows(folder)]
+        scores.append(sorted(rows, key=lambda row: (row["name"], row["seed"])))
     assert scores[0] == scores[1]
+    assert len(scores[0]) == 6 + 4
 
 
 # Playing again
@@ -277,7 +350,9 @@ def test_rows_are_verified(
     file_of(tmp_path, ENTRIES)
     run("play", tmp_path)
     run("verify", tmp_path, "--chunks", "5")
-    assert capsys.readouterr().out.count("as before") == 2 + 2 + 2
+    out = capsys.readouterr().out
+    assert out.count("as before") == 2 + 2 + 2
+    assert "random, 3 of seed 924710231...: as before" in out
     path = rows_file(tmp_path, RANDOM)
     rows = row_files.read(path)
     rows[1]["score"] += 4
@@ -287,11 +362,62 @@ def test_rows_are_verified(
     with pytest.raises(SystemExit, match="1 differ"):
         run("verify", tmp_path, "--only", "random", "--seed", seed)
     assert f"seed {seed}: score is {rows[1]['score'] - 4}" in capsys.readouterr().out
-    monkey = {**rows[1], "weights": "0123"}
+    other = {**rows[1], "weights": "0123"}
     entry = entries(tmp_path / "entries.json")[0]
-    assert "other weights" in leaderboard.differences(entry, [monkey])
-    timed = entry._replace(player="expectimax", settings={"seconds": 0.01}, timed=True)
-    assert "depend on time" in leaderboard.differences(timed, [monkey])
+    assert "other weights" in leaderboard.differences(entry, [other], [other["seed"]])
+
+
+def test_games_that_are_missing_are_told_and_those_by_time_are_left(
+    tmp_path: Path, bots: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = {"2048": {**ENTRIES["2048"], "quick": {"player": "reward", "games": 2, "timed": True}}}
+    file_of(tmp_path, told)
+    run("play", tmp_path)
+    run("verify", tmp_path, "--all")
+    assert "quick: its moves depend on time" in capsys.readouterr().out
+    path = rows_file(tmp_path, RANDOM)
+    rows = row_files.read(path)
+    path.unlink()
+    row_files.append(path, rows[1:])
+    with pytest.raises(SystemExit, match="1 differ, or are not there"):
+        run("verify", tmp_path)
+    printed = capsys.readouterr().out
+    assert "random: 1 of 2 chunks are not played" in printed
+    assert "a table, 2 of seed" in printed
+    run("verify", tmp_path, "--seed", str(rows[5]["seed"]), "--only", "random")
+    with pytest.raises(SystemExit, match="no entry plays games of seed 5"):
+        run("verify", tmp_path, "--seed", "5")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"score": "1000"}, r"\['score'\] not there"),
+        ({"seed": None}, r"\['seed'\] not there"),
+        ({"moves": 0}, "no moves"),
+        ({"machine": {}}, "no processor"),
+        ({"game": "daihinmin"}, "not of 2048"),
+    ],
+    ids=str,
+)
+def test_rows_that_no_game_makes_are_told(tmp_path: Path, changed: Row, message: str) -> None:
+    file_of(tmp_path, {"2048": {"random": ENTRIES["2048"]["random"]}})
+    run("play", tmp_path)
+    path = rows_file(tmp_path, RANDOM)
+    row_files.append(path, [{**row_files.read(path)[0], **changed}])
+    for command in ("play", "verify", "report"):
+        with pytest.raises(SystemExit, match=rf"random\.jsonl\.gz, row 7: .*{message}"):
+            run(command, tmp_path)
+
+
+def test_places_and_players_of_rows_are_checked() -> None:
+    row = {**about(SAMPLE), **play_games(SAMPLE, [77])[0]}
+    assert what_is_wrong(row, "daihinmin") == ""
+    assert what_is_wrong({**row, "places": [0, 0, 1, 2, 3]}, "daihinmin").startswith("places are")
+    assert what_is_wrong({**row, "players": ["me"] * 5}, "daihinmin").startswith("players are")
+    del row["commit"]
+    assert what_is_wrong(row, "daihinmin").startswith("['commit'] not there")
+    assert what_is_wrong([], "2048").startswith("not an object")  # type: ignore[arg-type]
 
 
 # Results
@@ -310,12 +436,12 @@ def rows_2048(
 
 
 def test_standings_of_2048_by_hand() -> None:
-    found = standing(rows_2048([1000, 3000, 2000, 30000], [128, 256, 2048, 4096]))
+    found = standing(rows_2048([1000, 3000, 2000, 30000], [128, 256, 2048, 4096]), 4)
     assert (found.name, found.games, found.points, found.seconds) == ("a", 4, 9000.0, 0.005)
     assert found.more["median"] == 2500
     assert (found.more["2048"], found.more["4096"], found.more["8192"]) == (0.5, 0.25, 0)
     assert 1000 < found.low < 9000 < found.high < 30000
-    many = standing(rows_2048([*range(10_000, 11_000)], [1024] * 1000))
+    many = standing(rows_2048([*range(10_000, 11_000)], [1024] * 1000), 1000)
     assert many.high - many.low == pytest.approx(2 * 1.96 * 288.7 / 1000**0.5, rel=0.1)
 
 
@@ -325,7 +451,7 @@ def test_standings_of_daihinmin_by_hand() -> None:
     head |= {"players": players, "decisions": 10, "cpu_seconds": 0.02, "machine": {"cpu": "x"}}
     places = [[0, 1, 2, 3, 4], [1, 0, 2, 3, 4], [4, 0, 1, 2, 3], [0, 4, 3, 2, 1]]
     rows = [{**head, "seed": i // 2, "number": i % 2 + 1, "places": places[i]} for i in range(4)]
-    found = standing(rows)
+    found = standing(rows, 4)
     assert found.points == (500 + 400 + 100 + 500) / 4
     assert found.seconds == pytest.approx(0.002)
     assert (found.more["1st"], found.more["2nd"], found.more["5th"]) == (0.5, 0.25, 0.25)
@@ -338,23 +464,27 @@ def test_standings_of_daihinmin_by_hand() -> None:
 
 def test_the_table_is_also_told_in_values_for_other_programs() -> None:
     found = [
-        standing(rows_2048([9000, 9100], [512, 2048], 0.0001, name="strong")),
-        standing(rows_2048([1000, 1100], [64, 128], name="weak")),
+        standing(rows_2048([9000, 9100], [512, 2048], 0.0001, name="strong"), 2),
+        standing(rows_2048([1000, 1100], [64, 128], name="weak"), 30),
+        standing(rows_2048([7], [4], name="once"), 1),
     ]
     lines = table(found, "2048").splitlines()
-    assert [line.split(" | ")[0] for line in lines[2:]] == ["| strong", "| weak"]
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| strong", "| weak", "| once"]
     assert "50.0%" in lines[2] and "1 µs" in lines[2] and "5 ms" in lines[3]
-    assert lines[3].startswith("| weak | 2 | 1,050 (1,000 to 1,100) | 1,050 (1,000 to 1,100) |")
+    assert lines[3].startswith(
+        "| weak | 2 of 30 | 1,050 (1,000 to 1,100) | 1,050 (1,000 to 1,100) |"
+    )
+    assert lines[4].startswith("| once | 1 | 7 | 7 |")
     told = list(csv.DictReader(io.StringIO(as_csv(found))))
-    assert [row["player"] for row in told] == ["strong", "weak"]
+    assert [row["player"] for row in told] == ["strong", "weak", "once"]
     assert float(told[0]["mean"]) == 9050
     assert float(told[1]["cpu_seconds_each"]) == 0.005
     assert told[0]["machine"] == "an abacus"
 
 
 def test_pairs_are_compared_on_the_seeds_of_both() -> None:
-    one = standing(rows_2048([10, 20, 30, 40], [2] * 4, name="one"))
-    other = standing(rows_2048([10, 5, 60], [2] * 3, name="other"))
+    one = standing(rows_2048([10, 20, 30, 40], [2] * 4, name="one"), 4)
+    other = standing(rows_2048([10, 5, 60], [2] * 3, name="other"), 3)
     assert pairs([one, other]).splitlines() == [
         "more points than,one,other",
         "one,,0.500",  # a tie, a win and a loss
@@ -362,11 +492,22 @@ def test_pairs_are_compared_on_the_seeds_of_both() -> None:
     ]
 
 
-def test_a_game_that_was_played_twice_counts_once() -> None:
-    rows = rows_2048([10, 20], [2, 2])
-    found = standing([*rows, {**rows[0], "score": 30}])
-    assert (found.games, found.points) == (2, 25)
-    assert [len(each) for each in by_seed([*rows, *rows]).values()] == [1, 1]
+def test_of_a_game_that_was_played_twice_the_later_row_counts() -> None:
+    rows = [{"seed": seed, "score": seed % 100} for seed in seeds("2048")[:2]]
+    again = {**rows[0], "score": 100}
+    assert games(RANDOM, [*rows, again]) == {rows[0]["seed"]: [again], rows[1]["seed"]: [rows[1]]}
+
+
+def test_rows_of_other_seeds_and_parts_of_cycles_do_not_count() -> None:
+    told = seeds("daihinmin")
+    whole = [{"seed": told[0], "number": i} for i in (1, 2, 3)]
+    part = [{"seed": told[1], "number": i} for i in (1, 2)]
+    other = [{"seed": told[5], "number": i} for i in (1, 2, 3)]
+    entry = SAMPLE._replace(games=2)
+    assert games(entry, [*whole, *part, *other]) == {told[0]: whole}
+    assert missing(entry, [*whole, *part, *other]) == [[told[1]]]
+    assert missing(entry._replace(chunk=2), whole) == [[told[0], told[1]]]
+    assert missing(SAMPLE, whole) == []
 
 
 def test_the_front_has_those_that_no_faster_player_reaches() -> None:
@@ -438,14 +579,21 @@ def test_the_templates_of_players_play(tmp_path: Path) -> None:
         ({"2048": {"a": {"player": "random", "settings": [1], "games": 1}}}, "not so .'settings"),
         ({"2048": {n: {"player": "random", "games": 1} for n in ("a-b", "A b")}}, "differ in them"),
         ({"2048": {"?": {"player": "random", "games": 1}}}, "names have letters"),
+        ({"2048": {"a|b": {"player": "random", "games": 1}}}, "has a bar"),
+        (
+            {"2048": {"PPO": {"player": "random", "games": 1}}},
+            r"called \['PPO'\]: take other names",
+        ),
+        ({"2048": {"a": {"player": "json:loads", "games": 1}}}, "'a': TypeError: loads"),
         ({"2048": {"a": {"player": "daihinmin-sample", "games": 1}}}, "no player of 2048"),
         ({"daihinmin": {"a": {"player": "random", "games": 1}}}, "no player of daihinmin"),
         ({"2048": {"a": {"player": "json:JSONDecoder", "games": 1}}}, "no player of 2048"),
         ({"2048": {"a": {"player": "random", "games": 0}}}, "games of 'a' are 1 to 4000"),
-        ({"2048": {"a": {"player": "random", "games": 3, "at_once": 2}}}, "a multiple of"),
+        ({"2048": {"a": {"player": "random", "games": 3, "chunk": 2}}}, "a multiple of"),
         ({"2048": {"a": {"player": "random", "games": 4001}}}, "games of 'a' are 1 to 4000"),
         ({"2048": {"a": {"player": "nobody", "games": 1}}}, "no player 'nobody'"),
         ({"2048": {"a": {"player": "json:nothing", "games": 1}}}, "json:nothing"),
+        ({"2048": {"a": {"player": "bots:broken", "games": 1}}}, "'a': KeyError: 'no such thing'"),
         ({"2048": {"a": {"player": "no_such:thing", "games": 1}}}, "no_such"),
         ({"2048": {"a": {"player": "random", "settings": {"x": 1}, "games": 1}}}, "settings"),
         ({"2048": {"a": {"player": "nowhere.npz", "games": 1}}}, "nowhere.npz"),
@@ -453,7 +601,9 @@ def test_the_templates_of_players_play(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_wrong_entries_are_refused(tmp_path: Path, told: Any, message: str) -> None:
+def test_wrong_entries_are_refused(
+    tmp_path: Path, bots: ModuleType, told: Any, message: str
+) -> None:
     file_of(tmp_path, told)
     with pytest.raises(SystemExit, match=message):
         run("play", tmp_path)
@@ -466,8 +616,6 @@ def test_entries_that_are_not_there_are_told(tmp_path: Path) -> None:
         run("play", tmp_path, "--only", "nobody")
     with pytest.raises(SystemExit, match="no rows of these entries"):
         run("report", tmp_path)
-    with pytest.raises(SystemExit, match="no games by 'random': play them"):
-        run("verify", tmp_path, "--only", "random")
     path = rows_file(tmp_path, RANDOM)
     path.parent.mkdir()
     path.write_bytes(b"no rows at all")

@@ -600,13 +600,18 @@ def test_players_of_ended_runs_are_taken_into_the_package(
     assert taken == {"ppo": "ppo", "actor": "self"}
 
 
-def test_players_beside_runs_play_the_matches_of_the_evaluations(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sb3_baselines, "N_CYCLES", 3)
-    row = sb3_baselines.reference_row("heuristic", ["sample"] * 4)
-    found = sb3_daihinmin.evaluate(HeuristicAgent(), 300, ["sample"] * 4)
-    assert {name: row[name] for name in found} == found
+def test_what_is_no_run_or_cannot_be_compared_is_told(tmp_path: Path) -> None:
+    met = {"sample": ["sample"] * 4, "self": ["heuristic"] * 4}
+    for name, against in met.items():
+        reached(tmp_path / name, DAIHINMIN, [150.5], True, against=against)
+    with pytest.raises(SystemExit, match=r"runs against .* are not compared"):
+        sb3_baselines.ship([tmp_path])
+    rows = tmp_path / "self" / "rows.jsonl"
+    rows.write_text(rows.read_text() + '{"moves": 2000, "me')  # a run that is writing
+    assert [row["moves"] for row in sb3_baselines.read([tmp_path])[DAIHINMIN]] == [1000, 1000]
+    (tmp_path / "self" / "settings.json").unlink()
+    with pytest.raises(SystemExit, match=r"self is no run of the examples: .*settings.json"):
+        sb3_baselines.read([tmp_path])
 
 
 # The commands

@@ -2,21 +2,8 @@
 
     agents.make("alphabeta", depth=3).act(words)
 
-It is the method of the program 2048-AI by Matt Overlan, 2014, under the MIT licence:
-https://github.com/ovolve/2048-AI. A board is worth the weighted sum of
-
-- its *smoothness*: minus the differences of tiles and their next ones to the right and below, over
-  empty cells;
-- its *monotonicity*: along the rows, minus the differences of tiles that rise or of those that
-  fall, whichever are less in all rows together; the same along the columns;
-- the natural logarithm of the number of its *empty* cells;
-- its *largest* tile,
-
-where tiles are exponents:
-
->>> from afterstate.envs.game2048.rules import from_text
->>> evaluate(from_text("8 2 2 _ / _ 4 4 _ / _ 2 2 2 / 2 2 _ _"))
-1.037750566915749
+It is the method of the program 2048-AI by Matt Overlan, 2014, under the MIT licence, with the
+evaluation in `hand_made`: https://github.com/ovolve/2048-AI.
 
 The player makes the move from which he gets the most against the most annoying tiles; these are
 those that leave the board least smooth and in most *islands*, groups of equal neighbours. A tile of
@@ -25,12 +12,10 @@ those that leave the board least smooth and in most *islands*, groups of equal n
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple
 
 import numba
@@ -39,6 +24,19 @@ import numpy.typing as npt
 from numba import boolean, float64, int8, int64, njit, uint64
 
 from afterstate.agents.game2048.agent import Agent
+from afterstate.agents.game2048.hand_made import (
+    BOUND,
+    COMPARED,
+    HEURISTIC,
+    WIN,
+    Heuristic,
+    Indices,
+    Values,
+    Weights,
+    evaluate,
+    heuristic,
+    worth,
+)
 from afterstate.agents.game2048.intrinsics import count_zeros
 from afterstate.agents.game2048.ntuple import KERNEL
 from afterstate.agents.settings import check_fields
@@ -46,174 +44,21 @@ from afterstate.envs.game2048.rules import (
     LOW_BITS,
     afterstates,
     check_words,
-    count_cells,
     largest,
     occupied,
     table,
     transpose,
-    words,
 )
 from afterstate.envs.words import Word, Words
 
-Values = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
+__all__ = ["COMPARED", "TILES", "AlphaBetaAgent", "Found", "Settings", "Weights", "evaluate"]
 
 MAX_DEPTH = 32
 """No search looks more moves ahead."""
 
-WIN, BOUND = 9_900.0, 10_000.0
-"""A score above the first is a win; none is above the second. A lost game is minus the second."""
-
-PATIENCE = 5.0
-"""No search is begun that is expected to end after so many times the time that is set."""
-
 _1, _4, _15, _16 = (np.uint64(n) for n in (1, 4, 15, 16))
 _FIRST, _LAST = np.uint64(0x0001_0001_0001_0001), np.uint64(0x1000_1000_1000_1000)
 _ROW = np.uint64(0xFFFF)
-
-
-@dataclass(frozen=True)
-class Weights:
-    """What the terms of the evaluation weigh, by default as in the original.
-
-    Raises:
-        ValueError: not numbers, or so large that an evaluation could be taken for a win or a loss.
-    """
-
-    smoothness: float = 0.1
-    monotonicity: float = 1.0
-    empty: float = 2.7
-    largest: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_fields(self, {})
-        if self.most() >= WIN:
-            by = " + ".join(f"{most:.4g} |{term}|" for term, most in _MOST.items())
-            raise ValueError(f"{by} is below {WIN:,.0f}, for a win is more, got {self.most():,.0f}")
-
-    def most(self) -> float:
-        """Boards that moves leave are worth no more than this, and no less than minus this.
-
-        >>> round(Weights().most())
-        236
-        """
-        return sum(most * abs(float(getattr(self, term))) for term, most in _MOST.items())
-
-
-_MOST = {
-    "smoothness": 8 * 3 * 14,  # in each of 8 lines 3 differences of tiles, which are from 1 to 15
-    "monotonicity": 8 * 3 * 15 / 2,  # of cells, from 0 to 15: rises or falls, whichever are less
-    "empty": math.log(16),
-    "largest": 15,
-}
-"""The sizes that terms do not exceed after a move, which leaves an empty cell."""
-
-
-# Evaluation
-
-
-class Lines(NamedTuple):
-    """What rows of four nibbles add to an evaluation, `[65536]` each."""
-
-    roughness: Indices  # the differences of tiles and the next ones
-    rises: Indices  # by how much they rise toward the last cell
-    falls: Indices  # by how much they fall
-
-
-class Heuristic(NamedTuple):
-    """An evaluation in the form that kernels take."""
-
-    lines: Lines
-    weights: Values  # [4], in the order of `Weights`
-
-
-COMPARED = ("occupied", "adjacent")
-"""Which cells monotonicity compares: a tile and the next one, as the original program does, or all
-neighbours, an empty cell being 0, as the words of its author go."""
-
-
-def _compared(line: list[int], of: str) -> list[tuple[int, int]]:
-    """The pairs of exponents of a line whose order counts.
-
-    Over empty cells the first cell is compared with the next tile, whether it is empty or not, and
-    the last tile with the last cell.
-    """
-    if of == "adjacent":
-        return list(itertools.pairwise(line))
-    places = [0, *(i for i in range(1, 4) if line[i])]
-    if places[-1] != 3:
-        places.append(3)
-    return [(line[a], line[b]) for a, b in itertools.pairwise(places)]
-
-
-@cache
-def lines(compared: str) -> Lines:
-    """The table of rows, by one of `COMPARED`."""
-    found = Lines(*(np.zeros(1 << 16, np.int64) for _ in Lines._fields))
-    for row in range(1 << 16):
-        line = [row >> 4 * i & 15 for i in range(4)]
-        tiles = [tile for tile in line if tile]
-        found.roughness[row] = sum(abs(a - b) for a, b in itertools.pairwise(tiles))
-        pairs = _compared(line, compared)
-        found.rises[row] = sum(max(0, b - a) for a, b in pairs)
-        found.falls[row] = sum(max(0, a - b) for a, b in pairs)
-    return found
-
-
-def heuristic(weights: Weights | None = None, compared: str = "occupied") -> Heuristic:
-    """The evaluation of weights and of one of `COMPARED`."""
-    if compared not in COMPARED:
-        raise ValueError(f"compared is one of {COMPARED}, got {compared!r}")
-    told = weights or Weights()
-    each = [told.smoothness, told.monotonicity, told.empty, told.largest]
-    return Heuristic(lines(compared), np.array(each, np.float64))
-
-
-_HEURISTIC = numba.typeof(heuristic())
-
-
-@njit(float64(uint64, _HEURISTIC), **KERNEL)
-def worth(board: Word, heuristic: Heuristic) -> float:
-    """What a board word is worth; minus infinity if it is full and empty cells weigh anything."""
-    across, down = np.uint64(board), transpose(board)
-    rough = rises = falls = rises_down = falls_down = 0
-    for _ in range(4):
-        row, column = np.int64(across & _ROW), np.int64(down & _ROW)
-        rough += heuristic.lines.roughness[row] + heuristic.lines.roughness[column]
-        rises += heuristic.lines.rises[row]
-        falls += heuristic.lines.falls[row]
-        rises_down += heuristic.lines.rises[column]
-        falls_down += heuristic.lines.falls[column]
-        across, down = across >> _16, down >> _16
-    weights = heuristic.weights
-    found = -rough * weights[0]  # summed in the order of the original, so that ties are the same
-    found -= (min(rises, falls) + min(rises_down, falls_down)) * weights[1]
-    empty = ~occupied(board) & LOW_BITS
-    if weights[2] != 0:
-        n_empty = 16 if empty == LOW_BITS else count_cells(empty)
-        found += math.log(n_empty) * weights[2] if n_empty else -np.inf * weights[2]
-    return float(found + largest(board) * weights[3])
-
-
-def evaluate(board: Any, weights: Weights | None = None, compared: str = "occupied") -> float:
-    """What a board is worth.
-
-    Args:
-        board: a board word, or exponents `[4, 4]` from 0 to 15.
-        weights: of the terms.
-        compared: one of `COMPARED`.
-
-    Returns:
-        The weighted sum; minus infinity if the board is full, for then there is no empty cell.
-
-    Raises:
-        ValueError: not a board, or not one of `COMPARED`.
-    """
-    array = np.asarray(board)
-    if array.shape not in ((), (4, 4)):
-        raise ValueError(f"a board is a word or exponents [4, 4], got shape {array.shape}")
-    word = check_words(words(array) if array.ndim else board, 4, 4)
-    return float(worth(np.uint64(word), heuristic(weights, compared)))
 
 
 # The tiles that are expected
@@ -259,7 +104,7 @@ def _groups_beside(cell: Word, cells: Word, board: Word) -> int:
     return n
 
 
-@njit(int64(uint64, uint64, uint64, _HEURISTIC), **KERNEL)
+@njit(int64(uint64, uint64, uint64, HEURISTIC), **KERNEL)
 def _annoyance(board: Word, cell: Word, tile: Word, heuristic: Heuristic) -> int:
     """How rough and rich in islands a tile in an empty cell makes a board, but for a constant."""
     at, roughness = np.int64(count_zeros(cell)), heuristic.lines.roughness
@@ -275,7 +120,7 @@ _ORDER = np.array([16 * row + 4 * col for col in range(4) for row in range(4)], 
 """The bits of cells in the order in which tiles are tried: column by column."""
 
 
-@njit(uint64(uint64, boolean, _HEURISTIC), **KERNEL)
+@njit(uint64(uint64, boolean, HEURISTIC), **KERNEL)
 def placements(board: Word, pruned: bool, heuristic: Heuristic) -> Word:
     """The tiles that are tried on a board, all or the most annoying ones.
 
@@ -529,9 +374,11 @@ class Settings(Weights):
     depth: int | None = None
     """How many moves it looks ahead, 1 being greedy; by default as many as time allows."""
     seconds: float = 0.1
-    """After which it begins no deeper search; not used with a depth. What is begun is finished, as
-    in the original, but it is not begun if it is expected to end after `PATIENCE` times that: by
-    as much longer than the search before it as that took longer than its own."""
+    """After which it begins no deeper search; not used with a depth. What is begun is finished."""
+    patience: float | None = 5.0
+    """No search is begun that is expected to end after so many times `seconds`: by as much longer
+    than the search before it as that took longer than its own. None: whatever it takes, as in the
+    original, where a search that is begun in time may take many times as long."""
     compared: str = "occupied"
     """Which cells monotonicity compares: one of `COMPARED`."""
     tiles: str = "annoying"
@@ -548,7 +395,7 @@ class Settings(Weights):
             raise ValueError(f"goal is a tile from 4 to 32768, got {self.goal}")
 
 
-_RANGES = {"depth": "from 1 on", "seconds": "above 0"}
+_RANGES = {"depth": "from 1 on", "seconds": "above 0", "patience": "from 1 on"}
 _GOALS = {1 << exponent: exponent for exponent in range(2, 16)}
 
 
@@ -630,10 +477,12 @@ class AlphaBetaAgent(Agent):
     def _depths(self) -> Iterable[int]:
         """The depths of the searches of a board, one after the other."""
         how = self.settings
-        return _ever_deeper(how.seconds) if how.depth is None else (how.depth,)
+        if how.depth is not None:
+            return (how.depth,)
+        return _ever_deeper(how.seconds, math.inf if how.patience is None else how.patience)
 
 
-def _ever_deeper(seconds: float) -> Iterator[int]:
+def _ever_deeper(seconds: float, patience: float) -> Iterator[int]:
     """Depths from 1 on as long as there is time; each is searched before the next is asked for."""
     began = ended = time.monotonic()
     took = math.inf
@@ -643,5 +492,5 @@ def _ever_deeper(seconds: float) -> Iterator[int]:
         took = max(ended - started, 1e-6)  # clocks may stand still
         expected = took * max(took / before, 1.0)
         passed = ended - began
-        if passed >= seconds or passed + expected > PATIENCE * seconds:
+        if passed >= seconds or passed + expected > patience * seconds:
             return

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents import nets
-from afterstate.agents.commands import above_0, whole_above_0
+from afterstate.agents.commands import above_0, markdown, whole_above_0
 from afterstate.agents.game2048 import analysis, play_logs
 from afterstate.agents.game2048.analysis import CELLS, STUDY_BOARDS, TILES, Floats
 from afterstate.agents.game2048.policy_learning import logged
@@ -154,12 +154,6 @@ def _save(figure: Any, path: str | Path) -> None:
 
 
 # Tables
-
-
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [head, ["---", *["--:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def said(networks: Mapping[str, nn.Module], board: Tensor) -> str:

@@ -15,6 +15,7 @@ import pytest
 from afterstate import agents
 from afterstate.agents.game2048 import alphabeta
 from afterstate.agents.game2048.alphabeta import AlphaBetaAgent, Settings, Weights, evaluate
+from afterstate.agents.game2048.hand_made import heuristic
 from afterstate.agents.game2048.play import play
 from afterstate.envs.game2048.rules import from_text
 
@@ -124,7 +125,7 @@ def test_weights_that_could_feign_a_win_or_a_loss_are_refused(weights: dict[str,
 
 @pytest.mark.parametrize("pruned", [True, False])
 def test_the_tiles_that_are_tried_are_those_of_the_plain_program(pruned: bool) -> None:
-    rng, how = random.Random(2), alphabeta.heuristic()
+    rng, how = random.Random(2), heuristic()
     for _ in range(1_000):
         board = random_board(rng, 3)
         word = np.uint64(oracle.to_word(board))
@@ -323,33 +324,42 @@ def test_time_lets_it_look_deeper() -> None:
 
 
 @pytest.mark.parametrize(
-    ("times", "n"),
+    ("times", "patience", "n"),
     [
-        ([0.01, 0.04, 0.16, 0.64], 3),  # the third is begun, as there is time, and ends after it
-        ([0.01, 0.02, 0.03, 0.045, 1], 4),
-        ([0.2, 0.2], 1),
-        ([0.001, 0.02, 0.4], 3),  # expected to end after 0.421 s, within five times 0.1 s
-        ([0.001, 0.024, 0.6], 2),  # expected to end after 0.601 s
-        ([0.0] * 99, alphabeta.MAX_DEPTH),
+        # the third is begun, as there is time, and ends after it
+        ([0.01, 0.04, 0.16, 0.64], 5, 3),
+        ([0.01, 0.02, 0.03, 0.045, 1], 5, 4),
+        ([0.2, 0.2], 5, 1),
+        ([0.001, 0.02, 0.4], 5, 3),  # expected to end after 0.421 s, within five times 0.1 s
+        ([0.001, 0.024, 0.6], 5, 2),  # expected to end after 0.601 s
+        ([0.001, 0.024, 0.6], 7, 3),
+        ([0.001, 0.09, 99], math.inf, 3),
+        ([0.0] * 99, 5, alphabeta.MAX_DEPTH),
     ],
 )
 def test_no_search_is_begun_that_takes_far_too_long(
-    times: list[float], n: int, monkeypatch: pytest.MonkeyPatch
+    times: list[float], patience: float, n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [5.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     depths = []
-    for depth in alphabeta._ever_deeper(0.1):
+    for depth in alphabeta._ever_deeper(0.1, patience):
         depths.append(depth)
         clock[0] += times[depth - 1]
     assert depths == list(range(1, n + 1))
+
+
+def test_without_patience_it_begins_searches_as_long_as_there_is_time() -> None:
+    for patience, told in ((None, math.inf), (2.5, 2.5)):
+        depths: Any = AlphaBetaAgent(Settings(seconds=3.0, patience=patience))._depths()
+        assert depths.gi_frame.f_locals == {"seconds": 3.0, "patience": told}
 
 
 def test_by_time_it_finds_what_it_does_to_the_depth_that_it_reaches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     by_depth, by_time = AlphaBetaAgent(Settings(depth=3)), AlphaBetaAgent(Settings(seconds=0.1))
-    monkeypatch.setattr(alphabeta, "_ever_deeper", lambda seconds: range(1, 4))
+    monkeypatch.setattr(alphabeta, "_ever_deeper", lambda *_: range(1, 4))
     boards = np.array([from_text(text) for text in (BLOG, SNAKE, LOST, OVER)], np.uint64)
     assert [by_time.search(word) for word in boards] == [by_depth.search(word) for word in boards]
     assert np.array_equal(by_time.evaluate(boards), by_depth.evaluate(boards))
@@ -412,6 +422,7 @@ def test_the_player_is_made_by_its_name() -> None:
         ({"depth": 33}, "depth is at most 32"),
         ({"depth": 2.0}, "depth is a whole number"),
         ({"seconds": 0}, "seconds is above 0"),
+        ({"patience": 0.5}, "patience is from 1 on"),
         ({"smoothness": "1"}, "smoothness is a number"),
         ({"compared": "all"}, "compared is one of"),
         ({"tiles": "worst"}, "tiles is one of"),
@@ -426,7 +437,9 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> N
         agents.make("alphabeta", **settings)
 
 
-@pytest.mark.parametrize("wrong", [[[1, 2], [3, 4]], -1, 0.5, [0, 1], [[[0] * 4] * 4], "2"])
+@pytest.mark.parametrize(
+    "wrong", [[[1, 2], [3, 4]], -1, 0.5, [0, 1], [[[0] * 4] * 4], "2", [[16] * 4] * 4]
+)
 def test_what_is_no_board_is_refused(wrong: Any) -> None:
     with pytest.raises(ValueError, match=r"board|shape|exponents"):
         evaluate(wrong)

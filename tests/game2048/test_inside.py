@@ -15,7 +15,7 @@ import torch
 from test_analysis import CHOICES, Says, boards_of
 from torch import nn
 
-from afterstate.agents import nets
+from afterstate.agents import commands, nets
 from afterstate.agents.game2048 import analysis, encoding, inside, policy_net
 from afterstate.agents.game2048.analysis import CELLS, STUDY_BOARDS, TILES, Agreement
 from afterstate.agents.game2048.play_logs import MOVE
@@ -172,7 +172,7 @@ def test_logits_of_illegal_moves_stand_in_brackets() -> None:
 
 def test_a_table_is_written_in_markdown() -> None:
     table = "| a | b | c |\n| --- | --: | --: |\n| x | 1 | 2 |\n| y | 3 | 4 |"
-    assert inside.markdown(["a", "b", "c"], [["x", "1", "2"], ["y", "3", "4"]]) == table
+    assert commands.markdown(["a", "b", "c"], [["x", "1", "2"], ["y", "3", "4"]]) == table
 
 
 def test_contributions_stand_in_the_order_of_the_middle_board_with_their_sums() -> None:

@@ -25,8 +25,7 @@ from experiments.cells import Row, cost, fill, latest, name, played, reached
 from matplotlib import pyplot as plt
 
 from afterstate import agents
-from afterstate.agents.commands import whole_above_0
-from afterstate.agents.game2048.inside import markdown
+from afterstate.agents.commands import markdown, whole_above_0
 
 HERE = Path(__file__).parent
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "alphabeta"

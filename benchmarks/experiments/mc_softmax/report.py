@@ -12,7 +12,7 @@ from experiments.mc_softmax.study import HERE, RESULTS, cells, study
 from experiments.rows import read
 from matplotlib import pyplot as plt
 
-from afterstate.agents.game2048.inside import markdown
+from afterstate.agents.commands import markdown
 
 FILES = {
     "judged": "regrets.jsonl",

@@ -37,10 +37,9 @@ from torch import nn
 
 from afterstate import agents
 from afterstate.agents import nets
-from afterstate.agents.commands import above_0
+from afterstate.agents.commands import above_0, markdown
 from afterstate.agents.game2048 import analysis, inside, play_logs, policy_learning
 from afterstate.agents.game2048.analysis import STUDY_BOARDS, TILES
-from afterstate.agents.game2048.inside import markdown
 from afterstate.agents.game2048.play import play as games
 from afterstate.agents.game2048.policy_net import (
     PolicyNetAgent,

@@ -1,0 +1,110 @@
+"""The rows of the leaderboard: their files, whether they are as they should be, and which count."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import row_files
+from leaderboard_games import OPPONENTS, Entry, plain, seeds
+from row_files import Row
+
+from afterstate.envs.daihinmin.rules import N_PLAYERS
+
+_NUMBER = (int, float)
+_TEXT = (str, type(None))
+_FIELDS: dict[str, Any] = {
+    "game": str,
+    "name": str,
+    "player": str,
+    "settings": dict,
+    "at_once": int,
+    "weights": _TEXT,
+    "code": _TEXT,
+    "env": str,
+    "afterstate": str,
+    "commit": _TEXT,
+    "machine": dict,
+    "seed": int,
+    "cpu_seconds": _NUMBER,
+}
+_FIELDS_OF: dict[str, dict[str, Any]] = {
+    "2048": {"score": int, "max_tile": int, "moves": int},
+    "daihinmin": {"number": int, "players": list, "places": list, "decisions": int},
+}
+"""What a row has to say, and of which kind it is."""
+
+
+def rows_file(folder: Path, entry: Entry) -> Path:
+    """The file of an entry's rows."""
+    return folder / entry.game / f"{plain(entry)}.jsonl.gz"
+
+
+def read(folder: Path, entry: Entry) -> list[Row]:
+    """The rows of an entry, checked.
+
+    Raises:
+        ValueError: the file is damaged, or has a row that no game makes; the message names both.
+    """
+    path = rows_file(folder, entry)
+    rows = row_files.read(path)
+    for i, row in enumerate(rows, 1):
+        wrong = what_is_wrong(row, entry.game)
+        if wrong:
+            raise ValueError(f"{path}, row {i}: {wrong}")
+    return rows
+
+
+def what_is_wrong(row: Row, game: str) -> str:
+    """What is wrong with a row of a game; empty if nothing is."""
+    if not isinstance(row, dict):
+        return f"not an object, but {row!r:.40}"
+    fields = {**_FIELDS, **_FIELDS_OF[game]}
+    wrong = [name for name, kind in fields.items() if not isinstance(row.get(name, ...), kind)]
+    if wrong:
+        return f"{wrong} not there, or not of their kind"
+    if row["game"] != game or not isinstance(row["machine"].get("cpu"), str):
+        return f"it is not of {game}, or tells no processor"
+    if game == "2048":
+        return "" if row["moves"] > 0 else "it has no moves"
+    if sorted(row["places"], key=str) != list(range(N_PLAYERS)):
+        return f"places are 0 to 4 once each, got {row['places']}"
+    if sorted(row["players"], key=str) != sorted([row["name"], *OPPONENTS]):
+        return f"players are {[row['name'], *OPPONENTS]}, got {row['players']}"
+    return ""
+
+
+def alike(rows: Sequence[Row], head: Row) -> list[Row]:
+    """The rows of the same player, with the same weights and under the same rules, as a head."""
+    same = ("player", "settings", "at_once", "weights", "code", "env")
+    return [row for row in rows if all(row[of] == head[of] for of in same)]
+
+
+def current(entry: Entry, rows: Sequence[Row]) -> list[Row]:
+    """The rows that count: of the entry's games, by its player as it was last."""
+    now = {"player": entry.player, "settings": entry.settings}
+    last = next((row for row in reversed(rows) if row | now == row), None)
+    if last is None:
+        return []
+    return [row for each in games(entry, alike(rows, last)).values() for row in each]
+
+
+def games(entry: Entry, rows: Sequence[Row]) -> dict[int, list[Row]]:
+    """The rows of each of the entry's seeds that is played: one of 2048, or those of a whole cycle.
+
+    Of a game that was played twice the later row counts.
+    """
+    found: dict[int, dict[int, Row]] = defaultdict(dict)
+    for row in rows:
+        found[row["seed"]][row.get("number", 1)] = row
+    whole = set(range(1, entry.rows_each + 1))
+    told = seeds(entry.game)[: entry.games]
+    return {seed: list(found[seed].values()) for seed in told if found[seed].keys() == whole}
+
+
+def missing(entry: Entry, rows: Sequence[Row]) -> list[list[int]]:
+    """The chunks of an entry that are not played yet, of its games those of some rows."""
+    played = games(entry, rows)
+    return [chunk for chunk in entry.chunks() if not played.keys() >= set(chunk)]
