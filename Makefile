@@ -1,6 +1,7 @@
 # make demo   learn 2048 in a minute and watch it play
 # make test   the tests, in less than ten minutes
-# make slow   the tests that take minutes each
+# make slow   the tests that take longer
+# make exhaustive   what others check in some positions, in millions; for a change of these rules
 # make lint   style and types
 #
 # The set-up is shared: each part is installed once, and again when pyproject.toml changes.
@@ -16,7 +17,7 @@ export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/kernels/$(shell find envs agents -na
 # taken; left to itself pip would choose the newest build for GPUs, of several gigabytes.
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test slow lint clean
+.PHONY: demo test slow exhaustive lint clean
 
 demo: $(VENV)/examples.done
 	@echo "Learning 2048 for a minute. The first start compiles, for some ten seconds."
@@ -25,8 +26,8 @@ demo: $(VENV)/examples.done
 test: $(VENV)/dev.done
 	$(BIN)/python -m pytest $(ARGS)
 
-slow: $(VENV)/dev.done
-	$(BIN)/python -m pytest -m slow $(ARGS)
+slow exhaustive: $(VENV)/dev.done
+	$(BIN)/python -m pytest -m $@ $(ARGS)
 
 lint: $(VENV)/dev.done
 	$(BIN)/ruff check .

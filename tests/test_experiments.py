@@ -325,6 +325,7 @@ def smoke(name: str, out: Path, *more: str) -> None:
     run.main([name, "--smoke", "--repeats", "1", "--out", str(out), *more])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_an_experiment_writes_rows_table_and_figure(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -346,6 +347,7 @@ def test_an_experiment_writes_rows_table_and_figure(
     assert (tmp_path / f"{name}.svg").read_text("utf-8") == picture
 
 
+@pytest.mark.slow
 def test_interrupted_runs_are_played_when_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

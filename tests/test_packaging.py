@@ -56,6 +56,7 @@ def test_packages_say_that_they_are_typed() -> None:
     assert all((folder / "py.typed").exists() for folder in PACKAGES.values())
 
 
+@pytest.mark.slow
 def test_quickstart_writes_its_files(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     run = subprocess.run(
@@ -75,6 +76,7 @@ def test_quickstart_writes_its_files(tmp_path: Path) -> None:
     assert "M moves/s, mean score" in run.stderr
 
 
+@pytest.mark.slow
 def test_the_example_of_daihinmin_draws_a_game_and_plays_a_match(tmp_path: Path) -> None:
     pytest.importorskip("PIL")
     run = subprocess.run(

@@ -314,7 +314,7 @@ def test_a_run_is_resumed_as_it_began_but_longer(tmp_path: Path) -> None:
     run = run_of("ppo", tmp_path)
     run.save(run.model(envs_of(run)))
     told = json.loads((run.folder / "settings.json").read_text())
-    assert told == {"env": ENV, "algorithm": "ppo", "seed": 1, **small("ppo")}
+    assert told == {"env": ENV, "algorithm": "ppo", "seed": 1, **small("ppo"), "n_timesteps": 256}
     with pytest.raises(SystemExit, match="it began with seed 1, not 2: choose another --out"):
         again = run_of("ppo", tmp_path, "--resume", "--seed", "2")
         again.model(envs_of(again))
@@ -635,6 +635,7 @@ def test_the_command_for_2048(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert video.read_bytes()[:3] == b"GIF"
 
 
+@pytest.mark.slow
 def test_the_command_for_daihinmin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     how = ["--settings", settings_file(tmp_path, "maskable-ppo", DAIHINMIN), "--out", str(tmp_path)]
     four = ["self", "self", "heuristic", "sample"]

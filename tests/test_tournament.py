@@ -380,6 +380,7 @@ class Bot(SampleAgent):
 """
 
 
+@pytest.mark.slow
 def test_rows_are_on_disk_when_their_cycle_ends(tmp_path: Path) -> None:
     (tmp_path / "bots.py").write_text(BOT)
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])

@@ -89,6 +89,7 @@ class Watched:
             self.show_turn()
 
 
+@pytest.mark.slow
 def test_watchers_see_what_players_in_the_same_process_see(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -299,7 +299,7 @@ def random_position(rng: random.Random) -> Position:
     return Position(hand, field, rng.random() < 0.5, lock)
 
 
-@pytest.mark.parametrize("n", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [20_000, pytest.param(1_000_000, marks=pytest.mark.exhaustive)])
 def test_legal_plays_of_random_positions_equal_the_oracle(n: int) -> None:
     rng = random.Random(n)
     out = np.empty(plays.N_PLAYS, np.int64)
@@ -326,7 +326,7 @@ def test_legal_plays_of_random_positions_equal_the_oracle(n: int) -> None:
             assert seen["pass", kind, False, revolution] > n / 200, seen
 
 
-@pytest.mark.parametrize("n", [100, pytest.param(2_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [100, pytest.param(2_000, marks=pytest.mark.exhaustive)])
 def test_every_play_of_the_table_is_legal_exactly_where_the_oracle_says(n: int) -> None:
     rng = random.Random(n)
     game = new_match()

@@ -324,6 +324,7 @@ def test_choices_are_found_again_in_the_games() -> None:
     assert sorted(again) == kept
 
 
+@pytest.mark.slow
 def test_a_rank_network_can_be_learned_from(tmp_path: Any) -> None:
     pytest.importorskip("torch")
     from afterstate.agents import nets
@@ -362,6 +363,7 @@ def test_a_policy_learns_to_choose_as_a_player_does() -> None:
     assert after > 0.75 * before
 
 
+@pytest.mark.slow
 def test_self_play_beats_a_random_start_and_does_not_depend_on_jobs() -> None:
     steps = list(learning.learn_by_self_play(6_000, seed=1))
     again = list(learning.learn_by_self_play(4_000, seed=1, jobs=2))

@@ -245,6 +245,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_tiny_experiment_from_training_to_its_figure(
     tiny: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

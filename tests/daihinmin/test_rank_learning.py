@@ -290,6 +290,7 @@ def test_without_an_average_the_network_itself_plays() -> None:
     assert averaged.net is net
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["BaseCNN", "FCNN"])
 @pytest.mark.parametrize("mixed", [False, True])
 def test_values_of_games_not_seen_get_better(name: str, mixed: bool) -> None:

@@ -217,6 +217,7 @@ def test_logs_of_others_are_learned_from_in_every_generation(tmp_path: Path) -> 
     assert files_in(only / "games") == []
 
 
+@pytest.mark.slow
 def test_targets_come_from_the_network_as_it_is_before_it_learns(tmp_path: Path) -> None:
     """Those of all games, also of those that were there before."""
     targets: list[Any] = []

@@ -430,12 +430,13 @@ def check_positions(n: int, seed: int) -> Counter[str]:
     raise AssertionError("there are always more positions")
 
 
+@pytest.mark.slow
 def test_sample_play_equals_the_oracle_in_positions_of_random_games() -> None:
     seen = check_positions(60_000, seed=1)
     assert set(KINDS) - set(seen) == set()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_sample_play_equals_the_oracle_in_a_million_positions() -> None:
     seen = check_positions(1_000_000, seed=2)
     assert min(seen[kind] for kind in KINDS) >= 10
@@ -583,6 +584,7 @@ def points(table: Sequence[players.Player], n_games: int, seed: int) -> float:
     return float(match["points"][0]) / n_games
 
 
+@pytest.mark.slow
 def test_the_heuristic_player_makes_4_points_a_game_against_sample_clients() -> None:
     watched = Watched()
     assert points([watched, *(SampleAgent() for _ in range(4))], 3_000, seed=3) >= 4.0
@@ -697,6 +699,7 @@ def test_a_certain_win_is_not_thrown_away_when_it_is_asked_on_its_own_cards(fiel
     assert is_played_out(game)
 
 
+@pytest.mark.slow
 def test_certain_wins_of_random_games_are_played_out() -> None:
     rng, agent, certain = random.Random(6), HeuristicAgent(), 0
     match = new_match(6, Options(class_reset_every=1))

@@ -400,6 +400,7 @@ def test_moves_are_legal_and_those_that_searches_find(tiles: str, weights: dict[
         assert one.action in legal if legal else (one.action, one.value) == (-1, -10_000)
 
 
+@pytest.mark.slow
 def test_it_reaches_2048_most_of_the_time_and_more_often_the_deeper_it_looks() -> None:
     rates = []
     for depth in (1, 4):

@@ -187,6 +187,7 @@ def late_mean(settings: Settings, n_moves: int, **options: Any) -> float:
 TC, FORWARD = Settings(), Settings(order="forward")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("better", "factor", "worse"),
     [

@@ -405,6 +405,7 @@ def some_boards(n: int) -> Boards:
     return np.array(seen[:: len(seen) // n][:n], np.uint64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("select", "scale"),
     [("L-max", lambda v: v / v.max()), ("L-log", lambda v: np.log(v / v.max()))],

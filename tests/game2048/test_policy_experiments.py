@@ -569,6 +569,7 @@ def test_probes_are_judged_by_games_that_they_are_not_fitted_to(
 # All of it
 
 
+@pytest.mark.slow
 def test_what_is_inside_is_written_with_all_sections_and_pictures(
     tiny: Study,
     figures: dict[str, Any],

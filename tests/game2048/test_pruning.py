@@ -345,6 +345,7 @@ def test_words_that_are_no_numbers_are_refused(
 # The network of the package
 
 
+@pytest.mark.slow
 def test_the_network_of_the_package_is_small_and_plays_well() -> None:
     """Its mean is above 120,000, and that of 20 games has a standard error of some 12,000."""
     assert agents.SHIPPED.stat().st_size <= 10_000_000

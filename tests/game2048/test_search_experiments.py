@@ -93,6 +93,7 @@ def test_all_settings_are_of_players_that_there_are(what: str) -> None:
             assert cell["player"] in agents.names()
 
 
+@pytest.mark.slow
 def test_players_have_the_network_that_their_cell_says() -> None:
     cell: Row = {"player": "mc-softmax", "settings": {"network": "ntuple", "simulations": 7}}
     made = run.player(cell)

@@ -356,6 +356,7 @@ def test_exact_values_are_played_by_on_2x3(how: Settings, most: float, mean: flo
     assert regrets.mean() <= mean
 
 
+@pytest.mark.slow
 def test_whole_games_on_2x3_are_all_but_perfect() -> None:
     """On some of the 40,000 boards there is an outcome that no simulation draws."""
     how, best = Settings(simulations=300, select="ave", depth=2), solved((2, 3)).value
@@ -366,6 +367,7 @@ def test_whole_games_on_2x3_are_all_but_perfect() -> None:
 # Whether it is any good
 
 
+@pytest.mark.slow
 def test_search_plays_better_the_longer_it_is() -> None:
     """The exact values of a small board, each off by some factor, mislead the greedy player."""
     net = exact.network(solved((2, 3)))
