@@ -261,6 +261,7 @@ def about(entry: Entry) -> Row:
     """What the rows of an entry have in common."""
     player = make(entry, 0)
     return {
+        **({} if entry.game == "2048" else {"opponents": _opponents()}),
         "game": entry.game,
         "name": entry.name,
         "player": entry.player,
@@ -273,6 +274,12 @@ def about(entry: Entry) -> Row:
         "commit": _commit(),
         "machine": machine(),
     }
+
+
+@cache
+def _opponents() -> dict[str, str | None]:
+    """What the opponents have learned, as `fingerprint` says."""
+    return {name: fingerprint(agents.make(name)) for name in OPPONENTS}
 
 
 @cache

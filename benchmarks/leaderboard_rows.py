@@ -32,7 +32,13 @@ _FIELDS: dict[str, Any] = {
 }
 _FIELDS_OF: dict[str, dict[str, Any]] = {
     "2048": {"score": int, "max_tile": int, "moves": int},
-    "daihinmin": {"number": int, "players": list, "places": list, "decisions": int},
+    "daihinmin": {
+        "opponents": dict,
+        "number": int,
+        "players": list,
+        "places": list,
+        "decisions": int,
+    },
 }
 """What a row has to say, and of which kind it is."""
 
@@ -77,9 +83,9 @@ def what_is_wrong(row: Row, game: str) -> str:
 
 
 def alike(rows: Sequence[Row], head: Row) -> list[Row]:
-    """The rows of the same player, with the same weights and under the same rules, as a head."""
-    same = ("player", "settings", "at_once", "weights", "code", "env")
-    return [row for row in rows if all(row[of] == head[of] for of in same)]
+    """The rows of the same player, with the same weights, rules and opponents, as a head."""
+    same = ("player", "settings", "at_once", "weights", "code", "env", "opponents")
+    return [row for row in rows if all(row.get(of) == head.get(of) for of in same)]
 
 
 def current(entry: Entry, rows: Sequence[Row]) -> list[Row]:

@@ -274,8 +274,9 @@ def test_other_settings_or_weights_are_played_anew(tmp_path: Path, bots: ModuleT
     assert [row["settings"] for row in rows] == [{}, {}, {"value": 3}, {"value": 3}]
     (now,) = entries(tmp_path / "entries.json")
     assert current(now, rows) == rows[2:]
-    changed = [*rows, *({**row, "weights": "other"} for row in rows[2:])]
-    assert current(now, changed) == changed[4:]
+    for of in ("weights", "opponents", "code"):
+        changed = [*rows, *({**row, of: "other"} for row in rows[2:])]
+        assert current(now, changed) == changed[4:]
 
 
 def test_others_go_on_when_a_player_fails(tmp_path: Path, bots: ModuleType) -> None:
