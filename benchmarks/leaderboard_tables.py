@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import figures
 import numpy as np
 import numpy.typing as npt
+from adjustText import adjust_text
 from leaderboard_games import OPPONENTS
 from matplotlib import pyplot as plt
 from row_files import Row
@@ -228,8 +229,6 @@ def draw(ranked: Sequence[Standing], game: str, folder: Path) -> dict[str, Path]
         for path, drawn in zip(paths.values(), (_strength, _distributions), strict=True):
             figure, axes = plt.subplots(figsize=(8, 0.4 * len(ranked) + 1.5), layout="constrained")
             drawn(axes, ranked[::-1], unit)
-            if game == "2048":
-                (axes.set_yscale if drawn is _strength else axes.set_xscale)("log")
             figures.save(figure, path)
     return paths
 
@@ -243,7 +242,7 @@ def _distributions(axes: Any, ranked: Sequence[Standing], unit: str) -> None:
         sym="",
         tick_labels=[each.name for each in ranked],
     )
-    axes.set(xlabel=unit)
+    axes.set(xlabel=unit, xscale="log" if unit == "score" else "linear")
     axes.grid(axis="x", alpha=0.3)
 
 
@@ -251,16 +250,24 @@ def _strength(axes: Any, ranked: Sequence[Standing], unit: str) -> None:
     """Points against time, with those that no faster player reaches joined by a line."""
     for each in ranked:
         error = [[max(0, each.points - each.low)], [max(0, each.high - each.points)]]
-        x = 1e3 * each.seconds
-        axes.errorbar(x, each.points, error, marker="o", color="C0", capsize=2)
-        axes.annotate(each.name, (x, each.points), xytext=(5, 3), textcoords="offset points")
+        axes.errorbar(1e3 * each.seconds, each.points, error, marker="o", color="C0", capsize=2)
     best = front(ranked)
     axes.plot([1e3 * each.seconds for each in best], [each.points for each in best], color="C1")
     asked = (
         "a decision" if unit != "score" else "a move, as many games side by side as in the table"
     )
-    axes.set(xscale="log", xlabel=f"ms of CPU time {asked}", ylabel=unit)
-    axes.margins(x=0.25)
+    yscale = "log" if unit == "score" else "linear"
+    axes.set(xscale="log", yscale=yscale, xlabel=f"ms of CPU time {asked}", ylabel=unit)
+    axes.margins(x=0.15, y=0.08)
+    _name(axes, ranked)
+
+
+def _name(axes: Any, ranked: Sequence[Standing]) -> None:
+    """Writes names beside their points, so that none is on another."""
+    places = [(1e3 * each.seconds, each.points) for each in ranked]
+    texts = [axes.text(*place, of.name) for place, of in zip(places, ranked, strict=True)]
+    lines = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.6}
+    adjust_text(texts, *zip(*places, strict=True), ax=axes, iter_lim=500, arrowprops=lines)
 
 
 def front(found: Sequence[Standing]) -> list[Standing]:
