@@ -71,12 +71,12 @@ def play(chosen: argparse.Namespace) -> None:
         work += [joblib.delayed(play_chunk)(i, entry, chunk) for chunk in left]
     for i, rows, error in tqdm(in_parallel(work, chosen), total=len(work), unit=" chunks"):
         if error:
-            failed[told[i].name] = error
+            failed[i] = error
         else:
             new = [{**heads[i], **row} for row in rows]
             row_files.append(rows_file(chosen.rows, told[i]), new)
     if failed:
-        raise SystemExit("\n".join(f"{name!r} {error}" for name, error in failed.items()))
+        raise SystemExit("\n".join(f"{told[i].name!r} {error}" for i, error in failed.items()))
 
 
 def play_chunk(i: int, entry: Entry, chunk: list[int]) -> tuple[int, list[Row], str]:

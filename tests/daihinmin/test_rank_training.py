@@ -739,7 +739,7 @@ def test_a_device_must_be_there(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="here it is there")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_cuda_must_be_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "torch has no device 'cuda' here" in refused(capsys, tmp_path, "--device", "cuda")
     assert not (tmp_path / "run").exists()
