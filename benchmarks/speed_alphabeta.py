@@ -6,7 +6,8 @@
 Boards are of games of our own player. Programs search all of them to each depth in turn, round
 after round, for about a second of CPU time a turn. A first pass of each is not counted: in it the
 programs have to find the same moves and values and to look at as many positions. Ours is asked for
-the moves of all boards in one call, as where it plays games.
+the moves of all boards in one call, as where it plays games. At last ours is timed by what it cuts
+off: `cutoffs` of its settings.
 
 The original is 2048-AI by Matt Overlan, under the MIT licence, as it is at
 https://github.com/ovolve/2048-AI. Its folder needs no more than `js/ai.js`, `js/grid.js` and
@@ -34,12 +35,15 @@ from timing import Figure, lines
 from tqdm import tqdm
 
 from afterstate.agents.commands import whole_above_0
-from afterstate.agents.game2048.alphabeta import AlphaBetaAgent, Found, Settings
+from afterstate.agents.game2048.alphabeta import CUTOFFS, AlphaBetaAgent, Found, Settings
 from afterstate.agents.game2048.play import play
 from afterstate.envs.game2048.rules import cells
 
 DEPTHS = (3, 4, 5, 6)
 """In moves; the original calls them 2 to 5."""
+
+DEEPER = (5, 6, 7, 8)
+"""For searches that cut off lines that are as good, too, beside those that do not."""
 
 N_GAMES, MOVES = 6, (100, 300, 500, 700, 900)
 """How many games boards are of, and before which of their moves, none with a tile of 2048 yet."""
@@ -106,18 +110,22 @@ def boards() -> list[int]:
     return found
 
 
-def ours(words: Sequence[int]) -> Program:
+def ours(words: Sequence[int], cutoffs: str = "worse") -> Program:
     """Our program, timed where it is asked for moves; values and counts are asked for apart."""
     array = np.array(words, np.uint64)
 
+    def agent(depth: int) -> AlphaBetaAgent:
+        return AlphaBetaAgent(Settings(depth=depth, cutoffs=cutoffs))
+
     @cache
     def found(depth: int) -> list[Found]:
-        return [AlphaBetaAgent(Settings(depth=depth)).search(word) for word in words]
+        player = agent(depth)
+        return [player.search(word) for word in words]
 
     def search(depth: int) -> Pass:
-        agent, told = AlphaBetaAgent(Settings(depth=depth)), found(depth)
+        player, told = agent(depth), found(depth)
         began = time.process_time()
-        actions = agent.act(array)
+        actions = player.act(array)
         seconds = time.process_time() - began
         both = zip(actions.tolist(), told, strict=True)
         return Pass([Answer(action, one.value, one.positions) for action, one in both], seconds)
@@ -173,7 +181,7 @@ def check(words: Sequence[int], programs: Mapping[str, Program]) -> dict[int, in
                 if not same(one, two):
                     board = f"board {word:#018x}, depth {depth}"
                     raise ValueError(f"{board}: {name} found {one}, {other} {two}")
-        sizes[depth] = round(sum(answer.positions for answer in first) / len(first))
+        sizes[depth] = size(first)
     return sizes
 
 
@@ -211,14 +219,46 @@ def measure(words: Sequence[int], programs: Mapping[str, Program], rounds: int) 
     return found
 
 
+def searches(words: Sequence[int], rounds: int) -> list[Figure]:
+    """Times our searches by what they cut off.
+
+    Raises:
+        ValueError: they do not find the same.
+    """
+    programs = {cutoffs: ours(words, cutoffs) for cutoffs in CUTOFFS}
+    turns = [(depth, cutoffs) for depth in DEEPER for cutoffs in CUTOFFS]
+    found = {turn: programs[turn[1]](turn[0]).answers for turn in turns}
+    for depth in DEEPER:
+        one, other = ([answer[:2] for answer in found[depth, cutoffs]] for cutoffs in CUTOFFS)
+        if one != other:
+            raise ValueError(f"depth {depth}: what is found depends on what is cut off")
+    took: dict[tuple[int, str], list[float]] = {turn: [] for turn in turns}
+    for _ in tqdm(range(rounds), unit=" rounds", leave=False):
+        for depth, cutoffs in turns:
+            took[depth, cutoffs].append(1e6 * programs[cutoffs](depth).seconds / len(words))
+    return [
+        Figure(
+            f"depth {turn[0]}, cutoffs {turn[1]!r}, {size(found[turn]):,} positions",
+            "CPU us a search",
+            values,
+        )
+        for turn, values in took.items()
+    ]
+
+
+def size(answers: Sequence[Answer]) -> int:
+    """How many positions a search has on average."""
+    return round(sum(answer.positions for answer in answers) / len(answers))
+
+
 def figures(folder: Path | None, rounds: int) -> list[Figure]:
     """Times our program, and the original in a folder if there is one."""
     words = boards()
-    us = ours(words)
+    us, times = ours(words), searches(words, rounds)
     if folder is None:
-        return measure(words, {"ours": us}, rounds)
+        return [*measure(words, {"ours": us}, rounds), *times]
     with original(folder, words) as them:
-        return measure(words, {"ours": us, "the original": them}, rounds)
+        return [*measure(words, {"ours": us, "the original": them}, rounds), *times]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

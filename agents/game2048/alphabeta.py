@@ -16,6 +16,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numba
@@ -27,7 +28,8 @@ from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.hand_made import (
     BOUND,
     COMPARED,
-    HEURISTIC,
+    NUMBER,
+    ROUGHNESS,
     WIN,
     Heuristic,
     Indices,
@@ -35,10 +37,11 @@ from afterstate.agents.game2048.hand_made import (
     Weights,
     evaluate,
     heuristic,
+    lines,
     worth,
 )
 from afterstate.agents.game2048.intrinsics import count_zeros
-from afterstate.agents.game2048.ntuple import KERNEL
+from afterstate.agents.game2048.ntuple import INLINED, KERNEL
 from afterstate.agents.settings import check_fields
 from afterstate.envs.game2048.rules import (
     LOW_BITS,
@@ -56,12 +59,21 @@ __all__ = ["COMPARED", "TILES", "AlphaBetaAgent", "Found", "Settings", "Weights"
 MAX_DEPTH = 32
 """No search looks more moves ahead."""
 
-_1, _4, _15, _16 = (np.uint64(n) for n in (1, 4, 15, 16))
+_ORDER = np.array([16 * row + 4 * col for col in range(4) for row in range(4)], np.uint64)
+"""The bits of cells in the order in which tiles are tried: column by column."""
+
+_1, _4, _8, _15, _16 = (np.uint64(n) for n in (1, 4, 8, 15, 16))
 _FIRST, _LAST = np.uint64(0x0001_0001_0001_0001), np.uint64(0x1000_1000_1000_1000)
-_ROW = np.uint64(0xFFFF)
+_BYTE, _ROW = np.uint64(0xFF), np.uint64(0xFFFF)
 
 
 # The tiles that are expected
+
+
+@njit("uint64(uint64)", **KERNEL)
+def _beside(cells: Word) -> Word:
+    """The cells that touch one of a set, as low bits of nibbles."""
+    return (cells & ~_LAST) << _4 | (cells & ~_FIRST) >> _4 | cells << _16 | cells >> _16
 
 
 @njit("uint64(uint64, uint64)", **KERNEL)
@@ -70,8 +82,7 @@ def group(cell: Word, cells: Word) -> Word:
     found, before = np.uint64(cell), np.uint64(0)
     while found != before:
         before = found
-        found |= (found & ~_LAST) << _4 | (found & ~_FIRST) >> _4 | found << _16 | found >> _16
-        found &= cells
+        found |= _beside(found) & cells
     return found
 
 
@@ -93,47 +104,65 @@ def islands(board: Word) -> int:
     return n
 
 
-@njit("int64(uint64, uint64, uint64)", **KERNEL)
-def _groups_beside(cell: Word, cells: Word, board: Word) -> int:
-    """How many groups of cells a cell touches."""
-    beside = (cell & ~_LAST) << _4 | (cell & ~_FIRST) >> _4 | cell << _16 | cell >> _16
-    left, n = beside & cells, 0
+@njit("int64(uint64, uint64)", **KERNEL)
+def _groups_beside(cell: Word, cells: Word) -> int:
+    """How many groups of a set of cells a cell touches."""
+    left, n = _beside(cell) & cells, 0
     while left != 0:
-        left &= ~group(left & (~left + _1), cells)
+        first = left & (~left + _1)
+        left &= ~group(first, cells) if left != first else ~first  # of the last no more is needed
         n += 1
     return n
 
 
-@njit(int64(uint64, uint64, uint64, HEURISTIC), **KERNEL)
-def _annoyance(board: Word, cell: Word, tile: Word, heuristic: Heuristic) -> int:
-    """How rough and rich in islands a tile in an empty cell makes a board, but for a constant."""
-    at, roughness = np.int64(count_zeros(cell)), heuristic.lines.roughness
-    after = board | tile << np.uint64(at)
-    row, column = np.uint64(16 * (at // 16)), np.uint64(4 * (at % 16))
-    found = roughness[after >> row & _ROW] - roughness[board >> row & _ROW]
-    before, then = transpose(board), transpose(after)
-    found += roughness[then >> column & _ROW] - roughness[before >> column & _ROW]
-    return int(found - _groups_beside(cell, _cells_of(board, tile), board))
-
-
-_ORDER = np.array([16 * row + 4 * col for col in range(4) for row in range(4)], np.uint64)
-"""The bits of cells in the order in which tiles are tried: column by column."""
-
-
-@njit(uint64(uint64, boolean, HEURISTIC), **KERNEL)
-def placements(board: Word, pruned: bool, heuristic: Heuristic) -> Word:
-    """The tiles that are tried on a board, all or the most annoying ones.
+@cache
+def rougher() -> Words:
+    """By how much rougher a tile in an empty cell makes rows of four nibbles, `[65536]`.
 
     Returns:
-        Bit `i` for a 2, bit `16 + i` for a 4, in cell `i` of the order.
+        Of each row in one word, a byte each for a 2 in its first to last cell, then for a 4.
     """
-    found, worst = np.uint64(0), -1_000_000
+    rows, found = np.arange(1 << 16), np.zeros(1 << 16, np.uint64)
+    roughness = lines(COMPARED[0]) >> np.uint64(ROUGHNESS) & NUMBER
+    for i in range(8):
+        tile, at = 1 + i // 4, 4 * (i % 4)
+        more = roughness[rows | tile << at] - roughness  # never less than before
+        found |= np.where(rows >> at & 15 == 0, more, 0).astype(np.uint64) << np.uint64(8 * i)
+    return found
+
+
+@njit("int64(uint64, uint64, int64, int64, uint64[::1])", **KERNEL)
+def _roughened(across: Word, down: Word, i: int, tile: int, rougher: Words) -> int:
+    """By how much rougher a tile makes a board, given by rows and by columns, in empty cell i."""
+    row, column = np.uint64(i % 4), np.uint64(i // 4)
+    first = np.uint64(32 * (tile - 1))
+    by_row = rougher[across >> _16 * row & _ROW] >> first + _8 * column & _BYTE
+    by_column = rougher[down >> _16 * column & _ROW] >> first + _8 * row & _BYTE
+    return int(by_row + by_column)
+
+
+@njit("uint64(uint64, boolean, uint64[::1])", **KERNEL)
+def placements(board: Word, pruned: bool, rougher: Words) -> Word:
+    """The tiles that are tried on a board, all or the most annoying ones.
+
+    A tile is an island of its own, but for the groups that it joins to one.
+
+    Returns:
+        Bit `i` for a 2, bit `16 + i` for a 4, in cell `i`, counted column by column.
+    """
+    down = transpose(board)
+    empty = ~occupied(down) & LOW_BITS
+    found, worst = np.uint64(0), -1_000
     for tile in range(1, 3):
-        for i in range(16):
-            cell = _1 << _ORDER[i]
-            if board >> _ORDER[i] & _15 != 0:
-                continue
-            annoyance = _annoyance(board, cell, np.uint64(tile), heuristic) if pruned else 0
+        equal = _cells_of(down, np.uint64(tile))
+        touched, left = _beside(equal), empty
+        while left != 0:
+            cell = left & (~left + _1)
+            left ^= cell
+            i = int(count_zeros(cell)) // 4
+            annoyance = _roughened(board, down, i, tile, rougher) if pruned else 0
+            if pruned and annoyance >= worst and cell & touched != 0:
+                annoyance -= _groups_beside(cell, equal)
             if annoyance > worst:
                 found, worst = np.uint64(0), annoyance
             if annoyance == worst:
@@ -146,12 +175,18 @@ def placements(board: Word, pruned: bool, heuristic: Heuristic) -> Word:
 TILES = ("annoying", "any", "chance")
 """What tiles a search expects: the most annoying ones, the worst, or all by their chances."""
 
+CUTOFFS = ("worse", "equal")
+"""Which lines are cut off: those that are worse than what is had, as in the original, or also those
+that are as good, which finds the same moves and values at far fewer positions."""
+
 
 class Search(NamedTuple):
     """What a search needs, in the form that kernels take."""
 
     heuristic: Heuristic
+    rougher: Words  # by tiles: see `rougher`
     tiles: int  # index in TILES
+    equal: bool  # whether lines that are as good are cut off
     goal: int  # the exponent that wins; 0: none
     moves: Words  # the move table
     counts: Indices  # [2]: positions and cutoffs so far
@@ -159,17 +194,16 @@ class Search(NamedTuple):
     lengths: Indices  # [plies]
 
 
-def new_search(heuristic: Heuristic, tiles: str, goal: int) -> Search:
+def new_search(heuristic: Heuristic, tiles: str, cutoffs: str, goal: int) -> Search:
     """A search that begins."""
-    if tiles not in TILES:
-        raise ValueError(f"tiles is one of {TILES}, got {tiles!r}")
     n = 2 * MAX_DEPTH + 2
     counts, lengths = np.zeros(2, np.int64), np.zeros(n, np.int64)
     line = np.empty((n, n), np.uint64)
-    return Search(heuristic, TILES.index(tiles), goal, table(), counts, line, lengths)
+    how = TILES.index(tiles), cutoffs == "equal"
+    return Search(heuristic, rougher(), *how, goal, table(), counts, line, lengths)
 
 
-_SEARCH: numba.types.Type = numba.typeof(new_search(heuristic(), "annoying", 11))
+_SEARCH: numba.types.Type = numba.typeof(new_search(heuristic(), "annoying", "worse", 11))
 _ANNOYING, _CHANCE = TILES.index("annoying"), TILES.index("chance")
 
 
@@ -189,6 +223,13 @@ def _has(board: Word, tile: int) -> bool:
     return bool(_cells_of(board, np.uint64(tile)) != 0)
 
 
+@njit(float64(uint64, int64, _SEARCH), **INLINED)
+def _leaf(board: Word, end: int, search: Search) -> float:
+    """What a board is worth where search ends."""
+    search.lengths[end] = 0
+    return worth(board, search.heuristic)
+
+
 @njit(float64(uint64, int64, int64, float64, float64, _SEARCH), **KERNEL, nogil=True)
 def _value(board: Word, ply: int, end: int, alpha: float, beta: float, search: Search) -> float:
     """What a board is worth by search, within a window.
@@ -204,9 +245,9 @@ def _value(board: Word, ply: int, end: int, alpha: float, beta: float, search: S
         beta: what he will not be given; more is not told apart.
         search: is written to.
     """
-    search.lengths[ply] = 0
     if ply == end:
-        return worth(board, search.heuristic)
+        return _leaf(board, end, search)
+    search.lengths[ply] = 0
     if ply % 2 == 0:
         best = alpha
         afters, _ = afterstates(board, search.moves)
@@ -219,17 +260,20 @@ def _value(board: Word, ply: int, end: int, alpha: float, beta: float, search: S
                 search.lengths[ply + 1] = 0
                 _lead(search, ply, after)
                 return BOUND
-            score = _value(after, ply + 1, end, best, beta, search)
+            if ply + 1 == end:  # most boards are leaves, and a call takes longer than their value
+                score = _leaf(after, end, search)
+            else:
+                score = _value(after, ply + 1, end, best, beta, search)
             if score > WIN:
                 score -= 1.0  # sooner is better
             if score > best:
                 best = score
                 _lead(search, ply, after)
-            if best > beta:
+            if best > beta or (search.equal and best == beta):
                 search.counts[1] += 1
                 return beta
         return best
-    left = placements(board, search.tiles == _ANNOYING, search.heuristic)
+    left = placements(board, search.tiles == _ANNOYING, search.rougher)
     best = beta
     while left != 0:
         slot = np.int64(count_zeros(left))
@@ -240,7 +284,7 @@ def _value(board: Word, ply: int, end: int, alpha: float, beta: float, search: S
         if score < best or search.lengths[ply] == 0:  # where all tiles are as good, the first
             best = min(best, score)
             _lead(search, ply, then)
-        if best < alpha:
+        if best < alpha or (search.equal and best == alpha):
             search.counts[1] += 1
             return alpha
     return best
@@ -249,9 +293,9 @@ def _value(board: Word, ply: int, end: int, alpha: float, beta: float, search: S
 @njit(float64(uint64, int64, int64, _SEARCH), **KERNEL, nogil=True)
 def _expected(board: Word, ply: int, end: int, search: Search) -> float:
     """What a board is worth if tiles come by chance; the arguments are those of `_value`."""
-    search.lengths[ply] = 0
     if ply == end:
-        return worth(board, search.heuristic)
+        return _leaf(board, end, search)
+    search.lengths[ply] = 0
     if ply % 2 == 0:
         best = -BOUND
         afters, _ = afterstates(board, search.moves)
@@ -262,7 +306,12 @@ def _expected(board: Word, ply: int, end: int, search: Search) -> float:
             search.counts[0] += 1
             search.lengths[ply + 1] = 0
             won = search.goal > 0 and _has(after, search.goal)
-            score = BOUND if won else _expected(after, ply + 1, end, search)
+            if won:
+                score = BOUND
+            elif ply + 1 == end:
+                score = _leaf(after, end, search)
+            else:
+                score = _expected(after, ply + 1, end, search)
             if not won and score > WIN:
                 score -= 1.0  # sooner is better
             if score > best:
@@ -291,10 +340,10 @@ def _searched(board: Word, ply: int, end: int, search: Search) -> float:
 @njit(_SEARCH(uint64, _SEARCH), **KERNEL)
 def _begun(board: Word, search: Search) -> Search:
     """A search that begins with a board, without a goal if that is reached."""
-    heuristic, tiles, goal, moves, counts, line, lengths = search
+    heuristic, rougher, tiles, equal, goal, moves, counts, line, lengths = search
     counts[:] = 0
     ahead = goal if largest(board) < goal else 0
-    return Search(heuristic, tiles, ahead, moves, counts, line, lengths)
+    return Search(heuristic, rougher, tiles, equal, ahead, moves, counts, line, lengths)
 
 
 @njit(numba.types.Tuple((int64, float64, int64))(uint64, int64, _SEARCH), **KERNEL, nogil=True)
@@ -383,12 +432,14 @@ class Settings(Weights):
     """Which cells monotonicity compares: one of `COMPARED`."""
     tiles: str = "annoying"
     """What tiles it expects: one of `TILES`."""
+    cutoffs: str = "worse"
+    """Which lines it does not follow to their ends: one of `CUTOFFS`. Not used with chance."""
     goal: int | None = 2048
     """The tile that wins, as long as there is none as large; None if no tile does."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fields(self, _RANGES, {"compared": COMPARED, "tiles": TILES})
+        check_fields(self, _RANGES, {"compared": COMPARED, "tiles": TILES, "cutoffs": CUTOFFS})
         if self.depth is not None and self.depth > MAX_DEPTH:
             raise ValueError(f"depth is at most {MAX_DEPTH}, got {self.depth}")
         if self.goal is not None and self.goal not in _GOALS:
@@ -472,7 +523,8 @@ class AlphaBetaAgent(Agent):
     def _search(self) -> Search:
         """What searches need."""
         how = self.settings
-        return new_search(self._heuristic, how.tiles, 0 if how.goal is None else _GOALS[how.goal])
+        goal = 0 if how.goal is None else _GOALS[how.goal]
+        return new_search(self._heuristic, how.tiles, how.cutoffs, goal)
 
     def _depths(self) -> Iterable[int]:
         """The depths of the searches of a board, one after the other."""

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 import numpy.typing as npt
-from numba import float64, njit, uint64
+from numba import float64, int64, njit, uint64
 
 from afterstate.agents.game2048.ntuple import KERNEL
 from afterstate.agents.settings import check_fields
@@ -41,7 +41,7 @@ from afterstate.envs.game2048.rules import (
     transpose,
     words,
 )
-from afterstate.envs.words import Word
+from afterstate.envs.words import Word, Words
 
 Values = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -90,19 +90,17 @@ _MOST = {
 """The sizes that terms do not exceed after a move, which leaves an empty cell."""
 
 
-class Lines(NamedTuple):
-    """What rows of four nibbles add to an evaluation, `[65536]` each."""
-
-    roughness: Indices  # the differences of tiles and the next ones
-    rises: Indices  # by how much they rise toward the last cell
-    falls: Indices  # by how much they fall
+ROUGHNESS, RISES, FALLS = range(0, 30, 10)
+NUMBER = np.uint64(1023)
+"""The bits at which a row's numbers begin, and those of a number: sums of eight rows stay below."""
 
 
 class Heuristic(NamedTuple):
     """An evaluation in the form that kernels take."""
 
-    lines: Lines
+    lines: Words  # [65536]: what rows of four nibbles add: see `lines`
     weights: Values  # [4], in the order of `Weights`
+    empty: Values  # [17]: what numbers of empty cells are worth
 
 
 COMPARED = ("occupied", "adjacent")
@@ -125,16 +123,21 @@ def _compared(line: list[int], of: str) -> list[tuple[int, int]]:
 
 
 @cache
-def lines(compared: str) -> Lines:
-    """The table of rows, by one of `COMPARED`."""
-    found = Lines(*(np.zeros(1 << 16, np.int64) for _ in Lines._fields))
+def lines(compared: str) -> Words:
+    """What rows of four nibbles add to an evaluation, by one of `COMPARED`.
+
+    Returns:
+        Of each row in one word, the differences of its tiles and the next ones, and by how much it
+        rises and falls toward the last cell, at the bits above.
+    """
+    found = np.zeros(1 << 16, np.uint64)
     for row in range(1 << 16):
         line = [row >> 4 * i & 15 for i in range(4)]
-        tiles = [tile for tile in line if tile]
-        found.roughness[row] = sum(abs(a - b) for a, b in itertools.pairwise(tiles))
         pairs = _compared(line, compared)
-        found.rises[row] = sum(max(0, b - a) for a, b in pairs)
-        found.falls[row] = sum(max(0, a - b) for a, b in pairs)
+        roughness = sum(abs(a - b) for a, b in itertools.pairwise(filter(None, line)))
+        rises = sum(max(0, b - a) for a, b in pairs)
+        falls = sum(max(0, a - b) for a, b in pairs)
+        found[row] = roughness << ROUGHNESS | rises << RISES | falls << FALLS
     return found
 
 
@@ -144,32 +147,36 @@ def heuristic(weights: Weights | None = None, compared: str = "occupied") -> Heu
         raise ValueError(f"compared is one of {COMPARED}, got {compared!r}")
     told = weights or Weights()
     each = [told.smoothness, told.monotonicity, told.empty, told.largest]
-    return Heuristic(lines(compared), np.array(each, np.float64))
+    empty = [math.log(n) * told.empty for n in range(1, 17)]
+    none = -math.inf * told.empty if told.empty else 0.0
+    return Heuristic(lines(compared), np.array(each, np.float64), np.array([none, *empty]))
 
 
 HEURISTIC = numba.typeof(heuristic())
 
 
+@njit(int64(uint64, int64), **KERNEL)
+def _number(numbers: Word, at: int) -> int:
+    """A number that begins at a bit."""
+    return int(numbers >> np.uint64(at) & NUMBER)
+
+
 @njit(float64(uint64, HEURISTIC), **KERNEL)
 def worth(board: Word, heuristic: Heuristic) -> float:
     """What a board word is worth; minus infinity if it is full and empty cells weigh anything."""
-    across, down = np.uint64(board), transpose(board)
-    rough = rises = falls = rises_down = falls_down = 0
+    table, across, down = heuristic.lines, np.uint64(board), transpose(board)
+    rows = columns = np.uint64(0)  # of all of them: numbers do not carry into the next
     for _ in range(4):
-        row, column = np.int64(across & _ROW), np.int64(down & _ROW)
-        rough += heuristic.lines.roughness[row] + heuristic.lines.roughness[column]
-        rises += heuristic.lines.rises[row]
-        falls += heuristic.lines.falls[row]
-        rises_down += heuristic.lines.rises[column]
-        falls_down += heuristic.lines.falls[column]
+        rows += table[across & _ROW]
+        columns += table[down & _ROW]
         across, down = across >> _16, down >> _16
     weights = heuristic.weights
-    found = -rough * weights[0]  # summed in the order of the original, so that ties are the same
-    found -= (min(rises, falls) + min(rises_down, falls_down)) * weights[1]
+    rises = min(_number(rows, RISES), _number(rows, FALLS))
+    rises += min(_number(columns, RISES), _number(columns, FALLS))
+    found = -_number(rows + columns, ROUGHNESS) * weights[0]
+    found -= rises * weights[1]  # in the order of the original, so that ties are the same
     empty = ~occupied(board) & LOW_BITS
-    if weights[2] != 0:
-        n_empty = 16 if empty == LOW_BITS else count_cells(empty)
-        found += math.log(n_empty) * weights[2] if n_empty else -np.inf * weights[2]
+    found += heuristic.empty[16 if empty == LOW_BITS else count_cells(empty)]
     return float(found + largest(board) * weights[3])
 
 

@@ -15,7 +15,6 @@ import pytest
 from afterstate import agents
 from afterstate.agents.game2048 import alphabeta
 from afterstate.agents.game2048.alphabeta import AlphaBetaAgent, Settings, Weights, evaluate
-from afterstate.agents.game2048.hand_made import heuristic
 from afterstate.agents.game2048.play import play
 from afterstate.envs.game2048.rules import from_text
 
@@ -125,11 +124,11 @@ def test_weights_that_could_feign_a_win_or_a_loss_are_refused(weights: dict[str,
 
 @pytest.mark.parametrize("pruned", [True, False])
 def test_the_tiles_that_are_tried_are_those_of_the_plain_program(pruned: bool) -> None:
-    rng, how = random.Random(2), heuristic()
-    for _ in range(1_000):
-        board = random_board(rng, 3)
+    rng, rougher = random.Random(2), alphabeta.rougher()
+    for i in range(1_500):
+        board = random_board(rng, 3 if i % 3 else 15)
         word = np.uint64(oracle.to_word(board))
-        slots = int(alphabeta.placements(word, pruned, how))
+        slots = int(alphabeta.placements(word, pruned, rougher))
         found = [
             int(word) | (1 + slot // 16) << int(alphabeta._ORDER[slot % 16])
             for slot in range(32)
@@ -190,6 +189,26 @@ def test_searches_are_those_of_the_plain_program(
         assert found.value == pytest.approx(value, abs=1e-9)
         assert found.positions == naive.counts.positions
         assert found.cutoffs == naive.counts.cutoffs
+
+
+@pytest.mark.parametrize("goal", [None, 32, 2048])
+@pytest.mark.parametrize(("tiles", "depth"), [("annoying", 4), ("annoying", 5), ("any", 3)])
+def test_lines_that_are_as_good_need_not_be_followed(
+    tiles: str, depth: int, goal: int | None
+) -> None:
+    """What is found without them is the same to the last tile."""
+    rng, n, n_without = random.Random(9), 0, 0
+    every, without = (
+        AlphaBetaAgent(Settings(depth=depth, tiles=tiles, goal=goal, cutoffs=cutoffs))
+        for cutoffs in alphabeta.CUTOFFS
+    )
+    for _ in range(40):
+        word = oracle.to_word(random_board(rng, 5, gaps=(1, 2, 4, 8)))
+        found, fewer = every.search(word), without.search(word)
+        assert fewer == found._replace(positions=fewer.positions, cutoffs=fewer.cutoffs)
+        np.testing.assert_array_equal(without.evaluate(word), every.evaluate(word))
+        n, n_without = n + found.positions, n_without + fewer.positions
+    assert 0 < n_without < n / 2
 
 
 def test_pruning_by_alpha_and_beta_changes_no_value() -> None:
@@ -427,6 +446,7 @@ def test_the_player_is_made_by_its_name() -> None:
         ({"smoothness": "1"}, "smoothness is a number"),
         ({"compared": "all"}, "compared is one of"),
         ({"tiles": "worst"}, "tiles is one of"),
+        ({"cutoffs": "all"}, "cutoffs is one of"),
         ({"goal": 2}, "goal is a tile from 4"),
         ({"goal": 100}, "goal is a tile from 4"),
         ({"speed": 1}, "speed"),

@@ -314,6 +314,27 @@ def test_programs_take_turns_and_are_compared_by_round() -> None:
         assert values == pytest.approx(2 * [5 if compared else 35 if of.endswith("a") else 7])
 
 
+def test_searches_are_timed_by_what_they_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them takes 2 s for both boards and sees 8 positions of each, the other 4 s and 9."""
+    moves = [1]
+
+    def ours(boards: Sequence[int], cutoffs: str) -> Program:
+        slow, move = cutoffs == "worse", moves[-1] if cutoffs == "worse" else 1
+        answers = [Answer(move, 0.5, 8 + slow) for _ in boards]
+        return lambda depth: Pass(answers, 2.0 + 2 * slow)
+
+    monkeypatch.setattr(speed_alphabeta, "ours", ours)
+    found = {name: (unit, times) for name, unit, times in speed_alphabeta.searches(BOARDS, 3)}
+    for depth in (5, 6, 7, 8):
+        for of, n, took in (("worse", 9, 2e6), ("equal", 8, 1e6)):
+            told = found.pop(f"depth {depth}, cutoffs '{of}', {n} positions")
+            assert told == ("CPU us a search", [took] * 3)
+    assert not found
+    moves.append(2)
+    with pytest.raises(ValueError, match="depth 5: what is found depends"):
+        speed_alphabeta.searches(BOARDS, 1)
+
+
 def scripts(folder: Path, search: str) -> Path:
     """The folder of a program whose search is this JavaScript."""
     (folder / "js").mkdir()
@@ -361,11 +382,14 @@ def test_figures_are_printed_and_written(
 ) -> None:
     monkeypatch.setattr(speed_alphabeta, "boards", lambda: BOARDS)
     monkeypatch.setattr(speed_alphabeta, "SECONDS", 1e-6)
+    monkeypatch.setattr(speed_alphabeta, "DEEPER", (2,))
     out = tmp_path / "speed.txt"
     speed_alphabeta.main(["--rounds", "2", "--out", str(out)])
     printed = capsys.readouterr().out
     assert out.read_text(encoding="utf-8") == printed
     head, *found = printed.splitlines()
     assert head.startswith("cpu ") and ", numba " in head and "node" not in head
-    assert [row.split(",")[0] for row in found] == [f"depth {depth}" for depth in (3, 4, 5, 6)]
-    assert all(" positions/CPU s " in row and row.endswith("n = 2)") for row in found)
+    depths = [3, 4, 5, 6, 2, 2]
+    assert [row.split(",")[0] for row in found] == [f"depth {depth}" for depth in depths]
+    units = [" positions/CPU s "] * 4 + [" CPU us a search "] * 2
+    assert all(u in row and row.endswith("n = 2)") for u, row in zip(units, found, strict=True))
