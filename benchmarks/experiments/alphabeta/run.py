@@ -53,7 +53,7 @@ def study() -> Row:
 
 def cell(tiles: str, depth: int, games: int, evaluation: Row | None = None) -> Row:
     """A player, told by its name and settings, and its number of games."""
-    settings = {"tiles": tiles, "depth": depth, **(evaluation or {})}
+    settings = {"tiles": tiles, "depth": depth, "cutoffs": "equal", **(evaluation or {})}
     return {"player": "alphabeta", "settings": settings, "games": games}
 
 
