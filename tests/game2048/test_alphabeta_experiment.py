@@ -63,7 +63,7 @@ def test_the_whole_evaluation_searches_ever_deeper() -> None:
     assert list(plans) == list(TILES) == list(run.EXPECTED)
     for cell in run.by_depth().values():
         assert Settings(**cell["settings"]) == Settings(
-            tiles=cell["settings"]["tiles"], depth=cell["settings"]["depth"]
+            tiles=cell["settings"]["tiles"], depth=cell["settings"]["depth"], cutoffs="equal"
         )
     for plan in plans.values():
         assert list(map(int, plan)) == list(range(1, len(plan) + 1))
@@ -165,7 +165,9 @@ def test_only_what_has_not_been_played_is_played(
     tiny.told["terms"]["any"]["games"] = 4  # another sample, so both are played again
     run.main(["play"])
     assert len(made) == 9 and tiny.rows()[-1]["n_games"] == 4
-    assert "{'tiles': 'annoying', 'depth': 1}: 64 ± 0" in capsys.readouterr().out
+    assert (
+        "{'tiles': 'annoying', 'depth': 1, 'cutoffs': 'equal'}: 64 ± 0" in capsys.readouterr().out
+    )
 
 
 # The report
