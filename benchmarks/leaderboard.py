@@ -23,6 +23,7 @@ import os
 import traceback
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,8 @@ def play(chosen: argparse.Namespace) -> None:
     heads = [about(entry) for entry in told]
     for i, entry in enumerate(told):
         row_files.repair(rows_file(chosen.rows, entry))
-        left = missing(entry, alike(read(chosen.rows, entry), heads[i]))
+        played = games(entry, alike(read(chosen.rows, entry), heads[i]))
+        left = missing(entry, played)
         work += [joblib.delayed(play_chunk)(i, entry, chunk) for chunk in left]
     for i, rows, error in tqdm(in_parallel(work, chosen), total=len(work), unit=" chunks"):
         if error:
@@ -121,15 +123,15 @@ def verify(chosen: argparse.Namespace) -> None:
         raise ValueError(f"no entry plays games of seed {chosen.seed}")
     work, n_wrong = [], 0
     for entry, chunks in told:
-        rows = current(entry, read(chosen.rows, entry))
-        left = [chunk for chunk in missing(entry, rows) if chunk in chunks]
+        played = current(entry, read(chosen.rows, entry))
+        left = [chunk for chunk in missing(entry, played) if chunk in chunks]
         if left:
             print(f"{entry.name}: {len(left)} of {len(chunks)} chunks are not played")
             n_wrong += 1
         elif entry.timed:
             print(f"{entry.name}: its moves depend on time, so they are not played again")
         else:
-            work += drawn(entry, chunks, rows, len(chunks) if chosen.all else chosen.chunks)
+            work += drawn(entry, chunks, played, len(chunks) if chosen.all else chosen.chunks)
     for name, wrong in in_parallel(work, chosen):
         print(f"{name}: {wrong or 'as before'}")
         n_wrong += bool(wrong)
@@ -142,9 +144,9 @@ def asked(entry: Entry, seed: int | None) -> list[list[int]]:
     return [chunk for chunk in entry.chunks() if seed is None or seed in chunk]
 
 
-def drawn(entry: Entry, chunks: list[list[int]], rows: list[Row], n: int) -> list[Any]:
+def drawn(entry: Entry, chunks: list[list[int]], played: dict[int, list[Row]], n: int) -> list[Any]:
     """Jobs that play some chunks again, drawn by chance."""
-    played, jobs = games(entry, rows), []
+    jobs = []
     for k in np.random.default_rng().permutation(len(chunks))[:n]:
         again = [row for seed in chunks[k] for row in played[seed]]
         jobs.append(joblib.delayed(play_again)(entry, again))
@@ -178,8 +180,12 @@ def differences(entry: Entry, rows: list[Row], played: list[int]) -> str:
 
 def standings(told: Sequence[Entry], folder: Path) -> list[Standing]:
     """The results of the entries that have rows."""
-    every = [(entry, current(entry, read(folder, entry))) for entry in told]
-    return [standing(rows, entry.games * entry.rows_each) for entry, rows in every if rows]
+    every = [(entry, current(entry, read(folder, entry)).values()) for entry in told]
+    return [
+        standing([*chain.from_iterable(rows)], entry.games * entry.rows_each)
+        for entry, rows in every
+        if rows
+    ]
 
 
 def report(chosen: argparse.Namespace) -> None:

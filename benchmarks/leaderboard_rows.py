@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,13 +88,11 @@ def alike(rows: Sequence[Row], head: Row) -> list[Row]:
     return [row for row in rows if all(row.get(of) == head.get(of) for of in same)]
 
 
-def current(entry: Entry, rows: Sequence[Row]) -> list[Row]:
-    """The rows that count: of the entry's games, by its player as it was last."""
+def current(entry: Entry, rows: Sequence[Row]) -> dict[int, list[Row]]:
+    """The rows that count, by the entry's seeds: of its player as it was last; see `games`."""
     now = {"player": entry.player, "settings": entry.settings}
     last = next((row for row in reversed(rows) if row | now == row), None)
-    if last is None:
-        return []
-    return [row for each in games(entry, alike(rows, last)).values() for row in each]
+    return games(entry, alike(rows, last)) if last is not None else {}
 
 
 def games(entry: Entry, rows: Sequence[Row]) -> dict[int, list[Row]]:
@@ -110,7 +108,6 @@ def games(entry: Entry, rows: Sequence[Row]) -> dict[int, list[Row]]:
     return {seed: list(found[seed].values()) for seed in told if found[seed].keys() == whole}
 
 
-def missing(entry: Entry, rows: Sequence[Row]) -> list[list[int]]:
-    """The chunks of an entry that are not played yet, of its games those of some rows."""
-    played = games(entry, rows)
-    return [chunk for chunk in entry.chunks() if not played.keys() >= set(chunk)]
+def missing(entry: Entry, played: Collection[int]) -> list[list[int]]:
+    """The chunks of an entry that are not played yet, of the seeds of its games those that are."""
+    return [chunk for chunk in entry.chunks() if not set(chunk) <= set(played)]
