@@ -54,6 +54,7 @@ from tqdm import tqdm
 from afterstate.agents.commands import sigterm_raises, whole_above_0
 
 README = HERE.parent / "README.md"
+RESULTS = HERE / "results" / "leaderboard"
 
 # Playing
 
@@ -64,10 +65,14 @@ def play(chosen: argparse.Namespace) -> None:
     Raises:
         SystemExit: players failed; the games of the others are played.
     """
-    told, work, failed = selected(chosen), [], {}
-    heads = [about(entry) for entry in told]
+    told, heads, work, failed = selected(chosen), {}, [], {}
     for i, entry in enumerate(told):
         row_files.repair(rows_file(chosen.rows, entry))
+        try:
+            heads[i] = about(entry)
+        except Exception as why:  # see `play_chunk`
+            failed[i] = f"cannot be made: {type(why).__name__}: {why}"
+            continue
         played = games(entry, alike(read(chosen.rows, entry), heads[i]))
         left = missing(entry, played)
         work += [joblib.delayed(play_chunk)(i, entry, chunk) for chunk in left]
@@ -171,21 +176,27 @@ def differences(entry: Entry, rows: list[Row], played: list[int]) -> str:
     for row, new in zip(rows, play_games(entry, played), strict=True):
         for of in SAME[entry.game]:
             if row[of] != new[of]:
-                return f"seed {row['seed']}: {of} is {new[of]}, not {row[of]}"
+                return f"seed {row['seed']}: {of} is {new[of]}, not {row[of]}{_elsewhere(row)}"
     return ""
+
+
+def _elsewhere(row: Row) -> str:
+    """On what a game was played; networks may answer otherwise on other processors."""
+    return f" (as it was played on {row['machine']['cpu']} at commit {row['commit']})"
 
 
 # Results
 
 
 def standings(told: Sequence[Entry], folder: Path) -> list[Standing]:
-    """The results of the entries that have rows."""
-    every = [(entry, current(entry, read(folder, entry)).values()) for entry in told]
-    return [
-        standing([*chain.from_iterable(rows)], entry.games * entry.rows_each)
-        for entry, rows in every
-        if rows
-    ]
+    """The results of the entries that have rows in a folder, or among those in the checkout."""
+    found = []
+    for entry in told:
+        played = current(entry, read(folder, entry)) or current(entry, read(RESULTS, entry))
+        if played:
+            rows = [*chain.from_iterable(played.values())]
+            found.append(standing(rows, entry.games * entry.rows_each))
+    return found
 
 
 def report(chosen: argparse.Namespace) -> None:
@@ -243,23 +254,34 @@ def selected(chosen: argparse.Namespace) -> list[Entry]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description="Puts players on the leaderboard.")
-    commands = {"play": play, "verify": verify, "report": report, "readme": readme}
-    parser.add_argument("command", choices=list(commands))
-    parser.add_argument("--entries", type=Path, default=OWN, help="a file of them (%(default)s)")
-    results = HERE / "results" / "leaderboard"
-    parser.add_argument("--rows", type=Path, default=results, help="a folder (%(default)s)")
-    parser.add_argument(
-        "--only", nargs="+", default=["*"], help="of play and verify: names of entries, or patterns"
+    commands = parser.add_subparsers(required=True)
+    play_, verify_, report_, readme_ = (
+        commands.add_parser(name, help=told)
+        for name, told in {
+            "play": "plays what is missing",
+            "verify": "plays games again and compares them with their rows",
+            "report": "writes tables and figures of all that is played",
+            "readme": "puts the tables into the README",
+        }.items()
     )
-    parser.add_argument("--jobs", type=whole_above_0, default=1, help="processes (%(default)s)")
-    parser.add_argument("--backend", choices=["local", "ray"], default="local", help="of processes")
-    parser.add_argument("--seed", type=int, help="of the game or cycle to verify (by chance)")
-    parser.add_argument("--chunks", type=whole_above_0, default=1, help="to verify (%(default)s)")
-    parser.add_argument("--all", action="store_true", help="verify all chunks")
+    for command, runs in ((play_, play), (verify_, verify), (report_, report), (readme_, readme)):
+        command.set_defaults(runs=runs)
+        add = command.add_argument
+        add("--entries", type=Path, default=OWN, help="a file of them (%(default)s)")
+        add("--rows", type=Path, default=RESULTS, help="a folder (%(default)s)")
+    for command in (play_, verify_):
+        add = command.add_argument
+        add("--only", nargs="+", default=["*"], help="names of entries, or patterns (all)")
+        add("--jobs", type=whole_above_0, default=1, help="processes (%(default)s)")
+        add("--backend", choices=["local", "ray"], default="local", help="of processes")
+    add = verify_.add_argument
+    add("--seed", type=int, help="of the game or cycle (by chance)")
+    add("--chunks", type=whole_above_0, default=1, help="how many of an entry (%(default)s)")
+    add("--all", action="store_true", help="all chunks")
     chosen = parser.parse_args(arguments)
     try:
         with sigterm_raises(KeyboardInterrupt()):
-            commands[chosen.command](chosen)
+            chosen.runs(chosen)
     except (OSError, ValueError, ImportError) as error:
         raise SystemExit(str(error)) from error
     except KeyboardInterrupt:

@@ -16,7 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -33,7 +33,7 @@ from afterstate import agents
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.game2048.play import play
 from afterstate.envs.daihinmin.players import Player
-from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
+from afterstate.envs.daihinmin.rules import N_PLAYERS
 
 HERE = Path(__file__).parent
 OWN = HERE / "leaderboard.json"
@@ -226,27 +226,36 @@ def is_seeded(entry: Entry) -> bool:
 def fingerprint(player: Any) -> str | None:
     """SHA-256 of what a player has learned, 16 digits of it; None if it has learned nothing.
 
-    It is of the arrays of its `network`, `net`, `policy` and `adviser`.
+    It is of the arrays of its `network`, `net`, `policy` and `adviser`, also in lists of them.
     """
-    parts = list(_arrays(player))
+    parts = list(_arrays(player, {}))
     digest = hashlib.sha256()
     for part in parts:
         digest.update(np.ascontiguousarray(part).data)
     return digest.hexdigest()[:16] if parts else None
 
 
-def _arrays(part: Any) -> Iterator[npt.NDArray[Any]]:
-    """The arrays of a player, or of a part of it."""
+def _arrays(part: Any, seen: dict[int, Any]) -> Iterator[npt.NDArray[Any]]:
+    """The arrays of a player, or of a part of it; what was seen before comes once."""
+    if id(part) in seen:
+        return
+    seen[id(part)] = part  # kept, so that nothing else gets its id
     if isinstance(part, np.ndarray):
         yield part
     elif hasattr(part, "state_dict"):
         yield from (value.detach().cpu().numpy() for value in part.state_dict().values())
-    elif isinstance(part, tuple):
-        for each in part:
-            yield from _arrays(each)
     else:
-        for name in _LEARNED:
-            yield from _arrays(getattr(part, name, ()))
+        for each in _parts(part):
+            yield from _arrays(each, seen)
+
+
+def _parts(part: Any) -> list[Any]:
+    """Of what a player, or a part of it, is made."""
+    if isinstance(part, (tuple, list)):
+        return list(part)
+    if isinstance(part, dict):
+        return [part[key] for key in sorted(part, key=str)]
+    return [getattr(part, name) for name in _LEARNED if hasattr(part, name)]
 
 
 def code(entry: Entry) -> str | None:
@@ -284,16 +293,43 @@ def _opponents() -> dict[str, str | None]:
 
 @cache
 def _commit() -> str | None:
-    """The commit of the sources, with a + if they were changed; None without git's knowledge."""
-    git = ["git", "-C", str(HERE), "describe", "--always", "--abbrev=12", "--dirty=+"]
+    """The commit of the sources, with a + if they were changed; None without git's knowledge.
+
+    Results do not count: rows are among them.
+    """
+    git = ["git", "-C", str(HERE.parent)]
+    last = [*git, "describe", "--always", "--abbrev=12", "--exclude=*"]
+    changed = [*git, "diff", "--quiet", "HEAD", "--", ".", ":(exclude)benchmarks/results"]
     try:
-        told = subprocess.run([*git, "--exclude=*"], capture_output=True, text=True, check=False)
+        told = subprocess.run(last, capture_output=True, text=True, check=False).stdout.strip()
+        if not told:
+            return None
+        return told + "+" * subprocess.run(changed, check=False).returncode
     except FileNotFoundError:
         return None
-    return told.stdout.strip() or None
 
 
 # Games
+
+
+class Timed:
+    """A player whose answers are counted and timed, whatever it is asked."""
+
+    def __init__(self, player: Any) -> None:
+        self._player = player
+        self.answers, self.seconds = 0, 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        of = getattr(self._player, name)
+        return partial(self._answer, of) if callable(of) else of
+
+    def _answer(self, ask: Callable[..., Any], *of: Any) -> Any:
+        """What the player answers."""
+        began = time.process_time()
+        answer = ask(*of)
+        self.seconds += time.process_time() - began
+        self.answers += 1
+        return answer
 
 
 def play_games(entry: Entry, played: Sequence[int]) -> list[Row]:
@@ -318,10 +354,10 @@ def _plays_alone(entry: Entry, player: Any) -> bool:
 
 
 def _play_2048(player: Any, part: Sequence[int]) -> list[Row]:
-    """Plays games of 2048 side by side; their time is shared out by their moves."""
-    began = time.process_time()
-    games = play(player, len(part), part)
-    per_move = (time.process_time() - began) / int(games.n_moves.sum())
+    """Plays games of 2048 side by side; the player's time is shared out by their moves."""
+    timed: Any = Timed(player)
+    games = play(timed, len(part), part)
+    per_move = timed.seconds / int(games.n_moves.sum())
     columns = (list(part), games.scores.tolist(), games.max_tiles.tolist(), games.n_moves.tolist())
     return [
         {
@@ -335,35 +371,11 @@ def _play_2048(player: Any, part: Sequence[int]) -> list[Row]:
     ]
 
 
-class Timed:
-    """A player of Daihinmin, whose decisions are counted and timed."""
-
-    def __init__(self, player: Player) -> None:
-        self._player = player
-        self.decisions, self.seconds = 0, 0.0
-
-    def choose(self, view: Game) -> int:
-        """The player's play."""
-        return self._timed(self._player.choose, view)
-
-    def give(self, view: Game, n: int) -> int:
-        """The player's gift."""
-        return self._timed(self._player.give, view, n)
-
-    def _timed(self, ask: Callable[..., int], *of: Any) -> int:
-        """What the player answers."""
-        began = time.process_time()
-        answer = ask(*of)
-        self.seconds += time.process_time() - began
-        self.decisions += 1
-        return answer
-
-
 def _play_cycle(entry: Entry, seed: int) -> Iterator[Row]:
     """Plays a cycle of Daihinmin, the entry and its opponents numbered by chance."""
     rng = np.random.default_rng(seed)
     order, chances = rng.permutation(N_PLAYERS).tolist(), rng.integers(2**31, size=N_PLAYERS)
-    mine = Timed(make(entry, int(chances[0])))
+    mine: Any = Timed(make(entry, int(chances[0])))
     table: list[tuple[str, Player]] = [(entry.name, mine)]
     for name, chance in zip(OPPONENTS, chances[1:].tolist(), strict=True):
         seeded = {"seed": chance} if name in agents.SEEDED else {}
@@ -375,10 +387,10 @@ def _play_cycle(entry: Entry, seed: int) -> Iterator[Row]:
             "number": int(match["number"]),
             "players": names,
             "places": match["places"].tolist(),
-            "decisions": mine.decisions,
+            "decisions": mine.answers,
             "cpu_seconds": round(mine.seconds, 6),
         }
-        mine.decisions, mine.seconds = 0, 0.0
+        mine.answers, mine.seconds = 0, 0.0
 
 
 SAME = {"2048": ("score", "max_tile", "moves"), "daihinmin": ("number", "players", "places")}

@@ -6,6 +6,7 @@ import csv
 from collections import defaultdict
 from collections.abc import Sequence
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -127,7 +128,8 @@ def note(ranked: Sequence[Standing], game: str) -> str:
 
 
 NOTES = {
-    "2048": "With 95 % intervals by bootstrap over games. As many games as the column *at once* "
+    "2048": "With 95 % intervals by bootstrap over games, those of the differences over the games "
+    "that both have played. As many games as the column *at once* "
     "says were played side by side, which is faster with neural networks.",
     "daihinmin": "With 95 % intervals over cycles of 100 games. Always at the table: {opponents}; "
     "*before* one of them is the share of games that are ended before it.",
@@ -137,29 +139,48 @@ NOTES = {
 
 def _table_2048(ranked: Sequence[Standing]) -> str:
     """Scores, tiles and times."""
-    head = ["player", "games", "mean score", "median", *(f"{tile}" for tile in TILES), "at once"]
+    head = ["player", "games", "mean score", LEAD, "median", *(f"{tile}" for tile in TILES)]
     body = []
-    for each in ranked:
+    for each, more in zip(ranked, leads(ranked), strict=True):
         mean = f"{each.points:,.0f}{_ends(each.low, each.high)}"
         tiles = [_percent(each.more[str(tile)]) for tile in TILES]
         ends = _ends(each.more["median from"], each.more["median to"])
         median = f"{each.more['median']:,.0f}{ends}"
         speed = [str(each.at_once), f"{1 / each.seconds:,.0f}", _time(each.seconds)]
-        body.append([each.name, _games(each), mean, median, *tiles, *speed])
-    return markdown([*head, "moves/s", "a move"], body)
+        body.append([each.name, _games(each), mean, more, median, *tiles, *speed])
+    return markdown([*head, "at once", "moves/s", "a move"], body)
 
 
 def _table_daihinmin(ranked: Sequence[Standing]) -> str:
     """Points, places, who is ahead of whom, and times."""
-    head = ["player", "games", "points per 100 games", *ORDINALS]
+    head = ["player", "games", "points per 100 games", LEAD, *ORDINALS]
     ahead = [f"before {name.removeprefix('daihinmin-')}" for name in OPPONENTS]
     body = []
-    for each in ranked:
+    for each, more in zip(ranked, leads(ranked), strict=True):
         half = "" if np.isnan(each.high) else f" ± {each.high - each.points:.1f}"
         points = f"{each.points:.1f}{half}"
         shares = [_percent(each.more[name]) for name in (*ORDINALS, *OPPONENTS)]
-        body.append([each.name, _games(each), points, *shares, _time(each.seconds)])
+        body.append([each.name, _games(each), points, more, *shares, _time(each.seconds)])
     return markdown([*head, *ahead, "a decision"], body)
+
+
+LEAD = "more than the next"
+
+
+def leads(ranked: Sequence[Standing]) -> list[str]:
+    """By how much players are better than the next ones, on the seeds of both."""
+    return [*(_lead(one, other) for one, other in pairwise(ranked)), ""]
+
+
+def _lead(one: Standing, other: Standing) -> str:
+    """The 95 % interval of what one player has more than another, if he has more for certain."""
+    low, high = _interval(np.array(_differences(one, other)), np.mean)
+    return f"{low:,.0f} to {high:,.0f}" if low > 0 else "not told apart"
+
+
+def _differences(one: Standing, other: Standing) -> list[float]:
+    """What one player has more than another, on each seed of both."""
+    return [one.each[seed] - other.each[seed] for seed in one.each if seed in other.each]
 
 
 def _games(each: Standing) -> str:
@@ -211,7 +232,7 @@ def _ahead(one: Standing, other: Standing) -> str:
     """The share of common seeds on which one player has more points than another."""
     if one is other:
         return ""
-    both = [one.each[seed] - other.each[seed] for seed in one.each.keys() & other.each.keys()]
+    both = _differences(one, other)
     return f"{np.mean(np.heaviside(both, 0.5)):.3f}" if both else ""
 
 

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -43,8 +43,10 @@ SAMPLE = Entry("daihinmin", "the sample client", "daihinmin-sample", {}, 1, 1)
 
 
 @pytest.fixture(autouse=True)
-def _short_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_cycles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Cycles are short, and no rows are published."""
     monkeypatch.setattr(leaderboard_games, "CYCLE", 3)
+    monkeypatch.setattr(leaderboard, "RESULTS", tmp_path / "published")
 
 
 @pytest.fixture
@@ -288,6 +290,40 @@ def test_others_go_on_when_a_player_fails(tmp_path: Path, bots: ModuleType) -> N
     assert [row["name"] for row in all_rows(tmp_path)] == ["random"] * 6
 
 
+def test_others_play_where_a_player_cannot_be_made(tmp_path: Path, bots: ModuleType) -> None:
+    broken = {"player": "bots:broken", "games": 1}
+    file_of(tmp_path, {"2048": {"broken": broken, "random": ENTRIES["2048"]["random"]}})
+    with pytest.raises(SystemExit, match=r"'broken' cannot be made: .*KeyError: 'no such thing'"):
+        run("play", tmp_path)
+    assert [row["name"] for row in all_rows(tmp_path)] == ["random"] * 6
+
+
+def test_the_time_of_a_player_is_that_of_its_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that goes on by a second when it is looked at, and by nine in an answer."""
+    clock = [0.0]
+
+    def tick() -> float:
+        clock[0] += 1
+        return clock[0]
+
+    class Slow:
+        size, asked = (4, 4), 0
+
+        def act(self, boards: Any) -> Any:
+            self.asked += 1
+            clock[0] += 9
+            return inner.act(boards)
+
+    inner, player = agents.make("reward"), Slow()
+    monkeypatch.setattr("time.process_time", tick)
+    timed: Any = leaderboard_games.Timed(player)
+    assert timed.size == (4, 4) and not hasattr(timed, "finish")
+    rows = leaderboard_games._play_2048(player, seeds("2048")[:3])
+    assert sum(row["cpu_seconds"] for row in rows) == pytest.approx(10 * player.asked, abs=1e-3)
+    shares = [row["cpu_seconds"] / row["moves"] for row in rows]
+    assert shares == pytest.approx([shares[0]] * 3, rel=1e-3)
+
+
 def test_ctrl_c_ends_with_a_word_and_keeps_what_was_played(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,6 +337,21 @@ def test_ctrl_c_ends_with_a_word_and_keeps_what_was_played(
     with pytest.raises(SystemExit, match="interrupted: the same command"):
         run("play", tmp_path)
     assert len(all_rows(tmp_path)) == 3
+
+
+def test_whatever_holds_arrays_has_a_fingerprint() -> None:
+    """Arrays count, in lists and parts of parts, in their order; names and circles do not."""
+
+    def told(**parts: Any) -> str | None:
+        player: Any = SimpleNamespace(**parts)
+        player.policy = player  # a circle
+        return fingerprint(player)
+
+    one, other = np.arange(3), np.arange(5.0)
+    found = told(network=[one, other])
+    assert found == told(net=(one, {"b": other})) == told(network=SimpleNamespace(net=[one, other]))
+    assert len({found, told(network=[other, one]), told(network=one), told()}) == 4
+    assert told() is told(depth=3) is None
 
 
 @pytest.mark.slow
@@ -472,10 +523,10 @@ def test_the_table_is_also_told_in_values_for_other_programs() -> None:
     lines = table(found, "2048").splitlines()
     assert [line.split(" | ")[0] for line in lines[2:]] == ["| strong", "| weak", "| once"]
     assert "50.0%" in lines[2] and "1 µs" in lines[2] and "5 ms" in lines[3]
-    assert lines[3].startswith(
-        "| weak | 2 of 30 | 1,050 (1,000 to 1,100) | 1,050 (1,000 to 1,100) |"
-    )
-    assert lines[4].startswith("| once | 1 | 7 | 7 |")
+    mean = "1,050 (1,000 to 1,100)"
+    assert lines[2].startswith("| strong | 2 | 9,050 (9,000 to 9,100) | 8,000 to 8,000 |")
+    assert lines[3].startswith(f"| weak | 2 of 30 | {mean} | not told apart | {mean} |")
+    assert lines[4].startswith("| once | 1 | 7 |  | 7 |")
     told = list(csv.DictReader(io.StringIO(as_csv(found))))
     assert [row["player"] for row in told] == ["strong", "weak", "once"]
     assert float(told[0]["mean"]) == 9050
@@ -551,6 +602,24 @@ def test_report_and_readme(
         kept = re.sub(r"(<!-- leaderboard \w+ -->\n).*?(<!-- end)", r"\1\2", new, flags=re.DOTALL)
         assert kept == emptied
     assert all((readme.parent / path).exists() for path in re.findall(r"\]\(\./(.*?)\)", page))
+
+
+def test_a_report_of_own_rows_has_the_published_ones_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = {"2048": {"random": ENTRIES["2048"]["random"]}}
+    monkeypatch.setattr(leaderboard, "OWN", file_of(tmp_path, package))
+    monkeypatch.setattr(leaderboard, "RESULTS", tmp_path)
+    run("play", tmp_path)
+    other, (entry,) = tmp_path / "other", entries(tmp_path / "entries.json")
+    other.mkdir()
+    file_of(other, {"2048": {"mine": {"player": "reward", "games": 2, "chunk": 2}}})
+    run("play", other)
+    run("report", other)
+    names = [line.split(" | ")[0] for line in capsys.readouterr().out.splitlines()[2:4]]
+    assert sorted(names) == ["| mine", "| random"]
+    assert (other / "2048.md").exists() and not (tmp_path / "2048.md").exists()
+    assert len(all_rows(other)) == 2 < len(row_files.read(rows_file(tmp_path, entry)))
 
 
 def test_the_templates_of_players_play(tmp_path: Path) -> None:
