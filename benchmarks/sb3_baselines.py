@@ -16,9 +16,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))
 
@@ -56,7 +57,9 @@ ABOUT = """# What stable-baselines3 has learned
 `examples/sb3_2048.py` and `examples/sb3_daihinmin.py` trained; `python benchmarks/sb3_baselines.py`
 made this of their evaluations. In these a player of the package plays: it takes the legal action
 that the network finds best, without exploration. The last evaluation of a run that is at its end is
-one of more games, by `actor.safetensors`, the file that it leaves, with weights of 16 bits.
+one of more games, by `actor.safetensors`, the file that it leaves, with weights of 16 bits. Hours
+are those of learning and evaluations by the clock, on one or two busy cores; of the table player
+those of learning.
 
 Moves are steps of the environment. PPO, DQN and QR-DQN know nothing of masks: their steps are also
 those in which they tried an illegal move of 2048. In games in which DQN and QR-DQN learn it is the
@@ -71,17 +74,18 @@ class Shown(NamedTuple):
     unit: str
     scale: str  # of means in the figure
     digits: int  # of means in the table, after the point
+    earlier: tuple[int, ...]  # moves after which means are told too
     about: str
 
 
 SHOWN = {
     "Game2048-v0": Shown(
-        *("2048", "mean score", "log", 0),
+        *("2048", "mean score", "log", 0, (1_000_000, 3_000_000)),
         "Mean scores with 95 % intervals (normal, over games). The table player learns by temporal "
         "coherence, and plays greedily.",
     ),
     "Daihinmin-v0": Shown(
-        *("Daihinmin", "points per 100 games", "linear", 1),
+        *("Daihinmin", "points per 100 games", "linear", 1, (200_000, 500_000)),
         "Points per 100 games with 95 % intervals (Student's t, over cycles of 100 games). A run "
         "is called by those who taught it, `self` is what it had learned so far. Players that are "
         "alike get 300 points each; those that learn nothing are lines.",
@@ -146,13 +150,15 @@ def ship(folders: Sequence[Path]) -> None:
 
 def table_rows(n_moves: int) -> Iterator[Row]:
     """The rows of an N-tuple network that learns 2048 for so many moves."""
-    learner = Learner(seed=1)
+    learner, seconds = Learner(seed=1), 0.0
     for point in range(1, N_POINTS + 1):
+        began = time.perf_counter()
         learner.play(max(1, n_moves * point // N_POINTS - learner.n_moves))
+        seconds += time.perf_counter() - began
         found = summary(play(NTupleAgent(learner.network), N_GAMES, seed=EVALUATION_SEED))
         told = {"mean": found["mean"], "interval": found["interval"], "games": N_GAMES}
         head = {"player": TABLE, "against": None, "moves": learner.n_moves}
-        yield {**head, **told, "end": point == N_POINTS}
+        yield {**head, "seconds": round(seconds, 1), **told, "end": point == N_POINTS}
 
 
 def reference_row(name: str, against: Sequence[str]) -> Row:
@@ -198,16 +204,33 @@ def draw(rows: Sequence[Row], how: Shown, path: Path) -> None:
 
 
 def ends(rows: Sequence[Row], how: Shown) -> str:
-    """What each player came to, as a table."""
-    last = {label(row): row for row in rows}
-    body: list[list[Any]] = []
-    for player, row in sorted(last.items(), key=lambda pair: -pair[1]["mean"]):
-        spread = "" if row["interval"] is None else f" ± {row['interval']:,.{how.digits}f}"
-        moves = "" if row["moves"] is None else f"{row['moves']:,}"
-        so_far = "" if row["end"] else " so far"
-        reached = f"{row['mean']:,.{how.digits}f}{spread}"
-        body.append([player, moves + so_far, reached, f"{row['games']:,}"])
-    return markdown(["player", "moves", how.unit, "games"], body)
+    """What each player came to, and what it was earlier, as a table."""
+    curves: dict[str, list[Row]] = {}
+    for row in rows:
+        curves.setdefault(label(row), []).append(row)
+    body: list[list[str]] = []
+    for player, curve in sorted(curves.items(), key=lambda pair: -pair[1][-1]["mean"]):
+        row = curve[-1]
+        moves = "" if row["moves"] is None else f"{row['moves']:,}" + " so far" * (not row["end"])
+        hours = f"{row['seconds'] / 3600:.1f}" if "seconds" in row else ""
+        before = [reached(at(curve, n), how) for n in how.earlier]
+        body.append([player, moves, hours, *before, reached(row, how), f"{row['games']:,}"])
+    after = [f"after {n:,} moves" for n in how.earlier]
+    return markdown(["player", "moves", "hours", *after, how.unit, "games"], body)
+
+
+def reached(row: Row | None, how: Shown) -> str:
+    """A mean and its interval; nothing of no row."""
+    if row is None:
+        return ""
+    spread = "" if row["interval"] is None else f" ± {row['interval']:,.{how.digits}f}"
+    return f"{row['mean']:,.{how.digits}f}{spread}"
+
+
+def at(curve: Sequence[Row], moves: int) -> Row | None:
+    """The evaluation after about so many moves; None if there is none, or if it is the last."""
+    near = [row for row in curve[:-1] if row["moves"] and abs(row["moves"] / moves - 1) < 0.02]
+    return min(near, key=lambda row: abs(row["moves"] - moves), default=None)
 
 
 def write(rows: Sequence[Row], how: Shown, out: Path) -> str:

@@ -31,18 +31,22 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-import torch
-import yaml
-from sb3_contrib import QRDQN, MaskablePPO
-from sb3_contrib.common.maskable.callbacks import MaskableEvalCallback
-from stable_baselines3 import DQN, PPO
-from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
-from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
-from stable_baselines3.common.vec_env import VecEnv
-from torch import Tensor, nn
-from tqdm import tqdm
+try:
+    import torch
+    import yaml
+    from sb3_contrib import QRDQN, MaskablePPO
+    from sb3_contrib.common.maskable.callbacks import MaskableEvalCallback
+    from stable_baselines3 import DQN, PPO
+    from stable_baselines3.common.base_class import BaseAlgorithm
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+    from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+    from stable_baselines3.common.vec_env import VecEnv
+    from torch import Tensor, nn
+    from tqdm import tqdm
+except ModuleNotFoundError as error:
+    message = f'this needs {error.name}: pip install "afterstate[examples,neural,sb3]"'
+    raise ImportError(message) from error
 
 from afterstate import agents
 from afterstate.agents import files, nets

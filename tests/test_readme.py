@@ -42,7 +42,14 @@ def test_readme_has_examples_of_all_parts() -> None:
 
 def test_all_blocks_are_of_a_kind_that_runs() -> None:
     for text in TEXTS.values():
-        assert set(re.findall(r"^```(.+)$", text, re.MULTILINE)) <= {"python", "sh"}
+        assert set(re.findall(r"^```(.+)$", text, re.MULTILINE)) <= {"json", "python", "sh"}
+
+
+@pytest.mark.parametrize("block", _blocks("json"))
+def test_entries_of_the_leaderboard_are_well_formed(block: str, tmp_path: Path) -> None:
+    leaderboard_games = pytest.importorskip("leaderboard_games")
+    (tmp_path / "entries.json").write_text(block, encoding="utf-8")
+    assert len(leaderboard_games.entries(tmp_path / "entries.json")) == 3
 
 
 @pytest.mark.parametrize("block", _blocks("python"))
@@ -95,7 +102,8 @@ def test_commands_have_the_options_that_pages_say(
             parts = words[2:3] if words[1].endswith(".inside") else []  # a command of its own
             importlib.import_module(words[1]).main([*parts, "--help"])
         else:
-            monkeypatch.setattr(sys, "argv", [words[0], "--help"])
+            parts = words[1:2] if words[0] == "benchmarks/leaderboard.py" else []
+            monkeypatch.setattr(sys, "argv", [words[0], *parts, "--help"])
             runpy.run_path(str(ROOT / words[0]), run_name="__main__")
     assert not ended.value.code
     told = capsys.readouterr().out

@@ -533,6 +533,7 @@ def reached(folder: Path, env: str, means: list[float], end: bool, **more: Any) 
     (folder / "settings.json").write_text(json.dumps({"env": env, **more}))
     rows: list[dict[str, Any]] = [
         {"moves": 1000 * i, "mean": mean, "interval": 10.5, "games": 50, "end": False}
+        | {"seconds": 1800.0 * i}
         for i, mean in enumerate(means, 1)
     ]
     rows[-1]["end"] = end
@@ -545,6 +546,9 @@ def test_curves_are_those_of_the_evaluations_beside_other_players(
 ) -> None:
     monkeypatch.setattr(sb3_baselines, "N_CYCLES", 2)
     monkeypatch.setattr(sb3_baselines, "N_POINTS", 3)
+    for env, shown in sb3_baselines.SHOWN.items():
+        of = shown._replace(earlier=(1_010, 2_000))
+        monkeypatch.setitem(sb3_baselines.SHOWN, env, of)
     runs, out = tmp_path / "runs", tmp_path / "out"
     reached(runs / "ppo", ENV, [200, 7_000], True)
     reached(runs / "dqn", ENV, [60, 100, 150], False)
@@ -560,13 +564,14 @@ def test_curves_are_those_of_the_evaluations_beside_other_players(
     assert table[-1]["moves"] >= 3000
     assert {row["player"] for row in rows} == {"ppo", "dqn", sb3_baselines.TABLE}
     text = (out / "README.md").read_text()
-    assert "| ppo | 2,000 | 7,000 ± 10 | 50 |" in text
-    assert "| dqn | 3,000 so far | 150 ± 10 | 50 |" in text
+    assert "| player | moves | hours | after 1,010 moves | after 2,000 moves | mean score |" in text
+    assert "| ppo | 2,000 | 1.0 | 200 |  | 7,000 ± 10 | 50 |" in text
+    assert "| dqn | 3,000 so far | 1.5 | 60 | 100 ± 10 | 150 ± 10 | 50 |" in text
     for name in ("self", "sample"):  # and the sample client itself is another player
         taught = f"maskable-ppo, taught by {name}"
-        assert f"| {taught} against sample | 2,000 | 250.2 ± 10.5 | 50 |" in text
-    assert "| sample against sample |  | " in text
-    assert "| heuristic against sample |  | " in text
+        assert f"| {taught} against sample | 2,000 | 1.0 | 150.5 |  | 250.2 ± 10.5 | 50 |" in text
+    assert "| sample against sample |  |  |  |  | " in text
+    assert "| heuristic against sample |  |  |  |  | " in text
     rows = [json.loads(line) for line in (out / "daihinmin.jsonl").read_text().splitlines()]
     points = {row["player"]: row["mean"] for row in rows}
     assert points["heuristic"] > 350

@@ -5,9 +5,8 @@
 It is the method of the program 2048-AI by Matt Overlan, 2014, under the MIT licence, with the
 evaluation in `hand_made`: https://github.com/ovolve/2048-AI.
 
-The player makes the move from which he gets the most against the most annoying tiles; these are
-those that leave the board least smooth and in most *islands*, groups of equal neighbours. A tile of
-2048 is a win, the sooner the better, and a board without a move is lost.
+The player makes the move from which he gets the most against the most annoying tiles (see
+`placements`). A tile of 2048 is a win, the sooner the better, and a board without a move is lost.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple
 
 import numba
@@ -28,8 +26,6 @@ from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.hand_made import (
     BOUND,
     COMPARED,
-    NUMBER,
-    ROUGHNESS,
     WIN,
     Heuristic,
     Indices,
@@ -37,137 +33,30 @@ from afterstate.agents.game2048.hand_made import (
     Weights,
     evaluate,
     heuristic,
-    lines,
     worth,
 )
 from afterstate.agents.game2048.intrinsics import count_zeros
 from afterstate.agents.game2048.ntuple import INLINED, KERNEL
+from afterstate.agents.game2048.placements import ORDER, cells_of, placements, rougher
 from afterstate.agents.settings import check_fields
-from afterstate.envs.game2048.rules import (
-    LOW_BITS,
-    afterstates,
-    check_words,
-    largest,
-    occupied,
-    table,
-    transpose,
-)
+from afterstate.envs.game2048.rules import afterstates, check_words, largest, table
 from afterstate.envs.words import Word, Words
 
-__all__ = ["COMPARED", "TILES", "AlphaBetaAgent", "Found", "Settings", "Weights", "evaluate"]
+__all__ = [
+    "COMPARED",
+    "CUTOFFS",
+    "TILES",
+    "AlphaBetaAgent",
+    "Found",
+    "Settings",
+    "Weights",
+    "evaluate",
+]
 
 MAX_DEPTH = 32
 """No search looks more moves ahead."""
 
-_ORDER = np.array([16 * row + 4 * col for col in range(4) for row in range(4)], np.uint64)
-"""The bits of cells in the order in which tiles are tried: column by column."""
-
-_1, _4, _8, _15, _16 = (np.uint64(n) for n in (1, 4, 8, 15, 16))
-_FIRST, _LAST = np.uint64(0x0001_0001_0001_0001), np.uint64(0x1000_1000_1000_1000)
-_BYTE, _ROW = np.uint64(0xFF), np.uint64(0xFFFF)
-
-
-# The tiles that are expected
-
-
-@njit("uint64(uint64)", **KERNEL)
-def _beside(cells: Word) -> Word:
-    """The cells that touch one of a set, as low bits of nibbles."""
-    return (cells & ~_LAST) << _4 | (cells & ~_FIRST) >> _4 | cells << _16 | cells >> _16
-
-
-@njit("uint64(uint64, uint64)", **KERNEL)
-def group(cell: Word, cells: Word) -> Word:
-    """The cells of a set that are connected with one of them, as low bits of nibbles."""
-    found, before = np.uint64(cell), np.uint64(0)
-    while found != before:
-        before = found
-        found |= _beside(found) & cells
-    return found
-
-
-@njit("uint64(uint64, uint64)", **KERNEL)
-def _cells_of(board: Word, tile: Word) -> Word:
-    """The cells that hold a tile, as low bits of nibbles."""
-    return ~occupied(board ^ (LOW_BITS * np.uint64(tile))) & LOW_BITS
-
-
-@njit("int64(uint64)", **KERNEL)
-def islands(board: Word) -> int:
-    """How many groups of equal neighbours a board has."""
-    left, n = occupied(board), 0
-    while left != 0:
-        cell = left & (~left + _1)
-        tile = np.uint64(board) >> count_zeros(cell) & _15
-        left &= ~group(cell, _cells_of(board, tile))
-        n += 1
-    return n
-
-
-@njit("int64(uint64, uint64)", **KERNEL)
-def _groups_beside(cell: Word, cells: Word) -> int:
-    """How many groups of a set of cells a cell touches."""
-    left, n = _beside(cell) & cells, 0
-    while left != 0:
-        first = left & (~left + _1)
-        left &= ~group(first, cells) if left != first else ~first  # of the last no more is needed
-        n += 1
-    return n
-
-
-@cache
-def rougher() -> Words:
-    """By how much rougher a tile in an empty cell makes rows of four nibbles, `[65536]`.
-
-    Returns:
-        Of each row in one word, a byte each for a 2 in its first to last cell, then for a 4.
-    """
-    rows, found = np.arange(1 << 16), np.zeros(1 << 16, np.uint64)
-    roughness = lines(COMPARED[0]) >> np.uint64(ROUGHNESS) & NUMBER
-    for i in range(8):
-        tile, at = 1 + i // 4, 4 * (i % 4)
-        more = roughness[rows | tile << at] - roughness  # never less than before
-        found |= np.where(rows >> at & 15 == 0, more, 0).astype(np.uint64) << np.uint64(8 * i)
-    return found
-
-
-@njit("int64(uint64, uint64, int64, int64, uint64[::1])", **KERNEL)
-def _roughened(across: Word, down: Word, i: int, tile: int, rougher: Words) -> int:
-    """By how much rougher a tile makes a board, given by rows and by columns, in empty cell i."""
-    row, column = np.uint64(i % 4), np.uint64(i // 4)
-    first = np.uint64(32 * (tile - 1))
-    by_row = rougher[across >> _16 * row & _ROW] >> first + _8 * column & _BYTE
-    by_column = rougher[down >> _16 * column & _ROW] >> first + _8 * row & _BYTE
-    return int(by_row + by_column)
-
-
-@njit("uint64(uint64, boolean, uint64[::1])", **KERNEL)
-def placements(board: Word, pruned: bool, rougher: Words) -> Word:
-    """The tiles that are tried on a board, all or the most annoying ones.
-
-    A tile is an island of its own, but for the groups that it joins to one.
-
-    Returns:
-        Bit `i` for a 2, bit `16 + i` for a 4, in cell `i`, counted column by column.
-    """
-    down = transpose(board)
-    empty = ~occupied(down) & LOW_BITS
-    found, worst = np.uint64(0), -1_000
-    for tile in range(1, 3):
-        equal = _cells_of(down, np.uint64(tile))
-        touched, left = _beside(equal), empty
-        while left != 0:
-            cell = left & (~left + _1)
-            left ^= cell
-            i = int(count_zeros(cell)) // 4
-            annoyance = _roughened(board, down, i, tile, rougher) if pruned else 0
-            if pruned and annoyance >= worst and cell & touched != 0:
-                annoyance -= _groups_beside(cell, equal)
-            if annoyance > worst:
-                found, worst = np.uint64(0), annoyance
-            if annoyance == worst:
-                found |= _1 << np.uint64(16 * (tile - 1) + i)
-    return found
+_1, _15 = np.uint64(1), np.uint64(15)
 
 
 # Search
@@ -220,7 +109,7 @@ def _lead(search: Search, ply: int, board: Word) -> None:
 @njit(boolean(uint64, int64), **KERNEL)
 def _has(board: Word, tile: int) -> bool:
     """Whether a board has a tile, by its exponent."""
-    return bool(_cells_of(board, np.uint64(tile)) != 0)
+    return bool(cells_of(board, np.uint64(tile)) != 0)
 
 
 @njit(float64(uint64, int64, _SEARCH), **INLINED)
@@ -278,7 +167,7 @@ def _value(board: Word, ply: int, end: int, alpha: float, beta: float, search: S
     while left != 0:
         slot = np.int64(count_zeros(left))
         left &= left - _1
-        then = board | np.uint64(1 + slot // 16) << _ORDER[slot % 16]
+        then = board | np.uint64(1 + slot // 16) << ORDER[slot % 16]
         search.counts[0] += 1
         score = _value(then, ply + 1, end, alpha, best, search)
         if score < best or search.lengths[ply] == 0:  # where all tiles are as good, the first
@@ -320,11 +209,11 @@ def _expected(board: Word, ply: int, end: int, search: Search) -> float:
         return best
     n_empty, total = 0, 0.0
     for i in range(16):
-        if board >> _ORDER[i] & _15 == 0:
+        if board >> ORDER[i] & _15 == 0:
             n_empty += 1
             search.counts[0] += 2
-            total += 0.9 * _expected(board | _1 << _ORDER[i], ply + 1, end, search)
-            total += 0.1 * _expected(board | np.uint64(2) << _ORDER[i], ply + 1, end, search)
+            total += 0.9 * _expected(board | _1 << ORDER[i], ply + 1, end, search)
+            total += 0.1 * _expected(board | np.uint64(2) << ORDER[i], ply + 1, end, search)
     search.lengths[ply] = 0  # of many lines none is the best
     return total / n_empty
 

@@ -145,6 +145,8 @@ def heuristic(weights: Weights | None = None, compared: str = "occupied") -> Heu
     """The evaluation of weights and of one of `COMPARED`."""
     if compared not in COMPARED:
         raise ValueError(f"compared is one of {COMPARED}, got {compared!r}")
+    if not isinstance(weights, (Weights, type(None))):
+        raise ValueError(f"weights are Weights(smoothness=0.1, ...), got {weights!r}")
     told = weights or Weights()
     each = [told.smoothness, told.monotonicity, told.empty, told.largest]
     empty = [math.log(n) * told.empty for n in range(1, 17)]
@@ -171,10 +173,10 @@ def worth(board: Word, heuristic: Heuristic) -> float:
         columns += table[down & _ROW]
         across, down = across >> _16, down >> _16
     weights = heuristic.weights
-    rises = min(_number(rows, RISES), _number(rows, FALLS))
-    rises += min(_number(columns, RISES), _number(columns, FALLS))
+    disorder = min(_number(rows, RISES), _number(rows, FALLS))
+    disorder += min(_number(columns, RISES), _number(columns, FALLS))
     found = -_number(rows + columns, ROUGHNESS) * weights[0]
-    found -= rises * weights[1]  # in the order of the original, so that ties are the same
+    found -= disorder * weights[1]  # in the order of the original, so that ties are the same
     empty = ~occupied(board) & LOW_BITS
     found += heuristic.empty[16 if empty == LOW_BITS else count_cells(empty)]
     return float(found + largest(board) * weights[3])
@@ -192,7 +194,7 @@ def evaluate(board: Any, weights: Weights | None = None, compared: str = "occupi
         The weighted sum; minus infinity if the board is full, for then there is no empty cell.
 
     Raises:
-        ValueError: not a board, or not one of `COMPARED`.
+        ValueError: not a board, no `Weights`, or not one of `COMPARED`.
     """
     array = np.asarray(board)
     if array.shape not in ((), (4, 4)):

@@ -13,7 +13,7 @@ import oracle
 import pytest
 
 from afterstate import agents
-from afterstate.agents.game2048 import alphabeta
+from afterstate.agents.game2048 import alphabeta, placements
 from afterstate.agents.game2048.alphabeta import AlphaBetaAgent, Settings, Weights, evaluate
 from afterstate.agents.game2048.play import play
 from afterstate.envs.game2048.rules import from_text
@@ -69,7 +69,7 @@ def test_terms_are_what_the_program_says(
     word = from_text(text)
     assert evaluate(word, Weights(**{**nothing, "smoothness": 1})) == smoothness
     assert evaluate(word, Weights(**{**nothing, "monotonicity": 1})) == monotonicity
-    assert alphabeta.islands(np.uint64(word)) == islands
+    assert placements.islands(np.uint64(word)) == islands
     assert evaluate(word, Weights(**nothing)) == 0
 
 
@@ -92,7 +92,7 @@ def test_evaluations_are_those_of_the_plain_program(compared: str) -> None:
         weights = tuple(rng.choice([0.0, 0.1, 1.0, 2.7]) for _ in range(4))
         found = evaluate(oracle.to_word(board), Weights(*weights), compared)
         assert found == pytest.approx(plain.evaluate(board, weights, compared), abs=1e-12)
-        assert alphabeta.islands(np.uint64(oracle.to_word(board))) == plain.islands(board)
+        assert placements.islands(np.uint64(oracle.to_word(board))) == plain.islands(board)
 
 
 def checkered(one: int, other: int) -> int:
@@ -122,15 +122,20 @@ def test_weights_that_could_feign_a_win_or_a_loss_are_refused(weights: dict[str,
             made(**weights)
 
 
+def test_weights_are_not_a_dict() -> None:
+    with pytest.raises(ValueError, match=r"weights are Weights\(smoothness=0.1"):
+        evaluate(0x11, {"smoothness": 1})  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("pruned", [True, False])
 def test_the_tiles_that_are_tried_are_those_of_the_plain_program(pruned: bool) -> None:
-    rng, rougher = random.Random(2), alphabeta.rougher()
+    rng, rougher = random.Random(2), placements.rougher()
     for i in range(1_500):
         board = random_board(rng, 3 if i % 3 else 15)
         word = np.uint64(oracle.to_word(board))
-        slots = int(alphabeta.placements(word, pruned, rougher))
+        slots = int(placements.placements(word, pruned, rougher))
         found = [
-            int(word) | (1 + slot // 16) << int(alphabeta._ORDER[slot % 16])
+            int(word) | (1 + slot // 16) << int(placements.ORDER[slot % 16])
             for slot in range(32)
             if slots >> slot & 1
         ]
