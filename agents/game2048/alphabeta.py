@@ -33,6 +33,7 @@ from afterstate.agents.game2048.hand_made import (
     Weights,
     evaluate,
     heuristic,
+    terms,
     worth,
 )
 from afterstate.agents.game2048.intrinsics import count_zeros
@@ -51,6 +52,7 @@ __all__ = [
     "Settings",
     "Weights",
     "evaluate",
+    "terms",
 ]
 
 MAX_DEPTH = 32

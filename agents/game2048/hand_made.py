@@ -182,6 +182,16 @@ def worth(board: Word, heuristic: Heuristic) -> float:
     return float(found + largest(board) * weights[3])
 
 
+def terms(board: Any, compared: str = "occupied") -> dict[str, float]:
+    """What the terms of a board are before they are weighed; the arguments are those of `evaluate`.
+
+    >>> terms([[3, 1, 1, 0], [0, 2, 2, 0], [0, 1, 1, 1], [1, 1, 0, 0]])["smoothness"]
+    -8.0
+    """
+    alone = {term: Weights(**{other: float(other == term) for other in _MOST}) for term in _MOST}
+    return {term: evaluate(board, weights, compared) for term, weights in alone.items()}
+
+
 def evaluate(board: Any, weights: Weights | None = None, compared: str = "occupied") -> float:
     """What a board is worth.
 

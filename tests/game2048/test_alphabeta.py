@@ -68,9 +68,12 @@ def test_terms_are_what_the_program_says(
     nothing = {"smoothness": 0, "monotonicity": 0, "empty": 0, "largest": 0}
     word = from_text(text)
     assert evaluate(word, Weights(**{**nothing, "smoothness": 1})) == smoothness
-    assert evaluate(word, Weights(**{**nothing, "monotonicity": 1})) == monotonicity
     assert placements.islands(np.uint64(word)) == islands
     assert evaluate(word, Weights(**nothing)) == 0
+    told, board = alphabeta.terms(word), rows(text)
+    assert (told["smoothness"], told["monotonicity"]) == (smoothness, monotonicity)
+    n_empty = sum(row.count(0) for row in board)
+    assert (told["empty"], told["largest"]) == (math.log(n_empty), max(map(max, board)))
 
 
 def test_the_words_of_the_author_compare_neighbours() -> None:
