@@ -304,7 +304,7 @@ def _commit() -> str | None:
         told = subprocess.run(last, capture_output=True, text=True, check=False).stdout.strip()
         if not told:
             return None
-        return told + "+" * subprocess.run(changed, check=False).returncode
+        return f"{told}+" if subprocess.run(changed, check=False).returncode else told
     except FileNotFoundError:
         return None
 

@@ -110,4 +110,4 @@ def games(entry: Entry, rows: Sequence[Row]) -> dict[int, list[Row]]:
 
 def missing(entry: Entry, played: Collection[int]) -> list[list[int]]:
     """The chunks of an entry that are not played yet, of the seeds of its games those that are."""
-    return [chunk for chunk in entry.chunks() if not set(chunk) <= set(played)]
+    return [chunk for chunk in entry.chunks() if any(seed not in played for seed in chunk)]
