@@ -35,7 +35,7 @@ from afterstate.agents.game2048.play import play
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 OWN = HERE / "leaderboard.json"
 """The entries of the package."""
 

@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -694,6 +695,16 @@ def test_entries_that_are_not_there_are_told(tmp_path: Path) -> None:
         run("verify", tmp_path, "--only", "random")
     with pytest.raises(SystemExit, match=r"missing\.json"):
         main(["play", "--entries", str(tmp_path / "missing.json")])
+
+
+def test_the_checkout_may_be_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(leaderboard_games.HERE)
+    file = tmp_path / "link" / "leaderboard_games.py"
+    told = spec_from_file_location("linked", file)
+    assert told and told.loader
+    linked = module_from_spec(told)
+    told.loader.exec_module(linked)
+    assert linked.entries(linked.OWN) == entries(leaderboard_games.OWN)
 
 
 def test_the_entries_of_the_package_can_be_made() -> None:
