@@ -1,5 +1,5 @@
 # make demo   learn 2048 in a minute and watch it play
-# make test   the tests, in less than ten minutes
+# make test   the tests, in about ten minutes after the set-up
 # make slow   the tests that take longer
 # make exhaustive   what others check in some positions, in millions; for a change of these rules
 # make lint   style and types

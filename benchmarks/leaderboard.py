@@ -5,12 +5,12 @@
     python benchmarks/leaderboard.py verify --only "expectimax*"
 
 `play` plays the entries of `leaderboard.json`, or of another file of that form, on the seeds of
-`leaderboard_seeds.json`. Every finished game is a row in a compressed file of `--rows`, so that an
-interrupted run goes on where it was; what is to be played anew needs its file deleted. No two
-should play the same entries into one folder at a time. `report` writes tables, comma-separated
-values and figures there, of the entries of the package and of the file, and `readme` puts the
-tables into the README. `verify` plays some of the games again, `--all` of them if asked to, and
-compares them with their rows.
+`leaderboard_seeds.json`. Every game of a finished chunk is a row in a compressed file of `--rows`,
+so that an interrupted run goes on where it was; what is to be played anew needs its file deleted.
+No two should play the same entries into one folder at a time. `report` writes tables,
+comma-separated values and figures there, of the entries of the package and of the file, and
+`readme` puts the tables into the README. `verify` plays some of the games again, `--all` of them if
+asked to, and compares them with their rows.
 
 An entry is told by its player: a name of `afterstate.agents.make`, a file, or `module:factory` of
 your own: see CONTRIBUTING.md.
@@ -23,7 +23,7 @@ import os
 import traceback
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ from leaderboard_games import (
     about,
     entries,
     fingerprint,
+    here,
     make,
     plain,
     play_games,
@@ -60,7 +61,7 @@ RESULTS = HERE / "results" / "leaderboard"
 
 
 def play(chosen: argparse.Namespace) -> None:
-    """Plays what is missing, and adds rows as games end.
+    """Plays what is missing, and adds rows as chunks end.
 
     Raises:
         SystemExit: players failed; the games of the others are played.
@@ -70,7 +71,7 @@ def play(chosen: argparse.Namespace) -> None:
         row_files.repair(rows_file(chosen.rows, entry))
         try:
             heads[i] = about(entry)
-        except Exception as why:  # see `play_chunk`
+        except Exception as why:  # a player may raise whatever it likes, and others go on
             failed[i] = f"cannot be made: {type(why).__name__}: {why}"
             continue
         played = games(entry, alike(read(chosen.rows, entry), heads[i]))
@@ -83,14 +84,15 @@ def play(chosen: argparse.Namespace) -> None:
             new = [{**heads[i], **row} for row in rows]
             row_files.append(rows_file(chosen.rows, told[i]), new)
     if failed:
-        raise SystemExit("\n".join(f"{told[i].name!r} {error}" for i, error in failed.items()))
+        lines = [f"{told[i].game}: {told[i].name!r} {error}" for i, error in failed.items()]
+        raise SystemExit("\n".join(lines))
 
 
 def play_chunk(i: int, entry: Entry, chunk: list[int]) -> tuple[int, list[Row], str]:
     """The number that the entry has, the rows of a chunk, and why there are none."""
     try:
-        return i, play_games(entry, chunk), ""
-    except Exception:  # a player may raise whatever it likes, and others go on
+        return i, [{**here(), **row} for row in play_games(entry, chunk)], ""
+    except (Exception, SystemExit):  # see `play`
         return i, [], f"failed in the games of {chunk[0]}...:\n{traceback.format_exc()}"
 
 
@@ -99,18 +101,23 @@ def in_parallel(jobs: list[Any], chosen: argparse.Namespace) -> Iterator[Any]:
 
     Raises:
         ImportError: Ray is not installed.
+        ValueError: Ray is asked for one process, which joblib would not give to it.
     """
     if chosen.backend == "local":
-        yield from joblib.Parallel(n_jobs=chosen.jobs, return_as="generator_unordered")(jobs)
+        n_jobs = chosen.jobs or 1
+        yield from joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
         return
+    if chosen.jobs == 1:
+        raise ValueError("--backend ray needs --jobs 2 or more: a single one would be played here")
     try:
         from ray.util.joblib import register_ray
     except ModuleNotFoundError as error:
         raise ImportError('--backend ray needs ray: pip install "afterstate[ray]"') from error
     register_ray()
     with joblib.parallel_config(backend="ray"):
-        for i in range(0, len(jobs), 4 * chosen.jobs):
-            yield from joblib.Parallel(n_jobs=chosen.jobs)(jobs[i : i + 4 * chosen.jobs])
+        n_jobs = chosen.jobs or max(2, joblib.effective_n_jobs(-1))
+        for i in range(0, len(jobs), 4 * n_jobs):
+            yield from joblib.Parallel(n_jobs=n_jobs)(jobs[i : i + 4 * n_jobs])
 
 
 # Playing again
@@ -164,7 +171,7 @@ def play_again(entry: Entry, rows: list[Row]) -> tuple[str, str]:
     told = f"{entry.name}, {len(rows)} of seed {played[0]}..."
     try:
         return told, differences(entry, rows, played)
-    except Exception as error:  # see `play_chunk`
+    except (Exception, SystemExit) as error:  # see `play`
         return told, f"{type(error).__name__}: {error}"
 
 
@@ -241,14 +248,18 @@ def selected(chosen: argparse.Namespace) -> list[Entry]:
     Raises:
         OSError, ValueError: see `entries`; or there is no such entry.
     """
-    found = [
-        entry
-        for entry in entries(chosen.entries)
-        if any(fnmatchcase(entry.name, pattern) for pattern in chosen.only)
-    ]
-    if not found:
-        raise ValueError(f"{chosen.entries} has no entry {' or '.join(chosen.only)}")
-    return found
+    told = entries(chosen.entries)
+    fits = {
+        pattern: [
+            fnmatchcase(entry.name, pattern) or fnmatchcase(f"{entry.game}/{entry.name}", pattern)
+            for entry in told
+        ]
+        for pattern in chosen.only
+    }
+    vain = [pattern for pattern, found in fits.items() if not any(found)]
+    if vain:
+        raise ValueError(f"{chosen.entries} has no entry {' or '.join(vain)}")
+    return [*compress(told, map(any, zip(*fits.values(), strict=True)))]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -271,8 +282,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         add("--rows", type=Path, default=RESULTS, help="a folder (%(default)s)")
     for command in (play_, verify_):
         add = command.add_argument
-        add("--only", nargs="+", default=["*"], help="names of entries, or patterns (all)")
-        add("--jobs", type=whole_above_0, default=1, help="processes (%(default)s)")
+        add("--only", nargs="+", default=["*"], help='as "random", "2048/random" or "MC*" (all)')
+        add("--jobs", type=whole_above_0, help="processes (1; with Ray, all of the cluster)")
         add("--backend", choices=["local", "ray"], default="local", help="of processes")
     add = verify_.add_argument
     add("--seed", type=int, help="of the game or cycle (by chance)")
@@ -285,7 +296,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (OSError, ValueError, ImportError) as error:
         raise SystemExit(str(error)) from error
     except KeyboardInterrupt:
-        raise SystemExit("interrupted: the same command plays what is missing") from None
+        goes_on = ": the same command plays what is missing" if chosen.runs is play else ""
+        raise SystemExit(f"interrupted{goes_on}") from None
 
 
 if __name__ == "__main__":

@@ -45,6 +45,9 @@ GAMES = {"2048": "Game2048-v0", "daihinmin": "Daihinmin-v0"}
 OPPONENTS = ("daihinmin-sample", "daihinmin-heuristic", "daihinmin-policy", "daihinmin-rank")
 """Who sits at the table with every entry of Daihinmin."""
 
+_LONGEST = 100
+"""Names of entries become names of files."""
+
 _FILES = (".npz", ".safetensors", ".w")
 _LEARNED = ("network", "net", "policy", "adviser")
 _BY_TABLE = ("ntuple", "expectimax", "mc-softmax")
@@ -82,7 +85,7 @@ def entries(path: Path) -> list[Entry]:
         ValueError: it is no such file, or gives the name of an entry of the package to another.
     """
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        told = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
         found = [
             _entry(game, name, {"settings": {}, **of}, path.resolve().parent)
             for game, each in told.items()
@@ -104,6 +107,15 @@ def entries(path: Path) -> list[Entry]:
     return found
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a file, in which nothing is told twice."""
+    told = dict(pairs)
+    if len(told) < len(pairs):
+        twice = [name for name, n in Counter(name for name, _ in pairs).items() if n > 1]
+        raise ValueError(f"told twice: {twice}")
+    return told
+
+
 def _others(found: Sequence[Entry]) -> list[str]:
     """The names of entries that the package gives to other players."""
     own = {(entry.game, plain(entry)): entry for entry in entries(OWN)}
@@ -115,8 +127,11 @@ def _entry(game: str, name: str, told: dict[str, Any], folder: Path) -> Entry:
     """An entry of a file, checked."""
     if game not in GAMES:
         raise ValueError(f"games are {list(GAMES)}, got {game!r}")
-    if name in OPPONENTS or set(name) & set("|\r\n"):
-        raise ValueError(f"{name!r} is the name of an opponent, or has a bar or a line break in it")
+    if name in OPPONENTS or set(name) & set("|\r\n") or len(name) > _LONGEST:
+        raise ValueError(
+            f"{name!r} is the name of an opponent, has a bar or a line break in it, or has more "
+            f"than {_LONGEST} letters"
+        )
     wrong = [key for key, value in told.items() if type(value) is not KEYS.get(key)]
     missing = [key for key in ("player", "games") if key not in told]
     if wrong or missing:
@@ -166,7 +181,7 @@ def make(entry: Entry, seed: int) -> Any:
         made = _made(entry, {**entry.settings, **({"seed": seed} if is_seeded(entry) else {})})
     except (OSError, ImportError):
         raise
-    except Exception as error:  # a factory may raise whatever it likes
+    except (Exception, SystemExit) as error:  # a factory may raise whatever it likes
         what = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
         raise ValueError(f"{entry.name!r}: {what}{error}") from error
     answers = ("act",) if entry.game == "2048" else ("choose", "give")
@@ -206,11 +221,15 @@ def factory(entry: Entry) -> Callable[..., Any]:
     """The factory of an entry, whose module may be beside the file of entries.
 
     Raises:
-        ImportError, ValueError: see `tournament.factory`.
+        ImportError, ValueError: see `tournament.factory`; or another module has its name.
     """
     if str(entry.folder) not in sys.path:
         sys.path.append(str(entry.folder))
     made: Callable[..., Any] = find_factory(entry.player)
+    name = entry.player.partition(":")[0]
+    beside = entry.folder / f"{name}.py"
+    if beside.exists() and not beside.samefile(getattr(sys.modules[name], "__file__", None) or "."):
+        raise ValueError(f"{beside} has the name of another module: call it otherwise")
     return made
 
 
@@ -267,7 +286,7 @@ def code(entry: Entry) -> str | None:
 
 
 def about(entry: Entry) -> Row:
-    """What the rows of an entry have in common."""
+    """What the rows of an entry have in common, wherever they are played."""
     player = make(entry, 0)
     return {
         **({} if entry.game == "2048" else {"opponents": _opponents()}),
@@ -279,10 +298,18 @@ def about(entry: Entry) -> Row:
         "weights": fingerprint(player),
         "code": code(entry),
         "env": GAMES[entry.game],
-        "afterstate": version("afterstate"),
-        "commit": _commit(),
-        "machine": machine(),
     }
+
+
+def here() -> Row:
+    """What the rows of a process have in common."""
+    return {"afterstate": version("afterstate"), "commit": _commit(), "machine": _machine()}
+
+
+@cache
+def _machine() -> dict[str, Any]:
+    """See `machine`."""
+    return machine()
 
 
 @cache

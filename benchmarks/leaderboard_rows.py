@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import row_files
-from leaderboard_games import OPPONENTS, Entry, plain, seeds
+from leaderboard_games import GAMES, OPPONENTS, Entry, plain, seeds
 from row_files import Row
 
 from afterstate.envs.daihinmin.rules import N_PLAYERS
@@ -68,18 +69,29 @@ def what_is_wrong(row: Row, game: str) -> str:
     if not isinstance(row, dict):
         return f"not an object, but {row!r:.40}"
     fields = {**_FIELDS, **_FIELDS_OF[game]}
-    wrong = [name for name, kind in fields.items() if not isinstance(row.get(name, ...), kind)]
+    wrong = [name for name, kind in fields.items() if not _is(row.get(name, ...), kind)]
     if wrong:
         return f"{wrong} not there, or not of their kind"
+    if not math.isfinite(row["cpu_seconds"]) or any(
+        row[of] < 0 for of in fields if fields[of] is int
+    ):
+        return "a number is not finite, or below 0"
     if row["game"] != game or not isinstance(row["machine"].get("cpu"), str):
         return f"it is not of {game}, or tells no processor"
     if game == "2048":
-        return "" if row["moves"] > 0 else "it has no moves"
+        tile = row["max_tile"]
+        fits = row["moves"] > 0 and tile >= 2 and tile & (tile - 1) == 0
+        return "" if fits else f"it has no moves, or {tile} is no tile"
     if sorted(row["places"], key=str) != list(range(N_PLAYERS)):
         return f"places are 0 to 4 once each, got {row['places']}"
     if sorted(row["players"], key=str) != sorted([row["name"], *OPPONENTS]):
         return f"players are {[row['name'], *OPPONENTS]}, got {row['players']}"
     return ""
+
+
+def _is(value: Any, kind: Any) -> bool:
+    """Whether a value is of a kind; true and false are no numbers."""
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def alike(rows: Sequence[Row], head: Row) -> list[Row]:
@@ -89,8 +101,11 @@ def alike(rows: Sequence[Row], head: Row) -> list[Row]:
 
 
 def current(entry: Entry, rows: Sequence[Row]) -> dict[int, list[Row]]:
-    """The rows that count, by the entry's seeds: of its player as it was last; see `games`."""
-    now = {"player": entry.player, "settings": entry.settings}
+    """The rows that count, by the entry's seeds: of its player as it was last; see `games`.
+
+    Rows of an environment with other rules do not.
+    """
+    now = {"player": entry.player, "settings": entry.settings, "env": GAMES[entry.game]}
     last = next((row for row in reversed(rows) if row | now == row), None)
     return games(entry, alike(rows, last)) if last is not None else {}
 

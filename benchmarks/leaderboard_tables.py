@@ -53,14 +53,19 @@ def _standing_2048(rows: Sequence[Row]) -> Standing:
     """The result of games of 2048; intervals are by bootstrap over games."""
     scores = np.array([row["score"] for row in rows], np.float64)
     largest = np.array([row["max_tile"] for row in rows])
-    moves, seconds = (sum(row[name] for row in rows) for name in ("moves", "cpu_seconds"))
+    moves = sum(row["moves"] for row in rows)
     low, high = _interval(scores, np.mean)
     more = {"median": float(np.median(scores))}
     more["median from"], more["median to"] = _interval(scores, np.median)
     more |= {str(tile): float((largest >= tile).mean()) for tile in TILES}
     each = {row["seed"]: float(row["score"]) for row in rows}
     mean = float(scores.mean())
-    return Standing(*_common(rows), mean, low, high, seconds / moves, more, each)
+    return Standing(*_common(rows), mean, low, high, _seconds(rows) / moves, more, each)
+
+
+def _seconds(rows: Sequence[Row]) -> float:
+    """CPU time of the player, which rows tell to the microsecond."""
+    return max(1e-6, sum(float(row["cpu_seconds"]) for row in rows))
 
 
 def _common(rows: Sequence[Row]) -> tuple[str, str, str, int, int]:
@@ -94,9 +99,9 @@ def _standing_daihinmin(rows: Sequence[Row]) -> Standing:
     each = {seed: sum(points) / len(points) for seed, points in cycles.items()}
     more = {of: places.count(i) / len(places) for i, of in enumerate(ORDINALS)}
     more |= {name: float(np.mean(wins)) for name, wins in ahead.items()}
-    decisions, seconds = (sum(row[name] for row in rows) for name in ("decisions", "cpu_seconds"))
+    decisions = max(1, sum(row["decisions"] for row in rows))
     ends = mean - half, mean + half
-    return Standing(*_common(rows), mean, *ends, seconds / decisions, more, each)
+    return Standing(*_common(rows), mean, *ends, _seconds(rows) / decisions, more, each)
 
 
 def write(found: Sequence[Standing], game: str, folder: Path) -> str:
@@ -129,8 +134,9 @@ def note(ranked: Sequence[Standing], game: str) -> str:
 
 NOTES = {
     "2048": "With 95 % intervals by bootstrap over games, those of the differences over the games "
-    "that both have played. As many games as the column *at once* "
-    "says were played side by side, which is faster with neural networks.",
+    "that both have played; the order of players who are not told apart says nothing. As many "
+    "games as the column *at once* says were played side by side, which is faster with neural "
+    "networks. The N-tuple network plays whole games in compiled code, others are asked for moves.",
     "daihinmin": "With 95 % intervals over cycles of 100 games. Always at the table: {opponents}; "
     "*before* one of them is the share of games that are ended before it.",
 }

@@ -103,10 +103,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     name, seed = chosen.algorithm, chosen.seed
     told = settings(name, ENV, chosen.settings, NEEDED)
     with one_line(f"{chosen.settings}: {name} on {ENV}"):
-        envs, masked = games(told["n_envs"], seed, told), games(10, seed + 1, told)
+        envs = games(told["n_envs"], seed, told)
     what = game(told, seed, (5, 10)) if chosen.smoke else game(told, seed)
     run = Run(name, what, name, told, chosen)
-    run.go(envs, masked)
+    run.go(envs, partial(games, 10, seed + 1, told))
     print(f"written: {run.folder}")
 
 

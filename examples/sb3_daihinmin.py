@@ -144,10 +144,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     seated = [drawn if name == "self" else name for name in opponents]
     with one_line(f"{chosen.settings}: maskable-ppo on {ENV}"):
         envs = tables(told["n_envs"], seated, chosen.seed, told)
-        masked = tables(1, against, chosen.seed + 1, told)
     asked = {"opponents": opponents, "against": against}
     run = Run(called(opponents), what, "maskable-ppo", told, chosen, **asked)
-    run.go(envs, masked, Renewed(ourselves))
+    run.go(envs, partial(tables, 1, against, chosen.seed + 1, told), Renewed(ourselves))
     print(f"written: {run.folder}")
 
 

@@ -247,13 +247,13 @@ class Run:
             self.told["learning_starts"] = self.n_steps // 4
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def go(self, envs: VecEnv, masked: VecEnv, *more: BaseCallback) -> None:
+    def go(self, envs: VecEnv, masked: Callable[[], VecEnv], *more: BaseCallback) -> None:
         """Begins or goes on, to the end.
 
         Args:
             envs: the environments in which it learns.
-            masked: those of sb3-contrib's evaluations, which tell TensorBoard what MaskablePPO
-                reaches in them.
+            masked: makes those of sb3-contrib's evaluations, which tell TensorBoard what
+                MaskablePPO reaches in them.
             *more: further callbacks.
         """
         model = self.model(envs)
@@ -261,7 +261,7 @@ class Run:
         if self.kind is MaskablePPO:
             often = max(1, self.evaluate_every // envs.num_envs)
             callbacks.append(
-                MaskableEvalCallback(masked, n_eval_episodes=N_MASKED, eval_freq=often, verbose=0)
+                MaskableEvalCallback(masked(), n_eval_episodes=N_MASKED, eval_freq=often, verbose=0)
             )
         self.learn(model, [*callbacks, Progress()])
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
+import math
 import re
 import subprocess
 import sys
@@ -31,8 +30,7 @@ from leaderboard_games import (
     play_games,
     seeds,
 )
-from leaderboard_rows import current, games, missing, rows_file, what_is_wrong
-from leaderboard_tables import Standing, as_csv, front, pairs, standing, table
+from leaderboard_rows import current, rows_file
 from row_files import Row
 
 import afterstate.envs  # noqa: F401 - registers the environments
@@ -66,13 +64,16 @@ def bots(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     def broken() -> Any:
         raise KeyError("no such thing")
 
+    def quits() -> Any:
+        sys.exit("not today")
+
     class Stuck:
         """Answers with a move that is illegal sooner or later."""
 
         def act(self, boards: Any) -> Any:
             return np.zeros(len(boards), np.int8)
 
-    for made in (by_chance, table_of, broken, Stuck):
+    for made in (by_chance, table_of, broken, quits, Stuck):
         monkeypatch.setattr(module, made.__name__, made, raising=False)
     monkeypatch.setitem(sys.modules, "bots", module)
     return module
@@ -90,29 +91,6 @@ def run(command: str, folder: Path, *more: str) -> None:
 
 def all_rows(folder: Path) -> list[Row]:
     return [row for path in sorted(folder.rglob("*.gz")) for row in row_files.read(path)]
-
-
-# Files of rows
-
-
-def test_what_is_appended_is_read_again(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "rows.jsonl.gz"
-    assert row_files.read(path) == []
-    row_files.append(path, [{"a": 1}, {"a": "ä"}])
-    row_files.append(path, [{"a": [None]}])
-    assert row_files.read(path) == [{"a": 1}, {"a": "ä"}, {"a": [None]}]
-
-
-@pytest.mark.parametrize("cut", [1, 5, 20])
-def test_rows_before_one_that_was_cut_off_are_kept(tmp_path: Path, cut: int) -> None:
-    path = tmp_path / "rows.jsonl.gz"
-    row_files.append(path, [{"a": i} for i in range(50)])
-    row_files.append(path, [{"a": i} for i in range(90)])
-    path.write_bytes(path.read_bytes()[:-cut])
-    assert row_files.read(path) == [{"a": i} for i in range(50)]
-    row_files.repair(path)
-    row_files.append(path, [{"a": "last"}])
-    assert row_files.read(path) == [*({"a": i} for i in range(50)), {"a": "last"}]
 
 
 # What is played
@@ -280,6 +258,8 @@ def test_other_settings_or_weights_are_played_anew(tmp_path: Path, bots: ModuleT
     for of in ("weights", "opponents", "code"):
         changed = [*rows, *({**row, of: "other"} for row in rows[2:])]
         assert [row for (row,) in current(now, changed).values()] == changed[4:]
+    of_other_rules = [*rows, *({**row, "env": "Game2048-v9"} for row in rows[2:])]
+    assert [row for (row,) in current(now, of_other_rules).values()] == rows[2:]
 
 
 def test_others_go_on_when_a_player_fails(tmp_path: Path, bots: ModuleType) -> None:
@@ -292,10 +272,15 @@ def test_others_go_on_when_a_player_fails(tmp_path: Path, bots: ModuleType) -> N
 
 
 def test_others_play_where_a_player_cannot_be_made(tmp_path: Path, bots: ModuleType) -> None:
-    broken = {"player": "bots:broken", "games": 1}
-    file_of(tmp_path, {"2048": {"broken": broken, "random": ENTRIES["2048"]["random"]}})
-    with pytest.raises(SystemExit, match=r"'broken' cannot be made: .*KeyError: 'no such thing'"):
+    told = {name: {"player": f"bots:{name}", "games": 1} for name in ("broken", "quits")}
+    file_of(tmp_path, {"2048": {**told, "random": ENTRIES["2048"]["random"]}})
+    with pytest.raises(SystemExit) as raised:
         run("play", tmp_path)
+    assert re.fullmatch(
+        "2048: 'broken' cannot be made: .*KeyError: 'no such thing'\n"
+        "2048: 'quits' cannot be made: .*SystemExit: not today",
+        str(raised.value),
+    )
     assert [row["name"] for row in all_rows(tmp_path)] == ["random"] * 6
 
 
@@ -372,6 +357,8 @@ def test_ray_is_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     file_of(tmp_path, {"2048": {"random": ENTRIES["2048"]["random"]}})
     with pytest.raises(SystemExit, match=r"pip install .*\[ray\]"):
         run("play", tmp_path, "--backend", "ray")
+    with pytest.raises(SystemExit, match="--jobs 2 or more"):
+        run("play", tmp_path, "--backend", "ray", "--jobs", "1")
 
 
 @pytest.mark.slow
@@ -442,10 +429,29 @@ def test_games_that_are_missing_are_told_and_those_by_time_are_left(
         run("verify", tmp_path, "--seed", "5")
 
 
+@pytest.mark.slow
+def test_published_games_are_played_as_before(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(leaderboard_games, "CYCLE", 100)
+    rows = ["--rows", str(leaderboard_games.HERE / "results" / "leaderboard")]
+    players = {
+        "2048": ["2048/random", "largest reward", "alpha-beta, depth [35]"],
+        "daihinmin": ["daihinmin/random", "sample client"],
+    }
+    for game, names in players.items():
+        main(["verify", *rows, "--only", *names, "--seed", str(seeds(game)[0])])
+    assert capsys.readouterr().out.count("as before") == 4 + 2
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({"score": "1000"}, r"\['score'\] not there"),
+        ({"moves": True}, r"\['moves'\] not there"),
+        ({"score": -4}, "below 0"),
+        ({"cpu_seconds": math.nan}, "not finite"),
+        ({"max_tile": 3}, "3 is no tile"),
         ({"seed": None}, r"\['seed'\] not there"),
         ({"moves": 0}, "no moves"),
         ({"machine": {}}, "no processor"),
@@ -463,113 +469,7 @@ def test_rows_that_no_game_makes_are_told(tmp_path: Path, changed: Row, message:
             run(command, tmp_path)
 
 
-def test_places_and_players_of_rows_are_checked() -> None:
-    row = {**about(SAMPLE), **play_games(SAMPLE, [77])[0]}
-    assert what_is_wrong(row, "daihinmin") == ""
-    assert what_is_wrong({**row, "places": [0, 0, 1, 2, 3]}, "daihinmin").startswith("places are")
-    assert what_is_wrong({**row, "players": ["me"] * 5}, "daihinmin").startswith("players are")
-    del row["commit"]
-    assert what_is_wrong(row, "daihinmin").startswith("['commit'] not there")
-    assert what_is_wrong([], "2048").startswith("not an object")  # type: ignore[arg-type]
-
-
 # Results
-
-
-def rows_2048(
-    scores: list[int], tiles: list[int], seconds: float = 0.5, name: str = "a"
-) -> list[Row]:
-    head = {"game": "2048", "name": name, "player": "p", "settings": {}, "at_once": 1}
-    head["machine"] = {"cpu": "an abacus"}
-    told = [{"score": s, "max_tile": t} for s, t in zip(scores, tiles, strict=True)]
-    return [
-        {**head, "seed": i, "moves": 100, "cpu_seconds": seconds, **each}
-        for i, each in enumerate(told)
-    ]
-
-
-def test_standings_of_2048_by_hand() -> None:
-    found = standing(rows_2048([1000, 3000, 2000, 30000], [128, 256, 2048, 4096]), 4)
-    assert (found.name, found.games, found.points, found.seconds) == ("a", 4, 9000.0, 0.005)
-    assert found.more["median"] == 2500
-    assert (found.more["2048"], found.more["4096"], found.more["8192"]) == (0.5, 0.25, 0)
-    assert 1000 < found.low < 9000 < found.high < 30000
-    many = standing(rows_2048([*range(10_000, 11_000)], [1024] * 1000), 1000)
-    assert many.high - many.low == pytest.approx(2 * 1.96 * 288.7 / 1000**0.5, rel=0.1)
-
-
-def test_standings_of_daihinmin_by_hand() -> None:
-    players = ["me", *OPPONENTS]
-    head = {"game": "daihinmin", "name": "me", "player": "p", "settings": {}, "at_once": 1}
-    head |= {"players": players, "decisions": 10, "cpu_seconds": 0.02, "machine": {"cpu": "x"}}
-    places = [[0, 1, 2, 3, 4], [1, 0, 2, 3, 4], [4, 0, 1, 2, 3], [0, 4, 3, 2, 1]]
-    rows = [{**head, "seed": i // 2, "number": i % 2 + 1, "places": places[i]} for i in range(4)]
-    found = standing(rows, 4)
-    assert found.points == (500 + 400 + 100 + 500) / 4
-    assert found.seconds == pytest.approx(0.002)
-    assert (found.more["1st"], found.more["2nd"], found.more["5th"]) == (0.5, 0.25, 0.25)
-    assert found.more[OPPONENTS[0]] == 0.5
-    assert found.more[OPPONENTS[3]] == 0.75
-    # two cycles of 450 and 300 points: 375 plus or minus 12.7 standard errors of 75
-    assert found.high - found.points == pytest.approx(12.706 * 75, rel=1e-3)
-    assert "375.0" in table([found], "daihinmin")
-
-
-def test_the_table_is_also_told_in_values_for_other_programs() -> None:
-    found = [
-        standing(rows_2048([9000, 9100], [512, 2048], 0.0001, name="strong"), 2),
-        standing(rows_2048([1000, 1100], [64, 128], name="weak"), 30),
-        standing(rows_2048([7], [4], name="once"), 1),
-    ]
-    lines = table(found, "2048").splitlines()
-    assert [line.split(" | ")[0] for line in lines[2:]] == ["| strong", "| weak", "| once"]
-    assert "50.0%" in lines[2] and "1 µs" in lines[2] and "5 ms" in lines[3]
-    mean = "1,050 (1,000 to 1,100)"
-    assert lines[2].startswith("| strong | 2 | 9,050 (9,000 to 9,100) | 8,000 to 8,000 |")
-    assert lines[3].startswith(f"| weak | 2 of 30 | {mean} | not told apart | {mean} |")
-    assert lines[4].startswith("| once | 1 | 7 |  | 7 |")
-    told = list(csv.DictReader(io.StringIO(as_csv(found))))
-    assert [row["player"] for row in told] == ["strong", "weak", "once"]
-    assert float(told[0]["mean"]) == 9050
-    assert float(told[1]["cpu_seconds_each"]) == 0.005
-    assert told[0]["machine"] == "an abacus"
-
-
-def test_pairs_are_compared_on_the_seeds_of_both() -> None:
-    one = standing(rows_2048([10, 20, 30, 40], [2] * 4, name="one"), 4)
-    other = standing(rows_2048([10, 5, 60], [2] * 3, name="other"), 3)
-    assert pairs([one, other]).splitlines() == [
-        "more points than,one,other",
-        "one,,0.500",  # a tie, a win and a loss
-        "other,0.500,",
-    ]
-
-
-def test_of_a_game_that_was_played_twice_the_later_row_counts() -> None:
-    rows = [{"seed": seed, "score": seed % 100} for seed in seeds("2048")[:2]]
-    again = {**rows[0], "score": 100}
-    assert games(RANDOM, [*rows, again]) == {rows[0]["seed"]: [again], rows[1]["seed"]: [rows[1]]}
-
-
-def test_rows_of_other_seeds_and_parts_of_cycles_do_not_count() -> None:
-    told = seeds("daihinmin")
-    whole = [{"seed": told[0], "number": i} for i in (1, 2, 3)]
-    part = [{"seed": told[1], "number": i} for i in (1, 2)]
-    other = [{"seed": told[5], "number": i} for i in (1, 2, 3)]
-    entry = SAMPLE._replace(games=2)
-    played = games(entry, [*whole, *part, *other])
-    assert played == {told[0]: whole}
-    assert missing(entry, played) == [[told[1]]]
-    assert missing(entry._replace(chunk=2), played) == [[told[0], told[1]]]
-    assert missing(SAMPLE, played) == []
-
-
-def test_the_front_has_those_that_no_faster_player_reaches() -> None:
-    def one(name: str, points: float, seconds: float) -> Standing:
-        return Standing("2048", name, "", 1, 1, points, 0, 0, seconds, {}, {})
-
-    found = front([one("c", 5, 3), one("a", 2, 1), one("b", 1, 2), one("d", 5, 4), one("e", 1, 1)])
-    assert [each.name for each in found] == ["a", "c"]
 
 
 def test_report_and_readme(
@@ -603,6 +503,16 @@ def test_report_and_readme(
         kept = re.sub(r"(<!-- leaderboard \w+ -->\n).*?(<!-- end)", r"\1\2", new, flags=re.DOTALL)
         assert kept == emptied
     assert all((readme.parent / path).exists() for path in re.findall(r"\]\(\./(.*?)\)", page))
+
+
+def test_players_of_one_game_are_asked_for_by_it(tmp_path: Path) -> None:
+    one = {"player": "random", "games": 1}
+    file_of(
+        tmp_path,
+        {"2048": {"random": one}, "daihinmin": {"random": {**one, "player": "daihinmin-random"}}},
+    )
+    run("play", tmp_path, "--only", "2048/ran*")
+    assert {row["game"] for row in all_rows(tmp_path)} == {"2048"}
 
 
 def test_a_report_of_own_rows_has_the_published_ones_beside_them(
@@ -650,6 +560,7 @@ def test_the_templates_of_players_play(tmp_path: Path) -> None:
         ({"2048": {"a": {"player": "random", "games": True}}}, "not so .'games'"),
         ({"2048": {"a": {"player": "random", "settings": [1], "games": 1}}}, "not so .'settings"),
         ({"2048": {n: {"player": "random", "games": 1} for n in ("a-b", "A b")}}, "differ in them"),
+        ({"2048": {"a" * 101: {"player": "random", "games": 1}}}, "more than 100 letters"),
         ({"2048": {"?": {"player": "random", "games": 1}}}, "names have letters"),
         ({"2048": {"a|b": {"player": "random", "games": 1}}}, "has a bar"),
         (
@@ -682,10 +593,24 @@ def test_wrong_entries_are_refused(
     assert not list(tmp_path.rglob("*.gz"))
 
 
+def test_what_is_told_twice_is_refused(tmp_path: Path) -> None:
+    one = '"a": {"player": "random", "games": 1}'
+    (tmp_path / "entries.json").write_text(f'{{"2048": {{{one}, {one}}}}}', encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"entries\.json: told twice: \['a'\]"):
+        run("play", tmp_path)
+
+
+def test_a_module_with_the_name_of_another_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "tournament.py").write_text("def make(): ...", encoding="utf-8")
+    file_of(tmp_path, {"2048": {"a": {"player": "tournament:factory", "games": 1}}})
+    with pytest.raises(SystemExit, match=r"tournament\.py has the name of another module"):
+        run("play", tmp_path)
+
+
 def test_entries_that_are_not_there_are_told(tmp_path: Path) -> None:
     file_of(tmp_path, ENTRIES)
-    with pytest.raises(SystemExit, match="no entry nobody"):
-        run("play", tmp_path, "--only", "nobody")
+    with pytest.raises(SystemExit, match="no entry nobody or chess/random"):
+        run("play", tmp_path, "--only", "nobody", "random", "chess/random")
     with pytest.raises(SystemExit, match="no rows of these entries"):
         run("report", tmp_path)
     path = rows_file(tmp_path, RANDOM)

@@ -312,7 +312,8 @@ class Settings(Weights):
     """
 
     depth: int | None = None
-    """How many moves it looks ahead, 1 being greedy; by default as many as time allows."""
+    """How many moves it looks ahead, 1 being greedy, which the original calls depth 0; by default
+    as many as time allows."""
     seconds: float = 0.1
     """After which it begins no deeper search; not used with a depth. What is begun is finished."""
     patience: float | None = 5.0
@@ -357,9 +358,14 @@ class AlphaBetaAgent(Agent):
 
     Args:
         settings: how.
+
+    Raises:
+        ValueError: no `Settings`.
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
+        if not isinstance(settings, (Settings, type(None))):
+            raise ValueError(f"settings are Settings(depth=3, ...), got {settings!r}")
         self.settings = how = settings or Settings()
         self._heuristic = heuristic(how, how.compared)
 

@@ -165,7 +165,7 @@ def _number(numbers: Word, at: int) -> int:
 
 @njit(float64(uint64, HEURISTIC), **KERNEL)
 def worth(board: Word, heuristic: Heuristic) -> float:
-    """What a board word is worth; minus infinity if it is full and empty cells weigh anything."""
+    """What a board word is worth, see `evaluate`."""
     table, across, down = heuristic.lines, np.uint64(board), transpose(board)
     rows = columns = np.uint64(0)  # of all of them: numbers do not carry into the next
     for _ in range(4):
@@ -201,7 +201,8 @@ def evaluate(board: Any, weights: Weights | None = None, compared: str = "occupi
         compared: one of `COMPARED`.
 
     Returns:
-        The weighted sum; minus infinity if the board is full, for then there is no empty cell.
+        The weighted sum, with the logarithm of no empty cell as minus infinity: a full board is
+        worth that, if `empty` is above 0.
 
     Raises:
         ValueError: not a board, no `Weights`, or not one of `COMPARED`.

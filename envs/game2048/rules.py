@@ -453,7 +453,8 @@ def check_words(words: Any, rows: int, cols: int) -> Words:
     """The same board words as `uint64[...]`.
 
     Raises:
-        ValueError: not whole numbers of 64 bits, or a tile outside the board.
+        ValueError: not whole numbers of 64 bits, or a tile outside the board; or the exponents of a
+            board, which `words` makes a board word.
     """
     boards = words if isinstance(words, np.ndarray) else np.array(words, object)
     if boards.dtype == object:
@@ -465,6 +466,8 @@ def check_words(words: Any, rows: int, cols: int) -> Words:
     if not fits:
         raise ValueError(f"a board word is a whole number of 64 bits from 0 on, got {words!r}")
     boards = np.asarray(boards, np.uint64, order="C")
+    if boards.shape[-2:] == (rows, cols) and boards.any() and (boards <= MAX_EXPONENT).all():
+        raise ValueError("exponents [..., rows, cols] are no board words: `words` makes them such")
     if (boards & np.uint64(~(15 * field(rows, cols)) & (1 << 64) - 1)).any():
         raise ValueError(f"a board has tiles outside its {rows} rows and {cols} columns")
     return boards
