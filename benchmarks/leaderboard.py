@@ -110,10 +110,12 @@ def in_parallel(jobs: list[Any], chosen: argparse.Namespace) -> Iterator[Any]:
     if chosen.jobs == 1:
         raise ValueError("--backend ray needs --jobs 2 or more: a single one would be played here")
     try:
+        import ray
         from ray.util.joblib import register_ray
     except ModuleNotFoundError as error:
         raise ImportError('--backend ray needs ray: pip install "afterstate[ray]"') from error
     register_ray()
+    ray.init(ignore_reinit_error=True)
     with joblib.parallel_config(backend="ray"):
         n_jobs = chosen.jobs or max(2, joblib.effective_n_jobs(-1))
         for i in range(0, len(jobs), 4 * n_jobs):
