@@ -26,9 +26,14 @@ def _title(block: str) -> str:
 
 
 def _blocks(kind: str) -> list[Any]:
-    """The blocks of a kind, with their pages."""
+    """The blocks of a kind, with their pages; commands for contributors take long."""
+    slow = [pytest.mark.slow]
     return [
-        pytest.param(block, id=f"{name}: {_title(block)}")
+        pytest.param(
+            block,
+            id=f"{name}: {_title(block)}",
+            marks=slow if (kind, name) == ("sh", "CONTRIBUTING.md") else [],
+        )
         for name, text in TEXTS.items()
         for block in re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)
     ]
