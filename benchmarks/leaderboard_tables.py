@@ -285,16 +285,23 @@ def _strength(axes: Any, ranked: Sequence[Standing], unit: str) -> None:
     )
     yscale = "log" if unit == "score" else "linear"
     axes.set(xscale="log", yscale=yscale, xlabel=f"ms of CPU time {asked}", ylabel=unit)
-    axes.margins(x=0.15, y=0.08)
+    axes.margins(x=0.18, y=0.08)
     _name(axes, ranked)
 
 
 def _name(axes: Any, ranked: Sequence[Standing]) -> None:
     """Writes names beside their points, so that none is on another."""
+    axes.figure.draw_without_rendering()  # gives the axes their size, which names are not to change
+    axes.figure.set_layout_engine("none")
     places = [(1e3 * each.seconds, each.points) for each in ranked]
     texts = [axes.text(*place, of.name) for place, of in zip(places, ranked, strict=True)]
+    right = axes.bbox.x1 - axes.bbox.width / 6
+    for text in texts:  # names of players at the right begin left of them
+        if axes.transData.transform(text.get_position())[0] > right:
+            text.set_ha("right")
     lines = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.6}
-    adjust_text(texts, *zip(*places, strict=True), ax=axes, iter_lim=500, arrowprops=lines)
+    how = {"iter_lim": 500, "expand": (1.15, 1.7), "arrowprops": lines}
+    adjust_text(texts, *zip(*places, strict=True), ax=axes, **how)
 
 
 def front(found: Sequence[Standing]) -> list[Standing]:
