@@ -23,7 +23,7 @@ import os
 import traceback
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from itertools import chain, compress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -251,17 +251,15 @@ def selected(chosen: argparse.Namespace) -> list[Entry]:
         OSError, ValueError: see `entries`; or there is no such entry.
     """
     told = entries(chosen.entries)
-    fits = {
-        pattern: [
-            fnmatchcase(entry.name, pattern) or fnmatchcase(f"{entry.game}/{entry.name}", pattern)
-            for entry in told
-        ]
-        for pattern in chosen.only
-    }
-    vain = [pattern for pattern, found in fits.items() if not any(found)]
+    vain = [name for name in chosen.only if not any(_fits(entry, name) for entry in told)]
     if vain:
         raise ValueError(f"{chosen.entries} has no entry {' or '.join(vain)}")
-    return [*compress(told, map(any, zip(*fits.values(), strict=True)))]
+    return [entry for entry in told if any(_fits(entry, name) for name in chosen.only)]
+
+
+def _fits(entry: Entry, name: str) -> bool:
+    """Whether an entry is asked for by a name or a pattern, which may begin with the game."""
+    return fnmatchcase(entry.name, name) or fnmatchcase(f"{entry.game}/{entry.name}", name)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

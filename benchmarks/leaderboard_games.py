@@ -303,13 +303,7 @@ def about(entry: Entry) -> Row:
 
 def here() -> Row:
     """What the rows of a process have in common."""
-    return {"afterstate": version("afterstate"), "commit": _commit(), "machine": _machine()}
-
-
-@cache
-def _machine() -> dict[str, Any]:
-    """See `machine`."""
-    return machine()
+    return {"afterstate": version("afterstate"), "commit": _commit(), "machine": machine()}
 
 
 @cache

@@ -72,9 +72,8 @@ def what_is_wrong(row: Row, game: str) -> str:
     wrong = [name for name, kind in fields.items() if not _is(row.get(name, ...), kind)]
     if wrong:
         return f"{wrong} not there, or not of their kind"
-    if not math.isfinite(row["cpu_seconds"]) or any(
-        row[of] < 0 for of in fields if fields[of] is int
-    ):
+    numbers = [row[of] for of, kind in fields.items() if kind in (int, _NUMBER)]
+    if not all(0 <= number < math.inf for number in numbers):
         return "a number is not finite, or below 0"
     if row["game"] != game or not isinstance(row["machine"].get("cpu"), str):
         return f"it is not of {game}, or tells no processor"

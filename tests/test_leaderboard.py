@@ -451,6 +451,7 @@ def test_published_games_are_played_as_before(
         ({"moves": True}, r"\['moves'\] not there"),
         ({"score": -4}, "below 0"),
         ({"cpu_seconds": math.nan}, "not finite"),
+        ({"cpu_seconds": -0.1}, "below 0"),
         ({"max_tile": 3}, "3 is no tile"),
         ({"seed": None}, r"\['seed'\] not there"),
         ({"moves": 0}, "no moves"),

@@ -16,7 +16,7 @@ from afterstate import agents
 from afterstate.agents.game2048 import alphabeta, placements
 from afterstate.agents.game2048.alphabeta import AlphaBetaAgent, Settings, Weights, evaluate
 from afterstate.agents.game2048.play import play
-from afterstate.envs.game2048.rules import from_text
+from afterstate.envs.game2048.rules import from_text, words
 
 BLOG = "8 2 2 _ / _ 4 4 _ / _ 2 2 2 / 2 2 _ _"
 CORNERS = "2 _ _ _ / _ _ _ _ / _ _ _ _ / _ _ _ 2"
@@ -472,3 +472,14 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> N
 def test_what_is_no_board_is_refused(wrong: Any) -> None:
     with pytest.raises(ValueError, match=r"board|shape|exponents"):
         evaluate(wrong)
+
+
+def test_players_take_words_and_settings_not_what_looks_like_them() -> None:
+    exponents = [[3, 1, 1, 0], [0, 2, 2, 0], [0, 1, 1, 1], [1, 1, 0, 0]]
+    player = agents.make("alphabeta", depth=1)
+    for wrong in (exponents, np.array([exponents])):
+        with pytest.raises(ValueError, match="are no board words: `words` makes them such"):
+            player.act(wrong)
+    assert player.act(np.full((4, 4), words(exponents))).shape == (4, 4)
+    with pytest.raises(ValueError, match=r"settings are Settings\(depth=3"):
+        AlphaBetaAgent({"depth": 3})  # type: ignore[arg-type]
