@@ -1,7 +1,7 @@
 # make demo   learn 2048 in a minute and watch it play
 # make test   the tests, in about ten minutes after the set-up
 # make slow   the tests that take longer
-# make exhaustive   what others check in some positions, in millions; for a change of these rules
+# make exhaustive   what others check in some cases, in thousands and millions; for a change of these rules
 # make lint   style and types
 #
 # The set-up is shared: each part is installed once, and again when pyproject.toml changes.

@@ -268,16 +268,16 @@ def test_random_matches_go_alike_in_both_programs(name: str) -> None:
     check_matches(name, 5, 8)
 
 
-@pytest.mark.slow
-def test_many_random_matches_go_alike_in_both_programs() -> None:
+@pytest.mark.exhaustive
+def test_whole_matches_of_the_competition_go_alike_in_both_programs() -> None:
     seen = check_matches("competition", 30, 205)
     assert set(seen) == EVENTS
     assert min(seen.values()) >= 90, seen  # 90 games have no classes
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in RULES if name != "competition"])
-def test_many_random_matches_under_other_rules_go_alike_in_both_programs(name: str) -> None:
+@pytest.mark.parametrize("name", RULES)
+def test_many_random_matches_go_alike_in_both_programs(name: str) -> None:
     seen = check_matches(name, 30, 20)
     if name != "idle limit 1":  # where hardly anything is played
         rare = set() if RULES[name].eight_cuts else {"finish with a cut"}  # by the spade 3 alone
