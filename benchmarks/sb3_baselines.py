@@ -5,8 +5,9 @@
     python benchmarks/sb3_baselines.py --ship
 
 Reads the evaluations of all runs in the folders, and writes rows, a figure and a table of each game
-to `benchmarks/results/sb3`. Beside the runs of 2048 stands an N-tuple network that learns for as
-many moves; beside those of Daihinmin stand players that learn nothing, against the same opponents.
+to `benchmarks/results/sb3`; of a game without runs what was written before stays. Beside the runs
+of 2048 stands an N-tuple network that learns for as many moves; beside those of Daihinmin stand
+players that learn nothing, against the same opponents.
 `--ship` also takes the players of runs that are at their end into the package: of Daihinmin, where
 runs differ in who taught them, the best one.
 """
@@ -212,7 +213,7 @@ def ends(rows: Sequence[Row], how: Shown) -> str:
     for player, curve in sorted(curves.items(), key=lambda pair: -pair[1][-1]["mean"]):
         row = curve[-1]
         moves = "" if row["moves"] is None else f"{row['moves']:,}" + " so far" * (not row["end"])
-        hours = f"{row['seconds'] / 3600:.1f}" if "seconds" in row else ""
+        hours = f"{row['seconds'] / 3600:.2g}" if "seconds" in row else ""
         before = [reached(at(curve, n), how) for n in how.earlier]
         body.append([player, moves, hours, *before, reached(row, how), f"{row['games']:,}"])
     after = [f"after {n:,} moves" for n in how.earlier]
@@ -242,6 +243,20 @@ def write(rows: Sequence[Row], how: Shown, out: Path) -> str:
     return "\n".join([f"## {how.name}\n\n{how.about}\n", ends(rows, how), f"\n![]({name}.svg)"])
 
 
+def written(how: Shown, out: Path) -> list[Row]:
+    """The rows of a game that an earlier command has written; none if there was none.
+
+    Raises:
+        SystemExit: the file is damaged.
+    """
+    file = out / f"{how.name.lower()}.jsonl"
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        return [json.loads(line) for line in lines]
+    except ValueError as error:
+        raise SystemExit(f"{file} is damaged: {error}") from error
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description="Collects what stable-baselines3 has learned.")
@@ -252,10 +267,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = read(chosen.runs)
     chosen.out.mkdir(parents=True, exist_ok=True)
     parts = [ABOUT]
-    for env in [env for env in SHOWN if found.get(env)]:
-        rows = [*found[env], *beside(env, found[env])]
-        parts.append(write(rows, SHOWN[env], chosen.out) + "\n")
-        print(ends(rows, SHOWN[env]) + "\n")
+    for env, how in SHOWN.items():
+        rows = found.get(env, [])
+        rows = [*rows, *beside(env, rows)] if rows else written(how, chosen.out)
+        if rows:
+            parts.append(write(rows, how, chosen.out) + "\n")
+            print(ends(rows, how) + "\n")
     (chosen.out / "README.md").write_text("\n".join(parts), encoding="utf-8")
     if chosen.ship:
         ship(chosen.runs)

@@ -17,9 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+# First, for it tells what is to be installed.
+from sb3_runs import ALGORITHMS, Game, Run, one_line, parser, settings
+
+# isort: split
 import numpy as np
 from quickstart import animate
-from sb3_runs import ALGORITHMS, Game, Run, one_line, parser, settings
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecMonitor
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 

@@ -19,9 +19,12 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+# First, for it tells what is to be installed.
+from sb3_runs import Game, Run, copy_actor, one_line, parser, settings
+
+# isort: split
 import gymnasium as gym
 from daihinmin import watch
-from sb3_runs import Game, Run, copy_actor, one_line, parser, settings
 from scipy.stats import t
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor

@@ -24,6 +24,7 @@ import inspect
 import io
 import json
 import math
+import pickle
 import re
 import shutil
 import time
@@ -32,6 +33,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 try:
+    import matplotlib  # noqa: F401 - as the next three for what others import later
+    import PIL  # noqa: F401
+    import scipy  # noqa: F401
+    import tensorboard  # type: ignore[import-untyped]  # noqa: F401
     import torch
     import yaml
     from sb3_contrib import QRDQN, MaskablePPO
@@ -62,6 +67,21 @@ ALGORITHMS: dict[str, type[BaseAlgorithm]] = {
 NEEDED = ("policy", "n_timesteps", "n_envs", "hidden")
 """Settings that are not left to the algorithm."""
 
+WHOLE = (
+    *("n_timesteps", "n_envs", "hidden", "channels"),
+    *("n_steps", "batch_size", "n_epochs", "buffer_size"),
+)
+"""Settings that are whole numbers above 0."""
+
+SCHEDULES = ("learning_rate", "clip_range", "clip_range_vf")
+"""Settings that may fall over a run: `lin_x` evenly from x to 0."""
+
+NETWORK = ("net_arch", "features_extractor_class", "features_extractor_kwargs")
+"""What `policy_kwargs` may not say, for the network is one that the package's players have."""
+
+SHORT = 32
+"""Moves of a game in a rollout of `--smoke`, at most."""
+
 N_CHECKPOINTS = 3
 """Of the last ones that are kept."""
 
@@ -79,10 +99,10 @@ def one_line(about: object) -> Iterator[None]:
     Raises:
         SystemExit: what is done raises what wrong settings and files raise.
     """
-    wrong = (TypeError, ValueError, AssertionError, OSError, ImportError, yaml.YAMLError)
+    of_files = (OSError, EOFError, pickle.UnpicklingError, yaml.YAMLError)
     try:
         yield
-    except wrong as error:
+    except (TypeError, ValueError, AssertionError, RuntimeError, ImportError, *of_files) as error:
         raise SystemExit(f"{about}: {' '.join(str(error).split()) or repr(error)}") from error
 
 
@@ -111,8 +131,14 @@ def settings(
     for names, what in ((unknown, "unknown"), (must - told.keys(), "missing")):
         if names:
             raise SystemExit(f"{file}: {what} settings of {algorithm} on {env}: {sorted(names)}")
-    for name in must & {"n_timesteps", "n_envs", "hidden", "channels"}:
-        told[name] = _whole(told[name], f"{file}: {name} of {algorithm} on {env}")
+    for name in told:
+        about = f"{file}: {name} of {algorithm} on {env}"
+        if name in WHOLE:
+            told[name] = _whole(told[name], about)
+        elif name in parameters(algorithm) - {"device"}:
+            told[name] = _number(told[name], name in SCHEDULES, about)
+    if not {*NETWORK}.isdisjoint(told.get("policy_kwargs") or ()):
+        raise SystemExit(f"{file}: policy_kwargs of {algorithm} on {env}: without {NETWORK}")
     return dict(told)
 
 
@@ -130,11 +156,24 @@ def _whole(told: Any, about: str) -> int:
         raise SystemExit(f"{about}: {error}") from error
 
 
+def _number(told: Any, may_fall: bool, about: str) -> Any:
+    """What is told, as a number where it is text: to YAML 1e-4 is one, without a point."""
+    if not isinstance(told, str):
+        return told
+    falls = may_fall and told.startswith("lin_")
+    try:
+        number = float(told.removeprefix("lin_") if falls else told)
+    except ValueError:
+        kinds = "a number, or lin_ before a number" if may_fall else "a number"
+        raise SystemExit(f"{about}: it is {kinds}, not {told!r}") from None
+    return told if falls else number
+
+
 def linear(told: Any) -> Any:
-    """A number, or for `lin_x` a schedule that falls evenly from x to 0."""
+    """A number, or for `lin_x` a schedule that falls evenly from x to 0, and no further."""
     if isinstance(told, str) and told.startswith("lin_"):
         start = float(told.removeprefix("lin_"))
-        return lambda left: left * start
+        return lambda left: max(left, 0.0) * start  # the last rollout may end behind the last step
     return told
 
 
@@ -237,11 +276,17 @@ class Run:
         return ALGORITHMS[self.algorithm]
 
     def _shorten(self, steps: int | None) -> None:
-        """Makes it a run of seconds, with one evaluation and one checkpoint on the way."""
+        """Makes it a run of seconds, with one evaluation and one checkpoint on the way.
+
+        It has two rollouts, for after the last one nothing is learned by a rate that falls to 0.
+        """
         self.folder = self.folder.with_name(f"smoke-{self.folder.name}")
-        replays = issubclass(self.kind, OffPolicyAlgorithm)
-        turn = 64 if replays else self.told.get("n_steps", 64)
-        self.n_steps = steps or self.told["n_envs"] * turn
+        replays, length = issubclass(self.kind, OffPolicyAlgorithm), 1
+        if not replays:
+            length = self.told["n_steps"] = min(self.told.get("n_steps", SHORT), SHORT)
+        rollout = length * self.told["n_envs"]
+        asked = steps or 2 * SHORT * self.told["n_envs"]
+        self.n_steps = rollout * max(math.ceil(asked / rollout), 1 if steps else 2)
         self.evaluate_every = self.checkpoint_every = 2 * self.n_steps // 3 + 1
         if replays:
             self.told["learning_starts"] = self.n_steps // 4
@@ -276,9 +321,11 @@ class Run:
             return self._resumed(last, envs)
         with one_line(f"settings of {self.algorithm} on {self.game.env}"):
             model = self._new(envs)
-        for name in ("rows.jsonl", "best.safetensors"):  # of one that was killed before it saved
-            (self.folder / name).unlink(missing_ok=True)
-        files.replace(self.folder / "settings.json", json.dumps(self.about, indent=1).encode())
+            self.player(model)  # tells whether it can be made
+        with one_line(self.folder):
+            for name in ("rows.jsonl", "best.safetensors"):  # of one that died before it saved
+                (self.folder / name).unlink(missing_ok=True)
+            files.replace(self.folder / "settings.json", json.dumps(self.about, indent=1).encode())
         return model
 
     def _new(self, envs: VecEnv) -> BaseAlgorithm:
@@ -309,17 +356,20 @@ class Run:
             self._compare(json.loads((self.folder / "settings.json").read_text(encoding="utf-8")))
             model: BaseAlgorithm = self.kind.load(last, envs, tensorboard_log=self.log)
             if isinstance(model, OffPolicyAlgorithm):
-                model.load_replay_buffer(self.replay)
+                with self.replay.open("rb") as file:
+                    model.load_replay_buffer(file)
         model.set_random_seed((self.seed + model.num_timesteps) % 2**32)
         print(f"goes on from {last}")
         return model
 
-    def _compare(self, began: dict[str, Any]) -> None:
+    def _compare(self, began: Any) -> None:
         """Checks that what is asked for is what it began with, but for how long it shall be.
 
         Raises:
             ValueError: it is something else.
         """
+        if not isinstance(began, dict):
+            raise ValueError("settings.json is none of ours")
         for name in sorted({*began, *self.about} - {"n_timesteps"}):
             was, now = began.get(name), self.about.get(name)
             if was != now:
@@ -519,5 +569,5 @@ def parser(about: str, out: str) -> argparse.ArgumentParser:
     add("--threads", type=whole_above_0, default=1, help="of torch (%(default)s)")
     either = made.add_mutually_exclusive_group()
     either.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
-    either.add_argument("--smoke", action="store_true", help="only some seconds")
+    either.add_argument("--smoke", action="store_true", help="a run of less than a minute")
     return made

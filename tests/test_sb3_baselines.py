@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +61,11 @@ def test_curves_are_those_of_the_evaluations_beside_other_players(
     assert {row["player"] for row in rows} == {"ppo", "dqn", sb3_baselines.TABLE}
     text = (out / "README.md").read_text()
     assert "| player | moves | hours | after 1,010 moves | after 2,000 moves | mean score |" in text
-    assert "| ppo | 2,000 | 1.0 | 200 |  | 7,000 ± 10 | 50 |" in text
+    assert "| ppo | 2,000 | 1 | 200 |  | 7,000 ± 10 | 50 |" in text
     assert "| dqn | 3,000 so far | 1.5 | 60 | 100 ± 10 | 150 ± 10 | 50 |" in text
     for name in ("self", "sample"):  # and the sample client itself is another player
         taught = f"maskable-ppo, taught by {name}"
-        assert f"| {taught} against sample | 2,000 | 1.0 | 150.5 |  | 250.2 ± 10.5 | 50 |" in text
+        assert f"| {taught} against sample | 2,000 | 1 | 150.5 |  | 250.2 ± 10.5 | 50 |" in text
     assert "| sample against sample |  |  |  |  | " in text
     assert "| heuristic against sample |  |  |  |  | " in text
     rows = [json.loads(line) for line in (out / "daihinmin.jsonl").read_text().splitlines()]
@@ -75,6 +76,12 @@ def test_curves_are_those_of_the_evaluations_beside_other_players(
     assert (out / "daihinmin.svg").exists()
     with pytest.raises(SystemExit, match="no evaluations in"):
         sb3_baselines.main(["--runs", str(out)])
+    for name in ("self", "sample"):
+        shutil.rmtree(runs / name)
+    sb3_baselines.main(["--runs", str(runs), "--out", str(out)])
+    again = (out / "README.md").read_text()
+    assert again.partition("## Daihinmin")[2] == text.partition("## Daihinmin")[2] != ""
+    assert [json.loads(line) for line in (out / "daihinmin.jsonl").read_text().splitlines()] == rows
 
 
 def test_players_of_ended_runs_are_taken_into_the_package(

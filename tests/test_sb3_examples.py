@@ -34,6 +34,7 @@ from sb3_runs import (
     settings,
 )
 from stable_baselines3.common.callbacks import BaseCallback
+from torch import nn
 
 from afterstate import agents
 from afterstate.agents import nets
@@ -128,6 +129,7 @@ def test_every_algorithm_has_settings(algorithm: str) -> None:
     assert told["policy"] == "MlpPolicy"
     schedule = linear(told["learning_rate"])
     assert schedule(1.0) == 2 * schedule(0.5) > schedule(0.0) == 0
+    assert schedule(-0.01) == 0  # the last rollout may end behind the last step
     assert linear(0.25) == 0.25
 
 
@@ -147,6 +149,18 @@ WHOLE = {"policy": "MlpPolicy", "n_timesteps": 5, "n_envs": 2, "hidden": 4}
         ({**WHOLE, "reward": 1, "seed": 1}, r"unknown settings .*: \['seed'\]"),
         ({**WHOLE, "reward": 1, "n_envs": 0}, "n_envs of ppo on Game2048-v0: it is a number above"),
         ({**WHOLE, "reward": 1, "hidden": "big"}, "hidden of ppo .*: it is a number above 0"),
+        ({**WHOLE, "reward": 1, "n_epochs": 0}, "n_epochs of ppo .*: it is a number above 0"),
+        ({**WHOLE, "reward": 1, "n_steps": "lin_3"}, "n_steps of ppo .*: it is a number above 0"),
+        (
+            {**WHOLE, "reward": 1, "ent_coef": "big"},
+            "ent_coef of ppo .*: it is a number, not 'big'",
+        ),
+        ({**WHOLE, "reward": 1, "gamma": "lin_0.9"}, "gamma of ppo .*: it is a number, not 'lin_0"),
+        (
+            {**WHOLE, "reward": 1, "clip_range": "lin_big"},
+            "clip_range of ppo .*: it is a number, or lin_ before a number, not 'lin_big'",
+        ),
+        ({**WHOLE, "reward": 1, "policy_kwargs": {"net_arch": [16]}}, "without .*'net_arch'"),
     ],
 )
 def test_wrong_settings_are_told_in_a_line(told: Any, message: str, tmp_path: Path) -> None:
@@ -157,8 +171,9 @@ def test_wrong_settings_are_told_in_a_line(told: Any, message: str, tmp_path: Pa
     with pytest.raises(SystemExit, match=message) as raised:
         settings("ppo", ENV, file, ["reward"])
     assert "\n" not in str(raised.value)
-    file.write_text(yaml.safe_dump({"ppo": {ENV: {**WHOLE, "reward": "log"}}}))
-    assert settings("ppo", ENV, file, ["reward"]) == {**WHOLE, "reward": "log"}
+    right = {**WHOLE, "reward": "log", "learning_rate": "lin_3e-4", "device": "cpu"}
+    file.write_text(yaml.safe_dump({"ppo": {ENV: {**right, "ent_coef": "1e-2"}}}))
+    assert settings("ppo", ENV, file, ["reward"]) == {**right, "ent_coef": 0.01}
 
 
 @pytest.mark.parametrize(
@@ -171,6 +186,7 @@ def test_wrong_settings_are_told_in_a_line(told: Any, message: str, tmp_path: Pa
         ("learning_rate", "fast", "fast"),
         ("batch_size", 1, "batch"),
         ("env_kwargs", {"max_steps": 5}, "max_steps"),
+        ("device", "gpu9", "gpu9"),
     ],
 )
 def test_what_cannot_be_made_of_settings_is_told_in_a_line(
@@ -323,6 +339,9 @@ def test_a_run_is_resumed_as_it_began_but_longer(tmp_path: Path) -> None:
         again.model(envs_of(again))
     again.about = {**told, "n_timesteps": 10**9}
     again.model(envs_of(again))
+    (run.folder / "settings.json").write_text("[]")
+    with pytest.raises(SystemExit, match=r"cannot be resumed: settings.json is none of ours"):
+        again.model(envs_of(again))
     (run.folder / "settings.json").unlink()
     with pytest.raises(SystemExit, match=r"cannot be resumed: .*settings.json"):
         again.model(envs_of(again))
@@ -343,6 +362,10 @@ def test_what_was_played_is_learned_from_when_a_run_goes_on(algorithm: str, tmp_
     resumed.set_env(envs_of(again))
     again.learn(resumed, [])
     assert resumed.replay_buffer.pos == 64
+    for n_bytes in (1000, 0):
+        again.replay.write_bytes(again.replay.read_bytes()[:n_bytes])
+        with pytest.raises(SystemExit, match=r"cannot be resumed: .*(truncated|input)"):
+            again.model(envs_of(again))
     again.replay.unlink()
     with pytest.raises(SystemExit, match=r"cannot be resumed: .*replay.pkl"):
         again.model(envs_of(again))
@@ -389,10 +412,14 @@ def test_smoke_learns_something_and_is_in_nobodys_way(algorithm: str, tmp_path: 
         assert run.folder == tmp_path / f"smoke-{algorithm}"
         assert not run.folder.exists()
         model: Any = trained(run)
-        assert model.num_timesteps == run.n_steps == 4 * (64 if algorithm == "dqn" else 16)
-        assert model._n_updates > 0
+        assert model.num_timesteps == run.n_steps == 256
         assert [row["end"] for row in rows_of(run)] == [False, True]
-    assert run_of(algorithm, tmp_path, "--smoke", steps=100).n_steps == 100
+        assert len(run.checkpoints()) == 2
+        learned = nn.utils.parameters_to_vector(model.policy.parameters())
+        new = run_of(algorithm, tmp_path / "new").model(envs_of(run))
+        assert not learned.allclose(nn.utils.parameters_to_vector(new.policy.parameters()))
+    shorter = run_of(algorithm, tmp_path, "--smoke", steps=70)
+    assert shorter.n_steps == (72 if algorithm == "dqn" else 128)  # whole rollouts
     assert run_of(algorithm, tmp_path).checkpoint() is None
 
 
@@ -530,6 +557,13 @@ def settings_file(folder: Path, algorithm: str, env: str) -> str:
     file = folder / "small.yml"
     file.write_text(yaml.safe_dump({algorithm: {env: small(algorithm, env)}}))
     return str(file)
+
+
+def test_a_file_in_the_place_of_the_folder_is_told_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    run = run_of("ppo", tmp_path / "file")
+    with pytest.raises(SystemExit, match=r"file/ppo: .*Not a directory"):
+        run.model(envs_of(run))
 
 
 def test_the_command_for_2048(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -313,13 +313,14 @@ class Settings(Weights):
 
     depth: int | None = None
     """How many moves it looks ahead, 1 being greedy, which the original calls depth 0; by default
-    as many as time allows."""
+    as many as time allows. A search to a great depth may take hours, and Ctrl-C waits for it."""
     seconds: float = 0.1
     """After which it begins no deeper search; not used with a depth. What is begun is finished."""
     patience: float | None = 5.0
     """No search is begun that is expected to end after so many times `seconds`: by as much longer
-    than the search before it as that took longer than its own. None: whatever it takes, as in the
-    original, where a search that is begun in time may take many times as long."""
+    than the search before it as that took longer than its own. It may take more, on boards with few
+    tiles up to four times as much. None: whatever it takes, as in the original, where a search that
+    is begun in time may take many times as long."""
     compared: str = "occupied"
     """Which cells monotonicity compares: one of `COMPARED`."""
     tiles: str = "annoying"
