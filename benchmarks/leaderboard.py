@@ -25,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # a process a player: more threads disturb others
@@ -41,13 +42,11 @@ from leaderboard_games import (
     Entry,
     about,
     entries,
-    fingerprint,
     here,
-    make,
     plain,
     play_games,
 )
-from leaderboard_rows import alike, current, games, missing, read, rows_file
+from leaderboard_rows import OF_PLAYER, alike, current, games, missing, read, rows_file
 from leaderboard_tables import Standing, standing, write
 from row_files import Row
 from tqdm import tqdm
@@ -67,6 +66,7 @@ def play(chosen: argparse.Namespace) -> None:
         SystemExit: players failed; the games of the others are played.
     """
     told, heads, work, failed = selected(chosen), {}, [], {}
+    writable(chosen.rows)
     for i, entry in enumerate(told):
         row_files.repair(rows_file(chosen.rows, entry))
         try:
@@ -86,6 +86,17 @@ def play(chosen: argparse.Namespace) -> None:
     if failed:
         lines = [f"{told[i].game}: {told[i].name!r} {error}" for i, error in failed.items()]
         raise SystemExit("\n".join(lines))
+
+
+def writable(folder: Path) -> None:
+    """Makes a folder, and tries whether files can be written there.
+
+    Raises:
+        OSError: they cannot.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile(dir=folder):
+        pass
 
 
 def play_chunk(i: int, entry: Entry, chunk: list[int]) -> tuple[int, list[Row], str]:
@@ -179,9 +190,10 @@ def play_again(entry: Entry, rows: list[Row]) -> tuple[str, str]:
 
 def differences(entry: Entry, rows: list[Row], played: list[int]) -> str:
     """What is not as it was when games are played again; empty if all is."""
-    weights = fingerprint(make(entry, 0))
-    if weights != rows[0]["weights"]:
-        return f"it has other weights: {weights}, not {rows[0]['weights']}"
+    now = about(entry)
+    for of in OF_PLAYER:
+        if now.get(of) != rows[0].get(of):
+            return f"it has other {of}: {now.get(of)}, not {rows[0].get(of)}"
     for row, new in zip(rows, play_games(entry, played), strict=True):
         for of in SAME[entry.game]:
             if row[of] != new[of]:
@@ -200,7 +212,7 @@ def _elsewhere(row: Row) -> str:
 def standings(told: Sequence[Entry], folder: Path) -> list[Standing]:
     """The results of the entries that have rows in a folder, or among those in the checkout."""
     found = []
-    for entry in told:
+    for entry in tqdm(told, unit=" entries", leave=False):
         played = current(entry, read(folder, entry)) or current(entry, read(RESULTS, entry))
         if played:
             rows = [*chain.from_iterable(played.values())]

@@ -45,8 +45,8 @@ GAMES = {"2048": "Game2048-v0", "daihinmin": "Daihinmin-v0"}
 OPPONENTS = ("daihinmin-sample", "daihinmin-heuristic", "daihinmin-policy", "daihinmin-rank")
 """Who sits at the table with every entry of Daihinmin."""
 
-_LONGEST = 100
-"""Names of entries become names of files."""
+_LONGEST, _MARKS = 100, set("|`[]<>*$\\\r\n")
+"""Names of entries become names of files, and stand in tables and figures as they are."""
 
 _FILES = (".npz", ".safetensors", ".w")
 _LEARNED = ("network", "net", "policy", "adviser")
@@ -85,7 +85,7 @@ def entries(path: Path) -> list[Entry]:
         ValueError: it is no such file, or gives the name of an entry of the package to another.
     """
     try:
-        told = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
+        told = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_once)
         found = [
             _entry(game, name, {"settings": {}, **of}, path.resolve().parent)
             for game, each in told.items()
@@ -127,9 +127,9 @@ def _entry(game: str, name: str, told: dict[str, Any], folder: Path) -> Entry:
     """An entry of a file, checked."""
     if game not in GAMES:
         raise ValueError(f"games are {list(GAMES)}, got {game!r}")
-    if name in OPPONENTS or set(name) & set("|\r\n") or len(name) > _LONGEST:
+    if name in OPPONENTS or set(name) & _MARKS or len(name) > _LONGEST:
         raise ValueError(
-            f"{name!r} is the name of an opponent, has a bar or a line break in it, or has more "
+            f"{name!r} is the name of an opponent, has one of {sorted(_MARKS)} in it, or has more "
             f"than {_LONGEST} letters"
         )
     wrong = [key for key, value in told.items() if type(value) is not KEYS.get(key)]
@@ -185,7 +185,7 @@ def make(entry: Entry, seed: int) -> Any:
         what = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
         raise ValueError(f"{entry.name!r}: {what}{error}") from error
     answers = ("act",) if entry.game == "2048" else ("choose", "give")
-    if not all(callable(getattr(made, name, None)) for name in answers):
+    if isinstance(made, type) or not all(callable(getattr(made, of, None)) for of in answers):
         raise ValueError(f"{entry.name!r} is no player of {entry.game}: it lacks {answers}")
     return made
 
@@ -225,8 +225,10 @@ def factory(entry: Entry) -> Callable[..., Any]:
     """
     if str(entry.folder) not in sys.path:
         sys.path.append(str(entry.folder))
-    made: Callable[..., Any] = find_factory(entry.player)
     name = entry.player.partition(":")[0]
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise ValueError(f"{name!r} is a module, by its name as for import: no path, no .py")
+    made: Callable[..., Any] = find_factory(entry.player)
     beside = entry.folder / f"{name}.py"
     if beside.exists() and not beside.samefile(getattr(sys.modules[name], "__file__", None) or "."):
         raise ValueError(f"{beside} has the name of another module: call it otherwise")
@@ -334,13 +336,20 @@ def _commit() -> str | None:
 
 
 class Timed:
-    """A player whose answers are counted and timed, whatever it is asked."""
+    """A player whose answers are counted and timed, whatever it is asked.
 
-    def __init__(self, player: Any) -> None:
-        self._player = player
+    Args:
+        player: the player.
+        hidden: names that it has for itself.
+    """
+
+    def __init__(self, player: Any, hidden: Sequence[str] = ()) -> None:
+        self._player, self._hidden = player, hidden
         self.answers, self.seconds = 0, 0.0
 
     def __getattr__(self, name: str) -> Any:
+        if name in self._hidden:
+            raise AttributeError(name)
         of = getattr(self._player, name)
         return partial(self._answer, of) if callable(of) else of
 
@@ -371,12 +380,22 @@ def play_games(entry: Entry, played: Sequence[int]) -> list[Row]:
 
 def _plays_alone(entry: Entry, player: Any) -> bool:
     """Whether a player plays one game after the other, whatever is asked for together."""
-    return entry.game != "2048" or is_seeded(entry) or hasattr(player, "finish")
+    finishes = hasattr(player, "finish") and not _hidden(player)
+    return entry.game != "2048" or is_seeded(entry) or finishes
+
+
+def _hidden(player: Any) -> tuple[str, ...]:
+    """What `play` would use, of a player of 2048 that is not one of the package.
+
+    Who plays whole games, as `finish` does, also counts their scores: others are asked for moves.
+    """
+    of_package = type(player).__module__.startswith("afterstate.")
+    return () if of_package else ("finish", "size")
 
 
 def _play_2048(player: Any, part: Sequence[int]) -> list[Row]:
     """Plays games of 2048 side by side; the player's time is shared out by their moves."""
-    timed: Any = Timed(player)
+    timed: Any = Timed(player, _hidden(player))
     games = play(timed, len(part), part)
     per_move = timed.seconds / int(games.n_moves.sum())
     columns = (list(part), games.scores.tolist(), games.max_tiles.tolist(), games.n_moves.tolist())
@@ -414,5 +433,8 @@ def _play_cycle(entry: Entry, seed: int) -> Iterator[Row]:
         mine.answers, mine.seconds = 0, 0.0
 
 
-SAME = {"2048": ("score", "max_tile", "moves"), "daihinmin": ("number", "players", "places")}
+SAME = {
+    "2048": ("score", "max_tile", "moves"),
+    "daihinmin": ("number", "players", "places", "decisions"),
+}
 """What a game that is played again has to have in common with its row."""

@@ -93,10 +93,16 @@ def _is(value: Any, kind: Any) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
 
 
+OF_PLAYER = (
+    *("name", "player", "settings", "at_once"),
+    *("weights", "code", "env", "opponents"),
+)
+"""What rows of the same player have in common."""
+
+
 def alike(rows: Sequence[Row], head: Row) -> list[Row]:
     """The rows of the same player, with the same weights, rules and opponents, as a head."""
-    same = ("player", "settings", "at_once", "weights", "code", "env", "opponents")
-    return [row for row in rows if all(row.get(of) == head.get(of) for of in same)]
+    return [row for row in rows if all(row.get(of) == head.get(of) for of in OF_PLAYER)]
 
 
 def current(entry: Entry, rows: Sequence[Row]) -> dict[int, list[Row]]:
@@ -104,7 +110,8 @@ def current(entry: Entry, rows: Sequence[Row]) -> dict[int, list[Row]]:
 
     Rows of an environment with other rules do not.
     """
-    now = {"player": entry.player, "settings": entry.settings, "env": GAMES[entry.game]}
+    now = {"name": entry.name, "player": entry.player, "settings": entry.settings}
+    now["env"] = GAMES[entry.game]
     last = next((row for row in reversed(rows) if row | now == row), None)
     return games(entry, alike(rows, last)) if last is not None else {}
 

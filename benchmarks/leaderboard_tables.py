@@ -136,7 +136,8 @@ NOTES = {
     "2048": "With 95 % intervals by bootstrap over games, those of the differences over the games "
     "that both have played; the order of players who are not told apart says nothing. As many "
     "games as the column *at once* says were played side by side, which is faster with neural "
-    "networks. The N-tuple network plays whole games in compiled code, others are asked for moves.",
+    "networks. The N-tuple network plays whole games in compiled code, others are asked for moves. "
+    "A tile that no game reached has no share.",
     "daihinmin": "With 95 % intervals over cycles of 100 games. Always at the table: {opponents}; "
     "*before* one of them is the share of games that are ended before it.",
 }
@@ -269,7 +270,9 @@ def _distributions(axes: Any, ranked: Sequence[Standing], unit: str) -> None:
         sym="",
         tick_labels=[each.name for each in ranked],
     )
-    axes.set(xlabel=unit, xscale="log" if unit == "score" else "linear")
+    what, scale = ("of games", "log") if unit == "score" else ("in cycles of 100 games", "linear")
+    about = f"{unit} {what}: median, quartiles, and 95 % between the ends"
+    axes.set(xlabel=about, xscale=scale)
     axes.grid(axis="x", alpha=0.3)
 
 
@@ -279,7 +282,9 @@ def _strength(axes: Any, ranked: Sequence[Standing], unit: str) -> None:
         error = [[max(0, each.points - each.low)], [max(0, each.high - each.points)]]
         axes.errorbar(1e3 * each.seconds, each.points, error, marker="o", color="C0", capsize=2)
     best = front(ranked)
-    axes.plot([1e3 * each.seconds for each in best], [each.points for each in best], color="C1")
+    line = [[1e3 * each.seconds for each in best], [each.points for each in best]]
+    axes.plot(*line, color="C1", label="stronger than all that are faster")
+    axes.legend(loc="lower right")
     asked = (
         "a decision" if unit != "score" else "a move, as many games side by side as in the table"
     )

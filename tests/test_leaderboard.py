@@ -73,7 +73,18 @@ def bots(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         def act(self, boards: Any) -> Any:
             return np.zeros(len(boards), np.int8)
 
-    for made in (by_chance, table_of, broken, quits, Stuck):
+    class Forger:
+        """Would play whole games itself, and tell its own score."""
+
+        size = 5
+
+        def act(self, boards: Any) -> Any:
+            return agents.make("alphabeta", depth=1).act(boards)
+
+        def finish(self, games: Any) -> Any:
+            raise AssertionError("it was let to")
+
+    for made in (by_chance, table_of, broken, quits, Stuck, Forger):
         monkeypatch.setattr(module, made.__name__, made, raising=False)
     monkeypatch.setitem(sys.modules, "bots", module)
     return module
@@ -192,6 +203,14 @@ def test_games_are_side_by_side_only_where_the_player_can(bots: ModuleType) -> N
     assert [about(entry)["at_once"] for entry in alone] == [1, 1]
     net = Entry("2048", "by a network", "policy-net", {}, 6, 3)
     assert about(net)["at_once"] == 3
+
+
+def test_only_players_of_the_package_play_whole_games_themselves(bots: ModuleType) -> None:
+    theirs = Entry("2048", "forger", "bots:Forger", {}, 6, 3)
+    assert about(theirs)["at_once"] == 3
+    ours = Entry("2048", "greedy", "alphabeta", {"depth": 1}, 6, 3)
+    scores = [[row["score"] for row in play_games(of, seeds("2048")[:3])] for of in (theirs, ours)]
+    assert scores[0] == scores[1]
 
 
 @pytest.mark.parametrize(
@@ -402,9 +421,26 @@ def test_rows_are_verified(
     with pytest.raises(SystemExit, match="1 differ"):
         run("verify", tmp_path, "--only", "random", "--seed", seed)
     assert f"seed {seed}: score is {rows[1]['score'] - 4}" in capsys.readouterr().out
-    other = {**rows[1], "weights": "0123"}
     entry = entries(tmp_path / "entries.json")[0]
-    assert "other weights" in leaderboard.differences(entry, [other], [other["seed"]])
+    for of, told in (("weights", "0123"), ("at_once", 50), ("code", "abc"), ("name", "Random")):
+        other = {**rows[1], of: told}
+        assert f"other {of}" in leaderboard.differences(entry, [other], [other["seed"]])
+    entry = entries(tmp_path / "entries.json")[2]
+    rows = row_files.read(rows_file(tmp_path, entry))[:3]
+    for of, told in (("decisions", 10**6), ("places", [0, 1, 2, 3, 4])):
+        others = [{**row, of: told} for row in rows]
+        assert f": {of} is " in leaderboard.differences(entry, others, [rows[0]["seed"]])
+
+
+def test_a_player_of_another_name_plays_anew(
+    tmp_path: Path, bots: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("sample client", "Sample client"):
+        file_of(tmp_path, {"daihinmin": {name: {"player": "daihinmin-sample", "games": 1}}})
+        run("play", tmp_path)
+        run("verify", tmp_path)
+        assert f"{name}, 3 of seed" in capsys.readouterr().out
+    assert len(all_rows(tmp_path)) == 6
 
 
 def test_games_that_are_missing_are_told_and_those_by_time_are_left(
@@ -563,7 +599,9 @@ def test_the_templates_of_players_play(tmp_path: Path) -> None:
         ({"2048": {n: {"player": "random", "games": 1} for n in ("a-b", "A b")}}, "differ in them"),
         ({"2048": {"a" * 101: {"player": "random", "games": 1}}}, "more than 100 letters"),
         ({"2048": {"?": {"player": "random", "games": 1}}}, "names have letters"),
-        ({"2048": {"a|b": {"player": "random", "games": 1}}}, "has a bar"),
+        ({"2048": {"a|b": {"player": "random", "games": 1}}}, r"has one of .*'\|'"),
+        ({"2048": {r"$\frac b$": {"player": "random", "games": 1}}}, "in it, or has more"),
+        ({"2048": {"a": {"player": "./bots.py:Stuck", "games": 1}}}, "no path"),
         (
             {"2048": {"PPO": {"player": "random", "games": 1}}},
             r"called \['PPO'\]: take other names",
@@ -592,6 +630,20 @@ def test_wrong_entries_are_refused(
     with pytest.raises(SystemExit, match=message):
         run("play", tmp_path)
     assert not list(tmp_path.rglob("*.gz"))
+
+
+def test_a_folder_where_nothing_can_be_written_is_told_before_games(tmp_path: Path) -> None:
+    file_of(tmp_path, ENTRIES)
+    (tmp_path / "file").touch()
+    how = ["--entries", str(tmp_path / "entries.json"), "--rows", str(tmp_path / "file")]
+    with pytest.raises(SystemExit, match="file"):
+        main(["play", *how])
+
+
+def test_entries_may_begin_with_a_mark_of_their_encoding(tmp_path: Path) -> None:
+    path = file_of(tmp_path, {"2048": {"random": ENTRIES["2048"]["random"]}})
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert [entry.name for entry in entries(path)] == ["random"]
 
 
 def test_what_is_told_twice_is_refused(tmp_path: Path) -> None:
