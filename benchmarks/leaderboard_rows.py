@@ -32,8 +32,9 @@ _FIELDS: dict[str, Any] = {
     "cpu_seconds": _NUMBER,
 }
 _FIELDS_OF: dict[str, dict[str, Any]] = {
-    "2048": {"score": int, "max_tile": int, "moves": int},
+    "2048": {**_FIELDS, "score": int, "max_tile": int, "moves": int},
     "daihinmin": {
+        **_FIELDS,
         "opponents": dict,
         "number": int,
         "players": list,
@@ -68,7 +69,7 @@ def what_is_wrong(row: Row, game: str) -> str:
     """What is wrong with a row of a game; empty if nothing is."""
     if not isinstance(row, dict):
         return f"not an object, but {row!r:.40}"
-    fields = {**_FIELDS, **_FIELDS_OF[game]}
+    fields = _FIELDS_OF[game]
     wrong = [name for name, kind in fields.items() if not _is(row.get(name, ...), kind)]
     if wrong:
         return f"{wrong} not there, or not of their kind"
