@@ -427,8 +427,10 @@ def test_rows_are_verified(
         assert f"other {of}" in leaderboard.differences(entry, [other], [other["seed"]])
     entry = entries(tmp_path / "entries.json")[2]
     rows = row_files.read(rows_file(tmp_path, entry))[:3]
-    for of, told in (("decisions", 10**6), ("places", [0, 1, 2, 3, 4])):
-        others = [{**row, of: told} for row in rows]
+    changes: list[Row] = [{"decisions": 10**6}, {"places": [0, 1, 2, 3, 4]}]
+    for change in changes:
+        (of,) = change
+        others = [{**row, **change} for row in rows]
         assert f": {of} is " in leaderboard.differences(entry, others, [rows[0]["seed"]])
 
 
