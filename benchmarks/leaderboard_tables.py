@@ -285,6 +285,7 @@ def _strength(axes: Any, ranked: Sequence[Standing], unit: str) -> None:
     line = [[1e3 * each.seconds for each in best], [each.points for each in best]]
     axes.plot(*line, color="C1", label="stronger than all that are faster")
     axes.legend(loc="lower right")
+    axes.grid(alpha=0.3)
     asked = (
         "a decision" if unit != "score" else "a move, as many games side by side as in the table"
     )
