@@ -306,7 +306,7 @@ def _name(axes: Any, ranked: Sequence[Standing]) -> None:
         if axes.transData.transform(text.get_position())[0] > right:
             text.set_ha("right")
     lines = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.6}
-    how = {"iter_lim": 500, "expand": (1.15, 1.7), "arrowprops": lines}
+    how = {"iter_lim": 500, "expand": (1.1, 2.0), "arrowprops": lines}
     adjust_text(texts, *zip(*places, strict=True), ax=axes, **how)
 
 
