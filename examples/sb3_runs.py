@@ -76,9 +76,6 @@ WHOLE = (
 SCHEDULES = ("learning_rate", "clip_range", "clip_range_vf")
 """Settings that may fall over a run: `lin_x` evenly from x to 0."""
 
-NETWORK = ("net_arch", "features_extractor_class", "features_extractor_kwargs")
-"""What `policy_kwargs` may not say, for the network is one that the package's players have."""
-
 SHORT = 32
 """Moves of a game in a rollout of `--smoke`, at most."""
 
@@ -131,14 +128,13 @@ def settings(
     for names, what in ((unknown, "unknown"), (must - told.keys(), "missing")):
         if names:
             raise SystemExit(f"{file}: {what} settings of {algorithm} on {env}: {sorted(names)}")
+    numbers = parameters(algorithm) - {"device"}
     for name in told:
         about = f"{file}: {name} of {algorithm} on {env}"
         if name in WHOLE:
             told[name] = _whole(told[name], about)
-        elif name in parameters(algorithm) - {"device"}:
+        elif name in numbers:
             told[name] = _number(told[name], name in SCHEDULES, about)
-    if not {*NETWORK}.isdisjoint(told.get("policy_kwargs") or ()):
-        raise SystemExit(f"{file}: policy_kwargs of {algorithm} on {env}: without {NETWORK}")
     return dict(told)
 
 
@@ -278,7 +274,8 @@ class Run:
     def _shorten(self, steps: int | None) -> None:
         """Makes it a run of seconds, with one evaluation and one checkpoint on the way.
 
-        It has two rollouts, for after the last one nothing is learned by a rate that falls to 0.
+        It has two rollouts, unless steps are told: after the last one nothing is learned by a rate
+        that falls to 0.
         """
         self.folder = self.folder.with_name(f"smoke-{self.folder.name}")
         replays, length = issubclass(self.kind, OffPolicyAlgorithm), 1
@@ -286,7 +283,7 @@ class Run:
             length = self.told["n_steps"] = min(self.told.get("n_steps", SHORT), SHORT)
         rollout = length * self.told["n_envs"]
         asked = steps or 2 * SHORT * self.told["n_envs"]
-        self.n_steps = rollout * max(math.ceil(asked / rollout), 1 if steps else 2)
+        self.n_steps = rollout * math.ceil(asked / rollout)
         self.evaluate_every = self.checkpoint_every = 2 * self.n_steps // 3 + 1
         if replays:
             self.told["learning_starts"] = self.n_steps // 4
@@ -329,21 +326,27 @@ class Run:
         return model
 
     def _new(self, envs: VecEnv) -> BaseAlgorithm:
-        """The algorithm with its settings."""
-        policy = {
+        """The algorithm with its settings.
+
+        Raises:
+            ValueError: they name another network than one that the package's players have.
+        """
+        ours = {
             "net_arch": [],
             "features_extractor_class": Features,
             "features_extractor_kwargs": {
                 "actor": self.game.actor,
                 "n_planes": self.game.n_planes,
             },
-            **self.told.get("policy_kwargs", {}),
         }
+        theirs = self.told.get("policy_kwargs", {})
+        if ours.keys() & theirs:
+            raise ValueError(f"policy_kwargs are without {sorted(ours)}: `hidden` is the size")
         own = parameters(self.algorithm)
         model: BaseAlgorithm = self.kind(
             self.told["policy"],
             envs,
-            policy_kwargs=policy,
+            policy_kwargs={**ours, **theirs},
             seed=self.seed,
             tensorboard_log=self.log,
             **{name: linear(told) for name, told in self.told.items() if name in own},

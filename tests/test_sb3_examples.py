@@ -160,7 +160,6 @@ WHOLE = {"policy": "MlpPolicy", "n_timesteps": 5, "n_envs": 2, "hidden": 4}
             {**WHOLE, "reward": 1, "clip_range": "lin_big"},
             "clip_range of ppo .*: it is a number, or lin_ before a number, not 'lin_big'",
         ),
-        ({**WHOLE, "reward": 1, "policy_kwargs": {"net_arch": [16]}}, "without .*'net_arch'"),
     ],
 )
 def test_wrong_settings_are_told_in_a_line(told: Any, message: str, tmp_path: Path) -> None:
@@ -187,6 +186,8 @@ def test_wrong_settings_are_told_in_a_line(told: Any, message: str, tmp_path: Pa
         ("batch_size", 1, "batch"),
         ("env_kwargs", {"max_steps": 5}, "max_steps"),
         ("device", "gpu9", "gpu9"),
+        ("policy_kwargs", {"net_arch": [16]}, "without .*'net_arch'"),
+        ("policy_kwargs", 5, "int"),
     ],
 )
 def test_what_cannot_be_made_of_settings_is_told_in_a_line(
