@@ -19,17 +19,17 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from afterstate.agents import files
-from afterstate.agents.game2048 import tdl2048
+from afterstate.agents.config import check_names
 from afterstate.agents.game2048.agent import Agent
-from afterstate.agents.game2048.expectimax import CUTOFF, ExpectimaxAgent
-from afterstate.agents.game2048.ntuple import Network, NTupleAgent, network
-from afterstate.agents.game2048.ntuple import load as load_network
-from afterstate.agents.game2048.players import RandomAgent, RewardAgent
-from afterstate.agents.settings import check_names
+from afterstate.agents.game2048.search.expectimax import CUTOFF, ExpectimaxAgent
+from afterstate.agents.game2048.simple import RandomAgent, RewardAgent
+from afterstate.agents.game2048.values import tdl2048
+from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, network
+from afterstate.agents.game2048.values.ntuple import load as load_network
 
 __all__ = ["Agent", "find", "load", "make", "names"]
 
-SHIPPED = Path(__file__).parent / "game2048" / "network.npz"
+PRETRAINED = Path(__file__).parent / "game2048" / "pretrained" / "ntuple.npz"
 """The trained network in the package."""
 
 
@@ -49,7 +49,7 @@ def _network(
             f"network or what has size and estimate, got {net!r}"
         )
     if net is None and tuples is None and tuple(size or (4, 4)) == (4, 4):
-        return load_network(SHIPPED)
+        return load_network(PRETRAINED)
     return network(tuples or "4x6", size or (4, 4)) if net is None else net
 
 
@@ -93,7 +93,7 @@ def _mc_softmax(
 
     Its kernels are loaded when the first one is made.
     """
-    search = import_module("afterstate.agents.game2048.mc_softmax")
+    search = import_module("afterstate.agents.game2048.search.mc_softmax")
     how = _settings("mc-softmax", search.Settings, settings)
     network = None if network == "ntuple" else network
     if _is_neural(network):
@@ -117,7 +117,7 @@ def _settings(name: str, kind: Any, given: dict[str, Any]) -> Any:
 
 def _alphabeta(**settings: Any) -> Agent:
     """The player by alpha-beta search, whose kernels are loaded when the first one is made."""
-    alphabeta = import_module("afterstate.agents.game2048.alphabeta")
+    alphabeta = import_module("afterstate.agents.game2048.search.alphabeta")
     made: Agent = alphabeta.AlphaBetaAgent(_settings("alphabeta", alphabeta.Settings, settings))
     return made
 

@@ -1,6 +1,6 @@
-"""Environments of afterstate. Importing this module registers them with Gymnasium.
+"""Environments of afterstate, which `import afterstate` registers with Gymnasium.
 
-    import gymnasium as gym, afterstate.envs
+    import gymnasium as gym, afterstate
     env = gym.make("Game2048-v0")
     env = gym.make("Daihinmin-v0", opponents="sample")
 
@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from gymnasium.envs.registration import register
 
 if TYPE_CHECKING:
     from afterstate.envs import daihinmin_v0
@@ -34,13 +32,6 @@ _HOMES = {
     "Game2048VectorEnv": "afterstate.envs.game2048.vector_env",
     "Game2048VecEnv": "afterstate.envs.game2048.sb3_vec_env",
 }
-
-register(
-    id="Game2048-v0",
-    entry_point="afterstate.envs.game2048.env:Game2048Env",
-    vector_entry_point="afterstate.envs.game2048.vector_env:Game2048VectorEnv",
-)
-register(id="Daihinmin-v0", entry_point="afterstate.envs.daihinmin.seat_env:DaihinminEnv")
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,7 @@
 """Templates of players for the leaderboard: copy this file, and let them do better.
 
-    python benchmarks/leaderboard.py play --entries examples/my_entries.json
-    python benchmarks/leaderboard.py report --entries examples/my_entries.json
+    python -m benchmarks.leaderboard play --entries examples/my_entries.json
+    python -m benchmarks.leaderboard report --entries examples/my_entries.json
 
 A player of 2048 is shown boards as words: 16 nibbles, the exponents of the cells row by row, the
 first cell lowest. A player of Daihinmin is shown what it may see: `envs/daihinmin/views.py`.

@@ -22,10 +22,10 @@ from tqdm import tqdm
 
 import afterstate.envs
 from afterstate import agents
-from afterstate.agents.game2048 import ntuple
-from afterstate.agents.game2048.learning import Learner
+from afterstate.agents.game2048.learning.ntuple_learner import Learner
 from afterstate.agents.game2048.play import Games, play
-from afterstate.agents.game2048.runs import Progress, train
+from afterstate.agents.game2048.values import ntuple
+from afterstate.agents.training.run import Progress, train
 from afterstate.envs import pictures
 from afterstate.envs.game2048 import render
 

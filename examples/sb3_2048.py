@@ -26,11 +26,11 @@ from quickstart import animate
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecMonitor
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
-from afterstate.agents.game2048 import policy_net
-from afterstate.agents.game2048.encoding import N_PLANES
 from afterstate.agents.game2048.play import Player, play
-from afterstate.agents.game2048.policy_net import PolicyNetAgent
-from afterstate.agents.game2048.runs import EVALUATION_SEED, summary
+from afterstate.agents.game2048.values import policy_net
+from afterstate.agents.game2048.values.planes import N_PLANES
+from afterstate.agents.game2048.values.policy_net import PolicyNetAgent
+from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs import Game2048VecEnv
 
 ENV = "Game2048-v0"

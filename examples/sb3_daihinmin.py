@@ -30,10 +30,10 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor
 
 import afterstate.envs  # noqa: F401 - registers the environment
-from afterstate.agents.daihinmin import actor_net
-from afterstate.agents.daihinmin.actor_net import ActorAgent
 from afterstate.agents.daihinmin.play import play_match
-from afterstate.agents.game2048.runs import EVALUATION_SEED
+from afterstate.agents.daihinmin.values import actor_net
+from afterstate.agents.daihinmin.values.actor_net import ActorAgent
+from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.envs.daihinmin.observation import CHANNELS
 from afterstate.envs.daihinmin.players import Player, find
 

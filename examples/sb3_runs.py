@@ -55,7 +55,7 @@ except ModuleNotFoundError as error:
 
 from afterstate import agents
 from afterstate.agents import files, nets
-from afterstate.agents.commands import sigterm_raises, uninterrupted, whole_above_0
+from afterstate.agents.training.commands import sigterm_raises, uninterrupted, whole_above_0
 
 SETTINGS = Path(__file__).with_name("sb3.yml")
 ALGORITHMS: dict[str, type[BaseAlgorithm]] = {

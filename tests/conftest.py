@@ -10,17 +10,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import fresh_kernels  # noqa: F401
 import pytest
 
-pytest.register_assert_rewrite("env_checks", "daihinmin_env_checks")
+import benchmarks  # noqa: F401
+
+pytest.register_assert_rewrite("tests.support")
 
 # Tests interrupt programs. A shell that starts them in the background lets them ignore that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 FIRST = {
-    "gw0": ["envs.daihinmin.env", "envs.daihinmin.arguments", "agents.daihinmin.policy_learning"],
-    "gw1": ["agents.game2048.mc_softmax", "agents.game2048.alphabeta", "agents.game2048.exact"],
+    "gw0": [
+        "envs.daihinmin.env",
+        "envs.daihinmin.arguments",
+        "agents.daihinmin.search.monte_carlo",
+    ],
+    "gw1": [f"agents.game2048.search.{name}" for name in ("mc_softmax", "alphabeta", "exact")],
 }
 """What workers import before they collect tests: in one order both would compile all kernels."""
 

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+import afterstate
 import afterstate.agents
 import afterstate.envs
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = {
+    "afterstate": Path(str(afterstate.__file__)).parent,
     "afterstate.envs": Path(str(afterstate.envs.__file__)).parent,
     "afterstate.agents": Path(str(afterstate.agents.__file__)).parent,
 }

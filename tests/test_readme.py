@@ -52,7 +52,7 @@ def test_all_blocks_are_of_a_kind_that_runs() -> None:
 
 @pytest.mark.parametrize("block", _blocks("json"))
 def test_entries_of_the_leaderboard_are_well_formed(block: str, tmp_path: Path) -> None:
-    leaderboard_games = pytest.importorskip("leaderboard_games")
+    leaderboard_games = pytest.importorskip("benchmarks.leaderboard.games")
     (tmp_path / "entries.json").write_text(block, encoding="utf-8")
     assert len(leaderboard_games.entries(tmp_path / "entries.json")) == 3
 
@@ -90,7 +90,7 @@ COMMANDS = sorted(
         line
         for text in TEXTS.values()
         for line in re.findall(
-            r"python ((?:-m afterstate|benchmarks/|examples/)[^`\n]*)", text.replace("\\\n", " ")
+            r"python ((?:-m afterstate|-m benchmarks|examples/)[^`\n]*)", text.replace("\\\n", " ")
         )
     }
 )
@@ -107,7 +107,7 @@ def test_commands_have_the_options_that_pages_say(
             parts = words[2:3] if words[1].endswith(".inside") else []  # a command of its own
             importlib.import_module(words[1]).main([*parts, "--help"])
         else:
-            parts = words[1:2] if words[0] == "benchmarks/leaderboard.py" else []
+            parts = words[1:2] if words[0] == "benchmarks/leaderboard/command.py" else []
             monkeypatch.setattr(sys, "argv", [words[0], *parts, "--help"])
             runpy.run_path(str(ROOT / words[0]), run_name="__main__")
     assert not ended.value.code

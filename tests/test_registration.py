@@ -10,22 +10,23 @@ import gymnasium as gym
 import pytest
 from gymnasium.envs.registration import VectorizeMode
 
+import afterstate
 import afterstate.envs
 from afterstate.envs.daihinmin.seat_env import DaihinminEnv
 from afterstate.envs.game2048.env import Game2048Env
 from afterstate.envs.game2048.vector_env import Game2048VectorEnv
 
 ENVS = Path(afterstate.envs.__path__[0])
-AGENTS = ENVS.parent / "agents"
+AGENTS = Path(afterstate.agents.__path__[0])
 HEAVY = ("numba", "torch", "pygame", "PIL", "pettingzoo", "stable_baselines3", "matplotlib")
 
-# A room's modules are imported without running `afterstate/envs/__init__.py`, whose task is to
-# register the environment with gymnasium: what is then imported, the modules asked for.
+# A folder's modules are imported without running the package's own `__init__.py`, whose task is to
+# register the environments with gymnasium: what is then imported, the modules asked for.
 STAND_IN = f"""
 import sys, types
-package = types.ModuleType("afterstate.envs")
-package.__path__ = [{str(ENVS)!r}]
-sys.modules["afterstate.envs"] = package
+package = types.ModuleType("afterstate")
+package.__path__ = {list(afterstate.__path__)!r}
+sys.modules["afterstate"] = package
 """
 
 
@@ -51,21 +52,22 @@ def imported(modules: list[str], of: tuple[str, ...], before: str = "") -> list[
 
 
 NEURAL = (
-    "encoding",
-    "value_net",
-    "value_learning",
-    "policy_net",
-    "policy_learning",
-    "analysis",
-    "inside",
-    "net_model",
+    "values.planes",
+    "values.value_net",
+    "values.policy_net",
+    "learning.value_td",
+    "learning.policy_imitation",
+    "learning.net_model",
 )
 """The modules of `agents/game2048` that have neural networks."""
 
 
 def table_agents() -> list[str]:
     """The modules of `agents/game2048` but for neural networks."""
-    names = {path.stem for path in (AGENTS / "game2048").glob("*.py")}
+    folder = AGENTS / "game2048"
+    names = {
+        ".".join(path.relative_to(folder).with_suffix("").parts) for path in folder.rglob("*.py")
+    }
     return [f"afterstate.agents.game2048.{name}" for name in sorted(names - set(NEURAL))]
 
 
@@ -246,7 +248,16 @@ def test_rules_and_games_know_no_api() -> None:
 
 
 def test_rules_and_observations_of_daihinmin_know_no_api() -> None:
-    names = ("cards", "plays", "rules", "match", "views", "observation", "recording", "players")
+    names = (
+        "cards",
+        "plays",
+        "rules",
+        "match",
+        "views",
+        "observation",
+        "records.recording",
+        "players",
+    )
     modules = [f"afterstate.envs.daihinmin.{name}" for name in names]
     of = ("numba", "gymnasium", *HEAVY[1:], "afterstate.agents")
     assert imported(modules, of, STAND_IN) == ["numba"]
@@ -260,7 +271,8 @@ def test_the_bridge_of_daihinmin_knows_the_rules_and_sockets_only() -> None:
 
 
 def test_players_of_daihinmin_by_rules_know_the_rules_only() -> None:
-    names = ("rule_based", "sample_client", "heuristic", "play")
+    rules = ("players", "sample_client", "heuristic")
+    names = (*(f"rule_based.{name}" for name in rules), "play")
     modules = [f"afterstate.agents.daihinmin.{name}" for name in names]
     of = (
         "afterstate.envs.daihinmin.rules",
@@ -273,7 +285,7 @@ def test_players_of_daihinmin_by_rules_know_the_rules_only() -> None:
 
 def test_table_agents_know_the_rules_only() -> None:
     modules = ["afterstate.agents", "afterstate.agents.files", *table_agents()]
-    assert "afterstate.agents.game2048.learning" in modules
+    assert "afterstate.agents.game2048.learning.ntuple_learner" in modules
     of = (
         "afterstate.envs.game2048.rules",
         "afterstate.envs.game2048.env",

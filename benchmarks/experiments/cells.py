@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import joblib
-from experiments.rows import quantile, read
-from machine import machine
 from tqdm import tqdm
 
 from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.runs import EVALUATION_SEED, summary
+from afterstate.agents.training.run import EVALUATION_SEED, summary
+from benchmarks.experiments.quasi_greedy.rows import quantile, read
+from benchmarks.machine import machine
 
 Row = dict[str, Any]
 

@@ -1,7 +1,7 @@
 """Measures what the terms of the hand-made evaluation are worth, by leaving them out.
 
-    python benchmarks/experiments/alphabeta/run.py play --jobs 2
-    python benchmarks/experiments/alphabeta/run.py report
+    python -m benchmarks.experiments.alphabeta.run play --jobs 2
+    python -m benchmarks.experiments.alphabeta.run report
 
 `play` lets the players of `study.json` play: with each evaluation there against the most annoying
 tiles, against any tiles and against chance, and with the whole evaluation to several depths. It
@@ -13,19 +13,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-import figures
-import fresh_kernels  # noqa: F401 - first of all that uses numba
-from experiments.cells import Row, cost, fill, latest, name, played, reached
 from matplotlib import pyplot as plt
 
 from afterstate import agents
-from afterstate.agents.commands import markdown, whole_above_0
+from afterstate.agents.training.commands import markdown, whole_above_0
+from benchmarks import figures
+from benchmarks.experiments.cells import Row, cost, fill, latest, name, played, reached
 
 HERE = Path(__file__).parent
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "alphabeta"

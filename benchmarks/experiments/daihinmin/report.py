@@ -17,7 +17,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from afterstate.agents.daihinmin.learning import Settings
+from afterstate.agents.daihinmin.learning.rank_learner import Settings
 
 Row = dict[str, Any]
 

@@ -1,11 +1,11 @@
 r"""Repeats the experiments of Kuwabara and Hoki (2018) with rank networks, at a smaller scale.
 
-    python benchmarks/experiments/daihinmin/run.py generations train --runs runs
-    python benchmarks/experiments/daihinmin/run.py generations play --runs runs
-    python benchmarks/experiments/daihinmin/run.py logs train --runs runs
-    python benchmarks/experiments/daihinmin/run.py logs play --runs runs \
+    python -m benchmarks.experiments.daihinmin.run generations train --runs runs
+    python -m benchmarks.experiments.daihinmin.run generations play --runs runs
+    python -m benchmarks.experiments.daihinmin.run logs train --runs runs
+    python -m benchmarks.experiments.daihinmin.run logs play --runs runs \
         --self runs/generations/all/net.safetensors
-    python benchmarks/experiments/daihinmin/run.py logs draw
+    python -m benchmarks.experiments.daihinmin.run logs draw
 
 The settings file `NAME.json` says which networks learn, and how. `train` lets them learn, one after
 the other, each in a folder of `--runs`. `play` draws five of the players again and again, and lets
@@ -27,21 +27,18 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-import fresh_kernels  # noqa: F401 - first of all that uses numba
 import numpy as np
 import torch
-from experiments.daihinmin import report
 from torch import nn
 from tqdm import tqdm
 
 from afterstate.agents import files, nets
-from afterstate.agents.daihinmin import rank_nets
-from afterstate.agents.daihinmin.learning import errors, samples
-from afterstate.agents.daihinmin.self_play import RULE_PLAYERS, play_games
-from afterstate.agents.daihinmin.training import Run, Standing
+from afterstate.agents.daihinmin.learning.rank_learner import errors, samples
+from afterstate.agents.daihinmin.learning.rank_training import Run, Standing
+from afterstate.agents.daihinmin.learning.self_play import RULE_PLAYERS, play_games
+from afterstate.agents.daihinmin.values import rank_net
 from afterstate.envs.daihinmin.rules import N_PLAYERS
+from benchmarks.experiments.daihinmin import report
 
 HERE = Path(__file__).parent
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "daihinmin"
@@ -132,7 +129,7 @@ def load_players(
         if name in RULE_PLAYERS:
             found[name] = name
         elif path.exists():
-            found[name] = rank_nets.load(path, device)
+            found[name] = rank_net.load(path, device)
     return found
 
 

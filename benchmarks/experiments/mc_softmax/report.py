@@ -6,13 +6,13 @@ import argparse
 import bisect
 import math
 
-import figures
-from experiments.cells import Row, cost, interval, latest, reached
-from experiments.mc_softmax.study import HERE, RESULTS, cells, study
-from experiments.rows import read
 from matplotlib import pyplot as plt
 
-from afterstate.agents.commands import markdown
+from afterstate.agents.training.commands import markdown
+from benchmarks import figures
+from benchmarks.experiments.cells import Row, cost, interval, latest, reached
+from benchmarks.experiments.mc_softmax.study import HERE, RESULTS, cells, study
+from benchmarks.experiments.quasi_greedy.rows import read
 
 FILES = {
     "judged": "regrets.jsonl",

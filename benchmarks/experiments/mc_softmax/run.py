@@ -1,10 +1,10 @@
 """Repeats the study of Monte-Carlo Softmax search, and measures what was added to it.
 
-    python benchmarks/experiments/mc_softmax/run.py judge --jobs 2
-    python benchmarks/experiments/mc_softmax/run.py temperature
-    python benchmarks/experiments/mc_softmax/run.py play --jobs 2
-    python benchmarks/experiments/mc_softmax/run.py learn
-    python benchmarks/experiments/mc_softmax/run.py report
+    python -m benchmarks.experiments.mc_softmax.run judge --jobs 2
+    python -m benchmarks.experiments.mc_softmax.run temperature
+    python -m benchmarks.experiments.mc_softmax.run play --jobs 2
+    python -m benchmarks.experiments.mc_softmax.run learn
+    python -m benchmarks.experiments.mc_softmax.run report
 
 `judge` asks the players of `study.json` for moves on the same positions, and compares each with
 the best move of a search of five moves: what it is worth less is the *regret*. Scores of games
@@ -28,14 +28,24 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-import fresh_kernels  # noqa: F401 - first of all that uses numba
 import numpy as np
 import numpy.typing as npt
-from experiments.cells import Row, fill, played
-from experiments.mc_softmax import report
-from experiments.mc_softmax.study import (
+from tqdm import tqdm
+
+from afterstate import agents
+from afterstate.agents import files
+from afterstate.agents.game2048.learning import from_search, play_logs
+from afterstate.agents.game2048.learning.from_search import SEARCHED, new_learner
+from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, learned_temperature
+from afterstate.agents.game2048.search.mc_softmax import Settings as Search
+from afterstate.agents.game2048.values.ntuple import estimate, load
+from afterstate.agents.training.commands import whole_above_0
+from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.envs.words import Words
+from benchmarks.experiments.cells import Row, fill, played
+from benchmarks.experiments.mc_softmax import report
+from benchmarks.experiments.mc_softmax.study import (
     RESULTS,
     Plan,
     cells,
@@ -44,21 +54,8 @@ from experiments.mc_softmax.study import (
     of_package,
     study,
 )
-from experiments.rows import read
-from machine import has_bfloat16, machine
-from tqdm import tqdm
-
-from afterstate import agents
-from afterstate.agents import files
-from afterstate.agents.commands import whole_above_0
-from afterstate.agents.game2048 import play_logs, search_learning
-from afterstate.agents.game2048.mc_softmax import MCSoftmaxAgent, learned_temperature
-from afterstate.agents.game2048.mc_softmax import Settings as Search
-from afterstate.agents.game2048.ntuple import estimate, load
-from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.runs import EVALUATION_SEED, summary
-from afterstate.agents.game2048.search_learning import SEARCHED, new_learner
-from afterstate.envs.words import Words
+from benchmarks.experiments.quasi_greedy.rows import read
+from benchmarks.machine import has_bfloat16, machine
 
 Values = npt.NDArray[np.float64]
 
@@ -67,7 +64,7 @@ class Asked:
     """The network of tables in the package, asked for many boards at a time as neural ones are."""
 
     def __init__(self) -> None:
-        self._net = load(agents.SHIPPED)
+        self._net = load(agents.PRETRAINED)
         self.size = self._net.size
 
     def estimate(self, boards: Words) -> Any:
@@ -92,7 +89,7 @@ def is_neural(cell: Row) -> bool:
 
 def prepared(cell: Row) -> Row:
     """What rows tell of the network beside the settings; one that is neural gets one thread."""
-    file = of_package("value.safetensors" if is_neural(cell) else "network.npz")
+    file = of_package("value.safetensors" if is_neural(cell) else "ntuple.npz")
     told: Row = {"network_sha256": sha256(file.read_bytes()).hexdigest()[:16]}
     if is_neural(cell):
         import torch
@@ -185,7 +182,7 @@ def learn_temperature(chosen: argparse.Namespace) -> None:
     """Learns the temperature of selection from searches of positions that nobody is judged by."""
     told = study()["temperature"]
     boards = logged(chosen.runs / "temperature.npy", told["positions"])
-    player = MCSoftmaxAgent(load(agents.SHIPPED), Search(**told["searches"]))
+    player = MCSoftmaxAgent(load(agents.PRETRAINED), Search(**told["searches"]))
     found = learned_temperature(player, boards)
     row = {**told, "boards": len(boards), "temperature": round(found, 4), "machine": machine()}
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -250,7 +247,7 @@ def train(place: Path, plan: Plan) -> None:
     goes_on = ["--resume"] if learned_by(place, plan).exists() else []
     how = ["--moves", f"{plan.moves:.0f}", "--evaluate-every", str(plan.every)]
     try:
-        search_learning.main([str(asked), "--out", str(place), *how, *goes_on])
+        from_search.main([str(asked), "--out", str(place), *how, *goes_on])
     except SystemExit as error:
         if "diverged" not in (read(place / "rows.jsonl") or [{}])[-1]:
             raise

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from experiments.cells import Row
-
 from afterstate.agents import game2048
+from benchmarks.experiments.cells import Row
 
 HERE = Path(__file__).parent
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "mc_softmax"
@@ -24,7 +23,7 @@ def study() -> Row:
 
 def of_package(name: str) -> Path:
     """A network's file in the package."""
-    return Path(game2048.__file__).with_name(name)
+    return Path(str(game2048.__file__)).parent / "pretrained" / name
 
 
 def check_groups(told: Row, groups: Sequence[str] | None) -> list[str]:

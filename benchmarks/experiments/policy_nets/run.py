@@ -1,9 +1,9 @@
 """Repeats the study of policy networks of Matsuzaki and Teramura, at the scale of `study.json`.
 
-    python benchmarks/experiments/policy_nets/run.py log --runs runs/policy --jobs 2
-    python benchmarks/experiments/policy_nets/run.py train --runs runs/policy
-    python benchmarks/experiments/policy_nets/run.py play --runs runs/policy
-    python benchmarks/experiments/policy_nets/run.py inside --runs runs/policy
+    python -m benchmarks.experiments.policy_nets.run log --runs runs/policy --jobs 2
+    python -m benchmarks.experiments.policy_nets.run train --runs runs/policy
+    python -m benchmarks.experiments.policy_nets.run play --runs runs/policy
+    python -m benchmarks.experiments.policy_nets.run inside --runs runs/policy
 
 `log` writes the play log. `train` lets networks learn from it, each in a folder of `--runs`; with
 `--layers 2` only that one, so that they may learn beside each other. Both go on where they were
@@ -22,34 +22,31 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-import fresh_kernels  # noqa: F401 - first of all that uses numba
 import numpy as np
 import torch
-from machine import machine
 from torch import nn
 
 from afterstate import agents
 from afterstate.agents import nets
-from afterstate.agents.commands import above_0, markdown
-from afterstate.agents.game2048 import analysis, inside, play_logs, policy_learning
-from afterstate.agents.game2048.analysis import STUDY_BOARDS, TILES
+from afterstate.agents.game2048.learning import play_logs, policy_imitation
 from afterstate.agents.game2048.play import play as games
-from afterstate.agents.game2048.policy_net import (
+from afterstate.agents.game2048.values.policy_net import (
     PolicyNetAgent,
     chances,
     choices,
     load,
     network,
 )
-from afterstate.agents.game2048.runs import EVALUATION_SEED, summary
+from afterstate.agents.training.commands import above_0, markdown
+from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs.game2048 import rules, torch_rules
+from benchmarks.experiments.policy_nets import analysis, inside
+from benchmarks.experiments.policy_nets.analysis import STUDY_BOARDS, TILES
+from benchmarks.machine import machine
 
 HERE = Path(__file__).parent
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "policy_nets"
@@ -107,7 +104,7 @@ def train(chosen: argparse.Namespace) -> None:
         goes_on = ["--resume"] if (out / "learner.safetensors").exists() else []
         how = ["--moves", str(moves(chosen)), "--evaluate", "1:50", "--save-minutes", "5"]
         how += ["--device", chosen.device, "--threads", str(chosen.threads)]
-        policy_learning.main([str(out / "asked.json"), "--out", str(out), *how, *goes_on])
+        policy_imitation.main([str(out / "asked.json"), "--out", str(out), *how, *goes_on])
 
 
 def networks(chosen: argparse.Namespace, device: str = "cpu") -> dict[int, nn.Module]:

@@ -27,9 +27,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from afterstate.envs.daihinmin import players, recording
+from afterstate.envs.daihinmin import players
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.plays import PASS
+from afterstate.envs.daihinmin.records import recording
 from afterstate.envs.daihinmin.rules import ACCEPTED, N_PLAYERS
 from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.seats import (

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from afterstate.envs.daihinmin import plays
 from afterstate.envs.daihinmin.cards import DECK, JOKER, N_CARDS, RANKS, SUITS
 from afterstate.envs.daihinmin.plays import LONE_JOKER, PASS, Cell
-from afterstate.envs.daihinmin.recording import ILLEGAL
+from afterstate.envs.daihinmin.records.recording import ILLEGAL
 from afterstate.envs.daihinmin.rules import DAIFUGO, HEIMIN, N_PLAYERS, Game, n_exchanged
 
 PROTOCOL = 20070

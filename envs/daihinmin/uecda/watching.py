@@ -15,7 +15,7 @@ import numpy as np
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match
 from afterstate.envs.daihinmin.plays import LONE_JOKER, PASS
-from afterstate.envs.daihinmin.recording import ILLEGAL
+from afterstate.envs.daihinmin.records.recording import ILLEGAL
 from afterstate.envs.daihinmin.rules import (
     DAIFUGO,
     HEIMIN,

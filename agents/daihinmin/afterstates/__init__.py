@@ -1,0 +1,1 @@
+"""Afterstates of Daihinmin: where they lead, what they are worth for certain, symmetries."""

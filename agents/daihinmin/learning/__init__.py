@@ -1,0 +1,1 @@
+"""Learners of Daihinmin: from recorded games and self-play."""

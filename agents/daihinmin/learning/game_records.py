@@ -1,0 +1,234 @@
+"""Logs: games that are over, from any players, from our files, or as others recorded them.
+
+A game is a record of `rules.GAME`, which has all that was played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import boolean, njit
+
+from afterstate.agents import files
+from afterstate.agents.daihinmin.play import play_match
+from afterstate.envs.daihinmin import cards
+from afterstate.envs.daihinmin.players import Player, RandomPlayer
+from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
+from afterstate.envs.daihinmin.records.recording import Entry
+from afterstate.envs.daihinmin.records.replay import dealt, read, submission
+from afterstate.envs.daihinmin.rules import (
+    GAME,
+    MAX_ACTIONS,
+    N_PLAYERS,
+    Game,
+    GameType,
+    give,
+    is_legal,
+    list_legal,
+    play,
+    rewind,
+)
+
+_KIND = "daihinmin-log"
+GAMES = 100
+"""Games of a match: after them there are no classes."""
+
+
+class Log(NamedTuple):
+    """Games that are over."""
+
+    games: npt.NDArray[np.void]  # GAME[n]
+    last_random: Numbers  # [n] the number of a game's last random move, from 0; -1: it had none
+    students: Numbers  # [n] the players whose moves are to be learned from, as bits
+
+
+ALL = (1 << N_PLAYERS) - 1
+"""All players, as bits."""
+
+
+def new_log(games: npt.NDArray[np.void]) -> Log:
+    """Games without random moves, all of whose players are learned from."""
+    return Log(games, np.full(len(games), -1), np.full(len(games), ALL))
+
+
+def join(logs: Sequence[Log]) -> Log:
+    """Games one after the other."""
+    return Log(*(np.concatenate(column) for column in zip(*logs, strict=True)))
+
+
+# Played
+
+
+def play_log(players: Sequence[Player], n_games: int, seed: int = 0, epsilon: float = 0.0) -> Log:
+    """Plays games between any players, in matches of 100.
+
+    Args:
+        players: five, by player number.
+        n_games: how many games.
+        seed: of deals, seats and random moves.
+        epsilon: the chance of each play, where there is a choice, that it is random instead.
+    """
+    log = new_log(np.empty(n_games, GAME))
+    rng = np.random.default_rng(seed)
+    seated = [_Erratic(player, epsilon, rng) for player in players]
+    for begin in range(0, n_games, GAMES):
+        of_match, n = int(rng.integers(2**63)), min(GAMES, n_games - begin)
+        for i, match in enumerate(play_match(seated, n, of_match), begin):
+            log.games[i] = match
+            log.last_random[i] = max(player.last for player in seated)
+            for player in seated:
+                player.last = -1
+    return log
+
+
+class _Erratic:
+    """A player who now and then makes a random play.
+
+    Args:
+        player: plays otherwise.
+        epsilon: the chance of a random play, where there is a choice.
+        rng: of random plays.
+
+    Attributes:
+        last: the number of the last random move, -1 before it; set it to that for each game.
+    """
+
+    def __init__(self, player: Player, epsilon: float, rng: np.random.Generator) -> None:
+        self._player, self._epsilon, self._rng = player, epsilon, rng
+        self._random, self._listed = RandomPlayer(rng), np.empty(N_PLAYS, np.int64)
+        self.last = -1
+
+    def choose(self, view: Game) -> int:
+        """The player's play, or a random one."""
+        has_choice = self._epsilon and list_legal(view, self._listed)
+        if has_choice and self._rng.random() < self._epsilon:
+            self.last = int(view["n_actions"])
+            return self._random.choose(view)
+        return self._player.choose(view)
+
+    def give(self, view: Game, n: int) -> int:
+        """The player's gift."""
+        return self._player.give(view, n)
+
+
+# Recorded
+
+
+def read_log(path: str | Path) -> Log:
+    """The games of a file of `recording.py`, JSON lines, also packed by gzip.
+
+    Of games whose last places were drawn by chance the recorded places are kept.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it has no games, or one that is not by the rules.
+    """
+    games = []
+    for number, entry in enumerate(read(path), 1):
+        try:
+            games.append(_recorded(entry))
+        except (KeyError, TypeError, IndexError, OverflowError, ValueError) as error:
+            raise ValueError(f"{path}: game {number} is not one by the rules: {error}") from error
+    if not games:
+        raise ValueError(f"{path} has no games")
+    return new_log(np.array(games, GAME))
+
+
+def _recorded(entry: Entry) -> Game:
+    """The record of a game as others recorded it."""
+    game = dealt(entry)
+    for gift in entry["exchange"]:
+        if game["to_give"] and gift["how"] != "auto":
+            give(game, 0 if gift["how"] == "penalty" else cards.parse(gift["cards"]))
+    for action in entry["actions"]:
+        if game["turn"] != action["p"] or game["to_give"]:
+            raise ValueError(f"player {action['p']} moves, and it is not his turn")
+        play(game, submission(action["m"]))
+    if game["turn"] >= 0 or sorted(entry["finish"]) != list(range(N_PLAYERS)):
+        raise ValueError("it does not come to its end")
+    for place, player in enumerate(entry["finish"]):
+        if game["left"][player] == 0 and game["places"][player] != place:
+            raise ValueError(f"player {player} does not finish as it is recorded")
+        game["places"][player] = place
+    return game
+
+
+# Files
+
+
+def save_log(log: Log, path: str | Path) -> None:
+    """Writes games to a file.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    rows = np.ascontiguousarray(log.games).view(np.uint8).reshape(len(log.games), -1)
+    arrays: files.Arrays = {"games": rows, "last_random": log.last_random, "students": log.students}
+    files.write(path, _KIND, {"record": _record()}, arrays)
+
+
+def load_log(path: str | Path) -> Log:
+    """Reads games from a file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: another file, a damaged one, one of another version of the rules, or a game that
+            is not by the rules.
+    """
+    header, arrays = files.read(path, _KIND)
+    if header.get("record") != _record():
+        raise ValueError(f"{path} has games of another version of the rules")
+    shapes = {name: (array.dtype.str, array.shape) for name, array in arrays.items()}
+    n = shapes.get("students", ("", (0,)))[1][:1]
+    numbers = np.dtype(np.int64).str, n
+    games = "|u1", (*n, GAME.itemsize)
+    if shapes != {"games": games, "last_random": numbers, "students": numbers}:
+        raise ValueError(f"{path} has other arrays than a log: {shapes}")
+    log = Log(arrays["games"].view(GAME).reshape(-1), arrays["last_random"], arrays["students"])
+    in_range = _in_range(log)
+    for i, game in enumerate(log.games):
+        if not in_range[i] or not _is_by_rules(game):
+            raise ValueError(f"{path}: game {i + 1} is not one by the rules")
+    return log
+
+
+def _in_range(log: Log) -> npt.NDArray[np.bool_]:
+    """Which games, `[n]`, are over and have numbers of players, places and moves that there are."""
+    games, each = log.games, np.arange(N_PLAYERS)
+    found: npt.NDArray[np.bool_] = (games["turn"] == -1) & (games["to_give"] == 0)
+    found &= (games["n_actions"] >= 0) & (games["n_actions"] <= MAX_ACTIONS)
+    found &= (games["starter"] >= 0) & (games["starter"] < N_PLAYERS)
+    found &= ((games["classes"] >= -1) & (games["classes"] < N_PLAYERS)).all(axis=1)
+    for name in ("seats", "places"):
+        found &= (np.sort(games[name], axis=1) == each).all(axis=1)
+    found &= (log.last_random >= -1) & (log.last_random < games["n_actions"])
+    found &= (log.students >= 0) & (log.students <= ALL)
+    return found
+
+
+@njit(boolean(GameType), cache=True)
+def _is_by_rules(game: Game) -> bool:
+    """Whether a game in range has all cards once, and legal moves that bring it to its end."""
+    seen, again = np.uint64(0), np.empty(1, GAME)
+    for player in range(N_PLAYERS):
+        hand, played = game.hands[player], game.played[player]
+        if hand & played or seen & (hand | played) or game.left[player] != cards.count(hand):
+            return False
+        seen |= hand | played
+    again[0] = game
+    rewind(again[0])
+    for k in range(game.n_actions):
+        player, move = game.actions[k] // N_PLAYS, game.actions[k] % N_PLAYS
+        if again[0].turn != player or not is_legal(again[0], move):
+            return False
+        play(again[0], move)
+    return bool(seen == np.uint64(cards.DECK) and again[0].turn < 0)
+
+
+def _record() -> list[str]:
+    """The fields of a game, as the header of a file has them."""
+    return [f"{name} {GAME[name].str} {GAME[name].shape}" for name in GAME.names or ()]

@@ -1,0 +1,416 @@
+"""Many games of rank networks side by side: their afterstates are judged in one call.
+
+All players of all games are advanced until each has something to decide; then the networks judge
+every afterstate there is, and each player takes his best one. Forced passes, sure wins (see
+`endgame.py`), gifts by the parts of a hand, and the players that go by rules need no network.
+
+A game that is over is kept as it is, a record of `rules.GAME`, which has all that was played: see
+`history.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from numba import boolean, float64, int64, njit, types, void
+from torch import nn
+
+from afterstate.agents.daihinmin.afterstates.chains import (
+    AFTERSTATE,
+    MAX_POSITIONS,
+    Afterstates,
+    AfterstateType,
+    afterstates,
+)
+from afterstate.agents.daihinmin.afterstates.class_values import POINTS
+from afterstate.agents.daihinmin.afterstates.endgame import won_duel
+from afterstate.agents.daihinmin.afterstates.exchange import gift, hands_left
+from afterstate.agents.daihinmin.learning.game_records import Log, new_log
+from afterstate.agents.daihinmin.rule_based.heuristic import (
+    Weights,
+    WeightsType,
+    heuristic_gift,
+    heuristic_play,
+)
+from afterstate.agents.daihinmin.rule_based.sample_client import sample_play
+from afterstate.agents.daihinmin.values.history import Moments
+from afterstate.agents.daihinmin.values.rank_net import values
+from afterstate.agents.daihinmin.values.softmax_policy import (
+    Room,
+    RoomType,
+    find_policy,
+    new_room,
+    policy_gift,
+    policy_play,
+)
+from afterstate.envs.daihinmin.cards import weakest
+from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.plays import N_PLAYS, PASS, Numbers
+from afterstate.envs.daihinmin.rules import (
+    GAME,
+    N_PLAYERS,
+    Game,
+    GameType,
+    draw,
+    draw_play,
+    give,
+    list_legal,
+    play,
+)
+from afterstate.envs.daihinmin.views import look
+
+NET, LEARNED_GIFTS, SAMPLE, HEURISTIC, POLICY = range(5)
+_KINDS = {"sample": SAMPLE, "heuristic": HEURISTIC, "policy": POLICY}
+RULE_PLAYERS = tuple(_KINDS)
+"""Players that need no network, by name."""
+
+GamePlayer: TypeAlias = "nn.Module | str"
+
+
+class Rules(NamedTuple):
+    """What players without networks go by, and room to work in."""
+
+    heuristic: Weights
+    policy: npt.NDArray[np.float64]  # all its weights
+    temperature: float  # of the policy
+    epsilon: float  # the chance that they move at random
+    room: Room
+    views: Any  # GAME[1]
+    plays: Numbers  # [N_PLAYS]
+
+
+RulesType = types.NamedTuple(
+    (WeightsType, float64[::1], float64, float64, RoomType, GameType[::1], int64[::1]), Rules
+)
+
+
+@njit(boolean(GameType, float64), cache=True)
+def _is_drawn(game: Game, epsilon: float) -> bool:
+    """True with a chance of `epsilon`."""
+    return bool(epsilon > 0 and draw(game, 1 << 30) < epsilon * (1 << 30))
+
+
+@njit(boolean(GameType, RulesType), cache=True)
+def _moves_at_random(game: Game, rules: Rules) -> bool:
+    """Whether a player without a network is to make a random move, where he has a choice."""
+    if rules.epsilon == 0 or game.to_give > 0 or list_legal(game, rules.plays) == 0:
+        return False
+    return _is_drawn(game, rules.epsilon)
+
+
+@njit(void(GameType, int64, RulesType), cache=True)
+def _give(game: Game, kind: int, rules: Rules) -> None:
+    """The player in turn gives cards without a network."""
+    hand = game.hands[game.turn]
+    if kind == SAMPLE:
+        give(game, weakest(hand, game.to_give))
+    elif kind == HEURISTIC:
+        look(game, game.turn, rules.views)
+        give(game, heuristic_gift(rules.views[0], rules.heuristic))
+    elif kind == POLICY:
+        give(game, policy_gift(game, rules.policy, rules.temperature, rules.room))
+    else:
+        give(game, gift(hand, game.to_give))
+
+
+@njit(boolean(GameType, int64, RulesType), cache=True)
+def _move_without_net(game: Game, kind: int, rules: Rules) -> bool:
+    """The player in turn moves if he needs no network for it; returns whether he did."""
+    if game.to_give > 0:
+        if kind == LEARNED_GIFTS:
+            return False
+        _give(game, kind, rules)
+        return True
+    if kind == POLICY:
+        play(game, policy_play(game, rules.policy, rules.temperature, rules.room))
+        return True
+    if list_legal(game, rules.plays) == 0:
+        play(game, PASS)
+        return True
+    if kind > LEARNED_GIFTS:
+        look(game, game.turn, rules.views)
+        seen = rules.views[0]
+        play(game, sample_play(seen) if kind == SAMPLE else heuristic_play(seen, rules.heuristic))
+    return bool(kind > LEARNED_GIFTS)
+
+
+@njit(AfterstateType[::1](GameType), cache=True)
+def _choices(game: Game) -> Afterstates:
+    """The afterstates that the player in turn chooses from; `play` of a gift is its number."""
+    if game.to_give > 0:
+        afters, _ = hands_left(game)
+        for i in range(len(afters)):
+            afters[i].play = i
+        return afters
+    return afterstates(game)
+
+
+@njit(boolean(AfterstateType[::1]), cache=True)
+def _is_forced(afters: Afterstates) -> bool:
+    """Whether all afterstates begin with the same play."""
+    for i in range(1, len(afters)):
+        if afters[i].play != afters[0].play:
+            return False
+    return True
+
+
+@njit(void(GameType, int64), cache=True)
+def _move(game: Game, chosen: int) -> None:
+    """The player in turn makes a play, or gives what has this number."""
+    if game.to_give > 0:
+        _, gifts = hands_left(game)
+        give(game, gifts[chosen])
+    else:
+        play(game, chosen)
+
+
+class Table(NamedTuple):
+    """Matches side by side, and where they stand."""
+
+    games: Any  # GAME[n]
+    to_play: Numbers  # [n] games still to be played, that at hand included
+    randoms: Numbers  # [n] as `Log.last_random`, of the game at hand
+    kinds: Numbers  # [5] what each player needs
+    finished: Any  # GAME[m], in the order of their ends
+    finished_randoms: Numbers  # [m]
+    n_finished: Numbers  # [1]
+
+
+TableType = types.NamedTuple(
+    (GameType[::1], *[int64[::1]] * 3, GameType[::1], *[int64[::1]] * 2),
+    Table,
+)
+
+
+@njit(boolean(TableType, int64), cache=True)
+def _next(table: Table, i: int) -> bool:
+    """Keeps a game that is over, and starts the next one; returns whether there is one."""
+    n = table.n_finished[0]
+    table.finished[n] = table.games[i]
+    table.finished_randoms[n] = table.randoms[i]
+    table.n_finished[0] += 1
+    table.to_play[i] -= 1
+    table.randoms[i] = -1
+    if table.to_play[i] > 0:
+        next_game(table.games[i])
+    return bool(table.to_play[i] > 0)
+
+
+@njit(
+    types.UniTuple(int64, 2)(
+        TableType, int64, AfterstateType[::1], int64[::1], int64[::1], RulesType
+    ),
+    cache=True,
+)
+def gather(
+    table: Table, first: int, out: Afterstates, starts: Numbers, who: Numbers, rules: Rules
+) -> tuple[int, int]:
+    """Advances matches to their next decisions.
+
+    Args:
+        table: the matches.
+        first: where to begin; the others follow in turn.
+        out: afterstates of all decisions, with room for `MAX_POSITIONS` more than are wanted: the
+            matches are advanced until these are reached.
+        starts: `[n + 1]`, where the afterstates of each decision begin in `out`.
+        who: `[n]`, the match of each decision.
+        rules: what players without networks go by.
+
+    Returns:
+        The number of decisions, and the number of matches looked at.
+    """
+    n_matches, n, starts[0] = len(table.games), 0, 0
+    wanted = len(out) - MAX_POSITIONS
+    for looked in range(n_matches):
+        i = (first + looked) % n_matches
+        game = table.games[i]
+        goes_on = table.to_play[i] > 0
+        while goes_on:
+            if game.turn < 0:
+                goes_on = _next(table, i)
+                continue
+            kind = table.kinds[game.turn]
+            if kind > LEARNED_GIFTS and _moves_at_random(game, rules):
+                table.randoms[i] = game.n_actions
+                play(game, draw_play(game, rules.plays))
+                continue
+            if _move_without_net(game, kind, rules):
+                continue
+            afters = _choices(game)
+            sure = afters[0].play if _is_forced(afters) else won_duel(game)
+            if sure >= 0:
+                _move(game, sure)
+                continue
+            if n > 0 and starts[n] + len(afters) > wanted:  # the first decision always fits
+                return n, looked
+            for j in range(len(afters)):
+                out[starts[n] + j] = afters[j]
+            who[n] = i
+            n += 1
+            starts[n] = starts[n - 1] + len(afters)
+            goes_on = False
+    return n, n_matches
+
+
+@njit(
+    void(TableType, int64, AfterstateType[::1], int64[::1], int64[::1], float64[::1], float64),
+    cache=True,
+)
+def choose(
+    table: Table,
+    n: int,
+    afters: Afterstates,
+    starts: Numbers,
+    who: Numbers,
+    judged: npt.NDArray[np.float64],
+    epsilon: float,
+) -> None:
+    """Makes `n` decisions: the afterstate of the largest value, or, but for gifts, any."""
+    for k in range(n):
+        game = table.games[who[k]]
+        best = starts[k]
+        for j in range(starts[k], starts[k + 1]):
+            if judged[j] > judged[best]:
+                best = j
+        if game.to_give == 0 and _is_drawn(game, epsilon):
+            best = starts[k] + draw(game, starts[k + 1] - starts[k])
+            table.randoms[who[k]] = game.n_actions
+        _move(game, afters[best].play)
+
+
+def _kind(player: GamePlayer, learned_gifts: bool) -> int:
+    """What a player needs."""
+    if isinstance(player, str):
+        return _KINDS[player]
+    return LEARNED_GIFTS if learned_gifts else NET
+
+
+def new_table(kinds: Sequence[int], n_games: int, n_matches: int, seed: int) -> Table:
+    """Matches before their first games, which they share."""
+    games = np.empty(n_matches, GAME)
+    seeds = np.random.default_rng(seed).integers(0, 2**64, n_matches, np.uint64)
+    to_play = np.full(n_matches, n_games // n_matches)
+    to_play[: n_games % n_matches] += 1
+    for i in range(n_matches):
+        games[i] = new_match(seeds[i])
+        next_game(games[i])
+    return Table(
+        games,
+        to_play,
+        np.full(n_matches, -1),
+        np.array(kinds, np.int64),
+        np.empty(n_games, GAME),
+        np.zeros(n_games, np.int64),
+        np.zeros(1, np.int64),
+    )
+
+
+def _rules(players: Sequence[GamePlayer], temperature: float, epsilon: float) -> Rules:
+    """What players without networks go by; the policy is read only if it plays."""
+    weights = find_policy(None).weights.reshape(-1) if "policy" in players else np.empty(0)
+    views, plays = np.empty(1, GAME), np.empty(N_PLAYS, np.int64)
+    temperature = max(float(temperature), 1e-9)  # scores are divided by it
+    return Rules(Weights(), weights, temperature, float(epsilon), new_room(), views, plays)
+
+
+def _check(
+    players: Any,
+    n_games: int,
+    n_matches: int,
+    epsilon: float,
+    temperature: float,
+    points: Sequence[float],
+) -> None:
+    """Raises a ValueError where `play_games` cannot play so."""
+    told = list(players) if isinstance(players, Sequence) else []
+    known = [isinstance(player, nn.Module) or player in RULE_PLAYERS for player in told]
+    if known != [True] * N_PLAYERS or min(n_games, n_matches) < 1:
+        raise ValueError(
+            f"five players, networks or {RULE_PLAYERS}, play at least one game: "
+            f"got {players} and {n_games} in {n_matches} matches"
+        )
+    if not 0 <= epsilon <= 1:
+        raise ValueError(f"epsilon is a chance, from 0 to 1, got {epsilon!r}")
+    if not 0 <= temperature < math.inf:
+        raise ValueError(f"temperature is a number from 0 on, got {temperature!r}")
+    if np.shape(points) != (N_PLAYERS,) or not np.isfinite(points).all():
+        raise ValueError(f"points are five numbers, got {points!r}")
+
+
+def _judge(
+    seats: dict[nn.Module, npt.NDArray[np.bool_]],
+    games: npt.NDArray[np.void],
+    afters: Afterstates,
+    origins: Numbers,
+    points: Sequence[float],
+) -> npt.NDArray[np.float64]:
+    """The values `[n]` of the afterstates of the games `origins[n]`, each by its player's network.
+
+    Args:
+        seats: the players `[5]` of each network.
+        games: `GAME[m]`.
+        afters: with `n` at their head.
+        origins: the number of the game of each.
+        points: what places are worth.
+    """
+    turns = games["turn"][origins]
+    judged = np.empty(len(turns))
+    moments = Moments(games, origins, turns, games["n_actions"][origins])
+    for net, mine in seats.items():
+        rows = np.flatnonzero(mine[turns])
+        judged[rows] = values(net, afters[rows], moments.part(rows), points)
+    return judged
+
+
+def play_games(
+    players: Sequence[GamePlayer],
+    n_games: int,
+    seed: int = 0,
+    epsilon: float = 0.0,
+    points: Sequence[float] = POINTS,
+    learned_gifts: bool = False,
+    n_matches: int = 100,
+    temperature: float = 1.0,
+) -> Log:
+    """Plays games between networks, or players that go by rules.
+
+    Args:
+        players: five, networks of `rank_nets` or names of `RULE_PLAYERS`, by player number. The
+            same network may play several of them.
+        n_games: shared out to matches as evenly as can be.
+        seed: of deals, seats and random actions.
+        epsilon: the chance of a random action: of networks any afterstate, of others any play.
+            Gifts are never random.
+        points: what the places are worth to networks.
+        learned_gifts: whether networks judge what to give, too.
+        n_matches: played side by side.
+        temperature: of the policy in the package, where `"policy"` plays; 0 plays its best option.
+
+    Returns:
+        The games, in the order of their ends.
+
+    Raises:
+        ValueError: not five players, an unknown name, no games, an epsilon that is not from 0 to 1,
+            a temperature that is not from 0 on, or points that are not five numbers.
+    """
+    _check(players, n_games, n_matches, epsilon, temperature, points)
+    kinds = [_kind(player, learned_gifts) for player in players]
+    n_matches = min(n_matches, n_games)
+    table = new_table(kinds, n_games, n_matches, seed)
+    afters = np.empty(64 * n_matches + 4_096 + MAX_POSITIONS, AFTERSTATE)
+    rules = _rules(players, temperature, epsilon)
+    starts, who = np.empty(n_matches + 1, np.int64), np.empty(n_matches, np.int64)
+    nets = {player for player in players if isinstance(player, nn.Module)}
+    seats = {net: np.array([player is net for player in players]) for net in nets}
+    first = 0
+    while table.n_finished[0] < n_games:
+        n, looked = gather(table, first, afters, starts, who, rules)
+        first = (first + looked) % n_matches
+        origins = np.repeat(who[:n], np.diff(starts[: n + 1]))
+        judged = _judge(seats, table.games, afters, origins, points)
+        choose(table, n, afters, starts, who, judged, epsilon)
+    return new_log(table.finished)._replace(last_random=table.finished_randoms)

@@ -1,0 +1,1 @@
+"""Players of Daihinmin that follow fixed rules."""

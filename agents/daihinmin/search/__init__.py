@@ -1,0 +1,1 @@
+"""Monte-Carlo search of Daihinmin over sampled deals."""

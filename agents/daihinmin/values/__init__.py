@@ -1,0 +1,1 @@
+"""Value networks and policies of Daihinmin, and the encodings they read."""

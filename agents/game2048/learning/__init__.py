@@ -1,0 +1,1 @@
+"""Learners of 2048: temporal differences, imitation and search."""

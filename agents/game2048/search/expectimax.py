@@ -1,0 +1,433 @@
+"""Expectimax search: the best move when chance is averaged over and the player maximises.
+
+An *n-ply* search has n moves of the player: 1-ply is greedy, 2-ply is max-chance-max, 3-ply is
+max-chance-max-chance-max. Afterstates at the end are valued by an N-tuple network, and a board
+without a legal move is worth 0.
+
+What keeps it fast:
+
+- The last move of the player is the network's greedy one, without search.
+- The *cut-off*: each line of play has a probability, that of its tiles times that of its moves. A
+  move that the network values less than the best one, by the gap g, counts as played with
+  probability `exp(-g / TEMPERATURE)`. Lines less probable than the cut-off are not followed:
+  an improbable move is left out, an improbable 4 counts as a 2, and an improbable board is
+  valued by its greedy move. With cut-off 0 the search is the plain recursion.
+- A *transposition table* of afterstates: lines of play that meet, also in a symmetric board, are
+  searched once. Its buckets are cache lines of four entries.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from numba import boolean, float64, int64, njit, uint64, void
+
+from afterstate.agents.game2048.agent import Agent
+from afterstate.agents.game2048.values.ntuple import (
+    KERNEL,
+    NETWORK,
+    Indices,
+    Network,
+    best_move,
+    look_up,
+    network,
+    total,
+)
+from afterstate.envs.game2048 import games
+from afterstate.envs.game2048.rules import (
+    afterstates,
+    canonical,
+    check_words,
+    count_cells,
+    field,
+    occupied,
+)
+from afterstate.envs.words import Word, Words, whole
+
+MAX_DEPTH = 5
+CUTOFF = 1e-5
+"""The default cut-off."""
+TEMPERATURE = 7000.0
+"""How much a move's value may fall behind before it becomes improbable, in points."""
+TABLE_BITS = 14
+"""The transposition table has 2**14 buckets of 64 bytes: 1 MiB."""
+
+_SLOTS = 4
+_STOP, _SALT, _N_SEARCHED, _N_FOUND = range(4)
+_NEXT_SALT = 0x1E37_79B9_7F4A_7C15  # odd, so that it takes 2**64 calls to come round again
+
+Values = npt.NDArray[np.float64]
+
+
+class Search(NamedTuple):
+    """How to search, in the form that kernels take."""
+
+    cutoff: float
+    temperature: float
+    table: Words  # [buckets, 8]: four keys, then four entries
+    control: Indices  # whether to stop, the salt of the keys, and two counters
+    indices: Indices  # room for the entries of eight boards
+    rewards: Indices  # and their rewards
+    odds: Values  # [depths, 4], room for the probabilities of moves
+
+
+def new_search(net: Network, cutoff: float = 0.0, table_bits: int = 0) -> Search:
+    """A search with an empty table."""
+    return Search(
+        cutoff=float(cutoff),
+        temperature=float(TEMPERATURE),
+        table=np.zeros((1 << table_bits, 2 * _SLOTS), np.uint64),
+        control=np.zeros(4, np.int64),
+        indices=np.empty(8 * net.n_entries, np.int64),
+        rewards=np.empty(8, np.int64),
+        odds=np.empty((MAX_DEPTH + 1, 4)),
+    )
+
+
+SEARCH = numba.typeof(new_search(network([[0]])))
+
+
+# The table
+
+
+@njit(uint64(float64, int64, float64), **KERNEL)
+def _pack(value: float, depth: int, probability: float) -> Word:
+    """A value with the depth and the probability that it was searched with, the last one rounded.
+
+    Floats above 0 are in the order of their bits.
+    """
+    high = np.uint64(np.float32(value).view(np.uint32)) << np.uint64(32)
+    low = np.float32(probability).view(np.uint32) >> np.uint32(3)
+    return high | np.uint64(low) << np.uint64(3) | np.uint64(depth)
+
+
+@njit(uint64(SEARCH, uint64), **KERNEL)
+def _bucket(search: Search, key: Word) -> Word:
+    """Where a key's bucket is."""
+    return (np.uint64(key) * np.uint64(0x9E37_79B9_7F4A_7C15)) >> np.uint64(32) & np.uint64(
+        len(search.table) - 1
+    )
+
+
+@njit(float64(SEARCH, uint64, int64, float64), **KERNEL)
+def _find(search: Search, key: Word, depth: int, probability: float) -> float:
+    """The value of an afterstate that was searched as deep and about as thoroughly, else nan.
+
+    That is, with at least a sixteenth of this probability.
+    """
+    bucket = search.table[_bucket(search, key)]
+    sought = _pack(0.0, depth, probability / 16 if search.cutoff > 0 else 0.0)
+    for slot in range(_SLOTS):
+        entry = bucket[_SLOTS + slot]
+        if bucket[slot] == key and entry & np.uint64(7) == np.uint64(depth):
+            if entry & np.uint64(0xFFFF_FFFF) >= sought:
+                return float(np.uint32(entry >> np.uint64(32)).view(np.float32))
+    return np.nan
+
+
+@njit(void(SEARCH, uint64, uint64), **KERNEL)
+def _keep(search: Search, key: Word, entry: Word) -> None:
+    """Puts an entry first in its bucket; the last one is forgotten."""
+    bucket = search.table[_bucket(search, key)]
+    for slot in range(_SLOTS - 1, 0, -1):
+        bucket[slot] = bucket[slot - 1]
+        bucket[_SLOTS + slot] = bucket[_SLOTS + slot - 1]
+    bucket[0], bucket[_SLOTS] = key, entry
+
+
+@njit((SEARCH,), **KERNEL)
+def forget(search: Search) -> None:
+    """Hides what the table holds behind new keys, for the network may have learned meanwhile."""
+    search.control[_SALT] += _NEXT_SALT
+
+
+# The search
+
+
+@njit(void(NETWORK, SEARCH, uint64, int64, float64), **KERNEL)
+def _weigh(net: Network, search: Search, board: Word, depth: int, probability: float) -> None:
+    """Writes the probability of each move's line, -1 for those that are not followed."""
+    boards, rewards = afterstates(board, net.moves)
+    n = net.symmetric * net.masks.size
+    for action in range(4):
+        if boards[action] != board and search.cutoff > 0:
+            look_up(net, boards[action], search.indices, action * n)
+    odds, best = search.odds[depth], -np.inf
+    for action in range(4):
+        odds[action] = -np.inf
+        if boards[action] != board:
+            odds[action] = rewards[action]
+            if search.cutoff > 0:
+                odds[action] += total(net, search.indices, action * n)
+            best = max(best, odds[action])
+    for action in range(4):
+        if boards[action] == board:
+            odds[action] = -1
+        elif search.cutoff > 0:
+            odds[action] = probability * np.exp((odds[action] - best) / search.temperature)
+            if odds[action] < search.cutoff and odds[action] < probability:
+                odds[action] = -1
+        else:
+            odds[action] = probability
+
+
+@njit(void(NETWORK, SEARCH, uint64, int64), **KERNEL)
+def _ask(net: Network, search: Search, board: Word, slot: int) -> None:
+    """Looks up the moves of a board whose greedy value is needed soon."""
+    boards, rewards = afterstates(board, net.moves)
+    for action in range(4):
+        at = 4 * slot + action
+        search.rewards[at] = -1
+        if boards[action] != board:
+            search.rewards[at] = rewards[action]
+            look_up(net, boards[action], search.indices, at * net.symmetric * net.masks.size)
+
+
+@njit(float64(NETWORK, SEARCH, int64), **KERNEL)
+def _answer(net: Network, search: Search, slot: int) -> float:
+    """The largest reward plus value of a board that was asked for, 0 if no move is legal."""
+    best, n_moves = np.float32(-np.inf), 0
+    for at in range(4 * slot, 4 * slot + 4):
+        if search.rewards[at] >= 0:
+            value = total(net, search.indices, at * net.symmetric * net.masks.size)
+            best = max(best, np.float32(search.rewards[at]) + value)
+            n_moves += 1
+    return float(best) if n_moves > 0 else 0.0
+
+
+@njit(float64(NETWORK, SEARCH, uint64, float64), **KERNEL)
+def _last_chance(net: Network, search: Search, after: Word, probability: float) -> float:
+    """The value of an afterstate with one move of the player to look ahead.
+
+    Boards are asked for one before they are answered, so that memory is not waited for.
+    """
+    empty: Word = field(net.size[0], net.size[1]) & ~occupied(after)
+    n_empty = count_cells(empty)
+    with_four = 0.1 * probability / n_empty >= search.cutoff  # else a 4 counts as a 2
+    expected, slot, waiting = 0.0, 0, 0.0  # the chance of the board that waits for its answer
+    while empty != 0:
+        cell = empty & (~empty + np.uint64(1))
+        empty ^= cell
+        for exponent in range(1, 3 if with_four else 2):
+            _ask(net, search, after | cell * np.uint64(exponent), slot)
+            slot = 1 - slot
+            if waiting > 0:
+                expected += waiting * _answer(net, search, slot)
+            waiting = 1.0 if not with_four else 0.9 if exponent == 1 else 0.1
+    return (expected + waiting * _answer(net, search, 1 - slot)) / n_empty
+
+
+@njit(float64(NETWORK, SEARCH, uint64, int64, float64), **KERNEL)
+def _chance(net: Network, search: Search, after: Word, depth: int, probability: float) -> float:
+    """The value of an afterstate.
+
+    Args:
+        net: values the afterstates at the end.
+        search: how to search; some of it is written to.
+        after: the afterstate.
+        depth: how many moves of the player to look ahead, from 1.
+        probability: of the line of play up to here.
+    """
+    if search.control[_STOP] != 0:
+        return 0.0
+    # The network values symmetric boards alike, and one of them stands for all that share an entry.
+    after = canonical(after, net.size[0], net.size[1], net.symmetric)
+    key = after ^ np.uint64(search.control[_SALT])
+    found = _find(search, key, depth, probability)
+    if found == found:  # not nan
+        search.control[_N_FOUND] += 1
+        return found
+    search.control[_N_SEARCHED] += 1
+    if depth == 1:
+        expected = _last_chance(net, search, after, probability)
+        _keep(search, key, _pack(expected, depth, probability))
+        return float(np.float32(expected))  # as it is kept
+    empty: Word = field(net.size[0], net.size[1]) & ~occupied(after)
+    n_empty = count_cells(empty)
+    expected, best = 0.0, 0.0
+    while empty != 0:
+        cell = empty & (~empty + np.uint64(1))
+        empty ^= cell
+        for exponent in range(1, 3):
+            chance = 0.9 if exponent == 1 else 0.1
+            line = probability * chance / n_empty
+            if exponent == 1 or line >= search.cutoff:  # else the 4 counts as a 2
+                board = after | cell * np.uint64(exponent)
+                if line < search.cutoff:
+                    best = float(best_move(net, board, search.indices)[3])
+                else:
+                    boards, rewards = afterstates(board, net.moves)
+                    _weigh(net, search, board, depth, line)
+                    best = -np.inf
+                    for action in range(4):
+                        odds = search.odds[depth, action]
+                        if odds >= 0:
+                            value = _chance(net, search, boards[action], depth - 1, odds)
+                            best = max(best, rewards[action] + value)
+                    if best == -np.inf:
+                        best = 0.0  # the game is over, and nothing is to come
+            expected += chance * best
+    expected /= n_empty
+    if search.control[_STOP] == 0:  # else some of it counted as 0
+        _keep(search, key, _pack(expected, depth, probability))
+    return float(np.float32(expected))
+
+
+@njit(void(NETWORK, SEARCH, uint64, int64, boolean, float64[::1]), **KERNEL, nogil=True)
+def _evaluate(
+    net: Network, search: Search, board: Word, depth: int, every: bool, values: Values
+) -> None:
+    """Writes the values of the four moves; with `every`, improbable ones are searched as well."""
+    boards, rewards = afterstates(board, net.moves)
+    if not every:
+        _weigh(net, search, board, depth, 1.0)
+    for action in range(4):
+        values[action] = -np.inf
+        if boards[action] != board and (every or search.odds[depth, action] >= 0):
+            if depth > 1:
+                odds = 1.0 if every else search.odds[depth, action]
+                value = _chance(net, search, boards[action], depth - 1, odds)
+            else:
+                look_up(net, boards[action], search.indices, 0)
+                value = float(total(net, search.indices, 0))
+            values[action] = rewards[action] + value
+
+
+@njit(void(NETWORK, SEARCH, uint64[::1], int64, boolean, float64[:, ::1]), **KERNEL, nogil=True)
+def _evaluate_all(
+    net: Network, search: Search, boards: Words, depth: int, every: bool, values: Values
+) -> None:
+    """Writes the values of the four moves of every board."""
+    for i in range(boards.size):
+        _evaluate(net, search, boards[i], depth, every, values[i])
+
+
+@njit(int64(NETWORK, SEARCH, uint64, int64), **KERNEL)
+def search_move(net: Network, search: Search, board: Word, depth: int) -> int:
+    """The move that a new search values most, -1 if none is legal."""
+    forget(search)
+    values, best = search.odds[0], -1
+    _evaluate(net, search, board, depth, False, values)
+    for action in range(4):
+        if values[action] > (values[best] if best >= 0 else -np.inf):
+            best = action
+    return best
+
+
+@njit(void(NETWORK, SEARCH, uint64[:, ::1], int64[::1], int64), **KERNEL, nogil=True)
+def _finish(net: Network, search: Search, records: Words, n_moves: Indices, depth: int) -> None:
+    """Plays games: see `ExpectimaxAgent.finish`."""
+    for i in range(len(records)):
+        while records[i, games.EXCESS] == 0:
+            action = search_move(net, search, records[i, games.BOARD], depth)
+            if action < 0:
+                break
+            games.play(records, i, action, net.moves, net.size[0], net.size[1])
+            n_moves[i] += 1
+
+
+class ExpectimaxAgent(Agent):
+    """Plays the move that an expectimax search values most.
+
+    Args:
+        net: values the afterstates at the end of the search.
+        depth: how many moves of the player the search looks ahead, in 1..5; by default 3, and 5 if
+            there is a time.
+        seconds: the time for each move. The search looks one move ahead, then two, as deep as it
+            gets in this time and at most `depth`; what it has not finished does not count.
+        cutoff: lines of play less probable than this are not followed; 0 follows all.
+        table_bits: the transposition table has two to this power of buckets, of 64 bytes each.
+
+    Raises:
+        ValueError: a setting out of its range.
+    """
+
+    def __init__(
+        self,
+        net: Network,
+        depth: int | None = None,
+        seconds: float | None = None,
+        cutoff: float = CUTOFF,
+        table_bits: int = TABLE_BITS,
+    ) -> None:
+        if depth is None:
+            depth = 3 if seconds is None else MAX_DEPTH
+        if not 1 <= (whole(depth) or 0) <= MAX_DEPTH:
+            raise ValueError(f"depth is a number of moves in 1..{MAX_DEPTH}, got {depth!r}")
+        if seconds is not None and not 0 < seconds < float("inf"):
+            raise ValueError(f"seconds is the time for a move, above 0, got {seconds!r}")
+        if not 0 <= cutoff < 1:
+            raise ValueError(f"cutoff is a probability from 0 on and below 1, got {cutoff!r}")
+        if not 0 <= (-1 if whole(table_bits) is None else table_bits) <= 28:
+            raise ValueError(f"table_bits is in 0..28, got {table_bits!r}")
+        self.network, self.depth, self.seconds = net, int(depth), seconds
+        self.cutoff, self.table_bits = float(cutoff), int(table_bits)
+        self.size = net.size
+        self._search = new_search(net, self.cutoff, self.table_bits)
+
+    @property
+    def n_searched(self) -> int:
+        """How many afterstates before the last ply it has searched."""
+        return int(self._search.control[_N_SEARCHED])
+
+    @property
+    def n_found(self) -> int:
+        """How many it has found in the transposition table instead."""
+        return int(self._search.control[_N_FOUND])
+
+    def evaluate(self, boards: Any) -> Values:
+        """The values of the moves up, right, down and left of board words `uint64[...]`.
+
+        Returns:
+            Expected score still to come `float64[..., 4]`, minus infinity where a move is illegal.
+        """
+        array = check_words(boards, *self.size)
+        return self._values(array.reshape(-1), every=True).reshape(*array.shape, 4)
+
+    def _act(self, boards: Words) -> npt.NDArray[np.int8]:
+        actions: npt.NDArray[np.int8] = self._values(boards).argmax(axis=1).astype(np.int8)
+        return actions
+
+    def finish(self, records: Words) -> Indices:
+        """Plays game records `uint64[B, 8]` on in compiled code, to their ends or to a 65536 tile.
+
+        Returns:
+            How many moves of each game it has played `int64[B]`; none if it has a time for each.
+        """
+        n_moves = np.zeros(len(records), np.int64)
+        if self.seconds is None and type(self)._act is ExpectimaxAgent._act:
+            _finish(self.network, self._search, records, n_moves, self.depth)
+        return n_moves
+
+    def _values(self, boards: Words, every: bool = False) -> Values:
+        """The values of the moves of board words `uint64[B]`, of the improbable ones if asked."""
+        values = np.empty((boards.size, 4))
+        forget(self._search)
+        if self.seconds is None:
+            _evaluate_all(self.network, self._search, boards, self.depth, every, values)
+        else:
+            for board, row in zip(boards, values, strict=True):
+                self._deepen(board, every, row)
+        return values
+
+    def _deepen(self, board: np.uint64, every: bool, values: Values) -> None:
+        """Searches a board deeper and deeper until the time is over, at least one move deep."""
+        control, found = self._search.control, np.empty(4)
+        control[_STOP] = 0
+        _evaluate(self.network, self._search, board, 1, every, values)
+        timer = threading.Timer(self.seconds or 0, control.__setitem__, (_STOP, 1))
+        timer.start()
+        try:
+            for depth in range(2, self.depth + 1):
+                _evaluate(self.network, self._search, board, depth, every, found)
+                if control[_STOP]:
+                    break
+                values[:] = found
+        finally:
+            timer.cancel()
+            timer.join()
+            control[_STOP] = 0

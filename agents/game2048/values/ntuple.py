@@ -1,0 +1,460 @@
+"""N-tuple networks: the value of an afterstate as a sum of table entries.
+
+A *tuple* is a set of cells; the exponents on them are the index into the tuple's table of weights.
+Each tuple is read on all symmetric boards, so that a board of 4x4 has 8 entries a tuple, and the
+value is the sum of all entries (Szubert and Jaskowski 2014; the four six-tuples: Wu et al. 2014).
+
+    0  1  2  3        the tuples of 4x6:
+    4  5  6  7          {0 1 2 3 4 5}   {4 5 6 7 8 9}
+    8  9 10 11          {0 1 2 4 5 6}   {4 5 6 8 9 10}
+    12 13 14 15
+
+A six-tuple's table has 16**6 weights, 64 MiB: 4x6 takes 256 MiB, and learning 512 MiB more.
+
+A network may have *stages*, each with tables of its own, by the largest tile of the board that is
+valued (Wu et al. 2014). With *promotion* (Jaskowski 2016) a weight that was never changed has the
+value of the same weight one stage before, and begins to learn at its rate. Weights are floats, or
+*fixed-point* numbers of 32 bits, 10 of them for the fraction (Matsuzaki 2017).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from numba import float32, int8, int64, njit, types, uint64, void
+
+from afterstate.agents import files
+from afterstate.agents.game2048.agent import Agent
+from afterstate.agents.game2048.kernels import extract, prefetch
+from afterstate.envs.game2048 import games
+from afterstate.envs.game2048.rules import (
+    afterstates,
+    check_size,
+    check_words,
+    downgrade,
+    field,
+    largest,
+    symmetries,
+    table,
+)
+from afterstate.envs.words import Word, Words, whole
+
+TUPLES: dict[str, tuple[tuple[int, ...], ...]] = {
+    "4x6": ((0, 1, 2, 3, 4, 5), (4, 5, 6, 7, 8, 9), (0, 1, 2, 4, 5, 6), (4, 5, 6, 8, 9, 10)),
+    "5x6": (
+        *((0, 1, 2, 3, 4, 5), (4, 5, 6, 7, 8, 9), (8, 9, 10, 11, 12, 13)),
+        *((0, 1, 2, 4, 5, 6), (4, 5, 6, 8, 9, 10)),
+    ),
+    "8x6": (
+        *((0, 1, 2, 4, 5, 6), (4, 5, 6, 7, 8, 9), (0, 1, 2, 3, 4, 5), (2, 3, 4, 5, 6, 9)),
+        *((0, 1, 2, 5, 9, 10), (3, 4, 5, 6, 7, 8), (1, 3, 4, 5, 6, 7), (0, 1, 4, 8, 9, 10)),
+    ),
+    "5x4": ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (1, 2, 5, 6), (5, 6, 9, 10)),
+}
+"""Named sets of tuples: 4x6 by Wu et al. 2014, 5x6 and 5x4 by Jaskowski 2016, 8x6 by Matsuzaki 2017
+as TDL2048 has it. 5x4, lines and squares, goes well with any of the others: it learns soon what
+holds for many boards (Jaskowski's redundant encoding)."""
+
+STAGES = (512, 1024, 2048, 4096, 8192, 16384, 32768)
+"""The largest tiles that begin the stages 2 to 8 of Matsuzaki's study; the first is up to 256."""
+
+FRACTION = 1024
+"""A fixed-point weight of 1 is stored as this."""
+
+Weights = npt.NDArray[np.float32]
+Value: TypeAlias = Any  # a float32, as numba has it
+Indices = npt.NDArray[np.int64]
+
+
+class Network(NamedTuple):
+    """An N-tuple network for boards of one size, in the form that kernels take.
+
+    Its weights are shared with whoever holds it: a learner changes them in place.
+    """
+
+    weights: Weights  # of all tables, one after the other, stage after stage
+    fixed: npt.NDArray[np.int32]  # the same memory, if it holds fixed-point numbers; else empty
+    masks: Words  # the cells of each tuple, as ones in their nibbles
+    starts: Indices  # where the table of each tuple starts in its stage
+    stages: Indices  # where the stage of a board starts, by the board's largest exponent
+    stage_size: int  # how many weights a stage has
+    moves: Words  # the move table
+    size: tuple[int, int]  # rows and columns of the board
+    symmetric: int  # how many symmetric boards are looked up: 8, 4 if not square, or 1
+    promote: bool  # whether a weight of 0 has the value of the one a stage before
+    downgrade: int  # the largest exponent that a board has when it is looked up, plus 1
+
+    @property
+    def tuples(self) -> list[list[int]]:
+        """The cells of each tuple, on 4x4 cells row by row."""
+        return [
+            [cell for cell in range(16) if mask >> 4 * cell & 1] for mask in self.masks.tolist()
+        ]
+
+    @property
+    def stage_tiles(self) -> list[int]:
+        """The largest tiles that begin a new stage."""
+        return [1 << e for e in range(1, 16) if self.stages[e] > self.stages[e - 1]]
+
+    @property
+    def n_entries(self) -> int:
+        """How many entries a board's value is the sum of."""
+        return self.symmetric * self.masks.size
+
+    @property
+    def values(self) -> Weights:
+        """The weights as floats: themselves, or converted from fixed-point numbers."""
+        return np.float32(1 / FRACTION) * self.fixed if self.fixed.size else self.weights
+
+
+def network(
+    tuples: str | Sequence[Sequence[int]] = "4x6",
+    size: tuple[int, int] = (4, 4),
+    *,
+    stages: Sequence[int] = (),
+    promote: bool = False,
+    symmetric: bool = True,
+    fixed_point: bool = False,
+    downgrade: int | None = None,
+    start_value: float = 0.0,
+) -> Network:
+    """A network in which all weights of the first stage are equal, and all others zero.
+
+    Args:
+        tuples: a name of `TUPLES`, several joined by `+`, or the cells of each tuple, numbered on
+            4x4 cells row by row.
+        size: rows and columns of the board.
+        stages: the tiles that begin a new stage when they are the largest, such as `STAGES`.
+        promote: whether a weight of a later stage that is 0 has the value of the stage before.
+        symmetric: whether the tuples are read on all symmetric boards.
+        fixed_point: whether weights are integers of 32 bits, in 1024ths.
+        downgrade: boards with this tile or a larger one are valued as their downgraded form, all
+            tiles above the largest missing value halved, until they have none (Guei, Chen and Wu
+            2021); by default no board is.
+        start_value: the value of every board at first: optimistic if it is large (Guei, Chen and
+            Wu 2021). Without promotion it is that of all stages. It wants long learning,
+            forward or with restart and random moves; backward alone soon pulls it down.
+
+    Raises:
+        ValueError: not a size, an unknown name, no tuple, or a tuple that is empty, has more than
+            seven cells, a cell twice or a cell off the board; stages or a tile to downgrade that
+            are not tiles in 4..32768, or stages not in ascending order; a start value that no
+            weight can hold; an answer that is neither true nor false.
+    """
+    if not isinstance(size, Sequence) or len(size) != 2:
+        raise ValueError(f"size is rows and columns, got {size!r}")
+    size = check_size(*size)
+    for name, answer in (
+        ("promote", promote),
+        ("symmetric", symmetric),
+        ("fixed_point", fixed_point),
+    ):
+        if not isinstance(answer, (bool, np.bool_)):
+            raise ValueError(f"{name} is true or false, got {answer!r}")
+    masks = [sum(15 << 4 * int(cell) for cell in cells) for cells in _check_tuples(tuples, size)]
+    lengths = [16 ** (mask.bit_count() // 4) for mask in masks]
+    exponents = _check_tiles("stages", stages)
+    reach = 16 if downgrade is None else _check_tiles("downgrade", [downgrade])[0]
+    n_symmetric = (8 if size[0] == size[1] else 4) if symmetric else 1
+    memory = np.zeros(sum(lengths) * (1 + len(exponents)), np.int32 if fixed_point else np.float32)
+    net = Network(
+        weights=memory.view(np.float32),
+        fixed=memory.view(np.int32) if fixed_point else np.empty(0, np.int32),
+        masks=np.array(masks, np.uint64),
+        starts=np.cumsum([0, *lengths[:-1]]).astype(np.int64),
+        stages=np.searchsorted(exponents, np.arange(16), side="right") * np.int64(sum(lengths)),
+        stage_size=sum(lengths),
+        moves=table(*size),
+        size=size,
+        symmetric=n_symmetric,
+        promote=bool(promote),
+        downgrade=reach,
+    )
+    _start(net, start_value)
+    return net
+
+
+def _start(net: Network, value: float) -> None:
+    """Gives every board this value."""
+    if not isinstance(value, (int, float, np.number)) or isinstance(value, bool):
+        raise ValueError(f"start_value is a number, got {value!r}")
+    weight = value / net.n_entries * (FRACTION if net.fixed.size else 1)
+    if not abs(weight) < 2**31:
+        raise ValueError(f"start_value is more than weights can hold: {value!r}")
+    if value:
+        memory = net.fixed if net.fixed.size else net.weights
+        memory[: net.stage_size if net.promote else None] = (
+            round(weight) if net.fixed.size else weight
+        )
+
+
+def _check_tuples(
+    tuples: str | Sequence[Sequence[int]], size: tuple[int, int]
+) -> Sequence[Sequence[int]]:
+    """The cells of each tuple: see `network`."""
+    names = tuples.split("+") if isinstance(tuples, str) else []
+    if not set(names) <= set(TUPLES):
+        raise ValueError(f"tuples are a list of cells or one of {list(TUPLES)}, got {tuples!r}")
+    chosen = [cells for name in names for cells in TUPLES[name]] if names else tuples
+    if not isinstance(chosen, Sequence) or isinstance(chosen, str) or len(chosen) == 0:
+        raise ValueError(f"tuples are a list of at least one list of cells, got {tuples!r}")
+    on_board = [cell for cell in range(16) if field(*size) >> 4 * cell & 1]
+    for cells in chosen:
+        some = list(cells) if isinstance(cells, Iterable) else []
+        if not 1 <= len(some) <= 7 or any(some.count(c) > 1 or c not in on_board for c in some):
+            raise ValueError(
+                f"a tuple on {size[0]}x{size[1]} cells has 1 to 7 different ones of {on_board}, "
+                f"got {cells!r}: see the tuples of {list(TUPLES)}"
+            )
+    return chosen
+
+
+def _check_tiles(name: str, tiles: Sequence[int]) -> list[int]:
+    """The exponents of tiles in ascending order."""
+    allowed = [1 << exponent for exponent in range(2, 16)]
+    in_order = isinstance(tiles, Sequence) and all(whole(tile) in allowed for tile in tiles)
+    if not in_order or list(tiles) != sorted(set(tiles)):
+        raise ValueError(f"{name}: tiles are some of {allowed} in ascending order, got {tiles!r}")
+    return [int(tile).bit_length() - 1 for tile in tiles]
+
+
+NETWORK = numba.typeof(network([[0]]))
+"""The numba type of a network."""
+
+KERNEL: dict[str, Any] = {"cache": True, "_nrt": False}
+"""For kernels that make no arrays: counting who holds a network would cost more than a look-up."""
+
+INLINED: dict[str, Any] = {**KERNEL, "forceinline": True}
+"""For kernels called once an entry: a call that passes a network would, too."""
+
+
+@njit(void(NETWORK, uint64, int64[::1], int64), **KERNEL)
+def look_up(net: Network, board: Word, indices: Indices, at: int) -> None:
+    """Writes the entries of a board, all tuples of one symmetric board after the other.
+
+    They are asked for in advance, so that a sum over them soon after does not wait for memory.
+    """
+    if net.downgrade < 16:
+        board = downgrade(board, net.downgrade)
+    stage = net.stages[largest(board)] if net.stages[15] > 0 else 0
+    boards = symmetries(board, net.size[0], net.size[1])
+    for symmetry in range(8):  # a fixed number of rounds, which the compiler can lay out
+        if symmetry == net.symmetric:
+            break
+        for t in range(net.masks.size):
+            index = stage + net.starts[t] + np.int64(extract(boards[symmetry], net.masks[t]))
+            indices[at] = index
+            prefetch(net.weights, index)
+            at += 1
+
+
+@njit(int64(NETWORK, int64), **INLINED)
+def source(net: Network, index: int) -> int:
+    """The entry that has an entry's weight: itself, or with promotion the last that is not 0."""
+    if net.promote:
+        if net.fixed.size > 0:
+            while net.fixed[index] == 0 and index >= net.stage_size:
+                index -= net.stage_size
+        else:
+            while net.weights[index] == 0 and index >= net.stage_size:
+                index -= net.stage_size
+    return index
+
+
+@njit(float32(NETWORK, int64), **INLINED)
+def entry(net: Network, index: int) -> Value:
+    """The value of one entry."""
+    index = source(net, index)
+    if net.fixed.size > 0:
+        return np.float32(net.fixed[index]) / np.float32(FRACTION)
+    return net.weights[index]
+
+
+@njit(float32(NETWORK, int64[::1], int64), **INLINED)
+def total(net: Network, indices: Indices, at: int) -> Value:
+    """The sum of the entries of a board, which `look_up` wrote from `at` on."""
+    end = at + net.symmetric * net.masks.size
+    a = b = c = d = np.float32(0)  # four sums at once do not wait for each other
+    if net.promote or net.fixed.size > 0:
+        for k in range(at, end):
+            a, b, c, d = b, c, d, a + entry(net, indices[k])
+        return (a + b) + (c + d)
+    weights = net.weights
+    for k in range(at, end - 3, 4):
+        a += weights[indices[k]]
+        b += weights[indices[k + 1]]
+        c += weights[indices[k + 2]]
+        d += weights[indices[k + 3]]
+    for k in range(end - (end - at) % 4, end):
+        a, b, c, d = b, c, d, a + weights[indices[k]]
+    return (a + b) + (c + d)
+
+
+@njit(
+    types.Tuple((int64, uint64, int64, float32))(NETWORK, uint64, int64[::1]),
+    **KERNEL,
+)
+def best_move(net: Network, board: Word, indices: Indices) -> tuple[int, Word, int, Value]:
+    """The legal move with the largest reward plus value, the first among equals.
+
+    Args:
+        net: the network.
+        board: a board word.
+        indices: room for the entries of four boards; those of action `a` start at `a` times the
+            entries of a board.
+
+    Returns:
+        Action, afterstate, reward, and reward plus value; action -1 and 0 if no move is legal.
+    """
+    boards, rewards = afterstates(board, net.moves)
+    n = net.symmetric * net.masks.size
+    for action in range(4):
+        if boards[action] != board:
+            look_up(net, boards[action], indices, action * n)
+    best, best_value = -1, np.float32(-np.inf)
+    for action in range(4):
+        if boards[action] != board:
+            value = np.float32(rewards[action]) + total(net, indices, action * n)
+            if value > best_value:
+                best, best_value = action, value
+    if best < 0:
+        return -1, board, 0, np.float32(0)
+    return best, boards[best], rewards[best], best_value
+
+
+@njit(void(NETWORK, uint64[::1], float32[::1], int64[::1]), **KERNEL)
+def _estimate(net: Network, boards: Words, values: Weights, indices: Indices) -> None:
+    """The value of every board: see `estimate`."""
+    for i in range(boards.size):
+        look_up(net, boards[i], indices, 0)
+        values[i] = total(net, indices, 0)
+
+
+def estimate(net: Network, boards: Any) -> Weights:
+    """The values of afterstates `uint64[...]`, as a new `float32[...]`."""
+    words = check_words(boards, *net.size)
+    values = np.empty(words.shape, np.float32)
+    _estimate(net, words.reshape(-1), values.reshape(-1), np.empty(net.n_entries, np.int64))
+    return values
+
+
+@njit(void(NETWORK, uint64[::1], int8[::1], int64[::1]), **KERNEL, nogil=True)
+def _act(net: Network, boards: Words, actions: npt.NDArray[np.int8], indices: Indices) -> None:
+    """The greedy move of every board; 0 where no move is legal."""
+    for i in range(boards.size):
+        actions[i] = max(0, best_move(net, boards[i], indices)[0])
+
+
+@njit(void(NETWORK, uint64[:, ::1], int64[::1], int64[::1]), **KERNEL, nogil=True)
+def _finish(net: Network, records: Words, n_moves: Indices, indices: Indices) -> None:
+    """Plays games greedily: see `NTupleAgent.finish`."""
+    for i in range(len(records)):
+        while records[i, games.EXCESS] == 0:
+            action = best_move(net, records[i, games.BOARD], indices)[0]
+            if action < 0:
+                break
+            games.play(records, i, action, net.moves, net.size[0], net.size[1])
+            n_moves[i] += 1
+
+
+_SETTINGS = ("stages", "promote", "symmetric", "fixed_point", "downgrade")
+
+
+def pack_network(net: Network) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """The header and the arrays of a network's file."""
+    header = {
+        "tuples": net.tuples,
+        "size": list(net.size),
+        "stages": net.stage_tiles,
+        "promote": bool(net.promote),
+        "symmetric": net.symmetric > 1,
+        "fixed_point": net.fixed.size > 0,
+        "downgrade": None if net.downgrade == 16 else 1 << net.downgrade,
+    }
+    return header, {"weights": net.fixed if net.fixed.size else net.weights}
+
+
+def unpack_network(
+    path: str | Path, header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
+) -> Network:
+    """The network of a file's header and arrays.
+
+    Raises:
+        ValueError: they do not fit together.
+    """
+    try:
+        settings = {name: header[name] for name in _SETTINGS if name in header}
+        net = network(header["tuples"], tuple(header["size"]), **settings)
+        if "pruned" in header:
+            _fill_pruned(net, arrays["gaps"], arrays["levels"], float(header["pruned"]["step"]))
+            return net
+        weights = arrays["weights"]
+        memory = net.fixed if net.fixed.size else net.weights
+        if weights.shape != memory.shape or weights.dtype != memory.dtype:
+            raise ValueError("its weights do not fit its tuples")
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    fixed = weights if net.fixed.size else net.fixed
+    return net._replace(weights=weights.view(np.float32), fixed=fixed)
+
+
+def _fill_pruned(
+    net: Network, gaps: npt.NDArray[Any], levels: npt.NDArray[Any], step: float
+) -> None:
+    """Writes the weights of a file that has only some of them: see `pruning.py`.
+
+    Raises:
+        ValueError: they do not fit the network.
+    """
+    if gaps.dtype != np.uint8 or levels.dtype != np.uint8 or levels.shape != (2, *gaps.shape):
+        raise ValueError("its gaps and levels do not fit together")
+    is_kept = gaps < 255
+    places = np.cumsum(gaps.astype(np.int64) + is_kept)[is_kept] - 1
+    if gaps.ndim != 1 or net.fixed.size or (places.size and places[-1] >= net.weights.size):
+        raise ValueError("its gaps do not fit its tuples")
+    low, high = levels[:, is_kept].astype(np.int16)
+    net.weights[places] = (low | high << 8) * np.float32(step)
+
+
+def save(net: Network, path: str | Path) -> None:
+    """Writes the values of a network, compressed, to a file that `afterstate.agents.load` reads."""
+    files.write(path, "ntuple", *pack_network(net))
+
+
+def load(path: str | Path) -> Network:
+    """The network of a file that `save` or a learner wrote.
+
+    Raises:
+        ValueError: not such a file, or a damaged one.
+    """
+    return unpack_network(path, *files.read(path, "ntuple", only=("weights", "gaps", "levels")))
+
+
+class NTupleAgent(Agent):
+    """Plays the move with the largest reward plus value of the afterstate (1-ply, greedy)."""
+
+    def __init__(self, net: Network) -> None:
+        self.network = net
+        self.size = net.size
+
+    def _act(self, boards: Words) -> npt.NDArray[np.int8]:
+        actions = np.empty(len(boards), np.int8)
+        _act(self.network, boards, actions, np.empty(4 * self.network.n_entries, np.int64))
+        return actions
+
+    def finish(self, records: Words) -> Indices:
+        """Plays game records `uint64[B, 8]` on in compiled code, to their ends or to a 65536 tile.
+
+        Returns:
+            How many moves of each game it has played `int64[B]`.
+        """
+        n_moves = np.zeros(len(records), np.int64)
+        if type(self)._act is not NTupleAgent._act:
+            return n_moves  # a subclass that plays another way
+        _finish(self.network, records, n_moves, np.empty(4 * self.network.n_entries, np.int64))
+        return n_moves

@@ -1,0 +1,95 @@
+"""Networks of the program TDL2048 (Guei), whose files end in `.w`.
+
+All numbers are little-endian. A file is
+
+- a byte 0 and the number of tables (32 bits);
+- for each table a byte 4; 32 bits whose hexadecimal digits are the cells of the tuple; the number
+  of cells (32 bits); 4, the size of a weight (16 bits); the number of weights (64 bits) and the
+  weights as floats of 32 bits; then 0 (16 bits), or if it learned by temporal coherence 4
+  (16 bits), twice the number of weights (64 bits), E and A of all weights, and 0 (16 bits).
+
+The index of a table has the exponent of the first cell in its lowest nibble, as ours has, but its
+cells may be in any order. The value of a board is the sum over its 8 symmetric boards.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from afterstate.agents.game2048.values.ntuple import Network, Weights, network
+
+_MAX_TABLES = 64
+
+
+def read(path: str | Path) -> Network:
+    """The network of a `.w` file, without what it learned by.
+
+    Raises:
+        OSError: it cannot be opened.
+        ValueError: not such a file, a damaged one, or one of tuples with more than seven cells.
+    """
+    with open(path, "rb") as file:
+        try:
+            tables = _read_tables(file)
+            if file.read(1):
+                raise ValueError("it is too long")
+            net = network([cells for cells, _ in tables])
+        except (ValueError, struct.error) as error:
+            raise ValueError(f"{path} is not a .w file, or it is damaged: {error}") from error
+    starts = [*net.starts.tolist(), net.weights.size]
+    for (cells, weights), start, end in zip(tables, starts, starts[1:], strict=False):
+        net.weights[start:end] = _in_order(cells, weights)
+    return net
+
+
+def _read_tables(file: BinaryIO) -> list[tuple[list[int], Weights]]:
+    """The cells and the weights of every table."""
+    code, n_tables = _read(file, "<BI")
+    if code != 0 or not 1 <= n_tables <= _MAX_TABLES:
+        raise ValueError(f"it begins with {code} and {n_tables} tables")
+    return [_read_table(file) for _ in range(n_tables)]
+
+
+def _read_table(file: BinaryIO) -> tuple[list[int], Weights]:
+    """The cells and the weights of one table; its sums are passed over."""
+    code, digits, n_cells, size, length = _read(file, "<BIIHQ")
+    if code != 4 or size != 4 or not 1 <= n_cells <= 7 or length != 16**n_cells:
+        raise ValueError(f"a table of {n_cells} cells has {length} weights of {size} bytes")
+    cells = [int(digit, 16) for digit in f"{digits:0{n_cells}x}"]
+    if len(cells) != n_cells or len(set(cells)) != n_cells:
+        raise ValueError(f"a table of {n_cells} cells has the cells {digits:x}")
+    weights = _read_floats(file, length)
+    (size,) = _read(file, "<H")
+    while size == 4:
+        (more,) = _read(file, "<Q")
+        if more != 2 * length:
+            raise ValueError(f"a table of {length} weights has {more} sums")
+        _read_floats(file, more)
+        (size,) = _read(file, "<H")
+    if size != 0:
+        raise ValueError(f"sums have {size} bytes")
+    return cells, weights
+
+
+def _read(file: BinaryIO, form: str) -> tuple[int, ...]:
+    """Numbers of a given form."""
+    return struct.unpack(form, file.read(struct.calcsize(form)))
+
+
+def _read_floats(file: BinaryIO, n: int) -> Weights:
+    """An array of floats."""
+    data = file.read(4 * n)
+    if len(data) < 4 * n:
+        raise ValueError("it is cut off")
+    return np.frombuffer(data, "<f4").astype(np.float32)
+
+
+def _in_order(cells: list[int], weights: Weights) -> Weights:
+    """The weights of a table whose index has the cells in ascending order."""
+    by_cell = weights.reshape((16,) * len(cells))  # the last axis is the first cell
+    axes = [len(cells) - 1 - cells.index(cell) for cell in sorted(cells, reverse=True)]
+    return by_cell.transpose(axes).reshape(-1)

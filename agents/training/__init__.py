@@ -1,0 +1,1 @@
+"""Training runs: settings, the run loop, checkpoints and optimizers."""

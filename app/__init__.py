@@ -1,0 +1,41 @@
+"""afterstate: 2048 and Daihinmin (UECda) for reinforcement learning.
+
+Importing it registers the environments `Game2048-v0` and `Daihinmin-v0` with Gymnasium:
+
+    import gymnasium as gym, afterstate
+
+    env = gym.make("Game2048-v0")
+
+`afterstate.envs` has the environments and the rules, `afterstate.agents` the players; each is
+imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module, metadata
+from typing import TYPE_CHECKING, Any
+
+from gymnasium.envs.registration import register
+
+if TYPE_CHECKING:
+    from afterstate import agents, envs
+
+__all__ = ["__version__", "agents", "envs"]
+__version__ = metadata.version("afterstate")
+
+register(
+    id="Game2048-v0",
+    entry_point="afterstate.envs.game2048.env:Game2048Env",
+    vector_entry_point="afterstate.envs.game2048.vector_env:Game2048VectorEnv",
+)
+register(id="Daihinmin-v0", entry_point="afterstate.envs.daihinmin.seat_env:DaihinminEnv")
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("agents", "envs"):
+        return import_module(f"afterstate.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

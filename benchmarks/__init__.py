@@ -1,0 +1,6 @@
+"""Measurements of afterstate: the leaderboard, speed, the papers' experiments, and their results.
+
+Run as a package from the root of the checkout, for example `python -m benchmarks.leaderboard`.
+"""
+
+from benchmarks import fresh_kernels as fresh_kernels  # before anything imports numba

@@ -1,0 +1,1 @@
+"""The papers' experiments, repeated: one folder for each paper."""

@@ -1,0 +1,1 @@
+"""Expected finishing places in Daihinmin (Kuwabara and Hoki 2018)."""

@@ -1,0 +1,1 @@
+"""Monte-Carlo Softmax search for 2048 (Watanabe and Matsuzaki)."""

@@ -1,0 +1,1 @@
+"""Inside policy networks of 2048 (Matsuzaki and Teramura)."""

@@ -1,0 +1,1 @@
+"""Quasi-greedy learning of N-tuple networks (Matsuzaki)."""

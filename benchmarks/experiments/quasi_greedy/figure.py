@@ -1,0 +1,170 @@
+"""The figure of an experiment: our curves, and where they end beside the published values."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import matplotlib
+
+from benchmarks.experiments.quasi_greedy.rows import Curves, Point
+from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Published, Scale, short
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+COLORS = ("#111111", "#d55e00", "#0072b2", "#009e73", "#9a9a9a", "#e69f00", "#56b4e9", "#cc79a7")
+MARKERS = "osD^vP*X"
+GREY = "#666666"
+DASHES = (0, (2, 1))
+MEASURES = {"greedy": "greedy play", "3-ply": "3-ply expectimax"}
+
+
+def draw(experiment: Experiment, scale: Scale, curves: Curves, path: Path) -> None:
+    """Draws the figure to a file, the same file for the same values."""
+    lines = 0.36 * len(experiment.runs)
+    with plt.rc_context({"svg.hashsalt": experiment.name, "font.size": 10}):
+        figure, panels = plt.subplots(
+            *(2, len(DEPTHS)),
+            figsize=(11, 4.6 + lines),
+            height_ratios=(3.4, lines),
+            layout="constrained",
+        )
+        figure.suptitle(f"{experiment.title}: {scale} a run")
+        for i, measure in enumerate(DEPTHS):
+            _draw_curves(panels[0, i], experiment, scale, curves, measure)
+            _draw_ends(panels[1, i], experiment, curves, measure)
+            panels[1, i].tick_params(labelleft=i == 0)
+        _draw_legend(figure, experiment, scale)
+        figure.savefig(path, dpi=120, metadata={"Date": None} if path.suffix == ".svg" else None)
+        plt.close(figure)
+
+
+# Curves
+
+
+def _draw_curves(
+    axes: Axes, experiment: Experiment, scale: Scale, curves: Curves, measure: str
+) -> None:
+    """Mean scores against moves or seconds."""
+    top = 1.0
+    for i, run in enumerate(experiment.runs):
+        points = [point for point in curves.get(run.name, []) if measure in point.values]
+        if points:
+            shift = 0.006 * (i - (len(experiment.runs) - 1) / 2)
+            _draw_curve(axes, i, points, measure, scale, shift)
+            top = max([top, *(_height(point, measure) for point in points)])
+    axes.set_title(MEASURES[measure], fontsize=11)
+    unit = "million moves" if scale.axis == "moves" else "minutes"
+    axes.set_xlabel(f"{unit} of self-play")
+    axes.set_ylabel("mean score")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda score, _: f"{score:,.0f}"))
+    axes.set_ylim(0, 1.08 * top)
+    axes.set_xlim(left=0)
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _height(point: Point, measure: str) -> float:
+    """How far up a point needs room: its repeats, and its interval unless it is huge."""
+    mean, interval = point.values[measure]
+    return max(*point.repeats[measure], min(mean + _known(interval), 1.3 * mean))
+
+
+def _draw_curve(
+    axes: Axes, i: int, points: list[Point], measure: str, scale: Scale, shift: float
+) -> None:
+    """A run's means with its repeats as dots, and intervals as a band, or as bars if it is short.
+
+    Bars are shifted by a share of the axis, so that those of other runs can be seen.
+    """
+    unit = 1e6 if scale.axis == "moves" else 60.0
+    is_short = len(points) <= 4
+    offset = shift * scale.amount / unit if is_short else 0.0
+    xs = [getattr(point, scale.axis) / unit + offset for point in points]
+    means = [point.values[measure].mean for point in points]
+    spreads = [_known(point.values[measure].interval) for point in points]
+    if is_short:
+        axes.errorbar(xs, means, spreads, fmt="none", color=COLORS[i], alpha=0.5, capsize=2)
+    else:
+        low, high = ([m + s * d for m, d in zip(means, spreads, strict=True)] for s in (-1, 1))
+        axes.fill_between(xs, low, high, color=COLORS[i], alpha=0.12, linewidth=0)
+    for x, point in zip(xs, points, strict=True):
+        each = point.repeats[measure]
+        axes.plot([x] * len(each), each, ".", color=COLORS[i], alpha=0.4, markersize=4)
+    axes.plot(xs, means, color=COLORS[i], marker=MARKERS[i], markersize=5, linewidth=1.6)
+
+
+def _known(interval: float) -> float:
+    """An interval, 0 if it is not known."""
+    return 0.0 if math.isnan(interval) else interval
+
+
+# Ends
+
+
+def _draw_ends(axes: Axes, experiment: Experiment, curves: Curves, measure: str) -> None:
+    """A line a run: where ours ended, and below it the last value that was published."""
+    for i, run in enumerate(experiment.runs):
+        ends = [p for p in curves.get(run.name, []) if p.share == 1 and measure in p.values]
+        if ends:
+            _draw_end(axes, i, ends[0], measure)
+        published = [a.values[measure] for a in run.published if measure in a.values]
+        if published:
+            _draw_published(axes, i, published[-1])
+    axes.set_ylim(len(experiment.runs) - 0.5, -0.5)
+    axes.set_yticks(range(len(experiment.runs)), [run.name for run in experiment.runs])
+    axes.tick_params(axis="y", length=0)
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    subs = (1.0, 2.0, 5.0) if high > 8 * low else (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+    axes.xaxis.set_major_locator(LogLocator(subs=subs))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda score, _: _thousands(score)))
+    axes.set_xlabel("mean score at the end of the run, logarithmic")
+    axes.grid(alpha=0.3, axis="x")
+    axes.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _draw_end(axes: Axes, i: int, point: Point, measure: str) -> None:
+    """Where our run ended."""
+    mean, interval = point.values[measure]
+    low = max(mean - _known(interval), 0.5 * mean)  # a logarithmic axis has no 0
+    axes.plot([low, mean + _known(interval)], [i - 0.15] * 2, color=COLORS[i], linewidth=2)
+    axes.plot([mean], [i - 0.15], marker=MARKERS[i], color=COLORS[i], markersize=7)
+
+
+def _draw_published(axes: Axes, i: int, value: Published) -> None:
+    """Where the study's run ended: hollow and dashed; an arrow if only a bound is known."""
+    y = i + 0.18
+    is_open = math.isinf(value.high)
+    if not is_open:
+        axes.plot([value.low, value.high], [y, y], linestyle=DASHES, color=COLORS[i])
+    mark = value.low if is_open else value.mean
+    if mark is not None:
+        marker = ">" if is_open else MARKERS[i]
+        axes.plot([mark], [y], color=COLORS[i], marker=marker, markersize=7, markerfacecolor="w")
+
+
+def _thousands(score: float) -> str:
+    """A score, in thousands if it is large."""
+    return f"{score / 1e3:g}k" if score >= 1e3 else f"{score:g}"
+
+
+def _draw_legend(figure: Figure, experiment: Experiment, scale: Scale) -> None:
+    """Which run is which, and how ours and the study's differ, below the panels."""
+    handles = [
+        Line2D([], [], color=COLORS[i], marker=MARKERS[i], markersize=6, label=run.name)
+        for i, run in enumerate(experiment.runs)
+    ]
+    length = f"{short(experiment.length[experiment.axis])} {experiment.axis}"
+    ours = Line2D([], [], color=GREY, marker="o", markersize=7, label=f"here, {scale}")
+    theirs = Line2D([], [], color=GREY, marker="o", markersize=7, label=f"the study, {length}")
+    theirs.set(linestyle=DASHES, markerfacecolor="w")
+    handles += [ours, theirs]
+    n_columns = len(handles) if len(handles) < 5 else -(-len(handles) // 2)
+    figure.legend(handles=handles, loc="outside lower center", ncols=n_columns, frameon=False)

@@ -1,0 +1,1 @@
+"""The leaderboard: every player on the same games."""

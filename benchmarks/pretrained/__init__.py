@@ -1,0 +1,1 @@
+"""How the pretrained weights in the package were made and measured."""

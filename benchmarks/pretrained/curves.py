@@ -1,0 +1,92 @@
+"""Draws the curves of training runs: what `rows.jsonl` in their folders says, against moves.
+
+    python -m benchmarks.pretrained.curves runs/mine runs/other --out curves.png
+
+There is a panel for each thing that a run tells: mean scores by way of play, with their 95 %
+intervals, the mean of the last training games, the loss, and the share of moves foreseen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+WORDS = {
+    "mean_score": "mean score of the last 1,000 training games",
+    "loss": "loss",
+    "foreseen": "share of moves foreseen",
+    "rmse": "root mean squared error",
+}
+
+Row = dict[str, Any]
+
+
+def read(folder: Path) -> list[Row]:
+    """The rows of a run.
+
+    Raises:
+        SystemExit: it has none.
+    """
+    path = folder / "rows.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    if not rows:
+        raise SystemExit(f"{path} has no rows: let a run evaluate itself first")
+    return rows
+
+
+def panels(runs: dict[str, list[Row]]) -> list[str]:
+    """What is told by some row of some run, in the order of a row."""
+    told = [name for rows in runs.values() for row in rows for name in row if row[name] is not None]
+    return [name for name in dict.fromkeys(told) if name in WORDS or name.endswith("-ply")]
+
+
+def points(rows: Sequence[Row], name: str) -> Iterator[tuple[float, float, float]]:
+    """Moves, value and half of the interval, for the rows that tell it."""
+    for row in rows:
+        value = row.get(name)
+        if isinstance(value, dict):
+            yield row["n_moves"], value["mean"], value["interval"] or 0
+        elif value is not None:
+            yield row["n_moves"], value, 0
+
+
+def draw(runs: dict[str, list[Row]], out: Path) -> None:
+    """Draws the panels to a file."""
+    names = panels(runs)
+    figure, axes = plt.subplots(
+        1, len(names), figsize=(4.6 * len(names), 3.6), layout="constrained", squeeze=False
+    )
+    for panel, name in zip(axes[0], names, strict=True):
+        for run, rows in runs.items():
+            if drawn := list(points(rows, name)):
+                moves, values, errors = zip(*drawn, strict=True)
+                panel.errorbar(moves, values, errors, marker="o", markersize=3, label=run)
+        panel.set_title(WORDS.get(name, f"mean score, {name} play"), fontsize=10)
+        panel.set_xlabel("moves learned from")
+        panel.grid(alpha=0.3)
+    axes[0, 0].legend()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out, dpi=110)
+    plt.close(figure)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line."""
+    parser = argparse.ArgumentParser(description="Draws the curves of training runs.")
+    parser.add_argument("runs", type=Path, nargs="+", help="folders")
+    parser.add_argument("--out", type=Path, default=Path("curves.png"), help="(%(default)s)")
+    chosen = parser.parse_args(arguments)
+    draw({folder.name: read(folder) for folder in chosen.runs}, chosen.out)
+    print(f"written: {chosen.out}")
+
+
+if __name__ == "__main__":
+    main()

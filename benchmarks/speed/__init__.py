@@ -1,0 +1,1 @@
+"""Speed of environments, players and learners, beside other programs."""

@@ -1,0 +1,138 @@
+"""How fast Daihinmin is: playouts, the PettingZoo environment, players, and matches over sockets.
+
+A round of what runs in this process lasts about one CPU second. A match over sockets is a server
+and five clients, each in a process of its own on this machine, timed by the clock on the wall from
+the end of the first game to that of the last.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import int64, njit
+
+from afterstate.agents.daihinmin.play import play_match
+from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, SampleAgent
+from afterstate.envs import daihinmin_v0
+from afterstate.envs.daihinmin.cards import weakest
+from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.daihinmin.plays import N_PLAYS
+from afterstate.envs.daihinmin.rules import GameType, give, play_out
+from benchmarks.speed import peers_cards
+from benchmarks.speed.timing import Figure, Steps, Subject, as_subjects, in_turn, installed, ratios
+
+PLAYOUTS = "random playouts inside the rules kernel"
+ENV = "daihinmin_v0.env(), random legal steps"
+SOCKET_GAMES = 300
+
+
+@njit(int64(GameType, int64, int64[::1]), cache=True)
+def _games(match: Any, n: int, out: npt.NDArray[np.int64]) -> int:
+    """Plays about n actions in whole games of a match, at random; returns their number."""
+    done = 0
+    while done < n:
+        next_game(match)
+        while match.to_give > 0:
+            give(match, weakest(match.hands[match.turn], match.to_give))
+        done += play_out(match, out)
+    return done
+
+
+def start_playouts() -> Steps:
+    """Whole random games of one match, deals and exchanges included, counted in actions."""
+    match, out = new_match(), np.empty(N_PLAYS, np.int64)
+    return lambda n: int(_games(match, n, out))
+
+
+def start_env() -> Steps:
+    """The environment with its wrappers, observation and mask, a match of many games."""
+    return peers_cards.step_pettingzoo(daihinmin_v0.env(games=100))
+
+
+def start_match(player: type[Player]) -> Steps:
+    """Games of five such players through the one protocol, counted in games."""
+    seeds = count()
+
+    def steps(n: int) -> int:
+        n_games = -(-n // 100) * 100
+        for _ in range(n_games // 100):
+            for _ in play_match([player() for _ in range(5)], 100, next(seeds)):
+                pass
+        return n_games
+
+    return steps
+
+
+def _command(part: str, *arguments: Any) -> list[str]:
+    """The command line of the server or a client."""
+    module = f"afterstate.envs.daihinmin.uecda.{part}"
+    return [sys.executable, "-m", module, *map(str, arguments)]
+
+
+def _wait_for_port(server: subprocess.Popen[bytes], events: Path) -> str:
+    """The port that the server listens on."""
+    while True:
+        text = events.read_text() if events.exists() else ""
+        found = re.search(r"listening on .*?:(\d+)", text)
+        if found:
+            return found[1]
+        assert server.poll() is None, "the server ended"
+        time.sleep(0.1)
+
+
+def _socket_match(seed: int, events: Path) -> float:
+    """Games per second of a match, from the end of its first game to that of the last."""
+    options = {"--port": 0, "--games": SOCKET_GAMES, "--seed": seed, "--wait-seconds": 60}
+    arguments = [word for option in options.items() for word in option]
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    command = _command("server", *arguments, "--no-log", "--events", events)
+    processes = [subprocess.Popen(command, **quiet)]
+    try:
+        port = _wait_for_port(processes[0], events)
+        client = _command("client", "--port", port, "--player", "sample")
+        processes += [subprocess.Popen(client, **quiet) for _ in range(5)]
+        for process in processes:
+            process.wait(timeout=300)
+    finally:
+        for process in processes:
+            process.kill()
+    entries = map(json.loads, events.read_text().splitlines())
+    ends = [entry["time"] for entry in entries if entry["event"] == "game"]
+    return float((len(ends) - 1) / (ends[-1] - ends[0]))
+
+
+def over_sockets(rounds: int) -> Figure:
+    """Games per second of whole matches of five sample clients over sockets."""
+    with tempfile.TemporaryDirectory() as folder:
+        rates = [_socket_match(i, Path(folder) / f"events{i}.jsonl") for i in range(rounds)]
+    return Figure("match over sockets, five sample clients", "games/s", rates)
+
+
+def measure(
+    rounds: int, slow_rounds: int, with_peers: bool
+) -> tuple[list[Figure], dict[str, float]]:
+    """All figures, and how many times as fast as each peer we are."""
+    compared = installed(peers_cards.PEERS) if with_peers else []
+    subjects = [
+        Subject(PLAYOUTS, start_playouts, "actions/CPU s"),
+        Subject(ENV, start_env),
+    ]
+    figures = in_turn([*as_subjects(compared), *subjects], rounds)
+    matches = [
+        Subject("five sample players in process", lambda: start_match(SampleAgent), "games/CPU s"),
+        Subject("five heuristic players", lambda: start_match(HeuristicAgent), "games/CPU s"),
+    ]
+    figures += in_turn(matches, rounds)
+    figures.append(over_sockets(slow_rounds))
+    return figures, ratios(figures, {"playout": PLAYOUTS, "env": ENV}, compared)

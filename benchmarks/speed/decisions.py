@@ -1,0 +1,80 @@
+"""Timing decisions of Daihinmin players: the positions, and how figures are printed and kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import mean, quantiles
+from typing import Any
+
+from tqdm import tqdm
+
+from afterstate.agents.daihinmin.play import play_match
+from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.daihinmin.rules import Game
+from benchmarks.machine import machine
+from benchmarks.speed.timing import Figure, lines
+
+
+class Recorder:
+    """A player who keeps the views in which he has something to decide.
+
+    Args:
+        player: who decides.
+        asks: whether a view, at a play or in the exchange, is kept.
+    """
+
+    def __init__(self, player: Player, asks: Callable[[Game], bool]) -> None:
+        self._player, self._asks = player, asks
+        self.views: list[Game] = []
+
+    def choose(self, view: Game) -> int:
+        """The player's play."""
+        if self._asks(view):
+            self.views.append(view)
+        return self._player.choose(view)
+
+    def give(self, view: Game, n: int) -> int:
+        """The player's gift."""
+        if self._asks(view):
+            self.views.append(view)
+        return self._player.give(view, n)
+
+
+def recorded(recorder: Recorder, others: Sequence[Player], n_games: int, seed: int) -> list[Game]:
+    """The views that are kept in a match with four others, who may be the same recorder."""
+    for _ in play_match([recorder, *others], n_games, seed):
+        pass
+    return recorder.views
+
+
+def time_decisions(name: str, decide: Callable[[Game], Any], views: Sequence[Game]) -> Figure:
+    """CPU milliseconds of each decision; a first one is not counted, for it may compile."""
+    decide(views[0])
+    times = []
+    for view in tqdm(views, desc=name, unit=" decisions", leave=False):
+        start = time.process_time()
+        decide(view)
+        times.append(1e3 * (time.process_time() - start))
+    return Figure(name, "CPU ms", times)
+
+
+def printed(figures: Sequence[Figure]) -> list[str]:
+    """The machine, and a line a figure; of decisions also the mean and what few of them exceed."""
+    result = [", ".join(f"{name} {value}" for name, value in machine().items())]
+    for figure, line in zip(figures, lines(figures), strict=True):
+        if figure.unit == "CPU ms":
+            most = quantiles(figure.values, n=20, method="inclusive")[-1]
+            line += f", mean {mean(figure.values):,.2f}, 95% within {most:,.2f}"
+        result.append(line)
+    return result
+
+
+def show(figures: Sequence[Figure], out: Path | None) -> None:
+    """Prints the figures, and writes them to a file if one is named."""
+    text = "\n".join(printed(figures))
+    print(text)
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,314 @@
+"""How fast 2048 is: environments, players, and learning.
+
+A round of an environment or player lasts about one CPU second. The players take turns with a
+network that has learned from 50 million moves. The trainings take turns too and time their first 20
+million moves from zero weights, and so do one thread and two, which are timed by the clock on the
+wall. How well the player learns is measured by `learning_curve.py`.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+import torch
+
+import afterstate.envs
+from afterstate import agents
+from afterstate.agents.game2048.agent import Agent
+from afterstate.agents.game2048.learning.ntuple_learner import Learner, Settings
+from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
+from afterstate.agents.game2048.values.ntuple import Network, load, network
+from afterstate.envs.game2048 import torch_rules
+from benchmarks.speed import peers_2048
+from benchmarks.speed.timing import (
+    Figure,
+    Peer,
+    Steps,
+    Subject,
+    as_subjects,
+    fresh_process,
+    in_turn,
+    installed,
+    ratios,
+)
+
+N_BOARDS = 4096
+GPU_BOARDS = 1 << 20
+SHORTEST = 14
+"""Moves of the shortest game, which fills its board without merging."""
+
+TRAINING_MOVES = 20_000_000
+PLAYING_MOVES = 50_000_000
+N_COMPARED = 5_000
+TRAININGS = {
+    "4x6 TD forward": ("4x6", Settings("td", "forward")),
+    "4x6 TC forward": ("4x6", Settings(order="forward")),
+    "4x6 TC(0.5) backward": ("4x6", Settings()),
+    "8x6 TD forward": ("8x6", Settings("td", "forward")),
+    "8x6 TC forward": ("8x6", Settings(order="forward")),
+    "8x6 TC(0.5) backward": ("8x6", Settings()),
+}
+
+
+def start_env() -> Steps:
+    """`Game2048-v0` behind `gym.make`, a random legal action chosen from the mask in Python."""
+    env: gym.Env[Any, Any] = gym.make("Game2048-v0")
+    draw = random.Random(0).random
+    _, info = env.reset(seed=0)
+
+    def steps(n: int) -> int:
+        nonlocal info
+        for _ in range(n):
+            legal = info["action_mask"].nonzero()[0]
+            _, _, terminated, _, info = env.step(legal[int(draw() * len(legal))])
+            if terminated:
+                _, info = env.reset()
+        return n
+
+    return steps
+
+
+def start_vector_env() -> Steps:
+    """4,096 boards, random legal actions, with observations, masks and all infos."""
+    envs = gym.make_vec("Game2048-v0", num_envs=N_BOARDS)
+    assert isinstance(envs, afterstate.envs.Game2048VectorEnv)
+    envs.reset(seed=0)
+
+    def steps(n: int) -> int:
+        rounds = -(-n // N_BOARDS)
+        for _ in range(rounds):
+            envs.step(envs.sample_legal())
+        return rounds * N_BOARDS
+
+    return steps
+
+
+def start_afterstates() -> Steps:
+    """The four afterstates of each of 4,096 boards of random games, counted in boards."""
+    envs = gym.make_vec("Game2048-v0", num_envs=N_BOARDS)
+    assert isinstance(envs, afterstate.envs.Game2048VectorEnv)
+    envs.reset(seed=0)
+    for _ in range(50):
+        envs.step(envs.sample_legal())
+
+    def steps(n: int) -> int:
+        rounds = -(-n // N_BOARDS)
+        for _ in range(rounds):
+            envs.afterstates()
+        return rounds * N_BOARDS
+
+    return steps
+
+
+def start_torch_rules(device: str, n_boards: int) -> Steps:
+    """Boards on tensors, random legal actions; a game that is over begins anew, which is no step.
+
+    Each place has a start in store, a new one before it can be needed a second time.
+    """
+    torch.set_num_threads(1)
+    generator = torch.Generator(device).manual_seed(1)
+    new = partial(torch_rules.start, (n_boards,), generator)
+    boards = new()
+
+    def steps(n: int) -> int:
+        nonlocal boards
+        done = torch.zeros((), dtype=torch.int64, device=device)
+        for number in range(-(-n // n_boards)):
+            if number % SHORTEST == 0:
+                starts = new()
+            afters, _ = torch_rules.afterstates(boards)
+            legal = afters != boards[:, None]
+            actions = torch_rules.random_legal(legal, generator)
+            chosen = afters.gather(1, actions[:, None])[:, 0]
+            bits = torch_rules.draw_bits((n_boards,), generator)
+            goes_on = legal.any(1)
+            done += goes_on.sum()
+            boards = torch.where(goes_on, torch_rules.spawn(chosen, bits), starts)
+        return int(done)
+
+    return steps
+
+
+def on_gpu(rounds: int) -> list[Figure]:
+    """The rules on tensors on a GPU, by the clock, where there is one."""
+    if not torch.cuda.is_available():
+        return []
+    steps, rates = start_torch_rules("cuda", GPU_BOARDS), []
+    steps(20 * GPU_BOARDS)
+    for _ in range(rounds):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        done = steps(200 * GPU_BOARDS)
+        torch.cuda.synchronize()
+        rates.append(done / (time.perf_counter() - start))
+    name = f"torch rules, B = {GPU_BOARDS:,}, {torch.cuda.get_device_name()}"
+    return [Figure(name, "steps/s", rates)]
+
+
+def start_player(name: str, n_games: int, learner: Learner, **settings: Any) -> Callable[[], Steps]:
+    """Whole games by a player of the learner's network, counted in moves."""
+
+    def start() -> Steps:
+        player = agents.make(name, network=learner.network, **settings)
+        seeds = iter(range(0, 10**9, n_games))
+        return lambda n: int(play(player, n_games, next(seeds)).n_moves.sum())
+
+    return start
+
+
+def start_search(simulations: int, learner: Learner) -> Callable[[], Steps]:
+    """Searches of boards of the learner's games, counted in simulations."""
+
+    def start() -> Steps:
+        player = agents.make("mc-softmax", network=learner.network, simulations=simulations)
+        boards = shown(agents.make("ntuple", network=learner.network), 8)
+        rng = np.random.default_rng(1)
+
+        def steps(n: int) -> int:
+            some = rng.choice(boards, -(-n // simulations))
+            player.act(some)
+            return len(some) * simulations
+
+        return steps
+
+    return start
+
+
+def training(tuples: str, settings: Settings) -> float:
+    """Moves per CPU second over the first 20 million moves from zero weights."""
+    learner = Learner(network(tuples), settings, seed=1)
+    start = time.process_time()
+    while learner.n_moves < TRAINING_MOVES:
+        learner.play(1_000_000)
+    return learner.n_moves / (time.process_time() - start)
+
+
+def trainings(rounds: int) -> list[Figure]:
+    """The speed of each way to learn, in turn."""
+    rates: dict[str, list[float]] = {name: [] for name in TRAININGS}
+    for _ in range(rounds):
+        for name, (tuples, settings) in TRAININGS.items():
+            rates[name].append(training(tuples, settings))
+    return [
+        Figure(f"training, {name}, first 2e7 moves", "moves/CPU s", values)
+        for name, values in rates.items()
+    ]
+
+
+def two_threads(rounds: int) -> list[Figure]:
+    """How many times as fast two threads learn as one, in pairs, by the clock on the wall."""
+    ratios = []
+    for _ in range(rounds):
+        speed = []
+        for threads in (1, 2):
+            learner = Learner(settings=Settings(order="forward"), seed=1, threads=threads)
+            learner.play(2_000_000)
+            before, start = learner.n_moves, time.perf_counter()
+            learner.play(TRAINING_MOVES)
+            speed.append((learner.n_moves - before) / (time.perf_counter() - start))
+        ratios.append(speed[1] / speed[0])
+    return [Figure("training, 4x6 TC forward, 2 threads to 1", "times", ratios)]
+
+
+def shown(player: Agent, n_games: int) -> npt.NDArray[np.uint64]:
+    """The boards of a player's games."""
+    boards: list[npt.NDArray[np.uint64]] = []
+    play(player, n_games, seed=10**6, watch=lambda running, words, actions: boards.append(words))
+    return np.concatenate(boards)
+
+
+def agreement(of: str, net: Network, depth: int) -> Figure:
+    """How often a search with its cut-off chooses as it does without, on boards of its games."""
+    player, whole = ExpectimaxAgent(net, depth), ExpectimaxAgent(net, depth, cutoff=0)
+    boards = np.random.default_rng(1).choice(shown(player, 8), N_COMPARED)
+    same = float((player.act(boards) == whole.act(boards)).mean())
+    return Figure(f"{depth}-ply choices as without cut-off, {of}", "%", [100 * same])
+
+
+IMPORT = "import afterstate.envs"
+FIRST_STEP = """
+import gymnasium, afterstate.envs
+env = gymnasium.make("Game2048-v0")
+env.reset(seed=0)
+env.step(0)
+"""
+
+
+def start_up(repeats: int) -> list[Figure]:
+    """Import, and the first step with and without compiled kernels, each in a new process."""
+    fresh_process(FIRST_STEP)
+    with tempfile.TemporaryDirectory() as cache:
+        first = fresh_process(FIRST_STEP, cache)
+        later = [fresh_process(FIRST_STEP, cache) for _ in range(repeats)]
+    return [
+        Figure("import afterstate.envs", "s", [fresh_process(IMPORT) for _ in range(repeats)]),
+        Figure("first step after installation", "s", [first]),
+        Figure("first step of a later process", "s", later),
+    ]
+
+
+SINGLE = "env, gym.make, random legal steps"
+VECTOR = f"vector env, B = {N_BOARDS}, random legal steps"
+
+
+def environments(rounds: int, compared: list[Peer]) -> list[Figure]:
+    """The environments, and the other programs."""
+    subjects = [
+        Subject(SINGLE, start_env),
+        Subject(VECTOR, start_vector_env),
+        Subject(f"afterstates of a vector env, B = {N_BOARDS}", start_afterstates),
+        Subject(
+            f"torch rules, B = {N_BOARDS}, random legal steps",
+            lambda: start_torch_rules("cpu", N_BOARDS),
+        ),
+    ]
+    return in_turn([*as_subjects(compared), *subjects], rounds) + on_gpu(rounds)
+
+
+def players(rounds: int, trained: Learner) -> list[Figure]:
+    """The players."""
+    subjects = [
+        Subject("greedy play, 4x6", start_player("ntuple", 100, trained)),
+        Subject("2-ply play, 4x6", start_player("expectimax", 2, trained, depth=2)),
+        Subject(
+            "2-ply play, 4x6, without cut-off",
+            start_player("expectimax", 2, trained, depth=2, cutoff=0),
+        ),
+        Subject("3-ply play, 4x6", start_player("expectimax", 1, trained, depth=3)),
+        Subject(
+            "3-ply play, 4x6, without cut-off",
+            start_player("expectimax", 1, trained, depth=3, cutoff=0),
+        ),
+        *(
+            Subject(f"MC Softmax, 4x6, {n:,} simulations", start_search(n, trained), "sims/CPU s")
+            for n in (100, 1_000)
+        ),
+    ]
+    return in_turn(subjects, rounds)
+
+
+def measure(
+    rounds: int, slow_rounds: int, with_peers: bool
+) -> tuple[list[Figure], dict[str, float]]:
+    """All figures, and how many times as fast as each peer our environments are."""
+    figures = start_up(rounds)
+    compared = installed(peers_2048.PEERS) if with_peers else []
+    figures += environments(rounds, compared)
+    trained = Learner(seed=1)
+    trained.play(PLAYING_MOVES)
+    figures += players(rounds, trained)
+    shipped = load(agents.PRETRAINED)
+    figures += [agreement("4x6", trained.network, depth) for depth in (2, 3)]
+    figures += [agreement("shipped", shipped, depth) for depth in (2, 3)]
+    figures += trainings(slow_rounds)
+    figures += two_threads(slow_rounds)
+    return figures, ratios(figures, {"single": SINGLE, "vector": VECTOR}, compared)

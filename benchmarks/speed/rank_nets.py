@@ -1,0 +1,93 @@
+"""How long rank networks take to decide, and how many games of self-play two processes make.
+
+    python -m benchmarks.speed.rank_nets --out benchmarks/results/speed_rank_nets.txt
+
+Decisions are those of whole games between heuristic players in which there is a choice: more than
+one legal play or the pass. A network is asked in each of them, in CPU time of one thread; the
+networks are new, which costs the same. Games of self-play are timed by the clock, in two processes
+of one thread each, after a first share of games that is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from afterstate.agents import nets
+from afterstate.agents.daihinmin.learning.rank_training import Run, generate
+from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent
+from afterstate.agents.daihinmin.values import rank_net
+from afterstate.agents.daihinmin.values.rank_net import RankAgent
+from afterstate.envs.daihinmin.plays import N_PLAYS, PASS
+from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, list_legal
+from benchmarks.speed.decisions import Recorder, recorded, show, time_decisions
+from benchmarks.speed.timing import Figure
+
+CHANNELS = (16, 32, 64, 128)
+
+
+def positions(n_games: int, seed: int = 1) -> list[Game]:
+    """What players see in games between heuristic players where they have a choice."""
+    listed = np.empty(N_PLAYS, np.int64)
+
+    def asks(view: Game) -> bool:
+        plays = 0 if view["to_give"] else list_legal(view, listed) + (view["field"] != PASS)
+        return bool(plays > 1)
+
+    recorder = Recorder(HeuristicAgent(), asks)
+    return recorded(recorder, [recorder] * (N_PLAYERS - 1), n_games, seed)
+
+
+def decision_times(n_games: int) -> list[Figure]:
+    """How long networks take for each decision of games."""
+    views = positions(n_games)
+    timed = {f"BaseCNN{n}": rank_net.network("BaseCNN", channels=n) for n in CHANNELS}
+    return [
+        time_decisions(f"decision, {name}", RankAgent(net).choose, views)
+        for name, net in timed.items()
+    ]
+
+
+def self_play(channels: int, mixed: bool, rounds: int) -> Figure:
+    """Games of self-play per second of the clock, of two processes."""
+    run = Run(
+        network={"name": "BaseCNN", "channels": channels},
+        learner={"mixed": mixed},
+        games=1_000,
+        table=500,
+    )
+    name = f"self-play, BaseCNN{channels}, {16 if mixed else 32}-bit, two processes"
+    speeds = []
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "net.safetensors"
+        torch.manual_seed(1)
+        nets.save(rank_net.network(**run.network), path)
+        for number in tqdm(range(rounds + 1), desc=name, unit=" rounds", leave=False):
+            start = time.monotonic()
+            generate(run, [path], [number], jobs=2, device="cpu")
+            speeds.append(run.games / (time.monotonic() - start))
+    return Figure(name, "games/s", speeds[1:])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line."""
+    parser = argparse.ArgumentParser(description="Times rank networks.")
+    parser.add_argument("--games", type=int, default=20, help="whose decisions (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="of self-play (%(default)s)")
+    parser.add_argument("--out", type=Path, help="file for the figures")
+    chosen = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    figures = decision_times(chosen.games)
+    figures += [self_play(32, mixed, chosen.rounds) for mixed in (False, True)]
+    show(figures, chosen.out)
+
+
+if __name__ == "__main__":
+    main()

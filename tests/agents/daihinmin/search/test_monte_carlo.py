@@ -1,0 +1,373 @@
+"""The search player: what it must find, how deals are weighed, and its budget and seeds."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from afterstate import agents
+from afterstate.agents.daihinmin.afterstates.chains import afterstates
+from afterstate.agents.daihinmin.afterstates.class_values import class_values
+from afterstate.agents.daihinmin.afterstates.exchange import hands_left
+from afterstate.agents.daihinmin.play import play_match
+from afterstate.agents.daihinmin.rule_based.players import SampleAgent
+from afterstate.agents.daihinmin.search import monte_carlo
+from afterstate.agents.daihinmin.search.deals import Settings, log_likelihoods
+from afterstate.agents.daihinmin.search.monte_carlo import MonteCarloAgent, search
+from afterstate.agents.daihinmin.values.softmax_policy import (
+    Policy,
+    PolicyAgent,
+    find_policy,
+    new_policy,
+    new_room,
+)
+from afterstate.envs.daihinmin import cards, plays, rules
+from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.daihinmin.rules import GAME, Game, Options
+from afterstate.envs.daihinmin.views import determinise, view
+
+
+def dealt_to(*hands: str) -> Game:
+    """What player 0 sees who is to lead, when all hold just these cards; the rest is played."""
+    game = new_match()
+    held = [cards.parse(hand) for hand in hands]
+    game["hands"] = held
+    game["left"] = [cards.count(hand) for hand in held]
+    game["played"][4] = cards.DECK & ~sum(held)
+    game["places"] = -1
+    game["turn"] = game["last"] = game["starter"] = 0
+    game["number"] = 1
+    return view(game, 0)
+
+
+def exchange_view(class_: int, seed: int = 4) -> Game:
+    """What a rich player sees who must give now, in a match of good players."""
+    match = new_match(seed)
+    match["places"] = range(5)
+    match["number"] = 1
+    next_game(match)
+    for _ in range(class_):
+        rules.give(match, cards.weakest(match["hands"][match["turn"]], match["to_give"]))
+    return view(match, int(match["turn"]))
+
+
+def positions(n_games: int, options: Options | None = None, seed: int = 1) -> list[Game]:
+    """What the players in turn see in games of the policy, and of the exchange."""
+    found, match = [], new_match(seed, options)
+    agent = PolicyAgent(temperature=1.0, seed=seed)
+    for _ in range(n_games):
+        next_game(match)
+        while (turn := int(match["turn"])) >= 0:
+            seen = view(match, turn)
+            found.append(seen)
+            if n := int(match["to_give"]):
+                rules.give(match, agent.give(seen, n))
+            else:
+                rules.play(match, agent.choose(seen))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("hands", "best"),
+    [
+        # nobody can answer the pair, and then the last card goes out
+        (["S9 H9 S4", "S5 D6", "HJ DK", "CQ DA", "C7 CT"], {"S9 H9"}),
+        # the 8 wins the trick, and then the last card goes out
+        (["S8 S4", "S5 D6", "HJ DK", "CQ DA", "C7 CT"], {"S8"}),
+        # whoever leads the 4 is beaten for good: another plays his last card on it
+        (["S4 HA", "S5", "D6", "C7", "CT"], {"HA"}),
+    ],
+)
+def test_it_finds_the_play_that_wins(hands: Sequence[str], best: set[str]) -> None:
+    seen = dealt_to(*hands)
+    assert plays.text(MonteCarloAgent(200, seed=1).choose(seen)) in best
+    found = MonteCarloAgent(2000, seed=1).values(seen)
+    assert plays.text(int(found.actions[np.argmax(found.values)])) in best
+
+
+def test_values_are_what_places_are_worth() -> None:
+    seen = dealt_to("S8 S4", "S5 D6", "HJ DK", "CQ DA", "C7 CT")
+    found = MonteCarloAgent(500, seed=1).values(seen)
+    values = {plays.text(int(a)): v for a, v in zip(found.actions, found.values, strict=True)}
+    assert values["S8"] == pytest.approx(class_values(99)[0])
+    assert values["S4"] < values["S8"]
+
+
+def test_rewards_are_from_0_to_1_whatever_classes_bring(monkeypatch: Any) -> None:
+    """With one game to come after this one; places 0 and 4 become others then."""
+    seen, rewards = dealt_to("S8 S4", "S5 D6", "HJ DK", "CQ DA", "C7 CT"), []
+    seen["number"] = 99
+
+    def watched(*args: Any) -> int:
+        rewards.append(args[3])
+        return search(*args)
+
+    monkeypatch.setattr(monte_carlo, "search", watched)
+    next_place = [4, 0, 2, 3, 1]  # places bring 5, 8, 5, 3 and 4 points
+    found = MonteCarloAgent(500, seed=1, transitions=np.eye(5)[next_place]).values(seen)
+    assert rewards.pop().tolist() == [0.4, 1, 0.4, 0, 0.2]
+    assert plays.text(int(found.actions[0])) == "S4"
+    assert -1 < found.values[0] < 4
+    assert found.values[1:] == pytest.approx([1] * (len(found.values) - 1))
+    found = MonteCarloAgent(500, seed=1, transitions=np.eye(5)[::-1]).values(seen)
+    assert rewards.pop().tolist() == [0] * 5
+    assert found.visits.all()
+    assert not found.values.any()
+
+
+def test_every_play_is_listed_and_the_budget_is_kept() -> None:
+    listed = np.empty(plays.N_PLAYS, np.int64)
+    agent = MonteCarloAgent(100, seed=1)
+    for seen in positions(3):
+        if seen["to_give"]:
+            continue
+        found = agent.values(seen)
+        legal = {int(play) for play in listed[: rules.list_legal(seen, listed)]}
+        assert {int(a) for a in found.actions} <= legal | {plays.PASS}
+        played = {int(plays.CARDS[int(a)]) for a in found.actions}
+        assert played - {0} == {int(plays.CARDS[play]) for play in legal}
+        assert found.visits.sum() <= 100
+        assert found.visits.any() == (len(found.visits) > 1)
+
+
+def log_likelihood(game: Game, viewer: int, policy: Policy, model: int = 0) -> float:
+    """How well the plays of all but the viewer are explained."""
+    out, settings = np.empty((2, 5)), Settings(temperature=1.0)
+    weights, scratch = policy.weights.reshape(-1), np.empty(1, GAME)
+    log_likelihoods(game, viewer, scratch, weights, settings, new_room(), out)
+    assert not out[:, viewer].any()
+    return float(out[model].sum())
+
+
+def after_plays(match: Game, player: Player, n: int) -> Game:
+    """What the player in turn sees after some plays of the next game."""
+    next_game(match)
+    while match["to_give"]:
+        rules.give(match, cards.weakest(match["hands"][match["turn"]], match["to_give"]))
+    for _ in range(n):
+        rules.play(match, player.choose(view(match, int(match["turn"]))))
+    return view(match, int(match["turn"]))
+
+
+@pytest.mark.parametrize("model", [0, 1])
+def test_the_true_deal_explains_plays_better_than_random_deals(model: int) -> None:
+    players: list[Player] = [PolicyAgent(temperature=1.0, seed=2), SampleAgent()]
+    rng, match, policy = np.random.default_rng(1), new_match(3), find_policy(None)
+    ahead = []
+    for _ in range(20):
+        seen = after_plays(match, players[model], 25)
+        viewer = int(seen["viewer"])
+        true = log_likelihood(match, viewer, policy, model)
+        drawn = [log_likelihood(determinise(seen, rng), viewer, policy, model) for _ in range(20)]
+        ahead.append(true - np.mean(drawn))
+        match["places"] = rng.permutation(5)
+    assert np.mean(ahead) > 2.0
+    assert np.mean(np.array(ahead) > 0) > 0.8
+
+
+def test_a_uniform_policy_finds_likelihood_in_the_number_of_options() -> None:
+    match = new_match(5)
+    next_game(match)
+    first, listed = int(match["turn"]), np.empty(plays.N_PLAYS, np.int64)
+    legal = listed[: rules.list_legal(match, listed)]
+    n = len({int(plays.CARDS[play]) for play in legal})
+    rules.play(match, int(legal[0]))
+    assert log_likelihood(match, (first + 1) % 5, new_policy()) == pytest.approx(-np.log(n))
+    assert log_likelihood(match, first, new_policy()) == 0
+
+
+def test_sample_clients_are_recognised() -> None:
+    agent = MonteCarloAgent(100, seed=1)
+    others: list[Player] = [SampleAgent(), PolicyAgent(seed=1), SampleAgent(), PolicyAgent(seed=2)]
+    for _ in play_match([agent, *others], 12, seed=3):
+        pass
+    assert agent.opponents()[1:] == ["sample", "policy", "sample", "policy"]
+    for _ in play_match([agent, *reversed(others)], 12, seed=4):
+        pass
+    assert agent.opponents()[1:] == ["policy", "sample", "policy", "sample"]
+
+
+def test_the_same_seed_makes_the_same_choices() -> None:
+    seen = positions(2)
+    agents = [MonteCarloAgent(60, seed=7) for _ in range(2)]
+    agents.append(pickle.loads(pickle.dumps(MonteCarloAgent(60, seed=7))))
+    first, *others = [
+        [a.give(v, v["to_give"]) if v["to_give"] else a.choose(v) for v in seen] for a in agents
+    ]
+    assert all(first == other for other in others)
+
+
+def test_it_gives_useless_cards() -> None:
+    agent = MonteCarloAgent(400, seed=1)
+    for class_, n in ((0, 2), (1, 1)):
+        seen = exchange_view(class_)
+        gift = agent.give(seen, n)
+        assert cards.count(gift) == n
+        assert not gift & ~int(seen["hands"][seen["turn"]])
+        assert not gift & cards.parse("JO S2 H2 D2 C2 SA HA DA CA S8 H8 D8 C8")
+        found = agent.values(seen)
+        assert gift in found.actions
+        assert 20 >= len(found.actions) > 5
+
+
+def test_an_only_choice_is_made_without_a_search() -> None:
+    seen = dealt_to("S4", "S5 D6", "HJ DK", "CQ DA", "C7 CT")
+    found = MonteCarloAgent(100, seed=1).values(seen)
+    assert [plays.text(int(a)) for a in found.actions] == ["S4"]
+    assert found.visits.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(exchanges=False),
+        Options(sequences=False, locks=False),
+        Options(revolutions=False, eight_cuts=False, class_reset_every=0),
+        Options(reseat_every=0, class_reset_every=2, idle_limit=1),
+    ],
+)
+def test_it_plays_legally_under_all_options(options: Options) -> None:
+    agent = MonteCarloAgent(20, seed=1)
+    for seen in positions(4, options):
+        if n := int(seen["to_give"]):
+            gift = agent.give(seen, n)
+            assert cards.count(gift) == n
+            assert not gift & ~int(seen["hands"][seen["turn"]])
+        else:
+            assert rules.is_legal(seen, agent.choose(seen))
+
+
+def test_more_time_is_more_playouts_and_both_limits_hold() -> None:
+    seen = positions(1)[0]
+    visits = []
+    for milliseconds in (10, 200):
+        agent, seconds = MonteCarloAgent(None, milliseconds, seed=1), []
+        for _ in range(5):
+            start = time.perf_counter()
+            visits.append(agent.values(seen).visits.sum())
+            seconds.append(time.perf_counter() - start)
+        assert min(seconds) < 3 * milliseconds / 1000
+    assert max(visits[:5]) < max(visits[5:])
+    assert MonteCarloAgent(50, 60_000, seed=1).values(seen).visits.sum() <= 50
+
+
+def test_the_search_for_a_sure_play_is_of_the_time_of_the_decision(monkeypatch: Any) -> None:
+    seen, looks = positions(1)[0], []
+
+    class Clock:
+        """Stands still but for what is added to it."""
+
+        now = 0.0
+
+        def perf_counter(self) -> float:
+            """The seconds."""
+            looks.append(self.now)
+            return self.now
+
+    def slow(view: Game) -> int:
+        clock.now += 1.0
+        return -1
+
+    clock = Clock()
+    monkeypatch.setattr(monte_carlo, "time", clock)
+    monkeypatch.setattr(monte_carlo, "sure_play", slow)
+    MonteCarloAgent(2000, milliseconds=500, seed=1).choose(seen)
+    assert looks == [0.0, 1.0]  # at the start, and after the first playouts
+
+
+def test_a_view_that_no_deal_agrees_with_is_left_to_the_policy() -> None:
+    seen = dealt_to("S4 HA", "S5 D6", "HJ DK", "CQ DA", "C7 CT")
+    seen["left"][1] = 9
+    agent = MonteCarloAgent(100, seed=1)
+    assert not agent.values(seen).visits.any()
+    assert rules.is_legal(seen, agent.choose(seen))
+
+
+class Favours:
+    """An adviser who expects to win by some actions, and to be last by the others."""
+
+    def __init__(self, wanted: set[int]) -> None:
+        self._wanted = wanted
+
+    def expect(self, view: Game) -> tuple[Any, Any]:
+        """All actions that there are, some of them twice."""
+        if view["to_give"]:
+            actions = hands_left(view)[1]
+        else:
+            actions = afterstates(view)["play"].astype(np.uint64)
+        places = [np.eye(5)[0 if int(action) in self._wanted else 4] for action in actions]
+        return np.concatenate([actions, actions[:1]]), np.array([*places, np.eye(5)[4]])
+
+
+@pytest.mark.parametrize("size", [-1, 0, 1], ids=["exchange", "lead", "follow a single"])
+def test_an_adviser_is_heard_as_much_as_is_asked_for(size: int) -> None:
+    seen = exchange_view(0)
+    if size >= 0:
+        asked = (seen for seen in positions(1) if not seen["to_give"])
+        seen = next(seen for seen in asked if plays.SIZE[seen["field"]] == size)
+    alone = MonteCarloAgent(400, seed=7).values(seen)
+    assert len(alone.actions) > 2
+    adviser: Any = None
+    for action in alone.actions:
+        adviser, settings = Favours({int(action)}), Settings(advice=1e9)
+        heard = MonteCarloAgent(400, seed=7, settings=settings, adviser=adviser).values(seen)
+        assert heard.actions[heard.visits.argmax()] == action
+    settings = Settings(advice=0.0)
+    unheard = MonteCarloAgent(400, seed=7, settings=settings, adviser=adviser).values(seen)
+    assert unheard.visits.tolist() == alone.visits.tolist()
+
+
+def test_the_network_of_the_package_can_advise() -> None:
+    pytest.importorskip("torch")
+    agent, seen = agents.make("daihinmin-mc-rank", playouts=50, seed=1), positions(1)[-1]
+    assert rules.is_legal(seen, agent.choose(seen)) or agent.choose(seen) == plays.PASS
+
+
+def test_few_playouts_beat_four_sample_clients() -> None:
+    players: list[Player] = [MonteCarloAgent(100, seed=1), *(SampleAgent() for _ in range(4))]
+    *_, match = play_match(players, 60, seed=11)
+    assert match["points"][0] > 60 * 4.1
+
+
+@pytest.mark.slow
+def test_the_search_beats_its_policy() -> None:
+    """In short matches: in long ones classes carry the luck of one game to the next."""
+    points = 0.0
+    for seed in range(40):
+        others = [PolicyAgent(seed=i) for i in range(4)]
+        *_, match = play_match([MonteCarloAgent(1000, seed=seed), *others], 10, seed=seed)
+        points += match["points"][0]
+    assert points > 400 * 3.3
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"playouts": 0},
+        {"playouts": None},
+        {"playouts": 1.5},
+        {"milliseconds": 0},
+        {"milliseconds": "5"},
+        {"milliseconds": float("nan")},
+        {"settings": 3},
+        {"settings": Settings(deals=0)},
+        {"settings": Settings(doubt=0)},
+        {"settings": Settings(temperature=0)},
+        {"settings": Settings(trust=float("inf"))},
+        {"settings": Settings(models=0.5)},
+        {"settings": Settings(advice=-1)},
+        {"transitions": np.eye(3)},
+        {"policy": 5},
+        {"adviser": 3},
+        {"adviser": "rank.safetensors"},
+    ],
+)
+def test_errors(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"playouts|milliseconds|settings|5x5|policy|adviser"):
+        MonteCarloAgent(**wrong)

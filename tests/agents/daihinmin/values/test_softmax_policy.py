@@ -1,0 +1,519 @@
+"""Features by a slow reading of their description, gradients by differences, learning by effect."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import signal
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from afterstate.agents.daihinmin.learning import policy_learner as learning
+from afterstate.agents.daihinmin.play import play_match
+from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, SampleAgent
+from afterstate.agents.daihinmin.values import features as f
+from afterstate.agents.daihinmin.values.features import N_CONTEXTS, N_FEATURES
+from afterstate.agents.daihinmin.values.softmax_policy import (
+    Policy,
+    PolicyAgent,
+    find_policy,
+    load,
+    new_policy,
+    new_room,
+    save,
+    weigh_gifts,
+    weigh_options,
+)
+from afterstate.envs.daihinmin import cards, plays, rules
+from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.daihinmin.rules import Game, Options
+from afterstate.envs.daihinmin.views import all_played, view
+
+JOKER = "JO"
+SINGLE_LEVELS = [0, 1, 2, 4, 6, 9, 13, 18, 25]  # the most cards above of levels 0 to 8
+
+
+def names(word: Any) -> set[str]:
+    """The names of the cards of a set."""
+    return set(cards.text(word).split())
+
+
+def column(card: str) -> int:
+    """The column of a card that is not the joker."""
+    return cards.RANKS.index(card[1])
+
+
+def beats(order: int, a: int, b: int) -> bool:
+    """Whether a column beats another."""
+    return a < b if order else a > b
+
+
+SEQUENCES = {
+    play: names(plays.CARDS[play])
+    for play in range(plays.N_PLAYS)
+    if plays.KIND[play] == plays.SEQUENCE
+}
+"""The cards of the sequences."""
+
+
+class Slow:
+    """The features of one decision, with sets and loops."""
+
+    def __init__(self, game: Game) -> None:
+        self.game, turn = game, int(game["turn"])
+        self.hand = names(game["hands"][turn])
+        self.unseen = names(cards.DECK & ~int(game["hands"][turn]) & ~int(all_played(game)))
+        others = [p for p in range(5) if p != turn and game["left"][p] > 0]
+        near = min(int(game["left"][p]) for p in others)
+        self.answering = max(
+            [int(game["left"][p]) for p in others if not game["passed"] >> p & 1], default=0
+        )
+        self.field = int(game["field"])
+        near_context = 0 if near <= 2 else 1 if near <= 5 else 2
+        self.context = 6 * (self.field != 0) + 3 * (len(self.hand) <= 5) + near_context
+
+    def level(self, at: int, size: int, order: int, suits: str = cards.SUITS) -> int:
+        """The level of a group."""
+        above = [c for c in self.unseen - {JOKER} if beats(order, column(c), at)]
+        joker = JOKER in self.unseen
+        if size == 1:
+            n = sum(card[0] in suits for card in above) + joker
+            return sum(n > most for most in SINGLE_LEVELS)
+        return min(sum(n + joker >= size for n in Counter(map(column, above)).values()), 9)
+
+    def stays(self, hand: set[str], order: int) -> tuple[list[int], int]:
+        """Features of a hand that stays, and its losers."""
+        found, n_melds, n_losers = [], 0, 0
+        loose = hand - {JOKER}
+        for suit in cards.SUITS:
+            run: list[int] = []
+            held = {column(c) for c in hand - {JOKER} if c[0] == suit}
+            for at in range(1, 15):
+                if at in held:
+                    run.append(at)
+                    continue
+                if len(run) >= 3:
+                    loose -= {suit + cards.RANKS[i] for i in run}
+                    high = run[0] <= 4 if order else run[-1] >= 10
+                    with_8 = self.game["eight_cuts"] and 6 in run
+                    found.append(f.RUNS + (2 if with_8 else int(high)))
+                    n_melds += 1
+                run = []
+        for at, size in Counter(map(column, loose)).items():
+            n_melds += 1
+            if at == 6 and self.game["eight_cuts"]:
+                found.append(f.EIGHTS + (size > 1))
+                continue
+            level = self.level(at, size, order)
+            n_losers += level > 0
+            found.append(f.LOOSE + 10 * (size - 1) + level)
+            if size <= 2:
+                found.append(f.RANKS + 13 * (size - 1) + (13 - at if order else at - 1))
+        if JOKER in hand:
+            found.append(f.JOKER_STAYS)
+            n_melds += 1
+        if "S3" in hand and JOKER in self.unseen:
+            found.append(f.S3_STAYS)
+        found += [f.MELDS + min(n_melds, 8), f.LOSERS + min(n_losers, 7)]
+        found.append(f.BALANCE + min(max(n_melds - 2 * n_losers, -4), 4) + 4)
+        found.append(f.LEFT + min(len(hand), 12))
+        return found, n_losers
+
+    def play_level(self, play: int, order: int, suits: str) -> int:
+        """The level of a play on the field."""
+        if play == plays.LONE_JOKER:
+            return int("S3" in self.unseen)
+        size = int(plays.SIZE[play])
+        if plays.KIND[play] != plays.SEQUENCE:
+            return self.level(int(plays.LOW[play]), size, order, suits)
+        locked = suits != cards.SUITS
+        answers = [
+            other
+            for other, used in SEQUENCES.items()
+            if used <= self.unseen and plays.follows(other, play, bool(order), locked)
+        ]
+        return min(len(answers), 9)
+
+    def pass_(self) -> list[int]:
+        """Features of the pass."""
+        game, field = self.game, self.field
+        found, n_losers = self.stays(self.hand, int(game["revolution"]))
+        suits = suits_of(field) if game["lock"] else cards.SUITS
+        width = min(int(plays.SIZE[field]), 3) - 1
+        level = self.play_level(field, int(game["revolution"]), suits)
+        out = {int(game["turn"]), int(game["last"])}
+        followers = [
+            p
+            for p in set(range(5)) - out
+            if game["left"][p] > 0 and not int(game["passed"]) >> p & 1
+        ]
+        owner = int(game["left"][game["last"]])
+        return [
+            *found,
+            f.PASSES + (game["last"] == game["turn"]),
+            f.PASS_LOSERS + min(n_losers, 7),
+            f.PASS_LEVEL + 10 * width + level,
+            f.PASS_FOLLOWERS + len(followers),
+            f.PASS_OWNER + (0, 0, 1, 2, 3, 3, 4)[min(owner, 6)],
+        ]
+
+    def play(self, play: int) -> list[int]:
+        """Features of a play."""
+        game, kind, size = self.game, int(plays.KIND[play]), int(plays.SIZE[play])
+        used = names(plays.CARDS[play])
+        order = int(game["revolution"]) ^ int(game["revolutions"] and plays.REVOLVES[play])
+        on_joker = self.field == plays.LONE_JOKER
+        sets_lock = (
+            game["locks"]
+            and self.field not in (plays.PASS, plays.LONE_JOKER)
+            and play != plays.LONE_JOKER
+            and suits_of(play) == suits_of(self.field)
+        )
+        is_locked = play != plays.LONE_JOKER and (game["lock"] or sets_lock)
+        found, n_losers = self.stays(self.hand - used, order)
+        level = self.play_level(play, order, suits_of(play) if is_locked else cards.SUITS)
+        cut = on_joker or bool(game["eight_cuts"] and plays.CUTS_AS_8[play])
+        wins = level == 0 or size > self.answering or cut
+        what = {plays.JOKER_SINGLE: 4, plays.SEQUENCE: min(size, 5) + 2}.get(kind, min(size, 4) - 1)
+        width = min(size, 3) - 1
+        found += [f.PLAYED + what, f.LEVEL + 10 * width + level]
+        found.append(f.WINS + 5 * wins + min(n_losers, 4))
+        if play != plays.LONE_JOKER:
+            low, high = max(int(plays.LOW[play]), 1), min(int(plays.HIGH[play]), 13)
+            family = 3 if kind == plays.SEQUENCE else width
+            found.append(f.STRENGTH + 13 * family + (13 - high if order else low - 1))
+        flags = {
+            f.LOCKS: sets_lock and not game["lock"],
+            f.TURNS: order != game["revolution"],
+            f.USES_JOKER: JOKER in used,
+            f.RISKS_JOKER: play == plays.LONE_JOKER and "S3" in self.unseen,
+            f.BEATS_JOKER: on_joker,
+            f.CUTS: cut and not on_joker,
+            f.BREAKS_RUN: kind != plays.SEQUENCE and used & self.in_runs(),
+        }
+        found += [f.FLAGS + flag for flag, is_set in flags.items() if is_set]
+        if kind in (plays.SINGLE, plays.GROUP):
+            held = sum(column(c) == plays.LOW[play] for c in self.hand - {JOKER})
+            if held > size - (JOKER in used):
+                found.append(f.FLAGS + f.BREAKS_GROUP + held - 2)
+        return found
+
+    def in_runs(self) -> set[str]:
+        """The cards of the hand that are in runs of three or more."""
+        naturals = self.hand - {JOKER}
+        return set().union(*(run for run in SEQUENCES.values() if run <= naturals))
+
+
+def suits_of(play: int) -> str:
+    """The suits that a play shows."""
+    return "".join(suit for row, suit in enumerate(cards.SUITS) if plays.ROWS[play] >> row & 1)
+
+
+def positions(n_games: int, seed: int, options: Options | None = None) -> list[Game]:
+    """Positions of random games in which there is something to choose."""
+    chance = random.Random(seed)
+    match, found = new_match(seed, options), []
+    room = new_room()
+    for _ in range(n_games):
+        next_game(match)
+        while match["turn"] >= 0:
+            if match["to_give"]:
+                rules.give(match, cards.weakest(match["hands"][match["turn"]], match["to_give"]))
+                continue
+            seen = view(match, int(match["turn"]))
+            n = f.list_options(seen, room.options)
+            if n > 1:
+                found.append(seen)
+            rules.play(match, int(room.options[chance.randrange(n)]))
+    return found
+
+
+@pytest.mark.parametrize("options", [Options(), Options(eight_cuts=False, locks=False)])
+def test_features_are_those_of_a_slow_reading(options: Options) -> None:
+    room = new_room()
+    for seen in positions(4, 3, options):
+        n = weigh_options(seen, np.zeros(N_CONTEXTS * N_FEATURES), 1.0, room)
+        slow = Slow(seen)
+        for i in range(n):
+            play = int(room.options[i])
+            expected = slow.play(play) if play else slow.pass_()
+            found = room.features[i, : room.sizes[i]].astype(int) - slow.context * N_FEATURES
+            assert sorted(found) == sorted(map(int, expected)), plays.text(play)
+
+
+def test_gifts_are_described_by_the_hand_that_stays() -> None:
+    match = new_match(4)
+    match["places"] = range(5)
+    match["number"] = 1
+    next_game(match)
+    seen, room = view(match, int(match["turn"])), new_room()
+    n = weigh_gifts(seen, np.zeros(N_CONTEXTS * N_FEATURES), 1.0, room)
+    hand = names(seen["hands"][seen["turn"]])
+    assert n == len(hand) * (len(hand) - 1) // 2
+    slow = Slow(seen)
+    for i in range(n):
+        expected, _ = slow.stays(hand - names(room.options[i]), 0)
+        found = room.features[i, : room.sizes[i]].astype(int) - f.GIFTS * N_FEATURES
+        assert sorted(found) == sorted(map(int, expected))
+
+
+def test_a_play_that_empties_the_hand_is_the_only_option() -> None:
+    game = positions(1, 5)[0].copy()
+    hand = cards.parse("S5 H5")
+    game["hands"][game["turn"]], game["field"] = hand, 0
+    room = new_room()
+    assert f.list_options(game, room.options) == 1
+    assert int(plays.CARDS[room.options[0]]) == hand
+
+
+def test_probabilities_follow_the_scores_and_the_temperature() -> None:
+    weights = np.random.default_rng(1).normal(size=N_CONTEXTS * N_FEATURES)
+    room = new_room()
+    for seen in positions(2, 6)[:40]:
+        for temperature in (0.5, 1.0, 3.0):
+            n = weigh_options(seen, weights, temperature, room)
+            scores = [weights[room.features[i, : room.sizes[i]]].sum() for i in range(n)]
+            expected = np.exp((np.array(scores) - max(scores)) / temperature)
+            np.testing.assert_allclose(room.scores[:n], expected)
+
+
+class Recorder:
+    """Plays as another and keeps what he chose among what."""
+
+    def __init__(self, player: Player) -> None:
+        self.player, self.room = player, new_room()
+        self.kept: list[tuple[list[list[int]], int]] = []
+        self.weights = np.zeros(N_CONTEXTS * N_FEATURES)
+
+    def choose(self, view: Game) -> int:
+        """The player's play."""
+        played = self.player.choose(view)
+        n = weigh_options(view, self.weights, 1.0, self.room)
+        self.keep(n, plays.CARDS[self.room.options[:n]] == plays.CARDS[played])
+        return played
+
+    def give(self, view: Game, n: int) -> int:
+        """The player's gift."""
+        gift = self.player.give(view, n)
+        n_gifts = weigh_gifts(view, self.weights, 1.0, self.room)
+        self.keep(n_gifts, self.room.options[:n_gifts] == gift)
+        return gift
+
+    def keep(self, n: int, is_chosen: Any) -> None:
+        """Keeps the features of all options and the place of the chosen one."""
+        if n > 1 and is_chosen.any():
+            features = [self.room.features[i, : self.room.sizes[i]].tolist() for i in range(n)]
+            self.kept.append((features, int(is_chosen.argmax())))
+
+
+def test_choices_are_found_again_in_the_games() -> None:
+    recorder = Recorder(HeuristicAgent())
+    games = [match.copy() for match in play_match([recorder] * 5, 12, seed=4)]
+    found = learning.choices_in(np.array(games, rules.GAME), new_room())
+    assert len(found.chosen) == len(recorder.kept) > 200
+    kept = sorted(recorder.kept)
+    assert sum(rows[0][0] >= f.GIFTS * N_FEATURES for rows, _ in kept) == 11 * 2
+    again = []
+    for first, end, chosen in zip(found.first, found.first[1:], found.chosen, strict=False):
+        rows = [found.features[o, : found.sizes[o]].tolist() for o in range(first, end)]
+        again.append((rows, int(chosen)))
+    assert sorted(again) == kept
+
+
+@pytest.mark.slow
+def test_a_rank_network_can_be_learned_from(tmp_path: Any) -> None:
+    pytest.importorskip("torch")
+    from afterstate.agents import nets
+    from afterstate.agents.daihinmin.values import rank_net
+
+    file = str(tmp_path / "net.safetensors")
+    nets.save(rank_net.network("FCNN", hidden=4), file, points="classes", exchange="net")
+    found = learning.join(list(learning.record(file, 20, seed=1)))
+    assert len(found.chosen) > 20 * 20
+    assert (
+        found.features[found.first[:-1], 0] >= f.GIFTS * N_FEATURES
+    ).sum() == 19 * 2  # in the first game nobody gives
+
+
+def test_the_gradient_is_that_of_the_log_likelihood() -> None:
+    choices = learning.play_share("heuristic", 3, 1)
+    rng = np.random.default_rng(2)
+    weights = rng.normal(scale=0.3, size=N_CONTEXTS * N_FEATURES)
+    gradient = np.zeros(len(weights))
+    which = np.arange(len(choices.chosen))
+    before = learning.add_choices(choices, which, weights, new_room(), gradient)
+    for i in np.argsort(-np.abs(gradient))[:30]:
+        moved = weights.copy()
+        moved[i] += 1e-5
+        after = learning.add_choices(choices, which, moved, new_room(), np.zeros(len(weights)))
+        assert (after - before) / 1e-5 == pytest.approx(gradient[i], rel=1e-3, abs=1e-2)
+
+
+def test_a_policy_learns_to_choose_as_a_player_does() -> None:
+    choices = learning.join([learning.play_share("heuristic", 40, seed) for seed in (1, 2)])
+    unseen = learning.play_share("heuristic", 20, 3)
+    *_, learned = learning.learn_from_choices(choices, epochs=3)
+    policies = new_policy(), learned.policy()
+    before, after = (learning.log_likelihood(policy, unseen) for policy in policies)
+    assert before < -1.0
+    assert after > 0.75 * before
+
+
+@pytest.mark.slow
+def test_self_play_beats_a_random_start_and_does_not_depend_on_jobs() -> None:
+    steps = list(learning.learn_by_self_play(6_000, seed=1))
+    again = list(learning.learn_by_self_play(4_000, seed=1, jobs=2))
+    first = next(iter(learning.learn_by_self_play(4_000, seed=1)))
+    np.testing.assert_array_equal(first.weights, again[0].weights)
+    learner = PolicyAgent(steps[-1].policy())
+    players = [learner, *(PolicyAgent(new_policy(), 1.0, i) for i in range(4))]
+    *_, match = play_match(players, 100, seed=2)
+    assert match["points"][0] > 350
+
+
+def test_the_shipped_policy_beats_the_sample_client() -> None:
+    *_, match = play_match([PolicyAgent(), *(SampleAgent() for _ in range(4))], 200, seed=3)
+    assert match["points"][0] > 200 * 4.0
+
+
+def test_policies_are_saved_and_loaded(tmp_path: Any) -> None:
+    weights = np.random.default_rng(1).integers(-9, 9, (N_CONTEXTS, N_FEATURES)) / 4
+    save(Policy(weights), tmp_path / "a.npz", learned="by chance")
+    np.testing.assert_array_equal(load(tmp_path / "a.npz").weights, weights)
+    np.testing.assert_array_equal(find_policy(tmp_path / "a.npz").weights, weights)
+
+
+def test_an_agent_is_pickled_and_repeats_itself() -> None:
+    seen = positions(3, 8)
+    agent = PolicyAgent(temperature=1.0, seed=5)
+    other = pickle.loads(pickle.dumps(agent))
+    assert [agent.choose(v) for v in seen] == [other.choose(v) for v in seen]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [Options(exchanges=False), Options(sequences=False), Options(revolutions=False, locks=False)],
+)
+def test_it_plays_legally_under_all_options(options: Options) -> None:
+    match = new_match(2, options)
+    agent = PolicyAgent(temperature=1.0, seed=1)
+    for _ in range(5):
+        next_game(match)
+        while (turn := int(match["turn"])) >= 0:
+            seen = view(match, turn)
+            if n := int(match["to_give"]):
+                assert rules.give(match, agent.give(seen, n))
+            else:
+                play = agent.choose(seen)
+                assert rules.is_legal(match, play)
+                rules.play(match, play)
+
+
+def test_errors(tmp_path: Any) -> None:
+    with pytest.raises(ValueError, match="temperature"):
+        PolicyAgent(temperature=-1)
+    with pytest.raises(ValueError, match="file or a Policy"):
+        PolicyAgent(policy=Policy(np.zeros(3)))
+    save(Policy(np.full((N_CONTEXTS, N_FEATURES), np.nan)), tmp_path / "nan.npz")
+    with pytest.raises(ValueError, match="no numbers"):
+        load(tmp_path / "nan.npz")
+    save(Policy(np.zeros((2, 3))), tmp_path / "other.npz")
+    with pytest.raises(ValueError, match="other features"):
+        load(tmp_path / "other.npz")
+
+
+@pytest.mark.parametrize("player", [None, "sample"])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_command_keeps_what_it_has_and_goes_on_exactly(
+    tmp_path: Any, monkeypatch: Any, capsys: Any, player: str | None, how: signal.Signals
+) -> None:
+    whole, cut = tmp_path / "whole.npz", tmp_path / "cut.npz"
+    asked = ["--games", "5" if player else "6000", "--epochs", "2", "--seed", "1"]
+    asked += ["--from", player] if player else []
+    monkeypatch.setattr(learning, "BATCH", 100)
+    assert learning.main([str(whole), *asked]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["whole.npz"]
+
+    step = learning.Ascent.step
+
+    def interrupted(ascent: learning.Ascent, *args: Any) -> learning.Ascent:
+        if ascent.n == 2:
+            signal.raise_signal(how)
+        return step(ascent, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(learning.Ascent, "step", interrupted)
+        assert learning.main([str(cut), *asked]) == 130
+    assert "interrupted; go on with --resume" in capsys.readouterr().err
+    assert not np.array_equal(load(cut).weights, load(whole).weights)
+    for wrong in (asked, [*asked, "--resume", "--seed", "2"]):
+        with pytest.raises(SystemExit):
+            learning.main([str(cut), *wrong])
+    if player:  # nothing is recorded again
+        monkeypatch.setattr(learning, "play_share", None)
+    assert learning.main([str(cut), *asked, "--resume"]) == 0
+    assert load(cut).weights.tobytes() == load(whole).weights.tobytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.npz", "whole.npz"]
+    capsys.readouterr()
+
+
+def test_choices_are_kept_while_they_are_recorded(tmp_path: Any, monkeypatch: Any) -> None:
+    whole, cut = tmp_path / "whole.npz", tmp_path / "cut.npz"
+    asked = ["--from", "sample", "--games", "6", "--epochs", "1"]
+    monkeypatch.setattr(learning, "CYCLE", 2)
+    assert learning.main([str(whole), *asked]) == 0
+    recorded, play_share = [], learning.play_share
+
+    def interrupted(*args: Any) -> learning.Choices:
+        recorded.append(args)
+        if len(recorded) == 2:
+            raise KeyboardInterrupt
+        return play_share(*args)
+
+    monkeypatch.setattr(learning, "play_share", interrupted)
+    assert learning.main([str(cut), *asked]) == 130
+    assert not cut.exists()
+    assert learning.main([str(cut), *asked, "--resume"]) == 0
+    assert len(recorded) == 4  # the second was begun twice
+    assert load(cut).weights.tobytes() == load(whole).weights.tobytes()
+
+
+def test_the_command_saves_at_intervals(tmp_path: Any, monkeypatch: Any) -> None:
+    file, seen = tmp_path / "policy.npz", []
+    monkeypatch.setattr(learning, "SAVE_EVERY", 0.0)
+    step = learning.Ascent.step
+
+    def watched(ascent: learning.Ascent, *args: Any) -> learning.Ascent:
+        seen.append((file.exists(), (tmp_path / "policy.npz.learning/ascent.npz").exists()))
+        return step(ascent, *args)
+
+    monkeypatch.setattr(learning.Ascent, "step", watched)
+    assert learning.main([str(file), "--games", "4000"]) == 0
+    assert seen == [(False, False), (True, True)]
+
+
+def test_the_command_learns_goes_on_and_refuses(tmp_path: Any, capsys: Any) -> None:
+    file = tmp_path / "policy.npz"
+    assert learning.main([str(file), "--games", "2000"]) == 0
+    first = load(file).weights
+    options = ["--start", str(file), "--from", "sample", "--games", "2", "--epochs", "1"]
+    assert learning.main([str(file), *options]) == 0
+    assert not np.array_equal(load(file).weights, first)
+    for wrong in (
+        ["--games", "0"],
+        ["--games", "inf"],
+        ["--rate", "-5"],
+        ["--rate", "nan"],
+        ["--seed", "-1"],
+        ["--from", "nobody"],
+        ["--from", str(tmp_path / "none.safetensors")],
+        ["--start", str(tmp_path / "none")],
+        ["--resume"],
+    ):
+        with pytest.raises(SystemExit):
+            learning.main([str(file), *wrong])
+    capsys.readouterr()

@@ -1,0 +1,501 @@
+"""The learner: its settings, its counters, its threads and its file."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from afterstate.agents import files
+from afterstate.agents.game2048.learning import ntuple_learner
+from afterstate.agents.game2048.learning.ntuple_learner import (
+    MAX_DELAY,
+    MAX_THREADS,
+    Learner,
+    Settings,
+    in_threads,
+)
+from afterstate.agents.game2048.learning.self_play import self_play
+from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.values.ntuple import NTupleAgent, load, network, save
+from tests.support.learning_checks import memory, name_of
+
+TINY_4X4 = [[0, 1, 4], [5, 6], [1, 2, 5, 6]]
+STAGES = [16, 32, 64]
+FORWARD = Settings(order="forward")
+
+EVERY = [
+    Settings(lam=0.25, rate=0.5),
+    Settings(printed=True),
+    Settings("td", lam=0.5, rate=0.1),
+    FORWARD,
+    Settings(order="forward", delay=3),
+    Settings(epsilon=0.1, skip="own"),
+    Settings(restart=10),
+    Settings(order="forward", restart=5, epsilon=0.1),
+    Settings(good=0.5),
+    Settings(good=0.75, restart=5),
+    Settings(search_share=0.5, search_from=2_000),
+    Settings(carousel=True),
+    Settings(carousel=True, restart=5, delay=2, order="forward"),
+]
+by_settings = pytest.mark.parametrize("settings", EVERY, ids=name_of)
+
+
+def new(settings: Settings, seed: int = 3, threads: int = 1) -> Learner:
+    return Learner(network(TINY_4X4, stages=STAGES), settings, seed, threads)
+
+
+def assert_same(one: Learner, other: Learner) -> None:
+    """Both have learned the same and stand at the same place."""
+    assert one.settings == other.settings
+    for name in ("n_games", "n_moves", "n_learned", "rng", "threads"):
+        assert getattr(one, name) == getattr(other, name), name
+    np.testing.assert_array_equal(memory(one.network), memory(other.network))
+    np.testing.assert_array_equal(one.sums, other.sums)
+    np.testing.assert_array_equal(one._state, other._state)
+    for mine, others in zip(one._pools, other._pools, strict=True):
+        np.testing.assert_array_equal(mine, others)
+
+
+# Playing
+
+
+@by_settings
+def test_a_seed_repeats_its_learning_and_another_does_not(settings: Settings) -> None:
+    first, again, other = (new(settings, seed) for seed in (3, 3, 4))
+    for learner in (first, again, other):
+        learner.play(4_000)
+    assert_same(first, again)
+    assert (first.network.weights != other.network.weights).any()
+
+
+@by_settings
+def test_playing_in_pieces_learns_the_same(settings: Settings) -> None:
+    at_once, in_pieces = new(settings), new(settings)
+    games = at_once.play(4_000)
+    scores: list[int] = []
+    while in_pieces.n_moves < 4_000:
+        scores += in_pieces.play(1).scores.tolist()
+    assert games.scores.tolist() == scores
+    assert_same(at_once, in_pieces)
+
+
+def test_first_training_game_is_that_of_a_player_without_knowledge() -> None:
+    games = Learner(network(TINY_4X4), seed=5).play(1)
+    played = play(NTupleAgent(network(TINY_4X4)), 1, seed=5)
+    assert games.scores.tolist() == played.scores.tolist()
+    assert games.n_moves.tolist() == played.n_moves.tolist()
+    assert games.max_tiles.tolist() == played.max_tiles.tolist()
+
+
+@pytest.mark.parametrize("size", [(1, 2), (2, 2), (3, 3), (4, 4)])
+@pytest.mark.parametrize("n_moves", [1, 100, 5_000])
+def test_play_stops_after_the_game_that_reaches_its_moves(
+    size: tuple[int, int], n_moves: int
+) -> None:
+    learner = Learner(network([[0, 1]], size), seed=1)
+    games = learner.play(n_moves)
+    assert games.n_moves.sum() >= n_moves
+    assert games.n_moves[:-1].sum() < n_moves
+    assert (learner.n_games, learner.n_moves) == (len(games.scores), games.n_moves.sum())
+    assert learner.n_learned == learner.n_moves
+
+
+def test_the_network_is_trained_in_place() -> None:
+    net = network(TINY_4X4)
+    weights = net.weights
+    Learner(net, seed=1).play(1_000)
+    assert weights is net.weights
+    assert weights.any()
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, float("nan"), float("inf")])
+def test_numbers_of_moves_are_whole_and_from_one_on(wrong: float) -> None:
+    learner = Learner(network([[0, 1]]), seed=3)
+    with pytest.raises(ValueError, match="n_moves is a whole number from 1 on"):
+        learner.play(wrong)
+    assert learner.n_games == 0
+    assert learner.play(2e3).n_moves.sum() >= 2_000
+
+
+# Settings
+
+
+def test_what_settings_leave_open_follows_from_the_order_and_the_rule() -> None:
+    assert (Settings().lam, Settings().rate) == (0.5, 1.0)
+    assert (FORWARD.lam, FORWARD.rate) == (0.0, 1.0)
+    assert Settings(order="forward", delay=1).lam == 0.5
+    assert (Settings("td").lam, Settings("td").rate) == (0.5, 0.1)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rule": "sarsa"},
+        {"rule": "TC"},
+        {"order": "sideways"},
+        {"skip": "both"},
+        {"lam": -0.1},
+        {"lam": 1.1},
+        {"lam": float("nan")},
+        {"order": "forward", "lam": 0.5},
+        {"rate": 0.0},
+        {"rate": -0.1},
+        {"rate": 1.5},
+        {"rate": float("nan")},
+        {"order": "forward", "delay": -1},
+        {"order": "forward", "delay": 1.0},
+        {"order": "forward", "delay": True},
+        {"order": "forward", "delay": MAX_DELAY + 1},
+        {"restart": -1},
+        {"restart": 0},  # the last move of a game would be played again for ever
+        {"restart": 2.5},
+        {"restart": "10"},
+        {"good": 0.0},
+        {"good": 1.0},
+        {"good": float("nan")},
+        {"epsilon": -0.1},
+        {"epsilon": 1.1},
+        {"epsilon": float("nan")},
+        {"search_share": -0.1},
+        {"search_share": 2},
+        {"search_from": -1},
+        {"search_from": float("inf")},
+        {"search_from": float("nan")},
+        {"search_depth": 1},
+        {"search_depth": 6},
+        {"search_depth": 2.0},
+    ],
+    ids=repr,
+)
+def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
+    name = list(wrong)[-1]
+    with pytest.raises(ValueError, match=f"{name} .*got"):
+        Settings(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"delay": 3}, "delay is for forward"),
+        ({"good": 0.5, "order": "forward"}, "good is for backward"),
+        ({"good": 0.5, "carousel": True}, "good is for backward"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Settings(**wrong)
+
+
+# Threads
+
+
+@pytest.mark.parametrize("threads", [0, -1, MAX_THREADS + 1, 2.0, "2", None, True])
+def test_what_is_no_number_of_threads_is_refused(threads: Any) -> None:
+    with pytest.raises(ValueError, match=r"threads .* 1\.\.64"):
+        new(Settings(), threads=threads)
+    learner = new(Settings())
+    with pytest.raises(ValueError, match="threads"):
+        learner.threads = threads
+    assert learner.threads == 1
+
+
+@by_settings
+def test_counters_of_threads_add_up(settings: Settings) -> None:
+    learner = new(settings, threads=3)
+    n_games, n_moves = 0, 0
+    for _ in range(3):
+        before = learner.n_moves
+        games = learner.play(5_000)
+        n_games, n_moves = n_games + len(games.scores), n_moves + int(games.n_moves.sum())
+        assert learner.n_moves >= before + 5_000
+        assert learner.n_games == n_games
+        if settings.restart is None and not settings.carousel:
+            assert learner.n_moves == n_moves
+        if settings.good is None:
+            assert learner.n_learned == learner.n_moves
+    assert learner.n_learned <= learner.n_moves
+    assert (learner._state[:, 2] >= 5_000).all()  # each plays its share
+
+
+def test_threads_play_games_of_their_own() -> None:
+    learner = new(Settings(), threads=4)
+    scores = learner.play(20_000).scores.tolist()
+    assert len(set(scores)) > len(scores) // 2
+    assert len(set(learner._state[:, 0].tolist())) == 4
+
+
+def test_the_first_thread_begins_as_a_learner_without_others() -> None:
+    assert new(Settings(), threads=2).rng == new(Settings()).rng
+    assert (
+        new(Settings(), seed=4, threads=2)._state[1, 0] != new(Settings(), threads=2)._state[1, 0]
+    )
+
+
+def test_changing_the_threads_keeps_the_counters() -> None:
+    learner = new(Settings(good=0.5), threads=2)
+    learner.play(5_000)
+    counters = learner.n_games, learner.n_moves, learner.n_learned
+    first = learner.rng
+    for threads in (5, 1, 1, 3, 64, 2):
+        learner.threads = threads
+        assert learner.threads == threads
+        assert (learner.n_games, learner.n_moves, learner.n_learned) == counters
+        assert learner.rng == first
+    learner.play(5_000)
+    assert learner.n_moves >= counters[1] + 5_000
+
+
+@pytest.mark.parametrize("changes", [(64,), (3, 64), (2, 3, 5, 9, 64), (64, 1, 2, 64)])
+def test_added_threads_have_random_streams_of_their_own(changes: tuple[int, ...]) -> None:
+    for seed in range(20):
+        learner = new(Settings(), seed)
+        for threads in changes:
+            learner.threads = threads
+        assert len(set(learner._state[:, 0].tolist())) == 64, seed
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_changing_the_threads_keeps_the_best_score(threads: int) -> None:
+    """What is good is measured by the best score of all threads."""
+    learner = new(Settings(good=0.5), threads=3)
+    learner.play(20_000)
+    best = learner._state[:, 4].max()
+    learner._state[:, 4] = [0, 0, best]
+    learner.threads = threads
+    assert learner._state[:, 4].max() == best
+
+
+def test_two_threads_learn_as_well_as_one() -> None:
+    """Means of 200,000 moves after 400,000; from run to run they differ by some ten percent."""
+    means = []
+    for threads in (1, 2):
+        learner = new(Settings(), threads=threads)
+        learner.play(400_000)
+        means.append(learner.play(200_000).scores.mean())
+    assert means[1] == pytest.approx(means[0], rel=0.4)
+    assert min(means) > 8_000  # a random player has 1,100
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("failing", ["all", "last"])
+def test_an_error_in_a_thread_reaches_the_caller(
+    monkeypatch: pytest.MonkeyPatch, threads: int, failing: str
+) -> None:
+    """As it was raised; afterwards the learner can go on."""
+    error = MemoryError("no room for a game")
+
+    def kernel(*arguments: Any) -> int:
+        if failing == "all" or arguments[4] == threads - 1:  # the row of the thread
+            raise error
+        return self_play(*arguments)
+
+    learner = new(Settings(), threads=threads)
+    with monkeypatch.context() as patched:
+        patched.setattr(ntuple_learner, "self_play", kernel)
+        with pytest.raises(MemoryError) as caught:
+            learner.play(1_000)
+    assert caught.value is error
+    before = learner.n_moves
+    learner.play(1_000)
+    assert learner.n_moves >= before + 1_000
+
+
+def test_threads_answer_in_their_order() -> None:
+    """Also if the first ends last."""
+    ended = [threading.Event() for _ in range(4)]
+
+    def run(me: int) -> int:
+        if me < 3:
+            assert ended[me + 1].wait(60)
+        ended[me].set()
+        return 10 * me
+
+    assert in_threads(run, 4) == [0, 10, 20, 30]
+
+
+def test_an_interrupt_in_a_thread_reaches_the_caller_when_all_have_ended() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def run(me: int) -> None:
+        if me == 0:
+            assert begun.wait(60)
+            raise SystemExit(7)
+        begun.set()
+        time.sleep(0.05)
+        ended.set()
+
+    with pytest.raises(SystemExit) as caught:
+        in_threads(run, 2)
+    assert caught.value.code == 7
+    assert ended.is_set()
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"promote": True}, {"fixed_point": True}, {"symmetric": False, "downgrade": 64}],
+    ids="-".join,
+)
+@by_settings
+def test_a_saved_learner_goes_on_as_if_nothing_had_happened(
+    tmp_path: Path, settings: Settings, options: dict[str, Any]
+) -> None:
+    file = tmp_path / "learner.npz"
+    learner = Learner(network(TINY_4X4, stages=STAGES, **options), settings, 7)
+    learner.play(3_000)
+    learner.save(file)
+    loaded = Learner.load(file)
+    assert_same(loaded, learner)
+    on, again = learner.play(3_000), loaded.play(3_000)
+    for here, there in zip(on, again, strict=True):
+        assert here.tolist() == there.tolist()
+    assert_same(loaded, learner)
+
+
+def test_the_file_of_a_learner_with_threads_has_them_all(tmp_path: Path) -> None:
+    learner = new(Settings(carousel=True), threads=3)
+    learner.play(5_000)
+    learner.save(tmp_path / "learner.npz")
+    loaded = Learner.load(tmp_path / "learner.npz")
+    assert loaded.threads == 3
+    assert_same(loaded, learner)
+    loaded.play(1_000)
+
+
+def test_a_network_without_learner_cannot_go_on(tmp_path: Path) -> None:
+    file = tmp_path / "network.npz"
+    save(network(TINY_4X4), file)
+    with pytest.raises(ValueError, match=r"network\.npz.*no learner"):
+        Learner.load(file)
+
+
+OLD = {"rng": 5, "n_games": 3, "n_moves": 100}
+OLD_SETTINGS = {"rule": "tc", "order": "backward", "lam": 0.5, "rate": 1.0}
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        OLD,
+        {**OLD_SETTINGS, **OLD},
+        {"settings": OLD_SETTINGS, **OLD},
+    ],
+    ids=["counters only", "settings beside them", "settings by name"],
+)
+def test_a_learner_of_version_0_1_can_play_but_not_go_on(
+    tmp_path: Path, how: dict[str, Any]
+) -> None:
+    file, net = tmp_path / "learner.npz", network(TINY_4X4)
+    net.weights[:] = np.random.default_rng(1).normal(0, 30, net.weights.size)
+    header = {"tuples": TINY_4X4, "size": [4, 4], "learner": how}
+    sums: Any = np.zeros(2 * net.weights.size, np.float32)
+    files.write(file, "ntuple", header, {"weights": net.weights, "sums": sums})
+    assert (load(file).weights == net.weights).all()
+    with pytest.raises(ValueError, match=r"learner\.npz .*0\.1.* can play, not go on"):
+        Learner.load(file)
+
+
+Header = dict[str, Any]
+
+
+def without(*names: str) -> Any:
+    def spoil(header: Header, arrays: files.Arrays) -> None:
+        for name in names:
+            del arrays[name]
+
+    spoil.__name__ = f"without {names}"
+    return spoil
+
+
+def changed(name: str, change: Any) -> Any:
+    def spoil(header: Header, arrays: files.Arrays) -> None:
+        arrays[name] = change(arrays[name])
+
+    spoil.__name__ = f"changed {name}"
+    return spoil
+
+
+def setting(name: str, value: Any) -> Any:
+    def spoil(header: Header, arrays: files.Arrays) -> None:
+        header["learner"]["settings"][name] = value
+
+    spoil.__name__ = f"{name}={value!r}"
+    return spoil
+
+
+def entry(name: str, value: Any) -> Any:
+    def spoil(header: Header, arrays: files.Arrays) -> None:
+        header[name] = value
+
+    spoil.__name__ = f"{name}={value!r}"
+    return spoil
+
+
+def far_turn(state: Any) -> Any:
+    state[0, 5] = 4
+    return state
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        without("sums"),
+        without("state"),
+        without("pool_boards"),
+        without("pool_counts"),
+        without("weights"),
+        changed("sums", lambda sums: sums[:-2]),
+        changed("sums", lambda sums: sums.astype(np.float64)),
+        changed("state", lambda state: state[:, :5]),
+        changed("state", lambda state: state.astype(np.int64)),
+        changed("state", lambda state: state[:0]),
+        changed("state", lambda state: state[0]),
+        changed("state", lambda state: state.repeat(65, 0)),
+        changed("state", lambda state: np.array(3, np.uint64)),
+        changed("state", far_turn),
+        changed("pool_boards", lambda boards: boards[:2]),
+        changed("pool_boards", lambda boards: boards[:, :10]),
+        changed("pool_counts", lambda counts: counts[:1]),
+        changed("pool_counts", lambda counts: counts - 1),
+        changed("weights", lambda weights: weights.astype(np.float64)),
+        changed("weights", lambda weights: weights.astype(np.int32)),
+        changed("weights", lambda weights: weights[:-1]),
+        setting("momentum", 0.9),
+        setting("rule", "sarsa"),
+        setting("rule", "td"),
+        setting("delay", 1),
+        setting("lam", "half"),
+        entry("learner", {}),
+        entry("learner", None),
+        entry("tuples", [[0, 1, 2, 3]]),
+        entry("tuples", None),
+        entry("stages", []),
+        entry("stages", [17]),
+        entry("stages", 16),
+        entry("fixed_point", True),
+        entry("downgrade", 3),
+        entry("size", 4),
+        entry("size", [2, 2]),
+    ],
+    ids=lambda spoil: spoil.__name__,
+)
+def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path: Path, spoil: Any) -> None:
+    file = tmp_path / "learner.npz"
+    new(Settings(), seed=1).save(file)
+    header, arrays = files.read(file)
+    for name in ("format", "version", "kind", "arrays"):
+        del header[name]
+    files.write(file, "ntuple", header, arrays)
+    Learner.load(file)
+    spoil(header, arrays)
+    files.write(file, "ntuple", header, arrays)
+    with pytest.raises(ValueError, match=r"learner\.npz"):
+        Learner.load(file)

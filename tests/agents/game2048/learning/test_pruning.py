@@ -1,0 +1,362 @@
+"""Small files: uses counted against a naive program, what is kept, how it is rounded and read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from afterstate import agents
+from afterstate.agents import files
+from afterstate.agents.game2048.learning.ntuple_learner import Learner
+from afterstate.agents.game2048.learning.pruning import count_uses, main, most_used, save_pruned
+from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
+from afterstate.agents.game2048.values.ntuple import (
+    Network,
+    NTupleAgent,
+    estimate,
+    load,
+    network,
+    save,
+)
+from tests.oracles import game2048 as oracle
+from tests.oracles.ntuple import NaiveNetwork
+from tests.support.learning_checks import memory
+
+TUPLES = {
+    (2, 3): [[0, 1, 4], [1, 2]],
+    (3, 3): [[0, 1, 4], [0, 1, 2], [1, 5]],
+    (4, 4): [[0, 1], [5]],
+}
+PROMOTED: dict[str, Any] = {"stages": [8, 16, 32], "promote": True}
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"stages": [16, 32]},
+    PROMOTED,
+    {**PROMOTED, "fixed_point": True},
+    {**PROMOTED, "symmetric": False},
+]
+
+by_options = pytest.mark.parametrize("options", OPTIONS, ids=str)
+
+
+def learned(size: tuple[int, int] = (3, 3), **options: Any) -> Network:
+    """A network that has learned for some games."""
+    learner = Learner(network(TUPLES[size], size, **options), seed=1)
+    learner.play(2_000)
+    return learner.network
+
+
+def naive(net: Network) -> NaiveNetwork:
+    """The same network as loops have it."""
+    fixed = net.fixed.size > 0
+    options: dict[str, Any] = {"stages": net.stage_tiles, "promote": net.promote}
+    options |= {"symmetric": net.symmetric > 1, "fixed_point": fixed}
+    return NaiveNetwork(net.tuples, memory(net), **options)
+
+
+def random_boards(n: int) -> npt.NDArray[np.uint64]:
+    """Boards of 3x3 cells in all stages."""
+    drawn = np.random.default_rng(2).integers(
+        0, np.arange(2, 9).repeat(n // 7 + 1)[:n, None], (n, 9)
+    )
+    return np.array([oracle.to_word(each.reshape(3, 3).tolist()) for each in drawn], np.uint64)
+
+
+# Uses
+
+
+@pytest.mark.parametrize("size", TUPLES)
+@by_options
+def test_uses_are_those_of_a_naive_count(size: tuple[int, int], options: dict[str, Any]) -> None:
+    """After each move, every board that a 2 makes has its legal moves compared."""
+    net = learned(size, **options)
+    slow, agent = naive(net), ExpectimaxAgent(net, 2, table_bits=10)
+    expected = np.zeros(net.weights.size, np.int64)
+    state = int(np.random.default_rng(7).integers(0, 2**64, dtype=np.uint64))
+    for _ in range(2):
+        board, state = oracle.start(*size, 2, state)
+        while not oracle.is_over(board):
+            after, _ = oracle.move(board, int(agent.act(oracle.to_word(board))))
+            for row, col in oracle.empty_cells(after):
+                ahead = oracle.with_tile(after, row, col, 1)
+                for action in oracle.legal_moves(ahead):
+                    for entry in slow.entries(oracle.move(ahead, action)[0]):
+                        expected[slow.source(entry)] += 1
+            board, state = oracle.spawn(after, state)
+    reports: list[None] = []
+    uses = count_uses(net, 2, seed=7, report=lambda: reports.append(None))
+    assert uses.dtype == np.uint32
+    assert uses.tolist() == expected.tolist()
+    assert len(reports) == 2
+    assert net.stages[15] == 0 or uses[net.stage_size :].any()
+
+
+def test_counting_changes_no_weight() -> None:
+    net = learned(**PROMOTED)
+    before = net.weights.copy()
+    assert count_uses(net, 1, seed=1).tolist() != count_uses(net, 1, seed=2).tolist()
+    assert (net.weights == before).all()
+    assert not count_uses(net, 0).any()
+
+
+# What is kept
+
+
+def worths(net: Network, uses: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
+    """Uses times what is lost with a weight: it, or with promotion its growth in its stage."""
+    slow, lost = naive(net), []
+    for index in range(len(uses)):
+        value = slow.entry_value(index)
+        if net.promote and index >= net.stage_size:
+            value -= slow.entry_value(index - net.stage_size)
+        lost.append(abs(float(value)))
+    product: npt.NDArray[np.float64] = uses * np.array(lost)
+    return product
+
+
+@by_options
+@pytest.mark.parametrize("n_kept", [1, 10, 100, 10**9])
+def test_kept_are_those_of_the_largest_uses_times_differences(
+    options: dict[str, Any], n_kept: int
+) -> None:
+    net = learned(**options)
+    uses = count_uses(net, 3)
+    kept, worth = most_used(net, uses, n_kept), worths(net, uses)
+    assert (np.diff(kept) > 0).all()
+    assert kept.size == min(n_kept, (worth > 0).sum())
+    assert worth[kept].min() > 0
+    left_out = np.delete(worth, kept)
+    assert left_out.max() <= worth[kept].min() * (1 + 1e-6)
+    if n_kept == 10**9:
+        assert left_out.max() == 0
+
+
+@pytest.mark.parametrize(
+    ("promote", "two", "three"), [(False, [1, 17], [1, 2, 17]), (True, [1, 2], [1, 2, 19])]
+)
+def test_what_to_keep_worked_out_by_hand(promote: bool, two: list[int], three: list[int]) -> None:
+    """Two stages of a tuple of one cell: 16 weights of boards below a tile 8, then 16 of others.
+
+    Uses times weights are 32, 20, 50, 0 and 12. With promotion the third, in the second stage, is
+    worth only 5 times the difference of 10 and 8, and the fourth stands for the one of -20.
+    """
+    uses = np.zeros(32, np.uint32)
+    uses[[1, 2, 17, 18, 19]] = [4, 1, 5, 1_000, 3]
+    net = network([[0]], stages=[8], promote=promote)
+    net.weights[[1, 2, 17, 19]] = [8, -20, 10, -4]
+    assert most_used(net, uses, 2).tolist() == two
+    assert most_used(net, uses, 3).tolist() == three
+    for n_kept in (4, 5, 100):
+        assert most_used(net, uses, n_kept).tolist() == [1, 2, 17, 19]
+
+
+@pytest.mark.parametrize("n_kept", [0, -1, -5])
+def test_something_must_be_kept(n_kept: int) -> None:
+    net = network([[0]])
+    with pytest.raises(ValueError, match="at least one weight must be kept"):
+        most_used(net, np.ones(16, np.uint32), n_kept)
+
+
+# Files
+
+
+@pytest.mark.parametrize("step", [0.05, 0.3])
+@by_options
+def test_a_file_of_all_weights_has_their_values_but_for_the_rounding(
+    tmp_path: Path, options: dict[str, Any], step: float
+) -> None:
+    """With promotion what would be rounded to 0 is a step instead, for 0 stands for another."""
+    net = learned(**options)
+    kept = np.flatnonzero(memory(net))
+    save_pruned(net, tmp_path / "small.npz", kept, step)
+    small = load(tmp_path / "small.npz")
+    assert small.fixed.size == 0
+    for name in ("tuples", "size", "stage_tiles", "symmetric", "promote", "downgrade"):
+        assert getattr(small, name) == getattr(net, name)
+    values = net.values[kept]
+    off = np.abs(small.weights[kept] - values)
+    is_small = np.abs(values) <= step / 2 * (1 + 1e-6)
+    assert off[~is_small].max() <= step / 2 * (1 + 1e-5)
+    if not net.promote:
+        assert off.max() <= step / 2 * (1 + 1e-5)
+    elif is_small.any():
+        assert off.max() <= 1.5 * step * (1 + 1e-5)
+        assert (small.weights[kept] != 0).all()
+    assert np.delete(small.weights, kept).tolist() == [0.0] * (net.weights.size - kept.size)
+    boards = random_boards(500)
+    largest = off.max() * net.n_entries
+    assert np.abs(estimate(small, boards) - estimate(net, boards)).max() <= largest + 1e-2
+
+
+def test_weights_that_are_left_out_are_zero_or_those_of_the_stage_before(tmp_path: Path) -> None:
+    """A weight of the first stage that is left out is 0 in all stages that have none of it."""
+    kept = np.array([1, 2, 17, 35])
+    for promote in (False, True):
+        net = network([[0]], stages=[8, 16], promote=promote)
+        net.weights[:] = np.arange(100, 148)
+        save_pruned(net, tmp_path / "small.npz", kept, step=0.5)
+        small = load(tmp_path / "small.npz")
+        assert np.flatnonzero(small.weights).tolist() == kept.tolist()
+        slow = naive(small)
+        found = [[float(slow.entry_value(16 * s + i)) for i in (1, 2, 3, 4)] for s in range(3)]
+        expected = [[101.0, 102, 0, 0], [117, 0, 0, 0], [0, 0, 135, 0]]
+        if promote:
+            expected = [[101.0, 102, 0, 0], [117, 102, 0, 0], [117, 102, 135, 0]]
+        assert found == expected
+        board = [[1, 2, 3, 1], [4, 1, 2, 3], [1, 4, 3, 2], [2, 3, 1, 4]]
+        assert estimate(small, oracle.to_word(board)) == pytest.approx(float(slow.value(board)))
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        [0],
+        [4095],
+        [0, 4095],
+        [253, 254, 255, 256],
+        [*range(10), 265, 520, 775],  # gaps of 254
+        [0, 256, 512],  # gaps of 255
+        [0, 257, 515],  # of 256 and 257
+        [508, 1018, 1529, 2041],  # of 508 to 511
+        [509, 1020, 1786],  # of 509, 510 and 765
+        [510, 4095],
+        [*range(4096)],
+        [],
+    ],
+    ids=lambda places: f"{len(places)} from {places[:1]}",
+)
+def test_gaps_of_any_length_are_kept(tmp_path: Path, places: list[int]) -> None:
+    net = network([[0, 1, 2]])
+    net.weights[:] = np.random.default_rng(3).normal(0, 30, 4096)
+    kept = np.array(places, np.int64)
+    save_pruned(net, tmp_path / "small.npz", kept, step=0.01)
+    expected = np.zeros(4096)
+    expected[kept] = np.rint(net.weights[kept] / 0.01) * 0.01
+    assert load(tmp_path / "small.npz").weights == pytest.approx(expected, abs=1e-4)
+    gaps = files.read(tmp_path / "small.npz")[1]["gaps"]
+    left_out = np.diff(kept, prepend=-1) - 1
+    assert (gaps == 255).sum() == (left_out // 255).sum()
+    assert gaps[gaps < 255].tolist() == (left_out % 255).tolist()
+
+
+def test_the_largest_steps_fit(tmp_path: Path) -> None:
+    net = network([[0]])
+    net.weights[:4] = [32_767, -32_767, 0.4, -0.6]
+    save_pruned(net, tmp_path / "small.npz", np.arange(4), step=1)
+    assert load(tmp_path / "small.npz").weights[:4].tolist() == [32_767, -32_767, 0, -1]
+    with pytest.raises(ValueError, match=r"step is at least 1\.0 .*got 0\.99"):
+        save_pruned(net, tmp_path / "other.npz", np.arange(4), step=0.99)
+    assert [path.name for path in tmp_path.iterdir()] == ["small.npz"]
+
+
+@pytest.mark.parametrize("step", [0, -1, -0.5, float("nan"), float("inf")])
+def test_a_step_is_above_0(tmp_path: Path, step: float) -> None:
+    net = network([[0]])
+    for kept in (np.arange(4), np.arange(0)):
+        with pytest.raises(ValueError, match="step is a number above 0"):
+            save_pruned(net, tmp_path / "small.npz", kept, step)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pruned_network_plays_nearly_as_well(tmp_path: Path) -> None:
+    learner = Learner(network([[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 4, 5], [1, 2, 5, 6]]), seed=1)
+    learner.play(500_000)
+    net = learner.network
+    kept = most_used(net, count_uses(net, 10), 20_000)
+    save_pruned(net, tmp_path / "small.npz", kept, step=4)
+    save(net, tmp_path / "whole.npz")
+    assert (tmp_path / "small.npz").stat().st_size < (tmp_path / "whole.npz").stat().st_size / 2
+    means = [
+        play(NTupleAgent(each), 200, seed=5).scores.mean()
+        for each in (net, load(tmp_path / "small.npz"))
+    ]
+    assert means[1] > 0.8 * means[0]
+
+
+# The command line
+
+
+def test_the_command_line_writes_a_small_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("tqdm")
+    learner = Learner(network(TUPLES[3, 3], (3, 3), **PROMOTED), seed=1)
+    learner.play(2_000)
+    learner.save(tmp_path / "learner.npz")
+    small = tmp_path / "new folder" / "small.npz"
+    options = ["--weights", "5e2", "--step", "0.5", "--games", "3", "--seed", "4"]
+    main([str(tmp_path / "learner.npz"), str(small), *options])
+    kept = most_used(learner.network, count_uses(learner.network, 3, seed=4), 500)
+    save_pruned(learner.network, tmp_path / "expected.npz", kept, step=0.5)
+    assert (load(small).weights == load(tmp_path / "expected.npz").weights).all()
+    size, n = small.stat().st_size, learner.network.weights.size
+    printed = capsys.readouterr().out
+    assert printed == f"{small}: {kept.size:,} of {n:,} weights, {size:,} bytes\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--weights", "0"], "--weights is a number from 1 on"),
+        (["--weights", "-5"], "--weights is a number from 1 on"),
+        (["--weights", "0.5"], "--weights is a number from 1 on"),
+        (["--weights", "nan"], "--weights is a number from 1 on"),
+        (["--weights", "inf"], "--weights is a number from 1 on"),
+        (["--games", "0"], "--games is a number from 1 on"),
+        (["--step", "0"], "step is a number above 0"),
+        (["--step", "-1"], "step is a number above 0"),
+        (["--step", "nan"], "step is a number above 0"),
+        (["--step", "1e-9"], "step is at least"),
+        (["--seed", "-1"], "non-negative"),
+    ],
+    ids=str,
+)
+def test_wrong_options_end_with_a_message(tmp_path: Path, options: list[str], message: str) -> None:
+    pytest.importorskip("tqdm")
+    save(learned(), tmp_path / "network.npz")
+    small = tmp_path / "small.npz"
+    with pytest.raises(SystemExit, match=message):
+        main([str(tmp_path / "network.npz"), str(small), "--games", "1", *options])
+    assert not small.exists()
+
+
+def test_files_that_cannot_be_read_or_written_end_with_a_message(tmp_path: Path) -> None:
+    pytest.importorskip("tqdm")
+    small = tmp_path / "small.npz"
+    with pytest.raises(SystemExit, match=r"missing\.npz"):
+        main([str(tmp_path / "missing.npz"), str(small)])
+    (tmp_path / "junk.npz").write_bytes(b"no network")
+    with pytest.raises(SystemExit, match=r"junk\.npz"):
+        main([str(tmp_path / "junk.npz"), str(small)])
+    assert not small.exists()
+    save(learned(), tmp_path / "network.npz")
+    with pytest.raises(SystemExit, match="not a file"):
+        main([str(tmp_path / "network.npz"), str(tmp_path), "--games", "1"])
+
+
+def test_words_that_are_no_numbers_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for option in ("--weights", "--step", "--games", "--seed"):
+        with pytest.raises(SystemExit) as caught:
+            main(["network.npz", str(tmp_path / "small.npz"), option, "many"])
+        assert caught.value.code == 2
+        assert f"argument {option}" in capsys.readouterr().err
+
+
+# The network of the package
+
+
+@pytest.mark.slow
+def test_the_network_of_the_package_is_small_and_plays_well() -> None:
+    """Its mean is above 120,000, and that of 20 games has a standard error of some 12,000."""
+    assert agents.PRETRAINED.stat().st_size <= 10_000_000
+    agent: Any = agents.make("ntuple")
+    assert agent.size == (4, 4)
+    assert agent.network.weights.any()
+    assert play(agent, 20, seed=1).scores.mean() > 60_000

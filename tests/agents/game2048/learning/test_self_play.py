@@ -1,0 +1,417 @@
+"""Games of self-play by every setting, against a naive learner with the same random numbers."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from afterstate.agents.game2048.learning.ntuple_learner import Learner, Settings
+from afterstate.agents.game2048.learning.self_play import BEST, POOL, TURN, play_forward
+from afterstate.agents.game2048.learning.td import new_path
+from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
+from afterstate.agents.game2048.simple import RandomAgent
+from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate, network
+from tests.oracles import game2048 as oracle
+from tests.oracles.ntuple import NaiveLearner, Step
+from tests.support.learning_checks import memory, name_of
+
+FORWARD = Settings(order="forward")
+ALL_CELLS = [[0, 1, 4, 5]]  # of the 2x2 board
+SMALL_4X4 = [[0, 1, 2], [4, 5, 6], [0, 1, 4, 5], [1, 2, 5, 6], [5]]
+
+
+def pair(
+    settings: Settings, tuples: Any, size: tuple[int, int], seed: int, **options: Any
+) -> tuple[Learner, NaiveLearner]:
+    """A learner and a naive one, which search with the same searcher."""
+    state = int(np.random.default_rng(seed).integers(0, 2**64, dtype=np.uint64))
+    learner = Learner(network(tuples, size, **options), settings, seed)
+    start_value = options.pop("start_value", 0)
+    naive = NaiveLearner(settings, tuples, size, state, **options)
+    if start_value:
+        naive.weights[:] = memory(learner.network)
+    twin = learner.network._replace(
+        weights=naive.weights.view(np.float32),
+        fixed=naive.weights if learner.network.fixed.size else learner.network.fixed,
+    )
+    agent = ExpectimaxAgent(twin, settings.search_depth, table_bits=0)
+    naive.search = lambda board: int(agent.act(oracle.to_word(board)))
+    return learner, naive
+
+
+def play_both(learner: Learner, naive: NaiveLearner, n_moves: int) -> None:
+    """Plays with both learners, and compares all there is."""
+    end, rows = naive.n_moves + n_moves, []
+    while naive.n_moves < end:
+        if (row := naive.play_game()) is not None:
+            rows.append(row)
+    games = learner.play(n_moves)
+    assert list(zip(*(column.tolist() for column in games), strict=True)) == rows
+    assert learner.rng == naive.state
+    assert learner.n_games == naive.n_games
+    assert (learner.n_moves, learner.n_learned) == (naive.n_moves, naive.n_learned)
+    assert learner._state[0, [BEST, TURN]].tolist() == [naive.best, naive.turn]
+    assert learner._pools.counts.tolist() == naive.n_pooled
+    for boards, pool in zip(learner._pools.boards.tolist(), naive.pools, strict=True):
+        assert boards[: len(pool)] == [oracle.to_word(board) for board in pool]
+    assert (memory(learner.network) == naive.weights).all()
+    if learner.settings.rule == "tc":
+        assert (learner.sums[0::2] == naive.coherent).all()
+        assert (learner.sums[1::2] == naive.absolute).all()
+
+
+# Every setting
+
+PLAIN = [
+    Settings(),
+    Settings(lam=0.0),
+    Settings(lam=0.8, rate=0.5),
+    Settings("td", lam=1.0),
+    Settings("td", lam=0.5, rate=1.0),
+    FORWARD,
+    Settings("td", "forward"),
+    Settings(printed=True),
+    Settings(printed=True, order="forward"),
+]
+DELAYED = [
+    Settings(order="forward", delay=3),
+    Settings("td", "forward", lam=0.9, delay=1, rate=0.5),
+    Settings(order="forward", lam=1.0, delay=64),
+    Settings(order="forward", lam=0.0, delay=2),
+]
+RANDOM = [
+    Settings(epsilon=0.3),
+    Settings(epsilon=0.3, skip="own"),
+    Settings(epsilon=0.7, lam=1.0),
+    Settings(order="forward", epsilon=0.3),
+    Settings(order="forward", epsilon=0.3, skip="own"),
+    Settings(order="forward", delay=3, epsilon=0.2),
+    Settings(order="forward", delay=3, epsilon=0.2, skip="own"),
+]
+RESTARTED = [
+    Settings(restart=10),
+    Settings(restart=1, lam=0.0),
+    Settings(restart=3, epsilon=0.1),
+    Settings(restart=3, epsilon=0.1, skip="own"),
+    Settings(order="forward", restart=3),
+    Settings(order="forward", restart=2, delay=3, epsilon=0.1),
+]
+GOOD = [
+    Settings(good=0.75),
+    Settings(good=0.5, lam=0.0),
+    Settings(good=0.75, restart=2),
+    Settings(good=0.95, restart=3, epsilon=0.1),
+]
+SEARCHED = [
+    Settings(search_share=1.0),
+    Settings(search_share=0.5, restart=3),
+    Settings(search_share=0.5, search_from=100, epsilon=0.1),
+    Settings(search_share=0.4, order="forward", search_depth=3),
+]
+CAROUSELS = [
+    Settings(carousel=True),
+    Settings(carousel=True, restart=3, epsilon=0.1),
+    Settings(carousel=True, order="forward", delay=2),
+    Settings(carousel=True, search_share=0.3),
+]
+EVERY = [*PLAIN, *DELAYED, *RANDOM, *RESTARTED, *GOOD, *SEARCHED]
+
+
+@pytest.mark.parametrize(
+    ("tuples", "size", "n_rounds"),
+    [
+        (ALL_CELLS, (2, 2), 40),
+        ([[0, 1, 4, 8], [5]], (3, 2), 15),
+        (SMALL_4X4, (4, 4), 2),
+    ],
+    ids=["2x2", "3x2", "4x4"],
+)
+@pytest.mark.parametrize("settings", EVERY, ids=name_of)
+def test_games_and_weights_equal_the_naive_learners_bit_for_bit(
+    tuples: list[list[int]], size: tuple[int, int], n_rounds: int, settings: Settings
+) -> None:
+    learner, naive = pair(settings, tuples, size, 10 * size[0] + size[1])
+    for n_moves in range(1, n_rounds + 1):
+        play_both(learner, naive, n_moves)
+    assert learner.network.weights.any()
+
+
+@pytest.mark.parametrize(
+    ("tuples", "size", "n_rounds"),
+    [
+        ([[0]], (1, 2), 20),
+        ([[0, 1]], (1, 4), 20),
+        ([[0], [4]], (4, 1), 20),
+        ([[0, 4], [0, 1], [1]], (2, 2), 20),
+        ([[0, 1, 2], [0, 4, 5]], (2, 3), 10),
+    ],
+    ids=["1x2", "1x4", "4x1", "2x2", "2x3"],
+)
+@pytest.mark.parametrize(
+    "settings", [Settings(), FORWARD, DELAYED[0], RANDOM[0], RESTARTED[2], GOOD[2]], ids=name_of
+)
+def test_games_on_other_boards_equal_the_naive_learners_bit_for_bit(
+    tuples: list[list[int]], size: tuple[int, int], n_rounds: int, settings: Settings
+) -> None:
+    learner, naive = pair(settings, tuples, size, 10 * size[0] + size[1])
+    for _ in range(n_rounds):
+        play_both(learner, naive, 10)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"stages": [8, 16]},
+        {"stages": [4, 8, 16], "promote": True},
+        {"symmetric": False},
+        {"fixed_point": True},
+        {"stages": [8, 16], "promote": True, "fixed_point": True, "symmetric": False},
+        {"downgrade": 8},
+        {"start_value": 40},
+        {"start_value": 40, "stages": [8], "promote": True, "fixed_point": True},
+    ],
+    ids="-".join,
+)
+@pytest.mark.parametrize(
+    "settings",
+    [Settings(), DELAYED[0], FORWARD, RESTARTED[3], GOOD[2], SEARCHED[1], Settings("td")],
+    ids=name_of,
+)
+def test_every_kind_of_network_learns_as_the_naive_one(
+    options: dict[str, Any], settings: Settings
+) -> None:
+    learner, naive = pair(settings, [[0, 1, 4], [5], [1, 2]], (2, 3), 5, **options)
+    for _ in range(10):
+        play_both(learner, naive, 10)
+
+
+# Forward learning
+
+
+def test_forward_learning_is_one_update_as_soon_as_the_next_afterstate_is_known() -> None:
+    """The shortest program of it, without delay and lambda."""
+    for rule in ("tc", "td"):
+        learner, naive = pair(Settings(rule, "forward"), SMALL_4X4, (4, 4), 3)
+        for _ in range(3):
+            before = None
+            board, naive.state = oracle.start(4, 4, 2, naive.state)
+            while (best := naive.choose(board)) is not None:
+                _, after, _, value = best
+                if before is not None:
+                    naive.update(before, value - naive.value(before))
+                before = after
+                board, naive.state = oracle.spawn(after, naive.state)
+            assert before is not None
+            naive.update(before, np.float32(0) - naive.value(before))
+            learner.play(1)
+        assert learner.rng == naive.state
+        assert (learner.network.weights == naive.weights).all()
+
+
+@pytest.mark.parametrize("skip", ["target", "own"])
+@pytest.mark.parametrize("epsilon", [0.0, 0.2])
+@pytest.mark.parametrize(("lam", "delay"), [(0.0, 0), (0.5, 1), (0.5, 3), (0.9, 8), (1.0, 64)])
+def test_a_delayed_update_is_the_sum_of_the_errors_by_powers_of_lambda(
+    lam: float, delay: int, epsilon: float, skip: str
+) -> None:
+    """On 2x2 every board has its own weight and never comes back in a game.
+
+    So a game's errors are all of the weights before it, and with rate 1 an afterstate's change is
+    the sum of `delay + 1` errors, the k-th times lambda**k; with skip "target" up to the first
+    random move, with skip "own" none if its own move was random.
+    """
+    settings = Settings("td", "forward", lam=lam, rate=1.0, delay=delay, epsilon=epsilon, skip=skip)
+    n_random = 0
+    for seed in range(8):
+        learner, naive = pair(settings, ALL_CELLS, (2, 2), seed, symmetric=False)
+        drawn = np.random.default_rng(seed).normal(20, 10, 16**4)
+        learner.network.weights[:] = naive.weights[:] = drawn
+        path: list[Step] = []
+        naive.play_to_end(path, naive.first_board(), False)
+        values = [*(float(naive.value(step.after)) for step in path), 0.0]
+        rewards = [step.reward for step in path[1:]] + [0]
+        errors = [rewards[t] + values[t + 1] - values[t] for t in range(len(path))]
+        expected: npt.NDArray[Any] = naive.weights.copy()
+        for t, step in enumerate(path):
+            if skip == "own" and step.is_random:
+                continue
+            for k, error in enumerate(errors[t : t + delay + 1]):
+                toward = path[t + k + 1 : t + k + 2]
+                if skip == "target" and toward and toward[0].is_random:
+                    break
+                expected[naive.entries(step.after)[0]] += lam**k * error
+        n_random += sum(step.is_random for step in path)
+        learner.play(1)
+        np.testing.assert_allclose(learner.network.weights, expected, rtol=1e-4, atol=1e-3)
+        assert (learner.network.weights != drawn.astype(np.float32)).sum() > len(path) // 3
+    assert (n_random > 0) == (epsilon > 0)
+
+
+@pytest.mark.parametrize("delay", [0, 1, 3])
+def test_a_game_that_is_cut_counts_as_over_and_leaves_no_error_for_the_next(delay: int) -> None:
+    """A path with room for 6 moves on 2x2, where every board has its own weight, 100 at first."""
+    net = network(ALL_CELLS, (2, 2), symmetric=False, start_value=100)
+    learner = Learner(net, Settings("td", "forward", rate=1.0, delay=delay), seed=1)
+    path = new_path(net, 6, delay)
+    how, rules = learner._update(), learner._play()
+    end, *_ = play_forward(net, how, rules, False, 0x11, 1, path, 0)
+    assert end == 6
+    assert not path.errors.any()
+    assert estimate(net, path.afters[-1]) == 0
+    if delay == 0:  # each other one has moved to the reward and the value that followed
+        followed = [100 + reward for reward in path.rewards[1:].tolist()]
+        assert estimate(net, path.afters).tolist() == [*followed, 0]
+
+
+# Restart
+
+
+@pytest.mark.parametrize("least", [1, 3, 10])
+def test_a_game_is_played_again_from_the_middle_of_what_was_played_last(least: int) -> None:
+    """Algorithm 2 of Matsuzaki 2017, by the rounds of the naive learner."""
+    learner, naive = pair(Settings(restart=least), SMALL_4X4, (4, 4), 2)
+    for _ in range(2):
+        play_both(learner, naive, 1)
+        assert naive.rounds[0][0] == 0
+        start, end = 0, naive.rounds[0][1]
+        for next_start, next_end in naive.rounds[1:]:
+            assert next_start == start + (end - start) // 2
+            assert end - next_start > least
+            start, end = next_start, next_end
+        assert end - (start + end) // 2 <= least
+        assert len(naive.rounds) > 3
+    assert learner.n_learned == learner.n_moves
+
+
+def test_rows_are_games_from_the_start_before_any_restart() -> None:
+    """With a rate of 0 in single precision the network stays as it is, and so does its play."""
+    learner = Learner(network(SMALL_4X4), Settings("td", rate=1e-50, restart=10), seed=4)
+    games = learner.play(1)
+    assert games.scores.tolist() == play(NTupleAgent(network(SMALL_4X4)), 1, seed=4).scores.tolist()
+    assert learner.n_moves > games.n_moves[0]
+    assert learner.n_games == 1
+
+
+# Good plays only
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5, 0.75, 0.99])
+def test_games_above_a_share_of_the_best_score_are_learned_from(share: float) -> None:
+    learner = Learner(network(SMALL_4X4), Settings(good=share), seed=1)
+    n_learned = best = n_good = 0
+    for _ in range(100):
+        sums = learner.sums.copy()
+        games = learner.play(1)
+        score = int(games.scores[0])
+        best = max(best, score)
+        if score > share * best:
+            n_learned += int(games.n_moves[0])
+            n_good += 1
+        assert bool((learner.sums != sums).any()) is (score > share * best)
+        assert learner.n_learned == n_learned
+    assert n_good < 100
+
+
+def test_a_good_game_is_learned_from_once_and_as_a_whole() -> None:
+    """Algorithm 4: one that is not good is played again from its middle, until it is."""
+    learner, naive = pair(Settings(good=0.9, restart=5), SMALL_4X4, (4, 4), 1)
+    n_rounds: list[int] = []
+    for _ in range(9):
+        learned_before = naive.n_learned
+        play_both(learner, naive, 1)
+        start, end = naive.rounds[-1]
+        learned = naive.n_learned - learned_before
+        assert learned in (0, end)
+        assert learned or end - (start + end) // 2 <= 5
+        n_rounds.append(len(naive.rounds) if learned else 0)
+    assert n_rounds[0] == 1
+    assert max(n_rounds) > 1  # one was good only when it was played again
+    assert 0 in n_rounds
+
+
+# Search and random moves
+
+
+def test_a_share_of_the_games_is_played_by_search() -> None:
+    """Search plays better at once: with an empty network it sees merges that greedy play misses."""
+    settings = [Settings("td", rate=1e-50, search_share=share) for share in (0.0, 0.5, 1.0)]
+    means = [Learner(network([[0]]), s, seed=1).play(40_000).scores.mean() for s in settings]
+    assert 1.1 * means[0] < means[1] < means[2] / 1.1
+
+
+def test_search_begins_after_as_many_moves() -> None:
+    """The same games up to there, but for the random number that chooses the player."""
+    late = Settings("td", rate=1e-50, search_share=1.0, search_from=20_000)
+    learner, never = (
+        Learner(network([[0]]), settings, seed=1)
+        for settings in (late, Settings("td", rate=1e-50, search_share=1e-12))
+    )
+    games, greedy = learner.play(40_000), never.play(40_000)
+    n_same = next(i for i, moves in enumerate(accumulate(games.n_moves.tolist())) if moves > 20_000)
+    assert games.scores[: n_same + 1].tolist() == greedy.scores[: n_same + 1].tolist()
+    assert games.scores[n_same + 1 :].mean() > 1.2 * greedy.scores.mean()
+
+
+def test_random_moves_are_those_of_a_random_player() -> None:
+    """Equal means of a few hundred games each, within four standard errors of the difference."""
+    drawn = Learner(network(SMALL_4X4), Settings(epsilon=1.0), seed=3).play(50_000).scores
+    scores = play(RandomAgent(seed=1), 400, seed=1).scores
+    error = (drawn.var() / len(drawn) + scores.var() / len(scores)) ** 0.5
+    assert abs(drawn.mean() - scores.mean()) < 4 * error
+
+
+# Carousel shaping
+
+
+@pytest.mark.parametrize("settings", CAROUSELS, ids=name_of)
+@pytest.mark.parametrize(
+    ("tuples", "size", "stages", "n_moves"),
+    [(ALL_CELLS, (2, 2), [8, 16, 32], 20), (SMALL_4X4, (4, 4), [4, 8, 32, 64, 512], 200)],
+    ids=["2x2", "4x4"],
+)
+def test_games_of_a_carousel_equal_the_naive_learners(
+    tuples: Any, size: tuple[int, int], stages: list[int], n_moves: int, settings: Settings
+) -> None:
+    learner, naive = pair(settings, tuples, size, 7, stages=stages)
+    for _ in range(20 if size == (2, 2) else 5):
+        play_both(learner, naive, n_moves)
+    assert learner._pools.counts[:3].tolist() > [0, 1, 1]
+
+
+def test_a_full_pool_forgets_its_oldest_board() -> None:
+    learner, naive = pair(Settings("td", carousel=True), [[0, 1]], (1, 4), 3, stages=[8])
+    while naive.n_pooled[1] <= POOL + 100:
+        play_both(learner, naive, 500)
+    assert learner._pools.counts[1] > POOL + 100
+
+
+def test_games_begin_in_turn_at_the_start_and_in_each_stage_that_was_reached() -> None:
+    """One stage was not reached, so that the turns are 0, 1, 2, 0, 1, 2."""
+    net = network(ALL_CELLS, (2, 2), stages=[8, 16, 1024])
+    learner = Learner(net, Settings(carousel=True), seed=1)
+    turns = []
+    for _ in range(300):
+        turns.append(int(learner._state[0, TURN]))
+        learner.play(1)
+    known = turns[turns.index(2) :]
+    assert known[:6] == [2, 0, 1, 2, 0, 1]
+    assert turns[-6:] in ([0, 1, 2] * 2, [1, 2, 0] * 2, [2, 0, 1] * 2)
+    assert learner.n_games == turns.count(0)
+
+
+def test_the_pools_hold_boards_that_have_just_entered_their_stage() -> None:
+    learner = Learner(network(SMALL_4X4, stages=[32, 64]), Settings(carousel=True), seed=1)
+    learner.play(40_000)
+    assert (learner._pools.counts[1:] > 20).all()
+    for stage, exponent in ((1, 5), (2, 6)):
+        n = min(POOL, int(learner._pools.counts[stage]))
+        for word in learner._pools.boards[stage, :n].tolist():
+            tiles = [tile for row in oracle.from_word(word, 4, 4) for tile in row]
+            assert max(tiles) == exponent
+            assert tiles.count(exponent) <= 2
+            assert not oracle.is_over(oracle.from_word(word, 4, 4))

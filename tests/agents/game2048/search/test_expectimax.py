@@ -1,0 +1,408 @@
+"""Expectimax search against a plain recursion, and on a game whose exact values are known."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+import time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from afterstate.agents.game2048.learning.ntuple_learner import Learner
+from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.search.expectimax import MAX_DEPTH, ExpectimaxAgent
+from afterstate.agents.game2048.simple import RandomAgent
+from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, estimate, network
+from afterstate.envs.game2048.rules import afterstates, from_text, symmetries
+from tests.oracles import game2048 as oracle
+from tests.oracles.ntuple import NaiveNetwork, expected_score, index, reachable, solve
+
+SIZES: list[tuple[int, int]] = [(1, 2), (2, 2), (2, 3), (3, 2), (1, 4), (3, 3), (4, 4)]
+TUPLES = {
+    (1, 2): [[0, 1]],
+    (2, 2): [[0, 1], [0, 1, 4]],
+    (2, 3): [[0, 1, 2], [1, 5]],
+    (3, 2): [[0, 4, 8], [1, 4]],
+    (1, 4): [[0, 1, 2], [2, 3]],
+    (3, 3): [[0, 1, 2], [4, 5]],
+    (4, 4): [[0, 1, 2, 3], [5, 6]],
+}
+
+DEPTHS = range(1, MAX_DEPTH + 1)
+
+by_size = pytest.mark.parametrize("size", SIZES)
+
+
+def random_network(size: tuple[int, int]) -> Network:
+    net = network(TUPLES[size], size)
+    drawn = np.random.default_rng(1).normal(0, 30, net.weights.size)
+    return net._replace(weights=drawn.astype(np.float32))
+
+
+def random_board(rng: random.Random, size: tuple[int, int]) -> oracle.Board:
+    """Small boards of any kind, and late boards of large ones: few gaps, few equal neighbours."""
+    n_cells = size[0] * size[1]
+    palette = [0, 1, 2, 3, 4] if n_cells <= 6 else [*range(1, 12)]
+    tiles = rng.choices(palette, k=n_cells)
+    if n_cells > 6 and rng.random() < 0.7:
+        tiles[rng.randrange(n_cells)] = 0
+    return [tiles[r * size[1] : (r + 1) * size[1]] for r in range(size[0])]
+
+
+def value(naive: NaiveNetwork, after: oracle.Board, depth: int) -> float:
+    """An afterstate's value, with chance and then `depth` moves ahead."""
+    if depth == 0:
+        return float(naive.value(after))
+    return sum(
+        p * max(move_values(naive, board, depth).values(), default=0.0)
+        for board, p in oracle.spawn_outcomes(after)
+    )
+
+
+def move_values(naive: NaiveNetwork, board: oracle.Board, depth: int) -> dict[int, float]:
+    """Reward and value of each legal move, with `depth` moves in all."""
+    moves = {action: oracle.move(board, action) for action in oracle.legal_moves(board)}
+    return {a: reward + value(naive, after, depth - 1) for a, (after, reward) in moves.items()}
+
+
+@by_size
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_values_equal_those_of_the_plain_recursion(size: tuple[int, int], depth: int) -> None:
+    rng = random.Random(depth)
+    net = random_network(size)
+    naive = NaiveNetwork(TUPLES[size], net.weights)
+    agent = ExpectimaxAgent(net, depth, cutoff=0)
+    n_boards = {1: 300, 2: 200, 3: 60, 4: 8}[depth]
+    boards = [random_board(rng, size) for _ in range(n_boards)]
+    found = agent.evaluate([oracle.to_word(board) for board in boards])
+    assert found.shape == (n_boards, 4)
+    assert found.dtype == np.float64
+    for board, values in zip(boards, found.tolist(), strict=True):
+        expected = [-np.inf] * 4
+        for action, worth in move_values(naive, board, depth).items():
+            expected[action] = worth
+        assert values == pytest.approx(expected, rel=1e-5, abs=1e-3), board
+
+
+@by_size
+def test_one_ply_is_the_greedy_player(size: tuple[int, int]) -> None:
+    rng = random.Random(7)
+    net = random_network(size)
+    boards = np.array([oracle.to_word(random_board(rng, size)) for _ in range(300)], np.uint64)
+    agent = ExpectimaxAgent(net, 1)
+    assert agent.act(boards).tolist() == NTupleAgent(net).act(boards).tolist()
+    for board, values in zip(boards.tolist(), agent.evaluate(boards), strict=True):
+        afters, rewards = afterstates(board, net.moves)
+        greedy = estimate(net, np.array(afters, np.uint64)) + np.array(rewards)
+        greedy[np.array(afters, np.uint64) == board] = -np.inf
+        assert values == pytest.approx(greedy, rel=1e-6)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_illegal_moves_have_value_minus_infinity(depth: int) -> None:
+    net = random_network((2, 2))
+    agent = ExpectimaxAgent(net, depth)
+    over, only_down = from_text("2 4 / 4 2"), from_text("2 4 / _ _")
+    assert agent.evaluate(over).tolist() == [-np.inf] * 4
+    assert np.isfinite(agent.evaluate(only_down)).tolist() == [False, False, True, False]
+    assert agent.act([over, only_down]).tolist() == [0, 2]
+
+
+def test_two_plies_worked_out_by_hand() -> None:
+    """(2 2) on 1x2 with weight 1 of the tuple {0} for a tile 4, else 0: a board has 4 entries.
+
+    Both moves make a 4 for reward 4. A 2 comes beside it (0.9): game over, worth 0. Or a 4 (0.1):
+    merged for 8, afterstate worth 0. So a move is worth 4 + 0.1 * 8, and with one move only 4
+    and the two entries of the 4.
+    """
+    net = network([[0]], (1, 2))
+    net.weights[2] = 1
+    board = from_text("2 2")
+    assert ExpectimaxAgent(net, 1).evaluate(board).tolist() == [-np.inf, 6, -np.inf, 6]
+    for depth in (2, 3):
+        values = ExpectimaxAgent(net, depth).evaluate(board)
+        assert values == pytest.approx([-np.inf, 4.8, -np.inf, 4.8])
+
+
+@pytest.mark.parametrize(("depth", "by_hand"), [(2, -3596.4), (3, 3.6), (4, 3.6), (5, 5.76)])
+def test_games_that_are_over_are_worth_nothing_however_bad_the_rest(
+    depth: int, by_hand: float
+) -> None:
+    """Every afterstate at the end of the search is worth -4000, an end of the game 0.
+
+    (2 8 _) has one move, to the right. In 0.1 a 4 comes and (4 2 8) is over; in 0.9 (2 2 8) merges
+    for 4. Two plies: 0.9 * (4 - 4000). Three plies and four: merged to the left, (4 8 _) is over
+    with any tile: 0.9 * 4. Five: merged to the right, (_ 4 8) is over in 0.9, and in 0.1 it goes
+    on for 8 and 16 before it is over with any tile: 0.9 * (4 + 0.1 * 24).
+    """
+    net = network([[0]], (1, 3))
+    net.weights[:] = -1000
+    values = ExpectimaxAgent(net, depth).evaluate(from_text("2 8 _"))
+    assert values == pytest.approx([-np.inf, by_hand, -np.inf, -np.inf])
+
+
+# The exact values of the 2x2 board as a network: it then plays perfectly at every depth
+
+
+@pytest.fixture(scope="module")
+def solved() -> Network:
+    """The tuple of all cells, each entry an eighth of the exact value of its afterstate."""
+    net = network([[0, 1, 4, 5]], (2, 2))
+    for word, worth in solve(2, 2)[1].items():
+        net.weights[index(oracle.from_word(word, 2, 2), [0, 1, 4, 5])] = worth / 8
+    return net
+
+
+def test_the_exact_network_holds_the_values_of_all_afterstates(solved: Network) -> None:
+    values = solve(2, 2)[1]
+    assert len(values) == 464
+    assert len(reachable(2, 2)) == 662
+    assert estimate(solved, list(values)).tolist() == pytest.approx(list(values.values()), rel=1e-6)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_with_exact_values_every_depth_plays_perfectly(solved: Network, depth: int) -> None:
+    agent = ExpectimaxAgent(solved, depth)
+    assert expected_score(2, 2, agent.act) == pytest.approx(66.964149, abs=1e-5)
+
+
+@pytest.mark.parametrize("depth", range(2, MAX_DEPTH + 1))
+def test_searching_exact_values_does_not_change_them(solved: Network, depth: int) -> None:
+    boards = [oracle.to_word(board) for board in reachable(2, 2)]
+    one = ExpectimaxAgent(solved, 1).evaluate(boards)
+    deep = ExpectimaxAgent(solved, depth, cutoff=0)
+    assert deep.evaluate(boards) == pytest.approx(one, rel=1e-5)
+
+
+def test_deeper_search_of_an_empty_network_plays_better() -> None:
+    empty = network([[0]], (2, 2))
+    scores = [expected_score(2, 2, ExpectimaxAgent(empty, depth).act) for depth in (1, 3, 5)]
+    assert scores[0] < scores[1] < scores[2] <= 66.964149 + 5e-7
+
+
+# Interface
+
+
+def test_evaluate_and_act_keep_the_shape_of_their_boards() -> None:
+    rng = random.Random(9)
+    agent = ExpectimaxAgent(random_network((4, 4)), 2)
+    drawn = [oracle.to_word(random_board(rng, (4, 4))) for _ in range(12)]
+    boards = np.array(drawn, np.uint64).reshape(3, 4)
+    values, actions = agent.evaluate(boards), agent.act(boards)
+    assert values.shape == (3, 4, 4)
+    assert actions.shape == (3, 4)
+    assert actions.dtype == np.int8
+    assert (values.argmax(axis=-1) == actions).all()
+    for i, j in np.ndindex(3, 4):
+        assert agent.evaluate(boards[i, j]).tolist() == values[i, j].tolist()
+        assert agent.act(boards[i, j]) == actions[i, j]
+    assert agent.evaluate(boards[:, ::2]).tolist() == values[:, ::2].tolist()
+    assert agent.evaluate(boards[:0]).shape == (0, 4, 4)
+
+
+@pytest.mark.parametrize("depth", [0, -1, 6, 2.0, "3", True])
+def test_wrong_depths_are_refused(depth: Any) -> None:
+    with pytest.raises(ValueError, match=r"1\.\.5"):
+        ExpectimaxAgent(network([[0]]), depth)
+
+
+@pytest.mark.parametrize(
+    ("setting", "wrong"),
+    [
+        *(("seconds", value) for value in (0, -1, float("inf"), float("nan"))),
+        *(("cutoff", value) for value in (-0.1, 1, float("nan"))),
+        *(("table_bits", value) for value in (-1, 29, 2.5, True)),
+    ],
+)
+def test_wrong_settings_are_refused(setting: str, wrong: Any) -> None:
+    with pytest.raises(ValueError, match=setting):
+        ExpectimaxAgent(network([[0]]), **{setting: wrong})
+
+
+# The transposition table
+
+
+def late_boards(n: int, seed: int) -> list[int]:
+    """Boards with few gaps, on which lines of play often meet."""
+    rng = random.Random(seed)
+    return [oracle.to_word(random_board(rng, (4, 4))) for _ in range(n)]
+
+
+@pytest.mark.parametrize("depth", [2, 3, 4])
+def test_the_table_changes_no_value(depth: int) -> None:
+    """A table of one bucket forgets nearly all; both agree, and the large one saves searches."""
+    net, boards = random_network((4, 4)), late_boards(20, depth)
+    tiny = ExpectimaxAgent(net, depth, cutoff=0, table_bits=0)
+    large = ExpectimaxAgent(net, depth, cutoff=0, table_bits=18)
+    assert tiny.evaluate(boards).tolist() == large.evaluate(boards).tolist()
+    if depth > 2:  # with two plies lines of play cannot meet
+        assert large.n_found > 0
+        assert large.n_searched < tiny.n_searched
+
+
+def test_symmetric_boards_share_their_entries() -> None:
+    net = random_network((4, 4))
+    agent = ExpectimaxAgent(net, 3, cutoff=0, table_bits=20)
+    board = late_boards(1, 5)[0]
+    once = ExpectimaxAgent(net, 3, cutoff=0, table_bits=20)
+    once.evaluate(board)
+    agent.evaluate(np.array(symmetries(board, 4, 4), np.uint64))
+    assert agent.n_searched == once.n_searched
+
+
+def test_boards_that_a_network_without_symmetries_values_apart_are_kept_apart() -> None:
+    net = network(TUPLES[4, 4], symmetric=False)
+    np.random.default_rng(1).random(dtype=np.float32, out=net.weights)
+    board = late_boards(1, 6)[0]
+    boards = np.array(symmetries(board, 4, 4), np.uint64)
+    agent = ExpectimaxAgent(net, 3, cutoff=0)
+    alone = [ExpectimaxAgent(net, 3, cutoff=0).evaluate(each).tolist() for each in boards]
+    assert agent.evaluate(boards).tolist() == alone
+    assert max(alone[0]) != max(alone[1])
+
+
+def test_a_network_that_learns_is_searched_anew() -> None:
+    net, boards = random_network((4, 4)), late_boards(20, 7)
+    agent = ExpectimaxAgent(net, 3)
+    agent.evaluate(boards)
+    net.weights[:] *= -1
+    assert agent.evaluate(boards).tolist() == ExpectimaxAgent(net, 3).evaluate(boards).tolist()
+
+
+# The cut-off
+
+
+@pytest.fixture(scope="module")
+def learned() -> Network:
+    """A network that has learned enough for its values to be those of real play."""
+    learner = Learner(network([[0, 1, 4, 5], [1, 2, 5, 6], [0, 1, 2, 3], [4, 5, 6, 7]]), seed=1)
+    learner.play(1_000_000)
+    return learner.network
+
+
+def played_boards(net: Network, n: int) -> npt.NDArray[np.uint64]:
+    """Boards of games, drawn from all their moves."""
+    shown: list[npt.NDArray[np.uint64]] = []
+
+    class Recorder(RandomAgent):
+        def act(self, boards: Any) -> npt.NDArray[np.int8]:
+            shown.append(boards)
+            return NTupleAgent(net).act(boards)
+
+    play(Recorder(), 20, seed=3)
+    return np.random.default_rng(1).choice(np.concatenate(shown), n, replace=False)
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+def test_the_default_cut_off_hardly_changes_a_choice(learned: Network, depth: int) -> None:
+    """Of 10,000 boards not a single choice was seen to change."""
+    boards = played_boards(learned, {2: 10_000, 3: 4_000}[depth])
+    whole, cut = ExpectimaxAgent(learned, depth, cutoff=0), ExpectimaxAgent(learned, depth)
+    assert (whole.act(boards) == cut.act(boards)).mean() >= 0.999
+
+
+def test_a_larger_cut_off_searches_less(learned: Network) -> None:
+    boards = played_boards(learned, 200)
+    legal = np.isfinite(ExpectimaxAgent(learned, 1).evaluate(boards))
+    searched = []
+    for cutoff in (1e-4, 1e-3, 1e-2, 0.1, 0.5):
+        agent = ExpectimaxAgent(learned, 3, cutoff=cutoff)
+        values = agent.evaluate(boards)
+        assert (np.isfinite(values) == legal).all()
+        searched.append(agent.n_searched)
+    assert searched == sorted(searched, reverse=True)
+    assert searched[-1] < 0.3 * searched[0]
+
+
+def test_an_improbable_four_counts_as_a_two() -> None:
+    """One empty cell and a cut-off above 0.1: only the 2 is tried.
+
+    (8 2 _) on 1x3 moves right to (_ 8 2). A 2 beside the 8 ends the game, and so would a 4: the
+    value is 0 either way. On (2 8 _) -> (_ 2 8) a 2 merges for 4, a 4 does not.
+    """
+    net = network([[0]], (1, 3))
+    board = from_text("2 8 _")
+    assert ExpectimaxAgent(net, 2, cutoff=0.2).evaluate(board)[1] == pytest.approx(4)
+    assert ExpectimaxAgent(net, 2, cutoff=0).evaluate(board)[1] == pytest.approx(3.6)
+
+
+# Time
+
+
+def test_with_enough_time_the_whole_depth_is_searched() -> None:
+    net, boards = random_network((4, 4)), late_boards(3, 8)
+    for depth in (1, 2, 3):
+        timed = ExpectimaxAgent(net, depth, seconds=60)
+        assert (
+            timed.evaluate(boards).tolist() == ExpectimaxAgent(net, depth).evaluate(boards).tolist()
+        )
+
+
+def test_with_hardly_any_time_the_search_is_shallow_but_whole() -> None:
+    net = random_network((4, 4))
+    board = from_text("2 4 8 _ / 16 _ 2 _ / _ 4 _ 2 / 64 _ 32 _")
+    agent = ExpectimaxAgent(net, seconds=1e-9, cutoff=0)
+    shallow = [
+        ExpectimaxAgent(net, depth, cutoff=0).evaluate(board).tolist() for depth in (1, 2, 3)
+    ]
+    assert agent.evaluate(board).tolist() in shallow
+
+
+@pytest.mark.parametrize("seconds", [0.0005, 0.002, 0.01])
+@pytest.mark.parametrize(
+    "text", ["2 4 8 _ / 16 _ 2 _ / _ 4 _ 2 / 64 _ 32 _", "2 4 8 2 / 16 _ 2 4 / _ 4 _ 2 / 64 8 32 _"]
+)
+def test_a_search_that_was_cut_short_leaves_nothing_wrong_for_the_next_board(
+    text: str, seconds: float
+) -> None:
+    """Boards that are searched together share the table; each has the values of some depth.
+
+    All values are about 16,000, so one that was cut short and counted as 0 would show. Depths 4
+    and 5 take some 5 and 100 ms.
+    """
+    net = network(TUPLES[4, 4])
+    net.weights[:] = np.random.default_rng(1).normal(1000, 30, net.weights.size)
+    board = from_text(text)
+    whole = [ExpectimaxAgent(net, depth, cutoff=0).evaluate(board).tolist() for depth in DEPTHS]
+    agent = ExpectimaxAgent(net, seconds=seconds, cutoff=0)
+    for _ in range(3):
+        for values in agent.evaluate(np.full(10, board, np.uint64)).tolist():
+            assert values in whole
+
+
+def test_time_for_a_move_is_kept() -> None:
+    """Five plies of an almost empty board take minutes if next to nothing is kept in the table."""
+    agent = ExpectimaxAgent(random_network((4, 4)), seconds=0.05, cutoff=0, table_bits=0)
+    board = from_text("2 4 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ 2")
+    start = time.monotonic()
+    agent.act(np.full(4, board, np.uint64))
+    assert 0.18 < time.monotonic() - start < 5
+
+
+# Whole games
+
+
+def test_games_in_compiled_code_are_those_of_acting_move_by_move(learned: Network) -> None:
+    class OnlyActs:
+        size = (4, 4)
+
+        def act(self, boards: npt.NDArray[np.uint64]) -> npt.NDArray[np.int8]:
+            return agent.act(boards)
+
+    for depth in (1, 2):
+        agent = ExpectimaxAgent(learned, depth)
+        at_once, one_by_one = play(agent, 3, seed=5), play(OnlyActs(), 3, seed=5)
+        for finished, acted in zip(at_once, one_by_one, strict=True):
+            assert finished.tolist() == acted.tolist()
+
+
+def test_copies_and_pickles_play_alike() -> None:
+    agent = ExpectimaxAgent(random_network((4, 4)), 2)
+    boards = late_boards(20, 9)
+    again = pickle.loads(pickle.dumps(agent))
+    assert again.evaluate(boards).tolist() == agent.evaluate(boards).tolist()
+    assert copy.deepcopy(agent).act(boards).tolist() == agent.act(boards).tolist()

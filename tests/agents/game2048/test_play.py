@@ -1,0 +1,308 @@
+"""Whole games by players: the environment's games, played side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import afterstate.envs  # noqa: F401
+from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.values.ntuple import NTupleAgent, network
+from afterstate.envs.game2048.games import BOARD, EXCESS, SCORE, look
+from afterstate.envs.game2048.rules import from_text, words
+
+Boards = npt.NDArray[np.uint64]
+Actions = npt.NDArray[np.int8]
+Indices = npt.NDArray[np.int64]
+
+
+def player(size: tuple[int, int], seed: int = 1) -> NTupleAgent:
+    """A greedy player of whims: its weights are random."""
+    cells = [4 * row + col for row in range(size[0]) for col in range(size[1])]
+    net = network([cells[:3], cells[-2:]], size)
+    net.weights[:] = np.random.default_rng(seed).normal(0, 50, net.weights.size)
+    return NTupleAgent(net)
+
+
+class BoardByBoard:
+    """A player that only answers for the boards it is shown."""
+
+    def __init__(self, agent: NTupleAgent) -> None:
+        self.agent, self.size = agent, agent.size
+
+    def act(self, boards: Boards) -> Actions:
+        """The answers of the player."""
+        return self.agent.act(boards)
+
+
+@pytest.mark.parametrize("size", [(4, 4), (2, 2), (3, 4), (1, 2), (4, 1)])
+def test_games_are_those_of_the_environment_with_following_seeds(size: tuple[int, int]) -> None:
+    agent = player(size)
+    played = play(agent, 12, seed=100, size=size)
+    env = gym.make("Game2048-v0", size=size)
+    for i in range(12):
+        observation, info = env.reset(seed=100 + i)
+        n_moves, score, terminated = 0, 0.0, not info["action_mask"].any()
+        while not terminated:
+            action, _ = agent.predict(observation)
+            observation, reward, terminated, _, info = env.step(int(action))
+            n_moves, score = n_moves + 1, score + float(reward)
+        assert played.scores[i] == info["score"] == score
+        assert played.n_moves[i] == n_moves
+        assert played.max_tiles[i] == info["max_tile"] == 2 ** int(observation.max())
+    env.close()
+
+
+def test_games_have_one_entry_each_as_whole_numbers() -> None:
+    played = play(player((3, 3)), 7, size=(3, 3))
+    for column in played:
+        assert column.shape == (7,)
+        assert column.dtype == np.int64
+    assert (played.n_moves > 0).all()
+    assert (played.scores > 0).all()
+    assert all(int(tile).bit_count() == 1 for tile in played.max_tiles)
+
+
+def test_games_do_not_depend_on_those_beside_them() -> None:
+    agent = player((4, 4))
+    together = play(agent, 6, seed=3)
+    apart = [play(agent, 1, seed=3 + i) for i in range(6)]
+    assert together.scores.tolist() == [int(games.scores[0]) for games in apart]
+    assert together.n_moves.tolist() == [int(games.n_moves[0]) for games in apart]
+    assert len(set(together.scores.tolist())) > 1
+
+
+def test_games_may_have_seeds_of_their_own() -> None:
+    agent, seeds = player((4, 4)), [5, 2**40, 5, 3]
+    together = play(agent, 4, seed=seeds)
+    apart = [play(agent, 1, seed=seed) for seed in seeds]
+    assert together.scores.tolist() == [int(games.scores[0]) for games in apart]
+    with pytest.raises(ValueError, match="4 games have as many seeds, got 3"):
+        play(agent, 4, seed=seeds[:3])
+    with pytest.raises(ValueError, match="from 0 on"):
+        play(agent, 2, seed=[1, -1])
+
+
+def test_no_games_are_no_games() -> None:
+    assert [len(column) for column in play(player((4, 4)), 0)] == [0, 0, 0]
+
+
+def test_report_counts_the_games_that_have_ended_and_the_moves() -> None:
+    seen: list[tuple[int, int]] = []
+    agent = BoardByBoard(player((2, 2)))
+    played = play(agent, 20, report=lambda *numbers: seen.append(numbers))
+    rounds = range(1, int(played.n_moves.max()) + 1)
+    assert [ended for ended, _ in seen] == [int((played.n_moves <= t).sum()) for t in rounds]
+    assert [moves for _, moves in seen] == [int(played.n_moves.clip(max=t).sum()) for t in rounds]
+
+
+def test_report_counts_the_games_that_a_player_finishes_by_itself() -> None:
+    seen: list[tuple[int, int]] = []
+    played = play(player((2, 2)), 20, report=lambda *numbers: seen.append(numbers))
+    ended, n_moves = zip(*seen, strict=True)
+    assert list(n_moves) == [int(played.n_moves[:i].sum()) for i in ended]
+    assert ended[-1] == 20
+    assert list(ended) == sorted(ended)
+
+
+def watched(player: Any, n_games: int, seed: int, size: tuple[int, int]) -> list[list[Any]]:
+    """The boards and actions that a watcher is shown of each game."""
+    seen: list[list[Any]] = [[] for _ in range(n_games)]
+
+    def watch(games: Indices, boards: Boards, actions: Indices) -> None:
+        assert games.shape == boards.shape == actions.shape
+        assert games.dtype == actions.dtype == np.int64
+        assert boards.dtype == np.uint64
+        for i, board, action in zip(*map(np.ndarray.tolist, (games, boards, actions)), strict=True):
+            seen[i].append((board, action))
+
+    played = play(player, n_games, seed, size, watch=watch)
+    assert [len(moves) for moves in seen] == played.n_moves.tolist()
+    return seen
+
+
+@pytest.mark.parametrize("size", [(4, 4), (2, 2), (3, 4), (1, 2)])
+def test_watchers_are_shown_each_board_of_the_environment_and_the_action(
+    size: tuple[int, int],
+) -> None:
+    agent = player(size)
+    seen = watched(agent, 8, 100, size)
+    env = gym.make("Game2048-v0", size=size)
+    for i in range(8):
+        observation, info = env.reset(seed=100 + i)
+        for board, action in seen[i]:
+            assert board == int(words(observation))
+            assert action == int(agent.predict(observation)[0])
+            observation, _, _, _, info = env.step(action)
+        assert not info["action_mask"].any()
+    env.close()
+
+
+@pytest.mark.parametrize("size", [(4, 4), (2, 2)])
+def test_watching_changes_no_game(size: tuple[int, int]) -> None:
+    """Nor does it matter whether the player could finish games by itself."""
+    agent = player(size)
+    alone = play(agent, 20, 5, size)
+    for each in (agent, BoardByBoard(agent)):
+        found = play(each, 20, 5, size, watch=lambda *shown: None)
+        for one, other in zip(found, alone, strict=True):
+            assert one.tolist() == other.tolist()
+    assert watched(agent, 20, 5, size) == watched(BoardByBoard(agent), 20, 5, size)
+
+
+def test_what_is_watched_is_not_finished_by_the_player() -> None:
+    class Finisher(BoardByBoard):
+        def finish(self, games: Boards) -> Indices:
+            raise AssertionError("it finished a game")
+
+    agent = Finisher(player((2, 2)))
+    assert play(agent, 3, watch=lambda *shown: None).n_moves.all()
+    with pytest.raises(AssertionError, match="it finished a game"):
+        play(agent, 3)
+
+
+def test_watchers_come_before_the_move_and_reports_after_it() -> None:
+    order: list[str] = []
+    played = play(
+        player((2, 2)),
+        9,
+        report=lambda ended, n_moves: order.append(f"report {n_moves}"),
+        watch=lambda games, boards, actions: order.append(f"watch {len(games)}"),
+    )
+    left = [int((played.n_moves > t).sum()) for t in range(played.n_moves.max())]
+    rounds = [(f"watch {n}", f"report {sum(left[: t + 1])}") for t, n in enumerate(left)]
+    assert order == [each for both in rounds for each in both]
+
+
+def test_what_a_watcher_changes_or_keeps_is_its_own() -> None:
+    """The arrays are not those that the games are played with, and no later ones."""
+    kept: list[Any] = []
+
+    def watch(games: Indices, boards: Boards, actions: Indices) -> None:
+        kept.append([array.copy() for array in (games, boards, actions)])
+        kept.append([games, boards, actions])
+
+    agent = player((2, 2))
+    play(agent, 9, watch=watch)
+    for copies, arrays in zip(kept[::2], kept[1::2], strict=True):
+        for copy, array in zip(copies, arrays, strict=True):
+            assert (copy == array).all()
+
+
+def test_an_illegal_move_is_not_watched() -> None:
+    shown: list[Any] = []
+    with pytest.raises(ValueError, match="illegal"):
+        play(Stubborn(5), 3, watch=lambda *arrays: shown.append(arrays))
+    assert not shown
+
+
+@pytest.mark.parametrize("size", [(4, 4), (2, 2), (3, 4), (1, 2)])
+def test_a_player_that_finishes_games_plays_them_as_it_would_board_by_board(
+    size: tuple[int, int],
+) -> None:
+    agent = player(size)
+    finished, played = (play(each, 70, seed=5) for each in (agent, BoardByBoard(agent)))
+    for one, other in zip(finished, played, strict=True):
+        assert one.tolist() == other.tolist()
+
+
+def test_a_network_player_finishes_games_up_to_a_65536_tile() -> None:
+    """From there on a board word does not hold the game: the next boards are downgraded."""
+    games = np.zeros((2, 8), np.uint64)
+    games[0, BOARD] = from_text("32768 32768 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 2")
+    games[1, BOARD] = from_text("2 4 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 2")
+    for i in range(2):
+        look(games, i, 4, 4)
+    assert NTupleAgent(network([[0]])).finish(games).tolist() == [1, 0]
+    assert games[:, SCORE].tolist() == [65_536, 0]
+    assert (games[:, EXCESS] > 0).tolist() == [True, False]
+
+
+def test_the_player_sees_only_games_that_go_on() -> None:
+    agent, shown = player((2, 2)), []
+
+    class Watched:
+        def act(self, boards: Boards) -> Actions:
+            assert boards.dtype == np.uint64
+            shown.append(len(boards))
+            return agent.act(boards)
+
+    played = play(Watched(), 9, size=(2, 2))
+    assert shown == [int((played.n_moves > t).sum()) for t in range(played.n_moves.max())]
+
+
+class Stubborn:
+    """Answers with one action for every board, and gives up after a while."""
+
+    def __init__(self, action: Any, n: int | None = None) -> None:
+        self.action, self.n, self.calls = action, n, 0
+
+    def act(self, boards: Boards) -> Any:
+        """The same actions again."""
+        self.calls += 1
+        if self.calls > 1_000:
+            raise RuntimeError("it went on and on")
+        return np.full(len(boards) if self.n is None else self.n, self.action, np.int8)
+
+
+@pytest.mark.parametrize("action", [0, 1, 2, 3])
+def test_an_illegal_move_is_refused(action: int) -> None:
+    with pytest.raises(ValueError, match=f"chose {action}, an illegal action"):
+        play(Stubborn(action), 3)
+
+
+def test_one_illegal_move_among_many_is_refused() -> None:
+    """All play well but in the third game, where the move is the first illegal one."""
+    agent = player((4, 4))
+
+    class Slip:
+        def act(self, boards: Boards) -> Actions:
+            actions = agent.act(boards)
+            actions[2] = 0 if actions[2] else actions[2]
+            return actions
+
+    with pytest.raises(ValueError, match="chose 0, an illegal action"):
+        play(Slip(), 4)
+
+
+@pytest.mark.parametrize("action", [4, -1, -4, 100])
+def test_what_is_no_action_is_refused(action: int) -> None:
+    with pytest.raises(ValueError):
+        play(Stubborn(action), 3)
+
+
+@pytest.mark.parametrize("offset", [-4, 4, 8])
+def test_actions_are_not_counted_modulo_four(offset: int) -> None:
+    agent = player((4, 4))
+
+    class Shifted:
+        def act(self, boards: Boards) -> Actions:
+            return agent.act(boards) + np.int8(offset)
+
+    with pytest.raises(ValueError):
+        play(Shifted(), 1)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 4])
+def test_another_number_of_actions_than_boards_is_refused(n: int) -> None:
+    """Up is legal in the first games of the seeds 0, 1 and 2, so that only the number is wrong."""
+    with pytest.raises(ValueError):
+        play(Stubborn(0, n), 3, seed=first_seed_with_up_legal())
+
+
+def first_seed_with_up_legal() -> int:
+    """A seed such that its game and the two after it allow up at first."""
+    env = gym.make("Game2048-v0")
+    masks = [env.reset(seed=seed)[1]["action_mask"][0] for seed in range(200)]
+    env.close()
+    return next(i for i in range(197) if all(masks[i : i + 3]))
+
+
+@pytest.mark.parametrize("size", [(1, 1), (5, 4), (0, 2)])
+def test_wrong_sizes_are_refused(size: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match="rows and columns"):
+        play(Stubborn(0), 1, size=size)

@@ -1,0 +1,313 @@
+"""Values and greedy moves of N-tuple networks, against sums over lists."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from afterstate.agents.game2048.values.ntuple import (
+    TUPLES,
+    Network,
+    NTupleAgent,
+    best_move,
+    estimate,
+    network,
+)
+from afterstate.envs.game2048.rules import from_text, symmetries
+from tests.oracles import game2048 as oracle
+from tests.oracles.ntuple import NaiveNetwork, index, symmetric_boards
+
+SIZES = [(4, 4), (3, 3), (2, 2), (2, 3), (3, 2), (4, 2), (3, 4), (1, 2), (4, 1)]
+by_size = pytest.mark.parametrize("size", SIZES)
+
+
+def random_board(rng: random.Random, size: tuple[int, int]) -> oracle.Board:
+    palette = rng.choice([[0, 0, 1, 2], [0, 1, 2, 3, 4, 5], range(1, 16), range(16), [1, 2]])
+    return [rng.choices(palette, k=size[1]) for _ in range(size[0])]
+
+
+def random_tuples(rng: random.Random, size: tuple[int, int]) -> list[list[int]]:
+    """One to five tuples of one to four cells, in any order of the cells."""
+    cells = [4 * row + col for row in range(size[0]) for col in range(size[1])]
+    return [rng.sample(cells, rng.randint(1, min(4, len(cells)))) for _ in range(rng.randint(1, 5))]
+
+
+def random_network(tuples: Any, size: tuple[int, int], seed: int = 1) -> Network:
+    """A network with whole numbers as weights, whose sums have no rounding."""
+    net = network(tuples, size)
+    drawn = np.random.default_rng(seed).integers(-50, 50, net.weights.size)
+    return net._replace(weights=drawn.astype(np.float32))
+
+
+def brute_value(net: Network, tuples: list[list[int]], board: oracle.Board) -> int:
+    """The sum over symmetric boards and tuples, each tuple's table cut out of the weights."""
+    value, at = 0, 0
+    for cells in tuples:
+        weights = net.weights[at : at + 16 ** len(cells)]
+        at += 16 ** len(cells)
+        for each in symmetric_boards(board):
+            value += int(weights[index(each, sorted(cells))])
+    return value
+
+
+def words(boards: list[oracle.Board]) -> Any:
+    return np.array([oracle.to_word(board) for board in boards], np.uint64)
+
+
+# Values
+
+
+@by_size
+def test_value_is_the_sum_over_all_symmetric_boards(size: tuple[int, int]) -> None:
+    rng = random.Random(str(size))
+    for trial in range(10):
+        tuples = random_tuples(rng, size)
+        net = random_network(tuples, size, trial)
+        boards = [random_board(rng, size) for _ in range(50)]
+        expected = [brute_value(net, tuples, board) for board in boards]
+        assert estimate(net, words(boards)).tolist() == expected, tuples
+
+
+@pytest.mark.parametrize(
+    ("name", "tuples"),
+    [
+        ("4x6", "012345 456789 012456 45689a"),
+        ("5x6", "012345 456789 89abcd 012456 45689a"),
+        ("8x6", "012456 456789 012345 234569 01259a 345678 134567 01489a"),
+    ],
+)
+def test_value_of_a_named_network_is_the_sum_over_its_tuples_on_eight_boards(
+    name: str, tuples: str
+) -> None:
+    """The tuples as TDL2048 writes them. Only entries of the boards are not zero."""
+    cells = [[int(cell, 16) for cell in each] for each in tuples.split()]
+    assert [list(each) for each in TUPLES[name]] == cells
+    net = network(name)
+    assert net.weights.shape == (len(cells) * 16**6,)
+    assert net.tuples == cells
+    naive = NaiveNetwork(cells, net.weights)
+    rng = random.Random(2)
+    boards = [random_board(rng, (4, 4)) for _ in range(200)]
+    for board in boards:
+        entries = naive.entries(board)
+        assert len(entries) == 8 * len(cells) == net.n_entries
+        net.weights[entries] = [rng.random() for _ in entries]
+    values = estimate(net, words(boards))
+    for board, value in zip(boards, values, strict=True):
+        by_tuple = 0.0
+        for t, each in enumerate(cells):
+            table = net.weights[t * 16**6 : (t + 1) * 16**6]
+            by_tuple += sum(float(table[index(b, each)]) for b in symmetric_boards(board))
+        assert value == pytest.approx(by_tuple, rel=1e-6)
+        assert value == naive.value(board)
+
+
+def test_names_joined_by_plus_are_all_their_tuples() -> None:
+    both = [list(cells) for name in ("4x6", "5x6") for cells in TUPLES[name]]
+    assert network("4x6+5x6").tuples == both
+    for wrong in ("4x6+", "+4x6", "4x6+9x9", "4x6 + 5x6", "4x6,5x6"):
+        with pytest.raises(ValueError, match="tuples are"):
+            network(wrong)
+
+
+@pytest.mark.parametrize("n_tuples", range(1, 10))
+def test_without_symmetry_only_the_board_itself_is_read(n_tuples: int) -> None:
+    """The number of entries is any number here, and the sums are equal bit for bit."""
+    rng = random.Random(n_tuples)
+    tuples = [rng.sample(range(16), 2) for _ in range(n_tuples)]
+    net = network(tuples, symmetric=False)
+    assert net.n_entries == n_tuples
+    net.weights[:] = np.random.default_rng(n_tuples).normal(size=net.weights.size)
+    naive = NaiveNetwork(tuples, net.weights, symmetric=False)
+    boards = [random_board(rng, (4, 4)) for _ in range(50)]
+    for board, value in zip(boards, estimate(net, words(boards)), strict=True):
+        by_hand = sum(
+            float(net.weights[256 * t + index(board, sorted(cells))])
+            for t, cells in enumerate(tuples)
+        )
+        assert value == pytest.approx(by_hand, abs=1e-5)
+        assert value == naive.value(board)
+
+
+def test_first_cell_of_a_tuple_is_the_lowest_nibble_of_its_index() -> None:
+    """On a 1x2 board the tuple {0 1} reads [a b], [b a] and, flipped, both once more."""
+    net = network([[0, 1]], (1, 2))
+    net.weights[3 + 16 * 5], net.weights[5 + 16 * 3] = 1, 10
+    assert estimate(net, [from_text("8 32"), from_text("32 8"), from_text("8 8")]).tolist() == [
+        22,
+        22,
+        0,
+    ]
+    corner_and_edge = network([[5], [0, 1]], (4, 4))
+    corner_and_edge.weights[16 + 4 + 16 * 2] = 1  # behind the table of 16 weights: 4 + 2 * 16
+    once = from_text("16 4 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ _")
+    twice = from_text("16 4 _ _ / 4 _ _ _ / _ _ _ _ / _ _ _ _")
+    not_at_all = from_text("4 16 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ _")
+    assert estimate(corner_and_edge, [once, twice, not_at_all]).tolist() == [1, 2, 0]
+
+
+def test_order_of_a_tuples_cells_does_not_matter() -> None:
+    net = network([[5, 0, 1]])
+    assert net.tuples == [[0, 1, 5]]
+    board = from_text("2 4 _ _ / _ 8 _ _ / _ _ _ _ / _ _ _ _")
+    net.weights[1 + 16 * 2 + 256 * 3] = 1
+    assert estimate(net, [board]).tolist() == [1]
+
+
+@by_size
+def test_symmetric_boards_have_equal_values(size: tuple[int, int]) -> None:
+    rng = random.Random(3)
+    net = random_network(random_tuples(rng, size), size)
+    assert net.symmetric == (8 if size[0] == size[1] else 4)
+    for _ in range(50):
+        board = oracle.to_word(random_board(rng, size))
+        same = np.array(symmetries(board, *size)[: net.symmetric], np.uint64)
+        assert len(set(estimate(net, same).tolist())) == 1, hex(board)
+
+
+def test_estimate_keeps_the_shape_of_its_boards() -> None:
+    net = random_network([[0, 1, 4], [5]], (4, 4))
+    boards = np.random.default_rng(1).integers(0, 2**64, (3, 2, 5), np.uint64)
+    values = estimate(net, boards)
+    assert values.shape == (3, 2, 5)
+    assert values.dtype == np.float32
+    assert values.reshape(-1).tolist() == estimate(net, boards.reshape(-1)).tolist()
+    assert (estimate(net, boards[::2, :, ::-1]) == values[::2, :, ::-1]).all()
+    assert estimate(net, boards[:0]).shape == (0, 2, 5)
+
+
+def test_estimate_of_one_word_has_no_dimensions() -> None:
+    net = random_network([[0, 1]], (2, 2))
+    assert np.shape(estimate(net, 0x21)) == ()
+
+
+def test_new_networks_are_all_zero_and_value_nothing() -> None:
+    net = network([[0, 1, 2], [4]])
+    assert net.weights.dtype == np.float32
+    assert net.weights.shape == (16**3 + 16,)
+    assert net.starts.tolist() == [0, 16**3]
+    assert not net.weights.any()
+    assert estimate(net, [0, 2**64 - 1]).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("tuples", "size"),
+    [
+        ("9x9", (4, 4)),
+        ("", (4, 4)),
+        (5, (4, 4)),
+        ([[]], (4, 4)),
+        ([[0, 1], []], (4, 4)),
+        ([[0, 1, 2, 3, 4, 5, 6, 7]], (4, 4)),
+        ([[0, 0]], (4, 4)),
+        ([[16]], (4, 4)),
+        ([[-1]], (4, 4)),
+        ([[2]], (2, 2)),
+        ([[8]], (2, 4)),
+        ("4x6", (3, 3)),
+        ([[0]], (5, 4)),
+        ([[0]], (0, 4)),
+        ([[0]], (1, 1)),
+    ],
+)
+def test_bad_tuples_and_sizes_are_refused(tuples: Any, size: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match=r"tuple|board"):
+        network(tuples, size)
+
+
+def test_a_network_without_tuples_is_refused() -> None:
+    with pytest.raises(ValueError):
+        network([])
+
+
+def test_messages_say_what_is_allowed() -> None:
+    with pytest.raises(ValueError, match=r"4x6.*'8x6'.*'9x9'"):
+        network("9x9")
+    with pytest.raises(ValueError, match=r"\[0, 1, 4, 5\], got \[0, 2\]"):
+        network([[0, 2]], (2, 2))
+
+
+# Greedy moves
+
+
+@by_size
+def test_greedy_move_is_the_first_largest_reward_plus_value(size: tuple[int, int]) -> None:
+    rng = random.Random(4)
+    tuples = random_tuples(rng, size)
+    net = random_network(tuples, size)
+    net.weights[:] = np.round(net.weights / 20)  # so that there are equals
+    room = np.empty(4 * net.symmetric * len(tuples), np.int64)
+    boards = [random_board(rng, size) for _ in range(150)]
+    actions = NTupleAgent(net).act(words(boards))
+    for board, action in zip(boards, actions.tolist(), strict=True):
+        moves = [(a, *oracle.move(board, a)) for a in oracle.legal_moves(board)]
+        values = [reward + brute_value(net, tuples, after) for _, after, reward in moves]
+        found = best_move(net, oracle.to_word(board), room)
+        if not moves:
+            assert action == 0
+            assert found == (-1, oracle.to_word(board), 0, 0)
+            continue
+        chosen, after, reward = moves[values.index(max(values))]
+        assert action == chosen, board
+        assert found == (chosen, oracle.to_word(after), reward, max(values)), board
+
+
+def test_greedy_move_takes_the_first_among_equals() -> None:
+    agent = NTupleAgent(network([[0]]))
+    lone = from_text("_ _ _ _ / _ 2 _ _ / _ _ _ _ / _ _ _ _")
+    top_left = from_text("2 _ _ _ / _ _ _ _ / _ _ _ _ / _ _ _ _")
+    top_right = from_text("_ _ _ 2 / _ _ _ _ / _ _ _ _ / _ _ _ _")
+    assert agent.act([lone, top_left, top_right]).tolist() == [0, 1, 2]
+
+
+def test_greedy_move_adds_reward_and_value() -> None:
+    """Up merges for 4; to the left lies a corner worth 1 for each of its two symmetric entries."""
+    board = from_text("_ 2 / _ 2")
+    net = network([[0]], (2, 2))
+    assert NTupleAgent(net).act([board]).tolist() == [0]
+    net.weights[1] = 1.0  # each tile 2 is worth 2: up has 4, left and right 0 + 4
+    assert NTupleAgent(net).act([board]).tolist() == [0]
+    net.weights[1] = 1.25
+    assert NTupleAgent(net).act([board]).tolist() == [3]
+
+
+def test_illegal_moves_are_never_chosen_however_good() -> None:
+    net = network([[0]], (1, 2))
+    net.weights[:] = -1000.0
+    net.weights[1] = 1000.0  # staying as it is would be best
+    assert NTupleAgent(net).act([from_text("2 2"), from_text("_ 2")]).tolist() == [1, 3]
+
+
+def test_act_answers_each_board_of_any_shape() -> None:
+    agent = NTupleAgent(random_network([[0, 1, 4], [5, 6]], (4, 4)))
+    rng = random.Random(5)
+    boards = words([random_board(rng, (4, 4)) for _ in range(24)])
+    actions = agent.act(boards)
+    assert actions.dtype == np.int8
+    assert actions.shape == (24,)
+    assert actions.tolist() == [int(agent.act(boards[i : i + 1])[0]) for i in range(24)]
+    assert agent.act(boards.tolist()).tolist() == actions.tolist()
+    assert (agent.act(boards.reshape(2, 3, 4)) == actions.reshape(2, 3, 4)).all()
+    assert (agent.act(boards[::-2]) == actions[::-2]).all()
+    assert agent.act(boards[:0]).shape == (0,)
+
+
+def test_act_of_one_word_has_no_dimensions() -> None:
+    agent = NTupleAgent(random_network([[0, 1]], (2, 2)))
+    board = from_text("2 4 / 2 2")
+    action = agent.act(np.uint64(board))
+    assert action.shape == ()
+    assert int(action) == agent.act([board])[0]
+
+
+def test_acting_changes_neither_boards_nor_weights() -> None:
+    net = random_network([[0, 1]], (2, 2))
+    boards = words([[[1, 2], [1, 1]], [[0, 0], [1, 1]]])
+    before = boards.copy(), net.weights.copy()
+    NTupleAgent(net).act(boards)
+    estimate(net, boards)
+    assert (boards == before[0]).all()
+    assert (net.weights == before[1]).all()

@@ -1,0 +1,111 @@
+"""The value network: its layers as they are published, its planes, and its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from afterstate.agents import nets
+from afterstate.agents.game2048.values import value_net
+from afterstate.agents.game2048.values.planes import planes as to_planes
+from afterstate.envs.game2048 import torch_rules
+from afterstate.envs.game2048.rules import words
+
+
+def boards_of(cells: Any) -> torch.Tensor:
+    """Boards of exponents."""
+    return torch_rules.from_words(np.atleast_1d(words(np.array(cells, np.uint8))))
+
+
+def test_the_parameters_of_each_layer_are_those_published() -> None:
+    net = value_net.CNN22()
+    layers = [layer for layer in net.body if isinstance(layer, (torch.nn.Conv2d, torch.nn.Linear))]
+    counts = [sum(weights.numel() for weights in layer.parameters()) for layer in layers]
+    assert counts == [16_640, 524_800, 2_098_176, 262_400, 257]
+    assert sum(weights.numel() for weights in net.parameters()) == 2_902_273
+
+
+def test_layers_see_two_by_two_cells_without_padding() -> None:
+    shapes = []
+    net = value_net.CNN22()
+    for layer in net.body:
+        layer.register_forward_hook(lambda _, __, out: shapes.append(tuple(out.shape)))
+    net(torch.zeros(3, 16, 4, 4))
+    convolved = [shape for shape in shapes if len(shape) == 4]
+    assert convolved == [(3, 256, 3, 3)] * 2 + [(3, 512, 2, 2)] * 2
+
+
+def test_planes_have_a_1_at_the_exponent_of_each_cell() -> None:
+    cells = np.arange(16).reshape(4, 4)
+    found = to_planes(boards_of(cells)).numpy()
+    assert found.shape == (1, 16, 4, 4) and found.sum() == 16
+    for exponent in range(16):
+        assert found[0, exponent, exponent // 4, exponent % 4] == 1
+    assert to_planes(boards_of(np.zeros((4, 4))))[0, 0].sum() == 16
+    assert to_planes(torch.zeros(2, 3, dtype=torch.int64)).shape == (2, 3, 16, 4, 4)
+
+
+@pytest.mark.parametrize("output", ["relu", "identity"])
+def test_only_relu_bounds_values_below(output: Any) -> None:
+    torch.manual_seed(1)
+    net = value_net.CNN22(output)
+    boards = torch_rules.start((256,), torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        bare = net.body[:-1](to_planes(boards))
+        last: Any = net.body[-2]
+        last.bias.fill_(-bare.mean())
+        values = net(to_planes(boards))
+    assert values.shape == (256,)
+    assert (values < 0).any().item() == (output == "identity") and (values > 0).any()
+
+
+def test_a_file_holds_the_network_and_its_settings(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    net = value_net.network("CNN22", output="relu")
+    nets.save(net, tmp_path / "net.safetensors", moves=7)
+    again = value_net.load(tmp_path / "net.safetensors")
+    assert nets.about(tmp_path / "net.safetensors") == {
+        "network": "CNN22",
+        "settings": {"output": "relu"},
+        "moves": 7,
+    }
+    planes = to_planes(torch_rules.start((8,), torch.Generator().manual_seed(1)))
+    with torch.inference_mode():
+        assert torch.equal(net(planes), again(planes))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("CNN23", {}), ("CNN22", {"output": "tanh"}), ("CNN22", {"channels": 4})],
+)
+def test_wrong_networks_are_refused(name: str, settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"CNN22|output"):
+        value_net.network(name, **settings)
+
+
+def test_the_file_of_another_kind_of_network_is_refused(tmp_path: Path) -> None:
+    from afterstate.agents.daihinmin.values import rank_net
+
+    nets.save(rank_net.BaseCNN(16), tmp_path / "rank.safetensors")
+    with pytest.raises(ValueError, match="BaseCNN"):
+        value_net.load(tmp_path / "rank.safetensors")
+
+
+def test_large_values_are_told_apart_with_16_bits(one_thread: None) -> None:
+    """16 bits alone would have steps of 1 at 150."""
+    torch.manual_seed(1)
+    net = value_net.CNN22()
+    last: Any = net.body[-2]
+    with torch.no_grad():
+        last.bias.fill_(150.0)
+    boards = torch_rules.start((512,), torch.Generator().manual_seed(1))
+    exact = value_net.evaluate(net, boards)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = value_net.evaluate(net, boards)
+    assert exact.std() > 0.1
+    assert (mixed - exact).abs().max() < 0.05
+    assert len(mixed.unique()) > 100

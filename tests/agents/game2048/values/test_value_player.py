@@ -1,0 +1,498 @@
+"""The player of a value network, against a plain recursion, N-tuple networks, and by hand."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.oracles import game2048 as oracle
+
+pytest.importorskip("safetensors")
+pytest.importorskip("torch")
+
+import torch
+from torch import Tensor, nn
+
+from afterstate.agents import nets
+from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
+from afterstate.agents.game2048.values import value_net
+from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, network
+from afterstate.agents.game2048.values.planes import planes
+from afterstate.agents.game2048.values.policy_net import PolicyCNN
+from afterstate.agents.game2048.values.value_net import ValueNetAgent, evaluate, outcomes
+from afterstate.envs.game2048 import torch_rules
+from afterstate.envs.game2048.env import Game2048Env
+from afterstate.envs.game2048.rules import from_text, words
+from tests.oracles.ntuple import symmetric_boards
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+
+ILLEGAL = -np.inf
+
+
+class Tiny(nn.Module):
+    """One hidden layer, without symmetry, whose values are of both signs."""
+
+    def __init__(self, hidden: int = 6) -> None:
+        super().__init__()
+        self.settings = {"hidden": hidden}
+        self.first, self.last = nn.Linear(256, hidden), nn.Linear(hidden, 1)
+        self.asked: list[int] = []
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """The values `[n]` of planes `[n, 16, 4, 4]`."""
+        self.asked.append(len(planes))
+        values: Tensor = self.last(torch.tanh(self.first(planes.flatten(1))))
+        return values[:, 0]
+
+
+class Constant(nn.Module):
+    """Says the same of every board."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.settings = {"value": value}
+        self.value = nn.Parameter(torch.tensor(value))
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """The value, once for each board."""
+        return self.value * torch.ones(len(planes))
+
+
+class Linear(nn.Module):
+    """A value for each tile in each cell."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings: dict[str, Any] = {}
+        self.body = nn.Linear(256, 1, bias=False)
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """The sum of the values of the cells."""
+        values: Tensor = self.body(planes.flatten(1))
+        return values[:, 0]
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> Tiny:
+    """A network with opinions, which can be in a file."""
+    monkeypatch.setitem(value_net.NETWORKS, "Tiny", Tiny)
+    torch.manual_seed(1)
+    net = Tiny()
+    with torch.no_grad():
+        for weights in net.parameters():
+            weights.mul_(8)
+    return net
+
+
+def late_board(rng: random.Random, n_empty: int, top: int = 5) -> oracle.Board:
+    """A board of small tiles with so many empty cells."""
+    tiles = [0] * n_empty + [rng.randint(1, top) for _ in range(16 - n_empty)]
+    rng.shuffle(tiles)
+    return [tiles[i : i + 4] for i in (0, 4, 8, 12)]
+
+
+def word_list(boards: list[oracle.Board]) -> Any:
+    return np.array([oracle.to_word(board) for board in boards], np.uint64)
+
+
+# The search, against a plain recursion
+
+
+class Recursion:
+    """Expectimax from its definition, one board at a time, with numbers of 64 bits."""
+
+    def __init__(self, net: Tiny, unit: float) -> None:
+        first, last = net.first.double(), net.last.double()
+        self.weights = first.weight.detach().numpy().reshape(-1, 16, 4, 4)
+        self.bias = first.bias.detach().numpy()
+        self.last, self.offset = last.weight.detach().numpy()[0], last.bias.item()
+        self.unit = unit
+        self.value = cache(self._value)
+        net.float()
+
+    def _value(self, word: int) -> float:
+        """What the network says of a board, in points."""
+        hidden = self.bias.copy()
+        for row, tiles in enumerate(oracle.from_word(word, 4, 4)):
+            for col, tile in enumerate(tiles):
+                hidden += self.weights[:, tile, row, col]
+        return self.unit * float(np.tanh(hidden) @ self.last + self.offset)
+
+    def of_after(self, after: oracle.Board, depth: int) -> float:
+        """The value of an afterstate with so many moves to look ahead."""
+        if depth == 0:
+            return self.value(oracle.to_word(after))
+        return sum(
+            chance * max(self.of_moves(board, depth).values(), default=0.0)
+            for board, chance in oracle.spawn_outcomes(after)
+        )
+
+    def of_moves(self, board: oracle.Board, depth: int) -> dict[int, float]:
+        """The values of the legal moves."""
+        found = {}
+        for action in oracle.legal_moves(board):
+            after, reward = oracle.move(board, action)
+            found[action] = reward + self.of_after(after, depth - 1)
+        return found
+
+    def four(self, board: oracle.Board, depth: int) -> list[float]:
+        """The values of all moves."""
+        found = self.of_moves(board, depth)
+        return [found.get(action, ILLEGAL) for action in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("depth", "n_boards", "most_empty"), [(1, 200, 14), (2, 40, 4), (3, 12, 1)]
+)
+@pytest.mark.parametrize("unit", [1.0, 250.0])
+@on_devices
+def test_values_equal_those_of_the_plain_recursion(
+    tiny: Tiny, depth: int, n_boards: int, most_empty: int, unit: float, device: str
+) -> None:
+    """Boards are of any kind: full ones that can move and ones that are over among them."""
+    rng = random.Random(depth)
+    boards = [late_board(rng, rng.randint(0, most_empty)) for _ in range(n_boards)]
+    full = [late_board(rng, 0, top=14) for _ in range(100)]
+    boards += sorted(full, key=oracle.is_over)[-3:] + sorted(full, key=oracle.is_over)[:3]
+    plain, kinds = Recursion(tiny, unit), Counter[tuple[bool, bool]]()
+    found = ValueNetAgent(tiny, depth, device, unit).evaluate(word_list(boards))
+    assert found.shape == (n_boards + 6, 4)
+    assert found.dtype == np.float64
+    for board, values in zip(boards, found, strict=True):
+        assert values == pytest.approx(plain.four(board, depth), rel=1e-4, abs=1e-2), board
+        kinds[not oracle.empty_cells(board), oracle.is_over(board)] += 1
+    assert all(kinds[kind] for kind in [(False, False), (True, False), (True, True)])
+
+
+@pytest.mark.parametrize(
+    ("depth", "up", "left"), [(1, -4000.0, -4000.0), (2, -3596.4, 0.0), (3, 3.6, 0.0)]
+)
+def test_the_end_of_a_game_is_worth_nothing_however_bad_the_rest(
+    depth: int, up: float, left: float
+) -> None:
+    """The network says -4000 of every afterstate, and the rest is done by hand.
+
+    To the left, row 1 becomes (16 32 64 .) and any tile ends the game. Upwards, column 1 becomes
+    (8 1024 2 .): a 4 ends the game; a 2, in 0.9, can be merged for 4. Two plies are worth
+    0.9 * (4 - 4000). With three, the merged column is (8 1024 4 .), where the 2 ends the game and
+    the 4, in 0.1, leads to 8 - 4000; or (. 8 1024 4), which any tile ends: better, 0.9 * 4.
+    """
+    board = from_text("_ 16 32 64 / 8 128 256 512 / 1024 2048 4096 8192 / 2 16384 128 32")
+    values = ValueNetAgent(Constant(-4.0), depth, unit=1000).evaluate(board)
+    assert values == pytest.approx([up, ILLEGAL, ILLEGAL, left], rel=1e-5)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_where_the_game_is_over_no_move_has_a_value(tiny: Tiny, depth: int) -> None:
+    agent = ValueNetAgent(tiny, depth)
+    over = from_text("2 4 8 16 / 16 8 4 2 / 2 4 8 16 / 16 8 4 2")
+    assert agent.evaluate(over).tolist() == [ILLEGAL] * 4
+    assert agent.act(over) in range(4)
+    assert agent.evaluate([over, over]).tolist() == [[ILLEGAL] * 4] * 2
+
+
+# The search, against that of N-tuple networks
+
+
+@pytest.fixture(scope="module")
+def twins() -> tuple[Network, nn.Module]:
+    """The same values as an N-tuple network of single cells, without symmetries, and as a net."""
+    tuples = network([[cell] for cell in range(16)], symmetric=False)
+    tuples.weights[:] = np.random.default_rng(1).normal(0, 30, tuples.weights.size)
+    net = Linear()
+    with torch.no_grad():
+        net.body.weight[0] = torch.from_numpy(tuples.weights.reshape(16, 16).T.reshape(-1).copy())
+    return tuples, net
+
+
+@pytest.mark.parametrize(("depth", "n_empty"), [(1, 10), (2, 8), (3, 4)])
+def test_values_are_those_of_the_search_of_an_ntuple_network(
+    twins: tuple[Network, nn.Module], depth: int, n_empty: int
+) -> None:
+    tuples, net = twins
+    rng = random.Random(depth)
+    boards = word_list([late_board(rng, n_empty, top=11) for _ in range(4)])
+    expected = ExpectimaxAgent(tuples, depth, cutoff=0).evaluate(boards)
+    found = ValueNetAgent(net, depth).evaluate(boards)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-2)
+    assert np.isfinite(expected).any(axis=1).all()
+
+
+def test_games_are_those_of_the_greedy_player_of_an_ntuple_network(
+    twins: tuple[Network, nn.Module],
+) -> None:
+    tuples, net = twins
+    expected, found = (play(player, 10, 1) for player in (NTupleAgent(tuples), ValueNetAgent(net)))
+    assert found.scores.tolist() == expected.scores.tolist()
+    assert found.n_moves.tolist() == expected.n_moves.tolist()
+
+
+# Many boards at a time
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_how_many_boards_are_looked_at_at_a_time_changes_no_value(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, depth: int
+) -> None:
+    rng = random.Random(1)
+    n_boards, n_empty = {1: (50, 8), 2: (10, 4), 3: (3, 1)}[depth]
+    boards = word_list([late_board(rng, n_empty) for _ in range(n_boards)])
+    agent = ValueNetAgent(tiny, depth)
+    whole, n_asked = agent.evaluate(boards), sum(tiny.asked)
+    for size in (16, 40):
+        tiny.asked.clear()
+        monkeypatch.setattr(value_net, "CHUNK", size)
+        np.testing.assert_allclose(agent.evaluate(boards), whole, rtol=1e-5, atol=1e-5)
+        assert max(tiny.asked) <= size
+        assert sum(tiny.asked) >= n_asked > size
+
+
+def test_the_network_is_asked_once_for_equal_afterstates(tiny: Tiny) -> None:
+    """Mirrored, a board with one tile has other moves to the same afterstates."""
+    board = from_text("_ _ _ _ / _ 2 _ _ / _ _ _ _ / _ _ _ _")
+    ValueNetAgent(tiny).evaluate([board] * 100)
+    assert tiny.asked == [4]
+    board = from_text("2 _ _ _ / _ _ _ _ / _ _ _ _ / _ _ _ _")  # only right and down
+    ValueNetAgent(tiny).evaluate([board, from_text("_ 2 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ _")])
+    assert tiny.asked == [4, 4]  # left, right and two times down; right is that of both
+
+
+def test_values_of_boards_do_not_depend_on_those_beside_them(tiny: Tiny) -> None:
+    rng = random.Random(2)
+    boards = word_list([late_board(rng, 2) for _ in range(12)]).reshape(3, 4)
+    agent = ValueNetAgent(tiny, 2)
+    values = agent.evaluate(boards)
+    assert values.shape == (3, 4, 4)
+    for i, j in np.ndindex(3, 4):
+        assert agent.evaluate(boards[i, j]) == pytest.approx(values[i, j], rel=1e-5)
+
+
+def test_no_boards_have_no_values(tiny: Tiny) -> None:
+    for depth in (1, 2, 3):
+        agent = ValueNetAgent(tiny, depth)
+        assert agent.evaluate(np.empty((0, 2), np.uint64)).shape == (0, 2, 4)
+        assert agent.act(np.empty(0, np.uint64)).shape == (0,)
+
+
+# What chance makes of afterstates
+
+
+def test_outcomes_are_those_of_the_environment() -> None:
+    rng = random.Random(3)
+    afters = [late_board(rng, n_empty, top=15) for n_empty in range(1, 17)]
+    boards, origins, chances = outcomes(torch_rules.from_words(word_list(afters)))
+    assert len(boards) == 2 * sum(range(1, 17))
+    sums = torch.zeros(16).index_add(0, origins, chances)
+    assert sums.tolist() == pytest.approx([1.0] * 16)
+    env = Game2048Env()
+    for number, after in enumerate(afters):
+        mine = torch_rules.to_words(boards[origins == number]).tolist()
+        found = dict(zip(mine, chances[origins == number].tolist(), strict=True))
+        assert len(found) == len(mine)
+        others, probabilities = env.outcomes(np.array(after, np.uint8))
+        expected = dict(zip(words(others).tolist(), probabilities.tolist(), strict=True))
+        assert found == pytest.approx(expected)
+
+
+def test_no_afterstates_have_no_outcomes() -> None:
+    assert [len(part) for part in outcomes(torch.empty(0, dtype=torch.int64))] == [0, 0, 0]
+
+
+# What the network says
+
+
+def test_evaluate_is_the_network_in_parts(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    boards = torch_rules.start((50,), torch.Generator().manual_seed(1))
+    whole = tiny(planes(boards)).detach()
+    tiny.asked.clear()
+    monkeypatch.setattr(value_net, "CHUNK", 20)
+    values = evaluate(tiny, boards)
+    assert tiny.asked == [20, 20, 10]
+    assert values.tolist() == pytest.approx(whole.tolist(), rel=1e-5, abs=1e-5)
+    assert not values.requires_grad
+    assert evaluate(tiny, boards[:0]).shape == (0,)
+
+
+def test_with_16_bits_values_are_rougher_but_still_of_32(tiny: Tiny) -> None:
+    boards = torch_rules.start((200,), torch.Generator().manual_seed(1))
+    exact = evaluate(tiny, boards)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = evaluate(tiny, boards)
+    assert rough.dtype == torch.float32
+    assert not torch.equal(rough, exact)
+    assert rough.tolist() == pytest.approx(exact.tolist(), rel=0.05, abs=0.2)
+
+
+@on_devices
+def test_the_player_calculates_with_16_bits_if_asked_to(tiny: Tiny, device: str) -> None:
+    rng = random.Random(4)
+    boards = word_list([late_board(rng, 6) for _ in range(100)])
+    agents = [ValueNetAgent(tiny, device=device, mixed=mixed) for mixed in (False, True)]
+    exact, rough = (agent.evaluate(boards) for agent in agents)
+    legal = np.isfinite(exact)
+    assert (np.isfinite(rough) == legal).all()
+    assert not np.array_equal(rough, exact)
+    np.testing.assert_allclose(rough[legal], exact[legal], rtol=0.05, atol=0.3)
+
+
+# The player
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_the_player_chooses_the_move_with_the_largest_value(tiny: Tiny, depth: int) -> None:
+    rng = random.Random(5)
+    boards = word_list([late_board(rng, 3) for _ in range(30)]).reshape(5, 6)
+    agent = ValueNetAgent(tiny, depth, unit=10)
+    actions, values = agent.act(boards), agent.evaluate(boards)
+    assert actions.dtype == np.int8
+    assert actions.tolist() == values.argmax(-1).tolist()
+    assert len(set(actions.reshape(-1).tolist())) == 4
+    assert agent.act(boards[0, 0]) == actions[0, 0]
+
+
+def test_values_are_those_of_all_symmetric_boards_if_asked_for(tiny: Tiny) -> None:
+    rng = random.Random(5)
+    boards = [late_board(rng, n_empty) for n_empty in (1, 4, 7)]
+    plain = ValueNetAgent(tiny, unit=50.0)
+    mean = ValueNetAgent(tiny, unit=50.0, symmetric=True)
+    said = mean.estimate(word_list(boards))
+    for board, value in zip(boards, said.tolist(), strict=True):
+        eight = plain.estimate(word_list(symmetric_boards(board)))
+        assert value == pytest.approx(eight.mean(), rel=1e-5)
+        assert eight.std() > 1
+        four = mean.evaluate(oracle.to_word(board))
+        for action in oracle.legal_moves(board):
+            after, reward = oracle.move(board, action)
+            eight = plain.estimate(word_list(symmetric_boards(after)))
+            assert four[action] == pytest.approx(reward + eight.mean(), rel=1e-5, abs=1e-3)
+    deep = ValueNetAgent(tiny, 2, unit=50.0, symmetric=True)
+    best = [deep.evaluate(each).max() for each in word_list(symmetric_boards(boards[0]))]
+    assert best == pytest.approx([best[0]] * 8, rel=1e-5)
+
+
+@on_devices
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_the_player_calculates_where_it_is_told_or_where_the_network_is(
+    tiny: Tiny, tmp_path: Path, depth: int, device: str
+) -> None:
+    nets.save(tiny, tmp_path / "net.safetensors")
+    rng = random.Random(9)
+    boards = word_list([late_board(rng, 1) for _ in range(4)]).reshape(2, 2)
+    expected = ValueNetAgent(tmp_path / "net.safetensors", depth).evaluate(boards)
+    told = ValueNetAgent(tmp_path / "net.safetensors", depth, device)
+    for agent in (told, ValueNetAgent(tiny.to(device), depth)):
+        assert next(agent.net.parameters()).device.type == device
+        np.testing.assert_allclose(agent.evaluate(boards), expected, rtol=1e-4, atol=1e-3)
+        assert agent.act(boards).tolist() == expected.argmax(-1).tolist()
+
+
+def test_a_larger_unit_makes_rewards_count_less(tiny: Tiny) -> None:
+    rng = random.Random(6)
+    boards = word_list([late_board(rng, 3) for _ in range(50)])
+    by_reward, by_value = (ValueNetAgent(tiny, unit=unit) for unit in (1e-6, 1e6))
+    afters, rewards = torch_rules.afterstates(torch_rules.from_words(boards))
+    illegal = afters == torch_rules.from_words(boards)[:, None]
+    most = rewards.masked_fill(illegal, -1).max(1).values
+    chosen = torch.from_numpy(by_reward.act(boards).astype(np.int64))
+    assert torch.equal(rewards.gather(1, chosen[:, None])[:, 0], most)
+    said = evaluate(tiny, afters.reshape(-1)).reshape(-1, 4).masked_fill(illegal, ILLEGAL)
+    assert by_value.act(boards).tolist() == said.argmax(1).tolist()
+
+
+def test_observations_are_answered_like_boards(tiny: Tiny) -> None:
+    rng = random.Random(7)
+    cells = np.array([late_board(rng, 5, top=11) for _ in range(6)], np.uint8)
+    agent = ValueNetAgent(tiny)
+    actions, state = agent.predict(cells, state="kept")
+    assert state == "kept"
+    assert actions.tolist() == agent.act(words(cells)).tolist()
+    one_hot = np.equal(cells[:, None], np.arange(18)[:, None, None]).astype(np.float32)
+    assert agent.predict(one_hot)[0].tolist() == actions.tolist()
+    assert agent.predict(cells[0])[0] == actions[0]
+
+
+def test_a_tile_above_32768_is_shown_downgraded(tiny: Tiny) -> None:
+    rng = random.Random(8)
+    cells = np.array([late_board(rng, 4) for _ in range(10)], np.uint8)
+    cells[:, 0, 0] = 17
+    low = np.array([oracle.downgrade(board) for board in cells.tolist()], np.uint8)
+    assert low.max() <= 15
+    agent = ValueNetAgent(tiny)
+    assert agent.predict(cells)[0].tolist() == agent.predict(low)[0].tolist()
+
+
+# Files and settings
+
+
+def test_a_file_says_the_unit_of_its_network(tiny: Tiny, tmp_path: Path) -> None:
+    nets.save(tiny, tmp_path / "told.safetensors", unit=250.0)
+    nets.save(tiny, tmp_path / "untold.safetensors")
+    assert ValueNetAgent(tmp_path / "told.safetensors").unit == 250
+    assert ValueNetAgent(str(tmp_path / "told.safetensors"), unit=3).unit == 3
+    assert ValueNetAgent(tmp_path / "untold.safetensors").unit == ValueNetAgent(tiny).unit == 1
+    board = from_text("2 2 4 4 / _ _ _ _ / _ _ _ _ / 8 8 _ _")
+    from_file = ValueNetAgent(tmp_path / "told.safetensors", 2).evaluate(board)
+    assert from_file.tolist() == ValueNetAgent(tiny, 2, unit=250).evaluate(board).tolist()
+
+
+@pytest.mark.parametrize("depth", [0, 4, -1, 2.0, "2", True, None])
+def test_wrong_depths_are_refused(tiny: Tiny, depth: Any) -> None:
+    with pytest.raises(ValueError, match=r"depth is a number of moves in 1\.\.3, got"):
+        ValueNetAgent(tiny, depth)
+
+
+@pytest.mark.parametrize("name", ["mixed", "symmetric"])
+@pytest.mark.parametrize("wrong", ["False", 0, None])
+def test_what_is_neither_true_nor_false_is_refused(tiny: Tiny, name: str, wrong: Any) -> None:
+    with pytest.raises(ValueError, match="mixed and symmetric are true or false"):
+        ValueNetAgent(tiny, **{name: wrong})
+
+
+@pytest.mark.parametrize("unit", [0, -1.0, float("inf"), float("nan"), "1000"])
+def test_wrong_units_are_refused(tiny: Tiny, tmp_path: Path, unit: Any) -> None:
+    with pytest.raises(ValueError, match="unit is a number of points above 0, got"):
+        ValueNetAgent(tiny, unit=unit)
+    nets.save(tiny, tmp_path / "net.safetensors", unit=unit)
+    with pytest.raises(ValueError, match="unit"):
+        ValueNetAgent(tmp_path / "net.safetensors")
+
+
+def test_a_device_that_there_is_not_is_refused(tiny: Tiny) -> None:
+    with pytest.raises(ValueError, match="no device 'abacus'"):
+        ValueNetAgent(tiny, device="abacus")
+
+
+def test_the_file_of_a_policy_network_is_refused(tmp_path: Path) -> None:
+    nets.save(PolicyCNN(), tmp_path / "policy.safetensors")
+    with pytest.raises(ValueError, match=r"policy\.safetensors .*PolicyCNN.*CNN22"):
+        ValueNetAgent(tmp_path / "policy.safetensors")
+
+
+def test_files_that_are_missing_or_damaged_are_refused(tiny: Tiny, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        ValueNetAgent(tmp_path / "net.safetensors")
+    (tmp_path / "net.safetensors").write_bytes(b"no network")
+    with pytest.raises(ValueError, match=r"net\.safetensors is not a network"):
+        ValueNetAgent(tmp_path / "net.safetensors")
+    with torch.no_grad():
+        tiny.last.bias.fill_(torch.nan)
+    nets.save(tiny, tmp_path / "net.safetensors")
+    with pytest.raises(ValueError, match="no numbers"):
+        ValueNetAgent(tmp_path / "net.safetensors")
+
+
+def test_what_is_no_board_is_refused(tiny: Tiny) -> None:
+    for wrong in (-1, 1.5, [[2, 4]] * 2 + [1 << 64]):
+        with pytest.raises(ValueError, match="board"):
+            ValueNetAgent(tiny).evaluate(wrong)

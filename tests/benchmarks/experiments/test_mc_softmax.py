@@ -1,0 +1,667 @@
+"""The study of Monte-Carlo Softmax search: what it is made of, and a tiny one."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("joblib")
+pytest.importorskip("matplotlib")
+pytest.importorskip("safetensors")
+pytest.importorskip("torch")
+pytest.importorskip("tqdm")
+
+from torch import Tensor, nn
+
+from afterstate import agents
+from afterstate.agents.game2048.learning import from_search, play_logs
+from afterstate.agents.game2048.play import Games, play
+from afterstate.agents.game2048.search.mc_softmax import (
+    POLICIES,
+    MCSoftmaxAgent,
+    learned_temperature,
+)
+from afterstate.agents.game2048.search.mc_softmax import Settings as Search
+from afterstate.agents.game2048.values import ntuple, value_net
+from afterstate.agents.game2048.values.ntuple import NTupleAgent, network
+from afterstate.agents.game2048.values.value_net import ValueNetAgent
+from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
+from benchmarks.experiments import cells
+from benchmarks.experiments.mc_softmax import report, run
+from benchmarks.experiments.mc_softmax import study as studied
+from benchmarks.experiments.quasi_greedy import rows
+
+Row = dict[str, Any]
+
+TUPLES = [[0, 1, 4, 5], [0, 1, 2, 3]]
+
+
+# What it is made of
+
+
+def settings_of(what: str, group: str) -> list[Row]:
+    """The settings of a group's players of this search."""
+    found = studied.cells(what, [group])
+    return [cell["settings"] for cell in found if cell["player"] == "mc-softmax"]
+
+
+@pytest.mark.parametrize("what", ["judged", "plays"])
+def test_all_pairs_of_policies_are_there(what: str) -> None:
+    names = POLICIES[:6]
+    assert "falling" not in names
+    pairs = [(how["select"], how["backup"]) for how in settings_of(what, "policies")]
+    assert pairs == [(select, backup) for select in names for backup in names]
+    assert {how["simulations"] for how in settings_of(what, "policies")} == {100}
+
+
+def test_both_networks_play_with_more_and_more_simulations_beside_other_searches() -> None:
+    found = settings_of("plays", "simulations")
+    for name in ("ntuple", "value-net"):
+        of = [how for how in found if how["network"] == name and how["select"] == "L-max"]
+        numbers = [how["simulations"] for how in of]
+        assert numbers == sorted(numbers) and (numbers[0], numbers[-1]) == (10, 2_000)
+    lines = studied.cells("plays", ["lines"])
+    others = {(cell["player"], cell["settings"].get("depth", 1)) for cell in lines}
+    assert {("ntuple", 1), ("expectimax", 3), ("value-net", 1), ("value-net", 3)} <= others
+
+
+def test_all_that_was_added_is_measured_beside_the_search_as_it_was() -> None:
+    used = set()
+    for what in ("judged", "plays"):
+        for group in (each for each in studied.study()[what] if each.startswith("what was added")):
+            for name in ("ntuple", "value-net"):
+                of = [how for how in settings_of(what, group) if how["network"] == name]
+                assert all(how != of[0] and of[0].keys() <= how.keys() for how in of[1:])
+                used |= {setting for how in of for setting in how}
+    assert {"unseen", "reuse", "widening", "select_temperature", "choose", "leaves"} <= used
+
+
+@pytest.mark.parametrize("what", ["judged", "plays"])
+def test_all_settings_are_of_players_that_there_are(what: str) -> None:
+    names = [cells.name(cell) for cell in studied.cells(what)]
+    assert len(set(names)) == len(names) > 60
+    for cell in studied.cells(what):
+        told = {key: value for key, value in cell["settings"].items() if key != "network"}
+        if cell["player"] == "mc-softmax":
+            Search(**told)
+        else:
+            assert cell["player"] in agents.names()
+
+
+@pytest.mark.slow
+def test_players_have_the_network_that_their_cell_says() -> None:
+    cell: Row = {"player": "mc-softmax", "settings": {"network": "ntuple", "simulations": 7}}
+    made = run.player(cell)
+    assert isinstance(made, MCSoftmaxAgent) and isinstance(made.network, ntuple.Network)
+    assert made.settings == Search(simulations=7)
+    cell["settings"]["network"] = "value-net"
+    assert isinstance(run.player(cell).network, ValueNetAgent)
+    cell = {"player": "expectimax", "settings": {"depth": 3}}
+    assert type(run.player(cell)) is type(agents.make("expectimax"))
+    cell = {"player": "mc-softmax", "settings": {}}
+    assert run.player(cell, seed=3).settings.seed == 3
+
+
+def test_learners_are_those_of_the_study() -> None:
+    """Trees, simulations and paths of experiment 1; what is learned in experiment 2."""
+    found = {(plan.experiment, plan.run): plan.settings for plan in studied.learners()}
+    first = {name: how for (of, name), how in found.items() if of == "experiment 1"}
+    told = {
+        name: (how["search"]["trees"], how["search"]["simulations"], how["learner"]["paths"])
+        for name, how in first.items()
+    }
+    assert told == {
+        "greedy": (1, 10, 1),
+        "1 tree": (1, 100, 5),
+        "5 trees": (5, 20, 2),
+        "10 trees": (10, 10, 2),
+        "10 trees, best backup": (10, 10, 2),  # ours
+    }
+    for name, how in first.items():
+        policies = "best" if name == "greedy" else "falling"
+        backup = "best" if "best" in name else policies
+        assert (how["search"]["select"], how["search"]["backup"]) == (policies, backup)
+        assert (how["learner"]["learn"], how["learner"]["clip"]) == ("paths", 100)
+    second = {name: how["learner"] for (of, name), how in found.items() if of == "experiment 2"}
+    assert {
+        name: {k: v for k, v in how.items() if k != "games"} for name, how in second.items()
+    } == {
+        "no learning": {"learn": "nothing"},
+        "all inner nodes": {"learn": "nodes"},
+        "nodes with more than 10 visits": {"learn": "nodes", "visits": 11},
+        "nodes, clipped": {"learn": "nodes", "clip": 100},
+        "NodeV + reward": {"learn": "root"},
+        "NodeV + reward, twice": {"learn": "root", "reward_twice": True},
+        "EvalV + reward": {"learn": "root", "root": "valued"},
+        "no search": {"learn": "root", "root": "valued"},  # ours
+    }
+    for how in found.values():
+        from_search.Settings(**how["learner"])
+        Search(**how["search"])
+        assert set(how) <= set(from_search.SEARCHED.settings)
+        assert "start" not in how or Path(how["start"]).exists()
+
+
+@pytest.mark.parametrize("command", ["judge", "play", "learn"])
+def test_unknown_groups_are_refused(command: str, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"there is no 'polices', but \["):
+        run.main([command, "--only", "polices", "--runs", str(tmp_path)])
+
+
+# A tiny study
+
+
+class Study:
+    """A study of players of a small network, in a folder."""
+
+    def __init__(self, folder: Path, told: Row) -> None:
+        self.runs, self.results, self.told = folder / "runs", folder / "results", told
+
+    def main(self, *arguments: str) -> None:
+        """Runs the command line."""
+        run.main([*arguments, "--runs", str(self.runs)])
+
+    def rows(self, name: str = "games") -> list[Row]:
+        """The rows of a file of results."""
+        return rows.read(self.results / f"{name}.jsonl")
+
+    def write(self, rows: Sequence[Row], name: str = "games") -> None:
+        """Writes such a file."""
+        self.results.mkdir(exist_ok=True)
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (self.results / f"{name}.jsonl").write_text(text, encoding="utf-8")
+
+    def played(self, means: Sequence[float]) -> None:
+        """Writes a row for each player, with these mean scores and some more."""
+        made = [
+            {
+                **cell,
+                "mean": mean,
+                "interval": mean / 10,
+                "cpu_us_per_move": 2 * mean,
+                "n_games": 1000,
+            }
+            for cell, mean in zip(studied.cells("plays"), means, strict=True)
+        ]
+        self.write(made)
+
+    def judged(self, regrets: Sequence[float]) -> None:
+        """Writes a row for each player that is judged, with these regrets and some more."""
+        made = [
+            {**cell, "regret": regret, "interval": regret / 10, "cpu_us_per_move": 2 * regret}
+            | {"best_moves": regret / 100}
+            for cell, regret in zip(studied.cells("judged"), regrets, strict=True)
+        ]
+        self.write(made, "regrets")
+
+
+def how_tiny() -> Row:
+    """How tiny learners search and learn."""
+    return {"search": {"simulations": 2}, "learner": {"games": 2}}
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """The study with few players, games and positions, of a network that has learned nothing."""
+    small = network(TUPLES)
+
+    def player(cell: Row, **more: Any) -> Any:
+        how = {**cell["settings"], **more}
+        how.pop("network", None)
+        if cell["player"] == "mc-softmax":
+            return MCSoftmaxAgent(small, Search(**how))
+        return NTupleAgent(small)
+
+    told = studied.study()
+    search = {"network": "ntuple", "games": 2}
+    policies = {"select": ["ave", "best"], "backup": ["best"]}
+    told["positions"] |= {"player": "random", "games": 20, "share": 0.1, "n": 40, "seeds": 2}
+    told["positions"] |= {"reference": {"depth": 1}, "most": 50}
+    told["temperature"]["positions"] |= {"player": "random", "games": 5, "share": 0.1, "n": 20}
+    told["temperature"]["searches"]["simulations"] = 20
+    told["judged"] = {
+        "other searches": [{"player": "ntuple"}],
+        "policies": [{"network": "ntuple", "settings": {"simulations": 2}, "vary": policies}],
+    }
+    told["plays"] = {
+        "lines": [{"player": "ntuple", "games": 3}, {"player": "value-net", "games": 2}],
+        "policies": [{**search, "settings": {"simulations": 2}, "vary": policies}],
+        "simulations": [
+            {
+                **search,
+                "settings": {"select": "L-max"},
+                "vary": {"unseen": ["outcomes", "value"], "simulations": [1, 100]},
+            }
+        ],
+        "what was added": [
+            {**search, "settings": {"simulations": 2}, "each": [{}, {"reuse": True, "leaves": 2}]}
+        ],
+    }
+    told["learn"] = {
+        "experiment 1": {
+            "about": "Published: something.",
+            "base": {"network": {"tuples": TUPLES}, **how_tiny()},
+            "every": 1e4,
+            "runs": {"calm": {"moves": 50}, "wild": {"moves": 90, "learner": {"learn": "nodes"}}},
+        }
+    }
+    told["searched"] = 2
+    for module in (studied, run, report):
+        monkeypatch.setattr(module, "study", lambda: told)
+    for module in (run, report):
+        monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(run, "player", player)
+    return Study(tmp_path, told)
+
+
+# Positions
+
+
+def test_regrets_are_what_moves_are_worth_less_than_the_best(tiny: Study) -> None:
+    """By the reference, at most 50 points each; searches with chance are asked twice."""
+    tiny.main("judge")
+    rows = tiny.rows("regrets")
+    boards, values = run.positions(tiny.runs)
+    assert len(boards) == 40 and values.shape == (40, 4)
+    reference: Any = agents.make("expectimax", depth=1)
+    assert np.array_equal(values, reference.evaluate(boards))
+    for row, cell in zip(rows, studied.cells("judged"), strict=True):
+        seeds = [{"seed": 0}, {"seed": 1}] if cell["player"] == "mc-softmax" else [{}]
+        found = []
+        for seed in seeds:
+            actions = run.player(cell, **seed).act(boards)
+            found.append([max(v) - v[a] for v, a in zip(values.tolist(), actions, strict=True)])
+        means = np.minimum(found, 50).mean(0)
+        assert row["regret"] == pytest.approx(means.mean(), abs=0.006)
+        assert row["interval"] == pytest.approx(1.96 * means.std(ddof=1) / 40**0.5, abs=0.006)
+        assert row["best_moves"] == pytest.approx((np.array(found) == 0).mean(), abs=1e-4)
+        assert (row["positions"], row["seeds"]) == (40, len(seeds))
+        assert row["cpu_us_per_move"] > 0 and row["machine"]["numba"]
+    assert all(0 < row["regret"] < 50 for row in rows)
+    assert rows[0]["regret"] != rows[1]["regret"]
+
+
+def test_positions_are_made_once(tiny: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run.positions(tiny.runs)
+    monkeypatch.setattr(play_logs, "main", None)
+    monkeypatch.setattr(agents, "make", None)
+    for before, after in zip(first, run.positions(tiny.runs), strict=True):
+        assert np.array_equal(before, after)
+
+
+def test_files_that_are_made_of_something_else_are_refused(tiny: Study) -> None:
+    run.positions(tiny.runs)
+    tiny.told["positions"]["seed"] += 1
+    refused = r"positions.asked.json tells of other settings: give another folder with --runs$"
+    with pytest.raises(SystemExit, match=refused):
+        tiny.main("judge")
+
+
+def test_a_temperature_is_learned_from_other_positions(
+    tiny: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny.main("temperature")
+    path = tiny.results / "temperature.json"
+    row = json.loads(path.read_text(encoding="utf-8"))
+    assert capsys.readouterr().out == f"temperature {row['temperature']}\n"
+    boards = play_logs.read(tiny.runs / "temperature.npy")["board"][:20]
+    others, _ = run.positions(tiny.runs)
+    assert len(boards) == row["boards"] == 20 and not np.isin(boards, others).all()
+    searches = MCSoftmaxAgent(ntuple.load(agents.PRETRAINED), Search(**row["searches"]))
+    found = learned_temperature(searches, np.array(boards, np.uint64))
+    assert row["temperature"] == pytest.approx(found, abs=5e-5)
+
+
+# Games
+
+
+def test_rows_tell_of_the_network(tiny: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "has_bfloat16", lambda: False)
+    tiny.main("judge")
+    tiny.main("play", "--only", "lines")
+    tables, neural = tiny.rows()
+    assert len(tables["network_sha256"]) == 16 and "bits" not in tables
+    assert neural["network_sha256"] != tables["network_sha256"] and neural["bits"] == 32
+    assert {row["network_sha256"] for row in tiny.rows("regrets")} == {tables["network_sha256"]}
+
+
+def test_games_are_those_of_the_player_and_counted_as_everywhere(tiny: Study) -> None:
+    tiny.main("play", "--only", "what was added", "lines")
+    rows = tiny.rows()
+    assert [row["group"] for row in rows] == [*["lines"] * 2, *["what was added"] * 2]
+    for row, cell in zip(rows, studied.cells("plays", ["what was added", "lines"]), strict=True):
+        games = play(run.player(cell), cell["games"], EVALUATION_SEED)
+        expected = {**cell, **summary(games), "moves": int(games.n_moves.sum())}
+        assert {key: row[key] for key in expected} == expected
+        assert row["cpu_us_per_move"] > 0 and row["machine"]["numba"]
+    assert len({row["mean"] for row in rows}) > 1
+
+
+def test_only_what_has_not_been_played_is_played(
+    tiny: Study, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made: list[str] = []
+
+    def fake(player: Any, n: int, seed: int) -> Games:
+        made.append(player)
+        return Games(*np.full((3, n), 64, np.int64))
+
+    monkeypatch.setattr(cells, "play", fake)
+    tiny.main("play", "--only", "policies")
+    assert len(made) == len(tiny.rows()) == 2
+    tiny.main("play")
+    assert len(made) == len(tiny.rows()) == len(list(studied.cells("plays"))) == 10
+    tiny.told["plays"]["lines"][0]["games"] = 4  # another sample, so it is played again
+    tiny.main("play", "--jobs", "1")
+    assert len(made) == 11 and tiny.rows()[-1]["n_games"] == 4
+    assert "ntuple {}: 64 ± 0" in capsys.readouterr().out
+
+
+def test_of_players_that_were_played_twice_the_latest_row_counts(tiny: Study) -> None:
+    first, second = studied.cells("plays", ["lines"])
+    tiny.write([{**second, "mean": 1}, {**first, "mean": 2}, {**second, "mean": 3}])
+    assert [row["mean"] for row in report.rows("plays", "lines")] == [2, 3]
+    tiny.told["plays"]["lines"].pop(0)
+    assert [row["mean"] for row in report.rows("plays", "lines")] == [3]
+
+
+# Learning
+
+
+def test_learners_go_on_until_they_have_made_their_moves(
+    tiny: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[list[str]] = []
+
+    def fake(arguments: Sequence[str]) -> None:
+        calls.append(list(arguments))
+        place = Path(arguments[arguments.index("--out") + 1])
+        (place / "learner.npz").touch()
+        with (place / "rows.jsonl").open("a", encoding="utf-8") as file:
+            n_moves = 40 if len(calls) < 3 else int(arguments[arguments.index("--moves") + 1])
+            file.write(json.dumps({"n_moves": n_moves, "seconds": 5}) + "\n")
+
+    monkeypatch.setattr(from_search, "main", fake)
+    monkeypatch.setattr(run, "search_games", lambda place, plan: None)
+    tiny.main("learn")
+    tiny.main("learn", "--only", "experiment 1")
+    tiny.main("learn")
+    assert [call[call.index("--moves") + 1] for call in calls] == ["50", "90", "50", "90"]
+    assert ["--resume" in call for call in calls] == [False, False, True, True]
+    place = tiny.runs / "experiment_1,_wild"
+    assert calls[1][:3] == [str(place / "asked.json"), "--out", str(place)]
+    asked = json.loads((place / "asked.json").read_text(encoding="utf-8"))
+    base = tiny.told["learn"]["experiment 1"]["base"]
+    assert asked == {**base, "learner": {"games": 2, "learn": "nodes"}}
+    assert [(row["run"], row["n_moves"]) for row in tiny.rows("learning")] == [
+        *(("calm", 40), ("calm", 50), ("wild", 40), ("wild", 90))
+    ]
+
+
+def test_learners_do_not_go_on_with_other_settings(tiny: Study) -> None:
+    plan = tiny.told["learn"]["experiment 1"]
+    plan["runs"] = {"calm": {"moves": 20}}
+    tiny.main("learn")
+    plan["base"]["seed"] = 5
+    plan["runs"]["calm"]["moves"] = 40
+    with pytest.raises(SystemExit, match=r"asked.json tells of other settings"):
+        tiny.main("learn")
+
+
+def test_rows_of_learners_that_learned_elsewhere_are_kept(tiny: Study) -> None:
+    there = {"experiment": "experiment 1", "run": "calm", "n_moves": 7}
+    tiny.write([there, {**there, "run": "wild"}, {**there, "run": "gone"}], "learning")
+    place = tiny.runs / "experiment_1,_wild"
+    place.mkdir(parents=True)
+    (place / "rows.jsonl").write_text('{"n_moves": 8}\n', encoding="utf-8")
+    run.write_rows(tiny.runs)
+    assert tiny.rows("learning") == [there, {**there, "run": "wild", "n_moves": 8}]
+
+
+class Tiny(nn.Module):
+    """A value network that costs nearly nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings: Row = {}
+        self.body = nn.Linear(256, 1)
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """The values `[n]` of planes `[n, 16, 4, 4]`."""
+        values: Tensor = self.body(planes.flatten(1))
+        return values[:, 0]
+
+
+def test_a_neural_network_that_learned_plays_by_its_search(
+    tiny: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(value_net.NETWORKS, "Tiny", Tiny)
+    plan = tiny.told["learn"]["experiment 1"]
+    plan["base"]["network"], plan["runs"] = {"name": "Tiny"}, {"net": {"moves": 4}}
+    tiny.main("learn")
+    *_, last, searched = tiny.rows("learning")
+    learned = value_net.load(tiny.runs / "experiment_1,_net" / "net.safetensors")
+    player = MCSoftmaxAgent(ValueNetAgent(learned, unit=1_000), Search(simulations=2))
+    assert searched["search_play"] == summary(play(player, 2, EVALUATION_SEED))
+    assert searched["n_moves"] == last["n_moves"] >= 4
+
+
+def test_learners_whose_values_ran_away_are_left_and_the_others_go_on(
+    tiny: Study, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Wild(from_search.Learner):
+        def _learn(self, *rest: Any) -> None:
+            if self.settings.learn == "nodes" and self.n_moves:
+                raise Diverged("values have run away", {"searched": 5.0})
+
+    monkeypatch.setattr(from_search, "Learner", Wild)
+    plan = tiny.told["learn"]["experiment 1"]
+    plan["runs"] = {"wild": plan["runs"]["wild"], "calm": {"moves": 2_000}}
+    tiny.main("learn")
+    assert "values have run away" in capsys.readouterr().err
+    found = tiny.rows("learning")
+    wild = next(row for row in found if row["run"] == "wild")
+    assert wild["diverged"] == {"searched": 5.0}
+    *_, calm, searched = (row for row in found if row["run"] == "calm")
+    assert calm["1-ply"]["n_games"] == 100
+    learned = agents.load(tiny.runs / "experiment_1,_calm" / "learner.npz").network
+    games = play(MCSoftmaxAgent(learned, Search(simulations=2)), 2, EVALUATION_SEED)
+    assert searched["search_play"] == summary(games) and searched["n_moves"] == calm["n_moves"]
+    tiny.main("report")  # of the rows as learners write them
+    text = (tiny.results / "README.md").read_text(encoding="utf-8")
+    assert f"| calm | {calm['n_moves']:,} |" in text and "boards were worth 5 on average" in text
+    assert (tiny.results / "experiment_1_values.svg").exists()
+    monkeypatch.setattr(from_search, "main", None)  # neither has anything left to do
+    monkeypatch.setattr(run, "play", None)
+    tiny.main("learn")
+
+
+# The report
+
+
+def test_regrets_and_scores_of_policies_stand_in_grids(tiny: Study) -> None:
+    tiny.played([0, 0, 1_000, 2_000, *[0] * 6])
+    tiny.judged([0, 30, 40])
+    head = "| select, back up by | best |\n| --- | --: |\n"
+    assert report.policies("plays") == head + "| ave | 1,000 ± 100 |\n| best | 2,000 ± 200 |"
+    assert report.policies("judged") == head + "| ave | 30.0 ± 3.0 |\n| best | 40.0 ± 4.0 |"
+
+
+def test_scores_by_simulations_are_drawn_with_those_of_other_searches(
+    tiny: Study, figures: dict[str, Any]
+) -> None:
+    tiny.played([500, 70, 0, 0, 100, 300, 200, 400, 0, 0])
+    assert report.simulations("ntuple") == (
+        "|  |  | mean score | games | µs of CPU a move | published, CNN22 |\n"
+        "| --- | --: | --: | --: | --: | --: |\n"
+        "| 1 simulations | as in the study: L-max, best | 100 ± 10 | 1000 | 200 |  |\n"
+        "| 100 simulations | as in the study: L-max, best | 300 ± 30 | 1000 | 600 | 314,311 |\n"
+        "| 1 simulations | L-max, unseen: value | 200 ± 20 | 1000 | 400 |  |\n"
+        "| 100 simulations | L-max, unseen: value | 400 ± 40 | 1000 | 800 |  |\n"
+        "| 1-ply |  | 500 ± 50 | 1000 | 1,000 | 206,802 |"
+    )
+    (axes,) = figures["simulations_ntuple.svg"].axes
+    found = {str(line[0].get_xydata().tolist()) for line in axes.containers}
+    assert found == {"[[1.0, 100.0], [100.0, 300.0]]", "[[1.0, 200.0], [100.0, 400.0]]"}
+    (line,) = (line for line in axes.lines if line.get_linestyle() == "--")
+    assert line.get_label() == "1-ply" and set(line.get_ydata()) == {500}
+    assert axes.get_xscale() == "log"
+
+
+def test_published_scores_by_simulations_and_plies_are_those_of_the_study(tiny: Study) -> None:
+    plan = tiny.told["plays"]["simulations"][0]
+    plan["vary"] = {"unseen": ["outcomes"], "simulations": [50, 100, 2_000]}
+    tiny.told["plays"]["lines"] = [{"player": "expectimax", "settings": {"depth": 3}, "games": 1}]
+    tiny.played([1] * 8)
+    table = [row.strip("| ").split(" | ") for row in report.simulations("ntuple").split("\n")[2:]]
+    assert [(row[0], row[-1]) for row in table] == [
+        ("50 simulations", "206,802"),
+        ("100 simulations", "314,311"),
+        ("2,000 simulations", "533,542"),
+        ("3-ply", "394,632"),
+    ]
+
+
+def test_what_was_added_is_told_by_its_settings(tiny: Study) -> None:
+    tiny.played([0] * 8 + [1_000, 2_000])
+    assert report.others("plays", "what was added").split("\n")[2:] == [
+        "| mc-softmax | simulations 2 | the network of tables | 1,000 ± 100 | 2,000 |",
+        "| mc-softmax | simulations 2, reuse True, leaves 2 | the network of tables "
+        "| 2,000 ± 200 | 4,000 |",
+    ]
+    tiny.judged([10, 0, 0])
+    assert report.others("judged", "other searches").split("\n") == [
+        "| player | settings | network | regret | best moves, % | µs of CPU a move |",
+        "| --- | --: | --: | --: | --: | --: |",
+        "| ntuple |  | the network of tables | 10.0 ± 1.0 | 10.0 | 20 |",
+    ]
+
+
+def test_what_learners_came_to_is_told_with_those_that_ran_away(
+    tiny: Study, figures: dict[str, Any]
+) -> None:
+    calm, wild = ({"experiment": "experiment 1", "run": name} for name in ("calm", "wild"))
+    first, second = (
+        {"mean": mean, "interval": mean / 10, "n_games": 1000} for mean in (1_500.0, 2_500.0)
+    )
+    games = zip((19, 20, 1_000), (900, 800, 700), strict=True)
+    few, many, more = ({"n_games": n, "mean_score": mean} for n, mean in games)
+    tiny.write(
+        [
+            {**calm, "n_moves": 500, "searched": 9.4, "1-ply": first, **few},
+            {**calm, "n_moves": 1_000, "searched": 9.5, "1-ply": first, **many},
+            {**calm, "n_moves": 2_000, "searched": 9.6, "1-ply": second, **more},
+            {**calm, "n_moves": 2_000, "search_play": first},
+            {**wild, "n_moves": 50, "seconds": 3, "diverged": {"searched": 1e9}},
+            {**wild, "experiment": "another", "n_moves": 7, "seconds": 3},
+        ],
+        "learning",
+    )
+    table = [row.strip("| ").split(" | ") for row in report.learning("experiment 1").split("\n")]
+    assert table[2] == ["calm", "2,000", "800", "700", "1,500 ± 150", "2,500 ± 250"]
+    gone = "ran away: boards were worth 1,000,000,000 on average"
+    assert [cell for cell in table[3] if cell.strip()] == ["wild", "50", gone]
+    (axes,) = figures["experiment_1.svg"].axes
+    drawn = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
+    assert drawn == {"calm": [[1_000, 800], [2_000, 700]], "wild": []}
+    assert report.growth("experiment 1") == "experiment_1_values.svg"
+    (axes,) = figures["experiment_1_values.svg"].axes
+    drawn = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
+    assert drawn == {"calm": [[500, 9.4], [1_000, 9.5], [2_000, 9.6]], "wild": [[50, 1e9]]}
+
+
+def test_scores_are_of_the_games_of_the_last_moves() -> None:
+    """Of 30 games with 100 points each, then 20 with 250, then 25 with 400."""
+    games = zip((30, 50, 75), (100.0, 160.0, 240.0), strict=True)
+    of = [
+        {"n_moves": 1_000 * (i + 1), "n_games": n, "mean_score": mean}
+        for i, (n, mean) in enumerate(games)
+    ]
+    assert report.scores(of, None) == [(1_000, 100.0), (2_000, 160.0), (3_000, 240.0)]
+    assert report.scores(of, 1_000) == [(1_000, 100.0), (2_000, 250.0), (3_000, 400.0)]
+    assert report.scores(of, 5_000) == report.scores(of, None)
+    assert report.scores([{"n_moves": 5, "n_games": 0, "mean_score": None}], 10) == []
+
+
+def test_of_few_games_no_interval_is_drawn(tiny: Study, figures: dict[str, Any]) -> None:
+    tiny.played([float(n) for n in range(10)])
+    rows = tiny.rows()
+    rows[4]["n_games"] = 3
+    tiny.write(rows)
+    assert "| 4 ± " in report.simulations("ntuple")
+    (axes,) = figures["simulations_ntuple.svg"].axes
+    ends = [path for line in axes.containers for path in line[2][0].get_segments()]
+    assert [np.ptp(end[:, 1]) > 0 for end in ends if len(end)] == [True, True, True]
+
+
+# What is published
+
+
+def test_every_player_has_a_row() -> None:
+    for what, file in report.FILES.items():
+        if what in ("judged", "plays"):
+            told = {cells.name(row) for row in rows.read(studied.RESULTS / file)}
+            assert {cells.name(cell) for cell in studied.cells(what)} <= told
+    learned = rows.read(studied.RESULTS / report.FILES["learn"])
+    plans = {(plan.experiment, plan.run) for plan in studied.learners()}
+    assert {(row["experiment"], row["run"]) for row in learned} == plans
+
+
+def test_the_page_is_what_its_rows_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figures: dict[str, Any]
+) -> None:
+    shutil.copytree(studied.RESULTS, tmp_path / "results")
+    monkeypatch.setattr(report, "RESULTS", tmp_path / "results")
+    run.main(["report"])
+    name = "README.md"
+    found, published = (
+        (folder / name).read_text(encoding="utf-8")
+        for folder in (tmp_path / "results", studied.RESULTS)
+    )
+    assert found == published
+
+
+def test_a_report_has_what_there_is(
+    tiny: Study, figures: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny.results.mkdir()
+    tiny.main("report")
+    path = tiny.results / "README.md"
+    assert capsys.readouterr().out == f"written: {path}\n"
+    title = "Monte-Carlo Softmax search (Watanabe and Matsuzaki)"
+    heads = [title, "What agrees with the study", "What was added"]
+    assert re.findall("^#+ (.*)", path.read_text(encoding="utf-8"), re.MULTILINE) == heads
+    tiny.played([float(n) for n in range(10)])
+    tiny.judged([1.0, 2.0, 3.0])
+    row = {"experiment": "experiment 1", "run": "calm", "n_moves": 7, "seconds": 3}
+    tiny.write([row], "learning")
+    tiny.main("report")
+    text = path.read_text(encoding="utf-8")
+    assert re.findall("^#+ (.*)", text, re.MULTILINE) == [
+        *heads,
+        "Policies of selection and backup: regrets",
+        "Policies of selection and backup: mean scores",
+        "Simulations, the network of tables",
+        "Other searches: regrets",
+        "What was added: scores",
+        "Learning, experiment 1",
+    ]
+    links = re.findall(r"!\[\]\((.*?)\)", text)
+    assert links == ["simulations_ntuple.svg", "experiment_1.svg", "experiment_1_values.svg"]
+    assert set(links) == set(figures) and all((tiny.results / link).exists() for link in links)
+    for part in (report.policies("plays"), report.policies("judged"), "Published: something."):
+        assert part in text
+
+
+@pytest.mark.parametrize("words", [[], ["play", "--jobs", "0"], ["tables"]], ids=" ".join)
+def test_wrong_words_are_refused(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run.main(words)
+    assert caught.value.code == 2

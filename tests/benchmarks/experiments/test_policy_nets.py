@@ -1,0 +1,631 @@
+"""The study of policy networks: its published values, its tables by hand, and a tiny one."""
+
+from __future__ import annotations
+
+import json
+import re
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("joblib")
+pytest.importorskip("matplotlib")
+pytest.importorskip("safetensors")
+pytest.importorskip("torch")
+pytest.importorskip("tqdm")
+
+import torch
+from torch import Tensor, nn
+
+from afterstate import agents
+from afterstate.agents import nets
+from afterstate.agents.game2048.learning import play_logs, policy_imitation
+from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.values import policy_net
+from afterstate.agents.game2048.values.policy_net import PolicyCNN
+from afterstate.agents.training.optimizer import Fitting
+from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.envs.game2048 import rules, torch_rules
+from benchmarks.experiments.policy_nets import analysis, inside, run
+from benchmarks.experiments.policy_nets.analysis import CELLS, TILES
+from tests.benchmarks.experiments.test_policy_nets_analysis import CHOICES, boards_of
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+UP, RIGHT, DOWN, LEFT = range(4)
+
+SCORES = {2: (25_669, 175_628), 3: (69_840, 332_868), 4: (80_284, 343_496), 5: (86_030, 385_560)}
+"""Table 2: mean and max of 10,000 games."""
+
+PUBLISHED = {
+    ("last layer", 2): (  # table 4
+        "(0, 0)#163 9.1/15.4/7.7; (1, 1)#285 12.5/13.3/11.6; (1, 0)#163 15.4/12.4/15.4; "
+        "(2, 0)#340 4.8/9.6/24.7; (1, 0)#275 4.7/8.1/4.7; (0, 1)#285 4.3/4.6/4.0"
+    ),
+    ("layer before", 2): (  # table 5
+        "(1, 0)#17 2.7/4.3/2.8; (1, 1)#120 2.6/2.5/1.9; (0, 0)#17 2.2/2.2/1.5; "
+        "(1, 0)#432 1.5/2.0/1.8; (2, 0)#17 1.4/2.0/5.1; (2, 0)#432 1.6/1.9/3.2; "
+        "(1, 1)#418 1.7/1.8/1.3; (2, 1)#209 1.7/1.6/1.3; (1, 1)#252 1.8/1.5/1.3; "
+        "(0, 0)#432 1.1/1.3/1.0; (2, 1)#137 1.1/1.2/1.6"
+    ),
+    ("last layer", 5): (  # table 6
+        "(0, 1)#10 34.5/34.4/30.8; (0, 0)#116 20.9/23.2/25.1; (2, 0)#116 23.0/22.5/22.6; "
+        "(1, 0)#116 18.4/18.7/19.5"
+    ),
+    ("layer before", 5): (  # table 7
+        "(1, 2)#173 7.6/7.4/6.8; (1, 1)#126 4.6/4.5/4.2; (0, 1)#126 4.4/4.3/4.0; "
+        "(1, 1)#134 3.8/3.7/3.5; (0, 1)#181 3.1/3.0/2.8; (2, 1)#173 3.0/2.9/3.0; "
+        "(0, 1)#134 2.9/2.8/2.7; (0, 0)#54 1.9/2.6/3.1; (0, 2)#106 2.3/2.3/2.1; "
+        "(2, 0)#54 2.4/2.2/2.4; (0, 1)#79 2.2/2.2/2.1"
+    ),
+}
+"""Tables 4 to 7: units and their shares on the three boards."""
+
+SUMS = {
+    ("last layer", 2): (
+        "9.1/15.4/7.7 21.6/28.7/19.3 37.0/41.1/34.7 41.8/50.7/59.4 46.5/58.8/64.1 50.8/63.4/68.1"
+    ),
+    ("layer before", 2): (
+        "2.7/4.3/2.8 5.3/6.8/4.7 7.5/9.0/6.2 9.0/11.0/8.0 10.4/13.0/13.1 12.0/14.9/16.3 "
+        "13.7/16.7/17.6 15.4/18.3/18.9 17.2/19.8/20.2 18.3/21.1/21.2 19.4/22.3/22.8"
+    ),
+    ("last layer", 5): "34.5/34.4/30.8 55.4/57.6/55.9 78.4/80.1/78.5 96.8/98.8/98.0",
+    ("layer before", 5): (
+        "7.6/7.4/6.8 12.2/11.9/11.0 16.6/16.2/15.0 20.4/19.9/18.5 23.5/22.9/21.3 26.5/25.8/24.3 "
+        "29.4/28.6/27.0 31.3/31.2/30.1 33.6/33.5/32.2 36.0/35.7/34.6 38.2/37.9/36.7"
+    ),
+}
+"""Their shares and those of the rows above, added up by hand."""
+
+
+def published_rows(what: str, layers: int) -> list[list[str]]:
+    """The units of a published table, each with its three shares."""
+    rows = (row.rsplit(" ", 1) for row in PUBLISHED[what, layers].split("; "))
+    return [[unit, *shares.split("/")] for unit, shares in rows]
+
+
+# Published values
+
+
+def test_published_values_are_those_of_the_study() -> None:
+    told = run.study()["published"]
+    assert (told["moves"], told["games"]) == (600e6, 10_000)
+    assert told["scores"] == {
+        str(layers): {"mean": mean, "max": most} for layers, (mean, most) in SCORES.items()
+    }
+    assert told["agreement"] == {"boards": 77_253, "all": 22_807, "only k = 2": 5_915}
+    assert told["5a"] == {"2": [0.243, 0.405, 0.104, 0.248], "5": [0.470, 0.470, 0.000, 0.060]}
+    assert told["5b"] == {"2": "up", "3": "left", "4": "left", "5": "left"}
+    for what, layers in PUBLISHED:
+        rows = [[row[0], *map(float, row[1:])] for row in published_rows(what, layers)]
+        assert told[what][str(layers)] == rows
+        assert run.ROWS[what][layers] == len(rows)
+    assert {len(told[what]) for what in run.ROWS} == {2}
+
+
+def test_settings_are_those_of_networks_and_learners_that_there_are() -> None:
+    told = run.study()
+    assert told["layers"] == list(policy_net.CHANNELS) == list(SCORES)
+    Fitting(**told["learner"])
+
+
+def test_there_are_twelve_published_filters_with_weights_of_cells_and_tiles() -> None:
+    found = run.published_filters()
+    of_two, of_five = ([name for k, name in found if k == layers] for layers in (2, 5))
+    assert of_two == ["74", "363", "17", "432", "120", "154"]
+    assert of_five == ["198", "213", "93", "98", "unnamed-1", "unnamed-2"]
+    assert len(found) == 12
+    assert {weights.shape for weights in found.values()} == {(4, 16)}
+    for layers, name, cell, tile, weight in [
+        (2, "74", "NW", "4", 0.57),
+        (2, "74", "NW", "empty", 0.19),
+        (2, "74", "SE", "32768", -0.01),
+        (2, "17", "NW", "empty", -1.18),
+        (2, "17", "NE", "empty", 1.37),
+        (2, "154", "NW", "2048", 0.66),
+        (2, "154", "NE", "4096", 0.56),
+        (5, "198", "NW", "4", 0.61),
+    ]:
+        assert found[layers, name][CELLS.index(cell), TILES.index(tile)] == weight
+
+
+# A tiny study
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+class Study:
+    """A study of small networks, in a folder."""
+
+    def __init__(self, folder: Path, told: dict[str, Any]) -> None:
+        self.runs, self.results, self.told = folder / "runs", folder / "results", told
+
+    def main(self, *arguments: str) -> None:
+        """Runs the command line."""
+        run.main([*arguments, "--runs", str(self.runs)])
+
+    @property
+    def chosen(self) -> Namespace:
+        """What the command line would say."""
+        return Namespace(runs=self.runs, moves=None)
+
+    def learned(self, layers: int) -> Any:
+        """How many moves a network has learned from."""
+        return nets.about(self.runs / f"k{layers}" / "net.safetensors")["n_moves"]
+
+    def put(self, layers: int, net: nn.Module, n_moves: float = 100) -> None:
+        """Puts a network that has learned into its folder."""
+        path = self.runs / f"k{layers}" / "net.safetensors"
+        nets.save(net, path, n_moves=n_moves, seconds=12.5)
+
+    def log(self) -> None:
+        """Writes a log of moves to learn from, by hand."""
+        boards = torch_rules.start((100,), torch.Generator().manual_seed(1))
+        moves = np.zeros(100, play_logs.MOVE)
+        moves["board"] = torch_rules.to_words(boards)
+        moves["action"] = torch_rules.legal(boards).int().argmax(1).numpy()
+        self.runs.mkdir(exist_ok=True)
+        np.save(self.runs / "moves.npy", moves)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of table 2."""
+        return read_rows(self.results / "games.jsonl")
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """The study with a log of 100 moves, 3 games, and few filters."""
+    told = run.study() | {"games": 3}
+    told["log"] = {"player": "random", "moves": 100, "seed": 1}
+    told["learner"] = told["learner"] | {"batch": 20}
+    monkeypatch.setattr(run, "study", lambda: told)
+    monkeypatch.setattr(run, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(run, "PROBE_GAMES", 20)
+    for layers, n in {2: 6, 3: 5, 4: 4, 5: 3}.items():
+        monkeypatch.setitem(policy_net.CHANNELS, layers, n)
+    return Study(tmp_path, told)
+
+
+def panels_of(figure: Any) -> list[Any]:
+    """The panels that show something, without the colour bar."""
+    shown = [each for each in figure.axes if each.images and each.get_label() != "<colorbar>"]
+    assert shown
+    return shown
+
+
+def likes(layers: int, wanted: Sequence[float], weight: float = 0.0) -> nn.Module:
+    """A network with these logits on every board, or nearly."""
+    torch.manual_seed(layers)
+    net = PolicyCNN(layers)
+    last: Any = net.body[-1]
+    with torch.no_grad():
+        last.weight.mul_(weight)
+        last.bias.copy_(torch.tensor(wanted, dtype=torch.float32))
+    return net.eval()
+
+
+def test_the_log_goes_on_where_it_was_interrupted(
+    tiny: Study, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def killed(*rest: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(SystemExit, match="moves are kept"):
+        patched.setattr(play_logs.Heaps, "write", killed)
+        tiny.main("log")
+    assert (tiny.runs / "moves.parts").exists()
+    tiny.main("log", "--jobs", "1")
+    log, told = tiny.runs / "moves.npy", json.loads((tiny.runs / "moves.json").read_text())
+    assert len(play_logs.read(log)) == told["moves"] == 100
+    assert told["players"][0]["player"] == "random" and told["seed"] == 1
+    with pytest.raises(SystemExit, match=r"moves\.npy is there"):
+        tiny.main("log")
+    run.main(["log", "--runs", str(tmp_path / "other")])
+    assert (tmp_path / "other" / "moves.npy").read_bytes() == log.read_bytes()
+
+
+def test_networks_learn_from_the_log_one_by_one_and_go_on(
+    tiny: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy_imitation, "evaluate", lambda net, n: {"mean": 1.0, "n_games": n})
+    tiny.log()
+    tiny.told |= {"layers": [2, 3]}
+    tiny.told["log"]["moves"] = 40
+    tiny.main("train", "--layers", "3")
+    assert not (tiny.runs / "k2").exists()
+    asked = json.loads((tiny.runs / "k3" / "asked.json").read_text())
+    assert asked == {
+        "network": {"layers": 3},
+        "log": str(tiny.runs / "moves.npy"),
+        "learner": {**tiny.told["learner"], "decay": 40},
+        "seed": 1,
+    }
+    tiny.told["log"]["moves"] = 100
+    tiny.main("train")
+    assert [tiny.learned(layers) for layers in (2, 3)] == [100, 100]
+    place = tiny.runs / "k3" / "rows.jsonl"
+    rows = read_rows(place)
+    assert [row["n_moves"] for row in rows] == [40, 100]  # it went on
+    assert [row["1-ply"]["n_games"] for row in rows] == [50, 50]
+    tiny.main("train")  # nothing is left to do
+    assert read_rows(place) == rows
+    assert list(run.networks(tiny.chosen)) == [2, 3]
+
+
+def test_the_number_of_moves_the_device_and_the_threads_may_be_others(
+    tiny: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: dict[str, list[str]] = {}
+    for module in (play_logs, policy_imitation):
+        name = module.__name__
+        monkeypatch.setattr(module, "main", lambda words, name=name: calls.update({name: words}))
+    tiny.main("log", "--moves", "6e8", "--jobs", "3")
+    tiny.main("train", "--layers", "2", "--moves", "6e8", "--device", "cuda", "--threads", "2")
+    log, learning = calls.values()
+    for words, told in (
+        (log, {"--moves": 6e8, "--jobs": 3}),
+        (learning, {"--moves": 6e8, "--threads": 2}),
+    ):
+        for name, number in told.items():
+            assert float(words[words.index(name) + 1]) == number
+    assert learning[learning.index("--device") + 1] == "cuda"
+    asked = json.loads(Path(learning[0]).read_text(encoding="utf-8"))
+    assert asked["learner"]["decay"] == 6e8
+    tiny.put(2, PolicyCNN(2), 6e8 - 1)
+    with pytest.raises(SystemExit, match="has learned all moves"):
+        tiny.main("play", "--moves", "6e8")
+
+
+def test_without_a_log_nothing_learns(tiny: Study) -> None:
+    with pytest.raises(SystemExit, match=r"moves\.npy"):
+        tiny.main("train", "--layers", "2")
+
+
+def test_only_networks_that_have_learned_all_moves_are_taken(tiny: Study) -> None:
+    for command in ("play", "inside"):
+        with pytest.raises(SystemExit, match=r"no network in .*runs has learned all moves"):
+            tiny.main(command)
+    tiny.put(4, PolicyCNN(4), 99)
+    with pytest.raises(SystemExit, match="train some first"):
+        tiny.main("inside")
+    for layers, n_moves in ((2, 100), (3, 99), (5, 120)):
+        tiny.put(layers, PolicyCNN(layers), n_moves)
+    found = run.networks(tiny.chosen)
+    assert {k: nets.kind(net)["settings"]["layers"] for k, net in found.items()} == {2: 2, 5: 5}
+
+
+# Table 2
+
+
+def test_games_of_each_network_are_added_to_those_that_are_there(
+    tiny: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    net = likes(3, [0, 1, 2, 3])
+    tiny.put(3, net)
+    tiny.put(4, PolicyCNN(4), 40)
+    tiny.main("play")
+    tiny.put(2, PolicyCNN(2))
+    tiny.main("play", "--games", "2")
+    rows = tiny.rows()
+    played = [(row["layers"], row["n_games"]) for row in rows]
+    assert played == [(0, 3), (3, 3), (0, 2), (2, 2), (3, 2)]
+    for row, games in ((rows[1], 3), (rows[4], 2)):
+        facts = {
+            "layers": 3,
+            "moves": 100,
+            "seconds": 12.5,
+            **policy_imitation.evaluate(net, games),
+        }
+        facts["seed"] = EVALUATION_SEED
+        assert {name: row[name] for name in facts} == facts
+        assert row["machine"]["python"] and set(row) - set(facts) == {"machine"}
+    random = summary(play(agents.make("random", seed=1), 3, EVALUATION_SEED))
+    assert random.items() <= rows[0].items() and "moves" not in rows[0]
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("random moves: ")
+    assert last == f"k = 3: {rows[4]['mean']:,.0f} ± {rows[4]['interval']:,.0f}"
+
+
+def test_table_2_has_the_latest_games_of_each_network_beside_the_published_scores(
+    tiny: Study,
+) -> None:
+    rows = [
+        {"layers": 0, "n_games": 9, "mean": 7.0, "interval": 3.0, "max": 2},
+        {"layers": 5, "n_games": 9, "mean": 1.0, "interval": 1.0, "max": 2},
+        {"layers": 3, "n_games": 1_000, "mean": 12_345.6, "interval": 78.9, "max": 98_765},
+        {"layers": 5, "n_games": 1_000, "mean": 54_321.0, "interval": 1_000.4, "max": 123_456},
+    ]
+    tiny.results.mkdir()
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (tiny.results / "games.jsonl").write_text(lines, encoding="utf-8")
+    assert run.table_2(tiny.told["published"]) == (
+        "|  | mean, 95 % interval | max | games | published mean | published max |\n"
+        "| --- | --: | --: | --: | --: | --: |\n"
+        "| random moves | 7 ± 3 | 2 | 9 |  |  |\n"
+        "| k = 3 | 12,346 ± 79 | 98,765 | 1,000 | 69,840 | 332,868 |\n"
+        "| k = 5 | 54,321 ± 1,000 | 123,456 | 1,000 | 86,030 | 385,560 |"
+    )
+
+
+# Table 3
+
+
+def test_published_filters_are_found_where_they_were_hidden_and_drawn_beside_ours(
+    tiny: Study, figures: dict[str, Any]
+) -> None:
+    """One stands twice as large and mirrored, one is flipped and then transposed."""
+    hidden = {(2, "74"): 4, (5, "unnamed-1"): 2}
+    found: dict[int, nn.Module] = {layers: PolicyCNN(layers) for layers in (2, 3, 5)}
+    for of, number in hidden.items():
+        square = run.published_filters()[of].reshape(2, 2, 16)
+        turned = 2 * square[:, ::-1] if of[0] == 2 else square[::-1].transpose(1, 0, 2)
+        weights: Tensor = found[of[0]].get_parameter("body.1.weight").data
+        weights[number] = torch.tensor(turned.transpose(2, 0, 1).copy())
+    rows = run.table_3(found).split("\n")
+    head = "| published | most similar of ours | cosine | of a new network |"
+    assert rows[0] == head
+    assert rows[2].startswith("| k = 2, #74 | #4 | 1.00 | 0.")
+    assert rows[12].startswith("| k = 5, #unnamed-1 | #2 | 1.00 | 0.")
+    assert len(rows) == 2 + 12 and "k = 3" not in str(rows)
+    cells = [[float(cell) for cell in row.strip(" |").split(" | ")[-2:]] for row in rows[2:]]
+    assert all(found < 0.9 for i, (found, _) in enumerate(cells) if i not in (0, 10))
+    assert all(by_chance < 0.9 for _, by_chance in cells)
+    panels = panels_of(figures["filters.png"])
+    titles = [panel.get_title() for panel in panels]
+    assert titles[:2] == ["k = 2, #74, published", "ours, #4, turned, 1.00"]
+    last = ["k = 5, #unnamed-1, published", "ours, #2, turned, 1.00"]
+    assert titles[20:22] == last and len(titles) == 24
+    for i in (0, 20):
+        theirs, ours = (np.asarray(panel.images[0].get_array()) for panel in panels[i : i + 2])
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+        assert np.abs(theirs).max() == 1
+    theirs = panels[0].images[0].get_array()
+    np.testing.assert_allclose(theirs, run.published_filters()[2, "74"] / 0.97)  # of SW 4
+    (bar,) = (each for each in figures["filters.png"].axes if each.get_label() == "<colorbar>")
+    assert bar.get_ylabel() == "weight / largest of the filter"
+
+
+def test_filters_of_networks_that_have_not_learned_are_left_out(
+    tiny: Study, figures: dict[str, Any]
+) -> None:
+    rows = run.table_3({5: PolicyCNN(5)}).split("\n")
+    assert [row[:7] for row in rows[2:]] == ["| k = 5"] * 6
+    assert len(panels_of(figures["filters.png"])) == 12
+
+
+# Tables 4 to 7
+
+
+@pytest.mark.parametrize("layers", [2, 5])
+def test_published_contributions_stand_with_their_sums_below_as_many_of_ours(
+    tiny: Study, layers: int
+) -> None:
+    net = likes(layers, [0, 1, 2, 3], weight=1.0)
+    parts = run.tables_4_to_7(net, layers, tiny.told["published"]).split("\n\n")
+    for i, what in enumerate(("last layer", "layer before")):
+        head, ours, label, theirs = parts[4 * i + 1 : 4 * i + 5]
+        assert (head, label) == (f"Inputs of the {what}, ours:", "Published:")
+        lines = ["| unit | a: % (sum) | b: % (sum) | c: % (sum) |", "| --- | --: | --: | --: |"]
+        sums = [row.split("/") for row in SUMS[what, layers].split()]
+        for (unit, *shares), totals in zip(published_rows(what, layers), sums, strict=True):
+            cells = (f"{share} ({total})" for share, total in zip(shares, totals, strict=True))
+            lines.append(f"| {' | '.join([unit, *cells])} |")
+        assert theirs.split("\n") == lines
+        assert ours.count("\n") == theirs.count("\n")
+    assert len(parts) == 10
+    boards = boards_of(*list(analysis.STUDY_BOARDS.values())[:3])
+    assert parts[0] == inside.logits_table(net, boards, ["snake x2", "snake", "snake x0.5"])
+
+
+def test_our_contributions_are_those_of_the_units_that_speak(tiny: Study) -> None:
+    """Down is 3 times what #0 says in column 1, row 0, less half of what #1 says in (0, 2).
+
+    #0 says what #5 of the first layer says there: 1, and 3 where the tile is 4096, on the first
+    board. #1 says twice what #4, always 1, says to its right. So the shares are 9 to 1 and 3 to 1.
+    """
+    net = PolicyCNN(2)
+    with torch.no_grad():
+        for weights in net.parameters():
+            weights.zero_()
+        net.get_parameter("body.1.bias")[4:6] = 1
+        net.get_parameter("body.1.weight")[5, TILES.index("4096"), 0, 0] = 2
+        second = net.get_parameter("body.4.weight")
+        second[0, 5, 0, 0], second[1, 4, 0, 1] = 1, 2
+        last = net.get_parameter("body.7.weight").view(4, 6, 4, 4)
+        last[DOWN, 0, 0, 1], last[DOWN, 1, 2, 0], last[UP, 2] = 3, -0.5, 7
+    parts = run.tables_4_to_7(net, 2, tiny.told["published"]).split("\n\n")
+    head = (
+        "| unit | snake x2: % (sum) | snake: % (sum) | snake x0.5: % (sum) |\n"
+        "| --- | --: | --: | --: |\n"
+    )
+    assert parts[2] == head + (
+        "| (1, 0)#0 | 90.0 (90.0) | 75.0 (75.0) | 75.0 (75.0) |\n"
+        "| (0, 2)#1 | 10.0 (100.0) | 25.0 (100.0) | 25.0 (100.0) |"
+    )
+    assert parts[6] == head + (
+        "| (1, 0)#5 | 90.0 (90.0) | 75.0 (75.0) | 75.0 (75.0) |\n"
+        "| (1, 2)#4 | 10.0 (100.0) | 25.0 (100.0) | 25.0 (100.0) |"
+    )
+    assert parts[9] == (
+        "The four largest inputs of the last layer have 100.0, 100.0, 100.0 % on the three boards. "
+        "Of these four, 2 are the same on all three."
+    )
+
+
+# Section 6 and figure 5
+
+
+def test_published_probabilities_and_moves_stand_beside_ours(tiny: Study) -> None:
+    """Down, the most probable move, is illegal on both; right is the next.
+
+    Up on 5b comes from #3 of the first layer alone, which is seen through #1 of the second.
+    """
+    wanted = np.log([0.1, 0.3, 0.4, 0.2]).tolist()
+    found = {layers: likes(layers, wanted) for layers in (2, 3, 5)}
+    with torch.no_grad():
+        for name, of in (("4", (1, 3)), ("7", (UP, slice(16, 32)))):
+            found[2].get_parameter(f"body.{name}.weight").zero_()[of] = 1e-9
+        found[2].get_parameter("body.1.bias")[3] = 1.0
+    table, head, up = run.figure_5(found, tiny.told["published"]).split("\n\n")
+    ours = "0.100 0.300 0.400 0.200"
+    assert table == (
+        "| board, network | up right down left | move | published |\n"
+        "| --- | --: | --: | --: |\n"
+        f"| 5a, k = 2 | {ours} | right | 0.243 0.405 0.104 0.248 |\n"
+        f"| 5a, k = 3 | {ours} | right |  |\n"
+        f"| 5a, k = 5 | {ours} | right | 0.470 0.470 0.000 0.060 |\n"
+        f"| 5b, k = 2 | {ours} | right | up |\n"
+        f"| 5b, k = 3 | {ours} | right | left |\n"
+        f"| 5b, k = 5 | {ours} | right | left |"
+    )
+    assert head.endswith("published: (0, 3)#154 has the largest share.")
+    assert all(row.split("#")[1].startswith("3 |") for row in up.split("\n")[2:])
+    assert up.startswith("| unit | 5b: % (sum) |") and len(up.split("\n")) == 2 + 4
+    del found[2]
+    assert "\n\n" not in run.figure_5(found, tiny.told["published"])
+
+
+@pytest.mark.parametrize("which", [(2, 5), (2, 3, 4, 5)], ids=str)
+def test_agreement_stands_above_that_of_the_study(
+    tiny: Study, figures: dict[str, Any], which: tuple[int, ...]
+) -> None:
+    """All but k = 2 choose the same; it agrees with them where one move is legal, once in six."""
+    found = {layers: likes(layers, [0, 1, 2, 3]) for layers in which}
+    found[2] = likes(2, [3, 2, 1, 0])
+    moves = np.zeros(len(CHOICES), play_logs.MOVE)
+    moves["board"] = [rules.from_text(text) for text in CHOICES]
+    tiny.runs.mkdir()
+    for name in ("states", "probe_1", "probe_2"):
+        np.save(tiny.runs / f"{name}_k5.npy", moves)
+    parts = run.section_6(found, tiny.chosen, tiny.told["published"]).split("\n\n")
+    others = [f"| only k = {layers} differs | 0 | 0.0 |" for layers in which[1:]]
+    if which == (2, 5):  # where two differ, each does
+        others = ["| only k = 5 differs | 5 | 83.3 |"]
+    assert parts[0].split("\n") == [
+        *("| of 6 boards | boards | % |", "| --- | --: | --: |"),
+        *("| all agree | 1 | 16.7 |", "| only k = 2 differs | 5 | 83.3 |", *others),
+    ]
+    assert parts[1] == (
+        "| published, four networks, of 77,253 boards | boards | % |\n"
+        "| --- | --: | --: |\n"
+        "| all agree | 22,807 | 29.5 |\n"
+        "| only k = 2 differs | 5,915 | 7.7 |"
+    )
+    named = {f"k = {layers}": net for layers, net in found.items()}
+    assert parts[2] == inside.heuristics_table(named, boards_of(*CHOICES))
+    assert parts[3].count("convolution") == sum(which) and len(parts) == 4
+    shown = [panel.get_title(loc="left").split("\n") for panel in panels_of(figures["boards.png"])]
+    told = [f"k = {layers}: 0.03 0.09 0.24 0.64, left" for layers in which[1:]]
+    assert shown[0] == ["up right down left", "k = 2: 0.64 0.24 0.09 0.03, up", *told]
+    assert len(shown) == 5 and all(len(lines) == 1 + len(which) for lines in shown)
+
+
+def test_positions_are_those_of_twenty_games_of_the_strongest_after_100_moves(
+    tiny: Study, figures: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = {layers: likes(layers, [0, 1, 2, 3]) for layers in (2, 3)}
+    for layers, net in found.items():
+        tiny.put(layers, net)
+    boards = run.positions(tiny.chosen, 3, "states", 20, 1, 1.0)
+    assert [path.name for path in tiny.runs.glob("*.npy")] == ["states_k3.npy"]
+    told = json.loads((tiny.runs / "states_k3.json").read_text())
+    (player,) = told["players"]
+    assert player["player"] == str(tiny.runs / "k3" / "net.safetensors")
+    assert (player["games"], told["skip"], told["share"], told["seed"]) == (20, 100, 1.0, 1)
+    states = play_logs.read(tiny.runs / "states_k3.npy")
+    assert torch.equal(torch_rules.from_words(states["board"]), boards)
+    assert policy_net.choices(found[3], boards).tolist() == states["action"].tolist()
+    monkeypatch.setattr(play_logs, "main", None)  # they are there now
+    assert torch.equal(run.positions(tiny.chosen, 3, "states", 20, 1, 1.0), boards)
+
+
+def test_probes_are_judged_by_games_that_they_are_not_fitted_to(
+    tiny: Study, figures: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def positions(chosen: Namespace, *of: Any) -> Tensor:
+        asked.append(of)
+        return boards_of(*CHOICES)[len(asked) - 1 :]
+
+    fitted: list[list[int]] = []
+
+    def probe_table(named: Any, *boards: Tensor) -> str:
+        fitted.extend(each.tolist() for each in boards)
+        return "probes"
+
+    monkeypatch.setattr(run, "positions", positions)
+    monkeypatch.setattr(inside, "probe_table", probe_table)
+    found = {layers: likes(layers, [0, 1, 2, 3]) for layers in (2, 3)}
+    assert run.section_6(found, tiny.chosen, tiny.told["published"]).endswith("\n\nprobes")
+    states, some, others = asked
+    assert states == (3, "states", 20, 1, 1.0)
+    assert [some[0], *some[2:3]] == [others[0], *others[2:3]] == [3, 20]
+    assert others[3] >= some[3] + 20  # seeds of games are those from the first one on
+    assert fitted == [boards_of(*CHOICES)[n:].tolist() for n in (1, 2)]
+
+
+# All of it
+
+
+@pytest.mark.slow
+def test_what_is_inside_is_written_with_all_sections_and_pictures(
+    tiny: Study,
+    figures: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    some = dict(list(run.published_filters().items())[::6])
+    monkeypatch.setattr(run, "published_filters", lambda: some)
+    for layers, wanted in {2: [3, 2, 1, 0], 5: [0, 1, 2, 3]}.items():
+        tiny.put(layers, likes(layers, wanted, weight=1e-2))
+    with pytest.raises(SystemExit, match=r"games\.jsonl"):
+        tiny.main("inside")
+    tiny.main("play", "--games", "2")
+    tiny.main("inside")
+    text = (tiny.results / "README.md").read_text(encoding="utf-8")
+    assert capsys.readouterr().out.endswith(f"written: {tiny.results / 'README.md'}\n")
+    assert re.findall("^#+ (.*)", text, re.MULTILINE) == [
+        "What happens inside policy networks (Matsuzaki and Teramura)",
+        "What agrees",
+        "Table 2: scores",
+        "Table 3: filters of the first layer",
+        "Figure 3: large weights",
+        "Tables 4 and 5: contributions to down, k = 2",
+        "Tables 6 and 7: contributions to down, k = 5",
+        "Section 6: agreement and heuristics",
+        "Figure 5",
+    ]
+    assert "The study's networks learned from 600 million moves" in text
+    assert "ours from 0 million moves" in text and (run.HERE / "verdicts.md").read_text() in text
+    links = re.findall(r"!\[\]\((.*?)\)", text)
+    assert links == ["filters.png", "weights.svg", "boards.png"]
+    assert set(links) == set(figures) and all((tiny.results / link).exists() for link in links)
+    found, told = run.networks(tiny.chosen), tiny.told["published"]
+    assert run.table_2(told) in text and run.figure_5(found, told) in text
+    for layers in (2, 5):
+        assert run.tables_4_to_7(found[layers], layers, told) in text
+    tiny.main("inside", "--moves", "7e-5")
+    text = (tiny.results / "README.md").read_text(encoding="utf-8")
+    assert "What agrees" not in text
+    (curves,) = figures["weights.svg"].axes
+    assert [line.get_label() for line in curves.lines] == [
+        *("k = 2, of 6 filters", "k = 5, of 3 filters")
+    ]
+    for line, net in zip(curves.lines, found.values(), strict=True):
+        counts = analysis.filters_above(analysis.first_layer(net))
+        assert line.get_ydata().tolist() == counts.tolist()
+
+
+@pytest.mark.parametrize("words", [[], ["log"], ["tables", "--runs", "x"]], ids=" ".join)
+def test_wrong_words_are_refused(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run.main(words)
+    assert caught.value.code == 2

@@ -1,0 +1,161 @@
+"""Rows and tables of the leaderboard, by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from benchmarks import row_files
+from benchmarks.leaderboard import games as leaderboard_games
+from benchmarks.leaderboard.games import OPPONENTS, Entry, about, here, play_games, seeds
+from benchmarks.leaderboard.rows import games, missing, what_is_wrong
+from benchmarks.leaderboard.tables import Standing, as_csv, front, pairs, standing, table
+from benchmarks.row_files import Row
+
+RANDOM = Entry("2048", "random", "random", {}, 2)
+SAMPLE = Entry("daihinmin", "the sample client", "daihinmin-sample", {}, 1)
+
+
+@pytest.fixture(autouse=True)
+def _short_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaderboard_games, "CYCLE", 3)
+
+
+# Rows
+
+
+def test_what_is_appended_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "rows.jsonl.gz"
+    assert row_files.read(path) == []
+    row_files.append(path, [{"a": 1}, {"a": "ä"}])
+    row_files.append(path, [{"a": [None]}])
+    assert row_files.read(path) == [{"a": 1}, {"a": "ä"}, {"a": [None]}]
+
+
+@pytest.mark.parametrize("cut", [1, 5, 20])
+def test_rows_before_one_that_was_cut_off_are_kept(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "rows.jsonl.gz"
+    row_files.append(path, [{"a": i} for i in range(50)])
+    row_files.append(path, [{"a": i} for i in range(90)])
+    path.write_bytes(path.read_bytes()[:-cut])
+    assert row_files.read(path) == [{"a": i} for i in range(50)]
+    row_files.repair(path)
+    row_files.append(path, [{"a": "last"}])
+    assert row_files.read(path) == [*({"a": i} for i in range(50)), {"a": "last"}]
+
+
+def test_of_a_game_that_was_played_twice_the_later_row_counts() -> None:
+    rows = [{"seed": seed, "score": seed % 100} for seed in seeds("2048")[:2]]
+    again = {**rows[0], "score": 100}
+    assert games(RANDOM, [*rows, again]) == {rows[0]["seed"]: [again], rows[1]["seed"]: [rows[1]]}
+
+
+def test_rows_of_other_seeds_and_parts_of_cycles_do_not_count() -> None:
+    told = seeds("daihinmin")
+    whole = [{"seed": told[0], "number": i} for i in (1, 2, 3)]
+    part = [{"seed": told[1], "number": i} for i in (1, 2)]
+    other = [{"seed": told[5], "number": i} for i in (1, 2, 3)]
+    entry = SAMPLE._replace(games=2)
+    played = games(entry, [*whole, *part, *other])
+    assert played == {told[0]: whole}
+    assert missing(entry, played) == [[told[1]]]
+    assert missing(entry._replace(chunk=2), played) == [[told[0], told[1]]]
+    assert missing(SAMPLE, played) == []
+
+
+def test_places_and_players_of_rows_are_checked() -> None:
+    row = {**about(SAMPLE), **here(), **play_games(SAMPLE, [77])[0]}
+    assert what_is_wrong(row, "daihinmin") == ""
+    assert what_is_wrong({**row, "places": [0, 0, 1, 2, 3]}, "daihinmin").startswith("places are")
+    assert what_is_wrong({**row, "players": ["me"] * 5}, "daihinmin").startswith("players are")
+    del row["commit"]
+    assert what_is_wrong(row, "daihinmin").startswith("['commit'] not there")
+    assert what_is_wrong([], "2048").startswith("not an object")  # type: ignore[arg-type]
+
+
+# Tables
+
+
+def rows_2048(
+    scores: list[int], tiles: list[int], seconds: float = 0.5, name: str = "a"
+) -> list[Row]:
+    head = {"game": "2048", "name": name, "player": "p", "settings": {}, "at_once": 1}
+    head["machine"] = {"cpu": "an abacus"}
+    told = [{"score": s, "max_tile": t} for s, t in zip(scores, tiles, strict=True)]
+    return [
+        {**head, "seed": i, "moves": 100, "cpu_seconds": seconds, **each}
+        for i, each in enumerate(told)
+    ]
+
+
+def test_standings_of_2048_by_hand() -> None:
+    found = standing(rows_2048([1000, 3000, 2000, 30000], [128, 256, 2048, 4096]), 4)
+    assert (found.name, found.games, found.points, found.seconds) == ("a", 4, 9000.0, 0.005)
+    assert found.more["median"] == 2500
+    assert (found.more["2048"], found.more["4096"], found.more["8192"]) == (0.5, 0.25, 0)
+    assert 1000 < found.low < 9000 < found.high < 30000
+    many = standing(rows_2048([*range(10_000, 11_000)], [1024] * 1000), 1000)
+    assert many.high - many.low == pytest.approx(2 * 1.96 * 288.7 / 1000**0.5, rel=0.1)
+
+
+def test_standings_of_daihinmin_by_hand() -> None:
+    players = ["me", *OPPONENTS]
+    head = {"game": "daihinmin", "name": "me", "player": "p", "settings": {}, "at_once": 1}
+    head |= {"players": players, "decisions": 10, "cpu_seconds": 0.02, "machine": {"cpu": "x"}}
+    places = [[0, 1, 2, 3, 4], [1, 0, 2, 3, 4], [4, 0, 1, 2, 3], [0, 4, 3, 2, 1]]
+    rows = [{**head, "seed": i // 2, "number": i % 2 + 1, "places": places[i]} for i in range(4)]
+    found = standing(rows, 4)
+    assert found.points == (500 + 400 + 100 + 500) / 4
+    assert found.seconds == pytest.approx(0.002)
+    assert (found.more["1st"], found.more["2nd"], found.more["5th"]) == (0.5, 0.25, 0.25)
+    assert found.more[OPPONENTS[0]] == 0.5
+    assert found.more[OPPONENTS[3]] == 0.75
+    # two cycles of 450 and 300 points: 375 plus or minus 12.7 standard errors of 75
+    assert found.high - found.points == pytest.approx(12.706 * 75, rel=1e-3)
+    assert "375.0" in table([found], "daihinmin")
+
+
+def test_the_table_is_also_told_in_values_for_other_programs() -> None:
+    found = [
+        standing(rows_2048([9000, 9100], [512, 2048], 0.0001, name="strong"), 2),
+        standing(rows_2048([1000, 1100], [64, 128], name="weak"), 30),
+        standing(rows_2048([7], [4], name="once"), 1),
+    ]
+    lines = table(found, "2048").splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| strong", "| weak", "| once"]
+    assert "50.0%" in lines[2] and "1 µs" in lines[2] and "5 ms" in lines[3]
+    mean = "1,050 (1,000 to 1,100)"
+    assert lines[2].startswith("| strong | 2 | 9,050 (9,000 to 9,100) | 8,000 to 8,000 |")
+    assert lines[3].startswith(f"| weak | 2 of 30 | {mean} | not told apart | {mean} |")
+    assert lines[4].startswith("| once | 1 | 7 |  | 7 |")
+    told = list(csv.DictReader(io.StringIO(as_csv(found))))
+    assert [row["player"] for row in told] == ["strong", "weak", "once"]
+    assert float(told[0]["mean"]) == 9050
+    assert float(told[1]["cpu_seconds_each"]) == 0.005
+    assert told[0]["machine"] == "an abacus"
+
+
+def test_a_player_that_takes_no_time_to_be_told_has_a_speed() -> None:
+    found = standing(rows_2048([1000, 3000], [128, 256], 0.0), 2)
+    assert "200,000,000 |" in table([found], "2048")  # 200 moves in a microsecond
+
+
+def test_pairs_are_compared_on_the_seeds_of_both() -> None:
+    one = standing(rows_2048([10, 20, 30, 40], [2] * 4, name="one"), 4)
+    other = standing(rows_2048([10, 5, 60], [2] * 3, name="other"), 3)
+    assert pairs([one, other]).splitlines() == [
+        "more points than,one,other",
+        "one,,0.500",  # a tie, a win and a loss
+        "other,0.500,",
+    ]
+
+
+def test_the_front_has_those_that_no_faster_player_reaches() -> None:
+    def one(name: str, points: float, seconds: float) -> Standing:
+        return Standing("2048", name, "", 1, 1, points, 0, 0, seconds, {}, {})
+
+    found = front([one("c", 5, 3), one("a", 2, 1), one("b", 1, 2), one("d", 5, 4), one("e", 1, 1)])
+    assert [each.name for each in found] == ["a", "c"]

@@ -1,0 +1,222 @@
+"""How the speed of neural networks is measured: what is timed, when, and what is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+pytest.importorskip("safetensors")
+pytest.importorskip("torch")
+pytest.importorskip("tqdm")
+
+import torch
+from torch import Tensor, nn
+
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
+from afterstate.agents.game2048.search.mc_softmax import Settings as Search
+from afterstate.agents.game2048.values import policy_net
+from afterstate.agents.game2048.values.value_net import ValueNetAgent
+from afterstate.envs.game2048 import torch_rules
+from afterstate.envs.words import Words
+from benchmarks.speed import neural as speed_neural
+from benchmarks.speed.neural import Timed, measure, positions, subjects
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+
+
+class Tiny(nn.Module):
+    """A value network that costs nearly nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(256, 1)
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """The values `[n]` of planes `[n, 16, 4, 4]`."""
+        values: Tensor = self.body(planes.flatten(1))
+        return values[:, 0]
+
+
+@pytest.fixture(autouse=True)
+def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Networks are small, and turns short."""
+    monkeypatch.setattr(speed_neural, "CNN22", Tiny)
+    monkeypatch.setattr(speed_neural, "SECONDS", 1e-3)
+    monkeypatch.setattr(speed_neural, "SEARCH", Search(simulations=2))
+    for layers in (2, 5):
+        monkeypatch.setitem(policy_net.CHANNELS, layers, 3)
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The turns of two subjects, which are instead of the others: a does 6, b does 9 at a time."""
+    made: list[str] = []
+
+    def timed(name: str, unit: str, n: int) -> Timed:
+        def work() -> int:
+            made.append(name)
+            return n
+
+        return Timed(name, unit, work)
+
+    both = [timed("a", "boards/s", 6), timed("b", "moves/s", 9)]
+    monkeypatch.setattr(speed_neural, "subjects", lambda device, mixed: both)
+    return made
+
+
+@on_devices
+def test_positions_are_of_games_that_go_on(device: str) -> None:
+    boards = positions(100, device)
+    assert boards.shape == (100,) and boards.device.type == device
+    assert torch_rules.legal(boards).any(1).all()
+    assert len(boards.unique()) > 90
+    # 40 moves add 40 tiles, each a 2 or a 4, to the two of the start; merging leaves the sum.
+    sums = ((1 << torch_rules.exponents(boards)) * (torch_rules.exponents(boards) > 0)).sum((1, 2))
+    assert (sums <= 42 * 4).all() and (sums >= 42 * 2).float().mean() > 0.95
+    assert torch.equal(positions(100, device), boards)
+    assert (torch_rules.exponents(positions(50, device, n_moves=0)) > 0).sum() == 2 * 50
+
+
+NAMES = [
+    ("CNN22 judges, 32 bits", "boards/s", 1_024),
+    ("CNN22 judges, 16 bits", "boards/s", 1_024),
+    ("CNN22 plays 1-ply, 256 boards, 16 bits", "moves/s", 256),
+    ("CNN22 plays 2-ply, 8 boards, 16 bits", "moves/s", 8),
+    ("CNN22 plays 3-ply, 1 boards, 16 bits", "moves/s", 1),
+    ("CNN22, MC Softmax, 64 games, 16 bits", "sims/s", 128),
+    ("CNN22, MC Softmax, 1 games, 16 bits", "sims/s", 2),
+    ("CNN22, MC Softmax, 1 games, 4 leaves, 16 bits", "sims/s", 2),
+    ("CNN22, MC Softmax, 1 games, 16 leaves, 16 bits", "sims/s", 2),
+    ("CNN22 learns, 128 games, 16 bits", "moves/s", 128),
+    ("policy, k = 2, judges, 16 bits", "boards/s", 1_024),
+    ("policy, k = 2, learns, batch 512, 16 bits", "moves/s", 512),
+    ("policy, k = 5, judges, 16 bits", "boards/s", 1_024),
+    ("policy, k = 5, learns, batch 512, 16 bits", "moves/s", 512),
+]
+
+
+def test_each_subject_says_how_many_positions_it_did() -> None:
+    found = subjects("cpu", True)
+    done = [subject.work() for subject in found]
+    assert [(*subject[:2], n) for subject, n in zip(found, done, strict=True)] == NAMES
+
+
+def test_with_32_bits_nothing_has_16() -> None:
+    expected = [(name.replace("16 bits", "32 bits"), unit) for name, unit, _ in NAMES]
+    assert [subject[:2] for subject in subjects("cpu", False)] == expected[1:]
+
+
+@needs_cuda
+def test_a_gpu_is_given_64_times_as_much() -> None:
+    found = {subject.name: subject.work() for subject in subjects("cuda", True)}
+    assert found["CNN22 judges, 16 bits"] == 64 * 1_024
+    assert found["CNN22 plays 1-ply, 16384 boards, 16 bits"] == 64 * 256
+    assert found["CNN22 plays 3-ply, 1 boards, 16 bits"] == 1
+    assert found["CNN22 learns, 8192 games, 16 bits"] == 64 * 128
+    assert found["policy, k = 5, learns, batch 32768, 16 bits"] == 64 * 512
+
+
+@on_devices
+def test_a_policy_that_is_said_to_learn_does(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = policy_net.PolicyCNN(2)
+    before = [weights.clone() for weights in net.parameters()]
+    monkeypatch.setattr(speed_neural, "PolicyCNN", lambda layers: net)
+    learns = speed_neural.learning_policy(2, False, 8, device)
+    assert learns.name == "policy, k = 2, learns, batch 8, 32 bits"
+    assert [learns.work() for _ in range(6)] == [8] * 6  # more than once around its log
+    for old, new in zip(before, net.parameters(), strict=True):
+        assert new.device.type == device and not torch.equal(old, new.detach().cpu())
+
+
+def test_what_judges_has_16_bits_if_it_says_so() -> None:
+    kinds: list[torch.dtype] = []
+
+    def judge(boards: Tensor) -> Tensor:
+        found: Tensor = nn.functional.linear(torch.rand(2, 3), torch.rand(1, 3))
+        kinds.append(found.dtype)
+        return found
+
+    both = [speed_neural.judging("x", judge, torch.zeros(5), mixed) for mixed in (False, True)]
+    assert [subject.name for subject in both] == ["x judges, 32 bits", "x judges, 16 bits"]
+    assert [subject.work() for subject in both] == [5, 5]
+    assert kinds == [torch.float32, torch.bfloat16]
+
+
+def test_the_share_of_the_network_in_searches_is_that_of_what_it_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A search asks twice, after which half a second is gone, and takes a second more."""
+    now = [0.0]
+
+    def estimate(player: ValueNetAgent, boards: Words) -> npt.NDArray[np.float64]:
+        now[0] += 0.25
+        return np.zeros(len(boards))
+
+    def act(player: MCSoftmaxAgent, boards: Words) -> npt.NDArray[np.int8]:
+        now[0] += 1
+        return play(player, boards)
+
+    play = MCSoftmaxAgent.act
+    monkeypatch.setattr(ValueNetAgent, "estimate", estimate)
+    monkeypatch.setattr(MCSoftmaxAgent, "act", act)
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    name, unit, shares = speed_neural.in_network("cpu", True, 3)
+    assert (name, unit) == ("CNN22, MC Softmax, time in the network", "%")
+    assert shares == pytest.approx(3 * [100 / 3])
+
+
+def ticks() -> Iterator[float]:
+    """A clock that goes a second further each time."""
+    return (float(second) for second in count())
+
+
+def test_speeds_are_of_turns_after_the_first(
+    turns: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A turn begins at 0, works at 1 and 2, and is over 4 seconds later; 2 are asked for."""
+    time = ticks()
+    monkeypatch.setattr(speed_neural, "SECONDS", 2.5)
+    monkeypatch.setattr(speed_neural, "clock", lambda device: next(time))
+    first, second = measure("cpu", True, 3)
+    assert turns == 4 * ["a", "a", "b", "b"]
+    assert first == ("a", "boards/CPU s", [12 / 4] * 3)
+    assert second == ("b", "moves/CPU s", [18 / 4] * 3)
+    assert [figure.unit for figure in measure("cuda", True, 1)] == ["boards/s", "moves/s"]
+
+
+def test_the_clock_of_a_cpu_is_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.process_time", lambda: 12.5)
+    assert speed_neural.clock("cpu") == 12.5
+
+
+def test_figures_are_printed_and_written(
+    turns: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "speed.txt"
+    speed_neural.main(["--rounds", "2", "--out", str(out)])
+    printed = capsys.readouterr().out
+    assert out.read_text(encoding="utf-8") == printed
+    head, *rows = printed.splitlines()
+    assert head.startswith("cpu ") and head.endswith(", on one thread") and ", numba " in head
+    assert [row.split()[0] for row in rows] == ["a", "b", "CNN22,"]
+    assert "boards/CPU s" in rows[0] and "moves/CPU s" in rows[1] and "% " in rows[2]
+    assert all(row.endswith("n = 2)") for row in rows)
+
+
+@needs_cuda
+def test_a_gpu_is_timed_by_the_clock_and_told_by_its_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    speed_neural.main(["--device", "cuda", "--rounds", "1"])
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.endswith(f", on {torch.cuda.get_device_name()}")
+    assert len(rows) == len(NAMES) + 1 and "% " in rows.pop()
+    assert all("/s " in row and "CPU s" not in row for row in rows)

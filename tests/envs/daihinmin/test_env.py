@@ -1,0 +1,489 @@
+"""`daihinmin_v0` by PettingZoo's checkers, and beside the rules."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pettingzoo  # type: ignore[import-untyped]
+import pytest
+from gymnasium.error import ResetNeeded
+
+from afterstate.envs import daihinmin_v0
+from afterstate.envs.daihinmin import cards, plays, views
+from afterstate.envs.daihinmin.env import AGENTS, raw_env
+from afterstate.envs.daihinmin.match import CLASS_VALUES, new_match, next_game
+from afterstate.envs.daihinmin.observation import state_planes, view_mask, view_planes
+from afterstate.envs.daihinmin.rules import (
+    N_PLAYERS,
+    Options,
+    give,
+    give_card,
+    play,
+)
+from tests.support.daihinmin_env_checks import (
+    by_observation,
+    following,
+    in_exchange,
+    legal_action,
+    mask_of,
+    path,
+    refused,
+    same_game,
+    started,
+)
+from tests.support.env_checks import assert_same
+
+with warnings.catch_warnings():  # its tests import its own games in a way that it deprecates
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from pettingzoo.test import (  # type: ignore[import-untyped]
+        api_test,
+        max_cycles_test,
+        parallel_api_test,
+        parallel_seed_test,
+        render_test,
+        seed_test,
+    )
+
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"games": 3},
+    {"games": 2, "exchange": "auto", "reward": "zero_sum"},
+    {"games": 2, "illegal": "terminate", "reward": "class_value"},
+    {"max_cycles": 7},
+    {"games": 2, "rules": Options(reseat_every=1, sequences=False)},
+]
+by_settings = pytest.mark.parametrize("settings", SETTINGS, ids=str)
+
+
+# Contract checkers
+
+
+@by_settings
+@pytest.mark.parametrize("maker", ["env", "raw_env"])
+def test_pettingzoos_checker_has_no_complaint_about_planes(
+    settings: dict[str, Any], maker: str
+) -> None:
+    """Any complaint is a warning, which is an error here."""
+    api_test(getattr(daihinmin_v0, maker)(observation="planes", **settings), num_cycles=300)
+
+
+@by_settings
+@pytest.mark.parametrize("maker", ["env", "raw_env"])
+@pytest.mark.filterwarnings("default")
+def test_pettingzoos_checker_advises_against_dicts_only(
+    settings: dict[str, Any], maker: str
+) -> None:
+    """It checks masks in dicts, but only environments with the names of its own may have dicts."""
+    with pytest.warns(UserWarning) as caught:
+        api_test(getattr(daihinmin_v0, maker)(**settings), num_cycles=300)
+    assert {str(warning.message)[:60] for warning in caught} == {
+        "Observation is not a NumPy array",
+        "Observation space for each agent probably should be gymnasiu",
+    }
+
+
+@by_settings
+@by_observation
+def test_a_seed_fixes_everything(settings: dict[str, Any], observation: str) -> None:
+    seed_test(lambda: daihinmin_v0.env(observation=observation, **settings), num_cycles=200)
+
+
+@by_observation
+def test_all_render_modes_draw(observation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("PIL")
+    pytest.importorskip("pygame")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setitem(raw_env.metadata, "render_fps", 1_000)
+
+    def make(**settings: Any) -> Any:
+        return daihinmin_v0.env(observation=observation, illegal="pass", **settings)
+
+    render_test(make)
+
+
+def seeded(maker: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes environments with seeded action spaces, for a wild action may be legal by chance."""
+
+    def make(**settings: Any) -> Any:
+        env = maker(**settings)
+        for agent in env.possible_agents:
+            env.action_space(agent).seed(1)
+        return env
+
+    return make
+
+
+def test_max_cycles_are_five_actions_or_one_parallel_step() -> None:
+    makers = {name: seeded(getattr(daihinmin_v0, name)) for name in ("env", "parallel_env")}
+    max_cycles_test(SimpleNamespace(**makers))
+
+
+@by_settings
+@by_observation
+def test_pettingzoos_checkers_pass_the_parallel_form(
+    settings: dict[str, Any], observation: str
+) -> None:
+    settings = {**settings, "observation": observation}
+    parallel_api_test(daihinmin_v0.parallel_env(**settings), num_cycles=300)
+    parallel_seed_test(lambda: daihinmin_v0.parallel_env(**settings), num_cycles=100)
+
+
+def test_pettingzoos_registry_knows_the_environments() -> None:
+    if not hasattr(pettingzoo, "make"):
+        pytest.skip("this version has no registry")
+    env = pettingzoo.make("aec", "Daihinmin-v0", games=2)
+    assert type(env.unwrapped) is raw_env and env.unwrapped.games == 2
+    parallel = pettingzoo.make("parallel", "Daihinmin-v0", max_cycles=3)
+    assert type(parallel) is daihinmin_v0.parallel_env and parallel.max_cycles == 3
+
+
+# Beside the rules
+
+
+def kernel_match(seed: int, games: int, auto: bool, options: Options | None) -> list[Any]:
+    """Turns, actions, points and whole games of a match played by the kernels alone."""
+    match, rng, told = new_match(seed, options), np.random.default_rng(seed), list[Any]()
+    for _ in range(games):
+        next_game(match)
+        while match["to_give"] and auto:
+            hand = match["hands"][match["turn"]]
+            give(match, cards.weakest(hand, int(match["to_give"])))
+        while match["turn"] >= 0:
+            turn = int(match["turn"])
+            mask = view_mask(views.view(match, turn))
+            legal = np.flatnonzero(mask)
+            action = int(legal[rng.integers(len(legal) > 1, len(legal))])
+            told.append((turn, action))
+            if match["to_give"]:
+                give_card(match, action - 1)
+            else:
+                play(match, action)
+        told.append(match["points"].tolist())
+    return [*told, match.copy()]
+
+
+@pytest.mark.parametrize("auto", [False, True])
+@pytest.mark.parametrize("options", [None, Options(reseat_every=1, class_reset_every=3)], ids=str)
+def test_a_match_is_that_of_the_rules(auto: bool, options: Options | None) -> None:
+    expected = kernel_match(7, 5, auto, options)
+    env = daihinmin_v0.env(games=5, exchange="auto" if auto else "agent", rules=options)
+    env.reset(seed=7)
+    rng, told = np.random.default_rng(7), list[Any]()
+    while not any(env.terminations.values()):
+        action = legal_action(env, rng)
+        told.append((AGENTS.index(env.agent_selection), action))
+        env.step(action)
+        if any(env.rewards.values()):
+            told.append(env.get_state()["game"]["points"].tolist())
+    assert told == expected[:-1]
+    assert same_game(env.get_state()["game"], expected[-1])
+
+
+def test_observations_masks_and_states_are_those_of_the_record() -> None:
+    env, other = started(games=2), started(games=2, observation="planes")
+    for number, _ in enumerate(path(env, 150, 1)):
+        game = env.get_state()["game"]
+        if number % 10 == 0:
+            other.set_state({**other.get_state(), "game": game})
+            assert_same(env.state(), state_planes(game))
+            assert env.state_space.contains(env.state())
+            for agent, player in zip(AGENTS, range(N_PLAYERS), strict=True):
+                view = views.view(game, player)
+                assert same_game(env.view(agent), view)
+                seen = {"observation": view_planes(view), "action_mask": view_mask(view)}
+                assert_same(env.observe(agent), seen)
+                assert_same(other.observe(agent), seen["observation"])
+
+
+def test_masks_of_planes_are_in_the_infos() -> None:
+    env, other = started(observation="planes", games=2), started(games=2)
+    for _ in range(300):
+        agent = env.agent_selection
+        assert agent == other.agent_selection
+        for each in AGENTS:
+            mask = env.infos[each]["action_mask"]
+            expected: Any = other.observe(each)["action_mask"]
+            assert mask.dtype == np.int8 and mask[0] >= (each != agent)
+            assert (mask == expected).all() if each == agent else mask.sum() == 1
+        if env.terminations[agent]:
+            break
+        action = int(np.flatnonzero(mask_of(env))[-1])
+        env.step(action)
+        other.step(action)
+    else:
+        pytest.fail("the match did not end")
+
+
+# Rewards and infos
+
+
+@pytest.mark.parametrize(
+    ("reward", "values"),
+    [
+        ("points", [5.0, 4.0, 3.0, 2.0, 1.0]),
+        ("zero_sum", [2.0, 1.0, 0.0, -1.0, -2.0]),
+        ("class_value", list(CLASS_VALUES)),
+    ],
+)
+def test_rewards_are_the_values_of_places_at_the_end_of_each_game(
+    reward: str, values: list[float]
+) -> None:
+    env = daihinmin_v0.env(games=3, reward=reward)
+    env.reset(seed=5)
+    rng, n_games, total, got = np.random.default_rng(1), 0, np.zeros(5), np.zeros(5)
+    for agent in env.agent_iter():
+        _, told, terminated, truncated, _ = env.last()
+        got[AGENTS.index(agent)] += told
+        assert not truncated
+        if terminated:
+            env.step(None)
+            continue
+        env.step(legal_action(env, rng))
+        rewards = [env.rewards[agent] for agent in AGENTS]
+        if any(rewards):
+            n_games += 1
+            places = [env.infos[agent]["place"] for agent in AGENTS]
+            assert sorted(places) == [0, 1, 2, 3, 4]
+            assert rewards == [values[place] for place in places]
+            total += rewards
+            if not any(env.terminations.values()):
+                assert env.get_state()["game"]["classes"].tolist() == places
+    assert n_games == 3 and env.agents == []
+    np.testing.assert_allclose(got, total)
+
+
+def test_infos_tell_the_last_action_in_notation() -> None:
+    env = in_exchange(games=2)
+    assert env.infos == {agent: {"play": "", "legal": True} for agent in AGENTS}
+    hand = [card for card in range(53) if int(env.view("player_0")["hands"][0]) >> card & 1]
+    env.step(plays.single(hand[0]))
+    assert env.infos["player_0"] == {"play": f"gives {cards.card_text(hand[0])}", "legal": True}
+    assert env.agent_selection == "player_0"
+    env.step(plays.single(hand[3]))
+    assert env.agent_selection == "player_1"
+    rng = np.random.default_rng(1)
+    while env.get_state()["game"]["to_give"]:
+        env.step(legal_action(env, rng))
+    placed = set()
+    for _ in range(500):
+        agent = env.agent_selection
+        if env.terminations[agent]:
+            break
+        giving = bool(env.get_state()["game"]["to_give"])
+        action = legal_action(env, rng)
+        env.step(action)
+        info = dict(env.infos[agent])
+        placed |= {info.pop("place")} if "place" in info else set()
+        text = f"gives {cards.card_text(action - 1)}" if giving else plays.text(action)
+        assert info == {"play": text, "legal": True}
+    assert placed
+
+
+def test_finished_players_stay_until_the_episode_ends() -> None:
+    env = started()
+    rng = np.random.default_rng(1)
+    while not env.terminations[env.agent_selection]:
+        game = env.get_state()["game"]
+        assert env.agents == list(AGENTS)
+        assert game["places"][AGENTS.index(env.agent_selection)] < 0
+        env.step(legal_action(env, rng))
+    assert all(env.terminations.values()) and not any(env.truncations.values())
+    assert len(env.agents) == 5
+
+
+# The exchange
+
+
+def test_the_rich_choose_their_gifts_card_by_card() -> None:
+    env = in_exchange()
+    for agent, n in (("player_0", 2), ("player_1", 1)):
+        player, poor = int(agent[-1]), 4 - int(agent[-1])
+        before = env.get_state()["game"]
+        received = int(before["given"][poor])
+        assert cards.count(received) == n and received & ~int(before["hands"][player]) == 0
+        for left in range(n, 0, -1):
+            assert env.agent_selection == agent
+            mask = env.observe(agent)["action_mask"]
+            assert mask.sum() == int(before["left"][player]) - (n - left) and not mask[0]
+            assert env.observe("player_2")["action_mask"].sum() == 1
+            env.step(int(np.flatnonzero(mask)[-1]))
+        game = env.get_state()["game"]
+        assert cards.count(game["given"][player]) == n
+        assert int(game["hands"][poor]) & int(game["given"][player]) == int(game["given"][player])
+    assert game["starter"] == AGENTS.index(env.agent_selection) and not game["to_give"]
+    assert sorted(game["left"]) == [10, 10, 11, 11, 11]
+
+
+def test_a_card_is_not_given_twice() -> None:
+    env = in_exchange(illegal="raise")
+    action = int(np.flatnonzero(mask_of(env))[4])
+    env.step(action)
+    assert not mask_of(env)[action]
+    refused(env, lambda: env.step(action), "illegal for player_0")
+
+
+def test_auto_exchange_gives_the_weakest_natural_cards() -> None:
+    env, manual = in_exchange(exchange="auto"), in_exchange()
+    dealt, game = manual.get_state()["game"], env.get_state()["game"]
+    for player, n in ((0, 2), (1, 1)):
+        assert int(game["given"][player]) == cards.weakest(dealt["hands"][player], n)
+    assert not game["to_give"] and env.agent_selection == AGENTS[int(game["starter"])]
+    assert all(info == {"play": "", "legal": True} for info in env.infos.values())
+
+
+# Illegal actions
+
+
+def test_an_illegal_play_is_a_pass() -> None:
+    env, twin = following(), following()
+    agent = env.agent_selection
+    illegal = int(np.flatnonzero(mask_of(env) == 0)[5])
+    env.step(illegal)
+    twin.step(plays.PASS)
+    assert env.infos[agent] == {"play": "pass", "legal": False}
+    assert twin.infos[agent] == {"play": "pass", "legal": True}
+    assert same_game(env.get_state()["game"], twin.get_state()["game"])
+
+
+@pytest.mark.parametrize("action", [0, 54, 2421, None])
+def test_an_illegal_gift_costs_the_strongest_cards(action: int | None) -> None:
+    env = in_exchange()
+    mask = mask_of(env)
+    strongest = cards.strongest(env.view("player_0")["hands"][0], 2)
+    env.step(int(np.flatnonzero(mask[1:54] == 0)[0]) + 1 if action is None else action)
+    assert env.infos["player_0"] == {"play": f"gives {cards.text(strongest)}", "legal": False}
+    assert env.agent_selection == "player_1"
+    assert int(env.get_state()["game"]["given"][0]) == strongest
+
+
+@pytest.mark.parametrize("make", [following, in_exchange])
+def test_an_illegal_action_may_end_the_episode(make: Callable[..., raw_env]) -> None:
+    env = make(illegal="terminate", games=2)
+    agent, game = env.agent_selection, env.get_state()["game"]
+    env.step(int(np.flatnonzero(mask_of(env) == 0)[-1]))
+    assert env.rewards == {each: -1.0 if each == agent else 0.0 for each in AGENTS}
+    assert all(env.terminations.values()) and not any(env.truncations.values())
+    assert env.infos[agent]["legal"] is False
+    assert same_game(env.get_state()["game"], game)
+    for _ in AGENTS:
+        env.step(None)
+    assert env.agents == []
+    env.reset()
+    assert env.agents == list(AGENTS) and not any(env.rewards.values())
+
+
+@pytest.mark.parametrize("make", [following, in_exchange])
+def test_an_illegal_action_may_raise(make: Callable[..., raw_env]) -> None:
+    env = make(illegal="raise")
+    for action in np.flatnonzero(mask_of(env) == 0)[::100]:
+        refused(env, lambda action=action: env.step(action), "is illegal for")  # type: ignore[misc]
+    env.step(int(np.flatnonzero(mask_of(env))[-1]))
+
+
+@pytest.mark.parametrize("action", [-1, 2422, 1.0, "pass", True, None, [1]])
+def test_what_is_no_action_is_refused(action: Any) -> None:
+    env = started()
+    refused(env, lambda: env.step(action), r"an action is the number of a play in 0\.\.2421")
+
+
+def test_whole_numbers_of_numpy_are_actions() -> None:
+    for kind in (np.int8, np.uint8, np.int32, np.int64, np.uint64):
+        env = started()
+        env.step(kind(0))
+        assert env.infos[AGENTS[int(env.get_state()["game"]["starter"])]]["play"] == "pass"
+
+
+# Before a reset, and wrong settings
+
+
+def test_nothing_works_before_a_reset() -> None:
+    env = raw_env(render_mode="ansi")
+    looked: list[Callable[[], Any]] = [
+        env.state,
+        env.get_state,
+        env.render,
+        lambda: env.observe(AGENTS[0]),
+        lambda: env.view(AGENTS[0]),
+    ]
+    for look in looked:
+        with pytest.raises(ResetNeeded, match="reset"):
+            look()
+    with pytest.raises(AssertionError, match="reset"):
+        daihinmin_v0.env().step(0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"games": 0}, "games is a number from 1 on"),
+        ({"games": 1.5}, "games is a number from 1 on"),
+        ({"exchange": "none"}, "exchange is one of"),
+        ({"reward": "money"}, "reward is one of"),
+        ({"observation": "words"}, "observation is one of"),
+        ({"illegal": "noop"}, "illegal is one of"),
+        ({"max_cycles": 0}, "max_cycles is None or a number from 1 on"),
+        ({"max_cycles": "4"}, "max_cycles is None or a number from 1 on"),
+        ({"rules": Options(idle_limit=0)}, "idle_limit"),
+        ({"render_mode": "svg"}, "render_mode is one of"),
+    ],
+)
+def test_wrong_settings_are_refused(settings: dict[str, Any], match: str) -> None:
+    for maker in (daihinmin_v0.env, daihinmin_v0.raw_env, daihinmin_v0.parallel_env):
+        with pytest.raises(ValueError, match=match):
+            maker(**settings)
+
+
+# The parallel form
+
+
+@by_observation
+def test_the_parallel_form_plays_the_same_match(observation: str) -> None:
+    env = daihinmin_v0.parallel_env(games=2, observation=observation)
+    other = started(9, games=2, observation=observation)
+    observations, infos = env.reset(seed=9)
+    rng, total = np.random.default_rng(1), dict.fromkeys(AGENTS, 0.0)
+    while env.agents:
+        for agent in AGENTS:
+            assert_same(observations[agent], other.observe(agent))
+            assert_same(infos[agent], other.infos[agent])
+        seen, turn = observations, other.agent_selection
+        masks = {a: (seen[a] if observation == "dict" else infos[a])["action_mask"] for a in AGENTS}
+        assert all(masks[a].sum() == 1 and masks[a][0] for a in AGENTS if a != turn)
+        actions = {a: int(rng.choice(np.flatnonzero(masks[a]))) for a in AGENTS}
+        actions |= {a: int(rng.integers(2422)) for a in AGENTS if a != turn}  # ignored
+        other.step(actions[turn])
+        observations, rewards, terminations, truncations, infos = env.step(actions)
+        assert rewards == other.rewards and terminations == other.terminations
+        assert not any(truncations.values())
+        assert_same(env.state(), other.state())
+        total = {agent: total[agent] + rewards[agent] for agent in AGENTS}
+    assert all(terminations.values())
+    assert sum(total.values()) == 30
+
+
+def test_the_parallel_form_asks_for_the_action_of_the_turn() -> None:
+    env = daihinmin_v0.parallel_env(render_mode="ansi")
+    env.reset(seed=1)
+    turn = env.aec.agent_selection
+    with pytest.raises(ValueError, match=f"the turn of {turn}"):
+        env.step({agent: 0 for agent in AGENTS if agent != turn})
+    env.step({turn: 0})
+    assert env.aec.infos[turn]["play"] == "pass"
+    assert env.render() == env.aec.render()
+    env.close()
+
+
+def test_spaces_are_those_of_plays_and_planes() -> None:
+    env, planes = raw_env(), raw_env(observation="planes")
+    for agent in AGENTS:
+        assert env.action_space(agent).n == 2422
+        space: Any = env.observation_space(agent)
+        assert space["observation"] == planes.observation_space(agent)
+        assert space["action_mask"].shape == (2422,)
+        assert planes.observation_space(agent).shape == (116, 15)
+    assert env.metadata["name"] == "daihinmin_v0" and str(env) == "daihinmin_v0"
+    assert isinstance(env, pettingzoo.AECEnv)

@@ -1,0 +1,291 @@
+"""Episodes, seeds, deals, states and copies of `daihinmin_v0`."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from afterstate.envs import daihinmin_v0
+from afterstate.envs.daihinmin import cards, plays, views
+from afterstate.envs.daihinmin.env import AGENTS, raw_env
+from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.rules import draw_play, give, play
+from tests.support.daihinmin_env_checks import (
+    by_observation,
+    in_exchange,
+    legal_action,
+    path,
+    refused,
+    same_game,
+    started,
+)
+from tests.support.env_checks import assert_same, by_duplicate, spoil
+
+# Episodes, seeds and deals
+
+
+def test_a_seed_starts_the_episodes_that_follow_too() -> None:
+    env, twin, other = started(11), started(11), started(12)
+    for _ in range(3):
+        games = [each.get_state()["game"] for each in (env, twin, other)]
+        assert same_game(games[0], games[1])
+        assert not np.array_equal(games[0]["hands"], games[2]["hands"])
+        for each in (env, twin, other):
+            each.reset()
+    first, second = (raw_env() for _ in range(2))
+    first.reset()
+    second.reset()
+    assert first.get_state()["game"]["seed"] != second.get_state()["game"]["seed"]
+
+
+def test_an_episode_can_be_played_again_by_the_seed_of_its_game() -> None:
+    env = started(3)
+    env.reset()
+    game = env.get_state()["game"]
+    assert same_game(started(int(game["seed"])).get_state()["game"], game)
+
+
+@pytest.mark.parametrize("seed", [1.5, "1", True])
+def test_a_wrong_seed_is_refused(seed: Any) -> None:
+    env = started()
+    refused(env, lambda: env.reset(seed))
+
+
+def test_a_deal_can_be_given() -> None:
+    deal = [cards.text(hand) for hand in started(4).get_state()["game"]["hands"]]
+    env = started(5, {"deal": deal, "seats": [4, 2, 0, 1, 3], "other": 1})
+    game = env.get_state()["game"]
+    assert [cards.text(hand) for hand in game["hands"]] == deal
+    assert game["seats"].tolist() == [4, 2, 0, 1, 3]
+    assert "D3" in deal[int(env.agent_selection[-1])].split()
+    env.reset(5, {"deal": deal, "classes": [4, 3, 2, 1, 0]})
+    game = env.get_state()["game"]
+    assert env.agent_selection == "player_4" and game["to_give"] == 2
+    assert int(game["given"][0]) == cards.strongest(cards.parse(deal[0]), 2)
+    assert int(game["given"][1]) == cards.strongest(cards.parse(deal[1]), 1)
+
+
+def test_deals_by_classes_and_seats_are_those_of_a_match() -> None:
+    match = new_match(6)
+    for _ in range(2):
+        next_game(match)
+        out = np.empty(2422, np.int64)
+        while match["turn"] >= 0:
+            if match["to_give"]:
+                give(match, 0)
+            else:
+                play(match, draw_play(match, out))
+    options = {"classes": match["places"].tolist(), "seats": match["seats"].tolist()}
+    env = started(6, options)
+    game = env.get_state()["game"]
+    assert game["classes"].tolist() == options["classes"]
+    at = options["seats"].index(options["classes"].index(0))
+    order = [*options["seats"][at:], *options["seats"][:at]]  # from the dealer, the daifugo, on
+    moved = {0: 2, 1: 1, 2: 0, 3: -1, 4: -2}  # by class, before the rich give
+    sizes = [game["left"][player] - moved[options["classes"][player]] for player in order]
+    assert sizes == [11, 11, 11, 10, 10]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"deal": ["S3", "H3", "D3", "C3", "S4"]},
+        {"deal": ["S3 H3"]},
+        {"deal": ["S3 H3 D3 C3 S4 H4 D4 C4 S5 H5 D5"] * 3 + ["S6 H6 D6 C6 S7 H7 D7 C7 S8 H8"] * 2},
+        {"deal": ["X3"] * 5},
+        {"classes": [0, 1, 2, 3, 3]},
+        {"classes": [0, 1, 2, 3]},
+        {"seats": [0, 1, 2, 3, 5]},
+        {"seats": [0, 1, 2, 3, 4.0]},
+    ],
+    ids=str,
+)
+def test_a_wrong_deal_is_refused(options: dict[str, Any]) -> None:
+    env = started()
+    refused(env, lambda: env.reset(1, options))
+
+
+def test_truncation_comes_after_so_many_actions_but_not_with_the_end() -> None:
+    env = started(max_cycles=3)
+    rng = np.random.default_rng(1)
+    for n in range(15):
+        assert not any(env.truncations.values()), n
+        env.step(legal_action(env, rng))
+    assert all(env.truncations.values()) and not any(env.terminations.values())
+    n, env = 0, started()
+    while not any(env.terminations.values()):
+        env.step(0)
+        n += 1
+    assert n == 20  # nobody ever plays
+    env = started(max_cycles=4)
+    for _ in range(n):
+        env.step(0)
+    assert all(env.terminations.values()) and not any(env.truncations.values())
+    assert sorted(env.rewards.values()) == [1, 2, 3, 4, 5]
+
+
+# States and copies
+
+
+@pytest.mark.parametrize("settings", [{"games": 3}, {"games": 2, "observation": "planes"}], ids=str)
+def test_play_goes_on_in_the_same_way_from_a_state(settings: dict[str, Any]) -> None:
+    for n_before in (0, 1, 40, 170, 300):
+        env = started(3, **settings)
+        path(env, n_before, 1, 0.1)
+        state = env.get_state()
+        kept = pickle.loads(pickle.dumps(state))
+        expected = path(env, 500, 2, 0.1)
+        env.set_state(state)
+        assert_same(path(env, 500, 2, 0.1), expected)
+        other = raw_env(**settings)
+        other.set_state(kept)
+        assert_same(path(other, 500, 2, 0.1), expected)
+        spoil([other.rewards, other.infos])
+        env.set_state(kept)
+        assert_same(path(env, 500, 2, 0.1), expected)
+
+
+def test_every_step_of_the_end_of_an_episode_is_a_state() -> None:
+    env = started(2)
+    rng = np.random.default_rng(1)
+    while not env.terminations[env.agent_selection]:
+        env.step(legal_action(env, rng))
+    for _ in range(4):
+        state = env.get_state()
+        env.step(None)
+        after = env.last(), env.agents[:]
+        env.reset()
+        env.set_state(state)
+        env.step(None)
+        assert_same((env.last(), env.agents[:]), after)
+
+
+def test_a_determinised_game_can_be_played_on() -> None:
+    env, rng = in_exchange(), np.random.default_rng(1)
+    path(env, 20, 1)
+    agent = env.agent_selection
+    view = env.view(agent)
+    game = daihinmin_v0.determinise(view, rng)
+    assert daihinmin_v0.determinise is views.determinise
+    other = raw_env()
+    other.set_state({**env.get_state(), "game": game})
+    assert same_game(other.view(agent), view)
+    assert_same(other.observe(agent), env.observe(agent))
+    assert (other.state() != env.state()).any()
+    path(other, 200, 1)
+
+
+def test_hidden_cards_do_not_show() -> None:
+    """Another deal of the hidden cards: same observation, mask, info and picture."""
+    rng = np.random.default_rng(3)
+    env, other = started(games=3, render_mode="ansi"), raw_env(games=3, render_mode="ansi")
+    n_different = 0
+    for _ in range(60):
+        path(env, 5, int(rng.integers(1 << 30)))
+        for player, agent in enumerate(env.agents):
+            game = views.determinise(views.view(env.get_state()["game"], player), rng)
+            other.set_state({**env.get_state(), "game": game})
+            n_different += not np.array_equal(game["hands"], env.get_state()["game"]["hands"])
+            assert_same(other.observe(agent), env.observe(agent))
+            if agent == env.agent_selection:
+                mine, theirs = copy.deepcopy(env), copy.deepcopy(other)
+                mine.step(plays.PASS)
+                theirs.step(plays.PASS)
+                assert_same(theirs.infos[agent], mine.infos[agent])
+            env.shown_to = other.shown_to = agent
+            assert other.render() == env.render()
+    assert n_different > 100
+
+
+@pytest.mark.parametrize("state", [None, {}, {"game": 1}, "game"])
+def test_a_wrong_state_is_refused(state: Any) -> None:
+    env = started()
+    refused(env, lambda: env.set_state(state), "get_state")
+
+
+def test_a_view_is_no_state() -> None:
+    env = started()
+    state = {**env.get_state(), "game": env.view("player_1")}
+    refused(env, lambda: env.set_state(state), "not a view")
+    refused(env, lambda: env.set_state({**env.get_state(), "game": 3}), "a record")
+
+
+@by_duplicate
+@pytest.mark.parametrize("maker", ["env", "raw_env"])
+@by_observation
+def test_a_copy_plays_the_same_games_on_its_own(
+    duplicate: Callable[[Any], Any], maker: str, observation: str
+) -> None:
+    env = getattr(daihinmin_v0, maker)(games=2, observation=observation)
+    env.reset(seed=4)
+    path(env, 50, 1)
+    twin, third = duplicate(env), duplicate(env)
+    expected = path(env, 600, 2)
+    path(third, 20, 3)
+    assert_same(path(twin, 600, 2), expected)
+
+
+@by_duplicate
+def test_the_parallel_form_can_be_copied(duplicate: Callable[[Any], Any]) -> None:
+    env = daihinmin_v0.parallel_env()
+    env.reset(seed=1)
+    twin = duplicate(env)
+    for _ in range(20):
+        actions = dict.fromkeys(env.agents, 0)
+        if not actions:
+            break
+        assert_same(env.step(actions), twin.step(actions))
+
+
+@by_observation
+def test_what_the_environment_hands_out_is_the_callers(observation: str) -> None:
+    env, twin = (started(games=2, observation=observation) for _ in range(2))
+    rng = np.random.default_rng(1)
+    kept: list[Any] = []
+    for _ in range(150):
+        action = legal_action(twin, rng)
+        for looked in (env.state, env.get_state, lambda: env.view(AGENTS[1])):
+            value = looked()
+            spoil(value)
+            if isinstance(value, np.void):
+                value["hands"] = 0
+        spoil(env.observe(env.agent_selection))
+        kept.append(copy.deepcopy(twin.last()))
+        assert_same(twin.last(), kept[-1])
+        env.step(action)
+        twin.step(action)
+        assert_same(env.last(), twin.last())
+        if twin.terminations[twin.agent_selection]:
+            break
+
+
+def test_results_of_earlier_steps_stay_as_they_were() -> None:
+    for observation in ("dict", "planes"):
+        env = started(games=2, observation=observation)
+        kept = path(env, 100, 1)
+        copies = copy.deepcopy(kept)
+        path(env, 300, 2)
+        assert_same(kept, copies)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("n_actions", 10**8), ("turn", 9), ("field", 3_000), ("seats", 1), ("left", 10**8)],
+)
+def test_a_state_that_no_game_has_is_refused(name: str, value: int) -> None:
+    env = started()
+    state = env.get_state()
+    state["game"][name] = value
+    with pytest.raises(ValueError, match=r"no game has|hands have as many"):
+        env.set_state(state)
+
+
+def test_a_state_of_other_agents_is_refused() -> None:
+    env = started()
+    with pytest.raises(ValueError, match="agents of a state"):
+        env.set_state(env.get_state() | {"agent_selection": "zzz"})

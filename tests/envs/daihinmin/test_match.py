@@ -1,0 +1,507 @@
+"""Matches: whole games against a second program, and what is carried from game to game."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import asdict
+from itertools import pairwise, permutations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from afterstate.envs.daihinmin import cards, plays
+from afterstate.envs.daihinmin.match import new_match, next_game, options_of
+from afterstate.envs.daihinmin.rules import (
+    REFUSED,
+    Game,
+    Options,
+    advance,
+    give,
+    give_card,
+    list_legal,
+    partner,
+    play,
+    play_out,
+    submit,
+)
+from tests.oracles import daihinmin as oracle
+
+TEXTS = [plays.text(number) for number in range(plays.N_PLAYS)]
+NUMBERS = {text: number for number, text in enumerate(TEXTS)}
+CARD_BITS = {name: 1 << i for i, name in enumerate(oracle.PACK)}
+
+
+def word(names: set[str]) -> int:
+    """A hand as a card set."""
+    return sum(CARD_BITS[name] for name in names)
+
+
+def names(word: int) -> set[str]:
+    """A card set as a hand."""
+    return {name for name, bit in CARD_BITS.items() if word & bit}
+
+
+# Both programs
+
+
+def our_state(game: Game) -> dict[str, Any]:
+    """What both programs know about a game, from the record."""
+    return {
+        "hands": game["hands"].tolist(),
+        "left": game["left"].tolist(),
+        "field": TEXTS[game["field"]],
+        "lock": bool(game["lock"]),
+        "revolution": bool(game["revolution"]),
+        "cut": bool(game["cut"]),
+        "passed": {player for player in range(5) if game["passed"] >> player & 1},
+        "turn": int(game["turn"]),
+        "to give": int(game["to_give"]),
+        "idle": int(game["idle"]),
+        "starter": int(game["starter"]),
+        "out": int(game["n_out"]),
+    }
+
+
+def naive_state(naive: oracle.Game) -> dict[str, Any]:
+    """The same from the second program."""
+    turn, to_give = naive.turn, 0
+    if naive.giver is not None:
+        assert naive.classes is not None
+        turn, to_give = naive.giver, 2 - naive.classes[naive.giver]
+    return {
+        "hands": [word(hand) for hand in naive.hands],
+        "left": [len(hand) for hand in naive.hands],
+        "field": naive.on_field,
+        "lock": naive.lock,
+        "revolution": naive.revolution,
+        "cut": naive.cut,
+        "passed": naive.passed,
+        "turn": -1 if turn is None else turn,
+        "to give": to_give,
+        "idle": naive.n_passes,
+        "starter": -1 if naive.starter is None else naive.starter,
+        "out": len(naive.finished) + len(naive.drawn),
+    }
+
+
+def begun(game: Game, finished_before: list[int], rules: oracle.Rules) -> oracle.Game:
+    """The second program's game of the same deal; compares classes and the numbers of cards."""
+    classes = oracle.classes_of(int(game["number"]), finished_before, rules)
+    assert game["classes"].tolist() == (classes or [-1] * 5)
+    hands = [names(int(hand)) for hand in game["hands"]]
+    for giver in range(5):  # takes back what the poor have given
+        gift = names(int(game["given"][giver]))
+        hands[giver] |= gift
+        hands[partner(game, giver)] -= gift
+    assert sorted(card for hand in hands for card in hand) == sorted(oracle.PACK)
+    sizes = [len(hands[player]) for player in game["seats"]]
+    dealers = [
+        s for s in range(5) if [sizes[(s + i) % 5] for i in range(5)] == [11, 11, 11, 10, 10]
+    ]
+    assert len(dealers) == 1
+    if classes is not None:
+        assert game["seats"][dealers[0]] == classes.index(0)
+    naive = oracle.Game(hands, game["seats"].tolist(), classes, rules)
+    oracle.begin(naive)
+    return naive
+
+
+def give_in_both(rng: random.Random, game: Game, naive: oracle.Game) -> str:
+    """A rich player's choice, sometimes a wrong one; returns how it was taken."""
+    assert naive.giver is not None
+    n, hand = int(game["to_give"]), sorted(naive.hands[naive.giver])
+    pool = rng.choice([hand, hand, hand, oracle.PACK])
+    chosen = rng.sample(pool, n if rng.random() < 0.8 else rng.randint(0, 4))
+    if n == 2 and rng.random() < 0.1:
+        chosen = [pool[0], pool[0]]
+    how, given = oracle.give(naive, chosen)
+    giver = int(game["turn"])
+    if len(chosen) == n and rng.random() < 0.5:
+        valid = all(give_card(game, cards.CARD_NUMBERS[card]) for card in chosen)
+    else:
+        valid = give(game, word(set(chosen)))
+    assert valid == (how == "chosen")
+    assert game["given"][giver] == word(set(given))
+    return how
+
+
+MOODS = {  # how often a legal play, a pass, a play of the hand, one of the table and none at all
+    "sound": [90, 10, 0, 0, 0],
+    "careless": [60, 10, 15, 10, 5],
+    "tired": [10, 75, 5, 5, 5],
+}
+
+
+def choice(rng: random.Random, mood: str, naive: oracle.Game, legal: list[str]) -> int:
+    """Something to submit, as a number."""
+    assert naive.turn is not None
+    kind = rng.choices(["legal", "pass", "hand", "table", "none"], MOODS[mood])[0]
+    if kind == "hand":
+        return NUMBERS[rng.choice(oracle.plays_of(naive.hands[naive.turn]))]
+    if kind == "table":
+        return rng.randrange(plays.N_PLAYS)
+    if kind == "none":
+        return rng.choice([-1, plays.N_PLAYS, 10**6, -(10**12)])
+    if kind == "pass" or not legal:
+        return plays.PASS
+    drawn = rng.choices(sorted(legal), k=rng.choice([1, 2, 40]))  # large plays are rare
+    return NUMBERS[max(drawn, key=lambda text: len(text.split()))]
+
+
+def act_in_both(
+    rng: random.Random, mood: str, game: Game, naive: oracle.Game, out: Any
+) -> list[str]:
+    """One action; compares legal plays, the answer and the state before and after the turn moves.
+
+    Returns what happened.
+    """
+    assert naive.turn is not None
+    legal = oracle.legal_now(naive)
+    assert sorted(TEXTS[number] for number in out[: list_legal(game, out)]) == sorted(legal)
+    number = choice(rng, mood, naive, legal)
+    text = TEXTS[number] if 0 <= number < plays.N_PLAYS else "nothing"
+    before, player = our_state(game), naive.turn
+    answer = oracle.submit(naive, text)
+    assert submit(game, number) == answer
+    shown = our_state(game)
+    assert (shown["lock"], shown["revolution"]) == (naive.lock, naive.revolution)
+    accepted = shown["left"] != before["left"]
+    recorded = player * plays.N_PLAYS + (number if accepted else plays.PASS)
+    assert game["actions"][game["n_actions"] - 1] == recorded
+    oracle.go_on(naive)
+    assert advance(game) == naive.flowed
+    shape = oracle.analyze(text)
+    events = [shape.kind if accepted and shape else "pass" if text == "pass" else "illegal"]
+    events += ["lock"] * (shown["lock"] > before["lock"])
+    events += ["revolution"] * (shown["revolution"] != before["revolution"])
+    events += ["pass on a lead"] * (before["field"] == text == "pass")
+    events += ["own cards"] * (accepted and len(before["passed"]) == 4 - before["out"])
+    events += ["finish with a cut"] * (accepted and shown["left"][player] == 0 and shown["cut"])
+    events += ["spade 3"] * (accepted and before["field"] == "JO")
+    return events + ["drawn places"] * bool(naive.drawn)
+
+
+def play_both(rng: random.Random, game: Game, naive: oracle.Game) -> Counter[str]:
+    """A game to its end in both programs; returns what happened in it."""
+    out = np.empty(plays.N_PLAYS, np.int64)
+    mood, seen = rng.choice([*MOODS, "sound", "careless"]), Counter[str]()
+    assert our_state(game) == naive_state(naive)
+    while naive.giver is not None:
+        seen[give_in_both(rng, game, naive)] += 1
+        assert our_state(game) == naive_state(naive)
+    dealt = [hand.copy() for hand in naive.hands]
+    while naive.turn is not None:
+        seen.update(act_in_both(rng, mood, game, naive, out))
+        assert our_state(game) == naive_state(naive)
+        assert naive.turn is None or game["last"] == naive.last_player
+    played = [word(dealt[player] - naive.hands[player]) for player in range(5)]
+    assert game["played"].tolist() == played
+    places = np.argsort(game["places"]).tolist()
+    assert sorted(game["places"].tolist()) == [0, 1, 2, 3, 4]
+    assert places[: len(naive.finished)] == naive.finished
+    naive.finished = places
+    return seen
+
+
+def match_in_both(seed: int, rules: oracle.Rules, n_games: int) -> Counter[str]:
+    """A match in both programs; returns what happened in it."""
+    rng = random.Random(seed)
+    match = new_match(rng.getrandbits(64), Options(**asdict(rules)))
+    seen: Counter[str] = Counter()
+    finished: list[int] = []
+    points = [0] * 5
+    for number in range(1, n_games + 1):
+        seats = match["seats"].tolist()
+        next_game(match)
+        assert match["number"] == number
+        assert match["seats"].tolist() == seats or oracle.reseats(number, rules)
+        naive = begun(match, finished, rules)
+        seen += play_both(rng, match, naive)
+        finished = naive.finished
+        points = [points[player] + 5 - finished.index(player) for player in range(5)]
+        assert match["points"].tolist() == points
+        seen["no classes"] += naive.classes is None
+    return seen
+
+
+RULES = {
+    "competition": oracle.Rules(),
+    "no sequences": oracle.Rules(sequences=False),
+    "no locks": oracle.Rules(locks=False),
+    "no revolutions": oracle.Rules(revolutions=False),
+    "no eight cuts": oracle.Rules(eight_cuts=False),
+    "no exchanges": oracle.Rules(exchanges=False),
+    "idle limit 7": oracle.Rules(idle_limit=7),
+    "idle limit 1": oracle.Rules(idle_limit=1),
+    "short periods": oracle.Rules(reseat_every=2, class_reset_every=4),
+    "every game anew": oracle.Rules(reseat_every=1, class_reset_every=1),
+    "no periods": oracle.Rules(reseat_every=0, class_reset_every=0),
+    "plain": oracle.Rules(False, False, False, False, False, 5, 0, 12),
+}
+NEVER = {
+    "no sequences": {"sequence"},
+    "no locks": {"lock"},
+    "no revolutions": {"revolution"},
+    "no exchanges": {"chosen", "penalty"},
+    "every game anew": {"chosen", "penalty"},
+    "plain": {"sequence", "lock", "revolution", "chosen", "penalty"},
+}
+"""What cannot happen under some rules."""
+EVENTS = {"single", "group", "sequence", "joker single", "pass", "illegal", "lock", "revolution"}
+EVENTS |= {"pass on a lead", "own cards", "finish with a cut", "spade 3", "drawn places"}
+EVENTS |= {"chosen", "penalty", "no classes"}
+
+
+def check_matches(name: str, n_matches: int, n_games: int) -> Counter[str]:
+    """Plays matches of a rule set in both programs; returns what happened in them."""
+    seen: Counter[str] = Counter()
+    for seed in range(n_matches):
+        seen += match_in_both(seed, RULES[name], n_games)
+    assert not set(seen) & NEVER.get(name, set()), seen
+    return seen
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_random_matches_go_alike_in_both_programs(name: str) -> None:
+    check_matches(name, 5, 8)
+
+
+@pytest.mark.exhaustive
+def test_whole_matches_of_the_competition_go_alike_in_both_programs() -> None:
+    seen = check_matches("competition", 30, 205)
+    assert set(seen) == EVENTS
+    assert min(seen.values()) >= 90, seen  # 90 games have no classes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RULES)
+def test_many_random_matches_go_alike_in_both_programs(name: str) -> None:
+    seen = check_matches(name, 30, 20)
+    if name != "idle limit 1":  # where hardly anything is played
+        rare = set() if RULES[name].eight_cuts else {"finish with a cut"}  # by the spade 3 alone
+        assert set(seen) >= EVENTS - NEVER.get(name, set()) - rare
+
+
+# What is carried on
+
+
+def play_match(seed: int, n_games: int, options: Options | None = None) -> list[Game]:
+    """The games of a random match as they were dealt, and the last one when it was over."""
+    match = new_match(seed, options)
+    out = np.empty(plays.N_PLAYS, np.int64)
+    games = []
+    for _ in range(n_games):
+        next_game(match)
+        games.append(match.copy())
+        while match["to_give"]:
+            give(match, cards.weakest(match["hands"][match["turn"]], int(match["to_give"])))
+        play_out(match, out)
+    return [*games, match]
+
+
+def test_the_same_seed_is_the_same_match() -> None:
+    for seed in (0, 1, 2**63, 2**64 - 1):
+        first, again = play_match(seed, 6), play_match(seed, 6)
+        assert [game.tobytes() for game in first] == [game.tobytes() for game in again]
+
+
+def test_other_seeds_are_other_matches() -> None:
+    deals = {game["hands"].tobytes() for seed in range(200) for game in play_match(seed, 3)[:3]}
+    assert len(deals) == 600
+
+
+def test_seeds_are_numbers_modulo_2_to_the_64() -> None:
+    for seed, same in ((-1, 2**64 - 1), (2**64 + 5, 5), (np.uint64(7), 7), (np.int64(-1), -1)):
+        assert new_match(seed).tobytes() == new_match(same).tobytes()
+
+
+def test_deals_seats_and_drawn_places_depend_on_the_seed_and_the_number_alone() -> None:
+    """One match is played at random; in the other everybody passes, and all places are drawn."""
+    random_games = play_match(3, 12)
+    match = new_match(3)
+    for game in random_games[:12]:
+        next_game(match)
+        assert match["seats"].tolist() == game["seats"].tolist()
+        assert match["rng"] == game["rng"]
+        assert from_the_dealer(match) == from_the_dealer(game)
+        while match["to_give"]:
+            give(match, 0)
+        while match["turn"] >= 0:
+            play(match, plays.PASS)
+
+
+def from_the_dealer(game: Game) -> list[int]:
+    """The hands before the exchange in the order in which they were dealt."""
+    hands = [int(hand) for hand in game["hands"]]
+    for giver in range(5):
+        gift = int(game["given"][giver])
+        hands[giver] |= gift
+        hands[partner(game, giver)] &= ~gift
+    hands = [hands[player] for player in game["seats"]]
+    sizes = [cards.count(hand) for hand in hands]
+    first = next(s for s in range(5) if [sizes[s - 1], sizes[s]] == [10, 11])
+    return hands[first:] + hands[:first]
+
+
+def test_classes_are_the_places_of_the_game_before_except_every_hundredth_game() -> None:
+    games = play_match(4, 303)
+    for number, (before, game) in enumerate(pairwise([None, *games[:303]]), 1):
+        assert game is not None and game["number"] == number
+        if number in (1, 101, 201, 301):
+            assert game["classes"].tolist() == [-1] * 5
+            assert game["given"].tolist() == [0] * 5
+            assert game["to_give"] == 0
+        else:
+            assert before is not None
+            gained = (game["points"] - before["points"]).tolist()
+            assert game["classes"].tolist() == [5 - points for points in gained]
+            assert game["to_give"] == 2
+
+
+@pytest.mark.parametrize(
+    ("every", "drawn"),
+    [(3, [1, 4, 7, 10, 13]), (1, list(range(1, 16))), (5, [1, 6, 11]), (0, [1])],
+)
+def test_seats_are_drawn_before_every_third_game_or_as_the_option_says(
+    every: int, drawn: list[int]
+) -> None:
+    changed: Counter[int] = Counter()
+    for seed in range(100):
+        seats = [0, 1, 2, 3, 4]
+        for game in play_match(seed, 15, Options(reseat_every=every))[:15]:
+            changed[int(game["number"])] += game["seats"].tolist() != seats
+            seats = game["seats"].tolist()
+    # The same seats are drawn again once in 120 times: 10 times in 100 are out of the question.
+    assert [number for number in changed if changed[number] > 90] == drawn
+    assert {changed[number] for number in range(1, 16) if number not in drawn} <= {0}
+
+
+def test_a_game_has_15_points() -> None:
+    for number, game in enumerate(play_match(5, 10)):
+        assert game["points"].sum() == 15 * min(number, 10)
+    assert sorted(play_match(5, 1)[-1]["points"].tolist()) == [1, 2, 3, 4, 5]
+
+
+def test_a_new_game_clears_what_belongs_to_the_one_before() -> None:
+    match = play_match(6, 1)[-1]
+    match["revolution"] = match["lock"] = match["cut"] = match["passed"] = match["idle"] = 1
+    match["field"] = match["gift"] = 5
+    next_game(match)
+    for name in ("revolution", "lock", "cut", "passed", "idle", "field", "gift", "n_out"):
+        assert match[name] == 0, name
+    assert match["n_actions"] == 0
+    assert match["played"].tolist() == [0] * 5
+    assert match["places"].tolist() == [-1] * 5
+
+
+def test_options_of_a_match_are_those_it_was_made_with() -> None:
+    for options in (Options(), *(Options(**asdict(rules)) for rules in RULES.values())):
+        match = new_match(1, options)
+        found = options_of(match)
+        assert found == options
+        assert [type(value) for value in found] == [bool] * 5 + [int] * 3
+        next_game(match)
+        assert options_of(match) == options
+    assert options_of(new_match()) == Options()
+
+
+@pytest.mark.parametrize("seed", [1.0, "1", None, True, [1], np.float64(2)])
+def test_a_seed_is_a_whole_number(seed: Any) -> None:
+    with pytest.raises(ValueError, match="seed is a whole number, got"):
+        new_match(seed)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(idle_limit=0),
+        Options(idle_limit=21),
+        Options(idle_limit=-1),
+        Options(reseat_every=-1),
+        Options(class_reset_every=-3),
+    ],
+)
+def test_wrong_options_are_named(options: Options) -> None:
+    with pytest.raises(ValueError, match="idle_limit 1 to 20, got Opt"):
+        new_match(1, options)
+
+
+# Chance
+
+
+def test_seats_and_dealers_are_uniform() -> None:
+    """24,000 first games: 120 orders of seats and 5 dealers.
+
+    Pearson's statistics of 119 and 4 degrees of freedom exceed 208 and 34 once in a million times;
+    the draws are seeded.
+    """
+    seats: Counter[tuple[int, ...]] = Counter()
+    dealers: Counter[int] = Counter()
+    for seed in range(24_000):
+        match = new_match(seed)
+        next_game(match)
+        order = match["seats"].tolist()
+        seats[tuple(order)] += 1
+        sizes = match["left"][match["seats"]].tolist()
+        first = next(s for s in range(5) if [sizes[s - 1], sizes[s]] == [10, 11])
+        dealers[order[first]] += 1
+    assert set(seats) == set(permutations(range(5)))
+    assert sum((n - 200) ** 2 / 200 for n in seats.values()) < 208
+    assert sum((n - 4_800) ** 2 / 4_800 for n in dealers.values()) < 34
+
+
+def test_cards_are_dealt_uniformly_and_independently() -> None:
+    """In 20,000 deals every card goes to every hand, and pairs go together, as often as expected.
+
+    Each of the 265 + 1,378 numbers has a binomial distribution and is within 5.5 standard
+    deviations, which all are but once in 16,000 times; the deals are seeded.
+    """
+    n = 20_000
+    hands = []
+    for seed in range(n):
+        match = new_match(seed + 100_000)
+        next_game(match)
+        hands.append(from_the_dealer(match))
+    held = np.array(hands, np.uint64)[:, :, None] >> np.arange(53, dtype=np.uint64) & np.uint64(1)
+    odds = np.array([11, 11, 11, 10, 10])[:, None] / 53
+    assert deviation(held.sum(0), n, odds) < 5.5
+    flat = held.reshape(-1, 53).astype(np.float64)
+    together = (flat.T @ flat)[np.triu_indices(53, 1)]
+    odds_together = np.array((3 * 11 * 10 + 2 * 10 * 9) / (53 * 52))
+    assert deviation(together, n, odds_together) < 5.5
+
+
+def deviation(counts: Any, n: int, odds: Any) -> float:
+    """The largest deviation of binomial counts, in standard deviations."""
+    return float((np.abs(counts - n * odds) / np.sqrt(n * odds * (1 - odds))).max())
+
+
+@pytest.mark.parametrize("options", [{}, 5, (True,) * 8, Options(idle_limit=2.5)])  # type: ignore[arg-type]
+def test_what_is_no_options_record_is_refused(options: Any) -> None:
+    with pytest.raises(ValueError, match="Options"):
+        new_match(1, options)
+
+
+def test_a_game_that_is_over_stays_as_it_is() -> None:
+    match = new_match(3)
+    next_game(match)
+    play_out(match, np.empty(plays.N_PLAYS, np.int64))
+    before = match.tobytes()
+    assert play(match, plays.PASS) == play(match, 5) == REFUSED
+    assert not give(match, 3)
+    assert match.tobytes() == before
+
+
+def test_nobody_plays_in_the_exchange_and_nobody_gives_in_play() -> None:
+    match = new_match(3)
+    next_game(match)
+    before = match.tobytes()
+    assert not give(match, 0)
+    assert match.tobytes() == before
+    play_out(match, np.empty(plays.N_PLAYS, np.int64))
+    next_game(match)
+    before = match.tobytes()
+    assert match["to_give"] == 2 and play(match, plays.PASS) == REFUSED
+    assert match.tobytes() == before

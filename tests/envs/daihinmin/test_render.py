@@ -1,0 +1,263 @@
+"""Pictures of Daihinmin, and the environments drawn."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from afterstate.envs.daihinmin import cards, plays, render
+from afterstate.envs.daihinmin.env import raw_env
+from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.rules import Game, draw_play, give, lay, play, play_out
+from afterstate.envs.daihinmin.views import determinise, view
+from tests.support.env_checks import assert_same, by_duplicate
+
+
+def matches(n_games: int) -> list[Game]:
+    """Copies of positions of a random match, ends of games too."""
+    match, out, kept = new_match(1), np.empty(plays.N_PLAYS, np.int64), []
+    for _ in range(n_games):
+        next_game(match)
+        while match["turn"] >= 0:
+            kept.append(match.copy())
+            if match["to_give"]:
+                give(match, cards.weakest(match["hands"][match["turn"]], int(match["to_give"])))
+            else:
+                play(match, draw_play(match, out))
+        kept.append(match.copy())
+    return kept
+
+
+def dealt() -> Game:
+    """The first game of a match, in which player_0 has all the cards that matter."""
+    game = new_match(1)
+    next_game(game)
+    game["seats"] = range(5)
+    game["turn"] = 0
+    return game
+
+
+# Text
+
+
+def test_text_shows_the_table() -> None:
+    game = dealt()
+    hands = [cards.parse(text) for text in ("S3 JO H8", "D3 D4", "", "C2", "H5 S6")]
+    game["hands"], game["left"] = hands, [3, 2, 0, 1, 2]
+    game["classes"], game["places"] = [4, 3, 2, 1, 0], [-1, -1, 0, -1, -1]
+    game["passed"], game["number"], game["turn"] = 0b01000, 12, 1
+    game["actions"][:2] = [3 * plays.N_PLAYS, 2 * plays.N_PLAYS + plays.parse("S4 JO=C4")]
+    game["n_actions"], game["last"] = 2, 2
+    game["field"], game["revolution"] = plays.parse("S4 JO=C4"), 1
+    assert render.ansi(game, names=["Aki", "Ben", "Chie", "Dai", "Emi"]) == "\n".join(
+        [
+            "game 12, revolution",
+            "field  S4 JO=C4 of Chie",
+            "  player     class      cards          hand",
+            "  Aki        daihinmin      3          S3 JO H8",
+            "> Ben        hinmin         2          D3 D4",
+            "  Chie       heimin         0  1st",
+            "  Dai        fugo           1  passed  C2",
+            "  Emi        daifugo        2          H5 S6",
+            "last   Dai pass, Chie S4 JO=C4",
+        ]
+    )
+
+
+def test_text_says_what_is_done_at_an_empty_field() -> None:
+    game = dealt()
+    assert "field  empty, player_0 leads" in render.ansi(game)
+    game["to_give"], game["gift"] = 2, cards.parse("H8")
+    assert "field  player_0 gives 2, has chosen H8" in render.ansi(game)
+    assert "has chosen" not in render.ansi(view(game, 1))
+    game["to_give"], game["turn"], game["lock"] = 0, -1, 1
+    assert render.ansi(game).startswith("game 1, lock\nfield  the game is over\n")
+
+
+def test_text_fits_into_80_columns_and_shows_all_cards() -> None:
+    for game in matches(6):
+        text = render.ansi(game)
+        assert max(map(len, text.split("\n"))) <= 80
+        rows = text.split("\n")[3:8]
+        assert sum(row.startswith(">") for row in rows) == (game["turn"] >= 0)
+        named = [row.split()[0 if row[0] == " " else 1] for row in rows]
+        seats = game["seats"].tolist()
+        at = seats.index(0)
+        assert named == [f"player_{player}" for player in seats[at:] + seats[:at]]
+        for row, name in zip(rows, named, strict=True):
+            hand = cards.text(game["hands"][int(name[-1])])
+            assert row.endswith(f"  {hand}" if hand else ("1st", "2nd", "3rd", "4th", "5th"))
+
+
+def test_text_of_a_view_hides_the_other_hands() -> None:
+    rng = np.random.default_rng(1)
+    for game in matches(3)[::7]:
+        for player in range(5):
+            seen = view(game, player)
+            text = render.ansi(seen)
+            assert text == render.ansi(view(determinise(seen, rng), player))
+            assert cards.text(game["hands"][player]) in text.split("\n")[3]
+            hidden = sum(int(game["left"][other]) for other in range(5) if other != player)
+            known = hidden - text.count("??")
+            assert 0 <= known <= 3  # the diamond 3 and what was given
+
+
+# Pixels
+
+
+def test_pictures_are_the_callers_and_of_one_size() -> None:
+    pytest.importorskip("PIL")
+    game = dealt()
+    picture = render.rgb_array(game)
+    assert picture.shape == (render.HEIGHT, render.WIDTH, 3) == (640, 960, 3)
+    assert picture.dtype == np.uint8
+    kept = picture.copy()
+    picture[:] = 0
+    assert_same(render.rgb_array(game), kept)
+
+
+def test_every_card_looks_different() -> None:
+    pytest.importorskip("PIL")
+    for size in (render._CARD, render._FIELD_CARD):
+        faces: list[int | None] = [*range(53), None]
+        pictures = {np.array(render._card(face, "", size)).tobytes() for face in faces}
+        assert len(pictures) == 54
+    corners = set()
+    for card in range(53):
+        shown = np.array(render._card(card, "", render._CARD))[:, : render._FAN]
+        corners.add(shown[: render._CARD[1] // 2].tobytes())
+    assert len(corners) == 53  # in a fan, too
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"revolution": 1},
+        {"lock": 1},
+        {"turn": 3},
+        {"passed": 4},
+        {"number": 2},
+        {"field": plays.parse("S5 JO=H5")},
+        {"classes": [0, 1, 2, 3, 4]},
+        {"places": [-1, -1, 0, -1, -1]},
+        {"seats": [0, 2, 1, 3, 4]},
+        {"hands": [0, 0, 0, 0, 1 << 52]},
+        {"n_actions": 1},
+    ],
+    ids=str,
+)
+def test_pictures_show_all_there_is(change: dict[str, Any]) -> None:
+    pytest.importorskip("PIL")
+    game, other = dealt(), dealt()
+    for name, value in change.items():
+        other[name] = value
+    assert not np.array_equal(render.rgb_array(game), render.rgb_array(other))
+    assert render.ansi(game) != render.ansi(other)
+
+
+def test_every_kind_of_play_can_be_drawn() -> None:
+    pytest.importorskip("PIL")
+    texts = ("JO", "S8", "S3 JO=H3", "S4 H4 D4 C4 JO=X4", "JO=S- S3 S4", "HA H2 JO=H+")
+    long = "C3 C4 C5 C6 C7 C8 C9 CT CJ CQ CK"
+    pictures = set()
+    for text in (*texts, long):
+        game = dealt()
+        game["hands"][0] = cards.DECK
+        lay(game, plays.parse(text))
+        pictures.add(render.rgb_array(game).tobytes())
+    assert len(pictures) == 7
+
+
+def test_pictures_of_a_view_hide_the_other_hands() -> None:
+    pytest.importorskip("PIL")
+    rng = np.random.default_rng(1)
+    for game in matches(2)[::25]:
+        seen = view(game, 2)
+        other = view(determinise(seen, rng), 2)
+        assert_same(render.rgb_array(seen), render.rgb_array(other))
+
+
+def test_missing_pillow_names_the_extra() -> None:
+    code = (
+        "import sys; sys.modules['PIL'] = None\n"
+        "from afterstate.envs.daihinmin import render\n"
+        "from afterstate.envs.daihinmin.match import new_match\n"
+        "render.ansi(new_match())\n"
+        "render.rgb_array(new_match())"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert "DependencyNotInstalled: pictures need PIL" in run.stderr
+    assert 'pip install "afterstate[render]"' in run.stderr
+
+
+# Environments
+
+
+def test_environments_draw_all_hands_or_those_of_one() -> None:
+    pytest.importorskip("PIL")
+    for mode, draw in (("ansi", render.ansi), ("rgb_array", render.rgb_array)):
+        env = raw_env(render_mode=mode)
+        env.reset(seed=1)
+        game = env.get_state()["game"]
+        assert_same(env.render(), draw(game))
+        env.shown_to = "player_3"
+        assert_same(env.render(), draw(view(game, 3)))
+
+
+def test_render_without_a_mode_warns_and_gives_nothing() -> None:
+    env = raw_env()
+    env.reset(seed=1)
+    with pytest.warns(UserWarning, match="render_mode"):
+        assert env.render() is None
+
+
+def test_human_mode_shows_each_action_and_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    pygame = pytest.importorskip("pygame")
+    pytest.importorskip("PIL")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setitem(raw_env.metadata, "render_fps", 1_000)
+
+    def shown() -> npt.NDArray[Any]:
+        pixels: npt.NDArray[Any] = pygame.surfarray.array3d(pygame.display.get_surface())
+        return pixels.swapaxes(0, 1)
+
+    env = raw_env(render_mode="human")
+    env.reset(seed=1)
+    for _ in range(5):
+        np.testing.assert_array_equal(shown(), render.rgb_array(env.get_state()["game"]))
+        env.step(int(np.flatnonzero(env.last()[0]["action_mask"])[-1]))
+    assert env.render() is None
+    env.close()
+    env.close()
+    assert not pygame.display.get_init()
+
+
+@by_duplicate
+def test_an_environment_with_a_window_is_copied_without_it(
+    duplicate: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pygame")
+    pytest.importorskip("PIL")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setitem(raw_env.metadata, "render_fps", 1_000)
+    env = raw_env(render_mode="human")
+    env.reset(seed=1)
+    twin = duplicate(env)
+    env.close()
+    twin.step(0)
+    twin.close()
+
+
+def test_a_whole_random_game_is_drawn_at_its_end() -> None:
+    pytest.importorskip("PIL")
+    game = dealt()
+    play_out(game, np.empty(plays.N_PLAYS, np.int64))
+    text = render.ansi(game)
+    assert all(place in text for place in render.PLACES)
+    assert render.rgb_array(game).any()

@@ -1,0 +1,776 @@
+"""The sentences of the rules, one by one: what follows what, and what an action brings about."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from afterstate.envs.daihinmin import cards, plays
+from afterstate.envs.daihinmin.match import new_match
+from afterstate.envs.daihinmin.rules import (
+    ACCEPTED,
+    MAX_ACTIONS,
+    N_PLAYERS,
+    REFUSED,
+    Game,
+    Options,
+    deal,
+    draw,
+    draw_play,
+    give,
+    give_card,
+    holder,
+    is_legal,
+    lay,
+    list_legal,
+    of_class,
+    partner,
+    play,
+    play_out,
+    seat_of,
+    start,
+    submit,
+)
+from tests.oracles import daihinmin as oracle
+
+FULL = "C4 C5 C6 C7"  # a hand for who only passes
+
+
+def table(*hands: str, seats: str = "01234", options: Options | None = None) -> Game:
+    """A game with these hands by player; the first player leads, and others hold `FULL`."""
+    game = new_match(1, options)
+    game["number"] = 1
+    game["places"] = -1
+    game["seats"] = [int(player) for player in seats]
+    given = [*hands, *[FULL] * (N_PLAYERS - len(hands))]
+    game["hands"] = [cards.parse(hand) for hand in given]
+    game["left"] = [len(hand.split()) for hand in given]
+    game["turn"] = game["starter"] = game["last"] = 0
+    return game
+
+
+def run(game: Game, *actions: str) -> list[int]:
+    """Makes actions like `0 S5` of player 0, whose turn it must be; returns the answers."""
+    answers = []
+    for action in actions:
+        player, _, text = action.partition(" ")
+        assert game["turn"] == int(player), f"{action} in the turn of {game['turn']}"
+        answers.append(int(play(game, plays.parse(text) if text != "illegal" else -1)))
+    return answers
+
+
+def on_field(game: Game) -> str:
+    """What lies on the field."""
+    return plays.text(int(game["field"]))
+
+
+def legal(game: Game) -> set[str]:
+    """The legal plays of the player in turn but the pass."""
+    out = np.empty(plays.N_PLAYS, np.int64)
+    return {plays.text(int(p)) for p in out[: list_legal(game, out)]}
+
+
+def hands(game: Game) -> list[str]:
+    """The hands in notation."""
+    return [cards.text(hand) for hand in game["hands"]]
+
+
+# Legal plays (A5)
+
+
+@pytest.mark.parametrize(
+    ("hand", "listed"),
+    [
+        ("S3 H3", {"S3", "H3", "S3 H3"}),
+        ("S3 S4 S5", {"S3", "S4", "S5", "S3 S4 S5"}),
+        ("S3 S4 D5", {"S3", "S4", "D5"}),
+        ("JO", {"JO"}),
+        ("S8 JO", {"S8", "JO", "S8 JO=H8", "S8 JO=D8", "S8 JO=C8"}),
+        (
+            "S3 S4 JO",  # the joker ends below 3
+            {"S3", "S4", "JO", "JO=S- S3 S4", "S3 S4 JO=S5"}
+            | {f"S{rank} JO={suit}{rank}" for rank in "34" for suit in "HDC"},
+        ),
+        (
+            "SA S2 JO",  # and above 2
+            {"SA", "S2", "JO", "SA S2 JO=S+", "JO=SK SA S2"}
+            | {f"S{rank} JO={suit}{rank}" for rank in "A2" for suit in "HDC"},
+        ),
+    ],
+)
+def test_leads_are_all_that_is_well_formed(hand: str, listed: set[str]) -> None:
+    assert legal(table(hand)) == listed
+
+
+def test_the_joker_may_stand_for_a_card_of_the_same_hand() -> None:
+    listed = legal(table("S3 H3 S4 S5 JO"))
+    assert {"S3 JO=H3", "JO=S3 H3", "S3 S4 JO=S5", "JO=S3 S4 S5"} <= listed
+
+
+@pytest.mark.parametrize(
+    ("field", "play_", "normal", "revolution"),
+    [
+        # One card: strictly stronger
+        ("S7", "H9", True, False),
+        ("S7", "H6", False, True),
+        ("S7", "H7", False, False),
+        ("S2", "H3", False, True),
+        ("S7", "H9 D9", False, False),
+        ("S7", "JO", True, True),
+        ("S2", "JO", True, True),
+        ("H3", "JO", True, True),
+        # Groups: as many cards
+        ("S7 H7", "S9 D9", True, False),
+        ("S7 H7", "D7 C7", False, False),
+        ("S7 H7", "S6 JO=H6", False, True),
+        ("S7 H7", "S9 H9 D9", False, False),
+        ("S7 H7", "S9", False, False),
+        ("S7 H7", "JO", False, False),
+        ("S7 H7 D7 C7", "S9 H9 D9 JO=C9", True, False),
+        ("S7 H7 D7 C7", "S9 H9 D9 C9 JO=X9", False, False),
+        ("S7 H7 D7", "S9 ST SJ", False, False),
+        # Sequences: as many cards, and no rank of the field
+        ("S6 S7 S8", "H9 HT HJ", True, False),
+        ("S6 S7 S8", "H8 H9 HT", False, False),
+        ("S6 S7 S8", "H7 H8 H9", False, False),
+        ("S6 S7 S8", "H3 H4 H5", False, True),
+        ("S6 S7 S8", "H4 H5 H6", False, False),
+        ("S6 S7 S8", "H9 HT HJ HQ", False, False),
+        ("S6 S7 S8", "JO", False, False),
+        ("S6 S7 S8", "S9 H9 D9", False, False),
+        # The joker at either end takes up a place
+        ("S6 S7 JO=S8", "H8 H9 HT", False, False),
+        ("JO=S6 S7 S8", "H4 H5 H6", False, False),
+        ("S9 ST SJ", "HA H2 JO=H+", True, False),
+        ("S9 ST SJ", "JO=HK HA H2", True, False),
+        ("S5 S6 S7", "JO=H- H3 H4", False, True),
+        ("S4 S5 S6", "JO=H- H3 H4", False, False),
+        ("SQ SK SA", "HA H2 JO=H+", False, False),
+        ("SA S2 JO=S+", "DA D2 JO=D+", False, False),
+        ("JO=S- S3 S4", "JO=D- D3 D4", False, False),
+        ("JO=S- S3 S4", "D5 D6 D7", True, False),
+        ("SA S2 JO=S+", "DJ DQ DK", False, True),
+        # A lone joker: the natural spade 3 alone
+        ("JO", "S3", True, True),
+        ("JO", "H3", False, False),
+        ("JO", "S2", False, False),
+        ("JO", "S4", False, False),
+        ("JO", "S3 H3", False, False),
+    ],
+)
+def test_what_may_follow(field: str, play_: str, normal: bool, revolution: bool) -> None:
+    number = plays.parse(play_)
+    for turned, expected in ((False, normal), (True, revolution)):
+        game = table(cards.text(plays.CARDS[number]))
+        game["field"], game["revolution"] = plays.parse(field), turned
+        assert is_legal(game, number) is expected
+        assert (play_ in legal(game)) is expected
+
+
+@pytest.mark.parametrize(
+    ("field", "play_", "allowed"),
+    [
+        ("S5", "S9", True),
+        ("S5", "H9", False),
+        ("S5", "JO", True),  # the lone joker need not have the suit
+        ("S5 H5", "S9 H9", True),
+        ("S5 H5", "S9 JO=H9", True),
+        ("S5 H5", "S9 JO=D9", False),
+        ("S5 H5", "D9 C9", False),
+        ("S5 JO=D5", "S9 D9", True),
+        ("S5 JO=D5", "S9 H9", False),
+        ("S5 S6 S7", "S9 ST SJ", True),
+        ("S5 S6 S7", "H9 HT HJ", False),
+        ("S5 S6 S7", "S9 JO=ST SJ", True),
+        ("S5 H5 D5 C5", "S9 H9 D9 JO=C9", True),
+    ],
+)
+def test_under_the_lock_the_suits_must_be_the_same(field: str, play_: str, allowed: bool) -> None:
+    number = plays.parse(play_)
+    game = table(cards.text(plays.CARDS[number]))
+    game["field"] = plays.parse(field)
+    assert is_legal(game, number)
+    game["lock"] = 1
+    assert is_legal(game, number) is allowed
+    assert (play_ in legal(game)) is allowed
+
+
+def test_cards_must_be_held() -> None:
+    game = table("S3 S4 S5")
+    for text in ("S6", "JO", "S3 H3", "S3 JO=H3", "S4 S5 S6", "JO=S- S3 S4"):
+        assert not is_legal(game, plays.parse(text))
+    assert is_legal(game, plays.parse("S3 S4 S5"))
+
+
+def test_the_joker_in_the_place_of_the_spade_3_does_not_beat_a_joker() -> None:
+    """Whoever holds the spade 3 but shows the joker for it submits no play."""
+    game = table("JO S9", "S3 H9")
+    run(game, "0 JO")
+    with pytest.raises(ValueError, match="is no play"):
+        plays.parse("JO=S3")
+    assert run(game, "1 illegal") == [REFUSED]
+    assert hands(game)[1] == "S3 H9"
+
+
+@pytest.mark.parametrize("number", [-1, -(2**62), 2_422, 2_423, 2**31, 2**62])
+def test_numbers_beyond_the_table_are_illegal(number: int) -> None:
+    game = table("S3 S4")
+    assert not is_legal(game, number)
+    assert submit(game, number) == REFUSED
+    assert hands(game)[0] == "S3 S4"
+    assert game["actions"][0] == plays.PASS
+
+
+def test_a_pass_is_always_legal_and_not_listed() -> None:
+    game = table("S3")
+    assert is_legal(game, plays.PASS)
+    assert legal(game) == {"S3"}
+    game["field"] = plays.parse("S5")
+    assert is_legal(game, plays.PASS)
+    assert legal(game) == set()
+
+
+# The lock (A6.1)
+
+
+def test_the_second_play_of_the_same_suit_locks_and_the_third_is_bound() -> None:
+    game = table("S4 H9", "S5 H9", "S7 H9", "ST HT")
+    run(game, "0 S4")
+    assert not game["lock"]
+    run(game, "1 S5")
+    assert game["lock"]
+    assert legal(game) == {"S7"}
+    assert run(game, "2 H9") == [REFUSED]
+    assert legal(game) == {"ST"}
+
+
+def test_another_suit_leaves_the_trick_unlocked_until_two_match() -> None:
+    game = table("S4 S9", "H5 H9", "S7 S9", "ST SJ", "SQ SK")
+    run(game, "0 S4", "1 H5", "2 S7")
+    assert not game["lock"]
+    run(game, "3 ST")
+    assert game["lock"]
+
+
+def test_groups_lock_by_the_set_of_their_suits_the_jokers_too() -> None:
+    game = table("S4 H4 C9", "S5 JO D9", "S7 H7 D7")
+    run(game, "0 S4 H4", "1 S5 JO=H5")
+    assert game["lock"]
+    assert legal(game) == {"S7 H7"}
+    game = table("S4 H4 C9", "S5 JO D9", "S7 H7 D7")
+    run(game, "0 S4 H4", "1 S5 JO=D5")
+    assert not game["lock"]
+    assert legal(game) == {"S7 H7", "S7 D7", "H7 D7"}
+
+
+def test_sequences_lock_their_suit() -> None:
+    game = table("S3 S4 S5 C9", "S9 ST SJ D9", "SQ SK SA HQ HK HA")
+    run(game, "0 S3 S4 S5", "1 S9 ST SJ")
+    assert game["lock"]
+    assert legal(game) == {"SQ SK SA"}
+
+
+def test_the_lock_ends_with_the_trick() -> None:
+    game = table("S4 S6 C9", "S5", "C3", "C3", "C3")
+    run(game, "0 S4", "1 S5")
+    assert game["lock"]
+    run(game, "2 pass", "3 pass", "4 pass", "0 pass")
+    assert not game["lock"]
+    assert on_field(game) == "pass"
+
+
+def test_a_lead_never_locks_though_the_trick_before_ended_in_its_suit() -> None:
+    game = table("S4 S6 C9")
+    run(game, "0 S4", "1 pass", "2 pass", "3 pass", "4 pass", "0 pass", "0 S6")
+    assert not game["lock"]
+
+
+def test_a_lone_joker_clears_the_lock() -> None:
+    game = table("S4 H9", "S5 H9", "JO C9")
+    run(game, "0 S4", "1 S5")
+    assert game["lock"]
+    run(game, "2 JO")
+    assert not game["lock"]
+
+
+def test_a_lone_joker_takes_part_in_no_lock() -> None:
+    game = table("S4 H9", "JO H9", "S3 C9")
+    run(game, "0 S4", "1 JO")
+    assert not game["lock"]
+    assert submit(game, plays.parse("S3")) == ACCEPTED
+    assert not game["lock"]  # before the trick flows
+
+
+def test_without_locks_suits_are_free() -> None:
+    game = table("S4 H9", "S5 H9", "H7", options=Options(locks=False))
+    run(game, "0 S4", "1 S5")
+    assert not game["lock"]
+    assert legal(game) == {"H7"}
+
+
+# Revolution (A6.4)
+
+
+@pytest.mark.parametrize(
+    ("play_", "turns"),
+    [
+        ("S9 H9 D9 C9", True),
+        ("S9 H9 D9 JO=C9", True),
+        ("S9 H9 D9 C9 JO=X9", True),
+        ("S9 ST SJ SQ SK", True),
+        ("S9 ST JO=SJ SQ SK", True),
+        ("JO=S- S3 S4 S5 S6", True),
+        ("SJ SQ SK SA S2 JO=S+", True),
+        ("S9 H9 D9", False),
+        ("S9 H9 JO=D9", False),
+        ("S9 ST SJ SQ", False),
+        ("S9 ST SJ JO=SQ", False),
+        ("JO", False),
+    ],
+)
+def test_four_of_a_rank_or_five_in_a_row_turn_the_ranks_around(play_: str, turns: bool) -> None:
+    hand = cards.text(plays.CARDS[plays.parse(play_)]) + " C3"
+    game = table(hand)
+    run(game, f"0 {play_}")
+    assert game["revolution"] == turns
+    game = table(hand)
+    game["revolution"] = 1
+    run(game, f"0 {play_}")
+    assert game["revolution"] == (not turns)  # and back
+    game = table(hand, options=Options(revolutions=False))
+    run(game, f"0 {play_}")
+    assert not game["revolution"]
+
+
+def test_a_revolution_outlives_the_trick_and_only_turns_the_order() -> None:
+    game = table("S9 H9 D9 C9 S7 SQ", "S5 C5", "JO C6", "S3 C3")
+    run(game, "0 S9 H9 D9 C9", "1 pass", "2 pass", "3 pass", "4 pass", "0 pass")
+    assert game["revolution"]
+    run(game, "0 S7")
+    assert legal(game) == {"S5", "C5"}
+    run(game, "1 S5", "2 JO")  # the joker stays on top
+    assert legal(game) == {"S3"}  # and the spade 3 beats it
+    run(game, "3 S3")
+    assert game["turn"] == 3
+    assert game["revolution"]
+
+
+# Cuts (A6.5, A6.6)
+
+
+@pytest.mark.parametrize(
+    ("play_", "cuts"),
+    [
+        ("S8", True),
+        ("S8 H8", True),
+        ("S8 JO=H8", True),
+        ("S8 H8 D8 C8 JO=X8", True),
+        ("S6 S7 S8", True),
+        ("S8 S9 ST", True),
+        ("S7 JO=S8 S9", True),
+        ("JO=S8 S9 ST", True),
+        ("S6 S7 JO=S8", True),
+        ("S9 ST SJ", False),
+        ("S5 S6 S7", False),
+        ("JO=S9 ST SJ", False),
+        ("S7 H7", False),
+        ("JO", False),
+    ],
+)
+def test_an_8_cuts_the_trick(play_: str, cuts: bool) -> None:
+    hand = cards.text(plays.CARDS[plays.parse(play_)]) + " C3"
+    game = table(hand)
+    run(game, f"0 {play_}")
+    assert game["turn"] == (0 if cuts else 1)
+    assert on_field(game) == ("pass" if cuts else play_)
+    game = table(hand, options=Options(eight_cuts=False))
+    run(game, f"0 {play_}")
+    assert game["turn"] == 1
+    assert on_field(game) == play_
+
+
+def test_a_cut_clears_the_field_the_lock_and_the_passes() -> None:
+    game = table("S4 C9", "S7 C9", "S8 C9")
+    run(game, "0 S4", "1 S7")
+    assert game["lock"]
+    run(game, "2 S8")
+    assert (game["turn"], on_field(game), game["lock"], game["passed"]) == (2, "pass", 0, 0)
+    game = table("S4 C9", FULL, "S8 C9 CT")
+    run(game, "0 S4", "1 pass", "2 S8", "2 C9", "3 pass", "4 pass")
+    run(game, "0 pass", "1 pass")  # player 1, who had passed, was asked again
+    assert game["turn"] == 2
+
+
+def test_four_8s_cut_and_turn_the_ranks_around() -> None:
+    game = table("S8 H8 D8 C8 C3 C4")
+    run(game, "0 S8 H8 D8 C8")
+    assert (game["turn"], game["revolution"], on_field(game)) == (0, 1, "pass")
+
+
+def test_the_spade_3_on_a_lone_joker_cuts() -> None:
+    game = table("JO C9", "C3 C9", "S3 C9 C4")
+    run(game, "0 JO", "1 pass", "2 S3")
+    assert (game["turn"], on_field(game), game["passed"]) == (2, "pass", 0)
+    game = table("S3 C9")  # as a lead it is a 3
+    run(game, "0 S3")
+    assert (game["turn"], on_field(game)) == (1, "S3")
+
+
+def test_who_has_passed_cannot_answer_the_joker_with_the_spade_3() -> None:
+    game = table("S4 C9", "S3 C9", "JO C9")
+    run(game, "0 S4", "1 pass", "2 JO", "3 pass", "4 pass", "0 pass", "2 pass")
+    assert game["turn"] == 2
+    assert on_field(game) == "pass"
+
+
+# Finishing (A6.3, A7)
+
+
+@pytest.mark.parametrize(
+    "play_", ["JO", "S8", "S2", "S3", "S8 H8 D8 C8", "S9 ST SJ SQ SK", "SA S2 JO=S+"]
+)
+def test_no_finish_is_forbidden(play_: str) -> None:
+    game = table(cards.text(plays.CARDS[plays.parse(play_)]))
+    run(game, f"0 {play_}")
+    assert (game["places"][0], game["n_out"], game["left"][0]) == (0, 1, 0)
+    assert game["turn"] == 1
+
+
+def test_after_a_finish_with_an_8_the_next_seat_leads() -> None:
+    game = table("S8", FULL, seats="04231")
+    run(game, "0 S8")
+    assert (game["turn"], game["last"], on_field(game)) == (4, 4, "pass")
+    run(game, "4 pass", "2 pass", "3 pass", "1 pass")  # he counts as the one who led
+    assert game["turn"] == 4
+
+
+def test_after_a_finish_with_the_spade_3_the_next_seat_that_has_cards_leads() -> None:
+    game = table("JO C9", "C3", "S3", "", FULL)
+    game["places"][3], game["n_out"] = 0, 1
+    run(game, "0 JO", "1 pass", "2 S3")
+    assert game["places"][2] == 1
+    assert (game["turn"], on_field(game)) == (4, "pass")
+
+
+def test_when_the_last_player_is_out_the_trick_flows_after_all_others_pass() -> None:
+    game = table("S4 H9", "S5", "C9 CT", "C9 CT", "C9 CT")
+    run(game, "0 S4", "1 S5", "2 pass", "3 pass", "4 pass")
+    assert on_field(game) == "S5"
+    run(game, "0 pass")
+    assert on_field(game) == "pass"
+    assert game["turn"] == 2  # the seat after player 1
+
+
+def test_the_trick_flows_at_once_if_all_others_had_passed_already() -> None:
+    game = table("S4 H9")
+    run(game, "0 S4", "1 pass", "2 pass", "3 pass", "4 pass", "0 H9")
+    assert game["places"][0] == 0
+    assert (game["turn"], on_field(game)) == (1, "pass")
+
+
+def test_the_game_ends_when_four_are_out_and_the_fifth_is_last() -> None:
+    game = table("S4", "S5", "S6", "S7", "C9 CT")
+    game["points"] = [10, 20, 30, 40, 50]
+    run(game, "0 S4", "1 S5", "2 S6", "3 S7")
+    assert game["turn"] == -1
+    assert game["places"].tolist() == [0, 1, 2, 3, 4]
+    assert game["points"].tolist() == [15, 24, 33, 42, 51]
+
+
+# Passes and turns (A7)
+
+
+def test_play_goes_on_by_seats_past_those_who_passed_or_are_out() -> None:
+    game = table("S4 C9", "S9 C9", "SJ C9", "", "S5 SA", seats="02413")
+    game["places"][3], game["n_out"] = 0, 1
+    run(game, "0 S4", "2 pass", "4 S5", "1 S9", "0 pass", "4 SA", "1 pass")
+    assert on_field(game) == "pass"  # player 4 is out, and all others have passed
+    assert game["turn"] == 1
+
+
+def test_the_last_player_is_asked_again_and_may_play_on_his_own_cards() -> None:
+    game = table("S4 H6 H9 CT")
+    run(game, "0 S4", "1 pass", "2 pass", "3 pass", "4 pass")
+    assert (game["turn"], on_field(game)) == (0, "S4")
+    run(game, "0 H6", "0 H9")
+    assert game["lock"]  # by his own suit
+    assert run(game, "0 pass") == [REFUSED]
+    assert (game["turn"], on_field(game), game["lock"]) == (0, "pass", 0)
+
+
+def test_a_pass_on_an_empty_field_gives_the_lead_to_the_next_seat() -> None:
+    game = table("S4 C9", "S5 C9", seats="03124")
+    assert run(game, "0 pass") == [ACCEPTED]
+    assert (game["turn"], on_field(game)) == (3, "pass")
+    run(game, "3 pass", "1 S5", "2 pass", "4 pass", "1 pass")  # 0 and 3 are not asked again
+    assert (game["turn"], on_field(game), game["passed"]) == (1, "pass", 0)
+
+
+def test_when_everybody_passes_the_first_leader_is_back() -> None:
+    game = table("S4 C9", seats="03124")
+    run(game, "0 pass", "3 pass", "1 pass", "2 pass")
+    assert game["passed"] == 0b01111
+    run(game, "4 pass")
+    assert (game["turn"], game["passed"]) == (0, 0)
+
+
+def test_answers_tell_accepted_plays_and_passes_on_nothing_from_the_rest() -> None:
+    game = table("S4 C9", "S5 C9", "C3 C4", "C3 C4")
+    assert run(game, "0 S4", "1 S5", "2 pass", "3 C3") == [ACCEPTED, ACCEPTED, REFUSED, REFUSED]
+    assert (ACCEPTED, REFUSED) == (9, 8)
+    game = table("S4 C9")
+    assert run(game, "0 pass", "1 illegal", "2 C4") == [ACCEPTED, REFUSED, ACCEPTED]
+
+
+def test_an_illegal_submission_is_a_pass_with_no_other_penalty() -> None:
+    game = table("S4 C9", "S3 C3 S9")
+    run(game, "0 S4", "1 C3")
+    assert hands(game)[1] == "S3 C3 S9"
+    assert (game["passed"], game["idle"], game["turn"]) == (0b10, 1, 2)
+    run(game, "2 pass", "3 pass", "4 pass", "0 pass")
+    assert game["turn"] == 0  # player 1 was not asked again in this trick
+
+
+def test_actions_are_recorded_with_their_players_refused_ones_as_passes() -> None:
+    game = table("S4 C9", "S3 S9")
+    run(game, "0 S4", "1 S3", "2 pass", "3 illegal", "4 C6")
+    texts = [divmod(int(a), plays.N_PLAYS) for a in game["actions"][: game["n_actions"]]]
+    assert [f"{player} {plays.text(number)}" for player, number in texts] == [
+        "0 S4",
+        "1 pass",
+        "2 pass",
+        "3 pass",
+        "4 C6",
+    ]
+    assert cards.text(game["played"][0]) == "S4"
+    assert cards.text(game["played"][4]) == "C6"
+
+
+# Twenty passes in a row (A7)
+
+
+def test_after_20_passes_in_a_row_the_remaining_places_are_drawn() -> None:
+    game = table("S4 C9", "S5", FULL, FULL, FULL)
+    run(game, "0 S4", "1 S5", "2 pass", "3 pass", "4 pass", "0 pass")  # 1 is out
+    answers = []
+    for _ in range(3):
+        answers += run(game, "2 pass", "3 illegal", "4 pass", "0 pass")
+    answers += run(game, "2 illegal", "3 pass", "4 pass")
+    assert game["idle"] == 19
+    assert game["turn"] == 0
+    assert sorted(game["places"].tolist()) == [-1, -1, -1, -1, 0]
+    run(game, "0 pass")
+    assert game["turn"] == -1
+    assert game["places"][1] == 0
+    assert sorted(game["places"].tolist()) == [0, 1, 2, 3, 4]
+    assert game["points"].tolist() == [5 - place for place in game["places"]]
+
+
+def test_an_accepted_play_starts_the_count_of_passes_anew() -> None:
+    game = table("S4 C9")
+    round_ = [f"{player} pass" for player in range(5)]
+    run(game, *round_ * 3, *round_[:4])
+    assert game["idle"] == 19
+    run(game, "4 C5", "4 pass", "4 pass", "0 pass")
+    assert game["idle"] == 3
+    assert game["turn"] == 1
+
+
+@pytest.mark.parametrize("limit", [1, 7, 20])
+def test_the_number_of_passes_is_an_option(limit: int) -> None:
+    game = table(options=Options(idle_limit=limit))
+    for _ in range(limit - 1):
+        play(game, plays.PASS)
+    assert game["turn"] >= 0
+    play(game, plays.PASS)
+    assert game["turn"] == -1
+
+
+def test_drawn_places_are_uniform_among_those_who_are_left() -> None:
+    """24 orders of four players, 12,000 draws: Pearson's statistic of 23 degrees of freedom.
+
+    It exceeds 72 once in a million times; the draws are seeded.
+    """
+    game = table("S4 C9", "", FULL, FULL, FULL, options=Options(idle_limit=1))
+    game["places"][1], game["n_out"] = 0, 1
+    counts: Counter[tuple[int, ...]] = Counter()
+    for seed in range(12_000):
+        again = game.copy()
+        again["rng"] = seed * 0x9E3779B9
+        play(again, plays.PASS)
+        counts[tuple(again["places"].tolist())] += 1
+    assert len(counts) == 24
+    assert {order[1] for order in counts} == {0}
+    assert sum((n - 500) ** 2 / 500 for n in counts.values()) < 72
+
+
+# The exchange (A3)
+
+
+def exchange(*hands_: str, classes: str = "01234", options: Options | None = None) -> Game:
+    """A game that has been dealt these hands, and in which the poor have given."""
+    game = table(*hands_, options=options)
+    game["classes"] = [int(rank) for rank in classes]
+    start(game)
+    return game
+
+
+RICH_AND_POOR = ("S4 S5 S6", "S7 H8 S9", "D3 H3", "SA HA H4", "JO S2 H2 C3")
+
+
+def test_the_poor_give_their_strongest_cards_at_once() -> None:
+    game = exchange(*RICH_AND_POOR)
+    assert hands(game) == ["JO S4 S5 S6 S2", "S7 H8 S9 SA", "H3 D3", "H4 HA", "C3 H2"]
+    assert [cards.text(given) for given in game["given"]] == ["", "", "", "SA", "JO S2"]
+    assert game["left"].tolist() == [5, 4, 2, 2, 2]
+    assert (game["turn"], game["to_give"]) == (0, 2)
+
+
+def test_the_rich_choose_daifugo_first_and_the_diamond_3_leads() -> None:
+    game = exchange(*RICH_AND_POOR, classes="10234")
+    assert (game["turn"], game["to_give"]) == (1, 2)
+    assert give(game, cards.parse("S7 H8"))
+    assert (game["turn"], game["to_give"]) == (0, 1)
+    assert give(game, cards.parse("S4"))
+    assert hands(game) == ["S5 S6 SA", "JO S9 S2", "H3 D3", "S4 H4 HA", "C3 S7 H8 H2"]
+    assert game["left"].tolist() == [3, 3, 2, 3, 4]
+    assert (game["turn"], game["starter"], game["to_give"], game["last"]) == (2, 2, 0, 2)
+
+
+def test_the_diamond_3_leads_from_the_hand_that_it_was_given_to() -> None:
+    game = exchange("D3 S4 S5", "S7", "H3", "SA HA", "JO S2 C3")
+    give(game, cards.parse("S4 D3"))
+    give(game, cards.parse("S7"))
+    assert game["turn"] == game["starter"] == 4
+
+
+def test_what_was_received_may_be_returned() -> None:
+    game = exchange(*RICH_AND_POOR)
+    assert give(game, cards.parse("JO S2"))
+    assert give(game, cards.parse("SA"))
+    dealt = [cards.text(cards.parse(hand)) for hand in RICH_AND_POOR]
+    assert hands(game) == dealt
+
+
+@pytest.mark.parametrize("choice", ["", "S4", "S4 S5 S6", "S4 H2", "H2 C3", "S4 S5 S6 S2 JO"])
+def test_a_wrong_choice_is_punished_by_the_strongest_cards(choice: str) -> None:
+    game = exchange(*RICH_AND_POOR)
+    assert not give(game, cards.parse(choice))
+    assert cards.text(game["given"][0]) == "JO S2"
+    assert hands(game)[0] == "S4 S5 S6"
+    assert hands(game)[4] == "C3 JO S2 H2"
+    assert not give(game, cards.parse("S7 H8"))
+    assert cards.text(game["given"][1]) == "SA"
+    assert hands(game)[3] == "H4 SA HA"
+
+
+def test_bits_beyond_the_pack_make_a_choice_wrong() -> None:
+    game = exchange(*RICH_AND_POOR)
+    assert not give(game, cards.parse("S4") | 1 << 60)
+    assert cards.text(game["given"][0]) == "JO S2"
+
+
+def test_cards_can_be_given_one_by_one() -> None:
+    game = exchange(*RICH_AND_POOR)
+    assert give_card(game, cards.CARD_NUMBERS["S5"])
+    assert (game["turn"], game["to_give"], cards.text(game["gift"])) == (0, 2, "S5")
+    assert "S5" in hands(game)[0]
+    assert give_card(game, cards.CARD_NUMBERS["S4"])
+    assert cards.text(game["given"][0]) == "S4 S5"
+    assert (game["turn"], game["to_give"], game["gift"]) == (1, 1, 0)
+    assert give_card(game, cards.CARD_NUMBERS["S9"])
+    assert game["turn"] == 2
+
+
+@pytest.mark.parametrize("second", [-1, 53, 10**6, "S4", "H2"])
+def test_a_wrong_card_or_one_chosen_twice_is_punished(second: int | str) -> None:
+    game = exchange(*RICH_AND_POOR)
+    assert give_card(game, cards.CARD_NUMBERS["S4"])
+    card = second if isinstance(second, int) else cards.CARD_NUMBERS[second]
+    assert not give_card(game, card)
+    assert cards.text(game["given"][0]) == "JO S2"
+    assert (game["turn"], game["gift"]) == (1, 0)
+
+
+def test_heimin_and_all_in_a_game_without_classes_exchange_with_nobody() -> None:
+    game = exchange(*RICH_AND_POOR, classes="31240")
+    assert [partner(game, player) for player in range(5)] == [1, 0, -1, 4, 3]
+    assert [of_class(game, rank) for rank in range(5)] == [4, 1, 2, 0, 3]
+    game = table(*RICH_AND_POOR)
+    start(game)
+    assert [partner(game, player) for player in range(5)] == [-1] * 5
+    assert (game["turn"], game["to_give"], game["starter"]) == (2, 0, 2)
+    game = exchange(*RICH_AND_POOR, options=Options(exchanges=False))
+    assert [partner(game, player) for player in range(5)] == [-1] * 5
+    assert (game["turn"], game["to_give"], game["starter"]) == (2, 0, 2)
+    assert game["given"].tolist() == [0] * 5
+
+
+# Seats, the deal and random play
+
+
+def test_the_deal_starts_at_the_dealers_seat_and_goes_around() -> None:
+    rng = random.Random(1)
+    for _ in range(200):
+        game = new_match(rng.getrandbits(64))
+        game["rng"] = rng.getrandbits(64)
+        game["seats"] = rng.sample(range(5), 5)
+        dealer = rng.randrange(5)
+        deal(game, dealer)
+        seat = game["seats"].tolist().index(dealer)
+        assert seat_of(game, dealer) == seat
+        order = [game["seats"][(seat + i) % 5] for i in range(5)]
+        assert [game["left"][player] for player in order] == [11, 11, 11, 10, 10]
+        dealt = [card for hand in hands(game) for card in hand.split()]
+        assert sorted(dealt) == sorted(oracle.PACK)
+        assert [len(hand.split()) for hand in hands(game)] == game["left"].tolist()
+        holders = [player for player in range(5) if "D3" in hands(game)[player].split()]
+        assert [holder(game, cards.D3)] == holders
+
+
+def test_draws_are_uniform_and_the_holder_of_nothing_is_nobody() -> None:
+    """Each of 7 numbers in 70,000 draws is within 5 standard deviations of 10,000."""
+    game = new_match(5)
+    counts = Counter(draw(game, 7) for _ in range(70_000))
+    assert sorted(counts) == list(range(7))
+    assert max(abs(n - 10_000) for n in counts.values()) < 5 * (70_000 / 7 * 6 / 7) ** 0.5
+    assert holder(game, cards.D3) == -1
+
+
+def test_random_plays_are_legal_and_uniform_and_pass_only_where_they_must_follow() -> None:
+    """Each of 5 choices in 20,000 draws is within 5 standard deviations of 4,000."""
+    out = np.empty(plays.N_PLAYS, np.int64)
+    leading = table("S4 S5 S6 C9")
+    following = table("S4 S5 S6 C9")
+    following["field"] = plays.parse("H3")
+    for game, choices in ((leading, {"S4 S5 S6"}), (following, {"pass"})):
+        choices = choices | {"S4", "S5", "S6", "C9"}
+        counts = Counter(plays.text(draw_play(game, out)) for _ in range(20_000))
+        assert set(counts) == choices
+        assert max(abs(n - 4_000) for n in counts.values()) < 5 * (20_000 / 5 * 4 / 5) ** 0.5
+
+
+def test_a_random_game_comes_to_its_end() -> None:
+    out = np.empty(plays.N_PLAYS, np.int64)
+    for seed in range(200):
+        game = new_match(seed)
+        game["places"], game["rng"] = -1, seed
+        deal(game, 0)
+        start(game)
+        n = play_out(game, out)
+        assert n == game["n_actions"] <= MAX_ACTIONS
+        assert game["turn"] == -1
+        assert sorted(game["places"].tolist()) == [0, 1, 2, 3, 4]
+        for player in range(5):
+            assert game["hands"][player] & game["played"][player] == 0
+            assert cards.count(game["hands"][player]) == game["left"][player]
+
+
+def test_laying_a_play_down_asks_for_no_permission() -> None:
+    game = table("S4 C9")
+    game["field"] = plays.parse("S9")
+    lay(game, plays.parse("S4"))
+    assert (on_field(game), hands(game)[0]) == ("S4", "C9")

@@ -1,0 +1,465 @@
+"""`Daihinmin-v0` by the checkers of Gymnasium and stable-baselines3, and beside `raw_env`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.utils.env_checker import check_env
+
+from afterstate.envs.daihinmin import cards, plays, views
+from afterstate.envs.daihinmin.env import AGENTS, raw_env
+from afterstate.envs.daihinmin.match import CLASS_VALUES
+from afterstate.envs.daihinmin.observation import view_mask, view_planes
+from afterstate.envs.daihinmin.rules import Game, Options
+from afterstate.envs.daihinmin.seat_env import DaihinminEnv
+from tests.support.env_checks import assert_same, by_duplicate, spoil
+
+
+class Highest:
+    """Plays the legal play of the highest number and gives the weakest cards; keeps the views."""
+
+    def __init__(self) -> None:
+        self.views: list[Game] = []
+
+    def choose(self, view: Game) -> int:
+        """The number of a play."""
+        self.views.append(view)
+        return int(np.flatnonzero(view_mask(view))[-1])
+
+    def give(self, view: Game, n: int) -> int:
+        """The cards to give."""
+        self.views.append(view)
+        return int(cards.weakest(view["hands"][view["viewer"]], n))
+
+
+class Wrong(Highest):
+    """Never plays or gives anything legal."""
+
+    def choose(self, view: Game) -> int:
+        """The number of a play."""
+        self.views.append(view)
+        return (-1, 2422, 10**9, 2421)[len(self.views) % 4]
+
+    def give(self, view: Game, n: int) -> int:
+        """The cards to give."""
+        self.views.append(view)
+        return (0, 1 << 60, cards.DECK, -1)[len(self.views) % 4]
+
+
+def make(**settings: Any) -> DaihinminEnv:
+    """The environment without wrappers, as registered."""
+    env = gym.make("Daihinmin-v0", **settings).unwrapped
+    assert isinstance(env, DaihinminEnv)
+    return env
+
+
+def path(env: gym.Env[Any, Any], n_steps: int, seed: int) -> list[Any]:
+    """What random legal actions lead to; episodes that end are followed by others."""
+    rng, steps = np.random.default_rng(seed), list[Any]()
+    for _ in range(n_steps):
+        legal = np.flatnonzero(env.get_wrapper_attr("action_masks")())
+        steps.append(env.step(int(legal[rng.integers(len(legal) > 1, len(legal))])))
+        if steps[-1][2]:
+            steps.append(env.reset())
+    return steps
+
+
+# Contract checkers
+
+
+@pytest.mark.parametrize("render_mode", [None, "ansi", "rgb_array", "human"])
+@pytest.mark.parametrize("illegal", ["pass", "terminate"])
+def test_gymnasiums_checker_has_no_complaint(
+    render_mode: str | None, illegal: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It draws in every mode, and any complaint is a warning, which is an error here."""
+    pytest.importorskip("PIL")
+    pytest.importorskip("pygame")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    for metadata in (DaihinminEnv.metadata, raw_env.metadata):
+        monkeypatch.setitem(metadata, "render_fps", 1_000)
+    env = make(illegal=illegal, render_mode=render_mode)
+    check_env(env)
+    env.close()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"games": 3}, {"seat": 2, "exchange": "auto", "games": 2}, {"opponents": Highest()}],
+    ids=["games", "seat", "opponents"],
+)
+def test_gymnasiums_checker_has_no_complaint_about_settings(settings: dict[str, Any]) -> None:
+    check_env(make(**settings), skip_render_check=True)
+
+
+def test_stable_baselines3s_checker_passes() -> None:
+    """Its only advice is that planes are no vector."""
+    checker = pytest.importorskip("stable_baselines3.common.env_checker")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        checker.check_env(DaihinminEnv(games=2), warn=True)
+    texts = [str(warning.message) for warning in caught]
+    assert [text for text in texts if "unconventional shape" not in text] == []
+
+
+def test_spaces() -> None:
+    env = make()
+    assert env.observation_space == gym.spaces.Box(0, 1, (116, 15), np.int8)
+    assert env.action_space == gym.spaces.Discrete(2422)
+
+
+# Beside the environment of five players
+
+
+def others_play(table: raw_env, agent: str, player: Highest) -> float:
+    """The player acts for all others until it is the agent's turn; returns the agent's rewards."""
+    reward = 0.0
+    while table.agent_selection != agent and not table.terminations[agent]:
+        view = table.view(table.agent_selection)
+        if view["to_give"]:
+            gift = player.give(view, int(view["to_give"]))
+            actions = [plays.single(card) for card in range(53) if gift >> card & 1]
+        else:
+            actions = [player.choose(view)]
+        for action in actions:
+            table.step(action)
+            reward += table.rewards[agent]
+    return reward
+
+
+@pytest.mark.parametrize("seat", range(5))
+def test_games_are_those_of_five_players(seat: int) -> None:
+    """With the same players and the same actions of ours, from the same seed."""
+    env, agent = make(seat=seat, opponents=Highest(), games=4), AGENTS[seat]
+    table, player, rng = raw_env(games=4), Highest(), np.random.default_rng(seat)
+    observation, info = env.reset(seed=seat)
+    table.reset(seed=seat)
+    others_play(table, agent, player)
+    n_games, over = 0, False
+    while True:
+        seen = table.observe(agent)
+        assert_same(observation, seen["observation"])
+        assert_same(info.pop("action_mask"), seen["action_mask"])
+        assert_same(env.action_masks(), seen["action_mask"].astype(np.bool_))
+        assert info.pop("player") == seat
+        assert_same(info, table.infos[agent])
+        assert over == table.terminations[agent]
+        n_games += "place" in info
+        if over:
+            break
+        action = int(rng.choice(np.flatnonzero(seen["action_mask"])))
+        observation, reward, over, truncated, info = env.step(action)
+        table.step(action)
+        expected = table.rewards[agent]
+        assert reward == expected + others_play(table, agent, player)
+        assert truncated is False
+    assert n_games == 4
+
+
+def test_players_are_asked_with_their_views() -> None:
+    four = [Highest() for _ in range(4)]
+    env = make(seat=2, opponents=four, games=3)
+    env.reset(seed=1)
+    path(env, 150, 1)
+    for player, number in zip(four, (0, 1, 3, 4), strict=True):
+        assert len(player.views) > 20
+        for view in player.views:
+            assert view["viewer"] == view["turn"] == number and view["rng"] == view["seed"] == 0
+            assert sum(bool(hand) for hand in view["hands"]) == 1
+
+
+def test_our_view_is_what_players_are_asked_with() -> None:
+    env = make(seat=3)
+    observation, info = env.reset(seed=1)
+    view = env.view()
+    assert view["viewer"] == view["turn"] == 3
+    assert_same(view_planes(view), observation)
+    assert_same(view_mask(view), info["action_mask"])
+    env.step(Highest().choose(view))
+
+
+def test_wrong_opponents_pass_and_lose_their_strongest_cards() -> None:
+    wrong = Wrong()
+    env = make(seat=0, opponents=wrong, games=2)
+    env.reset(seed=1)
+    player, rewards = Highest(), list[float]()
+    for _ in range(200):
+        view = env.view()
+        action = plays.single(0) if view["to_give"] else player.choose(view)
+        assert all(view["played"][number] == 0 for number in range(1, 5))
+        _, reward, over, _, info = env.step(action)
+        if reward:
+            assert info["place"] == 0
+            rewards.append(float(reward))
+        if over:
+            break
+    assert rewards == [5.0, 5.0]
+    fugo = [view for view in wrong.views if view["to_give"]]
+    assert len(fugo) == 1 and fugo[0]["to_give"] == 1
+
+
+def test_random_opponents_do_not_pass_when_they_lead() -> None:
+    env, n_leads = make(seat=0), 0
+    for seed in range(40):
+        env.reset(seed=seed)
+        view = env.view()
+        if view["n_actions"]:
+            n_leads += 1
+            assert view["actions"][0] % plays.N_PLAYS != plays.PASS
+    assert n_leads > 20
+
+
+def test_random_opponents_give_what_they_hold() -> None:
+    gifts = set()
+    for seed in range(20):
+        env = make(seat=4)  # receives two cards of player_0
+        env.reset(seed=seed, options={"classes": [0, 1, 2, 3, 4]})
+        game = env._table.get_state()["game"]
+        assert cards.count(game["given"][0]) == 2 and cards.count(game["given"][1]) == 1
+        gifts.add(int(game["given"][0]))
+    assert len(gifts) > 15
+
+
+def test_opponents_may_be_mixed_and_may_be_named() -> None:
+    one = Highest()
+    env = make(seat=4, opponents=[one, None, one, None])
+    env.reset(seed=1)
+    path(env, 50, 1)
+    assert {int(view["viewer"]) for view in one.views} == {0, 2}
+    with pytest.raises(ValueError, match="there is no player 'nobody', but"):
+        make(opponents="nobody")
+    for opponents in (3, [one] * 3, [one, one, one, 5], object()):
+        with pytest.raises(ValueError, match=r"list of 4|is a name"):
+            make(opponents=opponents)
+
+
+# Rewards, seats and seeds
+
+
+@pytest.mark.parametrize(
+    ("reward", "values"),
+    [
+        ("points", (5, 4, 3, 2, 1)),
+        ("zero_sum", (2, 1, 0, -1, -2)),
+        ("class_value", CLASS_VALUES),
+    ],
+)
+def test_the_reward_is_the_value_of_our_place(reward: str, values: tuple[float, ...]) -> None:
+    env = make(reward=reward, games=2)
+    env.reset(seed=1)
+    places = set()
+    for step in path(env, 600, 1):
+        if len(step) == 5:
+            info = step[4]
+            assert step[1] == (values[info["place"]] if "place" in info else 0)
+            places |= {info.get("place")}
+    assert len(places) > 3
+
+
+def test_a_random_seat_is_drawn_for_each_episode() -> None:
+    env = make()
+    seats = [env.reset(seed=4)[1]["player"], *(env.reset()[1]["player"] for _ in range(40))]
+    assert set(seats) == {0, 1, 2, 3, 4}
+    again = [env.reset(seed=4)[1]["player"], *(env.reset()[1]["player"] for _ in range(40))]
+    assert seats == again
+    fixed = make(seat=2)
+    assert {fixed.reset()[1]["player"] for _ in range(5)} == {2}
+
+
+@pytest.mark.parametrize("settings", [{}, {"seat": 1, "games": 3}], ids=str)
+def test_a_seed_fixes_all_that_follows(settings: dict[str, Any]) -> None:
+    env, twin = make(**settings), make(**settings)
+    assert_same(env.reset(seed=6), twin.reset(seed=6))
+    expected = path(env, 200, 1)
+    assert_same(path(twin, 200, 1), expected)
+    twin.reset(seed=6)
+    assert_same(path(twin, 200, 1), expected)
+    assert not np.array_equal(env.reset(seed=7)[0], env.reset(seed=8)[0])
+
+
+def test_a_deal_can_be_given() -> None:
+    table = raw_env()
+    table.reset(seed=1)
+    deal = [cards.text(hand) for hand in table.get_state()["game"]["hands"]]
+    env = make(seat=1)
+    env.reset(seed=2, options={"deal": deal, "classes": [4, 0, 1, 2, 3]})
+    view = env.view()
+    held = cards.parse(deal[1]) | cards.strongest(cards.parse(deal[0]), 2)
+    assert view["to_give"] == 2 and int(view["hands"][1]) == held
+    with pytest.raises(ValueError, match="a deal has five hands"):
+        env.reset(options={"deal": deal[:4]})
+    with pytest.raises(ResetNeeded):
+        env.step(0)
+
+
+# Illegal actions
+
+
+def test_an_illegal_action_is_a_pass() -> None:
+    env, twin = make(seat=0), make(seat=0)
+    for each in (env, twin):
+        each.reset(seed=3)
+    illegal = int(np.flatnonzero(~env.action_masks())[-1])
+    *first, info = env.step(illegal)
+    *second, other = twin.step(plays.PASS)
+    assert_same(first, second)
+    assert (info["play"], info["legal"], other["legal"]) == ("pass", False, True)
+
+
+def test_an_illegal_action_may_end_the_episode() -> None:
+    env = make(seat=0, illegal="terminate")
+    before, _ = env.reset(seed=3)
+    observation, reward, terminated, truncated, info = env.step(2421)
+    assert_same(observation, before)
+    assert (reward, terminated, truncated) == (-1.0, True, False)
+    assert (info["play"], info["legal"]) == ("pass", False)
+    with pytest.raises(ResetNeeded):
+        env.step(0)
+    env.reset()
+    path(env, 100, 1)
+
+
+def test_an_illegal_action_may_raise() -> None:
+    env, twin = make(illegal="raise", games=2), make(illegal="raise", games=2)
+    for each in (env, twin):
+        each.reset(seed=3)
+    for action in np.flatnonzero(~env.action_masks())[::200]:
+        with pytest.raises(ValueError, match="is illegal here"):
+            env.step(action)
+    for wrong in (-1, 2422, 0.5, None, True):
+        with pytest.raises(ValueError, match="an action is the number of a play"):
+            env.step(wrong)  # type: ignore[arg-type]
+    assert_same(path(env, 200, 1), path(twin, 200, 1))
+
+
+def test_an_illegal_gift_costs_the_strongest_cards() -> None:
+    env = make(seat=3)
+    env.reset(seed=1, options={"classes": [1, 2, 3, 0, 4]})
+    strongest = cards.strongest(env.view()["hands"][3], 2)
+    _, _, _, _, info = env.step(0)
+    assert info["play"] == f"gives {cards.text(strongest)}" and info["legal"] is False
+
+
+# Copies, pictures and settings
+
+
+@by_duplicate
+def test_a_copy_plays_the_same_games_on_its_own(duplicate: Callable[[Any], Any]) -> None:
+    for env in (make(games=2), gym.make("Daihinmin-v0", opponents=Highest())):
+        env.reset(seed=1)
+        path(env, 30, 1)
+        twin, third = duplicate(env), duplicate(env)
+        expected = path(env, 150, 2)
+        path(third, 10, 3)
+        assert_same(path(twin, 150, 2), expected)
+        assert_same(env.reset(), twin.reset())
+
+
+def test_what_the_environment_hands_out_is_the_callers() -> None:
+    env, twin = make(games=2), make(games=2)
+    spoil(env.reset(seed=2))
+    twin.reset(seed=2)
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        legal = np.flatnonzero(twin.action_masks())
+        spoil(env.action_masks())
+        env.view()["hands"] = 0
+        step = env.step(action := int(rng.choice(legal)))
+        assert_same(step, twin.step(action))
+        spoil(step)
+        if env._over:
+            break
+
+
+def test_pictures_show_our_cards_only() -> None:
+    pytest.importorskip("PIL")
+    from afterstate.envs.daihinmin import render
+
+    env = make(seat=1, render_mode="ansi")
+    env.reset(seed=1)
+    path(env, 3, 1)
+    assert env.render() == render.ansi(env.view())
+    assert env.render().count("??") == sum(
+        int(env.view()["left"][p]) - cards.count(views.known_cards(env.view(), p))
+        for p in (0, 2, 3, 4)
+    )
+    picture = make(seat=1, render_mode="rgb_array")
+    picture.reset(seed=1)
+    path(picture, 3, 1)
+    assert_same(picture.render(), render.rgb_array(picture.view()))
+
+
+def test_nothing_works_before_a_reset() -> None:
+    env = DaihinminEnv(render_mode="ansi")
+    looked: list[Callable[[], Any]] = [
+        env.action_masks,
+        env.view,
+        env.render,
+        lambda: env.step(0),
+    ]
+    for look in looked:
+        with pytest.raises(ResetNeeded, match="reset"):
+            look()
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"seat": 5}, "seat is one of"),
+        ({"seat": "first"}, "seat is one of"),
+        ({"games": 0}, "games is a number from 1 on"),
+        ({"exchange": "none"}, "exchange is one of"),
+        ({"reward": "money"}, "reward is one of"),
+        ({"illegal": "noop"}, "illegal is one of"),
+        ({"rules": Options(idle_limit=0)}, "idle_limit"),
+    ],
+)
+def test_wrong_settings_are_refused(settings: dict[str, Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        DaihinminEnv(**settings)
+
+
+# stable-baselines3
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_maskable_ppo_learns_and_plays_legal_actions_only() -> None:
+    """An illegal action would raise."""
+    pytest.importorskip("stable_baselines3")
+    maskable = pytest.importorskip("sb3_contrib")
+    from sb3_contrib.common.maskable.evaluation import evaluate_policy
+    from stable_baselines3.common.monitor import Monitor
+
+    env = Monitor(gym.make("Daihinmin-v0", opponents=Highest(), illegal="raise", games=2))
+    model = maskable.MaskablePPO(
+        "MlpPolicy", env, n_steps=64, batch_size=64, n_epochs=1, seed=1, device="cpu"
+    )
+    before = [weights.clone() for weights in model.policy.parameters()]
+    model.learn(128)
+    assert model.num_timesteps == 128
+    after = model.policy.parameters()
+    assert any((old != new).any() for old, new in zip(before, after, strict=True))
+    mean, _ = evaluate_policy(model, env, n_eval_episodes=3)
+    assert 2 <= float(np.mean(mean)) <= 10
+
+
+@pytest.mark.parametrize("opponents", [None, "random", ["random", None, "daihinmin-random", None]])
+def test_random_opponents_play_by_the_seed(opponents: Any) -> None:
+    seen = []
+    for _ in range(2):
+        env = DaihinminEnv(seat=0, opponents=opponents)
+        env.reset(seed=4)
+        seen.append([env.step(plays.PASS)[0].tobytes() for _ in range(3)])
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("seat", [True, 1.0, 5, -1, "0", None])
+def test_a_wrong_seat_is_refused(seat: Any) -> None:
+    with pytest.raises(ValueError, match="seat is one of"):
+        DaihinminEnv(seat=seat)

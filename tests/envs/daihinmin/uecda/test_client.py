@@ -1,0 +1,326 @@
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from afterstate.envs.daihinmin import cards, players, plays
+from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.records import recording
+from afterstate.envs.daihinmin.records.replay import dealt, submission
+from afterstate.envs.daihinmin.rules import ACCEPTED, Game, Options, give
+from afterstate.envs.daihinmin.uecda import client, tables
+from afterstate.envs.daihinmin.uecda.tables import ProtocolError
+from afterstate.envs.daihinmin.uecda.watching import Watcher
+from afterstate.envs.daihinmin.views import view
+from tests.support.uecda_peers import SOON, RandomPlayer, Recorder, serving
+
+SAME = """viewer hands played given left classes to_give gift turn field joker_column revolution
+lock cut passed idle starter places n_out n_actions number seats""".split()
+"""What a player may build on in a view; the rest is a rule, a seed, or compared by itself."""
+
+
+def difference(ours: Game, theirs: Game) -> dict[str, Any]:
+    """The values of two views that differ."""
+    names = SAME if theirs["to_give"] else [*SAME, "last"]
+    found = {
+        name: (ours[name].tolist(), theirs[name].tolist())
+        for name in names
+        if not np.array_equal(ours[name], theirs[name])
+    }
+    n = int(theirs["n_actions"])
+    if not np.array_equal(ours["actions"][:n], theirs["actions"][:n]):
+        found["actions"] = (ours["actions"][:n].tolist(), theirs["actions"][:n].tolist())
+    return found
+
+
+# Watching
+
+
+class Watched:
+    """A match in this process, and five watchers that are shown its tables."""
+
+    def __init__(self, seed: int) -> None:
+        self.match = new_match(seed, Options(class_reset_every=5))
+        self.watchers = [Watcher(player) for player in range(5)]
+        self.field = tables.NOTHING
+
+    def next_game(self, player: RandomPlayer) -> None:
+        """Starts the next game; the rich give as the player says."""
+        match = self.match
+        next_game(match)
+        self.field = tables.NOTHING
+        for watcher, table in zip(self.watchers, tables.start_tables(match), strict=True):
+            watcher.start(table)
+        while match["to_give"]:
+            self.compare()
+            give(match, player.give(view(match, int(match["turn"])), int(match["to_give"])))
+        self.show_turn()
+
+    def compare(self) -> None:
+        """The player in turn sees what he would see in the same process."""
+        turn = int(self.match["turn"])
+        assert difference(self.watchers[turn].view, view(self.match, turn)) == {}
+
+    def show_turn(self) -> None:
+        """The turn tables."""
+        for player, table in enumerate(tables.turn_tables(self.match)):
+            assert self.watchers[player].turn(table) == (player == self.match["turn"])
+
+    def act(self, play: int, joker: tuple[int, int] | None = None) -> None:
+        """An action, the field table and, if the game goes on, the next turn tables."""
+        read = tables.submission(tables.play_table(play, joker)) if play >= 0 else tables.NOTHING
+        action = recording.action(self.match, play)
+        if action["ack"] == ACCEPTED and play != plays.PASS:
+            self.field = read
+        state = tables.state_of(self.match)._replace(
+            player=action["p"], lock=bool(action["lock"]), is_empty=self.field.play == plays.PASS
+        )
+        for watcher in self.watchers:
+            watcher.field(tables.field_table(state, self.field.play, self.field.joker))
+        self.field = tables.NOTHING if action["flow"] else self.field
+        if self.match["turn"] >= 0:
+            self.show_turn()
+
+
+@pytest.mark.slow
+def test_watchers_see_what_players_in_the_same_process_see(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watched, player = Watched(seed=5), RandomPlayer(5)
+    for number in range(1, 21):
+        watched.next_game(player)
+        while watched.match["turn"] >= 0:
+            watched.compare()
+            seen = view(watched.match, int(watched.match["turn"]))
+            cell = 0, 0 if seen["revolution"] else 14
+            # A play that is not legal counts as a pass.
+            watched.act(7 if player.random.random() < 0.05 else player.choose(seen), cell)
+        points = watched.match["points"].tolist()
+        assert [watcher.points for watcher in watched.watchers] == [points] * 5
+        assert points[0] <= 5 * number
+    assert caplog.records == []
+
+
+def test_places_that_were_drawn_are_told_by_the_next_classes() -> None:
+    watched, player = Watched(seed=2), RandomPlayer(2)
+    for _ in range(3):
+        watched.next_game(player)
+        while watched.match["turn"] >= 0:
+            watched.act(plays.PASS)
+    watched.next_game(player)
+    for watcher in watched.watchers:
+        assert watcher.points == watched.match["points"].tolist()
+
+
+def test_a_lone_joker_is_seen_where_it_was_put() -> None:
+    watched, player = Watched(seed=3), RandomPlayer(3)
+    while True:
+        watched.next_game(player)
+        if watched.match["hands"][watched.match["turn"]] >> np.uint64(cards.JOKER):
+            break
+        while watched.match["turn"] >= 0:
+            watched.act(player.choose(view(watched.match, int(watched.match["turn"]))))
+    watched.act(plays.LONE_JOKER, (3, 4))
+    for watcher in watched.watchers:
+        assert (watcher.view["field"], watcher.view["joker_column"]) == (plays.LONE_JOKER, 4)
+
+
+def test_the_server_is_right_where_it_differs_from_the_rules(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    match = new_match(1)
+    next_game(match)
+    viewer = (int(match["turn"]) + 1) % 5
+    watcher = Watcher(viewer)
+    watcher.start(tables.start_tables(match)[viewer])
+    watcher.turn(tables.turn_tables(match)[viewer])
+    state = tables.state_of(match)
+    left = [n - (player == state.player) for player, n in enumerate(state.left)]
+    state = state._replace(left=left, is_empty=False)
+    watcher.field(tables.field_table(state, plays.parse("S3")))
+    assert caplog.records == []
+    match["turn"], match["lock"], match["revolution"] = viewer, 1, 1
+    assert watcher.turn(tables.turn_tables(match)[viewer])
+    told = {"turn": viewer, "lock": 1, "revolution": 1, "field": plays.PASS}
+    assert {name: int(watcher.view[name]) for name in told} == told
+    assert watcher.view["left"].tolist() == match["left"].tolist()
+    assert "by the rules the field is S3" in caplog.text
+    assert "the server tells revolution True, by the rules it is 0" in caplog.text
+
+
+# Over the network
+
+
+def recorded_views(entry: dict[str, Any]) -> Iterator[tuple[int, Game]]:
+    """Who was asked in a logged game, and what he sees of it in the same process."""
+    game = dealt(entry)
+    game["starter"], game["joker_column"] = -1, 14  # as `match.set_up` leaves them
+    if not entry["exchange"]:
+        game["starter"] = entry["start"]
+    for gift in entry["exchange"]:
+        if gift["how"] != "auto":
+            yield gift["from"], view(game, gift["from"])
+            give(game, cards.parse(gift["cards"]))
+    for action in entry["actions"]:
+        yield action["p"], view(game, action["p"])
+        recording.action(game, submission(action["m"]))
+
+
+def test_views_over_the_network_are_those_in_the_same_process(tmp_path: Path) -> None:
+    recorders = [Recorder(seed) for seed in range(5)]
+    with serving(tmp_path, games=8) as server:
+        joined = [server.join(seed, recorders[seed]) for seed in range(5)]
+        results = [future.result(timeout=SOON) for future in joined]
+        standings = server.result()
+    seen = {result.player: iter(recorders[seed].seen) for seed, result in enumerate(results)}
+    n_gifts = 0
+    for entry in server.games():
+        for player, expected in recorded_views(entry):
+            assert difference(next(seen[player]), expected) == {}
+            n_gifts += expected["to_give"] > 0
+    assert n_gifts == 14
+    assert all(next(rest, None) is None for rest in seen.values())
+    points = [standing.points for standing in standings]
+    assert [result[1:] for result in results] == [(8, points)] * 5
+    assert [standings[result.player].name for result in results] == ["c0", "c1", "c2", "c3", "c4"]
+
+
+# Servers that do not play
+
+
+@contextmanager
+def answering(data: bytes) -> Iterator[int]:
+    """A server that sends some bytes to whom connects, reads a table and hangs up."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(SOON)
+
+        def serve() -> None:
+            peer, _ = listener.accept()
+            with peer:
+                peer.settimeout(SOON)
+                peer.sendall(data)
+                peer.shutdown(socket.SHUT_WR)
+                while peer.recv(4096):
+                    pass
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield int(listener.getsockname()[1])
+        thread.join(SOON)
+
+
+def start_table() -> bytes:
+    """The first table of a match."""
+    match = new_match(1)
+    next_game(match)
+    return tables.to_bytes(tables.start_tables(match)[0])
+
+
+ONE, SEVEN = tables.int_bytes(1), tables.int_bytes(7)
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "message"),
+    [
+        (
+            b"",
+            ConnectionError,
+            "before it gave a number: all seats are taken, or .* protocol 20070",
+        ),
+        (ONE[:2], ConnectionError, "before it gave a number"),
+        (SEVEN, ProtocolError, "sent 7 as the number of a player"),
+        (ONE, ConnectionError, "the server hung up"),
+        (ONE + start_table()[:100], ConnectionError, "the server hung up"),
+        (ONE + bytes(480), ProtocolError, "impossible rows 5 and 6"),
+        (ONE + b"garbage!" * 60, ProtocolError, "impossible rows 5 and 6"),
+        (ONE + start_table() * 2, ProtocolError, "started a game in the middle"),
+    ],
+    ids=["nothing", "half a number", "7", "number", "half a table", "zeros", "garbage", "twice"],
+)
+def test_a_server_that_does_not_play_is_an_error(
+    data: bytes, error: type[Exception], message: str
+) -> None:
+    with answering(data) as port, pytest.raises(error, match=message):
+        client.play_match(("127.0.0.1", port), RandomPlayer(0), "test", SOON)
+
+
+def test_a_silent_server_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = ("127.0.0.1", int(listener.getsockname()[1]))
+        with pytest.raises(TimeoutError, match=r"nothing for 0\.2 seconds"):
+            client.play_match(address, RandomPlayer(0), "test", 0.2)
+
+
+# The command
+
+
+def run(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str, str]:
+    """The command with a player of ours: exit code, stdout and stderr."""
+    monkeypatch.setattr(players, "find", lambda name: RandomPlayer(1))
+    monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
+    code = client.main(arguments)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_the_command_plays_a_match(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(tmp_path, own=4, games=2) as server:
+        port = str(server.port)
+        code, out, err = run(["--port", port, "--name", "commander-9"], monkeypatch, capsys)
+        standings = server.result()
+    assert standings[4].name == "commander"
+    points = [standing.points for standing in standings]
+    assert (code, out, err) == (0, f"player 4: 2 games, points {points}\n", "")
+
+
+def test_nobody_listens(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    code, out, err = run(["--port", str(port)], monkeypatch, capsys)
+    assert (code, out) == (1, "")
+    assert err == f"error: no server listens on 127.0.0.1:{port}\n"
+
+
+def test_a_server_that_hangs_up_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with answering(ONE) as port:
+        code, _, err = run(["--port", str(port)], monkeypatch, capsys)
+    assert (code, err.startswith("error: the server hung up")) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--port", "0"], "1 to 65535"),
+        (["--silence-seconds", "-1"], "above 0"),
+        (["--player", "nobody-of-that-name"], "nobody-of-that-name"),
+    ],
+)
+def test_wrong_options_are_named(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        client.main(arguments)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_help_names_the_protocol(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        client.main(["--help"])
+    assert "20070" in capsys.readouterr().out

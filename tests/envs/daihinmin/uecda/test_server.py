@@ -1,0 +1,719 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from threading import Condition
+from typing import Any
+
+import pytest
+
+from afterstate.envs.daihinmin import cards, players, plays
+from afterstate.envs.daihinmin.records.replay import replay
+from afterstate.envs.daihinmin.rules import Game
+from afterstate.envs.daihinmin.uecda import seats, server, tables
+from afterstate.envs.daihinmin.uecda.server import Settings
+from tests.support.uecda_peers import SOON, Answer, RandomPlayer, Raw, Running, honest_play, serving
+
+
+def check_result(match: Running, games: int) -> None:
+    """A match was played to its end, and its log agrees with the rules and the result."""
+    standings, report = match.result(), match.replayed()
+    assert report.first == ""
+    assert (report.games, report.mismatches) == (games, 0)
+    places = [game["finish"] for game in match.games()]
+    points = [sum(5 - finish.index(player) for finish in places) for player in range(5)]
+    assert [standing.points for standing in standings] == points
+    over = match.events("over")
+    assert [(event["games"], event["points"]) for event in over] == [(games, points)]
+
+
+def refusals(match: Running, n: int = 0) -> list[str]:
+    """Why clients were refused, when there are so many."""
+    return [event["why"] for event in match.events("refused", n)]
+
+
+def drops(match: Running, n: int = 0) -> list[tuple[int, int, str]]:
+    """Player, game and reason of those that were dropped, when there are so many."""
+    return [(event["player"], event["game"], event["why"]) for event in match.events("dropped", n)]
+
+
+def passes_from(match: Running, player: int, first: int = 1) -> bool:
+    """Whether all that a player submits from some game on is the pass."""
+    actions = [action for game in match.games()[first - 1 :] for action in game["actions"]]
+    return {action["m"] for action in actions if action["p"] == player} == {"pass"}
+
+
+# Matches that go well
+
+
+def test_five_clients_play_a_match(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with serving(tmp_path, games=10, match="five") as match:
+        clients = [match.join(seed) for seed in range(5)]
+        results = [client.result(timeout=SOON) for client in clients]
+        check_result(match, games=10)
+    assert sorted(result.player for result in results) == [0, 1, 2, 3, 4]
+    names = [standing.name for standing in match.result()]
+    assert sorted(names) == ["c0", "c1", "c2", "c3", "c4"]
+    connected = match.events("connected")
+    assert [event["player"] for event in connected] == [0, 1, 2, 3, 4]
+    assert [event["name"] for event in connected] == names
+    assert all(game["names"] == names and game["match"] == "five" for game in match.games())
+    assert drops(match) == []
+    assert refusals(match) == []
+    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
+
+
+def test_own_players_alone(tmp_path: Path) -> None:
+    with serving(tmp_path, own=5, games=4) as match:
+        check_result(match, games=4)
+    first = match.games()
+    (tmp_path / "again").mkdir()
+    with serving(tmp_path / "again", own=5, games=4) as match:
+        check_result(match, games=4)
+    assert [game["actions"] for game in match.games()] == [game["actions"] for game in first]
+
+
+def test_results_are_appended(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        with serving(tmp_path, own=5, games=2, match=name) as match:
+            match.result()
+    assert [(game["match"], game["game"]) for game in match.games()] == [
+        ("a", 1),
+        ("a", 2),
+        ("b", 1),
+        ("b", 2),
+    ]
+    assert match.replayed().mismatches == 0
+
+
+def test_names_are_cut_cleaned_and_may_repeat(tmp_path: Path) -> None:
+    with serving(tmp_path, own=3, games=1) as match:
+        with Raw(match.port) as first, Raw(match.port) as second:
+            assert (first.join("twins\x07and more"), second.join("")) == (3, 4)
+            both = match.spawn(first.play_match), match.spawn(second.play_match)
+            assert [len(future.result(timeout=SOON)) for future in both] == [5, 5]
+        assert [standing.name for standing in match.result()][3:] == ["twins?and", "unnamed"]
+
+
+def test_a_slow_client_that_answers_in_time_stays(tmp_path: Path) -> None:
+    def in_pieces(client: Raw, view: Game) -> bytes:
+        data = honest_play(client, view)
+        for at in range(0, 480, 160):
+            client.send(data[at : at + 160])
+            time.sleep(0.002)
+        return b""
+
+    with serving(tmp_path, own=4, games=2) as match, Raw(match.port, in_pieces) as slow:
+        slow.join()
+        slow.play_match()
+        check_result(match, games=2)
+        assert drops(match) == []
+
+
+def test_all_are_told_while_a_client_thinks(tmp_path: Path) -> None:
+    told: set[tuple[int, int]] = set()
+    change = Condition()
+
+    def think(client: Raw, view: Game) -> bytes:
+        with change:
+            now = int(view["number"]), int(view["n_actions"])
+            assert change.wait_for(lambda: now in told, SOON)
+        return honest_play(client, view)
+
+    def listen() -> None:
+        view = listener.watcher.view
+        with change:
+            told.add((int(view["number"]), int(view["n_actions"])))
+            change.notify_all()
+
+    with serving(tmp_path, own=3, games=2) as match:
+        with Raw(match.port, think) as thinker, Raw(match.port, watch=listen) as listener:
+            thinker.join()
+            listener.join()
+            both = match.spawn(thinker.play_match), match.spawn(listener.play_match)
+            assert both[0].result(timeout=SOON) == both[1].result(timeout=SOON)
+        check_result(match, games=2)
+
+
+# Clients that do not come in
+
+
+def profile(version: int) -> bytes:
+    """A profile of some version of the protocol."""
+    table = tables.profile_table("other")
+    table[0, 0] = version
+    return tables.to_bytes(table)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (profile(20060), "asked for protocol 20060; this server speaks 20070 only"),
+        (profile(20140), "asked for protocol 20140; this server speaks 20070 only"),
+        (
+            b"GET / HTTP/1.1\r\n" * 30,
+            "asked for protocol 1195725856; this server speaks 20070 only",
+        ),
+    ],
+)
+def test_other_protocols_are_refused(tmp_path: Path, data: bytes, why: str) -> None:
+    with serving(tmp_path, own=4, games=1) as match:
+        with Raw(match.port) as stranger:
+            stranger.send(data)
+            assert stranger.is_cut()
+        match.join(1).result(timeout=SOON)
+        check_result(match, games=1)
+    assert refusals(match) == [why]
+
+
+@pytest.mark.parametrize(
+    ("data", "hangs_up", "why"),
+    [
+        (b"", False, "sent 0 of the 480 bytes of a table within 1.5 seconds"),
+        (profile(20070)[:479], False, "sent 479 of the 480 bytes of a table within 1.5 seconds"),
+        (b"", True, "hung up after 0 of the 480 bytes of a table"),
+        (profile(20070)[:240], True, "hung up after 240 of the 480 bytes of a table"),
+    ],
+    ids=["silence", "half, silence", "hang-up", "half, hang-up"],
+)
+def test_who_sends_no_profile_is_refused(
+    tmp_path: Path, data: bytes, hangs_up: bool, why: str
+) -> None:
+    with serving(tmp_path, own=4, games=1, handshake_seconds=1.5) as match:
+        with Raw(match.port) as silent:
+            silent.send(data)
+            if hangs_up:
+                silent.socket.shutdown(socket.SHUT_WR)
+            assert silent.is_cut()
+        assert refusals(match, 1) == [why + ": no profile; clients of protocol 20060 send none"]
+
+
+def test_a_silent_client_does_not_keep_others_waiting(tmp_path: Path) -> None:
+    with serving(tmp_path, own=3, games=2, handshake_seconds=SOON) as match:
+        with Raw(match.port):
+            clients = [match.join(seed) for seed in range(2)]
+            assert [client.result(timeout=SOON).games for client in clients] == [2, 2]
+            check_result(match, games=2)
+
+
+def test_the_sixth_client_is_refused(tmp_path: Path) -> None:
+    with serving(tmp_path, own=4, games=1) as match, Raw(match.port) as fifth:
+        assert fifth.join() == 4
+        with Raw(match.port) as sixth:
+            assert sixth.is_cut()
+        fifth.play_match()
+        check_result(match, games=1)
+    assert refusals(match) == ["came when all seats were taken"]
+
+
+def test_silent_connections_make_room_for_others(tmp_path: Path) -> None:
+    with serving(tmp_path, own=4, games=1, handshake_seconds=SOON) as match:
+        crowd = [Raw(match.port) for _ in range(server.MAX_GREETINGS + 3)]
+        assert all(one.is_cut() for one in crowd[:3])  # those that have been silent longest
+        client = match.join(1)
+        check_result(match, games=1)
+        assert client.result(timeout=SOON).player == 4
+        for one in crowd:
+            one.socket.close()
+
+
+def test_a_number_is_free_again_if_its_client_hangs_up_before_the_match(tmp_path: Path) -> None:
+    with serving(tmp_path, own=3, games=1) as match:
+        with Raw(match.port) as early:
+            assert early.join("early") == 3
+        clients = [match.join(seed) for seed in range(2)]
+        assert sorted(client.result(timeout=SOON).player for client in clients) == [3, 4]
+        check_result(match, games=1)
+    assert drops(match) == [(3, 0, "hung up")]
+
+
+def test_missing_players_are_waited_for_so_long(tmp_path: Path) -> None:
+    with serving(tmp_path, own=4, wait_seconds=0.2) as match:
+        with pytest.raises(TimeoutError, match=r"1 of 5 players are missing after 0\.2 seconds"):
+            match.result()
+
+
+# Clients that leave
+
+
+class HangsUp(Exception):
+    """A client leaves."""
+
+
+def half_a_table(client: Raw, view: Game) -> bytes:
+    return bytes(240)
+
+
+def nothing(client: Raw, view: Game) -> bytes:
+    return b""
+
+
+def trickle(client: Raw, view: Game) -> bytes:
+    for _ in range(479):
+        client.send(b"\0")
+        time.sleep(0.01)
+    return b""
+
+
+def leave(*_: object) -> bytes:
+    raise HangsUp
+
+
+def leave_in_table(client: Raw, view: Game) -> bytes:
+    client.send(bytes(100))
+    raise HangsUp
+
+
+def watch_and_leave() -> None:
+    raise HangsUp
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [(nothing, "sent 0 of"), (half_a_table, "sent 240 of"), (trickle, r"sent \d+ of")],
+)
+def test_a_client_that_does_not_answer_is_dropped(tmp_path: Path, answer: Answer, why: str) -> None:
+    with serving(tmp_path, own=4, games=3, reply_seconds=1.5) as match:
+        with Raw(match.port, answer) as late:
+            assert late.join("late") == 4
+            with pytest.raises(ConnectionError):
+                late.play_match()
+        check_result(match, games=3)
+    (event,) = match.events("dropped")
+    assert (event["player"], event["name"], event["game"]) == (4, "late", 1)
+    assert re.match(why, event["why"])
+    assert event["why"].endswith("the 480 bytes of a table within 1.5 seconds")
+    assert passes_from(match, 4)
+
+
+@pytest.mark.parametrize(
+    ("habits", "games"),
+    [
+        ({"play": leave}, 2),
+        ({"play": leave_in_table}, 2),
+        ({"watch": watch_and_leave}, 2),
+        ({"gift": leave}, 12),
+    ],
+)
+def test_a_client_that_hangs_up_is_dropped(
+    tmp_path: Path, habits: dict[str, Any], games: int
+) -> None:
+    with serving(tmp_path, own=3, games=games) as match:
+        with Raw(match.port, **habits) as leaver:
+            assert leaver.join() == 3
+            stayer = match.join(1)
+            with pytest.raises(HangsUp):
+                leaver.play_match()
+        assert stayer.result(timeout=SOON).games == games
+        check_result(match, games=games)
+    ((player, game, why),) = drops(match)
+    assert (player, why.startswith("hung up")) == (3, True)
+    assert passes_from(match, 3, game + 1)
+    gifts = match.games()[game - 1]["exchange"]
+    penalties = [gift["from"] for gift in gifts if gift["how"] == "penalty"]
+    assert penalties == ([3] if "gift" in habits else [])
+
+
+def test_a_client_that_hangs_up_before_its_first_table_is_dropped(tmp_path: Path) -> None:
+    with serving(tmp_path, own=3, games=2) as match:
+        with Raw(match.port) as leaver:
+            assert leaver.join() == 3
+            stayer = match.join(1)
+            leaver.connection.table()
+        assert stayer.result(timeout=SOON).games == 2
+        check_result(match, games=2)
+    ((player, _, why),) = drops(match)
+    assert (player, why.startswith("hung up")) == (3, True)
+
+
+def test_the_match_ends_when_nobody_is_left(tmp_path: Path) -> None:
+    def play_and_leave(client: Raw) -> None:
+        with client, pytest.raises((HangsUp, ConnectionError)):
+            client.play_match()
+
+    with serving(tmp_path, games=50) as match:
+        clients = [Raw(match.port, leave, seed=seed) for seed in range(5)]
+        for client in clients:
+            client.join()
+        leaving = [match.spawn(partial(play_and_leave, client)) for client in clients]
+        for one in leaving:
+            one.result(timeout=SOON)
+        check_result(match, games=1)
+    assert {player for player, _, _ in drops(match)} == {0, 1, 2, 3, 4}
+
+
+# Clients that send nonsense
+
+
+def cards_not_held(client: Raw, view: Game) -> bytes:
+    missing = cards.DECK & ~int(view["hands"][view["viewer"]])
+    card = (missing & -missing).bit_length() - 1
+    chosen = [
+        tables.play_table(plays.single(card)),
+        tables.gift_table(cards.parse("S3 H4 JO")),
+        tables.play_table(plays.parse("JO=S- S3 S4 S5 S6 S7 S8")),
+    ]
+    return tables.to_bytes(client.player.random.choice(chosen))
+
+
+def garbage(client: Raw, view: Game) -> bytes:
+    return client.player.random.randbytes(480)
+
+
+@pytest.mark.parametrize("answer", [cards_not_held, garbage])
+def test_nonsense_counts_as_a_pass(tmp_path: Path, answer: Answer) -> None:
+    with serving(tmp_path, own=3, games=3) as match:
+        with Raw(match.port, answer) as fool:
+            assert fool.join() == 3
+            stayer = match.join(1)
+            fool.play_match()
+        assert stayer.result(timeout=SOON).games == 3
+        check_result(match, games=3)
+    assert drops(match) == []
+    actions = [a for game in match.games() for a in game["actions"] if a["p"] == 3]
+    assert {action["ack"] for action in actions} == {8}
+    refused = sum(event["illegal"][3] for event in match.events("game"))
+    assert refused == sum(action["m"] != "pass" for action in actions) > 0
+
+
+def a_card_too_many(client: Raw, view: Game) -> bytes:
+    given = client.player.give(view, int(view["to_give"]) + 1)
+    return tables.to_bytes(tables.gift_table(given))
+
+
+def gift_not_held(client: Raw, view: Game) -> bytes:
+    missing = cards.DECK & ~int(view["hands"][view["viewer"]])
+    return tables.to_bytes(tables.gift_table(cards.weakest(missing, view["to_give"])))
+
+
+def no_gift(client: Raw, view: Game) -> bytes:
+    return bytes(480)
+
+
+@pytest.mark.parametrize("gift", [a_card_too_many, gift_not_held, no_gift, garbage])
+def test_a_wrong_gift_is_punished(tmp_path: Path, gift: Answer) -> None:
+    with serving(tmp_path, own=4, games=12) as match:
+        with Raw(match.port, gift=gift) as giver:
+            giver.join()
+            giver.play_match()
+        check_result(match, games=12)
+    gifts = [gift for game in match.games() for gift in game["exchange"] if gift["from"] == 4]
+    assert {gift["how"] for gift in gifts} == {"auto", "penalty"}
+    assert drops(match) == []
+
+
+def test_a_lone_joker_may_lie_anywhere(tmp_path: Path) -> None:
+    columns = set()
+
+    def joker_in_c6(client: Raw, view: Game) -> bytes:
+        if view["field"] == plays.PASS and view["hands"][view["viewer"]] >> cards.JOKER:
+            return tables.to_bytes(tables.play_table(plays.LONE_JOKER, (3, 4)))
+        return honest_play(client, view)
+
+    def look(client: Raw, view: Game) -> bytes:
+        if view["field"] == plays.LONE_JOKER:
+            columns.add(int(view["joker_column"]))
+        return honest_play(client, view)
+
+    with serving(tmp_path, own=3, games=20) as match:
+        with Raw(match.port, joker_in_c6) as odd, Raw(match.port, look) as looker:
+            odd.join()
+            looker.join()
+            both = match.spawn(odd.play_match), match.spawn(looker.play_match)
+            assert both[0].result(timeout=SOON) == both[1].result(timeout=SOON)
+        check_result(match, games=20)
+    assert 4 in columns
+
+
+# Clients that send too much or read too little
+
+
+def flood(client: Raw) -> None:
+    with suppress(OSError):
+        while True:
+            client.send(bytes(48_000))
+
+
+def test_a_flood_is_not_read(tmp_path: Path) -> None:
+    with serving(tmp_path, own=4, games=3) as match:
+        with Raw(match.port) as client:
+            client.join()
+            flooding = match.spawn(partial(flood, client))
+            assert client.is_cut()
+            check_result(match, games=3)
+            client.socket.close()
+            flooding.result(timeout=SOON)
+    assert passes_from(match, 4)
+
+
+def test_what_comes_too_early_is_read_only_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = []
+
+    async def start_server(*arguments: Any, **settings: Any) -> asyncio.Server:
+        limits.append(settings["limit"])
+        return await listen(*arguments, **settings)
+
+    listen = asyncio.start_server
+    monkeypatch.setattr(asyncio, "start_server", start_server)
+    own = tuple((f"p{i}", RandomPlayer(i)) for i in range(5))
+    asyncio.run(server.Server(Settings(port=0, games=1, own=own)).run())
+    assert limits == [seats.MAX_EARLY] and seats.MAX_EARLY <= 4 * tables.TABLE_BYTES
+
+
+def test_a_client_that_does_not_read_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seats, "MAX_UNREAD", 1000)
+    with serving(tmp_path, own=4, games=10**6) as match:
+        with Raw(match.port) as deaf:
+            deaf.join()
+            match.spawn(partial(flood, deaf)).result(timeout=SOON)
+            ((player, _, why),) = drops(match, 1)
+    assert (player, why) == (4, "left 1,000 bytes unread")
+    assert match.replayed().mismatches == 0
+
+
+# Players of our own that fail
+
+
+@pytest.mark.parametrize("answer", [None, -1, 2422, "S3"])
+def test_an_own_player_that_fails_passes_from_then_on(
+    tmp_path: Path, answer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(RandomPlayer):
+        def choose(self, view: Game) -> int:
+            return answer if view["number"] == 2 else super().choose(view)
+
+    own = [Broken(i) if i == 2 else RandomPlayer(i) for i in range(5)]
+    with serving(tmp_path, games=3, own=own) as match:
+        check_result(match, games=3)
+    ((player, game, why),) = drops(match)
+    assert (player, game, why[:7]) == (2, 2, "raised ")
+    assert {a["m"] for a in match.games()[2]["actions"] if a["p"] == 2} == {"pass"}
+    assert "Traceback" in caplog.text
+
+
+# The command
+
+SCRIPT = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from tests.support.uecda_peers import RandomPlayer
+from afterstate.envs.daihinmin import players
+from afterstate.envs.daihinmin.uecda import server
+players.find = lambda name, seed=None: RandomPlayer(len(name))
+sys.exit(server.main(sys.argv[1:]))
+"""
+
+
+def start_command(folder: Path, games: int) -> subprocess.Popen[str]:
+    """The command with five players of ours in a process of its own."""
+    names = ["a", "bb", "ccc", "dddd", "eeeee"]
+    log = ["--log", str(folder / "games.jsonl"), "--events", str(folder / "events.jsonl")]
+    options = ["--port", "0", "--games", str(games), "--seed", "1", *log, "--seats", *names]
+    paths = os.pathsep.join([str(Path(__file__).parents[4]), os.environ.get("PYTHONPATH", "")])
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": paths},
+    )
+
+
+def wait_for_games(command: subprocess.Popen[str], folder: Path, n: int) -> None:
+    """Until so many games are in the log."""
+    log, deadline = folder / "games.jsonl", time.monotonic() + SOON
+    while not log.exists() or log.read_bytes().count(b"\n") < n:
+        assert command.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_ctrl_c_ends_with_the_results_so_far(tmp_path: Path) -> None:
+    with start_command(tmp_path, games=10**6) as command:
+        try:
+            wait_for_games(command, tmp_path, 3)
+            command.send_signal(signal.SIGINT)
+            out, err = command.communicate(timeout=SOON)
+        finally:
+            command.kill()
+    assert command.returncode == 130
+    assert "Traceback" not in err
+    report = replay(tmp_path / "games.jsonl")
+    assert report.mismatches == 0
+    lines = out.splitlines()
+    assert lines[0] == f"{report.games:,} of 1,000,000 games"
+    assert sum(int(line.split()[0].replace(",", "")) for line in lines[1:]) == 15 * report.games
+    last = json.loads((tmp_path / "events.jsonl").read_text().splitlines()[-1])
+    assert (last["event"], last["games"]) == ("over", report.games)
+
+
+def test_a_killed_server_leaves_all_games_but_the_running_one(tmp_path: Path) -> None:
+    with start_command(tmp_path, games=10**6) as command:
+        try:
+            wait_for_games(command, tmp_path, 3)
+        finally:
+            command.kill()
+            command.communicate(timeout=SOON)
+    assert (tmp_path / "games.jsonl").read_bytes().endswith(b"}\n")
+    report = replay(tmp_path / "games.jsonl")
+    assert (report.games >= 3, report.mismatches) == (True, 0)
+    events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert report.games - sum(event["event"] == "game" for event in events) in (0, 1)
+
+
+def test_the_command_prints_the_standings_and_keeps_the_games(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(players, "find", lambda name, seed=None: RandomPlayer(len(name)))
+    arguments = "--port 0 --games 2 --seed 5 --seats a bb ccc dddd eeeee".split()
+    assert server.main(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "2 of 2 games"
+    rows = [line.split() for line in lines[1:]]
+    points = [int(row[0]) for row in rows]
+    assert (sum(points), points) == (30, sorted(points, reverse=True))
+    assert sorted((row[3], row[4]) for row in rows) == [
+        ("0", "a"),
+        ("1", "bb"),
+        ("2", "ccc"),
+        ("3", "dddd"),
+        ("4", "eeeee"),
+    ]
+    (log,) = tmp_path.glob("uecda-*.jsonl")
+    assert replay(log).games == 2
+
+
+def test_a_used_port_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert server.main(["--port", str(port), "--no-log"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert f"cannot listen on 127.0.0.1:{port}" in line
+    assert "--port 0 is any that is free" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--port 65536", "0 to 65535"),
+        ("--games 0", "one game or more"),
+        ("--reply-seconds 0", "above 0"),
+        ("--reply-seconds nan", "above 0"),
+        ("--handshake-seconds nan", "above 0"),
+        ("--wait-seconds -1", "above 0"),
+        ("--log /nowhere/games.jsonl", "/nowhere"),
+        ("--seats a b c d e f", "5 seats"),
+    ],
+)
+def test_wrong_options_of_the_server_are_named(
+    arguments: str,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(players, "find", lambda name, seed=None: RandomPlayer(1))
+    with pytest.raises(SystemExit) as stop:
+        server.main(["--no-log", *arguments.split()])
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_unknown_player_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        server.main(["--no-log", "--seats", "nobody-of-that-name"])
+    assert stop.value.code == 2
+    assert "nobody-of-that-name" in capsys.readouterr().err
+
+
+def test_it_binds_to_loopback_unless_told_otherwise(tmp_path: Path) -> None:
+    assert Settings().host == "127.0.0.1"
+    with serving(tmp_path) as match:
+        with pytest.raises(OSError):
+            socket.create_connection(("127.0.0.2", match.port), 1)
+        socket.create_connection(("127.0.0.1", match.port), SOON).close()
+        assert refusals(match, 1)
+
+
+# Files
+
+
+class Stingy:
+    """A file that takes seven bytes at a time, and at last none."""
+
+    def __init__(self, file: Any, n_writes: int) -> None:
+        self.file, self.n_writes = file, n_writes
+
+    def write(self, data: bytes) -> int:
+        """Writes some of it."""
+        if self.n_writes == 0:
+            raise OSError(28, "No space left on device")
+        self.n_writes -= 1
+        return int(self.file.write(data[:7]))
+
+    def fileno(self) -> int:
+        """The number of the file."""
+        return int(self.file.fileno())
+
+
+def append(path: Path, entry: dict[str, Any], n_writes: int | None = None) -> None:
+    """Appends one line; to a file that takes little at a time, so many times, if asked for."""
+    lines = server.Lines(path)
+    file = lines._file
+    if n_writes is not None:
+        lines._file = Stingy(file, n_writes)  # type: ignore[assignment]
+    try:
+        lines.append(entry)
+    finally:
+        lines._file = file
+        lines.close()
+
+
+def test_a_line_is_written_whole_however_little_the_file_takes_at_once(tmp_path: Path) -> None:
+    append(tmp_path / "a", {"name": "x" * 50}, 100)
+    assert (tmp_path / "a").read_text() == '{"name":"' + "x" * 50 + '"}\n'
+
+
+def test_of_a_line_that_does_not_fit_nothing_is_left(tmp_path: Path) -> None:
+    append(tmp_path / "a", {"game": 1})
+    with pytest.raises(OSError, match="No space left"):
+        append(tmp_path / "a", {"name": "x" * 50}, 3)
+    assert (tmp_path / "a").read_text() == '{"game":1}\n'
+
+
+def test_a_line_that_was_cut_off_is_ended_before_the_next(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text('{"game":1}\n{"ga')
+    append(tmp_path / "a", {"game": 2})
+    assert (tmp_path / "a").read_text() == '{"game":1}\n{"ga\n{"game":2}\n'
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_a_match_goes_on_without_events_but_not_without_its_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    full, own = Path("/dev/full"), tuple((f"p{i}", RandomPlayer(i)) for i in range(5))
+    played = server.Server(Settings(port=0, games=2, own=own, events=full))
+    asyncio.run(played.run())
+    assert played.games == 2
+    assert [r.message.split(":")[0] for r in caplog.records].count(
+        "events are written no more"
+    ) == 1
+    stopped = server.Server(Settings(port=0, games=2, own=own, log=full))
+    with pytest.raises(OSError, match="No space left"):
+        asyncio.run(stopped.run())
+    assert stopped.games == 0

@@ -1,0 +1,371 @@
+"""`Game2048Env` by Gymnasium's checkers and wrappers, by the oracle, and beside the trainer."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.wrappers import FlattenObservation, RecordEpisodeStatistics, TimeLimit
+
+from afterstate.agents.game2048.learning.ntuple_learner import Learner, Settings
+from afterstate.agents.game2048.learning.self_play import play_path
+from afterstate.agents.game2048.learning.td import new_path
+from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, network
+from afterstate.envs.game2048.env import Game2048Env
+from afterstate.envs.game2048.rules import DOWN, LEFT, RIGHT, UP, field, spawn, words
+from afterstate.envs.game2048.vector_env import Game2048VectorEnv
+from afterstate.envs.words import seed_word
+from tests.oracles import game2048 as oracle
+from tests.support.env_checks import (
+    ACTIONS,
+    FULL,
+    ONLY_SIDEWAYS,
+    assert_same,
+    by_observation,
+    by_size,
+    make,
+    on_board,
+    play,
+    unchanged,
+)
+
+# Contract checkers
+
+
+@pytest.mark.parametrize("render_mode", [None, "ansi", "rgb_array", "human"])
+@pytest.mark.parametrize("illegal", ["noop", "terminate"])
+@by_observation
+def test_gymnasiums_checker_has_no_complaint(
+    render_mode: str | None, illegal: str, observation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It draws in every mode, and any complaint is a warning, which is an error here."""
+    pytest.importorskip("PIL")
+    pytest.importorskip("pygame")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setitem(Game2048Env.metadata, "render_fps", 1_000)
+    env = make(observation=observation, illegal=illegal, render_mode=render_mode)
+    check_env(env)
+    env.close()
+
+
+@by_size
+@by_observation
+def test_gymnasiums_checker_has_no_complaint_about_sizes(
+    size: tuple[int, int], observation: str
+) -> None:
+    check_env(make(size=size, observation=observation), skip_render_check=True)
+
+
+@by_size
+@by_observation
+def test_stable_baselines3s_checker_passes(size: tuple[int, int], observation: str) -> None:
+    """Its advice is about shapes only: a board is no vector, and planes are no photograph."""
+    checker = pytest.importorskip("stable_baselines3.common.env_checker")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        checker.check_env(Game2048Env(size, observation), warn=True)
+    advice = "unconventional shape" if observation == "exponents" else "image"
+    assert [str(w.message) for w in caught if advice not in str(w.message)] == []
+
+
+@by_size
+def test_spaces(size: tuple[int, int]) -> None:
+    env, planes = Game2048Env(size), Game2048Env(size, "onehot")
+    assert env.action_space == planes.action_space == gym.spaces.Discrete(4)
+    assert env.observation_space == gym.spaces.Box(0, 17, size, np.uint8)
+    assert planes.observation_space == gym.spaces.Box(0, 1, (18, *size), np.float32)
+
+
+# Games by the oracle
+
+
+@by_size
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_seed_plays_the_oracles_game(size: tuple[int, int], seed: int) -> None:
+    """Observation, reward, end and info of every step of a game, and of the game after it."""
+    env, rng = Game2048Env(size), np.random.default_rng(seed)
+    state = seed_word(seed)
+    for game in range(2):
+        board, state = oracle.start(*size, 2, state)
+        observation, info = env.reset(seed=None if game else seed)
+        after, score, legal, reward = board, 0, True, 0
+        while True:
+            assert observation.dtype == np.uint8
+            assert observation.tolist() == board
+            masks = [int(action in oracle.legal_moves(board)) for action in ACTIONS]
+            largest = max(max(row) for row in board)
+            expected = {
+                "action_mask": np.array(masks, np.int8),
+                "afterstate": np.array(after, np.uint8),
+                "score": score,
+                "max_tile": 2**largest,
+                "legal": legal,
+            }
+            assert_same(info, expected)
+            assert env.observation_space.contains(observation)
+            assert env.action_masks().tolist() == [bool(mask) for mask in masks]
+            if oracle.is_over(board):
+                break
+            action = int(rng.integers(4))
+            after, reward = oracle.move(board, action)
+            legal = after != board
+            if legal:
+                board, state = oracle.spawn(after, state)
+            score += reward
+            observation, got, terminated, truncated, info = env.step(action)
+            assert type(got) is float and got == reward
+            assert terminated is oracle.is_over(board)
+            assert truncated is False
+
+
+@by_size
+@by_observation
+def test_onehot_planes_are_those_of_the_exponents(size: tuple[int, int], observation: str) -> None:
+    exponents, planes = Game2048Env(size), Game2048Env(size, "onehot")
+    pairs = [(exponents.reset(seed=5)[0], planes.reset(seed=5)[0])]
+    for one, other in zip(play(exponents, 200, 1), play(planes, 200, 1), strict=True):
+        pairs.append((one[0], other[0]))
+        assert_same(one[1:], other[1:])
+    for board, plane in pairs:
+        assert plane.dtype == np.float32 and plane.shape == (18, *size)
+        assert (plane == (np.arange(18)[:, None, None] == board)).all()
+
+
+def test_every_exponent_has_its_plane() -> None:
+    board = np.arange(18).reshape(2, 9)[:, :4]
+    for part in (board, board + 4, board + 5):
+        env = Game2048Env((2, 4), "onehot")
+        plane, _ = env.reset(options={"board": part})
+        assert (plane.argmax(axis=0) == part).all()
+        assert (plane.sum(axis=0) == 1).all()
+
+
+@pytest.mark.parametrize("start_tiles", [1, 2, 5, 6])
+def test_start_tiles(start_tiles: int) -> None:
+    env = Game2048Env((2, 3), start_tiles=start_tiles)
+    for seed in range(20):
+        board, info = env.reset(seed=seed)
+        assert board.tolist() == oracle.start(2, 3, start_tiles, seed_word(seed))[0]
+        assert np.count_nonzero(board) == start_tiles
+        assert_same(info["afterstate"], board)
+
+
+# Seeds
+
+
+def test_same_seed_same_games_and_another_seed_others() -> None:
+    def games(seed: int) -> list[Any]:
+        env = make()
+        return [env.reset(seed=seed), *play(env, 400, 1), env.reset(), *play(env, 50, 2)]
+
+    assert_same(tuple(games(7)), tuple(games(7)))
+    assert any((a[0] != b[0]).any() for a, b in zip(games(7), games(8), strict=False))
+
+
+def test_resets_without_a_seed_go_on_with_other_games() -> None:
+    env = Game2048Env()
+    starts = [env.reset(seed=1)[0].tolist(), *(env.reset()[0].tolist() for _ in range(20))]
+    assert len({str(board) for board in starts}) > 15
+    again = [env.reset(seed=1)[0].tolist(), *(env.reset()[0].tolist() for _ in range(20))]
+    assert again == starts
+
+
+def test_games_without_a_seed_differ() -> None:
+    starts = {str(Game2048Env().reset()[0].tolist()) for _ in range(20)}
+    assert len(starts) > 10
+
+
+def test_a_reset_to_a_board_goes_on_with_the_random_stream() -> None:
+    env = Game2048Env()
+    env.reset(seed=4)
+    env.reset(options={"board": ONLY_SIDEWAYS})
+    first = env.step(LEFT)[0]
+    env.reset(options={"board": ONLY_SIDEWAYS})
+    second = env.step(LEFT)[0]
+    _, state = oracle.start(4, 4, 2, seed_word(4))
+    after, _ = oracle.move(ONLY_SIDEWAYS, LEFT)
+    expected, state = oracle.spawn(after, state)
+    assert first.tolist() == expected
+    assert second.tolist() == oracle.spawn(after, state)[0]
+
+
+# Start from a board
+
+
+@by_observation
+def test_reset_to_a_board(observation: str) -> None:
+    env = Game2048Env(observation=observation)
+    env.reset(seed=1)
+    play(env, 10, 1)
+    for given in (ONLY_SIDEWAYS, np.array(ONLY_SIDEWAYS), int(words(ONLY_SIDEWAYS))):
+        seen, info = env.reset(options={"board": given})
+        board = seen if observation == "exponents" else seen.argmax(axis=0)
+        assert board.tolist() == info["afterstate"].tolist() == ONLY_SIDEWAYS
+        assert info["score"] == 0 and info["max_tile"] == 4 and info["legal"] is True
+        assert info["action_mask"].tolist() == [0, 1, 0, 1]
+
+
+def test_no_board_and_no_options_start_a_usual_game() -> None:
+    options: list[Any] = [None, {}, {"board": None}]
+    for given in options:
+        assert_same(Game2048Env().reset(seed=4, options=given), Game2048Env().reset(seed=4))
+
+
+def test_an_empty_board_has_no_tile_and_no_move() -> None:
+    env = Game2048Env()
+    _, info = env.reset(options={"board": np.zeros((4, 4), int)})
+    assert info["max_tile"] == 0
+    assert not info["action_mask"].any()
+
+
+# Illegal actions
+
+
+def test_noop_changes_nothing() -> None:
+    env = on_board(ONLY_SIDEWAYS)
+    env.step(LEFT)
+    play(env, 5, 2)
+    env.reset(options={"board": ONLY_SIDEWAYS})
+    before = env.get_state()
+    for action in (UP, DOWN, UP):
+        board, reward, terminated, truncated, info = env.step(action)
+        assert_same(env.get_state(), before)
+        assert board.tolist() == info["afterstate"].tolist() == ONLY_SIDEWAYS
+        assert (reward, terminated, truncated) == (0.0, False, False)
+        assert info["legal"] is False and info["action_mask"].tolist() == [0, 1, 0, 1]
+    assert env.step(LEFT)[4]["legal"] is True
+
+
+def test_terminate_ends_the_episode_and_changes_nothing_else() -> None:
+    env = on_board(ONLY_SIDEWAYS, illegal="terminate")
+    before = env.get_state()
+    board, reward, terminated, truncated, info = env.step(UP)
+    assert (reward, terminated, truncated, info["legal"]) == (0.0, True, False, False)
+    assert board.tolist() == ONLY_SIDEWAYS
+    assert_same(env.get_state(), before)
+    env.reset(options={"board": ONLY_SIDEWAYS})
+    assert env.step(LEFT)[2] is False
+
+
+def test_raise_names_the_legal_actions() -> None:
+    env = on_board(ONLY_SIDEWAYS, illegal="raise")
+    error = unchanged(env, lambda: env.step(UP))
+    for part in ("0 up", "1 right", "3 left"):
+        assert part in str(error.value)
+    assert "2 down" not in str(error.value)
+    assert env.step(LEFT)[4]["legal"] is True
+
+
+@pytest.mark.parametrize("illegal", ["noop", "terminate"])
+def test_the_move_that_leaves_no_move_ends_the_game(illegal: str) -> None:
+    """The merge makes room for one tile, which is a 2 or a 4 beside other tiles."""
+    env = on_board([[3, 3]], illegal=illegal)
+    board, reward, terminated, truncated, info = env.step(RIGHT)
+    assert (reward, terminated, truncated, info["legal"]) == (16.0, True, False, True)
+    assert board[0, 1] == 4 and board[0, 0] in (1, 2)
+    assert not info["action_mask"].any() and not env.action_masks().any()
+    assert not env.afterstates()[2].any()
+
+
+def test_a_finished_game_stays_finished() -> None:
+    env = on_board(FULL)
+    before = env.get_state()
+    for action in ACTIONS:
+        _, reward, terminated, _, info = env.step(action)
+        assert (reward, terminated, info["legal"]) == (0.0, True, False)
+        assert_same(env.get_state(), before)
+    assert on_board(FULL, illegal="raise").step(UP)[2]
+
+
+# Wrappers
+
+
+def test_statistics_are_those_of_the_game() -> None:
+    env = RecordEpisodeStatistics(gym.make("Game2048-v0"))
+    rng = np.random.default_rng(0)
+    for seed in range(3):
+        _, info = env.reset(seed=seed)
+        steps = 0
+        while "episode" not in info:
+            *_, info = env.step(int(rng.integers(4)))
+            steps += 1
+        assert info["episode"]["r"] == info["score"] > 0
+        assert info["episode"]["l"] == steps
+
+
+def test_a_limit_of_steps_truncates() -> None:
+    env = TimeLimit(Game2048Env(), 5)
+    for _ in range(2):
+        env.reset(seed=1)
+        ends = [env.step(a % 4)[2:4] for a in range(5)]
+        assert ends == [(False, False)] * 4 + [(False, True)]
+
+
+def test_action_masks_reach_through_wrappers() -> None:
+    env: Any = FlattenObservation(RecordEpisodeStatistics(gym.make("Game2048-v0")))
+    env.reset(seed=1, options={"board": ONLY_SIDEWAYS})
+    masks = env.get_wrapper_attr("action_masks")()
+    assert masks.dtype == np.bool_ and masks.tolist() == [False, True, False, True]
+    assert env.has_wrapper_attr("afterstates") and env.has_wrapper_attr("outcomes")
+
+
+# One game everywhere
+
+
+def random_network(size: tuple[int, int]) -> Network:
+    """A network that prefers some moves over others."""
+    net = network([[0, 1], [0, 4], [1, 5]] if min(size) > 1 else [[0, 1]], size)
+    net.weights[:] = np.random.default_rng(9).normal(0, 50, net.weights.size)
+    return net
+
+
+@pytest.mark.parametrize("net", [network([[0, 1]]), random_network((4, 4)), random_network((2, 3))])
+@pytest.mark.parametrize("seed", [0, 11])
+def test_environment_vector_environment_and_trainer_play_one_game(net: Network, seed: int) -> None:
+    """Three games in a row, board by board."""
+    agent = NTupleAgent(net)
+    env, envs = Game2048Env(net.size), Game2048VectorEnv(2, net.size, autoreset_mode="SameStep")
+    learner, path = Learner(net, seed=seed), new_path(net, 10_000)
+    rng, cells = learner.rng, field(*net.size)
+    assert rng == seed_word(seed)
+    batch, infos = envs.reset(seed=seed)
+    for game in range(3):
+        first, rng = spawn(*spawn(0, rng, cells), cells)
+        n_moves, last, rng = play_path(net, learner._play(), False, first, rng, path, 0)
+        board, info = env.reset(seed=None if game else seed)
+        for t in range(n_moves):
+            action, _ = agent.predict(board)
+            assert_same(batch[0], board)
+            assert words(board) == path.boards[t]
+            batch, vector_rewards, *_, infos = envs.step(agent.act(envs.boards).astype(np.int64))
+            board, reward, terminated, _, info = env.step(action.item())
+            assert terminated is (t == n_moves - 1)
+            final = infos["final_info"] if terminated else infos
+            assert words(info["afterstate"]) == words(final["afterstate"][0]) == path.afters[t]
+            assert reward == vector_rewards[0] == path.rewards[t]
+        assert words(board) == last == env.board
+        assert info["score"] == infos["final_info"]["score"][0] == path.rewards[:n_moves].sum()
+        assert infos["final_obs"][0].tolist() == board.tolist()
+        assert env.get_state()["rng"] == rng
+
+
+@pytest.mark.parametrize("order", ["backward", "forward"])
+def test_the_first_game_of_a_learner_is_the_environments(order: str) -> None:
+    """Its rate is 0 in single precision, so that the network stays as it is."""
+    settings = Settings("td", order, 0.0, 1e-50)
+    learner = Learner(network([[0, 1]]), settings, seed=21)
+    games = learner.play(1)
+    env, agent = Game2048Env(), NTupleAgent(network([[0, 1]]))
+    board, info = env.reset(seed=21)
+    n_moves = 0
+    while info["action_mask"].any():
+        board, *_, info = env.step(agent.predict(board)[0].item())
+        n_moves += 1
+    assert games.scores.tolist() == [info["score"]]
+    assert games.n_moves.tolist() == [n_moves]
+    assert games.max_tiles.tolist() == [info["max_tile"]]
+    assert env.get_state()["rng"] == learner.rng

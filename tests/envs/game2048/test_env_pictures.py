@@ -1,0 +1,147 @@
+"""`Game2048Env` drawn: as text, as pixels, in a window, and as a video."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+import pytest
+from gymnasium.wrappers import RecordVideo
+
+from afterstate.envs.game2048 import render
+from afterstate.envs.game2048.env import Game2048Env
+from afterstate.envs.game2048.rules import LEFT, UP
+from tests.support.env_checks import (
+    FULL,
+    ONLY_SIDEWAYS,
+    assert_same,
+    by_observation,
+    copied,
+    make,
+    on_board,
+    pickled,
+)
+
+# Text and pixels
+
+
+def test_ansi_is_the_board_and_score_as_text() -> None:
+    env = on_board([[1, 1], [0, 17]], render_mode="ansi")
+    assert env.render() == render.ansi([[1, 1], [0, 17]], 0)
+    board, *_, info = env.step(LEFT)
+    assert env.render() == render.ansi(board, info["score"])
+    assert "score 4" in env.render() and "131072" in env.render()
+
+
+@by_observation
+def test_rgb_array_is_the_picture_of_board_and_score(observation: str) -> None:
+    pytest.importorskip("PIL")
+    env = on_board(ONLY_SIDEWAYS, render_mode="rgb_array", observation=observation)
+    *_, info = env.step(LEFT)
+    picture = env.render()
+    board = env.get_state()["board"]
+    assert_same(picture, render.rgb_array(board, info["score"]))
+    picture[:] = 0
+    assert_same(env.render(), render.rgb_array(board, info["score"]))
+
+
+def test_render_without_a_mode_warns_and_gives_nothing() -> None:
+    env = on_board(FULL)
+    with pytest.warns(UserWarning, match="render_mode"):
+        assert env.render() is None
+
+
+# Window
+
+
+def test_human_mode_shows_each_board_and_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    pygame = pytest.importorskip("pygame")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setitem(Game2048Env.metadata, "render_fps", 1_000)
+
+    def shown() -> npt.NDArray[Any]:
+        pixels: npt.NDArray[Any] = pygame.surfarray.array3d(pygame.display.get_surface())
+        return pixels.swapaxes(0, 1)
+
+    env = Game2048Env(render_mode="human")
+    board, info = env.reset(seed=1)
+    np.testing.assert_array_equal(shown(), render.rgb_array(board, 0))
+    for action in (0, 1, 2, 3) * 3:
+        board, *_, info = env.step(action)
+        np.testing.assert_array_equal(shown(), render.rgb_array(board, info["score"]))
+        assert env.render() is None
+    env.close()
+    env.close()
+    assert not pygame.display.get_init()
+    env.reset(seed=1)
+    assert pygame.display.get_init()
+    env.close()
+
+
+def test_play_goes_on_when_the_window_is_closed_by_its_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pygame = pytest.importorskip("pygame")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    env, twin = Game2048Env(render_mode="human"), Game2048Env()
+    env.reset(seed=1)
+    twin.reset(seed=1)
+    pygame.event.post(pygame.event.Event(pygame.QUIT))
+    for action in (0, 1, 2, 3) * 5:
+        assert_same(env.step(action), twin.step(action))
+    assert not pygame.display.get_init()
+    env.close()
+
+
+def test_human_mode_keeps_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty-one pictures at a hundred a second take a fifth of a second at least."""
+    pytest.importorskip("pygame")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setitem(Game2048Env.metadata, "render_fps", 100)
+    env = Game2048Env(render_mode="human")
+    env.reset(seed=1)
+    began = time.perf_counter()
+    for _ in range(20):
+        env.step(0)
+    took = time.perf_counter() - began
+    env.close()
+    assert took > 0.18
+
+
+def test_an_environment_with_a_window_is_copied_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pygame")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    env = make(render_mode="human")
+    env.reset(seed=1)
+    twins = [copied(env), pickled(env)]
+    env.close()
+    for twin in twins:
+        assert_same(twin.step(UP), make_stepped())
+        twin.close()
+
+
+def make_stepped() -> Any:
+    env = Game2048Env()
+    env.reset(seed=1)
+    return env.step(UP)
+
+
+# Video
+
+
+def test_a_video_is_recorded(tmp_path: Path) -> None:
+    pytest.importorskip("moviepy")
+    pytest.importorskip("PIL")
+    env: Any = RecordVideo(
+        gym.make("Game2048-v0", size=(2, 2), render_mode="rgb_array"), str(tmp_path / "videos")
+    )
+    env.reset(seed=1)
+    while not env.step(int(env.action_space.sample()))[2]:
+        pass
+    env.close()
+    (video,) = tmp_path.glob("videos/*.mp4")
+    assert video.stat().st_size > 1_000

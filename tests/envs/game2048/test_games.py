@@ -1,0 +1,356 @@
+"""Whole games of 2048 against naive games, up to the 131072 tile, and a recorded game."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from afterstate.envs.game2048 import games
+from afterstate.envs.game2048.games import AFTER, BOARD, FLAGS, REWARD, RNG, SCORE
+from afterstate.envs.game2048.rules import DOWN, LEFT, MAX_EXPONENT, RIGHT, UP, table
+from afterstate.envs.words import Words, draw_word, seed_word
+from tests.oracles import game2048 as oracle
+from tests.support.rules_checks import ACTIONS, by_size
+
+GOLDEN = Path(__file__).parents[2] / "data" / "game2048" / "golden_game.json"
+
+
+class NaiveGame(NamedTuple):
+    """A game by the oracle, whose tiles end at 131072 as those of `games` do."""
+
+    board: oracle.Board
+    after: oracle.Board
+    rng: int
+    score: int = 0
+    reward: int = 0
+    was_legal: bool = True
+
+    def play(self, action: int) -> NaiveGame:
+        """The game after an action."""
+        after, reward = oracle.move(self.board, action)
+        if after == self.board:
+            return self._replace(after=self.board, reward=0, was_legal=False)
+        after = [[min(tile, MAX_EXPONENT) for tile in row] for row in after]
+        board, rng = oracle.spawn(after, self.rng)
+        return NaiveGame(board, after, rng, self.score + reward, reward)
+
+    def words(self) -> list[int]:
+        """The eight words of the game."""
+        legal = oracle.legal_moves(self.board)
+        flags = sum(256**action for action in legal)
+        flags += self.was_legal * 256**4 + (not legal) * 256**5
+        flags += max(max(row) for row in self.board) * 256**6
+        board, after = _two_words(self.board), _two_words(self.after)
+        return [*board, *after, self.rng, self.score, self.reward, flags]
+
+
+def _two_words(board: oracle.Board) -> tuple[int, int]:
+    excess = [[max(tile - 15, 0) for tile in row] for row in board]
+    return oracle.to_word(board), oracle.to_word(excess)
+
+
+def started(rows: int, cols: int, rng: int, n_tiles: int = 2) -> tuple[Words, NaiveGame]:
+    """One game and its naive twin."""
+    game = np.zeros((1, 8), np.uint64)
+    game[0, RNG] = rng
+    games.start(game, 0, n_tiles, rows, cols)
+    board, advanced = oracle.start(rows, cols, n_tiles, rng)
+    return game, NaiveGame(board, board, advanced)
+
+
+def placed(board: oracle.Board, rng: int) -> tuple[Words, NaiveGame]:
+    """One game from a board, and its naive twin."""
+    game = np.full((1, 8), 77, np.uint64)
+    game[0, RNG] = rng
+    games.put(game, np.array([board], np.uint8))
+    return game, NaiveGame(board, board, rng)
+
+
+def play(game: Words, action: int, rows: int, cols: int) -> None:
+    games.play(game, 0, action, table(rows, cols), rows, cols)
+
+
+def assert_equal_to_the_end(game: Words, naive: NaiveGame, rng: random.Random) -> NaiveGame:
+    """Plays random actions in both until the game is over; returns the naive one's end."""
+    rows, cols = len(naive.board), len(naive.board[0])
+    expected = naive.words()
+    assert game[0].tolist() == expected
+    while not expected[FLAGS] >> 40 & 1:
+        action = rng.randrange(4)
+        before = naive
+        play(game, action, rows, cols)
+        naive = naive.play(action)
+        expected = naive.words()
+        assert game[0].tolist() == expected, (before, action)
+    return naive
+
+
+# Whole games
+
+N_GAMES = {2: 200, 3: 200, 4: 200, 6: 300, 8: 300, 9: 500, 12: 400, 16: 1_000}
+"""Games by the number of cells, 4,900 on all sizes."""
+
+
+@by_size
+def test_whole_random_games_equal_naive_games_word_for_word(rows: int, cols: int) -> None:
+    rng = random.Random(10 * rows + cols)
+    for _ in range(N_GAMES[rows * cols]):
+        game, naive = started(rows, cols, rng.getrandbits(64))
+        naive = assert_equal_to_the_end(game, naive, rng)
+        for action in ACTIONS:  # a finished game stays as it is
+            play(game, action, rows, cols)
+            naive = naive.play(action)
+            assert game[0].tolist() == naive.words()
+
+
+@by_size
+def test_games_from_high_boards_equal_naive_games_to_their_end(rows: int, cols: int) -> None:
+    """These games cross from words to cells, at 16384 + 16384, and go on to 65536."""
+    rng = random.Random(20 * rows + cols)
+    reached = 0
+    for _ in range(60):
+        high = rng.choices([0, 12, 13, 14, 14, 15, 15], k=rows * cols)
+        board = [high[cols * r : cols * (r + 1)] for r in range(rows)]
+        game, naive = placed(board, rng.getrandbits(64))
+        naive = assert_equal_to_the_end(game, naive, rng)
+        reached = max(reached, naive.words()[FLAGS] >> 48)
+    assert reached >= 16
+
+
+@by_size
+def test_single_actions_on_boards_of_every_exponent_equal_the_oracle(rows: int, cols: int) -> None:
+    rng = random.Random(30 * rows + cols)
+    palettes = [[0, 15, 16, 17], [14, 15], [15, 16], [0, 1, 14, 15, 16], list(range(18)), [0, 17]]
+    for _ in range(300):
+        drawn = rng.choices(rng.choice(palettes), k=rows * cols)
+        board = [drawn[cols * r : cols * (r + 1)] for r in range(rows)]
+        state = rng.getrandbits(64)
+        for action in ACTIONS:
+            game, naive = placed(board, state)
+            assert game[0].tolist() == naive.words(), board
+            play(game, action, rows, cols)
+            assert game[0].tolist() == naive.play(action).words(), (board, action)
+
+
+@pytest.mark.parametrize(
+    ("row", "after", "reward"),
+    [
+        ([14, 14, 0, 0], [15, 0, 0, 0], 32_768),
+        ([15, 15, 0, 0], [16, 0, 0, 0], 65_536),
+        ([16, 0, 0, 16], [17, 0, 0, 0], 131_072),
+        ([15, 15, 16, 1], [16, 16, 1, 0], 65_536),
+        ([16, 16, 17, 3], [17, 17, 3, 0], 131_072),
+        ([15, 15, 15, 15], [16, 16, 0, 0], 131_072),
+        ([16, 16, 1, 1], [17, 2, 0, 0], 131_076),
+        ([17, 16, 15, 14], [17, 16, 15, 14], 0),
+        ([17, 17, 0, 0], [17, 0, 0, 0], 262_144),
+    ],
+)
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("n_lines", [1, 3, 4])
+def test_large_tiles_merge_in_every_direction(
+    row: list[int], after: list[int], reward: int, action: int, n_lines: int
+) -> None:
+    """The line lies last on the board, slid toward its first cell."""
+
+    def on_board(line: list[int]) -> oracle.Board:
+        line = line[::-1] if action in (RIGHT, DOWN) else line
+        lines = [[0] * 4 for _ in range(n_lines - 1)] + [line]
+        return oracle.transpose(lines) if action in (UP, DOWN) else lines
+
+    board = on_board(row)
+    game, _ = placed(board, 1)
+    size = len(board), len(board[0])
+    play(game, action, *size)
+    assert games.read(game, AFTER, *size)[0].tolist() == on_board(after)
+    assert (game[0, REWARD], game[0, SCORE]) == (reward, reward)
+    was_legal = bool(game[0, FLAGS] >> np.uint64(32) & np.uint64(1))
+    assert was_legal == (row != after)
+    assert game[0, FLAGS] >> np.uint64(48) == max(after)
+
+
+@pytest.mark.parametrize("state", range(20))
+def test_two_fours_collapse_a_full_chain_to_the_largest_tile(state: int) -> None:
+    """The new tiles come too late to stand in the way, wherever they appear."""
+    chain = [[16, 15, 14, 13], [9, 10, 11, 12], [8, 7, 6, 5], [2, 2, 3, 4]]
+    game, naive = placed(chain, state)
+    for action in [*[RIGHT] * 3, UP, *[LEFT] * 3, UP, *[RIGHT] * 3, UP, *[LEFT] * 3]:
+        play(game, action, 4, 4)
+        naive = naive.play(action)
+        assert game[0].tolist() == naive.words()
+    assert games.read(game, BOARD, 4, 4)[0, 0, 0] == MAX_EXPONENT
+    assert game[0, FLAGS] >> np.uint64(48) == MAX_EXPONENT
+    assert game[0, SCORE] >= sum(2**tile for tile in range(3, 18))
+
+
+# What a score is made of
+
+
+@by_size
+def test_score_is_that_of_all_twos_less_four_for_every_four(rows: int, cols: int) -> None:
+    """A tile of exponent k built from 2s scores (k - 1) * 2**k; a 4 that appeared saved 4."""
+    rng = random.Random(40 * rows + cols)
+    for _ in range(20):
+        game, naive = started(rows, cols, rng.getrandbits(64))
+        n_fours = sum(tile == 2 for row in naive.board for tile in row)
+        while not game[0, FLAGS] >> np.uint64(40) & np.uint64(1):
+            play(game, rng.randrange(4), rows, cols)
+            if game[0, BOARD] != game[0, AFTER]:
+                spawned = int(game[0, BOARD]) - int(game[0, AFTER])
+                n_fours += spawned.bit_length() % 4 == 2
+        tiles = games.read(game, BOARD, rows, cols).ravel().tolist()
+        assert int(game[0, SCORE]) == sum((k - 1) * 2**k for k in tiles if k) - 4 * n_fours
+
+
+@pytest.mark.parametrize(
+    ("exponent", "score"),
+    [(11, 20_480), (12, 45_056), (13, 98_304), (14, 212_992), (15, 458_752), (17, 2_097_152)],
+)
+def test_building_a_tile_from_twos_scores_as_the_formula(exponent: int, score: int) -> None:
+    """Merges all pairs of 2**n twos with the kernel, level by level."""
+    total = 0
+    for tile in range(1, exponent):
+        game, _ = placed([[tile, tile]], 3)
+        play(game, LEFT, 1, 2)
+        assert games.read(game, AFTER, 1, 2).tolist() == [[[tile + 1, 0]]]
+        total += int(game[0, REWARD]) * 2 ** (exponent - tile - 1)
+    assert total == score == (exponent - 1) * 2**exponent
+
+
+# Start, put, read, masks
+
+
+@pytest.mark.parametrize("n_tiles", [0, 1, 2, 3, 6, 9])
+def test_start_draws_the_oracles_tiles_and_stops_when_full(n_tiles: int) -> None:
+    rng = random.Random(4)
+    for _ in range(50):
+        state = rng.getrandbits(64)
+        game = np.full((1, 8), 99, np.uint64)
+        game[0, RNG] = state
+        games.start(game, 0, n_tiles, 2, 3)
+        board, advanced = oracle.start(2, 3, n_tiles, state)
+        assert game[0].tolist() == NaiveGame(board, board, advanced).words()
+        assert sum(tile > 0 for row in board for tile in row) == min(n_tiles, 6)
+
+
+def test_illegal_action_changes_only_afterstate_reward_and_its_flag() -> None:
+    for board in ([[1, 0], [2, 0]], [[15, 0], [16, 0]]):
+        game, _ = placed(board, 5)
+        game[0, SCORE], game[0, REWARD] = 1_234, 8
+        game[0, AFTER], game[0, games.AFTER_EXCESS] = 0x21, 0x2
+        before = game[0].tolist()
+        play(game, LEFT, 2, 2)
+        after = game[0].tolist()
+        assert after[AFTER : AFTER + 2] == before[BOARD : BOARD + 2]
+        assert after[REWARD] == 0
+        assert after[FLAGS] == before[FLAGS] - (1 << 32)
+        for word in (BOARD, games.EXCESS, RNG, SCORE):
+            assert after[word] == before[word]
+        play(game, RIGHT, 2, 2)  # the flag comes back with the next legal action
+        assert game[0, FLAGS] >> np.uint64(32) & np.uint64(1)
+
+
+def test_playing_one_game_leaves_the_others_alone() -> None:
+    rng = random.Random(6)
+    batch = np.zeros((5, 8), np.uint64)
+    twins = []
+    for i in range(5):
+        state = rng.getrandbits(64)
+        batch[i, RNG] = state
+        games.start(batch, i, 2, 3, 4)
+        board, advanced = oracle.start(3, 4, 2, state)
+        twins.append(NaiveGame(board, board, advanced))
+    for _ in range(400):
+        i, action = rng.randrange(5), rng.randrange(4)
+        games.play(batch, i, action, table(3, 4), 3, 4)
+        twins[i] = twins[i].play(action)
+        assert batch.tolist() == [twin.words() for twin in twins]
+
+
+@by_size
+def test_boards_put_are_read_back_and_masked_as_in_the_oracle(rows: int, cols: int) -> None:
+    rng = np.random.default_rng(7)
+    boards = rng.integers(0, 18, (40, rows, cols), dtype=np.uint8)
+    boards[::2] //= 3
+    batch = rng.integers(0, 2**64, (40, 8), dtype=np.uint64)
+    states = batch[:, RNG].copy()
+    games.put(batch, boards)
+    naive = [NaiveGame(b, b, int(s)) for b, s in zip(boards.tolist(), states, strict=True)]
+    assert batch.tolist() == [game.words() for game in naive]
+    for at in (BOARD, AFTER):
+        read = games.read(batch, at, rows, cols)
+        assert read.dtype == np.uint8
+        assert read.shape == boards.shape
+        assert read.flags.c_contiguous
+        assert (read == boards).all()
+        read[:] = 1  # a new array: the games do not change
+        assert (games.read(batch, at, rows, cols) == boards).all()
+    masks = games.masks(batch)
+    assert masks.dtype == np.int8
+    expected = [[int(a in oracle.legal_moves(b)) for a in ACTIONS] for b in boards.tolist()]
+    assert masks.tolist() == expected
+    masks[:] = 0
+    assert games.masks(batch).tolist() == expected
+
+
+def test_no_games_are_read_as_no_boards() -> None:
+    none = np.zeros((0, 8), np.uint64)
+    assert games.read(none, BOARD, 4, 4).shape == (0, 4, 4)
+    assert games.read(none, BOARD, 2, 3).shape == (0, 2, 3)
+    assert games.masks(none).shape == (0, 4)
+
+
+def test_same_seed_same_game_and_another_seed_another() -> None:
+    first, second = seed_word(42), seed_word(42)
+    assert first == second == draw_word(np.random.default_rng(42))
+    assert seed_word(43) != first
+    assert seed_word(None) != seed_word(None)
+    generator = np.random.default_rng(42)
+    assert draw_word(generator) != draw_word(generator)
+    assert all(0 <= seed_word(seed) < 2**64 for seed in range(100))
+    assert record(42) == record(42)
+    assert record(42)["steps"] != record(43)["steps"]
+
+
+# The recorded game
+
+
+def record(seed: int) -> dict[str, int | list[str]]:
+    """One 4x4 game of uniformly random actions, legal or not, drawn by splitmix64 from `seed`.
+
+    A step is the action, its reward and the board after it.
+    """
+    game = np.zeros((1, 8), np.uint64)
+    game[0, RNG] = seed_word(seed)
+    games.start(game, 0, 2, 4, 4)
+    steps = [f"start {int(game[0, BOARD]):#018x}"]
+    state = seed
+    while games.masks(game).any():
+        state, bits = oracle.splitmix64(state)
+        play(game, bits >> 62, 4, 4)
+        steps.append(f"{bits >> 62} {game[0, REWARD]} {int(game[0, BOARD]):#018x}")
+    return {"seed": seed, "score": int(game[0, SCORE]), "steps": steps}
+
+
+def test_recorded_game_is_played_again_step_by_step() -> None:
+    r"""Made by `GOLDEN.write_text(json.dumps(record(2048), indent=1) + "\n")`.
+
+    Made again after a change of the rules, the file shows what changed.
+    """
+    golden = json.loads(GOLDEN.read_text())
+    game, naive = started(4, 4, seed_word(golden["seed"]))
+    assert golden["steps"][0] == f"start {int(game[0, BOARD]):#018x}"
+    for step in golden["steps"][1:]:
+        action = int(step.split()[0])
+        play(game, action, 4, 4)
+        naive = naive.play(action)
+        assert f"{action} {game[0, REWARD]} {int(game[0, BOARD]):#018x}" == step
+        assert f"{action} {naive.reward} {oracle.to_word(naive.board):#018x}" == step
+    assert not games.masks(game).any()
+    assert game[0, SCORE] == naive.score == golden["score"]
+    assert record(golden["seed"]) == golden

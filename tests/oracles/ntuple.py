@@ -1,0 +1,390 @@
+"""N-tuple networks, how they learn and small games solved, from the formulas with loops.
+
+Numbers are float32 scalars, added in the order that the formulas are documented in, so that results
+can be compared bit for bit. A tuple is read with its first cell as the lowest hexadecimal digit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.oracles import game2048 as oracle
+from tests.oracles.game2048 import Board
+
+if TYPE_CHECKING:
+    from afterstate.agents.game2048.learning.ntuple_learner import Settings
+
+Float = np.float32
+Tuples = Sequence[Sequence[int]]
+Chooser = Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.int8]]
+
+POOL = 1000
+"""How many boards carousel shaping keeps of a stage."""
+
+
+def symmetric_boards(board: Board) -> list[Board]:
+    """The board, its mirror, flip and half turn; of a square board their transposes too."""
+    four = [board, oracle.mirror(board), oracle.flip(board), oracle.flip(oracle.mirror(board))]
+    if len(board) != len(board[0]):
+        return four
+    return four + [oracle.transpose(each) for each in four]
+
+
+def index(board: Board, cells: Sequence[int]) -> int:
+    """The entry of a tuple, of cells in ascending order, in its own table; digits end at 15."""
+    return sum(min(board[cell // 4][cell % 4], 15) * 16**i for i, cell in enumerate(cells))
+
+
+def downgrade(board: Board, top: int) -> Board:
+    """Halves all tiles above the largest missing value, until there is no `top` or no such value.
+
+    >>> downgrade([[5, 4], [1, 0]], 4)
+    [[3, 2], [1, 0]]
+    """
+    held = sorted({tile for row in board for tile in row if tile > 0})
+    missing = [tile for tile in range(1, max(held, default=0)) if tile not in held]
+    if not held or held[-1] < top or not missing:
+        return board
+    return downgrade([[t - 1 if t > missing[-1] else t for t in row] for row in board], top)
+
+
+class NaiveNetwork:
+    """A network whose tables lie one after the other, stage after stage.
+
+    Fixed-point weights are whole numbers of 1024ths.
+    """
+
+    def __init__(
+        self,
+        tuples: Tuples,
+        weights: npt.NDArray[Any] | None = None,
+        *,
+        stages: Sequence[int] = (),
+        promote: bool = False,
+        symmetric: bool = True,
+        fixed_point: bool = False,
+        downgrade: int | None = None,
+    ) -> None:
+        self.tuples = [sorted(cells) for cells in tuples]
+        self.starts = [sum(16 ** len(t) for t in tuples[:i]) for i in range(len(tuples))]
+        self.stage_size = sum(16 ** len(t) for t in tuples)
+        self.stages, self.promote, self.symmetric = stages, promote, symmetric
+        self.fixed_point = fixed_point
+        self.top = 16 if downgrade is None else downgrade.bit_length() - 1
+        if weights is None:
+            n = self.stage_size * (1 + len(stages))
+            weights = np.zeros(n, np.int32 if fixed_point else np.float32)
+        self.weights = weights
+        self._entries: dict[str, list[int]] = {}
+
+    def stage(self, board: Board) -> int:
+        """The stage of a board, from 0 on: how many of the stages' first tiles it has reached."""
+        largest = max(max(row) for row in board)
+        return sum(2**largest >= tile for tile in self.stages)
+
+    def entries(self, board: Board) -> list[int]:
+        """The entries of a board: all tuples of one symmetric board, then those of the next."""
+        key = str(board)
+        if key not in self._entries:
+            board = downgrade(board, self.top)
+            stage = self.stage(board) * self.stage_size
+            self._entries[key] = [
+                stage + start + index(each, cells)
+                for each in (symmetric_boards(board) if self.symmetric else [board])
+                for cells, start in zip(self.tuples, self.starts, strict=True)
+            ]
+        return self._entries[key]
+
+    def source(self, entry: int) -> int:
+        """The entry whose weight an entry has: with promotion, the last one that is not zero."""
+        if self.promote:
+            while self.weights[entry] == 0 and entry >= self.stage_size:
+                entry -= self.stage_size
+        return entry
+
+    def entry_value(self, entry: int) -> Float:
+        """The value of one entry."""
+        weight = self.weights[self.source(entry)]
+        return Float(Float(weight) / Float(1024)) if self.fixed_point else Float(weight)
+
+    def value(self, board: Board) -> Float:
+        """The sum of all entries of a board, as four sums of every fourth entry."""
+        sums = [Float(0)] * 4
+        for entry in self.entries(board):
+            sums = [*sums[1:], sums[0] + self.entry_value(entry)]
+        return (sums[0] + sums[1]) + (sums[2] + sums[3])
+
+    def add(self, entry: int, step: Float) -> None:
+        """Adds to the value of an entry; in 1024ths, rounded, a half upward."""
+        before = self.weights[self.source(entry)]
+        if self.fixed_point:
+            self.weights[entry] = int(before) + int(np.floor(step * Float(1024) + Float(0.5)))
+        else:
+            self.weights[entry] = before + step
+
+    def choose(self, board: Board) -> tuple[int, Board, int, Float] | None:
+        """Action, afterstate, reward and reward plus value of the first best legal move."""
+        best = None
+        for action in oracle.legal_moves(board):
+            after, reward = oracle.move(board, action)
+            value = Float(reward) + self.value(after)
+            if best is None or value > best[3]:
+                best = action, after, reward, value
+        return best
+
+
+class Step(NamedTuple):
+    """A move of a game."""
+
+    board: Board
+    after: Board
+    reward: int
+    is_random: bool
+
+
+class NaiveLearner(NaiveNetwork):
+    """Self-play by settings, from a random state on.
+
+    `search` chooses the moves of games that are played by search.
+    """
+
+    def __init__(
+        self, settings: Settings, tuples: Tuples, size: tuple[int, int], state: int, **options: Any
+    ) -> None:
+        super().__init__(tuples, **options)
+        self.settings, self.size, self.state = settings, size, state
+        self.coherent: npt.NDArray[np.float32] = np.zeros(len(self.weights), np.float32)
+        self.absolute = np.zeros_like(self.coherent)
+        self.n_games = self.n_moves = self.n_learned = self.best = self.turn = 0
+        self.pools: list[list[Board]] = [[] for _ in range(1 + len(self.stages))]
+        self.n_pooled = [0] * len(self.pools)
+        self.rounds: list[tuple[int, int]] = []  # of the latest game: its first moves and ends
+        self.search: Callable[[Board], int] = lambda board: oracle.legal_moves(board)[0]
+
+    # Chance
+
+    def draw(self) -> float:
+        """A number in 0..1 of the upper 24 bits."""
+        self.state, bits = oracle.splitmix64(self.state)
+        return (bits // 2**40) / 2**24
+
+    def draw_below(self, n: int) -> int:
+        """A whole number below `n` by the upper 32 bits."""
+        self.state, bits = oracle.splitmix64(self.state)
+        return bits // 2**32 * n // 2**32
+
+    # Learning
+
+    def update(self, board: Board, error: Float) -> None:
+        """Adds its share of the error to every entry, one after the other."""
+        entries = self.entries(board)
+        share = Float(error) / Float(len(entries))
+        rate = Float(self.settings.rate)
+        for i in entries:
+            step = rate * share
+            if self.settings.rule == "tc":
+                j = i if self.absolute[i] > 0 else self.source(i)  # promotion keeps the rate
+                coherent, absolute = self.coherent[j], self.absolute[j]
+                if absolute > 0:
+                    step = rate * (abs(coherent) / absolute) * share
+                summed = step if self.settings.printed else share
+                self.coherent[i] = coherent + summed
+                self.absolute[i] = absolute + abs(summed)
+            self.add(i, step)
+
+    def learn_backward(self, path: list[Step], first: int) -> None:
+        """Updates from the last afterstate to the one of move `first`."""
+        lam, target = Float(self.settings.lam), Float(0)
+        for t in reversed(range(first, len(path))):
+            after, reward = path[t].after, Float(path[t].reward)
+            before_random = t + 1 < len(path) and path[t + 1].is_random
+            if self.settings.skip == "target" and before_random:
+                target = reward + self.value(after)
+                continue
+            if not (self.settings.skip == "own" and path[t].is_random):
+                self.update(after, target - self.value(after))
+            target = reward + lam * target + (Float(1) - lam) * self.value(after)
+
+    def learn_waiting(self, path: list[Step], t: int, errors: dict[int, Float]) -> None:
+        """Updates the afterstate of move `t` by the sum of its errors."""
+        error = errors.pop(t)
+        if not (self.settings.skip == "own" and path[t].is_random):
+            self.update(path[t].after, error)
+
+    def play_forward(self, path: list[Step], board: Board, searching: bool) -> Board:
+        """Plays to the end, adds the moves to the path and learns meanwhile."""
+        errors: dict[int, Float] = {}  # of the afterstates that wait, by their move
+        since = len(path) - 1 if path else 0  # no error goes back beyond this move
+        if path:
+            errors[since] = Float(0)
+        while True:
+            found, is_random = self.choose_move(board, searching)
+            if is_random and self.settings.skip == "target":
+                since = len(path)
+            last = len(path) - 1
+            if last in errors:
+                value = found[3] if found else Float(0)
+                error = value - self.value(path[last].after)
+                for earlier in range(last, max(since, last - self.settings.delay) - 1, -1):
+                    if earlier in errors:
+                        errors[earlier] += error
+                    error *= Float(self.settings.lam)
+                if last - self.settings.delay in errors:
+                    self.learn_waiting(path, last - self.settings.delay, errors)
+            if found is None:
+                break
+            path.append(Step(board, found[1], found[2], is_random))
+            errors[last + 1] = Float(0)
+            board, self.state = oracle.spawn(found[1], self.state)
+        for t in sorted(errors):
+            self.learn_waiting(path, t, errors)
+        return board
+
+    # Games
+
+    def choose_move(
+        self, board: Board, searching: bool
+    ) -> tuple[tuple[int, Board, int, Float] | None, bool]:
+        """The move as `choose` has it, None if none is legal, and whether it was drawn."""
+        is_random = self.settings.epsilon > 0 and self.draw() < self.settings.epsilon
+        legal = oracle.legal_moves(board)
+        if not is_random and not searching:
+            return self.choose(board), False
+        drawn = self.draw_below(len(legal)) if is_random else 0
+        if not legal:
+            return None, False
+        action = legal[drawn] if is_random else self.search(board)
+        after, reward = oracle.move(board, action)
+        return (action, after, reward, Float(reward) + self.value(after)), is_random
+
+    def play_to_end(self, path: list[Step], board: Board, searching: bool) -> Board:
+        """Plays to the end, adds the moves to the path and returns the last board."""
+        while (found := self.choose_move(board, searching))[0] is not None:
+            path.append(Step(board, found[0][1], found[0][2], found[1]))
+            board, self.state = oracle.spawn(found[0][1], self.state)
+        return board
+
+    def first_board(self) -> Board:
+        """Two tiles, or with a carousel in its turn a board of a pool."""
+        if self.turn > 0:
+            pool = self.pools[self.turn]
+            return pool[self.draw_below(len(pool))]
+        board, self.state = oracle.start(*self.size, 2, self.state)
+        return board
+
+    def turn_carousel(self, path: list[Step]) -> None:
+        """Keeps the boards that are the first of a later stage, and goes on to the next pool."""
+        stages = [self.stage(step.board) for step in path]
+        for t in range(1, len(path)):
+            stage = stages[t]
+            if stage > max(stages[:t]):
+                if len(self.pools[stage]) < POOL:
+                    self.pools[stage].append(path[t].board)
+                else:
+                    self.pools[stage][self.n_pooled[stage] % POOL] = path[t].board
+                self.n_pooled[stage] += 1
+        self.turn += 1
+        if self.turn == len(self.pools) or not self.pools[self.turn]:
+            self.turn = 0
+
+    def play_game(self) -> tuple[int, int, int] | None:
+        """A game with its restarts: score, moves and largest tile, if it began at the start."""
+        s = self.settings
+        from_start, board = self.turn == 0, self.first_board()
+        share = s.search_share
+        searching = share > 0 and self.draw() < share and self.n_moves >= s.search_from
+        path: list[Step] = []
+        row, self.rounds = None, []
+        while True:
+            start, learned = len(path), True
+            if s.order == "forward":
+                last = self.play_forward(path, board, searching)
+            else:
+                last = self.play_to_end(path, board, searching)
+            score = sum(step.reward for step in path)
+            if row is None:
+                row = score, len(path), 2 ** max(max(line) for line in last)
+                if s.carousel:
+                    self.turn_carousel(path)
+            if s.good is not None:
+                self.best = max(self.best, score)
+                learned = score > s.good * self.best
+            if s.order == "backward" and learned:
+                self.learn_backward(path, 0 if s.good is not None else max(start - 1, 0))
+            self.n_moves += len(path) - start
+            self.rounds.append((start, len(path)))
+            if learned:
+                self.n_learned += len(path) - (0 if s.good is not None else start)
+            middle = (start + len(path)) // 2
+            left = len(path) - middle
+            is_kept = s.good is not None and learned
+            if s.restart is None or searching or is_kept or left <= s.restart:
+                break
+            board, path = path[middle].board, path[:middle]
+        self.n_games += from_start
+        return row if from_start else None
+
+
+# Small games, exactly
+
+
+def start_outcomes(rows: int, cols: int) -> list[tuple[Board, float]]:
+    """Every board with two start tiles, as often as it comes about, with its probability."""
+    return [
+        (second, p * q)
+        for first, p in oracle.spawn_outcomes([[0] * cols for _ in range(rows)])
+        for second, q in oracle.spawn_outcomes(first)
+    ]
+
+
+@cache
+def reachable(rows: int, cols: int) -> list[Board]:
+    """Every board that a player can come to move on or end on, by the sum of its tiles."""
+    found: dict[int, Board] = {}
+    waiting = [board for board, _ in start_outcomes(rows, cols)]
+    while waiting:
+        board = waiting.pop()
+        if oracle.to_word(board) not in found:
+            found[oracle.to_word(board)] = board
+            for action in oracle.legal_moves(board):
+                waiting += [b for b, _ in oracle.spawn_outcomes(oracle.move(board, action)[0])]
+    return sorted(found.values(), key=lambda board: sum(2**t for row in board for t in row if t))
+
+
+def _expected(after: Board, worth: dict[int, float]) -> float:
+    """The mean worth of what chance makes of an afterstate."""
+    return sum(p * worth[oracle.to_word(b)] for b, p in oracle.spawn_outcomes(after))
+
+
+def solve(rows: int, cols: int) -> tuple[float, dict[int, float]]:
+    """The best expected score from the start, and from each afterstate (by its word) on."""
+    worth: dict[int, float] = {}
+    values: dict[int, float] = {}
+    for board in reversed(reachable(rows, cols)):  # a move and a tile always add to the sum
+        worth[oracle.to_word(board)] = 0.0
+        options = []
+        for action in oracle.legal_moves(board):
+            after, reward = oracle.move(board, action)
+            values[oracle.to_word(after)] = _expected(after, worth)
+            options.append(reward + values[oracle.to_word(after)])
+        worth[oracle.to_word(board)] = max(options, default=0.0)
+    return sum(p * worth[oracle.to_word(b)] for b, p in start_outcomes(rows, cols)), values
+
+
+def expected_score(rows: int, cols: int, choose: Chooser) -> float:
+    """The exact expected score of a player without memory or chance; it must play legally."""
+    boards = reachable(rows, cols)[::-1]
+    words: npt.NDArray[Any] = np.array([oracle.to_word(board) for board in boards], np.uint64)
+    worth: dict[int, float] = {}
+    for board, action in zip(boards, choose(words).tolist(), strict=True):
+        worth[oracle.to_word(board)] = 0.0
+        if not oracle.is_over(board):
+            assert action in oracle.legal_moves(board)
+            after, reward = oracle.move(board, action)
+            worth[oracle.to_word(board)] = reward + _expected(after, worth)
+    return sum(p * worth[oracle.to_word(b)] for b, p in start_outcomes(rows, cols))

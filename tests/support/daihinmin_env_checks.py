@@ -1,0 +1,78 @@
+"""What the tests of Daihinmin's environments share: random play, and environments to start from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from afterstate.envs.daihinmin.env import raw_env
+from afterstate.envs.daihinmin.rules import GAME, Game
+from tests.support.env_checks import assert_same
+
+by_observation = pytest.mark.parametrize("observation", ["dict", "planes"])
+
+
+def same_game(first: Game, second: Game) -> bool:
+    return all(np.array_equal(first[name], second[name]) for name in GAME.names or ())
+
+
+def mask_of(env: Any) -> Any:
+    """The mask of the agent selected."""
+    observation, *_, info = env.last()
+    return (observation if isinstance(observation, dict) else info)["action_mask"]
+
+
+def legal_action(env: Any, rng: np.random.Generator) -> int:
+    """A random legal action; in a trick seldom the pass."""
+    legal = np.flatnonzero(mask_of(env))
+    return int(legal[rng.integers(len(legal) > 1, len(legal))])
+
+
+def started(seed: int = 1, options: Any = None, **settings: Any) -> raw_env:
+    env = raw_env(**settings)
+    env.reset(seed, options)
+    return env
+
+
+def path(env: Any, n_steps: int, seed: int, rate: float = 0.0) -> list[Any]:
+    """What random actions lead to, some of them illegal; after an episode comes another."""
+    rng, steps = np.random.default_rng(seed), []
+    for _ in range(n_steps):
+        steps.append((env.agent_selection, env.last(), dict(env.rewards), list(env.agents)))
+        if env.terminations[env.agent_selection] or env.truncations[env.agent_selection]:
+            env.step(None)
+            if not env.agents:
+                env.reset()
+        else:
+            illegal = rng.random() < rate
+            env.step(int(rng.integers(2422)) if illegal else legal_action(env, rng))
+    return steps
+
+
+def refused(env: raw_env, action: Callable[[], Any], match: str = "[a-z]") -> None:
+    """Runs what must raise a ValueError and must leave the environment as it is."""
+    before = env.get_state()
+    with pytest.raises(ValueError, match=match):
+        action()
+    after = env.get_state()
+    assert same_game(before.pop("game"), after.pop("game"))
+    assert (
+        before.pop("_generator").bit_generator.state == after.pop("_generator").bit_generator.state
+    )
+    assert_same(before, after)
+
+
+def in_exchange(seed: int = 1, **settings: Any) -> raw_env:
+    """An environment in which the daifugo, player_0, must give two cards."""
+    return started(seed, {"classes": [0, 1, 2, 3, 4]}, **settings)
+
+
+def following(**settings: Any) -> raw_env:
+    """An environment in which something lies on the field."""
+    env = started(**settings)
+    env.step(int(np.flatnonzero(mask_of(env))[1]))
+    assert env.get_state()["game"]["field"]
+    return env

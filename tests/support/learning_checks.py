@@ -1,0 +1,26 @@
+"""What the tests of learning share: names of settings, and the memory of a network."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy.typing as npt
+
+from afterstate.agents.game2048.learning.ntuple_learner import Settings
+from afterstate.agents.game2048.values.ntuple import Network
+
+
+def name_of(settings: Any) -> str:
+    """What differs from the default settings, or from those of the order."""
+    if not isinstance(settings, Settings):
+        return str(settings)
+    default = asdict(Settings(settings.rule, settings.order, delay=settings.delay))
+    default |= {"rule": "tc", "order": "backward", "delay": 0}
+    given = {name: value for name, value in asdict(settings).items() if value != default[name]}
+    return "-".join(f"{name}={value}" for name, value in given.items()) or "default"
+
+
+def memory(net: Network) -> npt.NDArray[Any]:
+    """The weights as they are kept, floats or fixed-point numbers."""
+    return net.fixed if net.fixed.size else net.weights
