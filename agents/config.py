@@ -1,12 +1,147 @@
-"""Settings that may come from a file: dataclasses whose fields are checked by type and range."""
+"""Settings: frozen dataclasses that pydantic checks, from Python, JSON files and command lines.
+
+    @settings
+    class Settings:
+        games: Count = 64  # and a docstring: "Games played in parallel."
+
+    Settings(games=0)                    # ValueError: games must be >= 1, got 0
+    read("run.json", Settings)           # the same checks for a file
+
+A field's range is in its type, its meaning and unit in the docstring below it, its default behind
+it; command lines (`afterstate.agents.training`) take all three from there.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
-from typing import Any
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast
 
 import numpy as np
+import pydantic
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from typing_extensions import dataclass_transform
+
+T = TypeVar("T")
+
+_plain = BeforeValidator(lambda value: value.item() if isinstance(value, np.generic) else value)
+
+Number = Annotated[float, _plain, Field(allow_inf_nan=False)]
+Positive = Annotated[float, _plain, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, _plain, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, _plain, Field(ge=0, le=1)]
+"""A number from 0 to 1."""
+Rate = Annotated[float, _plain, Field(gt=0, le=1)]
+"""A number above 0 and at most 1."""
+Whole = Annotated[int, _plain, Field(ge=0, lt=1 << 63)]
+"""An integer from 0 on, such as a seed."""
+Count = Annotated[int, _plain, Field(ge=1, lt=1 << 63)]
+"""An integer from 1 on."""
+
+_CONFIG = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=False)
+def settings(cls: type[T]) -> type[T]:
+    """Return the class as a frozen dataclass whose fields are checked when it is made.
+
+    Raises (when it is made):
+        ValueError: an unknown name or a value of another type or out of range, in one line.
+    """
+    made: Any = pydantic.dataclasses.dataclass(cls, frozen=True, config=_CONFIG)
+    original = made.__init__
+
+    @functools.wraps(original)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+        check_names(cls.__name__, kwargs, made.__dataclass_fields__)
+        try:
+            original(self, *args, **kwargs)
+        except ValidationError as error:
+            raise ValueError(one_line(error)) from None
+
+    made.__init__ = checked
+    return cast(type[T], made)
+
+
+def read(path: str | Path, kind: type[T]) -> T:
+    """Return the settings of a JSON file.
+
+    Args:
+        path: the file, a JSON object.
+        kind: the class of the settings.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: not such settings; the message names the file.
+    """
+    try:
+        return TypeAdapter(kind).validate_json(Path(path).read_bytes())
+    except ValidationError as error:
+        raise ValueError(f"{path}: {one_line(error)}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def one_line(error: ValidationError) -> str:
+    """Return what is wrong in one line: `learner.rate must be <= 1, got 2.0`."""
+    return "; ".join(dict.fromkeys(_told(each) for each in error.errors(include_url=False)))
+
+
+def _told(error: Any) -> str:
+    """Return one error of pydantic as `name must be ..., got ...`."""
+    name = ".".join(map(str, error["loc"]))
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "json_invalid":
+        return f"invalid JSON: {context['error']}"
+    if kind == "unexpected_keyword_argument":
+        return f"unknown setting {name!r}"
+    wanted = _WANTED.get(kind, error["msg"][0].lower() + error["msg"][1:])
+    return f"{name or 'value'} must be {wanted.format(**context)}, got {error['input']!r}"
+
+
+_WANTED = {
+    "greater_than_equal": ">= {ge}",
+    "greater_than": "> {gt}",
+    "less_than_equal": "<= {le}",
+    "less_than": "< {lt}",
+    "finite_number": "finite",
+    "int_type": "an integer",
+    "float_type": "a number",
+    "string_type": "a string",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "an object",
+    "dataclass_type": "an object",
+    "dataclass_exact_type": "an object",
+    "none_required": "null",
+    "literal_error": "{expected}",
+}
+"""What each kind of error of pydantic expected, where its own message has other words."""
+
+
+def check_names(of: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise ValueError if a name is not one of those known, with the nearest one."""
+    known = list(known)
+    for name in given:
+        if name not in known:
+            raise ValueError(f"{of} has no setting {name!r}{did_you_mean(name, known)}")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return `, did you mean 'x'? (known: ...)` for a name that is not known."""
+    known = list(known)
+    near = get_close_matches(str(name), known, n=1)
+    hint = f", did you mean {near[0]!r}?" if near else ";"
+    return f"{hint} known: {', '.join(map(str, known)) or 'none'}"
+
+
+# The previous checks, for classes that are not `settings` yet.
 
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "None": ("null", lambda x: x is None),
@@ -64,9 +199,3 @@ def check_fields(
     for name, known in (choices or {}).items():
         if getattr(told, name) not in known:
             raise ValueError(f"{name} is one of {list(known)}, got {getattr(told, name)!r}")
-
-
-def check_names(of: str, settings: Any, known: Iterable[str]) -> None:
-    """Refuses settings that there are not."""
-    if not isinstance(settings, dict) or not set(settings) <= set(known):
-        raise ValueError(f"settings of the {of} are {list(known)}, got {settings!r}")

@@ -24,4 +24,6 @@ def _digest() -> str:
     return digest.hexdigest()[:16]
 
 
-os.environ["NUMBA_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / f"afterstate-{_digest()}")
+os.environ.setdefault(
+    "NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"afterstate-{_digest()}")
+)

@@ -53,7 +53,8 @@ ABOUT = """# What stable-baselines3 has learned
 
 `examples/sb3_2048.py` and `examples/sb3_daihinmin.py` trained;
 `python -m benchmarks.pretrained.sb3` made this of their evaluations. In these a player of the
-package plays: it takes the legal action that the network finds best, without exploration. The last evaluation of a run that is at its end is
+package plays: it takes the legal action that the network finds best, without exploration. The last
+evaluation of a run that is at its end is
 one of more games, by `actor.safetensors`, the file that it leaves, with weights of 16 bits. Hours
 are those of learning and evaluations by the clock, on one or two busy cores; of the table player
 those of learning.
