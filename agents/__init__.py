@@ -158,15 +158,15 @@ def _neural(module: str, name: str) -> Callable[..., Any]:
     return make
 
 
-_value = _neural("game2048.value_net", "ValueNetAgent")
-_policy = _neural("game2048.policy_net", "PolicyNetAgent")
-_rank = _neural("daihinmin.rank_nets", "RankAgent")
-_actor = _neural("daihinmin.actor_net", "ActorAgent")
+_value = _neural("game2048.values.value_net", "ValueNetAgent")
+_policy = _neural("game2048.values.policy_net", "PolicyNetAgent")
+_rank = _neural("daihinmin.values.rank_net", "RankAgent")
+_actor = _neural("daihinmin.values.actor_net", "ActorAgent")
 _NEURAL = {
-    "game2048.value_net": _value,
-    "game2048.policy_net": _policy,
-    "daihinmin.rank_nets": _rank,
-    "daihinmin.actor_net": _actor,
+    "game2048.values.value_net": _value,
+    "game2048.values.policy_net": _policy,
+    "daihinmin.values.rank_net": _rank,
+    "daihinmin.values.actor_net": _actor,
 }
 """The makers by the modules of their networks."""
 
@@ -186,11 +186,11 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "alphabeta": _alphabeta,
     "value-net": _value,
     "policy-net": _policy,
-    "daihinmin-random": _daihinmin("rule_based", "RandomAgent"),
-    "daihinmin-sample": _daihinmin("rule_based", "SampleAgent"),
-    "daihinmin-heuristic": _daihinmin("rule_based", "HeuristicAgent"),
-    "daihinmin-policy": _daihinmin("policy", "PolicyAgent"),
-    "daihinmin-mc": _daihinmin("monte_carlo", "MonteCarloAgent"),
+    "daihinmin-random": _daihinmin("rule_based.players", "RandomAgent"),
+    "daihinmin-sample": _daihinmin("rule_based.players", "SampleAgent"),
+    "daihinmin-heuristic": _daihinmin("rule_based.players", "HeuristicAgent"),
+    "daihinmin-policy": _daihinmin("values.softmax_policy", "PolicyAgent"),
+    "daihinmin-mc": _daihinmin("search.monte_carlo", "MonteCarloAgent"),
     "daihinmin-rank": _rank,
     "daihinmin-mc-rank": _advised,
     "daihinmin-actor": _actor,

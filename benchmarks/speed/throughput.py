@@ -27,7 +27,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 def measure(game: str, options: argparse.Namespace) -> None:
     """Times all subjects of a game, and prints and writes the figures."""
     here = machine()
-    speed = import_module(f"speed_{game}")
+    speed = import_module(f"benchmarks.speed.{MODULES[game]}")
     figures, times_faster = speed.measure(options.rounds, options.slow_rounds, options.peers)
     printed = [
         ", ".join(f"{name} {value}" for name, value in here.items()),
