@@ -24,6 +24,9 @@ GAMES = ("2048", "daihinmin")
 RESULTS = Path(__file__).parents[1] / "results"
 
 
+MODULES = {"2048": "game2048", "daihinmin": "daihinmin"}
+
+
 def measure(game: str, options: argparse.Namespace) -> None:
     """Times all subjects of a game, and prints and writes the figures."""
     here = machine()
