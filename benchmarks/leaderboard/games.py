@@ -242,7 +242,7 @@ def is_seeded(entry: Entry) -> bool:
         return False
     if ":" in entry.player:
         return "seed" in inspect.signature(factory(entry)).parameters
-    return entry.player in agents.SEEDED
+    return entry.player in agents.names() and "seed" in agents.setting_names(entry.player)
 
 
 def fingerprint(player: Any) -> str | None:
@@ -419,7 +419,7 @@ def _play_cycle(entry: Entry, seed: int) -> Iterator[Row]:
     mine: Any = Timed(make(entry, int(chances[0])))
     table: list[tuple[str, Player]] = [(entry.name, mine)]
     for name, chance in zip(OPPONENTS, chances[1:].tolist(), strict=True):
-        seeded = {"seed": chance} if name in agents.SEEDED else {}
+        seeded = {"seed": chance} if "seed" in agents.setting_names(name) else {}
         table.append((name, agents.make(name, **seeded)))
     names = [table[i][0] for i in order]
     for match in play_match([table[i][1] for i in order], CYCLE, seed):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from afterstate import agents
+from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning.ntuple_training import evaluate
 from afterstate.agents.game2048.values.ntuple import load
 from benchmarks.machine import machine
@@ -25,9 +25,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     plies = {1: options.greedy, 3: options.search}
-    scores = evaluate(load(agents.PRETRAINED), plies, options.threads)
+    scores = evaluate(load(players.PRETRAINED), plies, options.threads)
     print(json.dumps(scores, indent=1))
-    beside = agents.PRETRAINED.with_suffix(".json")
+    beside = players.PRETRAINED.with_suffix(".json")
     description = json.loads(beside.read_text(encoding="utf-8"))
     description |= {"scores": scores, "measured_on": machine()}
     beside.write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")

@@ -97,7 +97,7 @@ def _named(name: str, seed: int | None) -> Any:
     if full not in agents.names():
         known = [each.removeprefix(_PREFIX) for each in agents.names() if each.startswith(_PREFIX)]
         raise ValueError(f"there is no player {name!r}, but {known}, or a player's file")
-    return agents.make(full, **({"seed": seed} if full in agents.SEEDED else {}))
+    return agents.make(full, **({"seed": seed} if "seed" in agents.setting_names(full) else {}))
 
 
 def find(player: Any, seed: int | None = None) -> Player:

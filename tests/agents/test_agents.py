@@ -16,6 +16,7 @@ import pytest
 
 import afterstate.envs  # noqa: F401
 from afterstate import agents
+from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.learning.ntuple_learner import Learner
 from afterstate.agents.game2048.play import play
@@ -120,7 +121,7 @@ def test_network_players_have_the_network_of_the_package_unless_told(
 ) -> None:
     net = random_network()
     save(net, tmp_path / "network.npz")
-    monkeypatch.setattr(agents, "PRETRAINED", tmp_path / "network.npz")
+    monkeypatch.setattr(players, "PRETRAINED", tmp_path / "network.npz")
     greedy: Any = agents.make("ntuple")
     search: Any = agents.make("expectimax")
     assert greedy.network.weights is not search.network.weights  # each may learn on

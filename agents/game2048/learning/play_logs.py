@@ -84,7 +84,7 @@ def _player(text: str, seed: int) -> Player:
         ImportError: it needs what is not installed.
     """
     name, *settings = text.split(",")
-    if name not in agents.SEEDED:
+    if "seed" not in agents.setting_names(name):
         return _lasting(text)
     is_seeded = any(each.startswith("seed=") for each in settings)
     return _checked(text if is_seeded else f"{text},seed={seed}")

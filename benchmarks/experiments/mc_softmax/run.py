@@ -34,6 +34,7 @@ from tqdm import tqdm
 
 from afterstate import agents
 from afterstate.agents import files
+from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import from_search, play_logs
 from afterstate.agents.game2048.learning.from_search import SEARCHED, new_learner
 from afterstate.agents.game2048.play import play
@@ -64,7 +65,7 @@ class Asked:
     """The network of tables in the package, asked for many boards at a time as neural ones are."""
 
     def __init__(self) -> None:
-        self._net = load(agents.PRETRAINED)
+        self._net = load(players.PRETRAINED)
         self.size = self._net.size
 
     def estimate(self, boards: Words) -> Any:
@@ -182,7 +183,7 @@ def learn_temperature(chosen: argparse.Namespace) -> None:
     """Learns the temperature of selection from searches of positions that nobody is judged by."""
     told = study()["temperature"]
     boards = logged(chosen.runs / "temperature.npy", told["positions"])
-    player = MCSoftmaxAgent(load(agents.PRETRAINED), Search(**told["searches"]))
+    player = MCSoftmaxAgent(load(players.PRETRAINED), Search(**told["searches"]))
     found = learned_temperature(player, boards)
     row = {**told, "boards": len(boards), "temperature": round(found, 4), "machine": machine()}
     RESULTS.mkdir(parents=True, exist_ok=True)

@@ -21,6 +21,7 @@ pytest.importorskip("tqdm")
 from torch import Tensor, nn
 
 from afterstate import agents
+from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import from_search, play_logs
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.mc_softmax import (
@@ -314,7 +315,7 @@ def test_a_temperature_is_learned_from_other_positions(
     boards = play_logs.read(tiny.runs / "temperature.npy")["board"][:20]
     others, _ = run.positions(tiny.runs)
     assert len(boards) == row["boards"] == 20 and not np.isin(boards, others).all()
-    searches = MCSoftmaxAgent(ntuple.load(agents.PRETRAINED), Search(**row["searches"]))
+    searches = MCSoftmaxAgent(ntuple.load(players.PRETRAINED), Search(**row["searches"]))
     found = learned_temperature(searches, np.array(boards, np.uint64))
     assert row["temperature"] == pytest.approx(found, abs=5e-5)
 

@@ -11,6 +11,7 @@ import pytest
 
 from afterstate import agents
 from afterstate.agents import files
+from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning.ntuple_learner import Learner
 from afterstate.agents.game2048.learning.pruning import count_uses, main, most_used, save_pruned
 from afterstate.agents.game2048.play import play
@@ -355,7 +356,7 @@ def test_words_that_are_no_numbers_are_refused(
 @pytest.mark.slow
 def test_the_network_of_the_package_is_small_and_plays_well() -> None:
     """Its mean is above 120,000, and that of 20 games has a standard error of some 12,000."""
-    assert agents.PRETRAINED.stat().st_size <= 10_000_000
+    assert players.PRETRAINED.stat().st_size <= 10_000_000
     agent: Any = agents.make("ntuple")
     assert agent.size == (4, 4)
     assert agent.network.weights.any()

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pytest
 
 from afterstate import agents
+from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search import mc_softmax, softmax_tree
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
@@ -559,7 +560,7 @@ def test_the_player_is_made_by_its_name(tmp_path: Path) -> None:
     small: Any = agents.make("mc-softmax", network=solved((2, 3)))
     assert (small.size, small.settings) == ((2, 3), Settings())
     shipped: Any = agents.make("mc-softmax", network="ntuple")
-    assert shipped.network.weights.size == agents.load(agents.PRETRAINED).network.weights.size
+    assert shipped.network.weights.size == agents.load(players.PRETRAINED).network.weights.size
     empty: Any = agents.make("mc-softmax", tuples="5x4", size=(4, 4))
     assert (empty.size, empty.network.masks.size) == ((4, 4), 5)
     assert "mc-softmax" in agents.names()
@@ -568,9 +569,9 @@ def test_the_player_is_made_by_its_name(tmp_path: Path) -> None:
 def test_by_default_it_searches_with_the_network_in_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert agents.PRETRAINED.name == "ntuple.npz"
+    assert players.PRETRAINED.name == "ntuple.npz"
     save(random_network(), tmp_path / "net.npz")
-    monkeypatch.setattr(agents, "PRETRAINED", tmp_path / "net.npz")
+    monkeypatch.setattr(players, "PRETRAINED", tmp_path / "net.npz")
     agent: Any = agents.find("mc-softmax,simulations=10")
     same = MCSoftmaxAgent(random_network(), Settings(simulations=10))
     assert agent.settings == same.settings

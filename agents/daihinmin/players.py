@@ -1,0 +1,31 @@
+"""The player of Daihinmin that combines two others: see `afterstate.agents.make`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from afterstate.agents.daihinmin.search.monte_carlo import MonteCarloAgent
+from afterstate.agents.daihinmin.values.rank_net import PRETRAINED, RankAgent
+
+
+def monte_carlo_with_rank_net(
+    net: Any = PRETRAINED,
+    device: str = "cpu",
+    playouts: int | None = 2000,
+    milliseconds: float | None = None,
+    policy: Any | str | Path | None = None,
+    seed: int | None = None,
+) -> MonteCarloAgent:
+    """Return the Monte-Carlo player with the prior of a rank network.
+
+    Args:
+        net: the rank network or its file, by default the pretrained one.
+        device: where the network runs.
+        playouts: playouts a decision; see `MonteCarloAgent` for the rest.
+        milliseconds: time a decision.
+        policy: the policy of the playouts.
+        seed: of the search.
+    """
+    adviser = RankAgent(net=net, device=device)
+    return MonteCarloAgent(playouts, milliseconds, policy, seed, adviser=adviser)

@@ -1,0 +1,114 @@
+"""Makers of the players of 2048 that need a network or settings: see `afterstate.agents.make`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from afterstate.agents.game2048.search.expectimax import CUTOFF, ExpectimaxAgent
+from afterstate.agents.game2048.values import ntuple, tdl2048
+from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent
+
+if TYPE_CHECKING:
+    from afterstate.agents.game2048.search.alphabeta import AlphaBetaAgent
+    from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
+
+PRETRAINED = Path(__file__).parent / "pretrained" / "ntuple.npz"
+"""The pretrained N-tuple network, for 4x4 boards."""
+
+Tuples = str | Sequence[Sequence[int]]
+"""The name of a tuple set, such as `"4x6"`, or the cells of each tuple."""
+
+
+def greedy(
+    network: Network | str | Path | None = None,
+    tuples: Tuples | None = None,
+    size: tuple[int, int] | None = None,
+) -> NTupleAgent:
+    """Return the player that is greedy by an N-tuple network."""
+    return NTupleAgent(_network(network, tuples, size))
+
+
+def expectimax(
+    network: Network | str | Path | None = None,
+    depth: int | None = None,
+    seconds: float | None = None,
+    cutoff: float = CUTOFF,
+    tuples: Tuples | None = None,
+    size: tuple[int, int] | None = None,
+) -> ExpectimaxAgent:
+    """Return the player that searches by expectimax over an N-tuple network."""
+    return ExpectimaxAgent(_network(network, tuples, size), depth, seconds, cutoff)
+
+
+def mc_softmax(
+    network: Any = None,
+    tuples: Tuples | None = None,
+    size: tuple[int, int] | None = None,
+    device: str | None = None,
+    unit: float | None = None,
+    mixed: bool = False,
+    symmetric: bool = False,
+    **search: Any,
+) -> MCSoftmaxAgent:
+    """Return the player by Monte-Carlo Softmax search over any value function.
+
+    Its kernels are loaded when the first one is made.
+    """
+    module = import_module("afterstate.agents.game2048.search.mc_softmax")
+    settings = module.Settings(**search)
+    network = None if network == "ntuple" else network
+    if _is_neural(network):
+        value_net = import_module("afterstate.agents.game2048.values.value_net")
+        net = {} if network == "value-net" else {"net": network}
+        neural = {"device": device, "unit": unit, "mixed": mixed, "symmetric": symmetric}
+        network = value_net.ValueNetAgent(**net, **neural)
+    elif device is not None or unit is not None or mixed or symmetric:
+        raise ValueError("device, unit, mixed and symmetric need a neural network, got none")
+    if not isinstance(network, module.Estimator):
+        network = _network(getattr(network, "network", network), tuples, size)
+    elif tuples is not None or size is not None:
+        raise ValueError("tuples and size are for a new network, and a network was given as well")
+    agent: MCSoftmaxAgent = module.MCSoftmaxAgent(network, settings)
+    return agent
+
+
+def alphabeta(**search: Any) -> AlphaBetaAgent:
+    """Return the player by alpha-beta search, whose kernels are loaded when the first is made."""
+    module = import_module("afterstate.agents.game2048.search.alphabeta")
+    agent: AlphaBetaAgent = module.AlphaBetaAgent(module.Settings(**search))
+    return agent
+
+
+def read_network(file: str | Path) -> Network:
+    """Return the network of a file of afterstate, or of TDL2048 if its name ends in `.w`."""
+    return tdl2048.read(file) if Path(file).suffix == ".w" else ntuple.load(file)
+
+
+def _network(
+    network: Network | str | Path | None, tuples: Tuples | None, size: tuple[int, int] | None
+) -> Network:
+    """Return the network itself, that of a file, the pretrained one, or a new one of zeros."""
+    if network is None:
+        if tuples is None and tuple(size or (4, 4)) == (4, 4):
+            return ntuple.load(PRETRAINED)
+        return ntuple.network(tuples or "4x6", size or (4, 4))
+    if tuples is not None or size is not None:
+        raise ValueError("tuples and size are for a new network, and a network was given as well")
+    if isinstance(network, (str, Path)):
+        return read_network(network)
+    if isinstance(network, Network):
+        return network
+    raise ValueError(
+        "network must be a file, a Network, or for mc-softmax a value network or an object with "
+        f"size and estimate, got {network!r}"
+    )
+
+
+def _is_neural(network: Any) -> bool:
+    """Return True for a torch network, the file of one, or the name of the pretrained one."""
+    if isinstance(network, (str, Path)):
+        return network == "value-net" or Path(network).suffix == ".safetensors"
+    return hasattr(network, "state_dict")
