@@ -22,7 +22,13 @@ def next_random(rng: Word) -> tuple[Word, Word]:
 
 
 def seed_word(seed: int | None) -> int:
-    """The random state of the game that an environment plays after `reset(seed=seed)`."""
+    """Return the random state of the game that an environment plays after `reset(seed=seed)`.
+
+    Raises:
+        ValueError: the seed is neither an integer from 0 on nor None.
+    """
+    if seed is not None and (whole(seed) is None or seed < 0):
+        raise ValueError(f"seed must be an integer >= 0 or None, got {seed!r}")
     return draw_word(np.random.default_rng(seed))
 
 

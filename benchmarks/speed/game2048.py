@@ -22,10 +22,10 @@ import torch
 
 import afterstate.envs
 from afterstate import agents
-from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.learning.ntuple_learner import Learner, Settings
 from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.players import PRETRAINED
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple import Network, load, network
 from afterstate.envs.game2048 import torch_rules
@@ -307,7 +307,7 @@ def measure(
     trained = Learner(seed=1)
     trained.play(PLAYING_MOVES)
     figures += players(rounds, trained)
-    shipped = load(players.PRETRAINED)
+    shipped = load(PRETRAINED)
     figures += [agreement("4x6", trained.network, depth) for depth in (2, 3)]
     figures += [agreement("shipped", shipped, depth) for depth in (2, 3)]
     figures += trainings(slow_rounds)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 from afterstate import agents
 from afterstate.agents.daihinmin.afterstates.endgame import sure_play
@@ -62,7 +63,7 @@ def decision_times() -> list[Figure]:
     alone = MonteCarloAgent(PLAYOUTS, seed=0)
     figures = [time_decisions(name, alone.values, views)]
     try:
-        advised = agents.make("daihinmin-mc-rank", playouts=PLAYOUTS, seed=0)
+        advised: Any = agents.make("daihinmin-mc-rank", playouts=PLAYOUTS, seed=0)
     except ImportError as error:
         print(f"The advised search is left out: {error}", file=sys.stderr)
         return figures

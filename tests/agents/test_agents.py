@@ -169,7 +169,7 @@ def test_a_network_goes_with_neither_tuples_nor_a_size(
     file: Any = random_network() if given == "network" else tmp_path / "network.npz"
     if given == "file":
         save(random_network(), file)
-    with pytest.raises(ValueError, match="has its tuples and its size"):
+    with pytest.raises(ValueError, match="tuples and size"):
         agents.make(name, network=file, **others)
 
 
@@ -180,10 +180,34 @@ def test_an_unknown_name_is_refused_with_those_there_are(name: Any) -> None:
     assert repr(name) in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["random", "reward", "ntuple", "expectimax"])
-def test_an_unknown_setting_is_refused_by_name(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name}.*speed"):
+@pytest.mark.parametrize(
+    ("wrong", "right"), [("ntupel", "ntuple"), ("expectimaxx", "expectimax"), ("daihinmin-m", "mc")]
+)
+def test_a_misspelled_name_is_told_the_nearest_one(wrong: str, right: str) -> None:
+    with pytest.raises(ValueError, match=f"did you mean '.*{right}'"):
+        agents.make(wrong)
+
+
+@pytest.mark.parametrize("name", NAMES_2048)
+def test_an_unknown_setting_is_refused_with_those_there_are(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name}.*'speed'.*{agents.setting_names(name)[0]}"):
         agents.make(name, speed=3)
+
+
+def test_a_misspelled_setting_is_told_the_nearest_one() -> None:
+    with pytest.raises(ValueError, match="'depht', did you mean 'depth'"):
+        agents.make("expectimax", depht=3)
+    with pytest.raises(ValueError, match="'simulation', did you mean 'simulations'"):
+        agents.make("mc-softmax", simulation=3)
+
+
+def test_a_type_error_of_a_player_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(self: RandomAgent, *args: Any, **settings: Any) -> None:
+        raise TypeError("a fault in the code of the player")
+
+    monkeypatch.setattr(RandomAgent, "__init__", fails)
+    with pytest.raises(TypeError, match="a fault in the code"):
+        agents.make("random")
 
 
 @pytest.mark.parametrize(
@@ -282,10 +306,11 @@ def test_a_player_is_found_by_its_name_and_settings(tmp_path: Path) -> None:
 def test_settings_are_as_in_json_or_texts(
     monkeypatch: pytest.MonkeyPatch, text: str, value: Any
 ) -> None:
-    monkeypatch.setitem(agents._MAKERS, "echo", lambda **settings: settings)
-    found = agents.find(f"echo,one={text},two=2")
-    assert found == {"one": value, "two": 2}
-    assert type(found["one"]) is type(value)
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(agents, "make", lambda name, **settings: given.update(settings))
+    agents.find(f"random,one={text},two=2")
+    assert given == {"one": value, "two": 2}
+    assert type(given["one"]) is type(value)
 
 
 @pytest.mark.parametrize("name", ["network.npz", "a,network=b.npz", "expectimax.npz"])
@@ -312,16 +337,12 @@ def test_a_missing_file_of_a_player_is_not_found(tmp_path: Path, name: str) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        *(
-            (wrong, r"no player .*random.*reward.*file")
-            for wrong in ("", "Random", " random", "a.txt")
-        ),
+        *((wrong, r"no player .*random.*reward") for wrong in ("", "Random", " random", "a.txt")),
         *((f"random,{wrong}", "name=value") for wrong in ("", "seed", "3", "size=[2,2]")),
-        *((f"random,{wrong}", "random.*wrong settings") for wrong in ("speed=3", "=3", "name=3")),
-        *((f"random,seed={wrong}", f"random.*not {wrong}") for wrong in ("x", "1.5")),
-        ("random,seed=-1", "negative"),
-        ("expectimax,tuples=4x6,depth=deep", "depth is .*'deep'"),
-        ("ntuple,network=3", "network is .*3"),
+        *((f"random,{wrong}", "random.*setting") for wrong in ("speed=3", "=3", "name=3")),
+        *((f"random,seed={wrong}", f"seed.*{wrong}") for wrong in ("x", "1.5", "-1")),
+        ("expectimax,tuples=4x6,depth=deep", "depth.*'deep'"),
+        ("ntuple,network=3", "network.*3"),
         ("no,seed=3", "no player 'no'"),
     ],
 )
@@ -605,5 +626,5 @@ def test_neural_players_take_networks_of_ones_own() -> None:
         assert actions.shape == (3,) and actions.dtype == np.int8
     with pytest.raises(ValueError, match="the package has networks of"):
         agents.make("policy-net", layers=3)
-    with pytest.raises(ValueError, match=r"wrong settings: .*layer"):
+    with pytest.raises(ValueError, match=r"layer.*layers"):
         agents.make("policy-net", layer=3)
