@@ -1,33 +1,38 @@
-"""The command `afterstate`: prints the version, the players and the environments."""
+"""The command `afterstate`: prints the version, the environments and the players."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
 
+import gymnasium as gym
+
 import afterstate
 from afterstate import agents
 
 
-def print_contents() -> None:
-    """Print the names of the environments and of the players."""
-    print("environments:", "Game2048-v0", "Daihinmin-v0", "daihinmin_v0 (PettingZoo)", sep="\n  ")
-    print("players (afterstate.agents.make):", *agents.names(), sep="\n  ")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
+    version = f"afterstate {afterstate.__version__}"
     parser = argparse.ArgumentParser(
-        prog="afterstate", description="2048 and Daihinmin (UECda) for reinforcement learning."
+        prog="afterstate", description="List the environments and the players of afterstate."
     )
-    parser.add_argument(
-        "--version", action="version", version=f"afterstate {afterstate.__version__}"
-    )
-    parser.add_argument("--list", action="store_true", help="list environments and players")
-    if parser.parse_args(arguments).list:
-        print_contents()
-    else:
-        parser.print_help()
+    parser.add_argument("--version", action="version", version=version)
+    parser.parse_args(arguments)
+    print(version, *_section("Environments of Gymnasium", _environments()), sep="\n")
+    print(*_section("Environment of PettingZoo", ["afterstate.envs.daihinmin_v0"]), sep="\n")
+    print(*_section("Players, for afterstate.agents.make", agents.names()), sep="\n")
+
+
+def _environments() -> list[str]:
+    """Return the ids that afterstate has registered with Gymnasium."""
+    specs = gym.registry.values()
+    return [spec.id for spec in specs if str(spec.entry_point).startswith("afterstate.")]
+
+
+def _section(title: str, names: list[str]) -> list[str]:
+    """Return a title and the names below it, as lines."""
+    return ["", title, *(f"  {name}" for name in names)]
 
 
 if __name__ == "__main__":
