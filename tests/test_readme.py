@@ -1,8 +1,7 @@
-"""What the README and the pages of docs/ say runs, and links lead somewhere."""
+"""README and docs: their code runs and prints what they show, their links lead somewhere."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import runpy
@@ -39,15 +38,15 @@ def _blocks(kind: str) -> list[Any]:
     ]
 
 
-def test_readme_has_examples_of_all_parts() -> None:
+def test_readme_plays_both_games_and_trains() -> None:
     blocks = "".join(re.findall(r"```python\n(.*?)```", TEXTS["README.md"], re.DOTALL))
-    for part in ("gym.make(", "gym.make_vec(", "agents.make(", "daihinmin_v0", "MaskablePPO("):
+    for part in ("gym.make(", "agents.make(", "play_match(", "train("):
         assert part in blocks
 
 
 def test_all_blocks_are_of_a_kind_that_runs() -> None:
     for text in TEXTS.values():
-        assert set(re.findall(r"^```(.+)$", text, re.MULTILINE)) <= {"json", "python", "sh"}
+        assert set(re.findall(r"^```(.+)$", text, re.MULTILINE)) <= {"json", "python", "sh", "text"}
 
 
 @pytest.mark.parametrize("block", _blocks("json"))
@@ -58,7 +57,12 @@ def test_entries_of_the_leaderboard_are_well_formed(block: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("block", _blocks("python"))
-def test_python_block_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_block_runs_and_prints_what_the_page_shows(
+    block: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     if "sb3_contrib" in block or "stable_baselines3" in block:
         pytest.importorskip("sb3_contrib")
         import torch
@@ -68,6 +72,19 @@ def test_python_block_runs(block: str, tmp_path: Path, monkeypatch: pytest.Monke
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         exec(compile(block, "a page", "exec"), {"__name__": "readme"})
+    shown = _shown_below(block)
+    if shown is not None:
+        printed = [line.rstrip() for line in capsys.readouterr().out.strip().splitlines()]
+        assert printed == [line.rstrip() for line in shown.strip().splitlines()]
+
+
+def _shown_below(block: str) -> str | None:
+    """Return the text that a page shows as the output of a block."""
+    for text in TEXTS.values():
+        match = re.search(re.escape(f"{block}```\n\n```text\n") + "(.*?)```", text, re.DOTALL)
+        if match:
+            return match[1]
+    return None
 
 
 @pytest.mark.parametrize("block", _blocks("sh"))
@@ -104,15 +121,15 @@ def test_commands_have_the_options_that_pages_say(
     options = [word for word in words if word.startswith("--")]
     with pytest.raises(SystemExit) as ended:
         if words[0] == "-m":
-            parts = words[2:3] if words[1].endswith(".inside") else []  # a command of its own
-            importlib.import_module(words[1]).main([*parts, "--help"])
+            subcommand = [word for word in words[2:3] if word.isidentifier()]
+            monkeypatch.setattr(sys, "argv", [words[1], *subcommand, "--help"])
+            runpy.run_module(words[1], run_name="__main__", alter_sys=True)
         else:
-            parts = words[1:2] if words[0] == "benchmarks/leaderboard/command.py" else []
-            monkeypatch.setattr(sys, "argv", [words[0], *parts, "--help"])
+            monkeypatch.setattr(sys, "argv", [words[0], "--help"])
             runpy.run_path(str(ROOT / words[0]), run_name="__main__")
     assert not ended.value.code
-    told = capsys.readouterr().out
-    assert [option for option in options if not re.search(rf"{option}\b", told)] == []
+    text = capsys.readouterr().out
+    assert [option for option in options if not re.search(rf"{option}\b", text)] == []
 
 
 @pytest.mark.parametrize("name", TEXTS)
