@@ -1,4 +1,4 @@
-"""What is shipped: every folder of code, working docstring examples, examples that run."""
+"""The packages: every folder of code is listed, docstring examples are true, examples run."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ PACKAGES = {
     "afterstate.agents": Path(str(afterstate.agents.__file__)).parent,
 }
 MODULES = sorted(
-    ".".join([name, *path.relative_to(folder).with_suffix("").parts]).removesuffix(".__init__")
-    for name, folder in PACKAGES.items()
-    for path in folder.rglob("*.py")
+    {
+        ".".join([name, *path.relative_to(folder).with_suffix("").parts]).removesuffix(".__init__")
+        for name, folder in PACKAGES.items()
+        for path in folder.rglob("*.py")
+    }
 )
 
 
