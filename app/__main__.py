@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import gymnasium as gym
 
 import afterstate
-from afterstate import agents
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -19,6 +18,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--version", action="version", version=version)
     parser.parse_args(arguments)
+    from afterstate import agents  # loads numba: not for --help and --version
+
     print(version, *_section("Environments of Gymnasium", _environments()), sep="\n")
     print(*_section("Environment of PettingZoo", ["afterstate.envs.daihinmin_v0"]), sep="\n")
     print(*_section("Players, for afterstate.agents.make", agents.names()), sep="\n")
