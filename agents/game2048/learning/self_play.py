@@ -1,4 +1,4 @@
-"""Games of self-play, from which a network learns: how they begin, are played, and begin again.
+"""Self-play games from which a network learns, in compiled code.
 
 A game is a path of afterstates, `after_0 --(reward_1)--> after_1 -- ... --> after_T`, played
 greedily unless the settings say otherwise (`ntuple_learner.Settings`):
@@ -6,11 +6,11 @@ greedily unless the settings say otherwise (`ntuple_learner.Settings`):
 - some games are played by search, and some moves are random;
 - *restart* (Matsuzaki 2017): a game that has ended is played again from its middle, then from the
   middle of what followed, until what is left is short;
-- *good plays only*: a game is learned from only if it comes near the best score so far;
+- *good plays only*: the network learns from a game only if its score is near the best so far;
 - *carousel shaping* (Jaskowski 2016): games begin in turn at the start, and where one of the last
   thousand games entered the second stage, the third, and so on.
 
-All of it runs in compiled code. What a learner's threads share is written without locks.
+Threads of a learner share the network and the pools and write to them without locks.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from afterstate.envs.game2048.rules import afterstates, field, largest, legal, s
 from afterstate.envs.words import Word, Words, next_random
 
 MAX_MOVES = 1 << 18
-"""A game is cut here, four times as long as the tile 131072 takes, as if it were over."""
+"""A game is truncated here, four times as long as the tile 131072 takes."""
 
 POOL = 1000
-"""How many boards carousel shaping keeps of each stage."""
+"""Boards of each stage that carousel shaping keeps."""
 
 RNG, GAMES, MOVES, LEARNED, BEST, TURN = range(6)
 """A thread's row of a learner's state: its random stream, finished games from the start, moves,
@@ -59,7 +59,7 @@ moves learned from, best score, and the stage at which carousel shaping begins t
 
 
 class Play(NamedTuple):
-    """How games are played, in the form that kernels take."""
+    """The settings of self-play, in the form that kernels take."""
 
     backward: bool
     delay: int
@@ -74,10 +74,10 @@ class Play(NamedTuple):
 
 
 class Pools(NamedTuple):
-    """Where games entered each stage, for carousel shaping."""
+    """The boards at which games entered each stage, for carousel shaping."""
 
     boards: Words  # [stages, POOL], the oldest overwritten first
-    counts: Indices  # how many were written in each stage
+    counts: Indices  # boards written in each stage
 
 
 PLAY = numba.typeof(Play(True, 0, -1, 0.0, 0.0, 0.0, 0, 2, False, new_search(network([[0]]))))
@@ -87,21 +87,21 @@ _CHOICE = types.Tuple((int64, uint64, int64, float32, boolean, uint64))
 
 @njit(types.Tuple((float32, uint64))(uint64), **KERNEL)
 def _draw(rng: Word) -> tuple[Value, Word]:
-    """A number from 0 on and below 1, and the advanced random state."""
+    """Return a random number in [0, 1) and the advanced random state."""
     rng, bits = next_random(rng)
     return np.float32(bits >> np.uint64(40)) * np.float32(2.0**-24), rng
 
 
 @njit(types.Tuple((int64, uint64))(int64, uint64), **KERNEL)
 def _draw_below(n: int, rng: Word) -> tuple[int, Word]:
-    """A whole number from 0 on and below `n`, and the advanced random state."""
+    """Return a random integer in 0..n-1 and the advanced random state."""
     rng, bits = next_random(rng)
     return int(np.int64((bits >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))), rng
 
 
 @njit(types.Tuple((int64, uint64))(uint64, uint64, uint64), **KERNEL)
 def _random_move(board: Word, cells: Word, rng: Word) -> tuple[int, Word]:
-    """A random legal move, -1 if there is none, and the advanced random state."""
+    """Return a random legal move, -1 if there is none, and the advanced random state."""
     moves, n_moves = legal(board, cells), 0
     for action in range(4):
         n_moves += moves >> action & 1
@@ -117,10 +117,10 @@ def _random_move(board: Word, cells: Word, rng: Word) -> tuple[int, Word]:
 def _choose(
     net: Network, play: Play, searching: bool, board: Word, rng: Word, indices: Indices
 ) -> tuple[int, Word, int, Value, bool, Word]:
-    """Chooses a move as the settings say.
+    """Choose a move as the settings say.
 
     Returns:
-        Action, afterstate, reward, reward plus value, whether it was drawn, and the advanced
+        Action, afterstate, reward, reward plus value, whether the move was random, and the advanced
         random state; action -1 and value 0 if no move is legal. The entries of the afterstate are
         in `indices` at `action` times the entries of a board.
     """
@@ -151,7 +151,7 @@ def _choose(
 def play_path(
     net: Network, play: Play, searching: bool, board: Word, rng: Word, path: Path, start: int
 ) -> tuple[int, Word, Word]:
-    """Plays a game to its end from a board before move `start`, and writes the path from there.
+    """Play a game to its end from the board before move `start`, and write its path from there.
 
     Returns:
         The number of moves up to the end, the last board and the advanced random state.
@@ -171,7 +171,7 @@ def play_path(
 
 @njit(void(float32[::1], int64, int64, float32, float32), **KERNEL)
 def _spread(errors: Weights, since: int, t: int, lam: Value, error: Value) -> None:
-    """Adds the error of the afterstate of move `t` to it and, with lambda, to those before it."""
+    """Add an error to the afterstate of move `t` and, weighted by lambda, to those before it."""
     for earlier in range(t, max(since, t - errors.size + 1) - 1, -1):
         errors[earlier % errors.size] += error
         error *= lam
@@ -179,12 +179,12 @@ def _spread(errors: Weights, since: int, t: int, lam: Value, error: Value) -> No
 
 @njit(void(NETWORK, UPDATE, PATH, int64, int64[::1], float32[::1]), **KERNEL)
 def _learn_delayed(
-    net: Network, how: Update, path: Path, t: int, ring: Indices, errors: Weights
+    net: Network, rule: Update, path: Path, t: int, ring: Indices, errors: Weights
 ) -> None:
-    """Updates the afterstate of move `t` by the errors summed up for it."""
+    """Update the afterstate of move `t` by the errors summed up for it."""
     slot = t % errors.size
-    if not (how.excluded == 2 and path.is_random[t]):
-        update(net, how, ring, slot * net.symmetric * net.masks.size, errors[slot])
+    if not (rule.excluded == 2 and path.is_random[t]):
+        update(net, rule, ring, slot * net.symmetric * net.masks.size, errors[slot])
     errors[slot] = 0
 
 
@@ -196,7 +196,7 @@ def _learn_delayed(
 )
 def play_forward(
     net: Network,
-    how: Update,
+    rule: Update,
     play: Play,
     searching: bool,
     board: Word,
@@ -204,16 +204,16 @@ def play_forward(
     path: Path,
     start: int,
 ) -> tuple[int, Word, Word]:
-    """Plays as `play_path` does and learns meanwhile.
+    """Play as `play_path` does, and learn during the game.
 
     An afterstate is updated `delay` moves after its first error is known; its error is the sum of
-    the errors up to then, the k-th of them times `lam**k` (Jaskowski 2016). Those that wait have
-    their entries in a ring.
+    the errors up to then, the k-th of them times `lam**k` (Jaskowski 2016). The entries of the
+    waiting afterstates are in a ring.
     """
     n, n_slots = net.symmetric * net.masks.size, play.delay + 1
     cells = field(net.size[0], net.size[1])
     indices, ring, errors = path.indices, path.ring, path.errors
-    first = max(start - 1, 0)  # after a restart, the afterstate before it learns too
+    first = max(start - 1, 0)  # after a restart, the afterstate before it learns as well
     since = first
     if start > 0:
         look_up(net, path.afters[first], ring, first % n_slots * n)
@@ -222,32 +222,32 @@ def play_forward(
         action, after, reward, value, is_random, rng = _choose(
             net, play, searching, board, rng, indices
         )
-        if is_random and how.excluded == 1:
+        if is_random and rule.excluded == 1:
             since = t
         if t > first:
             error = value - total(net, ring, (t - 1) % n_slots * n)
-            _spread(errors, since, t - 1, how.lam, error)
+            _spread(errors, since, t - 1, rule.lam, error)
         if action < 0:
             break
         if t - n_slots >= first:
-            _learn_delayed(net, how, path, t - n_slots, ring, errors)
+            _learn_delayed(net, rule, path, t - n_slots, ring, errors)
         path.boards[t], path.afters[t], path.rewards[t] = board, after, reward
         path.is_random[t] = is_random
         for k in range(n):
             ring[t % n_slots * n + k] = indices[action * n + k]
-        prefetch_sums(how, ring, t % n_slots * n, n)
+        prefetch_sums(rule, ring, t % n_slots * n, n)
         board, rng = spawn(after, rng, cells)
         t += 1
-    if t == path.boards.size and t > first:  # cut: its last error is that of an end
-        _spread(errors, since, t - 1, how.lam, -total(net, ring, (t - 1) % n_slots * n))
+    if t == path.boards.size and t > first:  # truncated: the last error is that of a game over
+        _spread(errors, since, t - 1, rule.lam, -total(net, ring, (t - 1) % n_slots * n))
     for waiting in range(max(first, t - n_slots), t):
-        _learn_delayed(net, how, path, waiting, ring, errors)
+        _learn_delayed(net, rule, path, waiting, ring, errors)
     return t, board, rng
 
 
 @njit(types.UniTuple(uint64, 2)(NETWORK, uint64[:, ::1], int64, POOLS), **KERNEL)
 def _first_board(net: Network, state: Words, me: int, pools: Pools) -> tuple[Word, Word]:
-    """Where the next game begins, and the advanced random state."""
+    """Return the first board of the next game and the advanced random state."""
     rng, turn = state[me, RNG], np.int64(state[me, TURN])
     if turn > 0:
         drawn, rng = _draw_below(min(pools.counts[turn], POOL), rng)
@@ -260,7 +260,7 @@ def _first_board(net: Network, state: Words, me: int, pools: Pools) -> tuple[Wor
 def _turn_carousel(
     net: Network, state: Words, me: int, pools: Pools, path: Path, n_moves: int
 ) -> None:
-    """Keeps the boards at which a game entered a stage, and goes on to the next stage."""
+    """Store the boards at which a game entered a stage, and advance to the next stage."""
     stage = int(net.stages[largest(path.boards[0])]) if n_moves > 0 else 0
     for t in range(1, n_moves):
         entered = int(net.stages[largest(path.boards[t])])
@@ -277,7 +277,7 @@ def _turn_carousel(
 
 @njit(types.Tuple((boolean, uint64))(PLAY, uint64[:, ::1], uint64), **KERNEL)
 def _plays_by_search(play: Play, state: Words, rng: Word) -> tuple[bool, Word]:
-    """Whether a game is played by search, and the advanced random state."""
+    """Return whether search plays the next game, and the advanced random state."""
     if play.search_share <= 0:
         return False, rng
     n_moves = 0
@@ -289,7 +289,7 @@ def _plays_by_search(play: Play, state: Words, rng: Word) -> tuple[bool, Word]:
 
 @njit(boolean(PLAY, uint64[:, ::1], int64, int64), **KERNEL)
 def _is_good(play: Play, state: Words, me: int, score: int) -> bool:
-    """Whether a score is near the best one so far, which it may raise."""
+    """Return True if a score is near the best so far; update the best."""
     state[me, BEST] = max(state[me, BEST], np.uint64(score))
     best = np.uint64(0)
     for i in range(len(state)):
@@ -299,7 +299,7 @@ def _is_good(play: Play, state: Words, me: int, score: int) -> bool:
 
 @njit(int64(PATH, int64), **KERNEL)
 def _score(path: Path, n_moves: int) -> int:
-    """The sum of the rewards of a game."""
+    """Return the sum of the rewards of a game."""
     score = 0
     for t in range(n_moves):
         score += path.rewards[t]
@@ -312,7 +312,7 @@ def _score(path: Path, n_moves: int) -> int:
 )
 def _learn_game(
     net: Network,
-    how: Update,
+    rule: Update,
     play: Play,
     state: Words,
     me: int,
@@ -320,9 +320,9 @@ def _learn_game(
     path: Path,
     row: Indices,
 ) -> None:
-    """Plays a game, and again from its middle as often as the settings say, and learns from it.
+    """Play a game, and again from its middle as often as the settings say, and learn from it.
 
-    Writes score, number of moves and largest exponent of the first time, and advances the state.
+    Writes score, number of moves and largest exponent of the first pass, and advances the state.
     """
     board, rng = _first_board(net, state, me, pools)
     searching, rng = _plays_by_search(play, state, rng)
@@ -331,16 +331,16 @@ def _learn_game(
         if play.backward:
             end, board, rng = play_path(net, play, searching, board, rng, path, start)
         else:
-            end, board, rng = play_forward(net, how, play, searching, board, rng, path, start)
+            end, board, rng = play_forward(net, rule, play, searching, board, rng, path, start)
         if start == 0:
             row[0], row[1] = _score(path, end), end
             row[2] = largest_exponent(board, np.uint64(0))
             if play.carousel:
                 _turn_carousel(net, state, me, pools, path, end)
-        selects = play.good > 0  # and learns from the beginning of the game
+        selects = play.good > 0  # then the network learns from the whole game
         good = selects and _is_good(play, state, me, _score(path, end))
         if play.backward and (good or not selects):
-            learn_backward(net, how, path, 0 if selects else max(start - 1, 0), end)
+            learn_backward(net, rule, path, 0 if selects else max(start - 1, 0), end)
         state[me, MOVES] += np.uint64(end - start)
         if good or not selects:
             state[me, LEARNED] += np.uint64(end if selects else end - start)
@@ -361,7 +361,7 @@ def _learn_game(
 )
 def self_play(
     net: Network,
-    how: Update,
+    rule: Update,
     play: Play,
     state: Words,
     me: int,
@@ -370,28 +370,29 @@ def self_play(
     n_moves: int,
     rows: Indices,
 ) -> int:
-    """Plays and learns whole games until they have `n_moves` moves or fill the rows.
+    """Play and learn from whole games until they have `n_moves` moves or fill the rows.
 
     Args:
-        net: learns in place.
-        how: the rule of learning.
-        play: the rules of self-play.
-        state: of the learner, one row a thread; advanced game by game, so that it always fits the
-            weights.
+        net: updated in place.
+        rule: the update rule.
+        play: the settings of self-play.
+        state: one row for each thread, `uint64[threads, 6]`; advanced game by game, so that it
+            always matches the weights.
         me: the row of this thread.
         pools: for carousel shaping.
-        path: room for a game.
-        n_moves: when to stop.
-        rows: score, number of moves and largest exponent of each game that began at the start.
+        path: workspace for one game.
+        n_moves: moves after which to stop.
+        rows: score, number of moves and largest exponent of each game that began at the start,
+            overwritten.
 
     Returns:
-        The number of rows.
+        The number of rows written.
     """
     end = state[me, MOVES] + np.uint64(n_moves)
     n_rows = 0
     while n_rows < len(rows) and state[me, MOVES] < end:
         from_start = state[me, TURN] == 0
-        _learn_game(net, how, play, state, me, pools, path, rows[n_rows])
+        _learn_game(net, rule, play, state, me, pools, path, rows[n_rows])
         if from_start:
             n_rows += 1
             state[me, GAMES] += np.uint64(1)

@@ -1,6 +1,6 @@
 """The learning rules of N-tuple networks: temporal differences and temporal coherence.
 
-Of the error of an afterstate each of the m entries of its board gets the share `error / m`, times
+Each of the m table entries of an afterstate moves by the share `error / m` of its error, times
 
 - TD: the fixed rate;
 - TC: its own rate `|E| / A`, where E sums the shares of the entry and A their absolute values
@@ -8,11 +8,10 @@ Of the error of an afterstate each of the m entries of its board gets the share 
   one sign, and less the more they cancel.
 
 In the *printed form* of TC (Matsuzaki 2017) E and A sum the steps, that is the shares after their
-rate. An entry whose steps once cancel then never moves again: forward learning freezes within
-thousands of games, and backward learning is slow. It is here to repeat that study.
+rate. An entry whose steps cancel once never moves again. It is an option to repeat that paper.
 
-The previous value is read again at its update, for the update before may have moved it. A weight
-that is promoted keeps the rate that it has learned in the stage before.
+The value of an afterstate is read again when it is updated, because the update before may have
+changed it. A promoted weight keeps the rate that it learned in the stage before.
 """
 
 from __future__ import annotations
@@ -42,16 +41,16 @@ from afterstate.agents.game2048.values.ntuple import (
 from afterstate.envs.words import Words
 
 AHEAD = 4
-"""How many updates ahead backward learning asks for its entries."""
+"""Backward learning prefetches the entries of this many updates ahead."""
 _RING = 8
 
 
 class Update(NamedTuple):
-    """How an error changes the entries of a board, in the form that kernels take."""
+    """The update rule, in the form that kernels take."""
 
-    sums: Weights  # TC: E and A of each weight, side by side; TD: empty
+    sums: Weights  # TC: E and A of each weight, interleaved; TD: empty
     rate: np.float32
-    printed: bool  # whether E and A sum the steps instead of the shares
+    printed: bool  # E and A sum the steps instead of the shares
     lam: np.float32
     excluded: int  # 1: no update toward a random move; 2: none of a random move's afterstate
 
@@ -62,14 +61,14 @@ class Path(NamedTuple):
     boards: Words  # before the move
     afters: Words  # after it, before chance
     rewards: Indices
-    is_random: npt.NDArray[np.bool_]  # whether the move was drawn, not chosen
-    indices: Indices  # room for the entries of four boards
-    ring: Indices  # room for the entries of afterstates that are soon updated
+    is_random: npt.NDArray[np.bool_]  # the move was exploratory
+    indices: Indices  # workspace: the entries of four boards
+    ring: Indices  # workspace: the entries of the next afterstates to update
     errors: Weights  # their errors so far, for delayed updates
 
 
 def new_path(net: Network, n_moves: int, delay: int = 0) -> Path:
-    """Room for a game of at most `n_moves` moves."""
+    """Return an empty path for a game of at most `n_moves` moves."""
     return Path(
         np.empty(n_moves, np.uint64),
         np.empty(n_moves, np.uint64),
@@ -87,7 +86,7 @@ PATH = numba.typeof(new_path(network([[0]]), 1))
 
 @njit(void(NETWORK, int64, float32), **INLINED)
 def _step(net: Network, index: int, step: Value) -> None:
-    """Adds to the value of an entry."""
+    """Add a step to the value of an entry."""
     if net.fixed.size > 0:
         rounded = np.int32(np.floor(step * np.float32(FRACTION) + np.float32(0.5)))
         net.fixed[index] = net.fixed[source(net, index)] + rounded
@@ -98,48 +97,48 @@ def _step(net: Network, index: int, step: Value) -> None:
 
 
 @njit(void(NETWORK, UPDATE, int64[::1], int64, float32), **KERNEL)
-def update(net: Network, how: Update, indices: Indices, at: int, error: Value) -> None:
-    """Moves the value at `indices[at:]` toward its target, `error` away, entry after entry.
+def update(net: Network, rule: Update, indices: Indices, at: int, error: Value) -> None:
+    """Move the value of the entries at `indices[at:]` by its error, one entry after the other.
 
-    An entry that a board has twice is updated twice.
+    An entry that occurs twice on the board is updated twice.
     """
     n = net.symmetric * net.masks.size
     share = error / np.float32(n)
-    if how.sums.size == 0:
+    if rule.sums.size == 0:
         for k in range(at, at + n):
-            _step(net, indices[k], how.rate * share)
+            _step(net, indices[k], rule.rate * share)
         return
     for k in range(at, at + n):
         i = indices[k]
-        coherent, absolute = how.sums[2 * i], how.sums[2 * i + 1]
-        if net.promote and absolute == 0:  # what is promoted keeps its rate
+        coherent, absolute = rule.sums[2 * i], rule.sums[2 * i + 1]
+        if net.promote and absolute == 0:  # a promoted weight keeps its rate
             earlier = source(net, i)
-            coherent, absolute = how.sums[2 * earlier], how.sums[2 * earlier + 1]
-        step = how.rate * share
+            coherent, absolute = rule.sums[2 * earlier], rule.sums[2 * earlier + 1]
+        step = rule.rate * share
         if absolute > 0:
-            step = how.rate * (abs(coherent) / absolute) * share
-        summed = step if how.printed else share
-        how.sums[2 * i] = coherent + summed
-        how.sums[2 * i + 1] = absolute + abs(summed)
+            step = rule.rate * (abs(coherent) / absolute) * share
+        summed = step if rule.printed else share
+        rule.sums[2 * i] = coherent + summed
+        rule.sums[2 * i + 1] = absolute + abs(summed)
         _step(net, i, step)
 
 
 @njit(void(UPDATE, int64[::1], int64, int64), **KERNEL)
-def prefetch_sums(how: Update, indices: Indices, at: int, n: int) -> None:
-    """Asks for the sums of entries that will be updated."""
-    if how.sums.size > 0:
+def prefetch_sums(rule: Update, indices: Indices, at: int, n: int) -> None:
+    """Prefetch the sums of entries that will be updated."""
+    if rule.sums.size > 0:
         for k in range(at, at + n):
-            prefetch(how.sums, 2 * indices[k])
+            prefetch(rule.sums, 2 * indices[k])
 
 
 @njit(void(NETWORK, UPDATE, PATH, int64, int64), **KERNEL)
-def learn_backward(net: Network, how: Update, path: Path, start: int, end: int) -> None:
-    """Updates the afterstates of moves `start` to `end - 1` of a game that ended, the last first.
+def learn_backward(net: Network, rule: Update, path: Path, start: int, end: int) -> None:
+    """Update the afterstates of moves `start` to `end - 1` of a finished game, last one first.
 
     The target starts at 0 and becomes `reward + lam * target + (1 - lam) * value`, the value read
     after its update. Where the move after an afterstate was random and is excluded, there is no
     update, and the target becomes `reward + value`. The entries of the afterstates ahead are
-    looked up and asked for early: they lie in a ring.
+    looked up and prefetched early, into a ring.
     """
     n, ring = net.symmetric * net.masks.size, path.ring
     target = float32(0)
@@ -147,14 +146,14 @@ def learn_backward(net: Network, how: Update, path: Path, start: int, end: int) 
         if ahead >= start:
             at = ahead % _RING * n
             look_up(net, path.afters[ahead], ring, at)
-            prefetch_sums(how, ring, at, n)
+            prefetch_sums(rule, ring, at, n)
         t = ahead + AHEAD
         if t >= end:
             continue
         at = t % _RING * n
-        toward_random = how.excluded == 1 and t + 1 < end and path.is_random[t + 1]
-        if not toward_random and not (how.excluded == 2 and path.is_random[t]):
-            update(net, how, ring, at, target - total(net, ring, at))
+        toward_random = rule.excluded == 1 and t + 1 < end and path.is_random[t + 1]
+        if not toward_random and not (rule.excluded == 2 and path.is_random[t]):
+            update(net, rule, ring, at, target - total(net, ring, at))
         value = total(net, ring, at)
-        lam = float32(0) if toward_random else how.lam
+        lam = float32(0) if toward_random else rule.lam
         target = float32(path.rewards[t]) + lam * target + (float32(1) - lam) * value
