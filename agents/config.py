@@ -22,7 +22,14 @@ from typing import Annotated, Any, TypeVar, cast
 
 import numpy as np
 import pydantic
-from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
 from typing_extensions import dataclass_transform
 
 T = TypeVar("T")
@@ -40,6 +47,17 @@ Whole = Annotated[int, _plain, Field(ge=0, lt=1 << 63)]
 """An integer from 0 on, such as a seed."""
 Count = Annotated[int, _plain, Field(ge=1, lt=1 << 63)]
 """An integer from 1 on."""
+
+
+def _whole_number(value: float) -> float:
+    """Return the value if it is an integer."""
+    if value != int(value):
+        raise ValueError(f"amount must be a whole number, got {value}")
+    return value
+
+
+Amount = Annotated[float, _plain, Field(ge=1, lt=1 << 63), AfterValidator(_whole_number)]
+"""A whole number from 1 on that may be written as `1e9`, such as a number of moves."""
 
 _CONFIG = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
 

@@ -3,115 +3,116 @@
     python -m afterstate.agents.game2048.learning.play_logs logs/moves.npy --moves 1e7
     python -m afterstate.agents.game2048.learning.play_logs logs/moves.npy --moves 1e7 --resume
 
-A log is a file of numpy, an array of records of 9 bytes: the board, a word of `rules.py`, and the
-action that the player chose.
+A log is a numpy file, an array of records of 9 bytes: the board, as a word of `rules.py`, and the
+action that the player selected.
 
     log = np.load("logs/moves.npy", mmap_mode="r")    # of [("board", "<u8"), ("action", "u1")]
 
-The records stand in random order, each of them as likely in every place, so that a learner reads
-them one after the other, and any part of a log is a sample of it. 600 million moves, those of the
-study of Matsuzaki and Teramura, take 5.4 GB. Beside a log, `moves.json` tells what it is of.
+The records are uniformly shuffled, so a learner can read them in order and any part of a log is a
+sample of it. The 600 million moves of Matsuzaki and Teramura take 5.4 GB. `moves.json`, next to the
+log, describes its players and games.
 
-Neither writing nor reading needs room in memory for a log. Moves go to one of 256 heaps by chance
-while they are played, in the folder `moves.parts`; in the end each heap is shuffled in memory, and
-they are written one after the other. The heaps go when the log is whole, so that for a while the
-disk has both, 10.8 GB of 600 million moves. What was played is safe from then on: a run that is
-interrupted, killed or out of disk goes on with `--resume`, also with other numbers of games or
-moves. The same settings make the same file, whatever the number of jobs and interruptions, unless a
-player has a time for its moves.
+A log never has to fit into memory. While games are played, each move goes to a random one of 256
+buckets in the folder `moves.parts`; at the end each bucket is shuffled in memory and appended to
+the log. The buckets are deleted once the log is complete, so the disk needs twice its size. A run
+that was interrupted, killed or ran out of disk space continues with `--resume`, also with other
+numbers of games or moves. The same settings make the same file, whatever the number of jobs and
+interruptions, unless a player has a time limit per move.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import tokenize
 import warnings
 from collections.abc import Generator, Sequence
+from dataclasses import field
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from afterstate import agents
 from afterstate.agents import files
+from afterstate.agents.config import Amount, Count, Rate, Whole, settings
 from afterstate.agents.game2048.play import Player, play
-from afterstate.agents.training.commands import progress_bar, sigterm_raises, whole_above_0
+from afterstate.agents.training.commands import parse, progress_bar, sigterm_raises
 from afterstate.envs.words import Words
 
 MOVE = np.dtype([("board", "<u8"), ("action", "u1")])
 """A record of a log, 9 bytes."""
 
-HEAPS = 256
-"""Among which moves are divided."""
+N_BUCKETS = 256
+"""Moves are divided among this many files before they are shuffled."""
 
 Moves = npt.NDArray[np.void]
 """Records `MOVE[n]`."""
 
 
 class Sampling(NamedTuple):
-    """Which games are played, and which of their moves are kept."""
+    """The games to play and the moves of them to keep."""
 
-    players: tuple[str, ...]  # as `agents.find` wants them; they play in turn
-    beside: int = 32  # games that a player plays side by side, one round
-    skip: int = 0  # moves at the beginning of each game that are not kept
-    share: float = 1.0  # the chance of each other move to be kept
-    seed: int = 1  # of the first game, of others one more each, and of chance
+    players: tuple[str, ...]  # as for `agents.find`; they take turns by round
+    batch: int = 32  # games of a round, which a player plays in parallel
+    skip: int = 0  # moves at the beginning of each game that are dropped
+    share: float = 1.0  # the probability that each other move is kept
+    seed: int = 1  # of the first game, one more for each other, and of the sampling
 
 
 class Round(NamedTuple):
-    """What games that were played side by side have left."""
+    """The outcome of a round of games that were played in parallel."""
 
     moves: Moves
     player: int
     scores: list[int]
-    n_played: int  # moves of these games, kept or not
+    n_played: int  # moves of these games, kept or dropped
 
 
 # Playing
 
 
 def _player(text: str, seed: int) -> Player:
-    """A player; one that draws is made anew for each round, with this seed unless it has its own.
+    """Return a player; a random one is made anew for each round, with this seed by default.
 
     Raises:
         OSError: its file cannot be read.
-        ValueError: it is unknown, or does not play 2048 on 4x4 cells.
-        ImportError: it needs what is not installed.
+        ValueError: it is unknown, or does not play 2048 on 4x4 boards.
+        ImportError: it needs an extra that is not installed.
     """
     name, *settings = text.split(",")
-    if "seed" not in agents.setting_names(name):
-        return _lasting(text)
+    if name not in agents.names() or "seed" not in agents.setting_names(name):
+        return _cached_player(text)
     is_seeded = any(each.startswith("seed=") for each in settings)
-    return _checked(text if is_seeded else f"{text},seed={seed}")
+    return _player_of_2048(text if is_seeded else f"{text},seed={seed}")
 
 
-def _checked(text: str) -> Player:
-    """A player of 2048."""
-    found: Player = agents.find(text)
-    if not hasattr(found, "act") or getattr(found, "size", (4, 4)) != (4, 4):
-        raise ValueError(f"{text} is not a player of 2048 on 4x4 cells")
-    return found
+def _player_of_2048(text: str) -> Player:
+    """Return a player, or raise ValueError if it does not play 2048 on 4x4 boards."""
+    player: Player = agents.find(text)
+    if not hasattr(player, "act") or getattr(player, "size", (4, 4)) != (4, 4):
+        raise ValueError(f"player must play 2048 on 4x4 boards, got {text!r}")
+    return player
 
 
-_lasting = cache(_checked)
-"""A player that does not draw, once for each process."""
+_cached_player = cache(_player_of_2048)
+"""Players that are not random, one for each process."""
 
 
 def play_round(sampling: Sampling, number: int) -> Round:
-    """Plays a round, from 0, of games; they have other seeds than those of other rounds.
+    """Play the games of a round, numbered from 0; each round has seeds of its own.
 
     Raises:
         ValueError: the player's actions are not legal.
     """
-    which, first = number % len(sampling.players), sampling.seed + number * sampling.beside
-    rng, kept = np.random.default_rng([sampling.seed, number]), []
-    n_seen = np.zeros(sampling.beside, np.int64)
-    player = _player(sampling.players[which], int(rng.integers(2**63)))
+    turn, first = number % len(sampling.players), sampling.seed + number * sampling.batch
+    rng, parts = np.random.default_rng([sampling.seed, number]), []
+    n_seen = np.zeros(sampling.batch, np.int64)
+    player = _player(sampling.players[turn], int(rng.integers(2**63)))
 
     def watch(games: npt.NDArray[np.int64], boards: Words, actions: npt.NDArray[np.int64]) -> None:
         is_kept = n_seen[games] >= sampling.skip
@@ -120,15 +121,15 @@ def play_round(sampling: Sampling, number: int) -> Round:
         n_seen[games] += 1
         moves = np.empty(np.count_nonzero(is_kept), MOVE)
         moves["board"], moves["action"] = boards[is_kept], actions[is_kept]
-        kept.append(moves)
+        parts.append(moves)
 
-    played = play(player, sampling.beside, first, (4, 4), watch=watch)
-    moves = np.concatenate(kept)
-    return Round(moves, which, played.scores.tolist(), int(played.n_moves.sum()))
+    played = play(player, sampling.batch, first, (4, 4), watch=watch)
+    moves = np.concatenate(parts)
+    return Round(moves, turn, played.scores.tolist(), int(played.n_moves.sum()))
 
 
 def play_rounds(sampling: Sampling, first: int, jobs: int) -> Generator[Round, None, None]:
-    """Plays round after round without end, `jobs` of them at once, in their order."""
+    """Yield round after round without end, in order, with `jobs` processes."""
     from joblib import Parallel, delayed
 
     rounds = (delayed(play_round)(sampling, number) for number in count(first))
@@ -138,12 +139,13 @@ def play_rounds(sampling: Sampling, first: int, jobs: int) -> Generator[Round, N
 # Shuffling
 
 
-class Heaps:
-    """The moves that were played, in random heaps in a folder, and what is known of them.
+class Buckets:
+    """The moves played so far, divided at random among files of a folder.
 
     Args:
-        folder: is made, or has the heaps of a run that goes on, which are to be `cut` then.
-        sampling: of the run.
+        folder: made if missing; otherwise it has the buckets of a run to resume, which must then be
+            `truncate`d.
+        sampling: the sampling of the run.
 
     Raises:
         OSError: the folder cannot be read or written.
@@ -154,113 +156,113 @@ class Heaps:
         self._folder, self._state = folder, folder / "state.json"
         self.sampling = sampling
         self.n_rounds, self.n_played = 0, 0
-        self.games = [0] * len(sampling.players)  # of each player
-        self._scores = [0] * len(sampling.players)  # the sums of theirs
-        self._sizes = np.zeros(HEAPS, np.int64)
+        self.games = [0] * len(sampling.players)  # by player
+        self._scores = [0] * len(sampling.players)  # their sums, by player
+        self._sizes = np.zeros(N_BUCKETS, np.int64)
         if self._state.exists():
-            self._go_on()
+            self._resume()
         else:
             folder.mkdir(parents=True, exist_ok=True)
-            self._note()
+            self._save_state()
 
-    def _go_on(self) -> None:
-        """Takes up the heaps as they were after the last whole round."""
+    def _resume(self) -> None:
+        """Read the state after the last complete round."""
         try:
-            told = json.loads(self._state.read_text(encoding="utf-8"))
-            before = Sampling(tuple(told["sampling"][0]), *told["sampling"][1:])
-            self.n_rounds, self.n_played = int(told["n_rounds"]), int(told["n_played"])
-            self.games, self._scores = list(told["games"]), list(told["scores"])
-            self._sizes = np.array(told["sizes"], np.int64)
+            state = json.loads(self._state.read_text(encoding="utf-8"))
+            before = Sampling(tuple(state["sampling"][0]), *state["sampling"][1:])
+            self.n_rounds, self.n_played = int(state["n_rounds"]), int(state["n_played"])
+            self.games, self._scores = list(state["games"]), list(state["scores"])
+            self._sizes = np.array(state["sizes"], np.int64)
         except (KeyError, TypeError, IndexError, ValueError) as error:
-            raise ValueError(f"{self._state} is damaged: begin anew") from error
+            raise ValueError(f"{self._state} is damaged: start over") from error
         if before != self.sampling:
-            raise ValueError(f"{self._folder} has moves of {before}: choose another file")
+            raise ValueError(f"{self._folder} has moves of {before}: use another file")
 
-    def cut(self) -> None:
-        """Drops what came to the heaps after the last whole round.
+    def truncate(self) -> None:
+        """Drop the moves that were written after the last complete round.
 
         Raises:
-            OSError: they cannot be read or written.
-            ValueError: they have lost moves.
+            OSError: the buckets cannot be read or written.
+            ValueError: some of their moves are missing.
         """
-        for heap, size in enumerate(self._sizes * MOVE.itemsize):
-            with open(self._heap(heap), "ab") as file:
+        for bucket, size in enumerate(self._sizes * MOVE.itemsize):
+            with open(self._file(bucket), "ab") as file:
                 if file.tell() < size:
-                    raise ValueError(f"{self._heap(heap)} has lost moves: begin anew")
+                    raise ValueError(f"{self._file(bucket)} has lost moves: start over")
                 file.truncate(int(size))
 
-    def _heap(self, number: int) -> Path:
-        """The file of a heap."""
-        return self._folder / f"{number:03}.moves"
+    def _file(self, bucket: int) -> Path:
+        """Return the file of a bucket."""
+        return self._folder / f"{bucket:03}.moves"
 
     @property
     def n_moves(self) -> int:
-        """How many moves are kept."""
+        """The number of moves in the buckets."""
         return int(self._sizes.sum())
 
     def add(self, played: Round) -> None:
-        """Adds a round."""
+        """Append the moves of a round."""
         rng = np.random.default_rng([self.sampling.seed, self.n_rounds, 1])
-        heaps = rng.integers(HEAPS, size=len(played.moves), dtype=np.uint8)
-        moves = played.moves[np.argsort(heaps, kind="stable")]
-        sizes = np.bincount(heaps, minlength=HEAPS)
-        for heap, part in enumerate(np.split(moves, np.cumsum(sizes)[:-1])):
-            with open(self._heap(heap), "ab") as file:
+        buckets = rng.integers(N_BUCKETS, size=len(played.moves), dtype=np.uint8)
+        moves = played.moves[np.argsort(buckets, kind="stable")]
+        sizes = np.bincount(buckets, minlength=N_BUCKETS)
+        for bucket, part in enumerate(np.split(moves, np.cumsum(sizes)[:-1])):
+            with open(self._file(bucket), "ab") as file:
                 file.write(part.tobytes())
         self._sizes += sizes
         self.n_rounds, self.n_played = self.n_rounds + 1, self.n_played + played.n_played
         self.games[played.player] += len(played.scores)
         self._scores[played.player] += sum(played.scores)
-        self._note()
+        self._save_state()
 
-    def _note(self) -> None:
-        """Writes down that the round is whole."""
-        told = {"sampling": self.sampling, "n_rounds": self.n_rounds, "n_played": self.n_played}
-        told |= {"sizes": self._sizes.tolist(), "games": self.games, "scores": self._scores}
-        files.replace(self._state, json.dumps(told).encode())
+    def _save_state(self) -> None:
+        """Record that the round is complete."""
+        state = {"sampling": self.sampling, "n_rounds": self.n_rounds, "n_played": self.n_played}
+        state |= {"sizes": self._sizes.tolist(), "games": self.games, "scores": self._scores}
+        files.replace(self._state, json.dumps(state).encode())
 
     def write(self, path: Path, n_moves: int | None = None) -> None:
-        """Writes the log, all moves or a random part of them, and removes the heaps.
+        """Write the log, with all moves or a random part of them, and remove the buckets.
 
         Raises:
-            OSError: it cannot be written; the heaps are still there then.
+            OSError: the log cannot be written; the buckets are kept.
         """
         left = n = self.n_moves if n_moves is None else min(n_moves, self.n_moves)
         rng = np.random.default_rng([self.sampling.seed, self.n_rounds, 2])
         header = {"descr": MOVE.descr, "fortran_order": False, "shape": (n,)}
         with files.replaced(path) as file:
             np.lib.format.write_array_header_1_0(file, header)
-            for heap in rng.permutation(HEAPS):
-                moves = np.fromfile(self._heap(heap), MOVE)
+            for bucket in rng.permutation(N_BUCKETS):
+                moves = np.fromfile(self._file(bucket), MOVE)
                 left -= file.write(rng.permutation(moves)[:left].tobytes()) // MOVE.itemsize
-            files.replace(path.with_suffix(".json"), self._told(n))  # there before the log is
+            files.replace(path.with_suffix(".json"), self._metadata(n))  # before the log exists
         self.remove()
 
     def is_written(self, path: Path) -> bool:
-        """Whether a log that is there is that of these moves, so that the heaps may go.
+        """Return True if an existing log is that of these moves, so that the buckets may go.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the log cannot be read.
             ValueError: it is not a log.
         """
-        beside = path.with_suffix(".json")
-        return beside.exists() and beside.read_bytes() == self._told(len(read(path)))
+        metadata = path.with_suffix(".json")
+        return metadata.exists() and metadata.read_bytes() == self._metadata(len(read(path)))
 
-    def _told(self, n_moves: int) -> bytes:
-        """What stands beside a log."""
-        return (json.dumps(self.about(n_moves), indent=1) + "\n").encode()
+    def _metadata(self, n_moves: int) -> bytes:
+        """Return the JSON file next to a log."""
+        return (json.dumps(self.metadata(n_moves), indent=1) + "\n").encode()
 
     def remove(self) -> None:
-        """Removes the heaps, or those that are left of them."""
-        for heap in range(HEAPS):
-            self._heap(heap).unlink(missing_ok=True)
+        """Remove the buckets that are left."""
+        for bucket in range(N_BUCKETS):
+            self._file(bucket).unlink(missing_ok=True)
         for state in self._folder.glob("state.json*"):
             state.unlink()
-        with contextlib.suppress(OSError):  # what others have put there stays
+        with contextlib.suppress(OSError):  # files of others stay
             self._folder.rmdir()
 
-    def about(self, n_moves: int) -> dict[str, Any]:
-        """What a log of so many of the moves is of."""
+    def metadata(self, n_moves: int) -> dict[str, Any]:
+        """Return the description of a log of `n_moves` of the moves."""
         each = zip(self.sampling.players, self.games, self._scores, strict=True)
         return {
             "moves": n_moves,
@@ -269,7 +271,7 @@ class Heaps:
                 {"player": player, "games": n, "mean_score": total / n if n else None}
                 for player, n, total in each
             ],
-            **{name: getattr(self.sampling, name) for name in ("skip", "share", "beside", "seed")},
+            **{name: getattr(self.sampling, name) for name in ("skip", "share", "batch", "seed")},
         }
 
 
@@ -277,154 +279,161 @@ class Heaps:
 
 
 def read(path: str | Path) -> Moves:
-    """The moves of a log, `MOVE[n]`, in a file that is read where they are looked at.
+    """Return the moves of a log, `MOVE[n]`, memory-mapped.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: another file, or a damaged one.
+        OSError: the file cannot be read.
+        ValueError: it is another file, or damaged.
     """
     try:
         log = np.lib.format.open_memmap(path, mode="r")
     except (ValueError, tokenize.TokenError) as error:
         raise ValueError(f"{path} is not a play log, or it is damaged: {error}") from error
     if log.dtype != MOVE or log.ndim != 1 or not len(log):
-        raise ValueError(f"{path} is not a play log: it has no records of {MOVE.descr}")
+        raise ValueError(f"{path} is not a play log: it must have records of {MOVE.descr}")
     return log
 
 
 # The command line
 
 
-def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m afterstate.agents.game2048.learning.play_logs",
-        description="Writes a shuffled log of the moves of players of 2048.",
+@settings
+class Args:
+    """Write a shuffled log of the moves of players of 2048."""
+
+    log: Path
+    """The file to write, which ends in .npy."""
+    player: Annotated[list[str], Field(min_length=1)] = field(
+        default_factory=lambda: ["expectimax"]
     )
-    add = parser.add_argument
-    add("log", type=Path, help="the file, which ends in .npy")
-    of = "a file, or a name and settings such as expectimax,depth=2; several play in turn"
-    add("--player", nargs="+", default=["expectimax"], help=of + " (expectimax)")
-    add("--games", type=whole_above_0, help="stop after so many games of each player")
-    add("--moves", type=whole_above_0, help="stop when so many moves are kept")
-    add("--skip", type=int, default=0, help="moves of each game left out at its beginning")
-    add("--share", type=float, default=1.0, help="of the others, kept by chance (%(default)s)")
-    add("--beside", type=whole_above_0, default=32, help="games of a round (%(default)s)")
-    add("--seed", type=int, default=1)
-    add("--jobs", type=whole_above_0, default=1, help="processes that play (%(default)s)")
-    add("--resume", action="store_true", help="go on with a log that was interrupted")
-    chosen = parser.parse_args(arguments)
-    if (chosen.games is None) == (chosen.moves is None):
-        parser.error("say where to stop: --games or --moves")
-    if chosen.log.suffix != ".npy":
-        parser.error("a log is a file that ends in .npy")
-    if chosen.skip < 0 or chosen.seed < 0 or not 0 < chosen.share <= 1:
-        parser.error("--skip and --seed are from 0 on, --share is above 0 and at most 1")
-    return chosen
+    """A file, or a name and settings such as expectimax,depth=2; several take turns."""
+    games: Count | None = None
+    """Stop after this many games of each player."""
+    moves: Amount | None = None
+    """Stop when this many moves are kept, such as 1e7."""
+    skip: Whole = 0
+    """Moves dropped at the beginning of each game."""
+    share: Rate = 1.0
+    """Probability that each of the other moves is kept."""
+    batch: Count = 32
+    """Games that a player plays in parallel."""
+    seed: Whole = 1
+    """Seed of the first game and of the sampling."""
+    jobs: Count = 1
+    """Processes that play."""
+    resume: bool = False
+    """Continue a log that was interrupted."""
+
+    def __post_init__(self) -> None:
+        if (self.games is None) == (self.moves is None):
+            raise ValueError("games or moves must be given, to say where to stop")
+        if self.log.suffix != ".npy":
+            raise ValueError(f"log must end in .npy, got {str(self.log)!r}")
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the buckets."""
+        return self.log.with_suffix(".parts")
+
+    @property
+    def target(self) -> int:
+        """The number of games or moves after which to stop."""
+        return int(self.moves or self.games or 0)
+
+    def done(self, buckets: Buckets) -> int:
+        """Return the number of moves or games that the buckets have."""
+        return buckets.n_moves if self.moves is not None else min(buckets.games)
 
 
-def _check_place(chosen: argparse.Namespace, folder: Path) -> None:
-    """Raises a ValueError unless the folder and the files are as a new run or one to resume has."""
-    is_run, is_there = (folder / "state.json").exists(), folder.exists()
-    for path in () if is_run else (chosen.log, chosen.log.with_suffix(".json")):
+def _check_place(args: Args) -> None:
+    """Raise ValueError unless the files are those of a new run, or of one to resume."""
+    folder = args.folder
+    is_run, exists = (folder / "state.json").exists(), folder.exists()
+    for path in () if is_run else (args.log, args.log.with_suffix(".json")):
         if path.exists():
-            raise ValueError(f"{path} is there: choose another file")
-    if is_there and not is_run and not all(p.name.startswith("state.") for p in folder.iterdir()):
-        raise ValueError(f"{folder} is there, and not of a log: choose another file")
-    if is_there != chosen.resume:
-        told = "go on with --resume" if is_there else "there is nothing to resume"
-        raise ValueError(f"{folder} is {'' if is_there else 'not '}there: {told}")
+            raise ValueError(f"{path} exists: use another file")
+    if exists and not is_run and not all(p.name.startswith("state.") for p in folder.iterdir()):
+        raise ValueError(f"{folder} exists and is not of a log: use another file")
+    if exists and not args.resume:
+        raise ValueError(f"{folder} exists: continue with --resume")
+    if args.resume and not exists:
+        raise ValueError(f"{folder} does not exist: there is nothing to resume")
 
 
-def _begin(chosen: argparse.Namespace, folder: Path) -> Heaps:
-    """The heaps of a new log, of one that goes on, or what is left of those of one that is whole.
+def _begin(args: Args) -> Buckets:
+    """Return the buckets of a new log, or of one to resume or to clean up.
 
     Raises:
         OSError: a file cannot be read or written.
-        ValueError: a wrong player, or a folder that does not fit what is asked for.
-        ImportError: a player needs what is not installed.
+        ValueError: a wrong player, or files that do not fit the arguments.
+        ImportError: a player needs an extra that is not installed.
     """
-    _check_place(chosen, folder)
-    for player in chosen.player:
-        _player(player, chosen.seed)
-    names = ("beside", "skip", "share", "seed")
-    sampling = Sampling(tuple(chosen.player), *(getattr(chosen, name) for name in names))
-    files.prepare(chosen.log)
-    heaps = Heaps(folder, sampling)
-    if not chosen.log.exists():
-        heaps.cut()
-    elif not heaps.is_written(chosen.log):
-        raise ValueError(f"{chosen.log} is there, of other moves: choose another file")
-    return heaps
+    _check_place(args)
+    for player in args.player:
+        _player(player, args.seed)
+    files.prepare(args.log)
+    sampling = Sampling(tuple(args.player), args.batch, args.skip, args.share, args.seed)
+    buckets = Buckets(args.folder, sampling)
+    if not args.log.exists():
+        buckets.truncate()
+    elif not buckets.is_written(args.log):
+        raise ValueError(f"{args.log} exists and has other moves: use another file")
+    return buckets
 
 
-def _done(chosen: argparse.Namespace, heaps: Heaps) -> int:
-    """How many of the moves or games that are asked for are there."""
-    return heaps.n_moves if chosen.moves is not None else min(heaps.games)
-
-
-def _is_done(chosen: argparse.Namespace, heaps: Heaps) -> bool:
-    """Whether there are as many games or moves as are asked for."""
-    return _done(chosen, heaps) >= int(chosen.moves or chosen.games)
-
-
-def _fill(chosen: argparse.Namespace, heaps: Heaps, bar: Any) -> None:
-    """Plays until there is enough."""
-    if _is_done(chosen, heaps):
+def _fill(args: Args, buckets: Buckets, bar: Any) -> None:
+    """Play until there are enough games or moves."""
+    if args.done(buckets) >= args.target:
         return
     with (
         warnings.catch_warnings(),
-        contextlib.closing(play_rounds(heaps.sampling, heaps.n_rounds, chosen.jobs)) as rounds,
+        contextlib.closing(play_rounds(buckets.sampling, buckets.n_rounds, args.jobs)) as rounds,
     ):
-        warnings.filterwarnings("ignore", ".*have been cancelled")  # rounds that are not needed
+        warnings.filterwarnings("ignore", ".*have been cancelled")  # rounds no longer needed
         for played in rounds:
-            heaps.add(played)
-            if not heaps.n_moves:
-                raise ValueError(
-                    "no move is kept: no game is longer than --skip, or --share is tiny"
-                )
-            bar.update(min(bar.total, _done(chosen, heaps)) - bar.n)
+            buckets.add(played)
+            if not buckets.n_moves:
+                raise ValueError("no move is kept: skip is too large or share too small")
+            bar.update(min(bar.total, args.done(buckets)) - bar.n)
             bar.set_description(f"mean score {np.mean(played.scores):,.0f}")
-            if _is_done(chosen, heaps):
+            if args.done(buckets) >= args.target:
                 return
 
 
-def _write(chosen: argparse.Namespace, heaps: Heaps, tqdm: Any) -> None:
-    """Plays what is not there yet, and writes the log."""
-    unit, total = (" moves", chosen.moves) if chosen.moves else (" games", chosen.games)
-    with (
-        sigterm_raises(KeyboardInterrupt()),
-        tqdm(total=total, initial=_done(chosen, heaps), unit=unit, unit_scale=True) as bar,
-    ):
+def _write(args: Args, buckets: Buckets) -> None:
+    """Play what is missing, and write the log."""
+    unit = " moves" if args.moves else " games"
+    bar = progress_bar()(total=args.target, initial=args.done(buckets), unit=unit, unit_scale=True)
+    with sigterm_raises(KeyboardInterrupt()), bar:
         try:
-            _fill(chosen, heaps, bar)
-            heaps.write(chosen.log, chosen.moves)
+            _fill(args, buckets, bar)
+            buckets.write(args.log, None if args.moves is None else int(args.moves))
         except KeyboardInterrupt:
             bar.close()
-            told = f"{heaps.n_moves:,} moves are kept: go on with --resume"
-            raise SystemExit(told) from None
+            message = f"interrupted: {buckets.n_moves:,} moves are kept, continue with --resume"
+            raise SystemExit(message) from None
         except (OSError, ValueError) as error:
-            raise SystemExit(f"{error}\nwhat was played is kept: go on with --resume") from error
+            message = f"{error}\nthe moves played are kept: continue with --resume"
+            raise SystemExit(message) from error
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line."""
-    chosen, tqdm = options(arguments), progress_bar()
-    folder = chosen.log.with_suffix(".parts")
+    """Run the command line."""
+    args = parse(Args, "python -m afterstate.agents.game2048.learning.play_logs", arguments)
     try:
-        heaps = _begin(chosen, folder)
-        if chosen.log.exists():  # a run was killed when its heaps were not gone yet
-            heaps.remove()
-            return print(f"{chosen.log} is whole, and its heaps are gone")
+        buckets = _begin(args)
+        if args.log.exists():  # a run was killed before its buckets were removed
+            buckets.remove()
+            return print(f"{args.log} is complete; its buckets are removed")
     except (OSError, ValueError, ImportError) as error:
         raise SystemExit(str(error)) from error
     except KeyboardInterrupt:
-        told = "go on with --resume" if folder.exists() else "nothing was begun"
-        raise SystemExit(f"interrupted: {told}") from None
-    _write(chosen, heaps, tqdm)
+        hint = "continue with --resume" if args.folder.exists() else "nothing was written"
+        raise SystemExit(f"interrupted: {hint}") from None
+    _write(args, buckets)
 
 
-if __name__ == "__main__":  # processes are sent functions of a module that they can import
+if __name__ == "__main__":  # joblib sends processes functions of a module they can import
     from afterstate.agents.game2048.learning import play_logs
 
     play_logs.main()

@@ -2,32 +2,32 @@
 
     python -m afterstate.agents.game2048.learning.pruning learner.npz small.npz --weights 6e6
 
-A network of 8x6 has 134 million weights, of which games look up a few millions often and most
-never. Kept are those with the largest product of uses and what they are worth, as multiples of a
-step; the others become 0. With promotion a weight of a later stage that is left out has the value
-of the stage before, so that only the difference counts as its worth. Uses are counted in games of
-2-ply search, also of those afterstates that it looks ahead to: search meets boards that greedy
-games do not. Six million weights take about 9 MB. In the file are, for all tables one after the
-other,
+A network of 8x6 tuples has 134 million weights; games look up a few million of them often and most
+never. The weights with the largest product of uses and magnitude are kept, rounded to multiples of
+a step; the others become 0. With promotion, a dropped weight of a later stage has the value of the
+stage before, so the difference to that value counts as its magnitude. Uses are counted in games
+played by 2-ply search, including the afterstates it looks ahead to. Six million weights take about
+9 MB. The file has, for all tables one after the other,
 
-- `gaps`, bytes: how many weights are left out before the next one that is kept; 255 stands for 255
-  left out and none kept;
-- `levels`, bytes [2, n]: the low and the high bytes of the kept weights in steps, 16 bits, signed.
+- `gaps`, bytes: the number of weights dropped before the next kept one; 255 stands for 255 dropped
+  and none kept;
+- `levels`, bytes [2, n]: the low and high bytes of the kept weights in steps, 16 bits, signed.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from numba import float32, int64, njit, uint32, uint64, void
+from pydantic import Field
 
 from afterstate.agents import files
+from afterstate.agents.config import Count, Whole, settings
 from afterstate.agents.game2048.search.expectimax import (
     CUTOFF,
     SEARCH,
@@ -47,11 +47,12 @@ from afterstate.agents.game2048.values.ntuple import (
     pack_network,
     source,
 )
-from afterstate.agents.training.commands import progress_bar
+from afterstate.agents.training.commands import parse, progress_bar
 from afterstate.envs.game2048.rules import afterstates, field, occupied, spawn
 from afterstate.envs.words import Word, seed_word
 
 MAX_STEP = 1e6
+Step = Annotated[float, Field(gt=0, le=MAX_STEP)]
 _NONE = 255  # a gap without a weight after it
 
 Counts = npt.NDArray[np.uint32]
@@ -59,7 +60,7 @@ Counts = npt.NDArray[np.uint32]
 
 @njit(void(NETWORK, uint64, uint32[::1], int64[::1]), **KERNEL)
 def _count(net: Network, board: Word, uses: Counts, indices: Indices) -> None:
-    """Counts the entries of the afterstates that a greedy move compares."""
+    """Count the entries of the afterstates that a greedy move compares."""
     boards, _ = afterstates(board, net.moves)
     for action in range(4):
         if boards[action] != board:
@@ -70,7 +71,7 @@ def _count(net: Network, board: Word, uses: Counts, indices: Indices) -> None:
 
 @njit(uint64(NETWORK, SEARCH, uint64, uint32[::1], int64[::1]), **KERNEL, nogil=True)
 def _count_game(net: Network, search: Search, rng: Word, uses: Counts, indices: Indices) -> Word:
-    """Plays a game by 2-ply search and counts the entries it looks up for the moves it makes."""
+    """Play a game by 2-ply search and count the entries that its moves look up."""
     cells = field(net.size[0], net.size[1])
     board, rng = spawn(np.uint64(0), rng, cells)
     board, rng = spawn(board, rng, cells)
@@ -90,12 +91,12 @@ def _count_game(net: Network, search: Search, rng: Word, uses: Counts, indices: 
 def count_uses(
     net: Network, n_games: int, seed: int = 0, report: Callable[[], Any] | None = None
 ) -> Counts:
-    """How often games of 2-ply search look up each weight.
+    """Return how often games of 2-ply search look up each weight.
 
     Args:
         net: the network.
-        n_games: how many games.
-        seed: of the games.
+        n_games: number of games.
+        seed: seed of the games.
         report: called after each game.
 
     Returns:
@@ -113,7 +114,7 @@ def count_uses(
 
 @njit(void(NETWORK, int64[::1], float32[::1]), **KERNEL)
 def _differences(net: Network, indices: Indices, differences: Weights) -> None:
-    """By how much each weight differs from what it would be if it were left out."""
+    """Write the difference of each weight from its value if it were dropped."""
     for i in range(indices.size):
         index = indices[i]
         differences[i] = entry(net, index)
@@ -122,13 +123,13 @@ def _differences(net: Network, indices: Indices, differences: Weights) -> None:
 
 
 def most_used(net: Network, uses: Counts, n_kept: int) -> Indices:
-    """The weights to keep, at most `n_kept`, as `int64[...]` in ascending order.
+    """Return the weights to keep, at most `n_kept`, as `int64[n]` in ascending order.
 
     Raises:
         ValueError: `n_kept` is below 1.
     """
     if n_kept < 1:
-        raise ValueError(f"at least one weight must be kept, not {n_kept}")
+        raise ValueError(f"n_kept must be >= 1, got {n_kept}")
     used = np.flatnonzero(uses)
     differences = np.empty(used.size, np.float32)
     _differences(net, used, differences)
@@ -141,19 +142,19 @@ def most_used(net: Network, uses: Counts, n_kept: int) -> Indices:
 
 
 def _check_step(step: float) -> None:
-    """Refuses what is no step."""
+    """Raise ValueError unless it is a step."""
     if not 0 < step <= MAX_STEP:
-        raise ValueError(f"step is a number above 0 and up to {MAX_STEP:g}, got {step!r}")
+        raise ValueError(f"step must be > 0 and <= {MAX_STEP:g}, got {step!r}")
 
 
 def save_pruned(net: Network, path: str | Path, kept: Indices, step: float = 8.0) -> None:
-    """Writes a file of some weights only, from which `ntuple.load` makes a network to play with.
+    """Write a file of some of the weights, from which `ntuple.load` makes a network for play.
 
     Args:
         net: the network.
         path: the file.
         kept: the weights to keep, in ascending order.
-        step: they are rounded to multiples of this, at most 32,767 of them.
+        step: weights are rounded to multiples of it, at most 32,767 times it.
 
     Raises:
         OSError: the file cannot be written.
@@ -163,7 +164,7 @@ def save_pruned(net: Network, path: str | Path, kept: Indices, step: float = 8.0
     _check_step(step)
     if values.size and np.abs(values).max() > (most + 0.5) * step:
         least = math.ceil(1000 * float(np.abs(values).max()) / most) / 1000
-        raise ValueError(f"step is at least {least} for these weights, got {step!r}")
+        raise ValueError(f"step must be >= {least} for these weights, got {step!r}")
     gaps = np.diff(kept, prepend=-1) - 1
     ends = np.cumsum(gaps // _NONE + 1)
     all_gaps = np.full(ends[-1] if kept.size else 0, _NONE, np.uint8)
@@ -179,35 +180,43 @@ def save_pruned(net: Network, path: str | Path, kept: Indices, step: float = 8.0
     files.write(path, "ntuple", header, {"gaps": all_gaps, "levels": planes}, level=9)
 
 
+@settings
+class Args:
+    """Write a small file of an N-tuple network of 2048, for play."""
+
+    network: Path
+    """File of a network or of a learner."""
+    small: Path
+    """File to write."""
+    weights: Annotated[float, Field(ge=1, lt=2**31)] = 6e6
+    """Number of weights to keep."""
+    step: Step = 8.0
+    """Weights are rounded to multiples of it, in points."""
+    games: Count = 300
+    """Games of 2-ply search in which uses are counted."""
+    seed: Whole = 0
+    """Seed of these games."""
+
+
+def prune(args: Args) -> None:
+    """Count uses, select the weights, write the file, and print its size."""
+    net = load(args.network)
+    files.prepare(args.small)
+    with progress_bar()(total=args.games, unit=" games") as bar:
+        uses = count_uses(net, args.games, args.seed, bar.update)
+    kept = most_used(net, uses, int(args.weights))
+    save_pruned(net, args.small, kept, args.step)
+    size = args.small.stat().st_size
+    print(f"{args.small}: {kept.size:,} of {net.weights.size:,} weights, {size:,} bytes")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m afterstate.agents.game2048.learning.pruning",
-        description="Writes a small file of an N-tuple network for 2048.",
-    )
-    parser.add_argument("network", type=Path, help="file of a network or a learner")
-    parser.add_argument("small", type=Path, help="file to write")
-    parser.add_argument("--weights", type=float, default=6e6, help="how many to keep (%(default)g)")
-    parser.add_argument("--step", type=float, default=8.0, help="they are rounded to (%(default)g)")
-    parser.add_argument("--games", type=int, default=300, help="to count uses in (%(default)d)")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
-    tqdm = progress_bar()
+    """Run the command line."""
+    args = parse(Args, "python -m afterstate.agents.game2048.learning.pruning", arguments)
     try:
-        for name in ("weights", "games"):
-            if not 1 <= getattr(options, name) < 2**31:
-                raise ValueError(f"--{name} is a number from 1 on, got {getattr(options, name)}")
-        _check_step(options.step)
-        net = load(options.network)
-        files.prepare(options.small)
-        with tqdm(total=options.games, unit=" games") as bar:
-            uses = count_uses(net, options.games, options.seed, bar.update)
-        kept = most_used(net, uses, int(options.weights))
-        save_pruned(net, options.small, kept, options.step)
+        prune(args)
     except (OSError, ValueError) as error:
         raise SystemExit(str(error)) from error
-    size = options.small.stat().st_size
-    print(f"{options.small}: {kept.size:,} of {net.weights.size:,} weights, {size:,} bytes")
 
 
 if __name__ == "__main__":

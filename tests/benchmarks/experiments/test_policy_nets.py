@@ -218,7 +218,7 @@ def test_the_log_goes_on_where_it_was_interrupted(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(SystemExit, match="moves are kept"):
-        patched.setattr(play_logs.Heaps, "write", killed)
+        patched.setattr(play_logs.Buckets, "write", killed)
         tiny.main("log")
     assert (tiny.runs / "moves.parts").exists()
     tiny.main("log", "--jobs", "1")

@@ -159,7 +159,7 @@ def test_what_to_keep_worked_out_by_hand(promote: bool, two: list[int], three: l
 @pytest.mark.parametrize("n_kept", [0, -1, -5])
 def test_something_must_be_kept(n_kept: int) -> None:
     net = network([[0]])
-    with pytest.raises(ValueError, match="at least one weight must be kept"):
+    with pytest.raises(ValueError, match="n_kept"):
         most_used(net, np.ones(16, np.uint32), n_kept)
 
 
@@ -250,7 +250,7 @@ def test_the_largest_steps_fit(tmp_path: Path) -> None:
     net.weights[:4] = [32_767, -32_767, 0.4, -0.6]
     save_pruned(net, tmp_path / "small.npz", np.arange(4), step=1)
     assert load(tmp_path / "small.npz").weights[:4].tolist() == [32_767, -32_767, 0, -1]
-    with pytest.raises(ValueError, match=r"step is at least 1\.0 .*got 0\.99"):
+    with pytest.raises(ValueError, match="step"):
         save_pruned(net, tmp_path / "other.npz", np.arange(4), step=0.99)
     assert [path.name for path in tmp_path.iterdir()] == ["small.npz"]
 
@@ -259,7 +259,7 @@ def test_the_largest_steps_fit(tmp_path: Path) -> None:
 def test_a_step_is_above_0(tmp_path: Path, step: float) -> None:
     net = network([[0]])
     for kept in (np.arange(4), np.arange(0)):
-        with pytest.raises(ValueError, match="step is a number above 0"):
+        with pytest.raises(ValueError, match="step"):
             save_pruned(net, tmp_path / "small.npz", kept, step)
     assert list(tmp_path.iterdir()) == []
 
@@ -301,28 +301,30 @@ def test_the_command_line_writes_a_small_file(
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("name", "value"),
     [
-        (["--weights", "0"], "--weights is a number from 1 on"),
-        (["--weights", "-5"], "--weights is a number from 1 on"),
-        (["--weights", "0.5"], "--weights is a number from 1 on"),
-        (["--weights", "nan"], "--weights is a number from 1 on"),
-        (["--weights", "inf"], "--weights is a number from 1 on"),
-        (["--games", "0"], "--games is a number from 1 on"),
-        (["--step", "0"], "step is a number above 0"),
-        (["--step", "-1"], "step is a number above 0"),
-        (["--step", "nan"], "step is a number above 0"),
-        (["--step", "1e-9"], "step is at least"),
-        (["--seed", "-1"], "non-negative"),
+        *(("weights", wrong) for wrong in ("0", "-5", "0.5", "nan", "inf", "many")),
+        *(("games", wrong) for wrong in ("0", "many")),
+        *(("step", wrong) for wrong in ("0", "-1", "nan", "many")),
+        *(("seed", wrong) for wrong in ("-1", "many")),
     ],
-    ids=str,
 )
-def test_wrong_options_end_with_a_message(tmp_path: Path, options: list[str], message: str) -> None:
-    pytest.importorskip("tqdm")
+def test_wrong_options_are_refused_by_name(
+    tmp_path: Path, name: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = tmp_path / "small.npz"
+    with pytest.raises(SystemExit) as caught:
+        main([str(tmp_path / "network.npz"), str(small), f"--{name}", value])
+    assert caught.value.code == 2
+    assert name in capsys.readouterr().err
+    assert not small.exists()
+
+
+def test_a_step_too_small_for_the_weights_is_refused(tmp_path: Path) -> None:
     save(learned(), tmp_path / "network.npz")
     small = tmp_path / "small.npz"
-    with pytest.raises(SystemExit, match=message):
-        main([str(tmp_path / "network.npz"), str(small), "--games", "1", *options])
+    with pytest.raises(SystemExit, match="step"):
+        main([str(tmp_path / "network.npz"), str(small), "--games", "1", "--step", "1e-9"])
     assert not small.exists()
 
 
@@ -338,16 +340,6 @@ def test_files_that_cannot_be_read_or_written_end_with_a_message(tmp_path: Path)
     save(learned(), tmp_path / "network.npz")
     with pytest.raises(SystemExit, match="not a file"):
         main([str(tmp_path / "network.npz"), str(tmp_path), "--games", "1"])
-
-
-def test_words_that_are_no_numbers_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for option in ("--weights", "--step", "--games", "--seed"):
-        with pytest.raises(SystemExit) as caught:
-            main(["network.npz", str(tmp_path / "small.npz"), option, "many"])
-        assert caught.value.code == 2
-        assert f"argument {option}" in capsys.readouterr().err
 
 
 # The network of the package
