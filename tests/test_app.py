@@ -31,7 +31,7 @@ def test_submodules_are_attributes_and_others_are_not() -> None:
     assert afterstate.agents is agents
     assert {"agents", "envs", "__version__"} <= set(dir(afterstate))
     with pytest.raises(AttributeError, match="'agent'"):
-        _ = afterstate.agent  # type: ignore[attr-defined]
+        _ = afterstate.agent
 
 
 @pytest.mark.parametrize("from_root", [True, False], ids=["checkout", "elsewhere"])

@@ -515,7 +515,7 @@ def test_heaps_that_a_kill_left_beside_a_whole_log_are_removed(
     assert "log.parts has moves of" in other
     assert contents(half_removed) == before
     log = log_file(half_removed, player, *ROUNDS, "--resume")
-    assert f"{log} is whole" in capsys.readouterr().out
+    assert f"{log} is complete" in capsys.readouterr().out
     assert contents(half_removed) == straight
     assert not (half_removed / "log.parts").exists()
 
