@@ -83,7 +83,7 @@ def _cell(value: float | None, digits: int = 1, error: float | None = None) -> s
 
 
 def verdict(order: dict[str, Any], found: dict[str, Result]) -> str:
-    """Whether our results have an order of the study, or what it finds equal is so here."""
+    """Return the verdict on an order, or an equality, of the paper."""
     names = order.get("equal") or (order["better"], order["worse"])
     one, other = (found.get(name) for name in names)
     if one is None or other is None:
@@ -92,9 +92,15 @@ def verdict(order: dict[str, Any], found: dict[str, Result]) -> str:
     if math.isnan(error):
         return f"too few draws for an error ({points:+.1f})"
     is_clear = abs(points) > 2 * error
-    clearly = "clearly" if is_clear else "within two standard errors"
-    agrees = not is_clear if "equal" in order else points > 0
-    return f"{'agrees' if agrees else 'opposite'}, {clearly} ({points:+.1f} ± {error:.1f})"
+    if "equal" in order:
+        verdict = (
+            "not reproduced: they differ" if is_clear else "reproduced: no significant difference"
+        )
+    elif is_clear:
+        verdict = "reproduced" if points > 0 else "opposite"
+    else:
+        verdict = "not significant"
+    return f"{verdict} ({points:+.1f} ± {error:.1f})"
 
 
 def correlation(pairs: list[tuple[float, float]]) -> float:
@@ -118,19 +124,19 @@ def learned(told: dict[str, Any], rows: list[Row]) -> tuple[int, float, float]:
 
 
 def training_table(told: dict[str, Any], curves: dict[str, list[Row]]) -> list[str]:
-    """The lines of the table of what networks learned from, as Table 5 of the study has it."""
+    """Return the lines of the table of what networks learned from, as in Table 5 of the paper."""
     players = told["players"]
     published = {name: player.get("published", {}) for name, player in players.items()}
     names = [name for name in players if name in curves or "iterations" in published[name]]
     lines = [
-        "| network | iterations | samples | uses of each | study: iterations | study: uses |",
+        "| network | iterations | samples | uses of each | paper: iterations | paper: uses |",
         "|---|---|---|---|---|---|",
     ]
     for name in [*names, *(name for name in curves if name not in players)]:
         iterations, samples, uses = learned(told, curves.get(name, []))
         cells = [f"{iterations:,}", f"{samples:,.0f}", f"{uses:.2f}"] if iterations else ["-"] * 3
         study = published.get(name, {}).get("iterations")
-        # An iteration of the study is a game; who plays himself makes new ones as he goes.
+        # An iteration of the paper is a game; self-play makes new ones as it goes.
         games = None if players.get(name, {}).get("file") else told.get("study_games")
         cells.append("-" if study is None else f"{study:,.0f}")
         cells.append("-" if study is None or games is None else f"{study / games:.0f}")
@@ -141,7 +147,7 @@ def training_table(told: dict[str, Any], curves: dict[str, list[Row]]) -> list[s
 def points_table(told: dict[str, Any], found: dict[str, Result]) -> list[str]:
     """The lines of the table of points and errors of values."""
     lines = [
-        "| player | draws | points per 100 | RMSE | study: points | study: RMSE |",
+        "| player | draws | points per 100 | RMSE | paper: points | paper: RMSE |",
         "|---|---|---|---|---|---|",
     ]
     for name, player in told["players"].items():
@@ -158,8 +164,8 @@ def points_table(told: dict[str, Any], found: dict[str, Result]) -> list[str]:
 
 
 def orders_table(told: dict[str, Any], found: dict[str, Result]) -> list[str]:
-    """The lines of the table of what the study finds stronger."""
-    lines = ["| the study says | points of | ours |", "|---|---|---|"]
+    """Return the lines of the table of the paper's claims."""
+    lines = ["| the paper says | points of | here (± standard error) |", "|---|---|---|"]
     for order in told["orders"]:
         pair = " as ".join(order.get("equal", ())) or f"{order['better']} above {order['worse']}"
         lines.append(f"| {order['says']} | {pair} | {verdict(order, found)} |")
@@ -167,7 +173,7 @@ def orders_table(told: dict[str, Any], found: dict[str, Result]) -> list[str]:
 
 
 def correlations(told: dict[str, Any], found: dict[str, Result]) -> str:
-    """How points and errors of values go together, ours and the study's."""
+    """Return the correlation of points and errors, ours and the paper's."""
     ours = [(result.points, result.rmse) for result in found.values() if result.rmse == result.rmse]
     published = [
         player["published"] for player in told["players"].values() if "published" in player
@@ -175,7 +181,7 @@ def correlations(told: dict[str, Any], found: dict[str, Result]) -> str:
     study = [(player["points"], player["rmse"]) for player in published]
     return (
         "Correlation of points and RMSE over networks: "
-        f"{_cell(correlation(ours), 2)}, in the study {_cell(correlation(study), 2)} "
+        f"{_cell(correlation(ours), 2)}, in the paper {_cell(correlation(study), 2)} "
         "(its text: the stronger, the smaller the RMSE)."
     )
 
@@ -196,7 +202,7 @@ def table(told: dict[str, Any], rows: list[Row], curves: dict[str, list[Row]]) -
         orders_table(told, found),
         [correlations(told, found)],
         [
-            "What was learned from, and how many times each sample was used; in the study an "
+            "What was learned from, and how many times each sample was used; in the paper an "
             "iteration uses the samples of about one game."
         ],
         training_table(told, curves),
@@ -205,7 +211,7 @@ def table(told: dict[str, Any], rows: list[Row], curves: dict[str, list[Row]]) -
 
 
 def _draw_points(axes: Axes, told: dict[str, Any], found: dict[str, Result]) -> None:
-    """Points by player, ours and the study's."""
+    """Draw points by player, ours and the paper's."""
     names = list(told["players"])
     for i, name in enumerate(names):
         study = told["players"][name].get("published")
@@ -217,7 +223,7 @@ def _draw_points(axes: Axes, told: dict[str, Any], found: dict[str, Result]) -> 
     axes.invert_yaxis()
     axes.set_xlabel("points per 100 games")
     axes.plot([], [], "s", color=OURS, label="here")
-    axes.plot([], [], "o", color=STUDY, label="study, other opponents")
+    axes.plot([], [], "o", color=STUDY, label="paper, other opponents")
     axes.legend(frameon=False)
 
 

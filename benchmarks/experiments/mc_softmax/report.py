@@ -23,8 +23,8 @@ FILES = {
 """The files of rows, by what they tell of."""
 
 NETWORKS = {
-    "ntuple": "the network of tables",
-    "ntuple, asked": "the network of tables, asked for boards together",
+    "ntuple": "the N-tuple network",
+    "ntuple, asked": "the N-tuple network, boards in one batch",
     "value-net": "CNN22",
 }
 
@@ -80,7 +80,7 @@ def simulations(network: str) -> str:
     return markdown(head, body)
 
 
-STUDY = "as in the study: L-max, best"
+STUDY = "the paper's settings: L-max, best"
 
 
 def by_kind(every: list[Row]) -> dict[str, list[Row]]:
@@ -90,7 +90,7 @@ def by_kind(every: list[Row]) -> dict[str, list[Row]]:
         how = row["settings"]
         kind = f"{how['select']}, unseen: {how['unseen']}"
         kind = STUDY if kind == "L-max, unseen: outcomes" else kind
-        leaves = f", {how['leaves']} leaves together" if "leaves" in how else ""
+        leaves = f", batches of {how['leaves']} leaves" if "leaves" in how else ""
         found.setdefault(kind + leaves, []).append(row)
     return found
 
@@ -139,7 +139,7 @@ def scores(of: list[Row], window: float | None) -> list[tuple[int, float]]:
 def learning(experiment: str) -> str:
     """What the learners of an experiment came to; also drawn.
 
-    The curves are of the games that they learn from, as in the study.
+    The curves are of the games that they learn from, as in the paper.
     """
     found = [row for row in read(RESULTS / FILES["learn"]) if row["experiment"] == experiment]
     window = study()["learn"][experiment].get("window")
@@ -155,7 +155,7 @@ def learning(experiment: str) -> str:
         means = [mean for _, mean in curve]
         learned = [f"{max(means):,.0f}", f"{means[-1]:,.0f}"] if means else ["", ""]
         greedy = reached(whole[-1]["1-ply"]) if whole else ""
-        gone = [f"ran away: {away(row)}" for row in of if "diverged" in row]
+        gone = [f"diverged: {away(row)}" for row in of if "diverged" in row]
         body.append([run, f"{moves:,}", *learned, *(played or [""]), greedy, *(gone or [""])])
     lately = "last 1,000 games, or all so far" if window is None else f"last {window:,.0f} moves"
     axes.set(xlabel="moves", ylabel=f"mean score, {lately}", ylim=(0, None))

@@ -246,7 +246,7 @@ def positions(
     log = chosen.runs / f"{name}_k{layers}.npy"
     if not log.exists():
         player = str(chosen.runs / f"k{layers}" / "net.safetensors")
-        of = ["--player", player, "--games", str(n_games), "--skip", "100", "--beside", "20"]
+        of = ["--player", player, "--games", str(n_games), "--skip", "100", "--batch", "20"]
         goes_on = ["--resume"] if log.with_suffix(".parts").exists() else []
         some = ["--share", str(share), "--seed", str(seed)]
         play_logs.main([str(log), *of, *some, *goes_on])

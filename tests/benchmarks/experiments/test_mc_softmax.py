@@ -502,8 +502,9 @@ def test_scores_by_simulations_are_drawn_with_those_of_other_searches(
     assert report.simulations("ntuple") == (
         "|  |  | mean score | games | µs of CPU a move | published, CNN22 |\n"
         "| --- | --: | --: | --: | --: | --: |\n"
-        "| 1 simulations | as in the study: L-max, best | 100 ± 10 | 1000 | 200 |  |\n"
-        "| 100 simulations | as in the study: L-max, best | 300 ± 30 | 1000 | 600 | 314,311 |\n"
+        "| 1 simulations | the paper's settings: L-max, best | 100 ± 10 | 1000 | 200 |  |\n"
+        "| 100 simulations | the paper's settings: L-max, best | 300 ± 30 | 1000 | 600 "
+        "| 314,311 |\n"
         "| 1 simulations | L-max, unseen: value | 200 ± 20 | 1000 | 400 |  |\n"
         "| 100 simulations | L-max, unseen: value | 400 ± 40 | 1000 | 800 |  |\n"
         "| 1-ply |  | 500 ± 50 | 1000 | 1,000 | 206,802 |"
@@ -533,15 +534,15 @@ def test_published_scores_by_simulations_and_plies_are_those_of_the_study(tiny: 
 def test_what_was_added_is_told_by_its_settings(tiny: Study) -> None:
     tiny.played([0] * 8 + [1_000, 2_000])
     assert report.others("plays", "what was added").split("\n")[2:] == [
-        "| mc-softmax | simulations 2 | the network of tables | 1,000 ± 100 | 2,000 |",
-        "| mc-softmax | simulations 2, reuse True, leaves 2 | the network of tables "
+        "| mc-softmax | simulations 2 | the N-tuple network | 1,000 ± 100 | 2,000 |",
+        "| mc-softmax | simulations 2, reuse True, leaves 2 | the N-tuple network "
         "| 2,000 ± 200 | 4,000 |",
     ]
     tiny.judged([10, 0, 0])
     assert report.others("judged", "other searches").split("\n") == [
         "| player | settings | network | regret | best moves, % | µs of CPU a move |",
         "| --- | --: | --: | --: | --: | --: |",
-        "| ntuple |  | the network of tables | 10.0 ± 1.0 | 10.0 | 20 |",
+        "| ntuple |  | the N-tuple network | 10.0 ± 1.0 | 10.0 | 20 |",
     ]
 
 
@@ -567,7 +568,7 @@ def test_what_learners_came_to_is_told_with_those_that_ran_away(
     )
     table = [row.strip("| ").split(" | ") for row in report.learning("experiment 1").split("\n")]
     assert table[2] == ["calm", "2,000", "800", "700", "1,500 ± 150", "2,500 ± 250"]
-    gone = "ran away: boards were worth 1,000,000,000 on average"
+    gone = "diverged: boards were worth 1,000,000,000 on average"
     assert [cell for cell in table[3] if cell.strip()] == ["wild", "50", gone]
     (axes,) = figures["experiment_1.svg"].axes
     drawn = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
@@ -637,7 +638,7 @@ def test_a_report_has_what_there_is(
     path = tiny.results / "README.md"
     assert capsys.readouterr().out == f"written: {path}\n"
     title = "Monte-Carlo Softmax search (Watanabe and Matsuzaki)"
-    heads = [title, "What agrees with the study", "What was added"]
+    heads = [title, "What was reproduced", "What was added"]
     assert re.findall("^#+ (.*)", path.read_text(encoding="utf-8"), re.MULTILINE) == heads
     tiny.played([float(n) for n in range(10)])
     tiny.judged([1.0, 2.0, 3.0])
@@ -649,7 +650,7 @@ def test_a_report_has_what_there_is(
         *heads,
         "Policies of selection and backup: regrets",
         "Policies of selection and backup: mean scores",
-        "Simulations, the network of tables",
+        "Simulations, the N-tuple network",
         "Other searches: regrets",
         "What was added: scores",
         "Learning, experiment 1",

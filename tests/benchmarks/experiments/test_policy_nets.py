@@ -225,7 +225,7 @@ def test_the_log_goes_on_where_it_was_interrupted(
     log, told = tiny.runs / "moves.npy", json.loads((tiny.runs / "moves.json").read_text())
     assert len(play_logs.read(log)) == told["moves"] == 100
     assert told["players"][0]["player"] == "random" and told["seed"] == 1
-    with pytest.raises(SystemExit, match=r"moves\.npy is there"):
+    with pytest.raises(SystemExit, match=r"moves\.npy exists"):
         tiny.main("log")
     run.main(["log", "--runs", str(tmp_path / "other")])
     assert (tmp_path / "other" / "moves.npy").read_bytes() == log.read_bytes()
@@ -421,7 +421,7 @@ def test_published_contributions_stand_with_their_sums_below_as_many_of_ours(
         assert ours.count("\n") == theirs.count("\n")
     assert len(parts) == 10
     boards = boards_of(*list(analysis.STUDY_BOARDS.values())[:3])
-    assert parts[0] == inside.logits_table(net, boards, ["snake x2", "snake", "snake x0.5"])
+    assert parts[0] == inside.logits_table(net, boards, ["x2", "x1", "x0.5"])
 
 
 def test_our_contributions_are_those_of_the_units_that_speak(tiny: Study) -> None:
@@ -441,10 +441,7 @@ def test_our_contributions_are_those_of_the_units_that_speak(tiny: Study) -> Non
         last = net.get_parameter("body.7.weight").view(4, 6, 4, 4)
         last[DOWN, 0, 0, 1], last[DOWN, 1, 2, 0], last[UP, 2] = 3, -0.5, 7
     parts = run.tables_4_to_7(net, 2, tiny.told["published"]).split("\n\n")
-    head = (
-        "| unit | snake x2: % (sum) | snake: % (sum) | snake x0.5: % (sum) |\n"
-        "| --- | --: | --: | --: |\n"
-    )
+    head = "| unit | x2: % (sum) | x1: % (sum) | x0.5: % (sum) |\n| --- | --: | --: | --: |\n"
     assert parts[2] == head + (
         "| (1, 0)#0 | 90.0 (90.0) | 75.0 (75.0) | 75.0 (75.0) |\n"
         "| (0, 2)#1 | 10.0 (100.0) | 25.0 (100.0) | 25.0 (100.0) |"

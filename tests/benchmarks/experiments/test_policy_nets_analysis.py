@@ -16,7 +16,7 @@ from afterstate.agents.game2048.values import policy_net, value_net
 from afterstate.agents.game2048.values.planes import planes as to_planes
 from afterstate.agents.game2048.values.policy_net import CHANNELS, PolicyCNN, chances
 from afterstate.envs.game2048 import rules, torch_rules
-from benchmarks.experiments.policy_nets import analysis
+from benchmarks.experiments.policy_nets import analysis, concentration
 from benchmarks.experiments.policy_nets.analysis import CELLS, HEURISTICS, STUDY_BOARDS, TILES, Unit
 
 UP, RIGHT, DOWN, LEFT = range(4)
@@ -468,7 +468,7 @@ def test_boards_obey_the_heuristics_from_all_sides(text: str, corner: bool, edge
 
 
 def test_heuristics_judge_boards_of_any_shape() -> None:
-    boards = boards_of(STUDY_BOARDS["snake"], STUDY_BOARDS["5a"], STUDY_BOARDS["snake"])
+    boards = boards_of(STUDY_BOARDS["x1"], STUDY_BOARDS["5a"], STUDY_BOARDS["x1"])
     for obeys in HEURISTICS.values():
         assert obeys(boards[0]).item() is True
         assert obeys(boards[:, None]).tolist() == [[True], [False], [True]]
@@ -572,18 +572,32 @@ def test_the_boards_of_figure_5_are_as_printed() -> None:
         assert np.where(cells > 0, 1 << cells, 0).tolist() == tiles
 
 
-def test_the_three_snakes_have_the_same_tiles_each_half_as_large() -> None:
-    words = [rules.from_text(STUDY_BOARDS[name]) for name in ("snake x2", "snake", "snake x0.5")]
-    snakes = [rules.cells(np.uint64(word)).astype(np.int64) for word in words]
-    for larger, smaller in pairwise(snakes):
+def test_the_boards_of_figure_4_have_the_same_tiles_each_half_as_large() -> None:
+    words = [rules.from_text(STUDY_BOARDS[name]) for name in ("x2", "x1", "x0.5")]
+    boards = [rules.cells(np.uint64(word)).astype(np.int64) for word in words]
+    for larger, smaller in pairwise(boards):
         assert ((larger > 0) == (smaller > 0)).all()
         assert (larger - smaller == (smaller > 0)).all()
 
 
-@pytest.mark.parametrize("name", ["snake x2", "snake", "snake x0.5"])
-def test_down_is_the_only_move_of_a_snake_that_breaks_its_rules(name: str) -> None:
+@pytest.mark.parametrize("name", ["x2", "x1", "x0.5"])
+def test_figure_4_has_large_tiles_in_the_first_row_an_empty_second_and_a_bad_move(
+    name: str,
+) -> None:
+    cells = rules.cells(np.uint64(rules.from_text(STUDY_BOARDS[name]))).astype(np.int64)
+    assert (np.diff(cells[0]) < 0).all() and not cells[1].any()
+    assert cells[0].min() > cells[2:].max()
     board = board_of(STUDY_BOARDS[name])
     afters, _ = torch_rules.afterstates(board)
-    assert torch_rules.legal(board).tolist() == [False, True, True, False]
+    assert torch_rules.legal(board)[DOWN]
     for obeys in HEURISTICS.values():
         assert obeys(board) and obeys(afters[RIGHT]) and not obeys(afters[DOWN])
+
+
+def test_random_patterns_are_of_that_form_too() -> None:
+    for density in concentration.LOWER_ROWS:
+        for boards in concentration.patterns(density, 5):
+            cells = [rules.cells(np.uint64(word)).astype(np.int64) for word in boards]
+            for larger, smaller in pairwise(cells):
+                assert (larger - smaller == (smaller > 0)).all() and not larger[1].any()
+                assert (np.diff(larger[0]) < 0).all()

@@ -143,7 +143,7 @@ def test_curves_say_how_many_filters_have_more_weights(figures: list[Any]) -> No
 
 
 def test_boards_are_drawn_with_their_tiles_and_captions(figures: list[Any]) -> None:
-    boards = [rules.from_text(STUDY_BOARDS[name]) for name in ("5a", "5b", "snake", "snake x2")]
+    boards = [rules.from_text(STUDY_BOARDS[name]) for name in ("5a", "5b", "x1", "x2")]
     inside.draw_boards(boards, ["one", "two", "three", "four"], "boards.png")
     shown = [panel for panel in figures[0].axes if panel.images]
     assert len(figures[0].axes) == 6 and len(shown) == 4
@@ -336,11 +336,12 @@ def test_contributions_are_told_of_the_boards_of_the_study(
     nets.save(net, tmp_path / "net.safetensors")
     inside.main(["contributions", str(tmp_path / "net.safetensors"), "--units", "4"])
     logits, first, table, second_of, other = capsys.readouterr().out.strip().split("\n\n")
-    names = ["snake x2", "snake", "snake x0.5"]
+    names = ["x2", "x1", "x0.5"]
     words = [rules.from_text(STUDY_BOARDS[name]) for name in names]
     boards = boards_of(*(STUDY_BOARDS[name] for name in names))
     assert logits == inside.logits_table(net, boards, names)
-    assert logits.split("\n")[3].startswith("| snake | (3.00) | 2.00 | ")  # up is illegal
+    assert logits.split("\n")[3].startswith("| x1 | 3.00 | 2.00 | ")
+    assert logits.split("\n")[3].endswith("(0.00) |")  # left is illegal
     assert first == "Inputs of the last layer:"
     assert second_of == "Inputs of layer 1 before the last:"
     assert table.split("\n")[2:] == ["| (1, 0)#3 | 100.0 (100.0) | 100.0 (100.0) | 100.0 (100.0) |"]
