@@ -49,10 +49,10 @@ from benchmarks.leaderboard.games import (
     play_games,
 )
 from benchmarks.leaderboard.rows import OF_PLAYER, alike, current, games, missing, read, rows_file
-from benchmarks.leaderboard.tables import Standing, standing, write
+from benchmarks.leaderboard.tables import Result, result, write
 from benchmarks.row_files import Row
 
-README = ROOT / "README.md"
+README, PAGE = ROOT / "README.md", ROOT / "docs" / "leaderboard.md"
 RESULTS = ROOT / "benchmarks" / "results" / "leaderboard"
 
 # Playing
@@ -208,14 +208,14 @@ def _elsewhere(row: Row) -> str:
 # Results
 
 
-def standings(told: Sequence[Entry], folder: Path) -> list[Standing]:
-    """The results of the entries that have rows in a folder, or among those in the checkout."""
+def results(selected: Sequence[Entry], folder: Path) -> list[Result]:
+    """Return the results of entries that have rows in a folder, or in the checkout."""
     found = []
-    for entry in tqdm(told, unit=" entries", leave=False):
+    for entry in tqdm(selected, unit=" entries", leave=False):
         played = current(entry, read(folder, entry)) or current(entry, read(RESULTS, entry))
         if played:
             rows = [*chain.from_iterable(played.values())]
-            found.append(standing(rows, entry.games * entry.rows_each))
+            found.append(result(rows, entry.games * entry.rows_each))
     return found
 
 
@@ -226,7 +226,7 @@ def report(chosen: argparse.Namespace) -> None:
         ValueError: none has.
     """
     told = {(e.game, plain(e)): e for e in (*entries(OWN), *entries(chosen.entries))}
-    found = standings(list(told.values()), chosen.rows)
+    found = results(list(told.values()), chosen.rows)
     if not found:
         raise ValueError(f"{chosen.rows} has no rows of these entries: play them")
     for game in GAMES:
@@ -236,23 +236,30 @@ def report(chosen: argparse.Namespace) -> None:
 
 
 def readme(chosen: argparse.Namespace) -> None:
-    """Puts the tables of `report` into the README, between their marks.
+    """Put the tables of `report` between their marks in README and docs/leaderboard.md.
 
     Raises:
-        ValueError: the README has no such marks.
+        ValueError: a page has no such marks.
     """
-    text = README.read_text(encoding="utf-8")
-    folder = os.path.relpath(chosen.rows, README.parent)
-    for game in GAMES:
-        begin, end = f"<!-- leaderboard {game} -->", "<!-- end -->"
-        before, mark, rest = text.partition(begin)
-        _, stop, after = rest.partition(end)
-        if not mark or not stop:
-            raise ValueError(f"{README} has no {begin} ... {end}")
-        told = (chosen.rows / f"{game}.md").read_text(encoding="utf-8")
-        told = told.replace("](", f"]({folder}/")
-        text = f"{before}{mark}\n{told}{stop}{after}"
-    README.write_text(text, encoding="utf-8")
+    for page, name in ((README, "{}_top.md"), (PAGE, "{}.md")):
+        folder = os.path.relpath(chosen.rows, page.parent)
+        for game in GAMES:
+            table = (chosen.rows / name.format(game)).read_text(encoding="utf-8")
+            fill(page, game, table.replace("](", f"]({folder}/"))
+
+
+def fill(page: Path, game: str, table: str) -> None:
+    """Replace the text between the marks of a game in a page."""
+    text, begin, end = (
+        page.read_text(encoding="utf-8"),
+        f"<!-- leaderboard {game} -->",
+        "<!-- end -->",
+    )
+    before, mark, rest = text.partition(begin)
+    _, stop, after = rest.partition(end)
+    if not mark or not stop:
+        raise ValueError(f"{page} must have {begin} ... {end}")
+    page.write_text(f"{before}{mark}\n{table}{stop}{after}", encoding="utf-8")
 
 
 def selected(chosen: argparse.Namespace) -> list[Entry]:

@@ -1,4 +1,4 @@
-"""What the rows of the leaderboard say: standings, tables, and figures."""
+"""Results, tables and figures of the leaderboard, from its rows."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ from benchmarks.row_files import Row
 TILES = (2048, 4096, 8192, 16384, 32768, 65536)
 
 
-class Standing(NamedTuple):
-    """One player's result: in points, of games of 2048 or of 100 games of Daihinmin."""
+class Result(NamedTuple):
+    """A player's result, in points: of a game of 2048, or of 100 games of Daihinmin."""
 
     game: str
     name: str
     machine: str  # the processor
-    at_once: int  # how many games were played side by side
+    batch: int  # games played in parallel
     games: int
     points: float  # the mean
-    low: float  # the 95 % interval of the mean
+    low: float  # the 95% interval of the mean
     high: float
     seconds: float  # of CPU time a move or a decision
     more: dict[str, float]  # further columns of the table
     each: dict[int, float]  # the points by seed, of games or of cycles
-    asked: int = 0  # how many games there should be
+    expected: int = 0  # the number of games of the entry
 
 
-def standing(rows: Sequence[Row], asked: int) -> Standing:
-    """The result of the rows of one entry, which has asked for so many games."""
-    of = _standing_2048 if rows[0]["game"] == "2048" else _standing_daihinmin
-    return of(rows)._replace(asked=asked)
+def result(rows: Sequence[Row], expected: int) -> Result:
+    """Return the result of the rows of one entry, which expects this number of games."""
+    of_game = _result_2048 if rows[0]["game"] == "2048" else _result_daihinmin
+    return of_game(rows)._replace(expected=expected)
 
 
-def _standing_2048(rows: Sequence[Row]) -> Standing:
-    """The result of games of 2048; intervals are by bootstrap over games."""
+def _result_2048(rows: Sequence[Row]) -> Result:
+    """Return the result of games of 2048; intervals are by bootstrap over games."""
     scores = np.array([row["score"] for row in rows], np.float64)
     largest = np.array([row["max_tile"] for row in rows])
     moves = sum(row["moves"] for row in rows)
@@ -60,40 +60,40 @@ def _standing_2048(rows: Sequence[Row]) -> Standing:
     more |= {str(tile): float((largest >= tile).mean()) for tile in TILES}
     each = {row["seed"]: float(row["score"]) for row in rows}
     mean = float(scores.mean())
-    return Standing(*_common(rows), mean, low, high, _seconds(rows) / moves, more, each)
+    return Result(*_common(rows), mean, low, high, _seconds(rows) / moves, more, each)
 
 
 def _seconds(rows: Sequence[Row]) -> float:
-    """CPU time of the player, which rows tell to the microsecond."""
+    """Return the CPU time of the player, at least a microsecond."""
     return max(1e-6, sum(float(row["cpu_seconds"]) for row in rows))
 
 
 def _common(rows: Sequence[Row]) -> tuple[str, str, str, int, int]:
-    """What a result begins with."""
+    """Return the first fields of a result."""
     row, machines = rows[0], sorted({str(row["machine"]["cpu"]) for row in rows})
     return row["game"], row["name"], " and ".join(machines), row["at_once"], len(rows)
 
 
 def _interval(values: npt.NDArray[np.float64], of: Any) -> tuple[float, float]:
-    """The 95 % interval of a statistic, by bootstrap; not a number for a single value."""
+    """Return the 95% interval of a statistic, by bootstrap; nan for a single value."""
     if len(values) < 2:
         return np.nan, np.nan
-    found = bootstrap((values,), of, batch=500, method="percentile", random_state=1)
-    low, high = found.confidence_interval
+    result = bootstrap((values,), of, batch=500, method="percentile", random_state=1)
+    low, high = result.confidence_interval
     return float(low), float(high)
 
 
-def _standing_daihinmin(rows: Sequence[Row]) -> Standing:
-    """The result of games of Daihinmin; the unit of the interval is the cycle."""
+def _result_daihinmin(rows: Sequence[Row]) -> Result:
+    """Return the result of games of Daihinmin; intervals are over cycles."""
     places, cycles = [], defaultdict[int, list[float]](list)
     ahead: dict[str, list[bool]] = defaultdict(list)
     for row in rows:
-        found = dict(zip(row["players"], row["places"], strict=True))
-        mine = found[row["name"]]
+        place_of = dict(zip(row["players"], row["places"], strict=True))
+        mine = place_of[row["name"]]
         places.append(mine)
         cycles[row["seed"]].append(100.0 * (N_PLAYERS - mine))
         for name in OPPONENTS:
-            ahead[name].append(mine < found[name])
+            ahead[name].append(mine < place_of[name])
     sums, n_games = [sum(each) for each in cycles.values()], [len(each) for each in cycles.values()]
     mean, half = sum(sums) / len(rows), half_interval(sums, n_games)
     each = {seed: sum(points) / len(points) for seed, points in cycles.items()}
@@ -101,51 +101,53 @@ def _standing_daihinmin(rows: Sequence[Row]) -> Standing:
     more |= {name: float(np.mean(wins)) for name, wins in ahead.items()}
     decisions = max(1, sum(row["decisions"] for row in rows))
     ends = mean - half, mean + half
-    return Standing(*_common(rows), mean, *ends, _seconds(rows) / decisions, more, each)
+    return Result(*_common(rows), mean, *ends, _seconds(rows) / decisions, more, each)
 
 
-def write(found: Sequence[Standing], game: str, folder: Path) -> str:
-    """Writes tables, comma-separated values and figures; returns the page in Markdown."""
-    ranked = sorted(found, key=lambda each: -each.points)
+def write(results: Sequence[Result], game: str, folder: Path) -> str:
+    """Write tables, comma-separated values and figures; return the page in Markdown."""
+    ranked = sorted(results, key=lambda each: -each.points)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{game}.csv").write_text(as_csv(ranked), encoding="utf-8")
     (folder / f"{game}_pairs.csv").write_text(pairs(ranked), encoding="utf-8")
     drawn = [f"![{name}]({path.name})" for name, path in draw(ranked, game, folder).items()]
     text = "\n\n".join([table(ranked, game), note(ranked, game), *drawn]) + "\n"
     (folder / f"{game}.md").write_text(text, encoding="utf-8")
+    (folder / f"{game}_top.md").write_text(top(ranked, game) + "\n", encoding="utf-8")
     return text
 
 
 # Tables
 
 
-def table(ranked: Sequence[Standing], game: str) -> str:
-    """The standings as a table in Markdown."""
+def table(ranked: Sequence[Result], game: str) -> str:
+    """Return all results as a table in Markdown."""
     return _table_2048(ranked) if game == "2048" else _table_daihinmin(ranked)
 
 
-def note(ranked: Sequence[Standing], game: str) -> str:
-    """What is to be known of a table."""
+def note(ranked: Sequence[Result], game: str) -> str:
+    """Return the text below a table."""
     machines = ", ".join(sorted({each.machine for each in ranked}))
-    how = NOTES[game].format(opponents=", ".join(OPPONENTS))
-    files = f"[All numbers]({game}.csv), and [who is better on how many seeds]({game}_pairs.csv)."
-    return f"{how} CPU time of one core: {machines}. {files}"
+    text = NOTES[game].format(opponents=", ".join(OPPONENTS))
+    files = f"[All numbers]({game}.csv); [share of seeds won, by pair]({game}_pairs.csv)."
+    return f"{text} CPU time of one core: {machines}. {files}"
 
 
 NOTES = {
-    "2048": "With 95 % intervals by bootstrap over games, those of the differences over the games "
-    "that both have played; the order of players who are not told apart says nothing. As many "
-    "games as the column *at once* says were played side by side, which is faster with neural "
-    "networks. The N-tuple network plays whole games in compiled code, others are asked for moves. "
-    "A tile that no game reached has no share.",
-    "daihinmin": "With 95 % intervals over cycles of 100 games. Always at the table: {opponents}; "
-    "*before* one of them is the share of games that are ended before it.",
+    "2048": "Brackets are 95% confidence intervals by bootstrap over games; leads are over the "
+    "seeds that both players have played. Players whose lead is not significant cannot be ranked. "
+    "*batch*: games played in parallel, which is faster with neural networks. The N-tuple network "
+    "plays whole games in compiled code; the others return one move per call. Blank: never "
+    "reached.",
+    "daihinmin": "± and brackets are 95% confidence intervals over cycles of 100 games. Players "
+    "whose lead is not significant cannot be ranked. Always at the table: {opponents}; *before* "
+    "one of them is the share of games finished before it.",
 }
-"""How the players of a game were measured."""
+"""The text below the table of each game."""
 
 
-def _table_2048(ranked: Sequence[Standing]) -> str:
-    """Scores, tiles and times."""
+def _table_2048(ranked: Sequence[Result]) -> str:
+    """Return scores, tiles and times."""
     head = ["player", "games", "mean score", LEAD, "median", *(f"{tile}" for tile in TILES)]
     body = []
     for each, more in zip(ranked, leads(ranked), strict=True):
@@ -153,13 +155,13 @@ def _table_2048(ranked: Sequence[Standing]) -> str:
         tiles = [_percent(each.more[str(tile)]) for tile in TILES]
         ends = _ends(each.more["median from"], each.more["median to"])
         median = f"{each.more['median']:,.0f}{ends}"
-        speed = [str(each.at_once), f"{1 / each.seconds:,.0f}", _time(each.seconds)]
+        speed = [str(each.batch), f"{1 / each.seconds:,.0f}", _time(each.seconds)]
         body.append([each.name, _games(each), mean, more, median, *tiles, *speed])
-    return markdown([*head, "at once", "moves/s", "a move"], body)
+    return markdown([*head, "batch", "moves/s", "CPU time per move"], body)
 
 
-def _table_daihinmin(ranked: Sequence[Standing]) -> str:
-    """Points, places, who is ahead of whom, and times."""
+def _table_daihinmin(ranked: Sequence[Result]) -> str:
+    """Return points, places, wins against each opponent, and times."""
     head = ["player", "games", "points per 100 games", LEAD, *ORDINALS]
     ahead = [f"before {name.removeprefix('daihinmin-')}" for name in OPPONENTS]
     body = []
@@ -168,65 +170,89 @@ def _table_daihinmin(ranked: Sequence[Standing]) -> str:
         points = f"{each.points:.1f}{half}"
         shares = [_percent(each.more[name]) for name in (*ORDINALS, *OPPONENTS)]
         body.append([each.name, _games(each), points, more, *shares, _time(each.seconds)])
-    return markdown([*head, *ahead, "a decision"], body)
+    return markdown([*head, *ahead, "CPU time per decision"], body)
 
 
-LEAD = "more than the next"
+def top(ranked: Sequence[Result], game: str, n: int = 5) -> str:
+    """Return the first players with their main figures, as a short table in Markdown."""
+    if game == "2048":
+        head = ["player", "games", "mean score (95% CI)", "2048", "8192", "16384"]
+        body = [
+            [
+                *(each.name, f"{each.games:,}", f"{each.points:,.0f}{_ends(each.low, each.high)}"),
+                *(_percent(each.more[tile]) for tile in head[3:]),
+                _time(each.seconds),
+            ]
+            for each in ranked[:n]
+        ]
+        return markdown([*head, "CPU time per move"], body)
+    head = ["player", "games", "points per 100 games", *ORDINALS[:1], "CPU time per decision"]
+    body = [
+        [
+            *(each.name, f"{each.games:,}", f"{each.points:.1f} ± {each.high - each.points:.1f}"),
+            *(_percent(each.more[ORDINALS[0]]), _time(each.seconds)),
+        ]
+        for each in ranked[:n]
+    ]
+    return markdown(head, body)
 
 
-def leads(ranked: Sequence[Standing]) -> list[str]:
-    """By how much players are better than the next ones, on the seeds of both."""
+LEAD = "lead over next (95% CI)"
+
+
+def leads(ranked: Sequence[Result]) -> list[str]:
+    """Return the lead of each player over the next, on the seeds of both."""
     return [*(_lead(one, other) for one, other in pairwise(ranked)), ""]
 
 
-def _lead(one: Standing, other: Standing) -> str:
-    """The 95 % interval of what one player has more than another, if he has more for certain."""
+def _lead(one: Result, other: Result) -> str:
+    """Return the 95% interval of the difference of two players, if it is significant."""
     low, high = _interval(np.array(_differences(one, other)), np.mean)
-    return f"{low:,.0f} to {high:,.0f}" if low > 0 else "not told apart"
+    return f"{low:,.0f} to {high:,.0f}" if low > 0 else "not significant"
 
 
-def _differences(one: Standing, other: Standing) -> list[float]:
-    """What one player has more than another, on each seed of both."""
+def _differences(one: Result, other: Result) -> list[float]:
+    """Return the difference of two players on each seed of both."""
     return [one.each[seed] - other.each[seed] for seed in one.each if seed in other.each]
 
 
-def _games(each: Standing) -> str:
-    """How many games were played, and how many should be if that is another number."""
-    return f"{each.games:,}" + (f" of {each.asked:,}" if each.games < each.asked else "")
+def _games(each: Result) -> str:
+    """Return the number of games, and the expected one if more are missing."""
+    return f"{each.games:,}" + (f" of {each.expected:,}" if each.games < each.expected else "")
 
 
 def _ends(low: float, high: float) -> str:
-    """An interval, which one game does not have."""
+    """Return an interval in brackets, nothing for a single game."""
     return "" if np.isnan(low) else f" ({low:,.0f} to {high:,.0f})"
 
 
 def _percent(share: float) -> str:
-    """A share; nothing if it is none."""
+    """Return a share in percent, nothing for 0."""
     return f"{100 * share:.1f}%" if share else ""
 
 
 def _time(seconds: float) -> str:
-    """A time in the unit that suits it."""
+    """Return a time in ms or µs."""
     unit, factor = ("ms", 1e3) if seconds >= 1e-3 else ("µs", 1e6)
     return f"{seconds * factor:,.3g} {unit}"
 
 
-def as_csv(ranked: Sequence[Standing]) -> str:
-    """The standings as comma-separated values, times in seconds."""
+def as_csv(ranked: Sequence[Result]) -> str:
+    """Return the results as comma-separated values, times in seconds."""
     head = ["player", "games", "mean", "low", "high", "cpu_seconds_each", *ranked[0].more]
-    head += ["at_once", "machine"]
+    head += ["batch", "machine"]
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)
     for each in ranked:
         numbers = (each.points, each.low, each.high, each.seconds, *each.more.values())
-        told = [f"{x:.8g}" for x in numbers]
-        writer.writerow([each.name, each.games, *told, each.at_once, each.machine])
+        cells = [f"{x:.8g}" for x in numbers]
+        writer.writerow([each.name, each.games, *cells, each.batch, each.machine])
     return text.getvalue()
 
 
-def pairs(ranked: Sequence[Standing]) -> str:
-    """Who has more points than whom on which share of the seeds of both, a tie for half."""
+def pairs(ranked: Sequence[Result]) -> str:
+    """Return the share of common seeds that each player wins against each other; ties are half."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["more points than", *(each.name for each in ranked)])
@@ -235,8 +261,8 @@ def pairs(ranked: Sequence[Standing]) -> str:
     return text.getvalue()
 
 
-def _ahead(one: Standing, other: Standing) -> str:
-    """The share of common seeds on which one player has more points than another."""
+def _ahead(one: Result, other: Result) -> str:
+    """Return the share of common seeds on which one player has more points than another."""
     if one is other:
         return ""
     both = _differences(one, other)
@@ -246,23 +272,25 @@ def _ahead(one: Standing, other: Standing) -> str:
 # Figures
 
 
-def draw(ranked: Sequence[Standing], game: str, folder: Path) -> dict[str, Path]:
-    """Draws how points are distributed, and strength against time; returns the files by title."""
+def draw(ranked: Sequence[Result], game: str, folder: Path) -> dict[str, Path]:
+    """Draw distributions, and strength against time; return the files by title."""
     unit = "score" if game == "2048" else "points per 100 games"
     paths = {
         "Strength against time": folder / f"{game}_strength.svg",
-        "How points are distributed": folder / f"{game}_points.svg",
+        "Distribution of points": folder / f"{game}_points.svg",
     }
     with plt.rc_context({"font.size": 9}):
-        for path, drawn in zip(paths.values(), (_strength, _distributions), strict=True):
-            figure, axes = plt.subplots(figsize=(8, 0.4 * len(ranked) + 1.5), layout="constrained")
-            drawn(axes, ranked[::-1], unit)
+        sizes = (9.0, 5.5), (8.0, 0.4 * len(ranked) + 1.5)
+        drawings = zip(paths.values(), (_strength, _distributions), sizes, strict=True)
+        for path, drawing, size in drawings:
+            figure, axes = plt.subplots(figsize=size, layout="constrained")
+            drawing(axes, ranked[::-1], unit)
             figures.save(figure, path)
     return paths
 
 
-def _distributions(axes: Any, ranked: Sequence[Standing], unit: str) -> None:
-    """A box for each player: quartiles, and 95 % of the games between the whiskers."""
+def _distributions(axes: Any, ranked: Sequence[Result], unit: str) -> None:
+    """Draw a box for each player: quartiles, and 95% of the games between the whiskers."""
     axes.boxplot(
         [list(each.each.values()) for each in ranked],
         orientation="horizontal",
@@ -270,50 +298,69 @@ def _distributions(axes: Any, ranked: Sequence[Standing], unit: str) -> None:
         sym="",
         tick_labels=[each.name for each in ranked],
     )
-    what, scale = ("of games", "log") if unit == "score" else ("in cycles of 100 games", "linear")
-    about = f"{unit} {what}: median, quartiles, and 95 % between the ends"
-    axes.set(xlabel=about, xscale=scale)
+    over, scale = ("of games", "log") if unit == "score" else ("in cycles of 100 games", "linear")
+    label = f"{unit} {over}: median, quartiles, and 95% between the ends"
+    axes.set(xlabel=label, xscale=scale)
     axes.grid(axis="x", alpha=0.3)
 
 
-def _strength(axes: Any, ranked: Sequence[Standing], unit: str) -> None:
-    """Points against time, with those that no faster player reaches joined by a line."""
+def _strength(axes: Any, ranked: Sequence[Result], unit: str) -> None:
+    """Draw points against time; a line joins the players that no faster one reaches."""
     for each in ranked:
         error = [[max(0, each.points - each.low)], [max(0, each.high - each.points)]]
-        axes.errorbar(1e3 * each.seconds, each.points, error, marker="o", color="C0", capsize=2)
+        color = family_color(each.name)
+        axes.errorbar(1e3 * each.seconds, each.points, error, marker="o", color=color, capsize=2)
     best = front(ranked)
     line = [[1e3 * each.seconds for each in best], [each.points for each in best]]
-    axes.plot(*line, color="C1", label="stronger than all that are faster")
+    axes.plot(*line, color="0.6", zorder=0, label="stronger than all faster players")
     axes.legend(loc="lower right")
     axes.grid(alpha=0.3)
-    asked = (
-        "a decision" if unit != "score" else "a move, as many games side by side as in the table"
-    )
+    per = "move" if unit == "score" else "decision"
     yscale = "log" if unit == "score" else "linear"
-    axes.set(xscale="log", yscale=yscale, xlabel=f"ms of CPU time {asked}", ylabel=unit)
+    axes.set(xscale="log", yscale=yscale, xlabel=f"CPU time per {per} (ms)", ylabel=unit)
     axes.margins(x=0.18, y=0.08)
     _name(axes, ranked)
 
 
-def _name(axes: Any, ranked: Sequence[Standing]) -> None:
-    """Writes names beside their points, so that none is on another."""
-    axes.figure.draw_without_rendering()  # gives the axes their size, which names are not to change
+FAMILIES = {
+    "Softmax": "C0",
+    "Monte Carlo": "C0",
+    "by alpha-beta": "C2",
+    "alpha-beta": "C2",
+    "expectimax": "C1",
+    "N-tuple": "C1",
+    "network": "C3",
+    "policy": "C3",
+    "PPO": "C4",
+    "DQN": "C4",
+}
+"""Colors by a part of the name: players of one method have one color."""
+
+
+def family_color(name: str) -> str:
+    """Return the color of a player's family, gray for players without one."""
+    return next((color for part, color in FAMILIES.items() if part in name), "0.4")
+
+
+def _name(axes: Any, ranked: Sequence[Result]) -> None:
+    """Write names next to their points, so that none covers another."""
+    axes.figure.draw_without_rendering()  # fixes the size of the axes, which names must not change
     axes.figure.set_layout_engine("none")
     places = [(1e3 * each.seconds, each.points) for each in ranked]
     texts = [axes.text(*place, of.name) for place, of in zip(places, ranked, strict=True)]
     right = axes.bbox.x1 - axes.bbox.width / 6
-    for text in texts:  # names of players at the right begin left of them
+    for text in texts:  # names at the right edge go to the left of their points
         if axes.transData.transform(text.get_position())[0] > right:
             text.set_ha("right")
     lines = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.6}
-    how = {"iter_lim": 500, "expand": (1.1, 2.0), "arrowprops": lines}
-    adjust_text(texts, *zip(*places, strict=True), ax=axes, **how)
+    options = {"iter_lim": 500, "expand": (1.2, 2.0), "arrowprops": lines}
+    adjust_text(texts, *zip(*places, strict=True), ax=axes, **options)
 
 
-def front(found: Sequence[Standing]) -> list[Standing]:
-    """The players that are better than all faster ones, fastest first."""
-    best: list[Standing] = []
-    for each in sorted(found, key=lambda each: (each.seconds, -each.points)):
+def front(results: Sequence[Result]) -> list[Result]:
+    """Return the players that are better than all faster ones, fastest first."""
+    best: list[Result] = []
+    for each in sorted(results, key=lambda each: (each.seconds, -each.points)):
         if not best or each.points > best[-1].points:
             best.append(each)
     return best

@@ -25,6 +25,7 @@ from benchmarks.leaderboard import command as leaderboard
 from benchmarks.leaderboard import games as leaderboard_games
 from benchmarks.leaderboard.command import README, main
 from benchmarks.leaderboard.games import (
+    GAMES,
     OPPONENTS,
     Entry,
     about,
@@ -530,22 +531,32 @@ def test_report_and_readme(
     assert all(b"the sample client" in each or b"random" in each for each in drawn)
     run("report", tmp_path)
     assert drawn == [path.read_bytes() for path in pictures]
-    readme = tmp_path / "README.md"
-    monkeypatch.setattr(leaderboard, "README", readme)
-    readme.write_text("no marks", encoding="utf-8")
-    with pytest.raises(SystemExit, match="has no <!-- leaderboard 2048 -->"):
+    pages = {"README": "2048_top.md", "PAGE": "2048.md"}
+    for name, table in pages.items():
+        path = tmp_path / f"{name}.md"
+        monkeypatch.setattr(leaderboard, name, path)
+        path.write_text("no marks", encoding="utf-8")
+    with pytest.raises(SystemExit, match="<!-- leaderboard 2048 -->"):
         run("readme", tmp_path)
-    before = README.read_text(encoding="utf-8")
-    emptied = re.sub(r"(<!-- leaderboard \w+ -->\n).*?(<!-- end)", r"\1\2", before, flags=re.DOTALL)
-    for text in (emptied, before):
-        readme.write_text(text, encoding="utf-8")
+    marks = "".join(f"before\n<!-- leaderboard {game} -->\n<!-- end -->\n" for game in GAMES)
+    for _ in range(2):  # a second time the tables replace those of the first
+        for name in pages:
+            (tmp_path / f"{name}.md").write_text(marks, encoding="utf-8")
         run("readme", tmp_path)
-        new = readme.read_text(encoding="utf-8")
-        page = (tmp_path / "2048.md").read_text(encoding="utf-8").replace("](", "](./")
-        assert page in new
-        kept = re.sub(r"(<!-- leaderboard \w+ -->\n).*?(<!-- end)", r"\1\2", new, flags=re.DOTALL)
-        assert kept == emptied
-    assert all((readme.parent / path).exists() for path in re.findall(r"\]\(\./(.*?)\)", page))
+        for name, table in pages.items():
+            text = (tmp_path / f"{name}.md").read_text(encoding="utf-8")
+            shown = (tmp_path / table).read_text(encoding="utf-8").replace("](", "](./")
+            assert shown in text and text.count("before\n") == 2
+            assert all((tmp_path / link).exists() for link in re.findall(r"\]\(\./(.*?)\)", shown))
+
+
+def test_the_top_table_has_five_players_in_order() -> None:
+    published = leaderboard_games.ROOT / "benchmarks" / "results" / "leaderboard"
+    for game in GAMES:
+        rows = (published / f"{game}_top.md").read_text(encoding="utf-8").splitlines()[2:]
+        whole = (published / f"{game}.md").read_text(encoding="utf-8").splitlines()[2:7]
+        names = [[line.split(" | ")[0] for line in lines] for lines in (rows, whole)]
+        assert len(rows) == 5 and names[0] == names[1]
 
 
 def test_players_of_one_game_are_asked_for_by_it(tmp_path: Path) -> None:
@@ -623,7 +634,7 @@ def test_the_templates_of_players_play(tmp_path: Path) -> None:
         ({"2048": {"a": {"player": "json:nothing", "games": 1}}}, "json:nothing"),
         ({"2048": {"a": {"player": "bots:broken", "games": 1}}}, "'a': KeyError: 'no such thing'"),
         ({"2048": {"a": {"player": "no_such:thing", "games": 1}}}, "no_such"),
-        ({"2048": {"a": {"player": "random", "settings": {"x": 1}, "games": 1}}}, "settings"),
+        ({"2048": {"a": {"player": "random", "settings": {"x": 1}, "games": 1}}}, "setting"),
         ({"2048": {"a": {"player": "nowhere.npz", "games": 1}}}, "nowhere.npz"),
         ({"daihinmin": {"daihinmin-rank": {"player": "daihinmin-rank", "games": 1}}}, "opponent"),
     ],
@@ -660,9 +671,9 @@ def test_what_is_told_twice_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_module_with_the_name_of_another_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "tournament.py").write_text("def make(): ...", encoding="utf-8")
-    file_of(tmp_path, {"2048": {"a": {"player": "tournament:factory", "games": 1}}})
-    with pytest.raises(SystemExit, match=r"tournament\.py has the name of another module"):
+    (tmp_path / "fractions.py").write_text("def make(): ...", encoding="utf-8")
+    file_of(tmp_path, {"2048": {"a": {"player": "fractions:Fraction", "games": 1}}})
+    with pytest.raises(SystemExit, match=r"fractions\.py"):
         run("play", tmp_path)
 
 

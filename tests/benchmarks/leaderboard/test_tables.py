@@ -12,7 +12,7 @@ from benchmarks import row_files
 from benchmarks.leaderboard import games as leaderboard_games
 from benchmarks.leaderboard.games import OPPONENTS, Entry, about, here, play_games, seeds
 from benchmarks.leaderboard.rows import games, missing, what_is_wrong
-from benchmarks.leaderboard.tables import Standing, as_csv, front, pairs, standing, table
+from benchmarks.leaderboard.tables import Result, as_csv, front, pairs, result, table
 from benchmarks.row_files import Row
 
 RANDOM = Entry("2048", "random", "random", {}, 2)
@@ -92,12 +92,12 @@ def rows_2048(
 
 
 def test_standings_of_2048_by_hand() -> None:
-    found = standing(rows_2048([1000, 3000, 2000, 30000], [128, 256, 2048, 4096]), 4)
+    found = result(rows_2048([1000, 3000, 2000, 30000], [128, 256, 2048, 4096]), 4)
     assert (found.name, found.games, found.points, found.seconds) == ("a", 4, 9000.0, 0.005)
     assert found.more["median"] == 2500
     assert (found.more["2048"], found.more["4096"], found.more["8192"]) == (0.5, 0.25, 0)
     assert 1000 < found.low < 9000 < found.high < 30000
-    many = standing(rows_2048([*range(10_000, 11_000)], [1024] * 1000), 1000)
+    many = result(rows_2048([*range(10_000, 11_000)], [1024] * 1000), 1000)
     assert many.high - many.low == pytest.approx(2 * 1.96 * 288.7 / 1000**0.5, rel=0.1)
 
 
@@ -107,7 +107,7 @@ def test_standings_of_daihinmin_by_hand() -> None:
     head |= {"players": players, "decisions": 10, "cpu_seconds": 0.02, "machine": {"cpu": "x"}}
     places = [[0, 1, 2, 3, 4], [1, 0, 2, 3, 4], [4, 0, 1, 2, 3], [0, 4, 3, 2, 1]]
     rows = [{**head, "seed": i // 2, "number": i % 2 + 1, "places": places[i]} for i in range(4)]
-    found = standing(rows, 4)
+    found = result(rows, 4)
     assert found.points == (500 + 400 + 100 + 500) / 4
     assert found.seconds == pytest.approx(0.002)
     assert (found.more["1st"], found.more["2nd"], found.more["5th"]) == (0.5, 0.25, 0.25)
@@ -120,16 +120,16 @@ def test_standings_of_daihinmin_by_hand() -> None:
 
 def test_the_table_is_also_told_in_values_for_other_programs() -> None:
     found = [
-        standing(rows_2048([9000, 9100], [512, 2048], 0.0001, name="strong"), 2),
-        standing(rows_2048([1000, 1100], [64, 128], name="weak"), 30),
-        standing(rows_2048([7], [4], name="once"), 1),
+        result(rows_2048([9000, 9100], [512, 2048], 0.0001, name="strong"), 2),
+        result(rows_2048([1000, 1100], [64, 128], name="weak"), 30),
+        result(rows_2048([7], [4], name="once"), 1),
     ]
     lines = table(found, "2048").splitlines()
     assert [line.split(" | ")[0] for line in lines[2:]] == ["| strong", "| weak", "| once"]
     assert "50.0%" in lines[2] and "1 µs" in lines[2] and "5 ms" in lines[3]
     mean = "1,050 (1,000 to 1,100)"
     assert lines[2].startswith("| strong | 2 | 9,050 (9,000 to 9,100) | 8,000 to 8,000 |")
-    assert lines[3].startswith(f"| weak | 2 of 30 | {mean} | not told apart | {mean} |")
+    assert lines[3].startswith(f"| weak | 2 of 30 | {mean} | not significant | {mean} |")
     assert lines[4].startswith("| once | 1 | 7 |  | 7 |")
     told = list(csv.DictReader(io.StringIO(as_csv(found))))
     assert [row["player"] for row in told] == ["strong", "weak", "once"]
@@ -139,13 +139,13 @@ def test_the_table_is_also_told_in_values_for_other_programs() -> None:
 
 
 def test_a_player_that_takes_no_time_to_be_told_has_a_speed() -> None:
-    found = standing(rows_2048([1000, 3000], [128, 256], 0.0), 2)
+    found = result(rows_2048([1000, 3000], [128, 256], 0.0), 2)
     assert "200,000,000 |" in table([found], "2048")  # 200 moves in a microsecond
 
 
 def test_pairs_are_compared_on_the_seeds_of_both() -> None:
-    one = standing(rows_2048([10, 20, 30, 40], [2] * 4, name="one"), 4)
-    other = standing(rows_2048([10, 5, 60], [2] * 3, name="other"), 3)
+    one = result(rows_2048([10, 20, 30, 40], [2] * 4, name="one"), 4)
+    other = result(rows_2048([10, 5, 60], [2] * 3, name="other"), 3)
     assert pairs([one, other]).splitlines() == [
         "more points than,one,other",
         "one,,0.500",  # a tie, a win and a loss
@@ -154,8 +154,8 @@ def test_pairs_are_compared_on_the_seeds_of_both() -> None:
 
 
 def test_the_front_has_those_that_no_faster_player_reaches() -> None:
-    def one(name: str, points: float, seconds: float) -> Standing:
-        return Standing("2048", name, "", 1, 1, points, 0, 0, seconds, {}, {})
+    def one(name: str, points: float, seconds: float) -> Result:
+        return Result("2048", name, "", 1, 1, points, 0, 0, seconds, {}, {})
 
     found = front([one("c", 5, 3), one("a", 2, 1), one("b", 1, 2), one("d", 5, 4), one("e", 1, 1)])
     assert [each.name for each in found] == ["a", "c"]
