@@ -89,10 +89,11 @@ def _shown_below(block: str) -> str | None:
 
 @pytest.mark.parametrize("block", _blocks("sh"))
 def test_shell_block_runs(block: str, tmp_path: Path) -> None:
-    """`make` only says what it would do: set up an environment, and run these tests."""
+    """`make` and `pip` only say what they would do: set up an environment, and run these tests."""
     for folder in ("benchmarks", "examples"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     runs = re.sub("^make", f"make --dry-run --directory {ROOT}", block, flags=re.MULTILINE)
+    runs = re.sub(r"^pip install \.", f"test -f {ROOT}/pyproject.toml", runs, flags=re.MULTILINE)
     if "make" in block and not (ROOT / "Makefile").exists():
         pytest.skip("the wheel is tested without the Makefile")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -123,7 +124,9 @@ def test_commands_have_the_options_that_pages_say(
         if words[0] == "-m":
             subcommand = [word for word in words[2:3] if word.isidentifier()]
             monkeypatch.setattr(sys, "argv", [words[1], *subcommand, "--help"])
-            runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", ".*found in sys.modules", RuntimeWarning)
+                runpy.run_module(words[1], run_name="__main__", alter_sys=True)
         else:
             monkeypatch.setattr(sys, "argv", [words[0], "--help"])
             runpy.run_path(str(ROOT / words[0]), run_name="__main__")

@@ -532,7 +532,7 @@ def test_report_and_readme(
     run("report", tmp_path)
     assert drawn == [path.read_bytes() for path in pictures]
     pages = {"README": "2048_top.md", "PAGE": "2048.md"}
-    for name, table in pages.items():
+    for name in pages:
         path = tmp_path / f"{name}.md"
         monkeypatch.setattr(leaderboard, name, path)
         path.write_text("no marks", encoding="utf-8")
