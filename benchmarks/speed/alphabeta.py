@@ -32,7 +32,12 @@ import numpy as np
 from tqdm import tqdm
 
 from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.search.alphabeta import CUTOFFS, AlphaBetaAgent, Found, Settings
+from afterstate.agents.game2048.search.alphabeta import (
+    CUTOFFS,
+    AlphaBetaAgent,
+    SearchResult,
+    Settings,
+)
 from afterstate.agents.training.commands import whole_above_0
 from afterstate.envs.game2048.rules import cells
 from benchmarks.machine import machine
@@ -117,7 +122,7 @@ def ours(words: Sequence[int], cutoffs: str = "worse") -> Program:
         return AlphaBetaAgent(Settings(depth=depth, cutoffs=cutoffs))
 
     @cache
-    def found(depth: int) -> list[Found]:
+    def found(depth: int) -> list[SearchResult]:
         player = agent(depth)
         return [player.search(word) for word in words]
 

@@ -88,14 +88,14 @@ class Move:
         self.outcomes: dict[int, State] = {}
         self.chances: dict[int, float] = {}
 
-    def value(self, unseen: str) -> float:
+    def value(self, unvisited: str) -> float:
         """What the afterstate is worth: the mean of its outcomes."""
         known = {slot: state for slot, state in self.outcomes.items() if state.known}
         if not known:
             return self.net
         mass = sum(self.chances[slot] for slot in known)
         found = sum(self.chances[slot] * state.value for slot, state in known.items())
-        return found + (1 - mass) * self.net if unseen == "value" else found / mass
+        return found + (1 - mass) * self.net if unvisited == "value" else found / mass
 
 
 class State:
@@ -156,7 +156,7 @@ class Tree:
         """Reward plus value of the four moves, and how often each was made."""
         values, visits = [-math.inf] * 4, [0] * 4
         for action, move in self.root.moves.items():
-            values[action] = move.reward + move.value(self.settings.unseen)
+            values[action] = move.reward + move.value(self.settings.unvisited)
             visits[action] = move.n
         return values, visits
 
@@ -232,7 +232,7 @@ class Tree:
         return weights(name, at, self._values(state))
 
     def _values(self, state: State) -> list[float]:
-        return [move.reward + move.value(self.settings.unseen) for move in state.moves.values()]
+        return [move.reward + move.value(self.settings.unvisited) for move in state.moves.values()]
 
     def _select(self, state: State) -> int:
         """Draws a move; the simulation that is under way does not count for the state."""

@@ -217,7 +217,7 @@ class Heaps:
         """Writes down that the round is whole."""
         told = {"sampling": self.sampling, "n_rounds": self.n_rounds, "n_played": self.n_played}
         told |= {"sizes": self._sizes.tolist(), "games": self.games, "scores": self._scores}
-        files.replace(self._state, json.dumps(told).encode())
+        files.write_bytes(self._state, json.dumps(told).encode())
 
     def write(self, path: Path, n_moves: int | None = None) -> None:
         """Writes the log, all moves or a random part of them, and removes the heaps.
@@ -228,12 +228,12 @@ class Heaps:
         left = n = self.n_moves if n_moves is None else min(n_moves, self.n_moves)
         rng = np.random.default_rng([self.sampling.seed, self.n_rounds, 2])
         header = {"descr": MOVE.descr, "fortran_order": False, "shape": (n,)}
-        with files.replaced(path) as file:
+        with files.atomic_write(path) as file:
             np.lib.format.write_array_header_1_0(file, header)
             for heap in rng.permutation(HEAPS):
                 moves = np.fromfile(self._heap(heap), MOVE)
                 left -= file.write(rng.permutation(moves)[:left].tobytes()) // MOVE.itemsize
-            files.replace(path.with_suffix(".json"), self._told(n))  # there before the log is
+            files.write_bytes(path.with_suffix(".json"), self._told(n))  # there before the log is
         self.remove()
 
     def is_written(self, path: Path) -> bool:
@@ -349,7 +349,7 @@ def _begin(chosen: argparse.Namespace, folder: Path) -> Heaps:
         _player(player, chosen.seed)
     names = ("beside", "skip", "share", "seed")
     sampling = Sampling(tuple(chosen.player), *(getattr(chosen, name) for name in names))
-    files.prepare(chosen.log)
+    files.check_writable(chosen.log)
     heaps = Heaps(folder, sampling)
     if not chosen.log.exists():
         heaps.cut()

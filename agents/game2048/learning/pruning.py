@@ -28,6 +28,7 @@ import numpy.typing as npt
 from numba import float32, int64, njit, uint32, uint64, void
 
 from afterstate.agents import files
+from afterstate.agents.game2048.kernels import KERNEL
 from afterstate.agents.game2048.search.expectimax import (
     CUTOFF,
     SEARCH,
@@ -36,7 +37,6 @@ from afterstate.agents.game2048.search.expectimax import (
     search_move,
 )
 from afterstate.agents.game2048.values.ntuple import (
-    KERNEL,
     NETWORK,
     Indices,
     Network,
@@ -199,7 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 raise ValueError(f"--{name} is a number from 1 on, got {getattr(options, name)}")
         _check_step(options.step)
         net = load(options.network)
-        files.prepare(options.small)
+        files.check_writable(options.small)
         with tqdm(total=options.games, unit=" games") as bar:
             uses = count_uses(net, options.games, options.seed, bar.update)
         kept = most_used(net, uses, int(options.weights))

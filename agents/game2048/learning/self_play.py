@@ -21,6 +21,7 @@ import numba
 import numpy as np
 from numba import boolean, float32, int64, njit, types, uint64, void
 
+from afterstate.agents.game2048.kernels import KERNEL
 from afterstate.agents.game2048.learning.td import (
     PATH,
     UPDATE,
@@ -32,7 +33,6 @@ from afterstate.agents.game2048.learning.td import (
 )
 from afterstate.agents.game2048.search.expectimax import Search, new_search, search_move
 from afterstate.agents.game2048.values.ntuple import (
-    KERNEL,
     NETWORK,
     Indices,
     Network,

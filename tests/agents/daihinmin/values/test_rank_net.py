@@ -195,7 +195,7 @@ def test_a_network_comes_back_from_its_file(
     assert type(again) is type(net)
     assert not again.training
     assert np.array_equal(predict(net, afters, moments), predict(again, afters, moments))
-    told = nets.about(tmp_path / "net.safetensors")
+    told = nets.metadata(tmp_path / "net.safetensors")
     assert told == {"network": name, "settings": settings, "games": 3, "of": "tests"}
 
 
@@ -440,7 +440,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     net = network("FCNN", hidden=2)
     torch.nn.init.constant_(next(net.parameters()), float("nan"))
     nets.save(net, tmp_path / "net.safetensors")
-    with pytest.raises(ValueError, match="no numbers"):
+    with pytest.raises(ValueError, match="NaN"):
         load(tmp_path / "net.safetensors")
 
 

@@ -700,7 +700,7 @@ def test_the_network_that_plays_is_saved_beside_the_learner(tmp_path: Path) -> N
     assert agent.unit == UNIT
     for name, values in learner.net.state_dict().items():
         assert torch.equal(agent.net.state_dict()[name], values)
-    told = nets.about(tmp_path / "net.safetensors")
+    told = nets.metadata(tmp_path / "net.safetensors")
     assert (told["n_moves"], told["n_games"]) == (learner.n_moves, learner.n_games)
     assert Settings(**told["learner"]) == learner.settings
     assert told["seed"] == 1
@@ -954,7 +954,7 @@ def test_a_run_learns_with_a_log(tmp_path: Path) -> None:
     np.save(tmp_path / "moves.npy", late_log())
     how = {**RUN, "log": str(tmp_path / "moves.npy"), "learner": {"games": 3, "jump": 1.0}}
     place = run(tmp_path, "--moves", "700", "--evaluate", "", settings=how)
-    assert nets.about(place / "learner.safetensors")["n_games"] == 0  # none is from the start
+    assert nets.metadata(place / "learner.safetensors")["n_games"] == 0  # none is from the start
 
 
 @pytest.mark.parametrize(
@@ -1020,6 +1020,6 @@ def test_a_run_learns_on_the_gpu_and_goes_on_there_and_elsewhere(tmp_path: Path)
     place = run(tmp_path, "--moves", "300", "--device", "cuda")
     for n_moves, device in (("400", "cuda"), ("500", "cpu"), ("600", "cuda")):
         run(tmp_path, "--moves", n_moves, "--device", device, "--resume")
-        assert nets.about(place / "learner.safetensors")["device"] == device
+        assert nets.metadata(place / "learner.safetensors")["device"] == device
         assert rows(place)[-1]["n_moves"] >= int(n_moves)
         assert rows(place)[-1]["1-ply"]["mean"] > 0

@@ -132,11 +132,11 @@ def test_weights_are_not_a_dict() -> None:
 
 @pytest.mark.parametrize("pruned", [True, False])
 def test_the_tiles_that_are_tried_are_those_of_the_plain_program(pruned: bool) -> None:
-    rng, rougher = random.Random(2), placements.rougher()
+    rng, losses = random.Random(2), placements.smoothness_losses()
     for i in range(1_500):
         board = random_board(rng, 3 if i % 3 else 15)
         word = np.uint64(oracle.to_word(board))
-        slots = int(placements.placements(word, pruned, rougher))
+        slots = int(placements.placements(word, pruned, losses))
         found = [
             int(word) | (1 + slot // 16) << int(placements.ORDER[slot % 16])
             for slot in range(32)
@@ -370,7 +370,7 @@ def test_no_search_is_begun_that_takes_far_too_long(
     clock = [5.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
     depths = []
-    for depth in alphabeta._ever_deeper(0.1, patience):
+    for depth in alphabeta._deepening(0.1, patience):
         depths.append(depth)
         clock[0] += times[depth - 1]
     assert depths == list(range(1, n + 1))
@@ -386,7 +386,7 @@ def test_by_time_it_finds_what_it_does_to_the_depth_that_it_reaches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     by_depth, by_time = AlphaBetaAgent(Settings(depth=3)), AlphaBetaAgent(Settings(seconds=0.1))
-    monkeypatch.setattr(alphabeta, "_ever_deeper", lambda *_: range(1, 4))
+    monkeypatch.setattr(alphabeta, "_deepening", lambda *_: range(1, 4))
     boards = np.array([from_text(text) for text in (BLOG, SNAKE, LOST, OVER)], np.uint64)
     assert [by_time.search(word) for word in boards] == [by_depth.search(word) for word in boards]
     assert np.array_equal(by_time.evaluate(boards), by_depth.evaluate(boards))

@@ -340,7 +340,7 @@ class Answers:
 
 @pytest.mark.parametrize("answer", [0, 1, 2, 3, -1, 4, 260, 2**33])
 def test_illegal_actions_are_refused(answer: int) -> None:
-    with pytest.raises(ValueError, match=f"the player chose {answer}, an illegal action, on "):
+    with pytest.raises(ValueError, match="illegal action"):
         expected_score(Answers(answer), (2, 2))
 
 

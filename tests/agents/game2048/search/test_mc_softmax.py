@@ -21,8 +21,8 @@ from afterstate.agents.game2048.search import mc_softmax, softmax_tree
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.search.mc_softmax import (
     POLICIES,
-    Found,
     MCSoftmaxAgent,
+    SearchResult,
     Settings,
     learned_temperature,
 )
@@ -63,7 +63,7 @@ def test_a_board_is_searched_alike_in_any_company(
         found = [agent.search(boards[part]) for part in parts]
         assert np.concatenate([each.values for each in found]).tolist() == values[turned].tolist()
         assert np.concatenate([each.visits for each in found]).tolist() == visits[turned].tolist()
-    monkeypatch.setattr(mc_softmax, "_ROOM", 5 * 40 * (how.trees or 1))
+    monkeypatch.setattr(mc_softmax, "_MAX_STATES", 5 * 40 * (how.trees or 1))
     again = MCSoftmaxAgent(agent.network, how)
     assert again.search(boards).values.tolist() == values.tolist()
     assert trees_of(again).sizes.size == (1 if compiled else 5) * (how.trees or 1)
@@ -106,7 +106,7 @@ def test_copies_and_pickles_go_on_alike(reuse: bool) -> None:
 def test_several_leaves_are_valued_together() -> None:
     net, boards = random_network(), as_words(random_boards(4, 7))
     one, many = as_estimator(net), as_estimator(net)
-    how: dict[str, Any] = {"simulations": 120, "select": "L-max", "unseen": "outcomes"}
+    how: dict[str, Any] = {"simulations": 120, "select": "L-max", "unvisited": "outcomes"}
     MCSoftmaxAgent(one, Settings(**how)).search(boards)
     found = MCSoftmaxAgent(many, Settings(**how, leaves=4)).search(boards)
     assert max(one.asked) <= 4 * 4 < max(many.asked) <= 4 * 4 * 4
@@ -147,14 +147,14 @@ def test_what_is_kept_is_what_was_known(widening: float) -> None:
     for board in random_boards(6, 8):
         agent.search(as_words([board]))
         whole = picture(trees_of(agent), 0)
-        assert not softmax_tree.keep(trees_of(agent), 0, np.uint64(0))
-        assert softmax_tree.keep(trees_of(agent), 0, as_words([board])[0])
+        assert not softmax_tree.reroot(trees_of(agent), 0, np.uint64(0))
+        assert softmax_tree.reroot(trees_of(agent), 0, as_words([board])[0])
         assert picture(trees_of(agent), 0) == whole
         for word, number in followed(trees_of(agent)).items():
             other = copy.deepcopy(agent)
             trees = trees_of(other)
             before = picture(trees, number)
-            assert softmax_tree.keep(trees, 0, np.uint64(word))
+            assert softmax_tree.reroot(trees, 0, np.uint64(word))
             assert picture(trees, 0) == before
             largest = max(largest, len(check(other)()))
     assert largest > 10
@@ -436,7 +436,7 @@ def test_the_learned_temperature_makes_what_searches_find_likeliest(
 class Contrary(MCSoftmaxAgent):
     """Plays the worst move."""
 
-    def choose(self, found: Found) -> npt.NDArray[np.int64]:
+    def choose(self, found: SearchResult) -> npt.NDArray[np.int64]:
         """The legal moves with the least values."""
         values = np.where(np.isinf(found.values), np.inf, found.values)
         worst: npt.NDArray[np.int64] = values.argmin(1)
@@ -496,7 +496,7 @@ def test_numbers_of_numpy_are_settings_too() -> None:
             for value in (0, -1.0, float("nan"), float("inf"), "1")
         ),
         *((name, v) for name in ("select", "backup") for v in ("l-max", "", None, ["ave"], 1)),
-        *(("unseen", value) for value in ("net", None, 0)),
+        *(("unvisited", value) for value in ("net", None, 0)),
         *(("choose", value) for value in ("best", None, 1)),
         *(("widening", value) for value in (-0.1, 1.1, float("nan"), "1")),
         *(("reuse", value) for value in (1, "yes")),
@@ -537,7 +537,10 @@ def test_more_simulations_than_memory_could_hold_are_refused(how: dict[str, int]
         assert Settings(simulations, trees=trees).trees == trees
     agent = MCSoftmaxAgent(random_network(), Settings(100, trees=10))
     agent.search(EARLY)
-    room = (getattr(trees_of(agent), name) for name in "states moves outcomes seen said".split())
+    room = (
+        getattr(trees_of(agent), name)
+        for name in "states moves outcomes cache_keys value_cache".split()
+    )
     assert 900 < sum(each.nbytes for each in room) / 1000 < 1050
 
 
@@ -587,10 +590,10 @@ def test_by_default_it_searches_with_the_network_in_the_package(
         {"network": agents.make("random")},
         {"network": random_network(), "tuples": "4x6"},
         {"network": as_estimator(random_network()), "size": (4, 4)},
-        *({"network": random_network(), **way} for way in ({"mixed": True}, {"unit": 1.0})),
+        *({"network": random_network(), **way} for way in ({"bf16": True}, {"value_scale": 1.0})),
         {"network": as_estimator(random_network()), "device": "cpu"},
     ],
-    ids="speed simulation net number text no-estimate tuples size mixed unit device".split(),
+    ids="speed simulation net number text no-estimate tuples size bf16 unit device".split(),
 )
 def test_unknown_settings_and_networks_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises((ValueError, FileNotFoundError)):
@@ -627,7 +630,7 @@ def test_a_value_network_estimates_what_its_greedy_player_adds_to_rewards(cnn: P
     assert (said.shape, said.dtype) == ((2, 3), np.float64)
     assert said.std() > 1
     assert said[1, 2] == pytest.approx(agent.estimate(as_words(boards)[5:])[0], rel=1e-4)
-    half: Any = agents.make("value-net", net=cnn, unit=50)
+    half: Any = agents.make("value-net", net=cnn, value_scale=50)
     assert half.estimate(as_words(boards)) == pytest.approx(said.reshape(-1) / 2, rel=1e-4)
     assert agent.estimate(np.empty((0, 2), np.uint64)).shape == (0, 2)
     with pytest.raises(ValueError, match="board word"):
@@ -669,6 +672,6 @@ def test_a_value_network_is_searched_by_its_file_or_its_player(cnn: Path) -> Non
     ]
     found = [agent.evaluate(EARLY).tolist() for agent in shipped]
     assert found[0] == found[1] and np.isfinite(found[0]).all()
-    rough: Any = agents.make("mc-softmax", network="value-net", simulations=3, mixed=True)
+    rough: Any = agents.make("mc-softmax", network="value-net", simulations=3, bf16=True)
     assert rough.evaluate(EARLY).tolist() != found[0]
     assert rough.evaluate(EARLY) == pytest.approx(found[0], rel=0.05)

@@ -176,9 +176,9 @@ def test_all_pairs_of_policies_search_as_the_plain_search(select: str, backup: s
         *({"simulations": n} for n in (1, 2, 400)),
         {"trees": 3, "select": "falling", "backup": "falling"},
         {"trees": 2, "select": "ave", "simulations": 80},
-        {"trees": 1, "unseen": "value", "depth": 3},
-        {"unseen": "value", "backup": "ave"},
-        {"unseen": "value", "widening": 0.5, "simulations": 200},
+        {"trees": 1, "unvisited": "value", "depth": 3},
+        {"unvisited": "value", "backup": "ave"},
+        {"unvisited": "value", "widening": 0.5, "simulations": 200},
         *({"widening": w, "simulations": 150} for w in (0.0, 0.3, 0.5)),
         *({"depth": depth, "select": "ave"} for depth in (1, 2, 3)),
         {"select_temperature": 0.05, "backup": "L-log", "backup_temperature": 5.0},
@@ -186,7 +186,7 @@ def test_all_pairs_of_policies_search_as_the_plain_search(select: str, backup: s
         *({"leaves": leaves, "simulations": 70} for leaves in (2, 5, 16, 100)),
         {"leaves": 4, "widening": 0.3, "backup": "L-log"},
         {"leaves": 8, "trees": 2, "select": "L-max", "backup": "G-max"},
-        {"leaves": 3, "depth": 3, "select": "ave", "unseen": "outcomes"},
+        {"leaves": 3, "depth": 3, "select": "ave", "unvisited": "outcomes"},
     ],
     ids=str,
 )
@@ -209,14 +209,16 @@ def test_all_settings_search_as_the_plain_search(
 )
 def test_large_tiles_and_ends_of_games_are_searched_as_by_the_plain_search(text: str) -> None:
     board = oracle.from_word(from_text(text), 4, 4)
-    for settings in (Settings(), Settings(trees=2, select="ave"), Settings(unseen="value")):
+    for settings in (Settings(), Settings(trees=2, select="ave"), Settings(unvisited="value")):
         check_search((4, 4), settings, [board])
 
 
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("size", [(2, 2), (2, 3), (4, 4)])
 @pytest.mark.parametrize(
-    "settings", [{}, {"widening": 0.5, "unseen": "value"}, {"select": "G-max", "depth": 4}], ids=str
+    "settings",
+    [{}, {"widening": 0.5, "unvisited": "value"}, {"select": "G-max", "depth": 4}],
+    ids=str,
 )
 def test_a_game_with_kept_trees_is_that_of_the_plain_search(
     size: tuple[int, int], compiled: bool, settings: dict[str, Any]
@@ -252,7 +254,7 @@ def boards_to_exhaust(size: tuple[int, int], most_empty: int) -> Boards:
     return as_words(boards[:3])
 
 
-@pytest.mark.parametrize("unseen", ["outcomes", "value"])
+@pytest.mark.parametrize("unvisited", ["outcomes", "value"])
 @pytest.mark.parametrize(
     ("size", "depth", "simulations", "most_empty"),
     [
@@ -261,10 +263,10 @@ def boards_to_exhaust(size: tuple[int, int], most_empty: int) -> Boards:
     ],
 )
 def test_when_everything_is_in_the_tree_values_are_those_of_expectimax(
-    size: tuple[int, int], depth: int, simulations: int, most_empty: int, unseen: str
+    size: tuple[int, int], depth: int, simulations: int, most_empty: int, unvisited: str
 ) -> None:
     boards, net = boards_to_exhaust(size, most_empty), random_network(size)
-    how = Settings(simulations=simulations, select="ave", unseen=unseen, depth=depth)
+    how = Settings(simulations=simulations, select="ave", unvisited=unvisited, depth=depth)
     expected = ExpectimaxAgent(net, depth, cutoff=0).evaluate(boards)
     found = MCSoftmaxAgent(net, how).evaluate(boards)
     assert np.isfinite(expected).any(1).all()
@@ -311,15 +313,15 @@ def test_one_simulation_is_the_greedy_player() -> None:
 
 @pytest.mark.parametrize(("simulations", "regret"), [(1, 1e-12), (2, 0.01), (100, 0.001)])
 def test_exact_values_are_hardly_spoilt(simulations: int, regret: float) -> None:
-    how = Settings(simulations=simulations, unseen="value")
+    how = Settings(simulations=simulations, unvisited="value")
     score = exact.expected_score(MCSoftmaxAgent(solved((2, 2)), how))
     assert score >= (1 - regret) * solved((2, 2)).value
     assert score <= solved((2, 2)).value * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("unseen", ["outcomes", "value"])
-def test_with_exact_values_and_all_outcomes_play_is_perfect(unseen: str) -> None:
-    how = Settings(simulations=1000, unseen=unseen, select="ave", depth=2)
+@pytest.mark.parametrize("unvisited", ["outcomes", "value"])
+def test_with_exact_values_and_all_outcomes_play_is_perfect(unvisited: str) -> None:
+    how = Settings(simulations=1000, unvisited=unvisited, select="ave", depth=2)
     score = exact.expected_score(MCSoftmaxAgent(solved((2, 2)), how))
     assert score == pytest.approx(solved((2, 2)).value, rel=1e-9)
 
@@ -328,9 +330,9 @@ def test_with_exact_values_and_all_outcomes_play_is_perfect(unseen: str) -> None
     ("how", "most", "mean"),
     [
         (Settings(simulations=3000, select="ave", depth=2), 1e-3, 1e-3),
-        (Settings(simulations=3000, select="ave", depth=2, unseen="outcomes"), 1e-3, 1e-3),
+        (Settings(simulations=3000, select="ave", depth=2, unvisited="outcomes"), 1e-3, 1e-3),
         (Settings(simulations=1000), 30, 0.5),
-        (Settings(simulations=1000, select="L-max", unseen="outcomes"), 30, 0.5),
+        (Settings(simulations=1000, select="L-max", unvisited="outcomes"), 30, 0.5),
     ],
     ids=str,
 )
@@ -372,7 +374,7 @@ def test_search_plays_better_the_longer_it_is() -> None:
     )
     assert 1.15 * greedy < some < 0.93 * more
     fixed = MCSoftmaxAgent(net, Settings(simulations=10, trees=2, select="falling"))
-    blended = MCSoftmaxAgent(net, Settings(simulations=20, unseen="value"))
+    blended = MCSoftmaxAgent(net, Settings(simulations=20, unvisited="value"))
     assert min(exact.expected_score(agent) for agent in (fixed, blended)) > 1.15 * greedy
     assert more < solved((2, 3)).value
 
@@ -387,10 +389,10 @@ def test_search_plays_better_the_longer_it_is() -> None:
         *({"backup": name} for name in POLICIES),
         *({"leaves": leaves, "backup": name} for leaves in (2, 16) for name in ("best", "L-max")),
         {"leaves": 4, "backup": "G-log", "widening": 0.5},
-        {"leaves": 5, "unseen": "value", "depth": 3, "select": "ave"},
+        {"leaves": 5, "unvisited": "value", "depth": 3, "select": "ave"},
         {"trees": 3, "backup": "ave"},
         {"trees": 2, "leaves": 3, "select": "falling"},
-        {"widening": 0.3, "unseen": "value", "backup": "L-log", "backup_temperature": 0.1},
+        {"widening": 0.3, "unvisited": "value", "backup": "L-log", "backup_temperature": 0.1},
     ],
     ids=str,
 )
@@ -439,14 +441,14 @@ def value_moves(trees: Trees, state: int, values: float | list[float]) -> None:
 def grow_example(trees: Trees, seed: int) -> None:
     """Grows the tree of the study's example to 8 simulations, in which nothing changes a value."""
     board, worth = from_text("_ 2 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ _"), [0.5, 0.45, 0.1]
-    softmax_tree.plant(trees, 0, np.uint64(board), np.uint64(seed))
+    softmax_tree.reset(trees, 0, np.uint64(board), np.uint64(seed))
     value_moves(trees, 0, worth)
-    softmax_tree.settle(trees, 0)
+    softmax_tree.back_up_leaf(trees, 0)
     for _ in range(7):
         state = softmax_tree.simulate(trees, 0)
         if state >= 0:
             value_moves(trees, state, worth[trees.states[state]["parent"] - 1])
-            softmax_tree.settle(trees, state)
+            softmax_tree.back_up_leaf(trees, state)
 
 
 def test_the_example_of_the_study_as_a_tree() -> None:

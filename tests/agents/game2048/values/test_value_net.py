@@ -68,7 +68,7 @@ def test_a_file_holds_the_network_and_its_settings(tmp_path: Path) -> None:
     net = value_net.network("CNN22", output="relu")
     nets.save(net, tmp_path / "net.safetensors", moves=7)
     again = value_net.load(tmp_path / "net.safetensors")
-    assert nets.about(tmp_path / "net.safetensors") == {
+    assert nets.metadata(tmp_path / "net.safetensors") == {
         "network": "CNN22",
         "settings": {"output": "relu"},
         "moves": 7,

@@ -112,12 +112,12 @@ def word_list(boards: list[oracle.Board]) -> Any:
 class Recursion:
     """Expectimax from its definition, one board at a time, with numbers of 64 bits."""
 
-    def __init__(self, net: Tiny, unit: float) -> None:
+    def __init__(self, net: Tiny, value_scale: float) -> None:
         first, last = net.first.double(), net.last.double()
         self.weights = first.weight.detach().numpy().reshape(-1, 16, 4, 4)
         self.bias = first.bias.detach().numpy()
         self.last, self.offset = last.weight.detach().numpy()[0], last.bias.item()
-        self.unit = unit
+        self.value_scale = value_scale
         self.value = cache(self._value)
         net.float()
 
@@ -127,7 +127,7 @@ class Recursion:
         for row, tiles in enumerate(oracle.from_word(word, 4, 4)):
             for col, tile in enumerate(tiles):
                 hidden += self.weights[:, tile, row, col]
-        return self.unit * float(np.tanh(hidden) @ self.last + self.offset)
+        return self.value_scale * float(np.tanh(hidden) @ self.last + self.offset)
 
     def of_after(self, after: oracle.Board, depth: int) -> float:
         """The value of an afterstate with so many moves to look ahead."""
@@ -155,18 +155,18 @@ class Recursion:
 @pytest.mark.parametrize(
     ("depth", "n_boards", "most_empty"), [(1, 200, 14), (2, 40, 4), (3, 12, 1)]
 )
-@pytest.mark.parametrize("unit", [1.0, 250.0])
+@pytest.mark.parametrize("value_scale", [1.0, 250.0])
 @on_devices
 def test_values_equal_those_of_the_plain_recursion(
-    tiny: Tiny, depth: int, n_boards: int, most_empty: int, unit: float, device: str
+    tiny: Tiny, depth: int, n_boards: int, most_empty: int, value_scale: float, device: str
 ) -> None:
     """Boards are of any kind: full ones that can move and ones that are over among them."""
     rng = random.Random(depth)
     boards = [late_board(rng, rng.randint(0, most_empty)) for _ in range(n_boards)]
     full = [late_board(rng, 0, top=14) for _ in range(100)]
     boards += sorted(full, key=oracle.is_over)[-3:] + sorted(full, key=oracle.is_over)[:3]
-    plain, kinds = Recursion(tiny, unit), Counter[tuple[bool, bool]]()
-    found = ValueNetAgent(tiny, depth, device, unit).evaluate(word_list(boards))
+    plain, kinds = Recursion(tiny, value_scale), Counter[tuple[bool, bool]]()
+    found = ValueNetAgent(tiny, depth, device, value_scale).evaluate(word_list(boards))
     assert found.shape == (n_boards + 6, 4)
     assert found.dtype == np.float64
     for board, values in zip(boards, found, strict=True):
@@ -189,7 +189,7 @@ def test_the_end_of_a_game_is_worth_nothing_however_bad_the_rest(
     the 4, in 0.1, leads to 8 - 4000; or (. 8 1024 4), which any tile ends: better, 0.9 * 4.
     """
     board = from_text("_ 16 32 64 / 8 128 256 512 / 1024 2048 4096 8192 / 2 16384 128 32")
-    values = ValueNetAgent(Constant(-4.0), depth, unit=1000).evaluate(board)
+    values = ValueNetAgent(Constant(-4.0), depth, value_scale=1000).evaluate(board)
     assert values == pytest.approx([up, ILLEGAL, ILLEGAL, left], rel=1e-5)
 
 
@@ -338,7 +338,7 @@ def test_with_16_bits_values_are_rougher_but_still_of_32(tiny: Tiny) -> None:
 def test_the_player_calculates_with_16_bits_if_asked_to(tiny: Tiny, device: str) -> None:
     rng = random.Random(4)
     boards = word_list([late_board(rng, 6) for _ in range(100)])
-    agents = [ValueNetAgent(tiny, device=device, mixed=mixed) for mixed in (False, True)]
+    agents = [ValueNetAgent(tiny, device=device, bf16=bf16) for bf16 in (False, True)]
     exact, rough = (agent.evaluate(boards) for agent in agents)
     legal = np.isfinite(exact)
     assert (np.isfinite(rough) == legal).all()
@@ -353,7 +353,7 @@ def test_the_player_calculates_with_16_bits_if_asked_to(tiny: Tiny, device: str)
 def test_the_player_chooses_the_move_with_the_largest_value(tiny: Tiny, depth: int) -> None:
     rng = random.Random(5)
     boards = word_list([late_board(rng, 3) for _ in range(30)]).reshape(5, 6)
-    agent = ValueNetAgent(tiny, depth, unit=10)
+    agent = ValueNetAgent(tiny, depth, value_scale=10)
     actions, values = agent.act(boards), agent.evaluate(boards)
     assert actions.dtype == np.int8
     assert actions.tolist() == values.argmax(-1).tolist()
@@ -364,8 +364,8 @@ def test_the_player_chooses_the_move_with_the_largest_value(tiny: Tiny, depth: i
 def test_values_are_those_of_all_symmetric_boards_if_asked_for(tiny: Tiny) -> None:
     rng = random.Random(5)
     boards = [late_board(rng, n_empty) for n_empty in (1, 4, 7)]
-    plain = ValueNetAgent(tiny, unit=50.0)
-    mean = ValueNetAgent(tiny, unit=50.0, symmetric=True)
+    plain = ValueNetAgent(tiny, value_scale=50.0)
+    mean = ValueNetAgent(tiny, value_scale=50.0, symmetric=True)
     said = mean.estimate(word_list(boards))
     for board, value in zip(boards, said.tolist(), strict=True):
         eight = plain.estimate(word_list(symmetric_boards(board)))
@@ -376,7 +376,7 @@ def test_values_are_those_of_all_symmetric_boards_if_asked_for(tiny: Tiny) -> No
             after, reward = oracle.move(board, action)
             eight = plain.estimate(word_list(symmetric_boards(after)))
             assert four[action] == pytest.approx(reward + eight.mean(), rel=1e-5, abs=1e-3)
-    deep = ValueNetAgent(tiny, 2, unit=50.0, symmetric=True)
+    deep = ValueNetAgent(tiny, 2, value_scale=50.0, symmetric=True)
     best = [deep.evaluate(each).max() for each in word_list(symmetric_boards(boards[0]))]
     assert best == pytest.approx([best[0]] * 8, rel=1e-5)
 
@@ -397,10 +397,12 @@ def test_the_player_calculates_where_it_is_told_or_where_the_network_is(
         assert agent.act(boards).tolist() == expected.argmax(-1).tolist()
 
 
-def test_a_larger_unit_makes_rewards_count_less(tiny: Tiny) -> None:
+def test_a_larger_value_scale_makes_rewards_count_less(tiny: Tiny) -> None:
     rng = random.Random(6)
     boards = word_list([late_board(rng, 3) for _ in range(50)])
-    by_reward, by_value = (ValueNetAgent(tiny, unit=unit) for unit in (1e-6, 1e6))
+    by_reward, by_value = (
+        ValueNetAgent(tiny, value_scale=value_scale) for value_scale in (1e-6, 1e6)
+    )
     afters, rewards = torch_rules.afterstates(torch_rules.from_words(boards))
     illegal = afters == torch_rules.from_words(boards)[:, None]
     most = rewards.masked_fill(illegal, -1).max(1).values
@@ -435,15 +437,19 @@ def test_a_tile_above_32768_is_shown_downgraded(tiny: Tiny) -> None:
 # Files and settings
 
 
-def test_a_file_says_the_unit_of_its_network(tiny: Tiny, tmp_path: Path) -> None:
-    nets.save(tiny, tmp_path / "told.safetensors", unit=250.0)
+def test_a_file_says_the_value_scale_of_its_network(tiny: Tiny, tmp_path: Path) -> None:
+    nets.save(tiny, tmp_path / "told.safetensors", value_scale=250.0)
     nets.save(tiny, tmp_path / "untold.safetensors")
-    assert ValueNetAgent(tmp_path / "told.safetensors").unit == 250
-    assert ValueNetAgent(str(tmp_path / "told.safetensors"), unit=3).unit == 3
-    assert ValueNetAgent(tmp_path / "untold.safetensors").unit == ValueNetAgent(tiny).unit == 1
+    assert ValueNetAgent(tmp_path / "told.safetensors").value_scale == 250
+    assert ValueNetAgent(str(tmp_path / "told.safetensors"), value_scale=3).value_scale == 3
+    assert (
+        ValueNetAgent(tmp_path / "untold.safetensors").value_scale
+        == ValueNetAgent(tiny).value_scale
+        == 1
+    )
     board = from_text("2 2 4 4 / _ _ _ _ / _ _ _ _ / 8 8 _ _")
     from_file = ValueNetAgent(tmp_path / "told.safetensors", 2).evaluate(board)
-    assert from_file.tolist() == ValueNetAgent(tiny, 2, unit=250).evaluate(board).tolist()
+    assert from_file.tolist() == ValueNetAgent(tiny, 2, value_scale=250).evaluate(board).tolist()
 
 
 @pytest.mark.parametrize("depth", [0, 4, -1, 2.0, "2", True, None])
@@ -452,19 +458,19 @@ def test_wrong_depths_are_refused(tiny: Tiny, depth: Any) -> None:
         ValueNetAgent(tiny, depth)
 
 
-@pytest.mark.parametrize("name", ["mixed", "symmetric"])
+@pytest.mark.parametrize("name", ["bf16", "symmetric"])
 @pytest.mark.parametrize("wrong", ["False", 0, None])
 def test_what_is_neither_true_nor_false_is_refused(tiny: Tiny, name: str, wrong: Any) -> None:
-    with pytest.raises(ValueError, match="mixed and symmetric are true or false"):
+    with pytest.raises(ValueError, match=name):
         ValueNetAgent(tiny, **{name: wrong})
 
 
-@pytest.mark.parametrize("unit", [0, -1.0, float("inf"), float("nan"), "1000"])
-def test_wrong_units_are_refused(tiny: Tiny, tmp_path: Path, unit: Any) -> None:
-    with pytest.raises(ValueError, match="unit is a number of points above 0, got"):
-        ValueNetAgent(tiny, unit=unit)
-    nets.save(tiny, tmp_path / "net.safetensors", unit=unit)
-    with pytest.raises(ValueError, match="unit"):
+@pytest.mark.parametrize("value_scale", [0, -1.0, float("inf"), float("nan"), "1000"])
+def test_wrong_value_scales_are_refused(tiny: Tiny, tmp_path: Path, value_scale: Any) -> None:
+    with pytest.raises(ValueError, match="value_scale"):
+        ValueNetAgent(tiny, value_scale=value_scale)
+    nets.save(tiny, tmp_path / "net.safetensors", value_scale=value_scale)
+    with pytest.raises(ValueError, match="value_scale"):
         ValueNetAgent(tmp_path / "net.safetensors")
 
 
@@ -488,7 +494,7 @@ def test_files_that_are_missing_or_damaged_are_refused(tiny: Tiny, tmp_path: Pat
     with torch.no_grad():
         tiny.last.bias.fill_(torch.nan)
     nets.save(tiny, tmp_path / "net.safetensors")
-    with pytest.raises(ValueError, match="no numbers"):
+    with pytest.raises(ValueError, match="NaN"):
         ValueNetAgent(tmp_path / "net.safetensors")
 
 
