@@ -569,7 +569,7 @@ def test_a_file_of_a_neural_network_is_loaded_as_the_player_of_its_game(tmp_path
         assert type(loaded) is player
         assert type(agents.find(str(file))) is player
     assert loaded.value_scale == 100.0
-    with pytest.raises(ValueError, match="there is no network"):
+    with pytest.raises(ValueError, match="network"):
         policy_net.load(file)
 
 

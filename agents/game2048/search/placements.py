@@ -1,8 +1,8 @@
 """Worst-case tile placements for alpha-beta search, as in 2048-AI.
 
 The annoyance of a new tile is the loss of smoothness plus the number of additional *islands*,
-groups of equal neighbors. 2048-AI evaluates each whole board; here tables give the loss of smoothness of a
-row, and groups are counted only where an equal tile is near.
+groups of equal neighbors. 2048-AI evaluates each whole board; here tables give the loss of
+smoothness of a row, and groups are counted only where an equal tile is near.
 """
 
 from __future__ import annotations

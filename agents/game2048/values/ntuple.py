@@ -263,7 +263,8 @@ def entry(net: Network, index: int) -> Value:
     index = source(net, index)
     if net.fixed.size > 0:
         return np.float32(net.fixed[index]) / np.float32(FRACTION)
-    return net.weights[index]
+    value: Value = net.weights[index]
+    return value
 
 
 @njit(float32(NETWORK, int64[::1], int64), **INLINED)

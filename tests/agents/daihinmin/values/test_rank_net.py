@@ -429,7 +429,7 @@ def test_a_file_that_asks_for_more_than_it_holds_takes_no_memory(tmp_path: Path)
     asked = {"network": "RankResNet", "settings": {"channels": 4096, "blocks": 300, "hidden": 9}}
     tensors = {"head.bias": torch.zeros(1)}
     safetensors.torch.save_file(tensors, file, {"afterstate": json.dumps(asked)})
-    with pytest.raises(ValueError, match="weights are of another network"):  # of 120 GB
+    with pytest.raises(ValueError, match="weights"):  # of 120 GB
         load(file)
     safetensors.torch.save_file(tensors, file, {"afterstate": "[" * 50_000})
     with pytest.raises(ValueError, match="not a network"):

@@ -697,7 +697,7 @@ def test_the_network_that_plays_is_saved_beside_the_learner(tmp_path: Path) -> N
     learner.play(400)
     learner.save(tmp_path / "learner.safetensors")
     agent = ValueNetAgent(tmp_path / "net.safetensors")
-    assert agent.unit == UNIT
+    assert agent.value_scale == UNIT
     for name, values in learner.net.state_dict().items():
         assert torch.equal(agent.net.state_dict()[name], values)
     told = nets.metadata(tmp_path / "net.safetensors")
@@ -825,7 +825,7 @@ def test_the_values_of_an_endgame_become_the_exact_ones(segment: int) -> None:
     learner = Learner(Table(), Settings(unit=10, jump=1, **told), 1, log)
     learner._tables.boards.fill_(board)
     learner.play(45_000)
-    values = ValueNetAgent(learner.net, unit=10).evaluate(board)
+    values = ValueNetAgent(learner.net, value_scale=10).evaluate(board)
     assert values.argmax() == 1
     assert values[1] == pytest.approx(16.37, rel=0.05)
 
@@ -836,7 +836,7 @@ def test_a_network_learns_to_play_better_than_by_chance() -> None:
     learner = Learner(Small(), Settings(games=64, batch=64, rate=1e-3, unit=1000), 1)
 
     def mean_score() -> float:
-        return float(play(ValueNetAgent(learner.net, unit=1000), 40, 1).scores.mean())
+        return float(play(ValueNetAgent(learner.net, value_scale=1000), 40, 1).scores.mean())
 
     assert mean_score() < 1_500
     learner.play(64 * 300)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import math
 import random
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from afterstate.agents.game2048.search import exact, softmax_tree
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
-from afterstate.agents.game2048.search.mc_softmax import POLICIES, MCSoftmaxAgent, Settings, policy
+from afterstate.agents.game2048.search.mc_softmax import (
+    POLICIES,
+    MCSoftmaxAgent,
+    PolicyName,
+    Settings,
+    policy,
+)
 from afterstate.agents.game2048.search.softmax_tree import PLAIN, Policy, Trees
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.envs.game2048.rules import from_text
@@ -162,7 +168,9 @@ def check_search(size: tuple[int, int], settings: Settings, boards: list[oracle.
 
 @pytest.mark.parametrize("select", SIX)
 @pytest.mark.parametrize("backup", SIX)
-def test_all_pairs_of_policies_search_as_the_plain_search(select: str, backup: str) -> None:
+def test_all_pairs_of_policies_search_as_the_plain_search(
+    select: PolicyName, backup: PolicyName
+) -> None:
     seed = 6 * SIX.index(select) + SIX.index(backup)
     settings = Settings(simulations=50, select=select, backup=backup, seed=seed)
     for size in ((4, 4), (2, 3)):
@@ -263,7 +271,11 @@ def boards_to_exhaust(size: tuple[int, int], most_empty: int) -> Boards:
     ],
 )
 def test_when_everything_is_in_the_tree_values_are_those_of_expectimax(
-    size: tuple[int, int], depth: int, simulations: int, most_empty: int, unvisited: str
+    size: tuple[int, int],
+    depth: int,
+    simulations: int,
+    most_empty: int,
+    unvisited: Literal["outcomes", "value"],
 ) -> None:
     boards, net = boards_to_exhaust(size, most_empty), random_network(size)
     how = Settings(simulations=simulations, select="ave", unvisited=unvisited, depth=depth)
@@ -320,7 +332,9 @@ def test_exact_values_are_hardly_spoilt(simulations: int, regret: float) -> None
 
 
 @pytest.mark.parametrize("unvisited", ["outcomes", "value"])
-def test_with_exact_values_and_all_outcomes_play_is_perfect(unvisited: str) -> None:
+def test_with_exact_values_and_all_outcomes_play_is_perfect(
+    unvisited: Literal["outcomes", "value"],
+) -> None:
     how = Settings(simulations=1000, unvisited=unvisited, select="ave", depth=2)
     score = exact.expected_score(MCSoftmaxAgent(solved((2, 2)), how))
     assert score == pytest.approx(solved((2, 2)).value, rel=1e-9)
