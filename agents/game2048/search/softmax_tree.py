@@ -65,7 +65,7 @@ MOVE = np.dtype(
 """A move of a state, and the afterstate that it leads to."""
 
 PLAIN, LOG, MAX = range(3)
-"""How a policy scales values: not, ln v, or v / max v."""
+"""Scalings of values by policies: none, ln v, or v / max v."""
 
 Values = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]

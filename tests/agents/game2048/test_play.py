@@ -148,8 +148,8 @@ def test_watching_changes_no_game(size: tuple[int, int]) -> None:
     agent = player(size)
     alone = play(agent, 20, 5, size)
     for each in (agent, BoardByBoard(agent)):
-        found = play(each, 20, 5, size, watch=lambda *shown: None)
-        for one, other in zip(found, alone, strict=True):
+        result = play(each, 20, 5, size, watch=lambda *shown: None)
+        for one, other in zip(result, alone, strict=True):
             assert one.tolist() == other.tolist()
     assert watched(agent, 20, 5, size) == watched(BoardByBoard(agent), 20, 5, size)
 

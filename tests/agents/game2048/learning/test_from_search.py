@@ -323,7 +323,7 @@ class Plain:
             trees = [Tree(game.board, scattered_one, self.search, k) for k in numbers]
             for tree in trees:
                 tree.grow(self.search.simulations)
-            found = zip(*(tree.found()[0] for tree in trees), strict=True)
+            found = zip(*(tree.result()[0] for tree in trees), strict=True)
             values = [sum(column) / len(trees) for column in found]
             move = trees[0].root.moves.get(values.index(max(values)))
             self.told.append((max(values), move.reward + move.net) if move else (0.0, 0.0))

@@ -320,7 +320,7 @@ def test_a_larger_cutoff_searches_less(learned: Network) -> None:
 
 
 def test_an_improbable_four_counts_as_a_two() -> None:
-    """One empty cell and a cut-off above 0.1: only the 2 is tried.
+    """One empty cell and a cutoff above 0.1: only the 2 is tried.
 
     (8 2 _) on 1x3 moves right to (_ 8 2). A 2 beside the 8 ends the game, and so would a 4: the
     value is 0 either way. On (2 8 _) -> (_ 2 8) a 2 merges for 4, a 4 does not.

@@ -50,18 +50,18 @@ def test_a_board_is_searched_alike_in_any_company(
     compiled: bool, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     net, boards = random_network(), as_words(random_boards(12, 5))
-    how = Settings(simulations=40, **settings)
-    agent = MCSoftmaxAgent(net if compiled else as_estimator(net), how)
+    config = Settings(simulations=40, **settings)
+    agent = MCSoftmaxAgent(net if compiled else as_estimator(net), config)
     values, visits = agent.search(boards)
     order = np.random.default_rng(1).permutation(12)
     for turned, parts in ((order, [order]), (np.arange(12), np.arange(12)[:, None])):
-        found = [agent.search(boards[part]) for part in parts]
-        assert np.concatenate([each.values for each in found]).tolist() == values[turned].tolist()
-        assert np.concatenate([each.visits for each in found]).tolist() == visits[turned].tolist()
-    monkeypatch.setattr(mc_softmax, "_MAX_STATES", 5 * 40 * (how.trees or 1))
-    again = MCSoftmaxAgent(agent.network, how)
+        result = [agent.search(boards[part]) for part in parts]
+        assert np.concatenate([each.values for each in result]).tolist() == values[turned].tolist()
+        assert np.concatenate([each.visits for each in result]).tolist() == visits[turned].tolist()
+    monkeypatch.setattr(mc_softmax, "_MAX_STATES", 5 * 40 * (config.trees or 1))
+    again = MCSoftmaxAgent(agent.network, config)
     assert again.search(boards).values.tolist() == values.tolist()
-    assert trees_of(again).sizes.size == (1 if compiled else 5) * (how.trees or 1)
+    assert trees_of(again).sizes.size == (1 if compiled else 5) * (config.trees or 1)
 
 
 @pytest.mark.parametrize("n_trees", [None, 4])
@@ -70,10 +70,10 @@ def test_another_seed_is_another_search(n_trees: int | None) -> None:
     net, boards = random_network(), as_words(random_boards(8, 6))
     searches, words = [], set()
     for seed in range(10):
-        how = Settings(simulations=60, seed=seed, trees=n_trees)
-        agent = MCSoftmaxAgent(net, how)
+        config = Settings(simulations=60, seed=seed, trees=n_trees)
+        agent = MCSoftmaxAgent(net, config)
         searches.append(agent.search(boards).visits.tolist())
-        assert MCSoftmaxAgent(net, how).search(boards).visits.tolist() == searches[-1]
+        assert MCSoftmaxAgent(net, config).search(boards).visits.tolist() == searches[-1]
         assert searches[-1] not in searches[:-1]
         words.update(trees_of(agent).random[:, 1].tolist())
     assert len(words) == 10 * (n_trees or 1)
@@ -90,25 +90,25 @@ def test_copies_and_pickles_go_on_alike(reuse: bool) -> None:
         agent.search(as_words([board]))
         board, _ = oracle.spawn(after, rng)
         copies = [copy.deepcopy(agent), pickle.loads(pickle.dumps(agent))]
-        found = agent.search(as_words([board]))
-        assert (found.visits.sum() > 99) == reuse
+        result = agent.search(as_words([board]))
+        assert (result.visits.sum() > 99) == reuse
         for each in copies:
             again = each.search(as_words([board]))
-            assert again.visits.tolist() == found.visits.tolist()
-            assert again.values.tolist() == found.values.tolist()
+            assert again.visits.tolist() == result.visits.tolist()
+            assert again.values.tolist() == result.values.tolist()
 
 
 def test_several_leaves_are_valued_together() -> None:
     net, boards = random_network(), as_words(random_boards(4, 7))
     one, many = as_estimator(net), as_estimator(net)
-    how: dict[str, Any] = {"simulations": 120, "select": "L-max", "unvisited": "outcomes"}
-    MCSoftmaxAgent(one, Settings(**how)).search(boards)
-    found = MCSoftmaxAgent(many, Settings(**how, leaves=4)).search(boards)
+    config: dict[str, Any] = {"simulations": 120, "select": "L-max", "unvisited": "outcomes"}
+    MCSoftmaxAgent(one, Settings(**config)).search(boards)
+    result = MCSoftmaxAgent(many, Settings(**config, leaves=4)).search(boards)
     assert max(one.asked) <= 4 * 4 < max(many.asked) <= 4 * 4 * 4
     assert len(one.asked) == 120
     assert 30 < len(many.asked) < 60
     assert sum(many.asked) == pytest.approx(sum(one.asked), rel=0.2)
-    assert found.visits.sum(1).tolist() == [119] * 4
+    assert result.visits.sum(1).tolist() == [119] * 4
 
 
 @pytest.mark.parametrize("leaves", [1, 8])
@@ -136,8 +136,8 @@ def test_an_afterstate_of_a_tree_is_valued_once(leaves: int) -> None:
 
 @pytest.mark.parametrize("widening", [1.0, 0.3])
 def test_what_is_kept_is_what_was_known(widening: float) -> None:
-    how = Settings(simulations=400, reuse=True, widening=widening)
-    agent = MCSoftmaxAgent(random_network(), how)
+    config = Settings(simulations=400, reuse=True, widening=widening)
+    agent = MCSoftmaxAgent(random_network(), config)
     largest = 0
     for board in random_boards(6, 8):
         agent.search(as_words([board]))
@@ -159,8 +159,8 @@ def test_what_is_kept_is_what_was_known(widening: float) -> None:
 def test_games_go_on_in_their_trees(leaves: int | None, widening: float) -> None:
     """Five games, which end one after the other; without leaves they are compiled."""
     net = random_network()
-    how = Settings(simulations=30, reuse=True, leaves=leaves or 1, widening=widening)
-    agent = MCSoftmaxAgent(as_estimator(net) if leaves else net, how)
+    config = Settings(simulations=30, reuse=True, leaves=leaves or 1, widening=widening)
+    agent = MCSoftmaxAgent(as_estimator(net) if leaves else net, config)
     known: dict[int, dict[int, int]] = {}
     rooms: set[int] = set()
     kept: list[int] = []
@@ -189,8 +189,8 @@ def test_games_go_on_in_their_trees(leaves: int | None, widening: float) -> None
 def test_trees_are_found_wherever_games_have_got_to(compiled: bool) -> None:
     """Four games: b ends, and d comes to a board that is not in its tree; then a ends."""
     net = random_network()
-    how = Settings(simulations=100, reuse=True)
-    agent = MCSoftmaxAgent(net if compiled else as_estimator(net), how)
+    config = Settings(simulations=100, reuse=True)
+    agent = MCSoftmaxAgent(net if compiled else as_estimator(net), config)
     shown = dict(zip("abcd*", as_words(random_boards(30, 9)[-5:]).tolist(), strict=True))
     agent.search([shown[game] for game in "abcd"])
     for games in ("ac*", "cd", "cd"):
@@ -218,10 +218,10 @@ def test_a_failed_search_leaves_nothing_wrong_for_the_next() -> None:
         with pytest.raises(ValueError, match="values"):
             agent.search([EARLY])
         values.of = partial(estimate, net)
-        found = agent.search([EARLY])
+        result = agent.search([EARLY])
         check(agent)()
         fresh = MCSoftmaxAgent(as_estimator(net), agent.settings).search([EARLY])
-        assert found.visits.tolist() == fresh.visits.tolist()
+        assert result.visits.tolist() == fresh.visits.tolist()
 
 
 # Unusual boards and values
@@ -235,9 +235,9 @@ def test_where_the_game_is_over_no_move_has_a_value(
     net = random_network()
     for values in (net, as_estimator(net)):
         agent = MCSoftmaxAgent(values, Settings(simulations=20, trees=trees, choose=choose))
-        found = agent.search([OVER, EARLY, OVER])
-        assert found.values[[0, 2]].tolist() == [[-np.inf] * 4] * 2
-        assert found.visits.sum(1).tolist() == [0, 19 * (trees or 1), 0]
+        result = agent.search([OVER, EARLY, OVER])
+        assert result.values[[0, 2]].tolist() == [[-np.inf] * 4] * 2
+        assert result.visits.sum(1).tolist() == [0, 19 * (trees or 1), 0]
         assert agent.act([OVER, EARLY, OVER])[[0, 2]].tolist() == [0, 0]
         assert agent.evaluate(OVER).tolist() == [-np.inf] * 4
         assert agent.act(0) == 0  # an empty board
@@ -258,12 +258,12 @@ def test_values_of_any_kind_make_no_nonsense(of: Callable[[Boards], Any]) -> Non
     boards = as_words([*random_boards(6, 10), oracle.from_word(EARLY, 4, 4)])
     legal = np.isfinite(ExpectimaxAgent(random_network(), 1).evaluate(boards))
     for select, backup in zip(POLICIES, [*POLICIES[3:], *POLICIES[:3]], strict=True):
-        how = Settings(simulations=60, select=select, backup=backup, leaves=2)
-        agent = MCSoftmaxAgent(Oracle(of), how)
-        found = agent.search(boards)
-        assert (np.isfinite(found.values) == legal).all()
-        assert (found.values[~legal] == -np.inf).all()
-        assert found.visits.sum(1).tolist() == np.where(legal.any(1), 59, 0).tolist()
+        config = Settings(simulations=60, select=select, backup=backup, leaves=2)
+        agent = MCSoftmaxAgent(Oracle(of), config)
+        result = agent.search(boards)
+        assert (np.isfinite(result.values) == legal).all()
+        assert (result.values[~legal] == -np.inf).all()
+        assert result.visits.sum(1).tolist() == np.where(legal.any(1), 59, 0).tolist()
         assert legal[range(7), agent.act(boards)][legal.any(1)].all()
         for tree in range(7):
             check(agent)(tree)
@@ -297,8 +297,8 @@ def test_what_is_asked_may_be_written_to() -> None:
     def careful(boards: Boards) -> Any:
         return boards.astype(np.float64) % 1000
 
-    found = [MCSoftmaxAgent(Oracle(of)).evaluate(EARLY).tolist() for of in (careless, careful)]
-    assert found[0] == found[1]
+    result = [MCSoftmaxAgent(Oracle(of)).evaluate(EARLY).tolist() for of in (careless, careful)]
+    assert result[0] == result[1]
 
 
 # Interface
@@ -313,9 +313,9 @@ def test_tables_without_numbers_are_refused_and_leave_nothing_wrong(wrong: float
     with pytest.raises(FloatingPointError, match="NaN"):
         agent.search([EARLY])
     net.weights[:] = weights
-    found = agent.search([EARLY])
+    result = agent.search([EARLY])
     check(agent)()
-    assert found.visits.sum() == 49
+    assert result.visits.sum() == 49
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -351,7 +351,7 @@ def test_threads_that_share_a_player_search_as_one_does(compiled: bool) -> None:
     boards = as_words(random_boards(64)).reshape(16, 4)
     alone = [agent.search(each).values.tolist() for each in boards]
     with ThreadPoolExecutor(4) as threads:
-        together = [found.values.tolist() for found in threads.map(agent.search, boards)]
+        together = [result.values.tolist() for result in threads.map(agent.search, boards)]
     assert together == alone
 
 
@@ -367,15 +367,15 @@ def test_results_have_the_shape_of_the_boards(compiled: bool, reuse: bool) -> No
     for empty in (np.empty(0, np.uint64), np.empty((2, 0), np.uint64)):
         assert fresh().search(empty).values.shape == (*empty.shape, 4)
         assert fresh().act(empty).shape == empty.shape
-    found = fresh().search(boards)
-    assert (found.values.shape, found.visits.shape) == ((3, 4, 4), (3, 4, 4))
-    assert found.values.dtype == np.float64
-    assert found.visits.dtype == np.int64
-    assert fresh().act(boards).tolist() == found.values.argmax(-1).tolist()
-    assert fresh().search(boards[::2, 1]).values.tolist() == found.values[::2, 1].tolist()
+    result = fresh().search(boards)
+    assert (result.values.shape, result.visits.shape) == ((3, 4, 4), (3, 4, 4))
+    assert result.values.dtype == np.float64
+    assert result.visits.dtype == np.int64
+    assert fresh().act(boards).tolist() == result.values.argmax(-1).tolist()
+    assert fresh().search(boards[::2, 1]).values.tolist() == result.values[::2, 1].tolist()
     single = fresh().search(boards[1, 2])
     assert single.values.tolist() == fresh().evaluate(boards[1, 2]).tolist()
-    assert single.values.tolist() == found.values[1, 2].tolist()
+    assert single.values.tolist() == result.values[1, 2].tolist()
     assert fresh().act(int(boards[1, 2])).shape == ()
     with pytest.raises(ValueError, match="board"):
         fresh().search(1.5)
@@ -388,8 +388,8 @@ def test_the_move_is_that_with_the_best_value_or_with_the_most_visits() -> None:
     acts = []
     for choose in ("value", "visits"):
         agent = MCSoftmaxAgent(net, Settings(simulations=60, backup="ave", choose=choose))
-        found = agent.search(boards)
-        by = found.values if choose == "value" else found.visits
+        result = agent.search(boards)
+        by = result.values if choose == "value" else result.visits
         acts.append(agent.act(boards).tolist())
         assert by[np.arange(60), acts[-1]].tolist() == by.max(1).tolist()
     assert acts[0] != acts[1]
@@ -414,7 +414,7 @@ def test_the_learned_temperature_makes_what_searches_find_likeliest(
 ) -> None:
     boards = some_boards(60)
     player: Any = agents.make("mc-softmax", select=select, simulations=60, choose=choose)
-    found = learned_temperature(player, boards)
+    result = learned_temperature(player, boards)
     greedy: Any = agents.make("expectimax", depth=1)
 
     def likelihood(temperature: float) -> float:
@@ -426,16 +426,16 @@ def test_the_learned_temperature_makes_what_searches_find_likeliest(
         return total
 
     step = 10**0.05
-    assert likelihood(found) > max(likelihood(found * step), likelihood(found / step))
-    assert 0.001 < found < 0.5  # searches mostly agree with values, and so colder than the study
+    assert likelihood(result) > max(likelihood(result * step), likelihood(result / step))
+    assert 0.001 < result < 0.5  # searches mostly agree with values
 
 
 class Contrary(MCSoftmaxAgent):
     """Plays the worst move."""
 
-    def choose(self, found: SearchResult) -> npt.NDArray[np.int64]:
+    def choose(self, result: SearchResult) -> npt.NDArray[np.int64]:
         """The legal moves with the least values."""
-        values = np.where(np.isinf(found.values), np.inf, found.values)
+        values = np.where(np.isinf(result.values), np.inf, result.values)
         worst: npt.NDArray[np.int64] = values.argmin(1)
         return worst
 

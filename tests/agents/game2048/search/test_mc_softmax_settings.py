@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from afterstate import agents
+from afterstate.agents.config import current_names
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.search.mc_softmax import (
     MCSoftmaxAgent,
@@ -33,11 +34,11 @@ from tests.support.softmax_checks import (
 
 
 def test_numbers_of_numpy_are_settings_too() -> None:
-    told = Settings(np.int32(5), select_temperature=np.float32(0.5), reuse=True)  # type: ignore[arg-type]
-    assert told == Settings(5, select_temperature=0.5, reuse=True)
-    assert [type(each) for each in (told.simulations, told.select_temperature)] == [int, float]
+    made = Settings(np.int32(5), select_temperature=np.float32(0.5), reuse=True)  # type: ignore[arg-type]
+    assert made == Settings(5, select_temperature=0.5, reuse=True)
+    assert [type(each) for each in (made.simulations, made.select_temperature)] == [int, float]
     with pytest.raises(ValueError, match="simulations"):
-        Settings(np.float64(1.5))  # type: ignore[arg-type]
+        Settings(simulations=np.float64(1.5))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -85,11 +86,18 @@ def test_settings_that_do_not_go_together_are_refused(settings: Any, message: st
         Settings(**settings)
 
 
-@pytest.mark.parametrize("how", [{"trees": 10**7}, {"trees": 10**5 + 1, "simulations": 100}])
-def test_more_simulations_than_memory_could_hold_are_refused(how: dict[str, int]) -> None:
+def test_settings_by_their_earlier_names_are_translated() -> None:
+    earlier: dict[str, Any] = {"simulations": 5, "unseen": "outcomes"}
+    assert Settings(**current_names(earlier)) == Settings(5, unvisited="outcomes")
+    with pytest.raises(ValueError, match="did you mean 'unvisited'"):
+        Settings(**earlier)
+
+
+@pytest.mark.parametrize("config", [{"trees": 10**7}, {"trees": 10**5 + 1, "simulations": 100}])
+def test_more_simulations_than_memory_could_hold_are_refused(config: dict[str, int]) -> None:
     """Before there is room made for them, of a kilobyte each."""
     with pytest.raises(ValueError, match="simulations"):
-        Settings(**how)  # type: ignore[arg-type]
+        Settings(**config)  # type: ignore[arg-type]
     for trees, simulations in ((None, 10**7), (1, 10**7), (10**5, 100), (10**7, 1)):
         assert Settings(simulations, trees=trees).trees == trees
     agent = MCSoftmaxAgent(random_network(), Settings(100, trees=10))
@@ -105,8 +113,8 @@ def test_the_player_is_made_by_its_name(tmp_path: Path) -> None:
     net, boards = random_network(), as_words(random_boards(10, 13))
     save(net, tmp_path / "net.npz")
     settings: dict[str, Any] = {"simulations": 30, "backup": "ave", "seed": 5}
-    how = Settings(**settings)
-    expected = MCSoftmaxAgent(net, how).evaluate(boards).tolist()
+    config = Settings(**settings)
+    expected = MCSoftmaxAgent(net, config).evaluate(boards).tolist()
     file = tmp_path / "net.npz"
     made: list[Any] = [
         agents.make("mc-softmax", network=given, **settings)
@@ -115,12 +123,12 @@ def test_the_player_is_made_by_its_name(tmp_path: Path) -> None:
     made.append(agents.find(f"mc-softmax,network={file},simulations=30,backup=ave,seed=5"))
     for agent in made:
         assert type(agent) is MCSoftmaxAgent
-        assert agent.settings == how
+        assert agent.settings == config
         assert agent.evaluate(boards).tolist() == expected
     small: Any = agents.make("mc-softmax", network=solved((2, 3)))
     assert (small.size, small.settings) == ((2, 3), Settings())
-    shipped: Any = agents.make("mc-softmax", network="ntuple")
-    assert shipped.network.weights.size == agents.load(players.PRETRAINED).network.weights.size
+    pretrained: Any = agents.make("mc-softmax", network="ntuple")
+    assert pretrained.network.weights.size == agents.load(players.PRETRAINED).network.weights.size
     empty: Any = agents.make("mc-softmax", tuples="5x4", size=(4, 4))
     assert (empty.size, empty.network.masks.size) == ((4, 4), 5)
     assert "mc-softmax" in agents.names()
@@ -180,15 +188,15 @@ def test_a_value_network_estimates_what_its_greedy_player_adds_to_rewards(cnn: P
     for board, four in zip(boards, values.reshape(6, 4), strict=True):
         for action in oracle.legal_moves(board):
             after, reward = oracle.move(board, action)
-            said = agent.estimate(oracle.to_word(after))
-            assert said.shape == ()
-            assert four[action] == pytest.approx(reward + said, rel=1e-4, abs=1e-3)
-    said = agent.estimate(as_words(boards).reshape(2, 3))
-    assert (said.shape, said.dtype) == ((2, 3), np.float64)
-    assert said.std() > 1
-    assert said[1, 2] == pytest.approx(agent.estimate(as_words(boards)[5:])[0], rel=1e-4)
+            estimates = agent.estimate(oracle.to_word(after))
+            assert estimates.shape == ()
+            assert four[action] == pytest.approx(reward + estimates, rel=1e-4, abs=1e-3)
+    estimates = agent.estimate(as_words(boards).reshape(2, 3))
+    assert (estimates.shape, estimates.dtype) == ((2, 3), np.float64)
+    assert estimates.std() > 1
+    assert estimates[1, 2] == pytest.approx(agent.estimate(as_words(boards)[5:])[0], rel=1e-4)
     half: Any = agents.make("value-net", net=cnn, value_scale=50)
-    assert half.estimate(as_words(boards)) == pytest.approx(said.reshape(-1) / 2, rel=1e-4)
+    assert half.estimate(as_words(boards)) == pytest.approx(estimates.reshape(-1) / 2, rel=1e-4)
     assert agent.estimate(np.empty((0, 2), np.uint64)).shape == (0, 2)
     with pytest.raises(ValueError, match="board word"):
         agent.estimate([0.5])
@@ -198,10 +206,12 @@ def test_a_value_network_estimates_what_its_greedy_player_adds_to_rewards(cnn: P
 def test_many_boards_are_searched_as_by_the_plain_search(leaves: int, one_thread: None) -> None:
     """By the network in the package, for all boards together and for one afterstate at a time."""
     player: Any = agents.make("value-net")
-    how, boards = Settings(simulations=16, leaves=leaves), random_boards(8, 5)
-    found = MCSoftmaxAgent(player, how).search(as_words(boards))
-    plain = softmax_oracle.Search(lambda board: float(player.estimate(as_words([board]))[0]), how)
-    for board, values, visits in zip(boards, found.values, found.visits, strict=True):
+    config, boards = Settings(simulations=16, leaves=leaves), random_boards(8, 5)
+    result = MCSoftmaxAgent(player, config).search(as_words(boards))
+    plain = softmax_oracle.Search(
+        lambda board: float(player.estimate(as_words([board]))[0]), config
+    )
+    for board, values, visits in zip(boards, result.values, result.visits, strict=True):
         expected, counts = plain(board)
         assert visits.tolist() == counts
         assert values == pytest.approx(expected, rel=1e-4)
@@ -216,19 +226,19 @@ def test_a_value_network_is_searched_by_its_file_or_its_player(cnn: Path) -> Non
         agents.make("mc-softmax", network=network, simulations=8, leaves=2)
         for network in (cnn, str(cnn), player)
     ]
-    how: dict[str, Any] = {"simulations": 8, "leaves": 2, "device": "cpu"}
-    made.append(agents.make("mc-softmax", network=player.net, value_scale=100, **how))
+    config: dict[str, Any] = {"simulations": 8, "leaves": 2, "device": "cpu"}
+    made.append(agents.make("mc-softmax", network=player.net, value_scale=100, **config))
     made.append(agents.find(f"mc-softmax,network={cnn},simulations=8,leaves=2"))
     for agent in made:
-        found = agent.search(boards)
-        assert found.visits.sum(1).tolist() == [7, 7, 7, 0]
-        assert found.values == pytest.approx(made[0].evaluate(boards), rel=1e-6)
-    shipped: list[Any] = [
+        result = agent.search(boards)
+        assert result.visits.sum(1).tolist() == [7, 7, 7, 0]
+        assert result.values == pytest.approx(made[0].evaluate(boards), rel=1e-6)
+    pretrained: list[Any] = [
         agents.make("mc-softmax", network=network, simulations=3)
         for network in (agents.make("value-net"), "value-net")
     ]
-    found = [agent.evaluate(EARLY).tolist() for agent in shipped]
-    assert found[0] == found[1] and np.isfinite(found[0]).all()
+    result = [agent.evaluate(EARLY).tolist() for agent in pretrained]
+    assert result[0] == result[1] and np.isfinite(result[0]).all()
     rough: Any = agents.make("mc-softmax", network="value-net", simulations=3, bf16=True)
-    assert rough.evaluate(EARLY).tolist() != found[0]
-    assert rough.evaluate(EARLY) == pytest.approx(found[0], rel=0.05)
+    assert rough.evaluate(EARLY).tolist() != result[0]
+    assert rough.evaluate(EARLY) == pytest.approx(result[0], rel=0.05)

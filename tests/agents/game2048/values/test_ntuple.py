@@ -250,9 +250,9 @@ def test_greedy_move_is_the_first_largest_reward_plus_value(size: tuple[int, int
             assert action == 0
             assert best == (-1, oracle.to_word(board), 0, 0)
             continue
-        chosen, after, reward = moves[values.index(max(values))]
-        assert action == chosen, board
-        assert best == (chosen, oracle.to_word(after), reward, max(values)), board
+        selected, after, reward = moves[values.index(max(values))]
+        assert action == selected, board
+        assert best == (selected, oracle.to_word(after), reward, max(values)), board
 
 
 def test_greedy_move_takes_the_first_among_equals() -> None:

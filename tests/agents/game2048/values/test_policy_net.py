@@ -110,21 +110,21 @@ def test_five_convolutions_are_what_there_are_by_default() -> None:
 
 
 def by_hand(net: nn.Module, board: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """The logits of planes `[16, 4, 4]`, in loops over cells, as the study tells it."""
+    """The logits of planes `[16, 4, 4]`, in loops over cells, as in Matsuzaki and Teramura."""
     weights = [each.detach().double().numpy() for each in net.parameters()]
     values = board.astype(np.float64)
     for kernel, bias in zip(weights[0:-2:2], weights[1:-2:2], strict=True):
-        found = np.zeros((len(kernel), 4, 4))
+        result = np.zeros((len(kernel), 4, 4))
         for row in range(4):
             for col in range(4):
-                found[:, row, col] = bias
+                result[:, row, col] = bias
                 for down, right in ((0, 0), (0, 1), (1, 0), (1, 1)):
                     if row + down < 4 and col + right < 4:  # beyond them all planes are 0
                         seen = values[:, row + down, col + right]
-                        found[:, row, col] += kernel[:, :, down, right] @ seen
-        values = np.maximum(found, 0)
-    found = weights[-2] @ values.reshape(-1) + weights[-1]
-    return np.asarray(found)
+                        result[:, row, col] += kernel[:, :, down, right] @ seen
+        values = np.maximum(result, 0)
+    result = weights[-2] @ values.reshape(-1) + weights[-1]
+    return np.asarray(result)
 
 
 @pytest.mark.parametrize("layers", [2, 5])
@@ -134,10 +134,10 @@ def test_logits_are_those_of_a_calculation_by_hand(layers: int) -> None:
     cells = rules.cells(boards)
     shown = (cells[:, None] == np.arange(16)[:, None, None]).astype(np.float32)
     with torch.inference_mode():
-        found = net(torch.from_numpy(shown)).numpy()
+        result = net(torch.from_numpy(shown)).numpy()
     expected = np.array([by_hand(net, each) for each in shown])
     assert np.ptp(expected, axis=0).min() > 0.1
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    np.testing.assert_allclose(result, expected, atol=1e-4)
 
 
 def test_beyond_the_right_and_the_bottom_edge_no_cell_is_empty() -> None:
@@ -147,7 +147,7 @@ def test_beyond_the_right_and_the_bottom_edge_no_cell_is_empty() -> None:
     assert isinstance(first, nn.Conv2d)
     nn.init.zeros_(first.weight)
     first.weight.data[7, 0] = 1
-    net.body[2].register_forward_hook(lambda _, __, found: seen.append(found[0, 7].tolist()))
+    net.body[2].register_forward_hook(lambda _, __, result: seen.append(result[0, 7].tolist()))
     with torch.inference_mode():
         net(planes(torch.zeros(1, dtype=torch.int64)))
     assert seen == [[[4, 4, 4, 2], [4, 4, 4, 2], [4, 4, 4, 2], [2, 2, 2, 1]]]
@@ -213,11 +213,11 @@ def test_chances_are_the_softmax_of_all_four_logits(device: str) -> None:
     net = Likes(*np.log([1, 2, 3, 4])).to(device)
     boards = random_boards(50)
     assert not legal_of(boards).all()
-    found = probabilities(net, torch_rules.from_words(boards))
-    assert found.dtype == torch.float32
-    np.testing.assert_allclose(found.cpu().numpy(), [[0.1, 0.2, 0.3, 0.4]] * 50, rtol=1e-5)
-    told = PolicyNetAgent(net, device=device).probabilities(boards)
-    np.testing.assert_array_equal(told, found.cpu().numpy())
+    result = probabilities(net, torch_rules.from_words(boards))
+    assert result.dtype == torch.float32
+    np.testing.assert_allclose(result.cpu().numpy(), [[0.1, 0.2, 0.3, 0.4]] * 50, rtol=1e-5)
+    by_player = PolicyNetAgent(net, device=device).probabilities(boards)
+    np.testing.assert_array_equal(by_player, result.cpu().numpy())
 
 
 @pytest.mark.usefixtures("small")
@@ -296,9 +296,9 @@ def test_the_legal_move_with_the_largest_chance_is_played(
     net, boards = seeded(2), random_boards(500)
     nets.save(net, tmp_path / "net.safetensors")
     agent, legal = PolicyNetAgent(tmp_path / "net.safetensors", device=device), legal_of(boards)
-    found = agent.probabilities(boards)
-    expected = np.where(legal, found, -1).argmax(1)
-    assert (expected != found.argmax(1)).sum() > 5
+    result = agent.probabilities(boards)
+    expected = np.where(legal, result, -1).argmax(1)
+    assert (expected != result.argmax(1)).sum() > 5
     actions = agent.act(boards)
     assert actions.dtype == np.int8
     assert actions.tolist() == expected.tolist()
@@ -335,9 +335,9 @@ def test_the_network_in_the_package_is_that_of_so_many_layers(
 
 def test_networks_in_the_package_are_files_of_it() -> None:
     folder = Path(policy_net.__file__).parents[1] / "pretrained"
-    shipped = policy_net.PRETRAINED | policy_net.BASELINES
-    assert set(shipped) == {2, 5, "ppo", "maskable-ppo", "dqn", "qrdqn"}
-    assert {path.parent for path in shipped.values()} == {folder}
+    pretrained = policy_net.PRETRAINED | policy_net.BASELINES
+    assert set(pretrained) == {2, 5, "ppo", "maskable-ppo", "dqn", "qrdqn"}
+    assert {path.parent for path in pretrained.values()} == {folder}
     for algorithm, path in policy_net.BASELINES.items():
         assert nets.metadata(path)["network"] == "ActorCNN"
         agent, same = PolicyNetAgent(algorithm=algorithm), PolicyNetAgent(path)

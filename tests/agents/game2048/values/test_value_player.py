@@ -19,6 +19,7 @@ pytest.importorskip("torch")
 import torch
 from torch import Tensor, nn
 
+from afterstate import agents
 from afterstate.agents import nets
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
@@ -122,7 +123,7 @@ class Recursion:
         net.float()
 
     def _value(self, word: int) -> float:
-        """What the network says of a board, in points."""
+        """Return the network's value of a board in points."""
         hidden = self.bias.copy()
         for row, tiles in enumerate(oracle.from_word(word, 4, 4)):
             for col, tile in enumerate(tiles):
@@ -140,16 +141,16 @@ class Recursion:
 
     def of_moves(self, board: oracle.Board, depth: int) -> dict[int, float]:
         """The values of the legal moves."""
-        found = {}
+        result = {}
         for action in oracle.legal_moves(board):
             after, reward = oracle.move(board, action)
-            found[action] = reward + self.of_after(after, depth - 1)
-        return found
+            result[action] = reward + self.of_after(after, depth - 1)
+        return result
 
     def four(self, board: oracle.Board, depth: int) -> list[float]:
         """The values of all moves."""
-        found = self.of_moves(board, depth)
-        return [found.get(action, ILLEGAL) for action in range(4)]
+        result = self.of_moves(board, depth)
+        return [result.get(action, ILLEGAL) for action in range(4)]
 
 
 @pytest.mark.parametrize(
@@ -166,10 +167,10 @@ def test_values_equal_those_of_the_plain_recursion(
     full = [late_board(rng, 0, top=14) for _ in range(100)]
     boards += sorted(full, key=oracle.is_over)[-3:] + sorted(full, key=oracle.is_over)[:3]
     plain, kinds = Recursion(tiny, value_scale), Counter[tuple[bool, bool]]()
-    found = ValueNetAgent(tiny, depth, device, value_scale).evaluate(word_list(boards))
-    assert found.shape == (n_boards + 6, 4)
-    assert found.dtype == np.float64
-    for board, values in zip(boards, found, strict=True):
+    result = ValueNetAgent(tiny, depth, device, value_scale).evaluate(word_list(boards))
+    assert result.shape == (n_boards + 6, 4)
+    assert result.dtype == np.float64
+    for board, values in zip(boards, result, strict=True):
         assert values == pytest.approx(plain.four(board, depth), rel=1e-4, abs=1e-2), board
         kinds[not oracle.empty_cells(board), oracle.is_over(board)] += 1
     assert all(kinds[kind] for kind in [(False, False), (True, False), (True, True)])
@@ -224,8 +225,8 @@ def test_values_are_those_of_the_search_of_an_ntuple_network(
     rng = random.Random(depth)
     boards = word_list([late_board(rng, n_empty, top=11) for _ in range(4)])
     expected = ExpectimaxAgent(tuples, depth, cutoff=0).evaluate(boards)
-    found = ValueNetAgent(net, depth).evaluate(boards)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-2)
+    result = ValueNetAgent(net, depth).evaluate(boards)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-2)
     assert np.isfinite(expected).any(axis=1).all()
 
 
@@ -233,9 +234,9 @@ def test_games_are_those_of_the_greedy_player_of_an_ntuple_network(
     twins: tuple[Network, nn.Module],
 ) -> None:
     tuples, net = twins
-    expected, found = (play(player, 10, 1) for player in (NTupleAgent(tuples), ValueNetAgent(net)))
-    assert found.scores.tolist() == expected.scores.tolist()
-    assert found.n_moves.tolist() == expected.n_moves.tolist()
+    expected, result = (play(player, 10, 1) for player in (NTupleAgent(tuples), ValueNetAgent(net)))
+    assert result.scores.tolist() == expected.scores.tolist()
+    assert result.n_moves.tolist() == expected.n_moves.tolist()
 
 
 # Many boards at a time
@@ -298,11 +299,11 @@ def test_outcomes_are_those_of_the_environment() -> None:
     env = Game2048Env()
     for number, after in enumerate(afters):
         mine = torch_rules.to_words(boards[origins == number]).tolist()
-        found = dict(zip(mine, chances[origins == number].tolist(), strict=True))
-        assert len(found) == len(mine)
+        result = dict(zip(mine, chances[origins == number].tolist(), strict=True))
+        assert len(result) == len(mine)
         others, probabilities = env.outcomes(np.array(after, np.uint8))
         expected = dict(zip(words(others).tolist(), probabilities.tolist(), strict=True))
-        assert found == pytest.approx(expected)
+        assert result == pytest.approx(expected)
 
 
 def test_no_afterstates_have_no_outcomes() -> None:
@@ -366,8 +367,8 @@ def test_values_are_those_of_all_symmetric_boards_if_asked_for(tiny: Tiny) -> No
     boards = [late_board(rng, n_empty) for n_empty in (1, 4, 7)]
     plain = ValueNetAgent(tiny, value_scale=50.0)
     mean = ValueNetAgent(tiny, value_scale=50.0, symmetric=True)
-    said = mean.estimate(word_list(boards))
-    for board, value in zip(boards, said.tolist(), strict=True):
+    estimates = mean.estimate(word_list(boards))
+    for board, value in zip(boards, estimates.tolist(), strict=True):
         eight = plain.estimate(word_list(symmetric_boards(board)))
         assert value == pytest.approx(eight.mean(), rel=1e-5)
         assert eight.std() > 1
@@ -390,8 +391,8 @@ def test_the_player_calculates_where_it_is_told_or_where_the_network_is(
     rng = random.Random(9)
     boards = word_list([late_board(rng, 1) for _ in range(4)]).reshape(2, 2)
     expected = ValueNetAgent(tmp_path / "net.safetensors", depth).evaluate(boards)
-    told = ValueNetAgent(tmp_path / "net.safetensors", depth, device)
-    for agent in (told, ValueNetAgent(tiny.to(device), depth)):
+    loaded = ValueNetAgent(tmp_path / "net.safetensors", depth, device)
+    for agent in (loaded, ValueNetAgent(tiny.to(device), depth)):
         assert next(agent.net.parameters()).device.type == device
         np.testing.assert_allclose(agent.evaluate(boards), expected, rtol=1e-4, atol=1e-3)
         assert agent.act(boards).tolist() == expected.argmax(-1).tolist()
@@ -406,10 +407,10 @@ def test_a_larger_value_scale_makes_rewards_count_less(tiny: Tiny) -> None:
     afters, rewards = torch_rules.afterstates(torch_rules.from_words(boards))
     illegal = afters == torch_rules.from_words(boards)[:, None]
     most = rewards.masked_fill(illegal, -1).max(1).values
-    chosen = torch.from_numpy(by_reward.act(boards).astype(np.int64))
-    assert torch.equal(rewards.gather(1, chosen[:, None])[:, 0], most)
-    said = evaluate(tiny, afters.reshape(-1)).reshape(-1, 4).masked_fill(illegal, ILLEGAL)
-    assert by_value.act(boards).tolist() == said.argmax(1).tolist()
+    selected = torch.from_numpy(by_reward.act(boards).astype(np.int64))
+    assert torch.equal(rewards.gather(1, selected[:, None])[:, 0], most)
+    estimates = evaluate(tiny, afters.reshape(-1)).reshape(-1, 4).masked_fill(illegal, ILLEGAL)
+    assert by_value.act(boards).tolist() == estimates.argmax(1).tolist()
 
 
 def test_observations_are_answered_like_boards(tiny: Tiny) -> None:
@@ -438,17 +439,17 @@ def test_a_tile_above_32768_is_shown_downgraded(tiny: Tiny) -> None:
 
 
 def test_a_file_says_the_value_scale_of_its_network(tiny: Tiny, tmp_path: Path) -> None:
-    nets.save(tiny, tmp_path / "told.safetensors", value_scale=250.0)
-    nets.save(tiny, tmp_path / "untold.safetensors")
-    assert ValueNetAgent(tmp_path / "told.safetensors").value_scale == 250
-    assert ValueNetAgent(str(tmp_path / "told.safetensors"), value_scale=3).value_scale == 3
+    nets.save(tiny, tmp_path / "scaled.safetensors", value_scale=250.0)
+    nets.save(tiny, tmp_path / "plain.safetensors")
+    assert ValueNetAgent(tmp_path / "scaled.safetensors").value_scale == 250
+    assert ValueNetAgent(str(tmp_path / "scaled.safetensors"), value_scale=3).value_scale == 3
     assert (
-        ValueNetAgent(tmp_path / "untold.safetensors").value_scale
+        ValueNetAgent(tmp_path / "plain.safetensors").value_scale
         == ValueNetAgent(tiny).value_scale
         == 1
     )
     board = from_text("2 2 4 4 / _ _ _ _ / _ _ _ _ / 8 8 _ _")
-    from_file = ValueNetAgent(tmp_path / "told.safetensors", 2).evaluate(board)
+    from_file = ValueNetAgent(tmp_path / "scaled.safetensors", 2).evaluate(board)
     assert from_file.tolist() == ValueNetAgent(tiny, 2, value_scale=250).evaluate(board).tolist()
 
 
@@ -456,6 +457,22 @@ def test_a_file_says_the_value_scale_of_its_network(tiny: Tiny, tmp_path: Path) 
 def test_wrong_depths_are_refused(tiny: Tiny, depth: Any) -> None:
     with pytest.raises(ValueError, match="depth"):
         ValueNetAgent(tiny, depth)
+
+
+def test_the_value_scale_is_read_under_its_earlier_name_unit(tiny: Tiny, tmp_path: Path) -> None:
+    nets.save(tiny, tmp_path / "net.safetensors", unit=250.0)
+    assert ValueNetAgent(tmp_path / "net.safetensors").value_scale == 250
+    assert ValueNetAgent().value_scale == 1000  # the pretrained file
+
+
+@pytest.mark.parametrize(
+    ("earlier", "name"), [({"unit": 5.0}, "value_scale"), ({"mixed": True}, "bf16")]
+)
+def test_an_earlier_name_of_a_setting_is_answered_by_its_name(
+    earlier: dict[str, Any], name: str
+) -> None:
+    with pytest.raises(ValueError, match=f"did you mean '{name}'"):
+        agents.make("value-net", **earlier)
 
 
 @pytest.mark.parametrize("name", ["bf16", "symmetric"])
