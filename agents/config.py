@@ -145,7 +145,8 @@ def current_names(settings: Mapping[str, T]) -> dict[str, T]:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return `, did you mean 'x'? (known: ...)` for a name that is not known."""
     known = list(known)
-    near = [RENAMED[name]] if RENAMED.get(name) in known else get_close_matches(str(name), known, 1)
+    renamed = RENAMED.get(str(name))
+    near = [renamed] if renamed in known else get_close_matches(str(name), known, 1)
     hint = f", did you mean {near[0]!r}?" if near else ";"
     return f"{hint} known: {', '.join(map(str, known)) or 'none'}"
 

@@ -624,7 +624,7 @@ def test_neural_players_take_networks_of_ones_own() -> None:
     for player in (value, policy):
         actions = player.act(boards)
         assert actions.shape == (3,) and actions.dtype == np.int8
-    with pytest.raises(ValueError, match="the package has networks of"):
+    with pytest.raises(ValueError, match="layers"):
         agents.make("policy-net", layers=3)
     with pytest.raises(ValueError, match=r"layer.*layers"):
         agents.make("policy-net", layer=3)

@@ -863,7 +863,7 @@ WRONG: list[tuple[dict[str, Any], Any, str]] = [
     *((TABLES, {"fitting": {"rule": v}}, "rule is one of") for v in ("sgd", None)),
     (TABLES, {"network": {"colour": 1}}, "settings of the network .*'tuples'.*colour"),
     (TABLES, {"network": [1]}, r"network is an object and start a file, got \[1\]"),
-    (TABLES, {"search": {"depth": 0}}, "depth is from 1 on, got 0"),
+    (TABLES, {"search": {"depth": 0}}, "depth must be >= 1, got 0"),
     (TABLES, {"search": {"playouts": 1}}, "settings of the search .*'trees'.*playouts"),
     (TABLES, {"seed": -1}, "seed is a whole number from 0 on or null, got -1"),
     (TABLES, {"start": "net.npz"}, "start is a network: the settings need no other"),

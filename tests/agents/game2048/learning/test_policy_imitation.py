@@ -667,7 +667,7 @@ def test_a_run_needs_no_games(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("others", "told"),
     [
-        ({"network": {"layers": 6}}, "layers is one of [2, 3, 4, 5], got 6"),
+        ({"network": {"layers": 6}}, "layers must be one of [2, 3, 4, 5], got 6"),
         ({"network": {"channels": 9}}, "settings of the network are ['layers'], got {'channels'"),
         ({"network": "PolicyCNN"}, "settings of the network are ['layers'], got 'PolicyCNN'"),
         ({"learner": {"rate": 2}}, "rate is above 0 and below 1, got 2"),

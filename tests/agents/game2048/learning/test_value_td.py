@@ -960,7 +960,7 @@ def test_a_run_learns_with_a_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"network": {"name": "CNN23"}}, "no network 'CNN23'"),
+        ({"network": {"name": "CNN23"}}, "CNN23"),
         ({"network": {"name": "Tiny", "depth": 3}}, "Tiny got wrong settings: .*depth"),
         ({"network": {"networks": 1}}, "CNN22 got wrong settings: .*networks"),
         ({"learner": {"momentum": 0.9}}, "settings of the learner .*momentum"),
