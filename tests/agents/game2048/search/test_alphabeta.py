@@ -59,7 +59,7 @@ def random_board(
         (SNAKE, -11.862249433084251),
     ],
 )
-def test_boards_are_worth_what_the_program_says(text: str, expected: float) -> None:
+def test_evaluations_equal_those_of_2048_ai(text: str, expected: float) -> None:
     assert evaluate(from_text(text)) == pytest.approx(expected, abs=1e-12)
     assert evaluate(rows(text)) == pytest.approx(expected, abs=1e-12)
     assert evaluate(np.array(rows(text), np.uint8)) == pytest.approx(expected, abs=1e-12)
@@ -69,7 +69,7 @@ def test_boards_are_worth_what_the_program_says(text: str, expected: float) -> N
     ("text", "smoothness", "monotonicity", "islands"),
     [(BLOG, -8, -6, 4), (CORNERS, 0, -2, 2), (SNAKE, -27, -24, 10)],
 )
-def test_terms_are_what_the_program_says(
+def test_terms_equal_those_of_2048_ai(
     text: str, smoothness: int, monotonicity: int, islands: int
 ) -> None:
     nothing = {"smoothness": 0, "monotonicity": 0, "empty": 0, "largest": 0}
@@ -83,19 +83,19 @@ def test_terms_are_what_the_program_says(
     assert (told["empty"], told["largest"]) == (math.log(n_empty), max(map(max, board)))
 
 
-def test_the_words_of_the_author_compare_neighbours() -> None:
+def test_adjacent_monotonicity_compares_neighbors() -> None:
     """On the board of his text: -4 by columns and -3 by rows, where the program has -6 together."""
     only = Weights(smoothness=0, monotonicity=1, empty=0, largest=0)
     assert evaluate(from_text(BLOG), only, compared="adjacent") == -7
 
 
-def test_a_full_board_is_worth_nothing_at_all() -> None:
+def test_a_full_board_has_value_minus_infinity() -> None:
     assert evaluate(from_text(FULL)) == -math.inf
     assert evaluate(from_text(FULL), Weights(empty=0)) > -100
 
 
 @pytest.mark.parametrize("compared", alphabeta.COMPARED)
-def test_evaluations_are_those_of_the_plain_program(compared: Compared) -> None:
+def test_evaluations_equal_those_of_the_oracle(compared: Compared) -> None:
     rng = random.Random(1)
     for _ in range(2_000):
         board = random_board(rng, 15)
@@ -110,7 +110,7 @@ def checkered(one: int, other: int) -> int:
     return oracle.to_word([[(one, other)[(r + c) % 2] for c in range(4)] for r in range(4)])
 
 
-def test_boards_are_worth_no_more_than_weights_say() -> None:
+def test_values_are_within_the_bound_of_the_weights() -> None:
     nothing = {"smoothness": 0, "monotonicity": 0, "empty": 0, "largest": 0}
     rough, unordered = (Weights(**{**nothing, t: 1}) for t in ("smoothness", "monotonicity"))
     assert evaluate(checkered(1, 15), rough) == -rough.most() == -336
@@ -126,19 +126,19 @@ def test_boards_are_worth_no_more_than_weights_say() -> None:
 @pytest.mark.parametrize(
     "weights", [{"smoothness": 1e4}, {"largest": 5_000}, {"monotonicity": -55}, {"empty": 1e299}]
 )
-def test_weights_that_could_feign_a_win_or_a_loss_are_refused(weights: dict[str, float]) -> None:
+def test_weights_that_allow_values_beyond_a_win_raise(weights: dict[str, float]) -> None:
     for made in (Weights, Settings):
         with pytest.raises(ValueError, match="smoothness"):
             made(**weights)
 
 
-def test_weights_are_not_a_dict() -> None:
+def test_weights_as_a_dict_raise() -> None:
     with pytest.raises(ValueError, match="weights"):
         evaluate(0x11, {"smoothness": 1})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("pruned", [True, False])
-def test_the_tiles_that_are_tried_are_those_of_the_plain_program(pruned: bool) -> None:
+def test_placements_equal_those_of_the_oracle(pruned: bool) -> None:
     rng, losses = random.Random(2), placements.smoothness_losses()
     for i in range(1_500):
         board = random_board(rng, 3 if i % 3 else 15)
@@ -164,7 +164,7 @@ def test_the_tiles_that_are_tried_are_those_of_the_plain_program(pruned: bool) -
         (4, 8.974317236555601, 4_057, 154),
     ],
 )
-def test_a_search_finds_and_counts_what_the_program_does(
+def test_results_and_counts_equal_those_of_2048_ai(
     depth: int, value: float, positions: int, cutoffs: int
 ) -> None:
     result = AlphaBetaAgent(Settings(depth=depth)).search(from_text(BLOG))
@@ -185,7 +185,7 @@ def test_a_search_finds_and_counts_what_the_program_does(
         ("any", 2, "adjacent"),
     ],
 )
-def test_searches_are_those_of_the_plain_program(
+def test_searches_equal_those_of_the_oracle(
     tiles: Tiles, depth: int, compared: Compared, goal: int | None
 ) -> None:
     rng = random.Random(3)
@@ -208,9 +208,7 @@ def test_searches_are_those_of_the_plain_program(
 
 @pytest.mark.parametrize("goal", [None, 32, 2048])
 @pytest.mark.parametrize(("tiles", "depth"), [("annoying", 4), ("annoying", 5), ("any", 3)])
-def test_lines_that_are_as_good_need_not_be_followed(
-    tiles: Tiles, depth: int, goal: int | None
-) -> None:
+def test_cutting_equal_lines_changes_no_result(tiles: Tiles, depth: int, goal: int | None) -> None:
     """Results without them are the same to the last tile."""
     rng, n, n_without = random.Random(9), 0, 0
     every, without = (
@@ -277,7 +275,7 @@ def test_tiles_by_chance_are_expectimax(depth: int, n: int, compared: Compared, 
     assert (n_won > 0) == wins
 
 
-def test_no_board_is_worth_as_little_as_a_lost_game() -> None:
+def test_every_board_is_better_than_a_lost_game() -> None:
     """With weights by which a board that goes on is worth far less than others are."""
     rng, weights = random.Random(8), (0.1, 50.0, 2.7, 1.0)
     config = Settings(*weights, depth=2, tiles="chance", goal=None)
@@ -295,7 +293,7 @@ def test_no_board_is_worth_as_little_as_a_lost_game() -> None:
 
 
 @pytest.mark.parametrize("tiles", ["annoying", "any"])
-def test_the_best_play_is_one_that_can_be_played(tiles: Tiles) -> None:
+def test_the_best_line_is_legal(tiles: Tiles) -> None:
     """It goes from a move to a tile to a move, and ends with the board that was evaluated."""
     rng, n = random.Random(6), 0
     agent = AlphaBetaAgent(Settings(depth=3, tiles=tiles, goal=None))
@@ -319,7 +317,7 @@ def test_the_best_play_is_one_that_can_be_played(tiles: Tiles) -> None:
 
 
 @pytest.mark.parametrize(("tiles", "depth"), [("annoying", 4), ("any", 3), ("chance", 3)])
-def test_a_win_is_taken_the_sooner_the_better(tiles: Tiles, depth: int) -> None:
+def test_the_soonest_win_is_preferred(tiles: Tiles, depth: int) -> None:
     agent = AlphaBetaAgent(Settings(depth=depth, tiles=tiles))
     now = from_text("1024 1024 _ _ / _ _ _ _ / _ _ _ _ / 2 _ _ _")
     immediate = agent.search(now)
@@ -337,7 +335,7 @@ LOST = "4 8 16 32 / 32 16 8 4 / 64 128 256 16 / 8 4 512 512"
 
 
 @pytest.mark.parametrize("tiles", ["annoying", "any"])
-def test_where_all_is_lost_a_shallower_search_counts(tiles: Tiles) -> None:
+def test_a_shallower_search_counts_if_all_lines_are_lost(tiles: Tiles) -> None:
     for config in (Settings(depth=6, tiles=tiles), Settings(seconds=0.2, tiles=tiles)):
         agent = AlphaBetaAgent(config)
         result, values = agent.search(from_text(LOST)), agent.evaluate(from_text(LOST))
@@ -349,7 +347,7 @@ def test_where_all_is_lost_a_shallower_search_counts(tiles: Tiles) -> None:
         assert (agent.evaluate(from_text(OVER)) == -np.inf).all()
 
 
-def test_time_lets_it_look_deeper() -> None:
+def test_more_time_gives_deeper_searches() -> None:
     board = from_text("2 4 8 16 / 2 _ 4 2 / _ 2 _ _ / _ _ _ _")
     short, long = (AlphaBetaAgent(Settings(seconds=s)).search(board) for s in (1e-9, 0.3))
     assert short.depth == 1 < 4 <= long.depth
@@ -371,7 +369,7 @@ def test_time_lets_it_look_deeper() -> None:
         ([0.0] * 99, 5, alphabeta.MAX_DEPTH),
     ],
 )
-def test_no_search_is_begun_that_takes_far_too_long(
+def test_no_search_begins_that_is_expected_to_exceed_the_patience(
     times: list[float], patience: float, n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [5.0]
@@ -383,13 +381,13 @@ def test_no_search_is_begun_that_takes_far_too_long(
     assert depths == list(range(1, n + 1))
 
 
-def test_without_patience_it_begins_searches_as_long_as_there_is_time() -> None:
+def test_without_patience_searches_begin_until_time_is_up() -> None:
     for patience, told in ((None, math.inf), (2.5, 2.5)):
         depths: Any = AlphaBetaAgent(Settings(seconds=3.0, patience=patience))._depths()
         assert depths.gi_frame.f_locals == {"seconds": 3.0, "patience": told}
 
 
-def test_by_time_it_finds_what_it_does_to_the_depth_that_it_reaches(
+def test_a_timed_search_equals_the_search_to_its_depth(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     by_depth, by_time = AlphaBetaAgent(Settings(depth=3)), AlphaBetaAgent(Settings(seconds=0.1))
@@ -422,9 +420,7 @@ def test_values_of_moves_are_searches_of_their_own() -> None:
 
 @pytest.mark.parametrize("tiles", alphabeta.TILES)
 @pytest.mark.parametrize("weights", [{}, {"smoothness": 28}, {"largest": -600}, {"empty": -3_000}])
-def test_moves_are_legal_and_those_that_searches_find(
-    tiles: Tiles, weights: dict[str, Any]
-) -> None:
+def test_moves_are_legal_and_those_of_the_search(tiles: Tiles, weights: dict[str, Any]) -> None:
     rng = random.Random(9)
     boards = [random_board(rng, 6, gaps=(0, 1, 2, 3)) for _ in range(60)]
     words = np.array([oracle.to_word(board) for board in boards], np.uint64)
@@ -437,7 +433,7 @@ def test_moves_are_legal_and_those_that_searches_find(
 
 
 @pytest.mark.slow
-def test_it_reaches_2048_most_of_the_time_and_more_often_the_deeper_it_looks() -> None:
+def test_it_mostly_reaches_2048_and_more_often_with_depth() -> None:
     rates = []
     for depth in (1, 4):
         games = play(agents.make("alphabeta", depth=depth), 30, seed=1)
@@ -478,12 +474,12 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> N
 @pytest.mark.parametrize(
     "wrong", [[[1, 2], [3, 4]], -1, 0.5, [0, 1], [[[0] * 4] * 4], "2", [[16] * 4] * 4]
 )
-def test_what_is_no_board_is_refused(wrong: Any) -> None:
+def test_invalid_boards_are_refused(wrong: Any) -> None:
     with pytest.raises(ValueError, match=r"board|shape|exponents"):
         evaluate(wrong)
 
 
-def test_players_take_words_and_settings_not_what_looks_like_them() -> None:
+def test_wrong_types_of_boards_and_settings_are_refused() -> None:
     exponents = [[3, 1, 1, 0], [0, 2, 2, 0], [0, 1, 1, 1], [1, 1, 0, 0]]
     player = agents.make("alphabeta", depth=1)
     for wrong in (exponents, np.array([exponents])):

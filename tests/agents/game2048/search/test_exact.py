@@ -35,7 +35,7 @@ solved = cache(solve)  # 2x4 takes two seconds
 
 
 class Whims:
-    """Plays the first legal move, counted from a different one on every board.
+    """A player of the first legal move, counted from a different action on every board.
 
     Symmetric boards get moves that are not symmetric.
     """
@@ -143,7 +143,7 @@ def test_symmetric_boards_have_equal_values(size: tuple[int, int]) -> None:
         assert solution.estimate(same).tolist() == [value] * len(same)
 
 
-def test_a_move_is_worth_its_reward_and_its_afterstate() -> None:
+def test_a_move_has_the_value_of_reward_plus_afterstate() -> None:
     solution = solved((2, 2))
     for board in reachable(2, 2):
         expected = [-np.inf] * 4
@@ -153,7 +153,7 @@ def test_a_move_is_worth_its_reward_and_its_afterstate() -> None:
         assert solution.evaluate(oracle.to_word(board)).tolist() == expected
 
 
-def test_an_afterstate_is_worth_the_mean_of_the_best_moves_from_it() -> None:
+def test_an_afterstate_has_the_mean_value_of_its_boards() -> None:
     solution = solved((2, 4))
     for word in random.Random(2).sample(solution.afters.tolist(), 200):
         outcomes = oracle.spawn_outcomes(oracle.from_word(word, 2, 4))
@@ -186,7 +186,7 @@ def test_the_exact_player_scores_the_optimum_in_games(size: tuple[int, int]) -> 
 
 
 @pytest.mark.parametrize("size", [(2, 2), (2, 3)])
-def test_no_player_scores_more(size: tuple[int, int]) -> None:
+def test_no_player_scores_more_than_the_optimum(size: tuple[int, int]) -> None:
     best = solved(size).value
     empty = network([[0]], size)
     players: list[Player] = [NTupleAgent(empty)]
@@ -197,7 +197,7 @@ def test_no_player_scores_more(size: tuple[int, int]) -> None:
     assert max(scores) < expected_score(ExpectimaxAgent(empty, 4)) < best * (1 + 1e-12)
 
 
-def test_boards_are_shown_once_and_not_when_the_game_is_over() -> None:
+def test_players_get_each_unfinished_board_once() -> None:
     shown: list[int] = []
 
     class Watched(Whims):
@@ -211,7 +211,7 @@ def test_boards_are_shown_once_and_not_when_the_game_is_over() -> None:
     assert set(shown) < going_on
 
 
-def test_the_mean_of_random_players_is_what_random_moves_score() -> None:
+def test_the_mean_over_random_players_is_the_score_of_random_moves() -> None:
     """By the recursion over all boards of 2x2: 400 drawn players against one that always draws."""
     worth: dict[int, float] = {}
     for board in reachable(2, 2)[::-1]:
@@ -299,7 +299,7 @@ def test_wrong_sizes_are_refused(size: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["2 _ / _ 2", "64 _ / _ _", "8 8 / 8 8"])
-def test_boards_that_are_no_afterstates_are_refused(text: str) -> None:
+def test_boards_that_are_not_afterstates_are_refused(text: str) -> None:
     solution = solved((2, 2))
     with pytest.raises(ValueError, match=f"afterstate {text}"):
         solution.estimate([from_text("4 _ / _ _"), from_text(text)])
@@ -345,7 +345,7 @@ def test_illegal_actions_are_refused(answer: int) -> None:
 
 
 @pytest.mark.parametrize("answer", [0.5, True, [0], [[0, 1]], []])
-def test_answers_that_are_no_actions_are_refused(answer: Any) -> None:
+def test_answers_that_are_not_actions_are_refused(answer: Any) -> None:
     with pytest.raises(ValueError, match="action"):
         expected_score(Answers(answer), (2, 2))
 

@@ -45,7 +45,7 @@ def random_network(size: tuple[int, int]) -> Network:
 
 
 def random_board(rng: random.Random, size: tuple[int, int]) -> oracle.Board:
-    """Small boards of any kind, and late boards of large ones: few gaps, few equal neighbours."""
+    """Return a small board of any kind, or a late large one: few gaps, few equal neighbors."""
     n_cells = size[0] * size[1]
     palette = [0, 1, 2, 3, 4] if n_cells <= 6 else [*range(1, 12)]
     tiles = rng.choices(palette, k=n_cells)
@@ -55,7 +55,7 @@ def random_board(rng: random.Random, size: tuple[int, int]) -> oracle.Board:
 
 
 def value(naive: NaiveNetwork, after: oracle.Board, depth: int) -> float:
-    """An afterstate's value, with chance and then `depth` moves ahead."""
+    """Return an afterstate's value by plain expectimax of `depth` moves."""
     if depth == 0:
         return float(naive.value(after))
     return sum(
@@ -65,7 +65,7 @@ def value(naive: NaiveNetwork, after: oracle.Board, depth: int) -> float:
 
 
 def move_values(naive: NaiveNetwork, board: oracle.Board, depth: int) -> dict[int, float]:
-    """Reward and value of each legal move, with `depth` moves in all."""
+    """Return reward plus value of each legal move by plain expectimax of `depth` moves."""
     moves = {action: oracle.move(board, action) for action in oracle.legal_moves(board)}
     return {a: reward + value(naive, after, depth - 1) for a, (after, reward) in moves.items()}
 
@@ -228,14 +228,14 @@ def test_wrong_settings_are_refused(setting: str, wrong: Any) -> None:
 
 
 def late_boards(n: int, seed: int) -> list[int]:
-    """Boards with few gaps, on which lines of play often meet."""
+    """Return boards with few gaps, on which lines of play often meet."""
     rng = random.Random(seed)
     return [oracle.to_word(random_board(rng, (4, 4))) for _ in range(n)]
 
 
 @pytest.mark.parametrize("depth", [2, 3, 4])
 def test_the_table_changes_no_value(depth: int) -> None:
-    """A table of one bucket forgets nearly all; both agree, and the large one saves searches."""
+    """A table of one bucket and a large one agree, and the large one saves searches."""
     net, boards = random_network((4, 4)), late_boards(20, depth)
     tiny = ExpectimaxAgent(net, depth, cutoff=0, table_bits=0)
     large = ExpectimaxAgent(net, depth, cutoff=0, table_bits=18)
@@ -279,14 +279,14 @@ def test_the_table_is_invalidated_when_the_network_learns() -> None:
 
 @pytest.fixture(scope="module")
 def learned() -> Network:
-    """A network that has learned enough for its values to be those of real play."""
+    """Return a network that has learned for a million moves."""
     learner = Learner(network([[0, 1, 4, 5], [1, 2, 5, 6], [0, 1, 2, 3], [4, 5, 6, 7]]), seed=1)
     learner.play(1_000_000)
     return learner.network
 
 
 def played_boards(net: Network, n: int) -> npt.NDArray[np.uint64]:
-    """Boards of games, drawn from all their moves."""
+    """Return boards drawn from all moves of some games."""
     shown: list[npt.NDArray[np.uint64]] = []
 
     class Recorder(RandomAgent):

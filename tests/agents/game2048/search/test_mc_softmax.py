@@ -46,7 +46,7 @@ from tests.support.softmax_checks import (
 
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("settings", [{}, {"trees": 3}, {"leaves": 4}], ids=str)
-def test_a_board_is_searched_alike_in_any_company(
+def test_the_search_of_a_board_does_not_depend_on_its_batch(
     compiled: bool, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     net, boards = random_network(), as_words(random_boards(12, 5))
@@ -65,7 +65,7 @@ def test_a_board_is_searched_alike_in_any_company(
 
 
 @pytest.mark.parametrize("n_trees", [None, 4])
-def test_another_seed_is_another_search(n_trees: int | None) -> None:
+def test_another_seed_gives_another_search(n_trees: int | None) -> None:
     """No two trees of a board draw the same numbers, whatever their seeds."""
     net, boards = random_network(), as_words(random_boards(8, 6))
     searches, words = [], set()
@@ -80,7 +80,7 @@ def test_another_seed_is_another_search(n_trees: int | None) -> None:
 
 
 @pytest.mark.parametrize("reuse", [True, False])
-def test_copies_and_pickles_go_on_alike(reuse: bool) -> None:
+def test_copies_and_pickles_search_alike(reuse: bool) -> None:
     net, size = random_network((2, 3)), (2, 3)
     for values in (net, as_estimator(net)):
         agent = MCSoftmaxAgent(values, Settings(simulations=100, reuse=reuse))
@@ -98,7 +98,7 @@ def test_copies_and_pickles_go_on_alike(reuse: bool) -> None:
             assert again.values.tolist() == result.values.tolist()
 
 
-def test_several_leaves_are_valued_together() -> None:
+def test_leaves_are_evaluated_in_batches() -> None:
     net, boards = random_network(), as_words(random_boards(4, 7))
     one, many = as_estimator(net), as_estimator(net)
     config: dict[str, Any] = {"simulations": 120, "select": "L-max", "unvisited": "outcomes"}
@@ -112,7 +112,7 @@ def test_several_leaves_are_valued_together() -> None:
 
 
 @pytest.mark.parametrize("leaves", [1, 8])
-def test_an_afterstate_of_a_tree_is_valued_once(leaves: int) -> None:
+def test_an_afterstate_of_a_tree_is_evaluated_once(leaves: int) -> None:
     """Even the early ones, which many ways lead to."""
     asked: list[int] = []
     net = random_network()
@@ -135,7 +135,7 @@ def test_an_afterstate_of_a_tree_is_valued_once(leaves: int) -> None:
 
 
 @pytest.mark.parametrize("widening", [1.0, 0.3])
-def test_what_is_kept_is_what_was_known(widening: float) -> None:
+def test_a_new_root_keeps_its_subtree(widening: float) -> None:
     config = Settings(simulations=400, reuse=True, widening=widening)
     agent = MCSoftmaxAgent(random_network(), config)
     largest = 0
@@ -156,7 +156,7 @@ def test_what_is_kept_is_what_was_known(widening: float) -> None:
 
 
 @pytest.mark.parametrize(("leaves", "widening"), [(None, 0.5), (1, 0.5), (6, 1.0)])
-def test_games_go_on_in_their_trees(leaves: int | None, widening: float) -> None:
+def test_reuse_keeps_the_trees_of_games(leaves: int | None, widening: float) -> None:
     """Five games, which end one after the other; without leaves they are compiled."""
     net = random_network()
     config = Settings(simulations=30, reuse=True, leaves=leaves or 1, widening=widening)
@@ -186,7 +186,7 @@ def test_games_go_on_in_their_trees(leaves: int | None, widening: float) -> None
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_trees_are_found_wherever_games_have_got_to(compiled: bool) -> None:
+def test_trees_are_matched_to_boards_in_any_order(compiled: bool) -> None:
     """Four games: b ends, and d comes to a board that is not in its tree; then a ends."""
     net = random_network()
     config = Settings(simulations=100, reuse=True)
@@ -204,7 +204,7 @@ def test_trees_are_found_wherever_games_have_got_to(compiled: bool) -> None:
             shown["d"] = shown["*"]
 
 
-def test_a_failed_search_leaves_nothing_wrong_for_the_next() -> None:
+def test_a_failed_search_does_not_affect_the_next() -> None:
     """The answers end in the middle of a search, when some states wait for theirs."""
     net = random_network()
     for n_answers in (1, 2, 5, 10):
@@ -254,7 +254,7 @@ ODD: list[Callable[[Boards], Any]] = [
 
 
 @pytest.mark.parametrize("of", ODD)
-def test_values_of_any_kind_make_no_nonsense(of: Callable[[Boards], Any]) -> None:
+def test_unusual_values_give_valid_searches(of: Callable[[Boards], Any]) -> None:
     boards = as_words([*random_boards(6, 10), oracle.from_word(EARLY, 4, 4)])
     legal = np.isfinite(ExpectimaxAgent(random_network(), 1).evaluate(boards))
     for select, backup in zip(POLICIES, [*POLICIES[3:], *POLICIES[:3]], strict=True):
@@ -288,7 +288,7 @@ def test_wrong_answers_are_refused(error: type[Exception], of: Callable[[Boards]
         MCSoftmaxAgent(Oracle(of)).act([EARLY])
 
 
-def test_what_is_asked_may_be_written_to() -> None:
+def test_estimators_may_write_to_their_argument() -> None:
     def careless(boards: Boards) -> Any:
         values = boards.astype(np.float64) % 1000
         boards[:] = 0
@@ -305,7 +305,7 @@ def test_what_is_asked_may_be_written_to() -> None:
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
-def test_tables_without_numbers_are_refused_and_leave_nothing_wrong(wrong: float) -> None:
+def test_tables_with_nan_raise_and_do_not_affect_the_next_search(wrong: float) -> None:
     net = random_network()
     weights = net.weights.copy()
     agent = MCSoftmaxAgent(net, Settings(simulations=50))
@@ -319,7 +319,7 @@ def test_tables_without_numbers_are_refused_and_leave_nothing_wrong(wrong: float
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_trees_are_kept_when_more_boards_come(compiled: bool) -> None:
+def test_trees_are_kept_when_there_are_more_boards(compiled: bool) -> None:
     net = random_network()
     agent = MCSoftmaxAgent(net if compiled else as_estimator(net), Settings(50, reuse=True))
     assert agent.search([EARLY]).visits.sum() == 49
@@ -337,7 +337,7 @@ def test_the_same_board_is_searched_further_until_its_tree_is_full() -> None:
     check(agent)()
 
 
-def test_what_the_trees_are_made_for_stays_as_it_is() -> None:
+def test_settings_and_network_are_read_only() -> None:
     agent: Any = MCSoftmaxAgent(network([[0, 1]], (2, 2)))
     for name in ("settings", "network"):
         with pytest.raises(AttributeError):
@@ -345,7 +345,7 @@ def test_what_the_trees_are_made_for_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_threads_that_share_a_player_search_as_one_does(compiled: bool) -> None:
+def test_threads_can_share_a_player(compiled: bool) -> None:
     net = random_network()
     agent = MCSoftmaxAgent(net if compiled else as_estimator(net), Settings(simulations=500))
     boards = as_words(random_boards(64)).reshape(16, 4)
@@ -409,7 +409,7 @@ def some_boards(n: int) -> Boards:
     [("L-max", lambda v: v / v.max()), ("L-log", lambda v: np.log(v / v.max()))],
 )
 @pytest.mark.parametrize("choose", ["value", "visits"])
-def test_the_learned_temperature_makes_what_searches_find_likeliest(
+def test_the_learned_temperature_maximizes_the_likelihood(
     select: str, scale: Callable[[Any], Any], choose: str
 ) -> None:
     boards = some_boards(60)
@@ -440,7 +440,7 @@ class Contrary(MCSoftmaxAgent):
         return worst
 
 
-def test_no_temperature_is_learned_where_none_is_the_best() -> None:
+def test_a_best_temperature_at_a_bound_raises() -> None:
     """The coldest policy predicts the greedy player best, the hottest one that plays badly."""
     boards = as_words([board for board in random_boards(40) if not oracle.is_over(board)])
     kinds: list[tuple[type[MCSoftmaxAgent], int, float]] = [
@@ -452,7 +452,7 @@ def test_no_temperature_is_learned_where_none_is_the_best() -> None:
             learned_temperature(player, boards)
 
 
-def test_temperatures_are_learned_from_boards_with_a_move() -> None:
+def test_learning_a_temperature_needs_boards_with_a_move() -> None:
     greedy: Any = agents.make("mc-softmax", select="best")
     with pytest.raises(ValueError, match="temperature"):
         learned_temperature(greedy, [0x11])
@@ -463,7 +463,7 @@ def test_temperatures_are_learned_from_boards_with_a_move() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"simulations": 1}, {"depth": 1}], ids=str)
-def test_moves_are_legal_also_where_no_simulation_made_one(settings: dict[str, Any]) -> None:
+def test_moves_are_legal_without_any_visit(settings: dict[str, Any]) -> None:
     board = from_text("2 4 8 16 / _ _ _ _ / _ _ _ _ / _ _ _ _")
     agent = MCSoftmaxAgent(random_network(), Settings(choose="visits", **settings))
     assert agent.search(board).visits.tolist() == [0] * 4

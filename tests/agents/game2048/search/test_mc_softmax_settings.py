@@ -33,7 +33,7 @@ from tests.support.softmax_checks import (
 # Settings
 
 
-def test_numbers_of_numpy_are_settings_too() -> None:
+def test_numpy_numbers_are_accepted_as_settings() -> None:
     made = Settings(np.int32(5), select_temperature=np.float32(0.5), reuse=True)  # type: ignore[arg-type]
     assert made == Settings(5, select_temperature=0.5, reuse=True)
     assert [type(each) for each in (made.simulations, made.select_temperature)] == [int, float]
@@ -81,7 +81,7 @@ def test_wrong_settings_are_refused(setting: str, wrong: Any) -> None:
         ({"backup_temperature": 1.0}, "^backup_temperature"),
     ],
 )
-def test_settings_that_do_not_go_together_are_refused(settings: Any, message: str) -> None:
+def test_settings_that_exclude_each_other_are_refused(settings: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Settings(**settings)
 
@@ -94,7 +94,7 @@ def test_settings_by_their_earlier_names_are_translated() -> None:
 
 
 @pytest.mark.parametrize("config", [{"trees": 10**7}, {"trees": 10**5 + 1, "simulations": 100}])
-def test_more_simulations_than_memory_could_hold_are_refused(config: dict[str, int]) -> None:
+def test_too_many_simulations_for_memory_are_refused(config: dict[str, int]) -> None:
     """Before there is room made for them, of a kilobyte each."""
     with pytest.raises(ValueError, match="simulations"):
         Settings(**config)  # type: ignore[arg-type]
@@ -134,7 +134,7 @@ def test_the_player_is_made_by_its_name(tmp_path: Path) -> None:
     assert "mc-softmax" in agents.names()
 
 
-def test_by_default_it_searches_with_the_network_in_the_package(
+def test_by_default_it_searches_with_the_pretrained_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert players.PRETRAINED.name == "ntuple.npz"
@@ -181,7 +181,7 @@ def cnn(tmp_path: Path, one_thread: None) -> Path:
     return tmp_path / "cnn.safetensors"
 
 
-def test_a_value_network_estimates_what_its_greedy_player_adds_to_rewards(cnn: Path) -> None:
+def test_estimates_are_the_greedy_players_values_minus_rewards(cnn: Path) -> None:
     agent: Any = agents.make("value-net", net=cnn)
     boards = random_boards(6, 14)
     values = agent.evaluate(as_words(boards).reshape(2, 3))
@@ -203,7 +203,7 @@ def test_a_value_network_estimates_what_its_greedy_player_adds_to_rewards(cnn: P
 
 
 @pytest.mark.parametrize("leaves", [1, 4])
-def test_many_boards_are_searched_as_by_the_plain_search(leaves: int, one_thread: None) -> None:
+def test_a_batch_is_searched_as_by_the_oracle(leaves: int, one_thread: None) -> None:
     """By the network in the package, for all boards together and for one afterstate at a time."""
     player: Any = agents.make("value-net")
     config, boards = Settings(simulations=16, leaves=leaves), random_boards(8, 5)

@@ -58,7 +58,7 @@ def weigh(policy: Policy, values: list[float], n: int = 1) -> list[float]:
         ([0.5, 0.45, 0.1], 0.9, [0.38653, 0.36564, 0.24783], 0.38258),
     ],
 )
-def test_the_examples_of_the_study(
+def test_temperatures_equal_the_examples_of_the_paper(
     values: list[float], temperature: float, expected: list[float], mean: float
 ) -> None:
     weights = weigh(Policy(PLAIN, False, np.array([temperature])), [*values, -np.inf])
@@ -81,7 +81,7 @@ def test_temperatures_halve_with_ten_times_the_simulations(
     assert warm.temperatures == pytest.approx(made.temperatures * 3 / expected[0])
 
 
-def test_the_falling_temperature_goes_evenly_to_its_end() -> None:
+def test_the_falling_temperature_is_linear() -> None:
     falling = policy("falling", 5)
     assert falling.temperatures[1:6] == pytest.approx([1, 0.8, 0.6, 0.4, 0.2])
     assert (falling.temperatures[6:] == 0).all()
@@ -107,11 +107,11 @@ def test_logarithms_and_ratios_weigh_by_hand() -> None:
     assert halves == pytest.approx([0, math.exp(-1) / (1 + math.exp(-1)), 0, 1 / (1 + 1 / math.e)])
 
 
-def test_sharp_is_the_best_one_of_the_study_but_colder() -> None:
-    sharp, warm, study = policy("sharp", 50), policy("sharp", 50, 2.0), policy("L-max", 50)
-    assert warm.temperatures.tolist() == study.temperatures.tolist()
+def test_sharp_is_l_max_with_a_lower_temperature() -> None:
+    sharp, warm, l_max = policy("sharp", 50), policy("sharp", 50, 2.0), policy("L-max", 50)
+    assert warm.temperatures.tolist() == l_max.temperatures.tolist()
     assert sharp.temperatures[1:3] == pytest.approx([0.05, 0.05 / 2 ** math.log10(2)])
-    assert sharp[:2] == warm[:2] == study[:2]
+    assert sharp[:2] == warm[:2] == l_max[:2]
 
 
 @pytest.mark.parametrize("name", ["L-log", "G-log", "L-max", "G-max", "falling", "sharp"])
@@ -124,7 +124,7 @@ def test_values_below_one_count_as_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_weights_are_those_of_the_plain_policy(name: str) -> None:
+def test_weights_equal_those_of_the_oracle(name: str) -> None:
     made, rng = policy(name, 50), random.Random(1)
     for _ in range(300):
         values = [rng.choice([-1, 1]) * 10 ** rng.uniform(-3, 6) for _ in range(4)]
@@ -168,9 +168,7 @@ def check_search(size: tuple[int, int], settings: Settings, boards: list[oracle.
 
 @pytest.mark.parametrize("select", SIX)
 @pytest.mark.parametrize("backup", SIX)
-def test_all_pairs_of_policies_search_as_the_plain_search(
-    select: PolicyName, backup: PolicyName
-) -> None:
+def test_all_pairs_of_policies_search_as_the_oracle(select: PolicyName, backup: PolicyName) -> None:
     seed = 6 * SIX.index(select) + SIX.index(backup)
     settings = Settings(simulations=50, select=select, backup=backup, seed=seed)
     for size in ((4, 4), (2, 3)):
@@ -198,9 +196,7 @@ def test_all_pairs_of_policies_search_as_the_plain_search(
     ],
     ids=str,
 )
-def test_all_settings_search_as_the_plain_search(
-    size: tuple[int, int], settings: dict[str, Any]
-) -> None:
+def test_all_settings_search_as_the_oracle(size: tuple[int, int], settings: dict[str, Any]) -> None:
     for seed in (0, 2**63 - 1):
         config = Settings(**{"simulations": 60, "seed": seed, **settings})
         check_search(size, config, random_boards(2, seed % 1000, size))
@@ -215,7 +211,7 @@ def test_all_settings_search_as_the_plain_search(
         "2 4 8 16 / 16 8 4 2 / 2 4 8 16 / 16 8 4 _",
     ],
 )
-def test_large_tiles_and_ends_of_games_are_searched_as_by_the_plain_search(text: str) -> None:
+def test_large_tiles_and_ends_of_games_are_searched_as_by_the_oracle(text: str) -> None:
     board = oracle.from_word(from_text(text), 4, 4)
     for settings in (Settings(), Settings(trees=2, select="ave"), Settings(unvisited="value")):
         check_search((4, 4), settings, [board])
@@ -228,7 +224,7 @@ def test_large_tiles_and_ends_of_games_are_searched_as_by_the_plain_search(text:
     [{}, {"widening": 0.5, "unvisited": "value"}, {"select": "G-max", "depth": 4}],
     ids=str,
 )
-def test_a_game_with_kept_trees_is_that_of_the_plain_search(
+def test_a_game_with_reuse_equals_that_of_the_oracle(
     size: tuple[int, int], compiled: bool, settings: dict[str, Any]
 ) -> None:
     config = Settings(simulations=60, reuse=True, seed=3, **settings)
@@ -270,7 +266,7 @@ def boards_to_exhaust(size: tuple[int, int], most_empty: int) -> Boards:
         *(((2, 2), 3, 300_000, 2), ((2, 3), 3, 400_000, 1), ((4, 4), 2, 20_000, 3)),
     ],
 )
-def test_when_everything_is_in_the_tree_values_are_those_of_expectimax(
+def test_with_all_outcomes_in_the_tree_values_equal_expectimax(
     size: tuple[int, int],
     depth: int,
     simulations: int,
@@ -324,7 +320,7 @@ def test_one_simulation_is_the_greedy_player() -> None:
 
 
 @pytest.mark.parametrize(("simulations", "regret"), [(1, 1e-12), (2, 0.01), (100, 0.001)])
-def test_exact_values_are_hardly_spoilt(simulations: int, regret: float) -> None:
+def test_search_with_exact_values_is_nearly_optimal(simulations: int, regret: float) -> None:
     config = Settings(simulations=simulations, unvisited="value")
     score = exact.expected_score(MCSoftmaxAgent(solved((2, 2)), config))
     assert score >= (1 - regret) * solved((2, 2)).value
@@ -350,7 +346,9 @@ def test_with_exact_values_and_all_outcomes_play_is_perfect(
     ],
     ids=str,
 )
-def test_exact_values_are_played_by_on_2x3(config: Settings, most: float, mean: float) -> None:
+def test_moves_with_exact_values_are_nearly_optimal_on_2x3(
+    config: Settings, most: float, mean: float
+) -> None:
     """Perfectly where all outcomes are in the tree; regrets are in points, of 480 a game."""
     rng, solution = random.Random(7), solved((2, 3))
     boards = [oracle.from_word(int(after), 2, 3) for after in solution.afters]
@@ -368,7 +366,7 @@ def test_exact_values_are_played_by_on_2x3(config: Settings, most: float, mean: 
 
 
 @pytest.mark.slow
-def test_whole_games_on_2x3_are_all_but_perfect() -> None:
+def test_whole_games_on_2x3_are_nearly_optimal() -> None:
     """On some of the 40,000 boards there is an outcome that no simulation draws."""
     config, best = Settings(simulations=300, select="ave", depth=2), solved((2, 3)).value
     score = exact.expected_score(MCSoftmaxAgent(exact.network(solved((2, 3))), config))
@@ -410,7 +408,7 @@ def test_search_plays_better_the_longer_it_is() -> None:
     ],
     ids=str,
 )
-def test_all_in_a_tree_fits_together(size: tuple[int, int], settings: dict[str, Any]) -> None:
+def test_trees_are_consistent(size: tuple[int, int], settings: dict[str, Any]) -> None:
     config = Settings(**{"simulations": 150, **settings})
     boards = as_words(random_boards(5, 4, size))
     agent = MCSoftmaxAgent(as_estimator(random_network(size)), config)
@@ -426,8 +424,8 @@ def test_all_in_a_tree_fits_together(size: tuple[int, int], settings: dict[str, 
 
 
 @pytest.mark.parametrize("settings", [{}, {"trees": 1}, {"widening": 0.4, "backup": "G-max"}])
-def test_a_simulation_counts_once_on_its_way(settings: dict[str, Any]) -> None:
-    """The study's example: the root from 8 to 9, the state that the simulation comes by 2 to 3."""
+def test_a_simulation_adds_one_visit_along_its_path(settings: dict[str, Any]) -> None:
+    """The paper's example: the root goes from 8 to 9 visits, the state on the path from 2 to 3."""
     net, board = random_network(), from_text("2 4 _ _ / 8 16 4 _ / 2 32 8 2 / 4 8 16 32")
     before: dict[Any, int] = {}
     seen: set[tuple[int, int]] = set()
@@ -445,7 +443,7 @@ def test_a_simulation_counts_once_on_its_way(settings: dict[str, Any]) -> None:
 
 
 def value_moves(trees: Trees, state: int, values: float | list[float]) -> None:
-    """Says what the legal moves of a state are worth, without rewards."""
+    """Assign values to the legal moves of a state, without rewards."""
     moves = trees.moves[4 * state : 4 * state + 4]
     moves["reward"] = 0
     for name in ("value", "net"):
@@ -453,7 +451,7 @@ def value_moves(trees: Trees, state: int, values: float | list[float]) -> None:
 
 
 def grow_example(trees: Trees, seed: int) -> None:
-    """Grows the tree of the study's example to 8 simulations, in which nothing changes a value."""
+    """Grow the tree of the paper's example to 8 simulations, which change no value."""
     board, worth = from_text("_ 2 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ _"), [0.5, 0.45, 0.1]
     softmax_tree.reset(trees, 0, np.uint64(board), np.uint64(seed))
     value_moves(trees, 0, worth)
@@ -465,8 +463,8 @@ def grow_example(trees: Trees, seed: int) -> None:
             softmax_tree.back_up_leaf(trees, state)
 
 
-def test_the_example_of_the_study_as_a_tree() -> None:
-    """A child falls from 0.45 to 0.33, which its third visit brings to the parent, 0.38 to 0.34."""
+def test_the_tree_equals_the_example_of_the_paper() -> None:
+    """A child falls from 0.45 to 0.33; its third visit lowers the parent from 0.38 to 0.34."""
     cold, warm = (Policy(PLAIN, False, np.array([t])) for t in (0.2, 0.9))
     trees = softmax_tree.new_trees(cold, warm, capacity=9, depth=2, fixed=True)
     drawn, n_came = np.zeros(4), 0
@@ -481,7 +479,7 @@ def test_the_example_of_the_study_as_a_tree() -> None:
             softmax_tree.simulate(trees, 0)
             came = trees.moves["n"][2] == 3
             assert trees.states["n"][[0, child]].tolist() == [9, 2 + came]
-            worth = 0.33912 if came else 0.38258  # of the parent, as far as it has been told
+            worth = 0.33912 if came else 0.38258  # of the parent after this visit
             assert trees.states["value"][0] == pytest.approx(worth, abs=5e-6)
             assert trees.moves["value"][1:4] == pytest.approx([0.5, 0.33 if came else 0.45, 0.1])
             n_came += came
@@ -489,8 +487,8 @@ def test_the_example_of_the_study_as_a_tree() -> None:
     assert drawn / drawn.sum() == pytest.approx([0, 0.52243, 0.40687, 0.07070], abs=0.03)
 
 
-def test_tiles_of_fixed_trees_depend_on_nothing_but_the_depth() -> None:
-    """A place among the empty cells, as a fraction of all, and a tile, drawn for each depth."""
+def test_tiles_of_trees_without_chance_depend_only_on_the_depth() -> None:
+    """They are a fraction of the empty cells and a tile, drawn for each depth."""
     config = Settings(simulations=100, trees=30, select="ave")
     agent = MCSoftmaxAgent(as_estimator(random_network()), config)
     agent.search([EARLY])

@@ -36,7 +36,7 @@ def random_tuples(rng: random.Random, size: tuple[int, int]) -> list[list[int]]:
 
 
 def random_network(tuples: Any, size: tuple[int, int], seed: int = 1) -> Network:
-    """A network with whole numbers as weights, whose sums have no rounding."""
+    """Return a network with integer weights, whose sums have no rounding."""
     net = network(tuples, size)
     drawn = np.random.default_rng(seed).integers(-50, 50, net.weights.size)
     return net._replace(weights=drawn.astype(np.float32))
@@ -274,7 +274,7 @@ def test_greedy_move_adds_reward_and_value() -> None:
     assert NTupleAgent(net).act([board]).tolist() == [3]
 
 
-def test_illegal_moves_are_never_chosen_however_good() -> None:
+def test_illegal_moves_are_never_selected() -> None:
     net = network([[0]], (1, 2))
     net.weights[:] = -1000.0
     net.weights[1] = 1000.0  # staying as it is would be best

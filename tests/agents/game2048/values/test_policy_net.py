@@ -77,7 +77,7 @@ def legal_of(words: Words) -> npt.NDArray[np.bool_]:
 
 
 def seeded(layers: int) -> PolicyCNN:
-    """A network whose weights are always the same, and whose biases are not 0."""
+    """Return a network with seeded weights and nonzero biases."""
     torch.manual_seed(layers)
     net = PolicyCNN(layers)
     for name, weights in net.named_parameters():
@@ -93,7 +93,7 @@ def seeded(layers: int) -> PolicyCNN:
     ("layers", "channels", "n"),
     [(2, 436, 817_068), (3, 312, 819_628), (4, 256, 820_228), (5, 224, 832_612)],
 )
-def test_networks_have_as_many_weights_and_filters_as_those_of_the_study(
+def test_networks_have_the_published_numbers_of_weights_and_filters(
     layers: int, channels: int, n: int
 ) -> None:
     net = network("PolicyCNN", layers=layers)
@@ -105,7 +105,7 @@ def test_networks_have_as_many_weights_and_filters_as_those_of_the_study(
     assert not net.training
 
 
-def test_five_convolutions_are_what_there_are_by_default() -> None:
+def test_five_convolutions_are_the_default() -> None:
     assert PolicyCNN().settings == {"layers": 5}
 
 
@@ -140,7 +140,7 @@ def test_logits_are_those_of_a_calculation_by_hand(layers: int) -> None:
     np.testing.assert_allclose(result, expected, atol=1e-4)
 
 
-def test_beyond_the_right_and_the_bottom_edge_no_cell_is_empty() -> None:
+def test_the_padding_is_zero_in_the_plane_of_empty_cells() -> None:
     """A filter that counts the empty cells of its 2x2, on the empty board."""
     net, seen = PolicyCNN(2), []
     first = net.body[1]
@@ -175,7 +175,7 @@ def test_weights_are_drawn_as_by_he_et_al_and_biases_begin_at_0() -> None:
         ("PolicyCNN", {"channels": 4}, "PolicyCNN got wrong settings: .*channels"),
     ],
 )
-def test_a_network_that_there_is_not_is_refused(
+def test_unknown_networks_and_settings_are_refused(
     name: str, settings: dict[str, Any], match: str
 ) -> None:
     with pytest.raises(ValueError, match=match):
@@ -208,7 +208,7 @@ def test_the_file_of_another_kind_of_network_is_refused(tmp_path: Path) -> None:
 
 
 @on_devices
-def test_chances_are_the_softmax_of_all_four_logits(device: str) -> None:
+def test_probabilities_are_the_softmax_of_all_four_logits(device: str) -> None:
     """Logits ln 1, ln 2, ln 3, ln 4: tenths, also of moves that are illegal."""
     net = Likes(*np.log([1, 2, 3, 4])).to(device)
     boards = random_boards(50)
@@ -221,7 +221,7 @@ def test_chances_are_the_softmax_of_all_four_logits(device: str) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_each_board_is_judged_alone() -> None:
+def test_logits_of_a_board_do_not_depend_on_its_batch() -> None:
     """Whatever stands beside it, and however many there are."""
     net, boards = seeded(2), random_boards(30)
     together = PolicyNetAgent(net).probabilities(boards)
@@ -236,7 +236,7 @@ def test_each_board_is_judged_alone() -> None:
     np.testing.assert_allclose(many, np.tile(together, (n, 1)), atol=1e-6)
 
 
-def test_a_network_is_shown_so_many_boards_at_a_time() -> None:
+def test_batches_have_the_chunk_size() -> None:
     net = Likes(0, 0, 0, 0)
     PolicyNetAgent(net).act(np.resize(random_boards(10), 2 * policy_net.CHUNK + 1))
     assert net.sizes == [1024, 1024, 1]
@@ -271,7 +271,7 @@ def test_logits_are_those_of_up_right_down_and_left(best: int) -> None:
         ("0 0 0 0 / 0 0 0 0 / 0 0 0 0 / 0 0 0 2", [UP, LEFT]),
     ],
 )
-def test_illegal_moves_are_not_played_however_much_they_are_liked(
+def test_illegal_moves_are_not_played_whatever_their_probability(
     text: str, legal: list[int]
 ) -> None:
     """Of the legal ones the one that is liked best is played."""
@@ -283,16 +283,14 @@ def test_illegal_moves_are_not_played_however_much_they_are_liked(
         assert int(PolicyNetAgent(Likes(*logits)).act(word)) == wanted
 
 
-def test_chances_too_small_for_numbers_are_still_told_apart() -> None:
+def test_moves_are_compared_by_logits_when_probabilities_underflow() -> None:
     """Legal are up and left, e**-200 and e**-150 times as probable as what is not."""
     board = np.uint64(rules.from_text("0 0 0 0 / 0 0 0 0 / 0 0 0 0 / 0 0 0 2"))
     assert int(PolicyNetAgent(Likes(-200, 0, 0, -150)).act(board)) == LEFT
 
 
 @on_devices
-def test_the_legal_move_with_the_largest_chance_is_played(
-    small: None, tmp_path: Path, device: str
-) -> None:
+def test_the_most_probable_legal_move_is_played(small: None, tmp_path: Path, device: str) -> None:
     net, boards = seeded(2), random_boards(500)
     nets.save(net, tmp_path / "net.safetensors")
     agent, legal = PolicyNetAgent(tmp_path / "net.safetensors", device=device), legal_of(boards)
@@ -315,7 +313,7 @@ def test_it_plays_whole_games_by_the_rules() -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_the_network_in_the_package_is_that_of_so_many_layers(
+def test_layers_select_the_pretrained_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     boards = random_boards(5)
@@ -333,7 +331,7 @@ def test_the_network_in_the_package_is_that_of_so_many_layers(
         np.testing.assert_array_equal(agent.probabilities(boards), expected)
 
 
-def test_networks_in_the_package_are_files_of_it() -> None:
+def test_pretrained_networks_are_files_of_the_package() -> None:
     folder = Path(policy_net.__file__).parents[1] / "pretrained"
     pretrained = policy_net.PRETRAINED | policy_net.BASELINES
     assert set(pretrained) == {2, 5, "ppo", "maskable-ppo", "dqn", "qrdqn"}
@@ -346,17 +344,17 @@ def test_networks_in_the_package_are_files_of_it() -> None:
 
 
 @pytest.mark.parametrize("layers", [3, 4, 1, "5"])
-def test_without_a_net_layers_are_those_of_the_package(layers: Any) -> None:
+def test_layers_without_a_pretrained_network_are_refused(layers: Any) -> None:
     with pytest.raises(ValueError, match="layers"):
         PolicyNetAgent(layers=layers)
 
 
-def test_an_algorithm_is_one_of_those_in_the_package() -> None:
+def test_unknown_algorithms_are_refused() -> None:
     with pytest.raises(ValueError, match="algorithm"):
         PolicyNetAgent(algorithm="a2c")
 
 
-def test_layers_or_an_algorithm_beside_a_network_are_refused() -> None:
+def test_more_than_one_of_net_layers_algorithm_is_refused() -> None:
     for settings in ({"layers": 2}, {"algorithm": "ppo"}):
         with pytest.raises(ValueError, match="only one"):
             PolicyNetAgent(Likes(0, 0, 0, 0), **settings)
@@ -367,7 +365,7 @@ def test_layers_or_an_algorithm_beside_a_network_are_refused() -> None:
 
 
 @pytest.mark.parametrize("device", ["foo", "", "meta", "cuda:99"])
-def test_a_device_that_there_is_not_is_refused(tmp_path: Path, device: str) -> None:
+def test_unknown_devices_are_refused(tmp_path: Path, device: str) -> None:
     nets.save(Likes(0, 0, 0, 0), tmp_path / "net.safetensors")
     for net in (Likes(0, 0, 0, 0), tmp_path / "net.safetensors", None):
         with pytest.raises(ValueError, match=f"no device '{device}'"):
@@ -399,7 +397,7 @@ def test_a_file_of_weights_of_another_size_is_refused(
 
 
 @pytest.mark.usefixtures("small")
-def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+def test_weights_with_nan_are_refused(tmp_path: Path) -> None:
     net = seeded(2)
     next(net.parameters()).data[0, 0, 0, 0] = float("nan")
     nets.save(net, tmp_path / "net.safetensors")

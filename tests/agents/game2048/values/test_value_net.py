@@ -95,7 +95,7 @@ def test_the_file_of_another_kind_of_network_is_refused(tmp_path: Path) -> None:
         value_net.load(tmp_path / "rank.safetensors")
 
 
-def test_large_values_are_told_apart_with_16_bits(one_thread: None) -> None:
+def test_large_values_keep_their_precision_with_bfloat16(one_thread: None) -> None:
     """16 bits alone would have steps of 1 at 150."""
     torch.manual_seed(1)
     net = value_net.CNN22()

@@ -58,7 +58,7 @@ class Tiny(nn.Module):
 
 
 class Constant(nn.Module):
-    """Says the same of every board."""
+    """A network with one value for all boards."""
 
     def __init__(self, value: float) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Constant(nn.Module):
 
 
 class Linear(nn.Module):
-    """A value for each tile in each cell."""
+    """A network with a value for each tile in each cell."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class Linear(nn.Module):
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> Tiny:
-    """A network with opinions, which can be in a file."""
+    """A small network with random weights, which can be saved."""
     monkeypatch.setitem(value_net.NETWORKS, "Tiny", Tiny)
     torch.manual_seed(1)
     net = Tiny()
@@ -97,7 +97,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Tiny:
 
 
 def late_board(rng: random.Random, n_empty: int, top: int = 5) -> oracle.Board:
-    """A board of small tiles with so many empty cells."""
+    """Return a board of small tiles with a given number of empty cells."""
     tiles = [0] * n_empty + [rng.randint(1, top) for _ in range(16 - n_empty)]
     rng.shuffle(tiles)
     return [tiles[i : i + 4] for i in (0, 4, 8, 12)]
@@ -179,7 +179,7 @@ def test_values_equal_those_of_the_plain_recursion(
 @pytest.mark.parametrize(
     ("depth", "up", "left"), [(1, -4000.0, -4000.0), (2, -3596.4, 0.0), (3, 3.6, 0.0)]
 )
-def test_the_end_of_a_game_is_worth_nothing_however_bad_the_rest(
+def test_finished_games_have_value_0_even_if_all_others_are_negative(
     depth: int, up: float, left: float
 ) -> None:
     """The network says -4000 of every afterstate, and the rest is done by hand.
@@ -243,7 +243,7 @@ def test_games_are_those_of_the_greedy_player_of_an_ntuple_network(
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_how_many_boards_are_looked_at_at_a_time_changes_no_value(
+def test_the_batch_size_changes_no_value(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch, depth: int
 ) -> None:
     rng = random.Random(1)
@@ -259,7 +259,7 @@ def test_how_many_boards_are_looked_at_at_a_time_changes_no_value(
         assert sum(tiny.asked) >= n_asked > size
 
 
-def test_the_network_is_asked_once_for_equal_afterstates(tiny: Tiny) -> None:
+def test_equal_afterstates_are_evaluated_once(tiny: Tiny) -> None:
     """Mirrored, a board with one tile has other moves to the same afterstates."""
     board = from_text("_ _ _ _ / _ 2 _ _ / _ _ _ _ / _ _ _ _")
     ValueNetAgent(tiny).evaluate([board] * 100)
@@ -269,7 +269,7 @@ def test_the_network_is_asked_once_for_equal_afterstates(tiny: Tiny) -> None:
     assert tiny.asked == [4, 4]  # left, right and two times down; right is that of both
 
 
-def test_values_of_boards_do_not_depend_on_those_beside_them(tiny: Tiny) -> None:
+def test_values_of_a_board_do_not_depend_on_its_batch(tiny: Tiny) -> None:
     rng = random.Random(2)
     boards = word_list([late_board(rng, 2) for _ in range(12)]).reshape(3, 4)
     agent = ValueNetAgent(tiny, 2)
@@ -325,7 +325,7 @@ def test_evaluate_is_the_network_in_parts(tiny: Tiny, monkeypatch: pytest.Monkey
     assert evaluate(tiny, boards[:0]).shape == (0,)
 
 
-def test_with_16_bits_values_are_rougher_but_still_of_32(tiny: Tiny) -> None:
+def test_with_bfloat16_values_are_coarser_but_float32(tiny: Tiny) -> None:
     boards = torch_rules.start((200,), torch.Generator().manual_seed(1))
     exact = evaluate(tiny, boards)
     with torch.autocast("cpu", torch.bfloat16):
@@ -336,7 +336,7 @@ def test_with_16_bits_values_are_rougher_but_still_of_32(tiny: Tiny) -> None:
 
 
 @on_devices
-def test_the_player_calculates_with_16_bits_if_asked_to(tiny: Tiny, device: str) -> None:
+def test_the_player_computes_in_bfloat16_if_set(tiny: Tiny, device: str) -> None:
     rng = random.Random(4)
     boards = word_list([late_board(rng, 6) for _ in range(100)])
     agents = [ValueNetAgent(tiny, device=device, bf16=bf16) for bf16 in (False, True)]
@@ -384,7 +384,7 @@ def test_values_are_those_of_all_symmetric_boards_if_asked_for(tiny: Tiny) -> No
 
 @on_devices
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_the_player_calculates_where_it_is_told_or_where_the_network_is(
+def test_the_player_uses_its_device_or_that_of_the_network(
     tiny: Tiny, tmp_path: Path, depth: int, device: str
 ) -> None:
     nets.save(tiny, tmp_path / "net.safetensors")
@@ -438,7 +438,7 @@ def test_a_tile_above_32768_is_shown_downgraded(tiny: Tiny) -> None:
 # Files and settings
 
 
-def test_a_file_says_the_value_scale_of_its_network(tiny: Tiny, tmp_path: Path) -> None:
+def test_the_value_scale_is_read_from_the_file(tiny: Tiny, tmp_path: Path) -> None:
     nets.save(tiny, tmp_path / "scaled.safetensors", value_scale=250.0)
     nets.save(tiny, tmp_path / "plain.safetensors")
     assert ValueNetAgent(tmp_path / "scaled.safetensors").value_scale == 250
@@ -477,7 +477,7 @@ def test_an_earlier_name_of_a_setting_is_answered_by_its_name(
 
 @pytest.mark.parametrize("name", ["bf16", "symmetric"])
 @pytest.mark.parametrize("wrong", ["False", 0, None])
-def test_what_is_neither_true_nor_false_is_refused(tiny: Tiny, name: str, wrong: Any) -> None:
+def test_flags_must_be_bool(tiny: Tiny, name: str, wrong: Any) -> None:
     with pytest.raises(ValueError, match=name):
         ValueNetAgent(tiny, **{name: wrong})
 
@@ -491,7 +491,7 @@ def test_wrong_value_scales_are_refused(tiny: Tiny, tmp_path: Path, value_scale:
         ValueNetAgent(tmp_path / "net.safetensors")
 
 
-def test_a_device_that_there_is_not_is_refused(tiny: Tiny) -> None:
+def test_unknown_devices_are_refused(tiny: Tiny) -> None:
     with pytest.raises(ValueError, match="no device 'abacus'"):
         ValueNetAgent(tiny, device="abacus")
 
@@ -515,7 +515,7 @@ def test_files_that_are_missing_or_damaged_are_refused(tiny: Tiny, tmp_path: Pat
         ValueNetAgent(tmp_path / "net.safetensors")
 
 
-def test_what_is_no_board_is_refused(tiny: Tiny) -> None:
+def test_invalid_boards_are_refused(tiny: Tiny) -> None:
     for wrong in (-1, 1.5, [[2, 4]] * 2 + [1 << 64]):
         with pytest.raises(ValueError, match="board"):
             ValueNetAgent(tiny).evaluate(wrong)
