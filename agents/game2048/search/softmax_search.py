@@ -215,17 +215,14 @@ def collect(trees: Trees, batch: BoardBatch, leaves: int, waiting: LeafBatch) ->
             state, root = tree * trees.capacity, trees.states[tree * trees.capacity]
             is_new = root.known == 0
             if is_new:
-                waiting.states[n], n, at = state, n + 1, _add_leaf(trees, state, waiting, at)
+                waiting.states[n], at = state, _add_leaf(trees, state, waiting, at)
+                n += 1
             added = tries = 0
             while not is_new and root.n < trees.goals[tree] and max(added, tries // 2) < leaves:
                 state = simulate(trees, tree)
                 if state >= 0:
-                    waiting.states[n], n, at = (
-                        state,
-                        n + 1,
-                        _add_leaf(trees, state, waiting, at),
-                    )
-                    added += 1
+                    waiting.states[n], at = state, _add_leaf(trees, state, waiting, at)
+                    n, added = n + 1, added + 1
                 if added > 0:
                     tries += 1
     return n, at

@@ -77,10 +77,10 @@ def test_terms_equal_those_of_2048_ai(
     assert evaluate(word, Weights(**{**nothing, "smoothness": 1})) == smoothness
     assert placements.islands(np.uint64(word)) == islands
     assert evaluate(word, Weights(**nothing)) == 0
-    told, board = alphabeta.terms(word), rows(text)
-    assert (told["smoothness"], told["monotonicity"]) == (smoothness, monotonicity)
+    terms, board = alphabeta.terms(word), rows(text)
+    assert (terms["smoothness"], terms["monotonicity"]) == (smoothness, monotonicity)
     n_empty = sum(row.count(0) for row in board)
-    assert (told["empty"], told["largest"]) == (math.log(n_empty), max(map(max, board)))
+    assert (terms["empty"], terms["largest"]) == (math.log(n_empty), max(map(max, board)))
 
 
 def test_adjacent_monotonicity_compares_neighbors() -> None:
@@ -257,8 +257,8 @@ def test_tiles_by_chance_are_expectimax(depth: int, n: int, compared: Compared, 
     for _ in range(n):
         board = random_board(rng, 5, gaps=(1, 2, 3) if depth == 3 else (1, 2, 4, 8))
         goal = max(map(max, board)) + 1 if wins else None
-        told = None if goal is None else 1 << goal
-        config = Settings(depth=depth, tiles="chance", goal=told, compared=compared)
+        goal_tile = None if goal is None else 1 << goal
+        config = Settings(depth=depth, tiles="chance", goal=goal_tile, compared=compared)
         result = AlphaBetaAgent(config).search(oracle.to_word(board))
         if result.depth < depth or result.action < 0:
             continue
@@ -382,9 +382,9 @@ def test_no_search_begins_that_is_expected_to_exceed_the_patience(
 
 
 def test_without_patience_searches_begin_until_time_is_up() -> None:
-    for patience, told in ((None, math.inf), (2.5, 2.5)):
+    for patience, expected in ((None, math.inf), (2.5, 2.5)):
         depths: Any = AlphaBetaAgent(Settings(seconds=3.0, patience=patience))._depths()
-        assert depths.gi_frame.f_locals == {"seconds": 3.0, "patience": told}
+        assert depths.gi_frame.f_locals == {"seconds": 3.0, "patience": expected}
 
 
 def test_a_timed_search_equals_the_search_to_its_depth(

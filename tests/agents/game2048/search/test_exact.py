@@ -283,8 +283,8 @@ def test_the_exact_player_takes_the_first_among_equals() -> None:
 
 def test_progress_is_reported_layer_by_layer() -> None:
     seen: list[tuple[int, int]] = []
-    quiet, told = solve((2, 3)), solve((2, 3), lambda done, n: seen.append((done, n)))
-    assert quiet.value == told.value
+    quiet, reported = solve((2, 3)), solve((2, 3), lambda done, n: seen.append((done, n)))
+    assert quiet.value == reported.value
     assert seen == [(i + 1, len(seen)) for i in range(len(seen))]
     n_sums = len({sum(2**t for row in b for t in row if t) for b in reachable(2, 3)})
     assert len(seen) == 2 * n_sums
