@@ -151,10 +151,20 @@ def check_names(of: str, given: Iterable[str], known: Iterable[str]) -> None:
             raise ValueError(f"{of} has no setting {name!r}{did_you_mean(name, known)}")
 
 
+RENAMED = {"unit": "value_scale", "mixed": "bf16", "unseen": "unvisited"}
+"""Settings by their names in earlier versions, as files and result rows may still have them."""
+
+
+def current_names(settings: Mapping[str, T]) -> dict[str, T]:
+    """Return settings with the names of earlier versions replaced by those of today."""
+    return {RENAMED.get(name, name): value for name, value in settings.items()}
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return `, did you mean 'x'? (known: ...)` for a name that is not known."""
     known = list(known)
-    near = get_close_matches(str(name), known, n=1)
+    renamed = RENAMED.get(str(name))
+    near = [renamed] if renamed in known else get_close_matches(str(name), known, 1)
     hint = f", did you mean {near[0]!r}?" if near else ";"
     return f"{hint} known: {', '.join(map(str, known)) or 'none'}"
 

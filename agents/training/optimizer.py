@@ -223,11 +223,11 @@ class Fitter:
         more |= {f"played/{name}": value for name, value in played.items()}
         copies = {name: value.detach().cpu().contiguous().clone() for name, value in more.items()}
         tensors = {**self.tensors(), **copies}
-        if not nets.are_finite(tensors):  # which `load` would refuse
+        if not nets.all_finite(tensors):  # which `load` would refuse
             told = f"weights or means of gradients have run away, so {path} is left as it was"
             raise ValueError(f"{told}: go on from it with a smaller rate, a warm_up or clip")
-        about = {**nets.kind(self.net), "n_steps": self.n_steps, **facts}
-        files.replace(path, safetensors.torch.save(tensors, {"afterstate": json.dumps(about)}))
+        about = {**nets.describe(self.net), "n_steps": self.n_steps, **facts}
+        files.write_bytes(path, safetensors.torch.save(tensors, {"afterstate": json.dumps(about)}))
 
     def load(self, path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Goes on from a file of `save`.
@@ -239,12 +239,12 @@ class Fitter:
             OSError: the file cannot be read.
             ValueError: another file, a damaged one, or one of another network or optimizer.
         """
-        told = nets.about(path)
-        if {name: told[name] for name in ("network", "settings")} != nets.kind(self.net):
+        told = nets.metadata(path)
+        if {name: told[name] for name in ("network", "settings")} != nets.describe(self.net):
             raise ValueError(f"{path} has another network than the settings ask for")
         try:
             tensors = safetensors.torch.load_file(path)
-            if not nets.are_finite(tensors):
+            if not nets.all_finite(tensors):
                 raise ValueError("some of its numbers are none")
             played = _taken(tensors, "played/") or _named(tensors, "net/")
             others = _taken(tensors, "others/")

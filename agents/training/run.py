@@ -125,7 +125,7 @@ def train(
     end = None if n_moves is None else learner.n_moves + whole_moves(n_moves, least=0)
     every = None if evaluate_every is None else whole_moves(evaluate_every)
     if save_to is not None:
-        files.prepare(save_to)
+        files.check_writable(save_to)
     last = learner.n_moves if evaluated is None else evaluated
     run = _Standing(learner, end, seconds, every, last, save_to)
     with sigterm_raises(SystemExit(128 + signal.SIGTERM)):
@@ -366,7 +366,7 @@ def _begin(kind: Kind, chosen: argparse.Namespace) -> tuple[Trainee, Path, int]:
     chosen.out.mkdir(parents=True, exist_ok=True)
     for cut_off in (part for path in own for part in chosen.out.glob(f"{path.name}.*.part")):
         cut_off.unlink()  # by a kill
-    evaluated = files.keep_rows(chosen.out / "rows.jsonl", "n_moves", learner.n_moves)
+    evaluated = files.truncate_rows(chosen.out / "rows.jsonl", "n_moves", learner.n_moves)
     (chosen.out / "settings.json").write_text(json.dumps(settings, indent=1) + "\n")
     return learner, place, evaluated
 

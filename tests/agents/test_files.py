@@ -1,4 +1,4 @@
-"""The file format: what was written is read again, and nothing else is."""
+"""The file format: round trips, damaged and foreign files, and failing writes."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def assert_same(found: files.Arrays, expected: files.Arrays) -> None:
-    assert list(found) == list(expected)
+def assert_same(result: files.Arrays, expected: files.Arrays) -> None:
+    assert list(result) == list(expected)
     for name, array in expected.items():
-        assert found[name].dtype == array.dtype
-        assert found[name].shape == array.shape
-        assert (found[name] == array).all()
+        assert result[name].dtype == array.dtype
+        assert result[name].shape == array.shape
+        assert (result[name] == array).all()
 
 
 def assert_whole(file: Path) -> None:
-    """The file is as the fixture wrote it, and alone in its folder."""
+    """Assert that the file is as the fixture wrote it, and alone in its folder."""
     assert list(file.parent.iterdir()) == [file]
     assert_same(read(file, "test")[1], ARRAYS)
 
@@ -71,7 +71,7 @@ def test_header_and_arrays_are_read_as_they_were_written(file: Path) -> None:
     assert_same(read(str(file), "test")[1], ARRAYS)
 
 
-def test_arrays_read_are_ones_own_to_change(file: Path) -> None:
+def test_arrays_read_are_writeable(file: Path) -> None:
     _, arrays = read(file)
     for array in arrays.values():
         assert array.flags.writeable
@@ -113,7 +113,7 @@ def test_files_are_smaller_by_level_and_are_read_alike(tmp_path: Path) -> None:
     assert sizes[0] > 80_000 > sizes[1] > sizes[2]
 
 
-def test_damage_of_a_file_that_is_not_compressed_is_refused_too(tmp_path: Path) -> None:
+def test_damage_of_an_uncompressed_file_is_refused(tmp_path: Path) -> None:
     """Any byte of the data, which only the checksum guards."""
     path = tmp_path / "player.npz"
     write(path, "test", {}, {"weights": ARRAYS["weights"]}, level=0)
@@ -165,7 +165,7 @@ def test_a_bare_name_is_a_file_of_the_working_folder(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
-def test_others_may_read_the_file_as_any_other(tmp_path: Path) -> None:
+def test_the_file_has_default_permissions(tmp_path: Path) -> None:
     (tmp_path / "plain").touch()
     write(tmp_path / "player.npz", "test", {}, {"x": np.zeros(3)})
     assert (tmp_path / "player.npz").stat().st_mode == (tmp_path / "plain").stat().st_mode
@@ -195,7 +195,7 @@ def test_a_file_without_its_beginning_is_refused(file: Path) -> None:
 
 
 def test_a_flipped_bit_is_refused_or_does_no_harm(file: Path) -> None:
-    """Some bits mean nothing, as those of the date; no bit may change what is read."""
+    """Some bits have no meaning, such as those of the date; no bit may change the arrays."""
     whole = file.read_bytes()
     n_refused = 0
     for at in range(len(whole)):
@@ -335,7 +335,7 @@ def rewrite(
     change: Callable[[dict[str, Any]], Any],
     entries: dict[str, bytes] | None = None,
 ) -> None:
-    """Writes the archive anew with a changed header and other entries; the checksums fit."""
+    """Rewrite the archive with a changed header and other entries and valid checksums."""
     with zipfile.ZipFile(file) as archive:
         old = {name: archive.read(name) for name in archive.namelist()}
     header = json.loads(old["header.json"])
@@ -347,7 +347,7 @@ def rewrite(
 
 
 def npy(shape: Any, dtype: str, data: bytes, fortran: bool = False) -> bytes:
-    """An array's entry whose header says what it likes."""
+    """Return an array's entry with an arbitrary header."""
     entry = io.BytesIO()
     described = {"descr": dtype, "fortran_order": fortran, "shape": shape}
     np.lib.format.write_array_header_1_0(entry, described)
@@ -362,7 +362,7 @@ def declare(dtype: Any, shape: Any) -> Callable[[dict[str, Any]], None]:
 
 
 def keep(header: dict[str, Any]) -> None:
-    """Changes nothing."""
+    """Change nothing."""
 
 
 def test_rewriting_alone_does_no_harm(file: Path) -> None:
@@ -387,7 +387,7 @@ def test_rewriting_alone_does_no_harm(file: Path) -> None:
         ("no type", [40]),
     ],
 )
-def test_a_header_that_lies_about_an_array_is_refused(file: Path, dtype: Any, shape: Any) -> None:
+def test_a_header_that_contradicts_an_array_is_refused(file: Path, dtype: Any, shape: Any) -> None:
     rewrite(file, declare(dtype, shape))
     assert_refused(file, "weights")
 
@@ -400,7 +400,7 @@ def test_an_array_that_is_declared_but_missing_is_refused(file: Path) -> None:
 @pytest.mark.parametrize(
     "shape", [(10**15,), (2**40, 2**40), (2**63,), (41,), (10**4, 10**4), (-1,), (-4, -10)]
 )
-def test_arrays_larger_than_their_data_are_refused_without_making_room(
+def test_arrays_larger_than_their_data_are_refused_before_allocation(
     file: Path, shape: tuple[int, ...]
 ) -> None:
     entry = npy(shape, "<f4", ARRAYS["weights"].tobytes())
@@ -421,7 +421,7 @@ def test_an_entry_that_is_no_array_is_refused(file: Path) -> None:
 
 
 class Trap:
-    """Springs when it is unpickled."""
+    """An object that sets `sprung` when it is unpickled."""
 
     sprung = False
 
@@ -454,12 +454,12 @@ def test_a_header_that_is_far_too_long_is_refused(file: Path) -> None:
 
 
 class FullDisk(io.FileIO):
-    """A file on a disk that has room for so many more bytes."""
+    """A file on a disk with `room` free bytes."""
 
     room = 0
 
     def write(self, data: Any, /) -> int:
-        """Writes all or nothing."""
+        """Write all or raise OSError."""
         size = memoryview(data).nbytes
         if size > FullDisk.room:
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -521,6 +521,6 @@ def test_a_link_stays_a_link(file: Path, tmp_path: Path) -> None:
     assert read(file)[1]["weights"].tolist() == [1, 1, 1]
 
 
-def test_a_folder_is_no_place_for_a_file(tmp_path: Path) -> None:
+def test_writing_to_a_folder_raises(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=f"{tmp_path} is not a file"):
         write(tmp_path, "test", {}, {})

@@ -46,17 +46,17 @@ import numpy.typing as npt
 from numba import float64, int64, njit, uint64, void
 
 from afterstate.agents import files
-from afterstate.agents.config import check_fields, check_names
+from afterstate.agents.config import check_fields, check_names, current_names
 from afterstate.agents.game2048.agent import Agent
+from afterstate.agents.game2048.kernels import KERNEL
 from afterstate.agents.game2048.learning.td import UPDATE, Update, update
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search import mc_softmax, softmax_search
-from afterstate.agents.game2048.search.mc_softmax import Found, MCSoftmaxAgent
-from afterstate.agents.game2048.search.softmax_search import Order
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, SearchResult
+from afterstate.agents.game2048.search.softmax_search import BoardBatch
 from afterstate.agents.game2048.search.softmax_tree import Trees, Values
 from afterstate.agents.game2048.values import ntuple
 from afterstate.agents.game2048.values.ntuple import (
-    KERNEL,
     NETWORK,
     Indices,
     Network,
@@ -334,9 +334,9 @@ class Learner:
             trees, order = self._agent.grow(boards)
         except FloatingPointError:
             self._stop()
-        found = Found.of(order)
+        found = SearchResult.of(order)
         actions, over = self._agent.choose(found), np.isinf(found.values).all(1)
-        chosen = softmax_search.chosen(trees, order, actions)
+        chosen = softmax_search.root_moves(trees, order, actions)
         searched = np.where(over, 0.0, found.values[np.arange(len(boards)), actions])
         rewards, values = (np.where(over, 0.0, chosen[name]) for name in ("reward", "net"))
         self._look(searched, rewards + values)
@@ -347,7 +347,7 @@ class Learner:
                 self._learn(*self._inside(trees, order))
             return self._step(actions, over, chosen["after"])
 
-    def _inside(self, trees: Trees, order: Order) -> tuple[Words, Values, Values]:
+    def _inside(self, trees: Trees, order: BoardBatch) -> tuple[Words, Values, Values]:
         """The afterstates to learn, their targets, and their values as they are, `[n]` each."""
         how = self.settings
         n_trees = len(order.values)
@@ -493,6 +493,7 @@ def new_learner(settings: dict[str, Any], device: str = "cpu") -> Learner:
         ValueError: wrong settings.
         ImportError: a neural network needs what is not installed.
     """
+    settings = {**settings, "search": current_names(settings["search"])}
     for name, known in (("search", mc_softmax.Settings), ("learner", Settings)):
         check_names(name, settings[name], [each.name for each in fields(known)])
     check_seed(settings["seed"])

@@ -40,7 +40,7 @@ class NetModel:
     ) -> None:
         self._how = how = fitting or Fitting()
         self._fitter = Fitter(net, average=how.average, mixed=how.mixed, clip=how.clip)
-        self._player = ValueNetAgent(self._fitter.played, unit=unit, mixed=how.mixed)
+        self._player = ValueNetAgent(self._fitter.played, value_scale=unit, bf16=how.mixed)
 
     def estimate(self, boards: Words) -> Values:
         """The values of afterstates."""
@@ -50,7 +50,7 @@ class NetModel:
         """Learns in steps of a batch, in an order by chance."""
         order = np.random.default_rng(n_moves).permutation(len(afters))
         device, squares = next(self._fitter.net.parameters()).device, 0.0
-        unit, rate = self._player.unit, self._how.rate_after(n_moves)
+        unit, rate = self._player.value_scale, self._how.rate_after(n_moves)
         self._fitter.net.train()
         for part in np.array_split(order, -(-len(order) // self._how.batch)):
             wanted = torch.from_numpy(targets[part] / unit).float().to(device)
@@ -67,15 +67,15 @@ class NetModel:
     def save(self, path: Path, arrays: files.Arrays, facts: dict[str, Any]) -> None:
         """Writes all to a file of safetensors, and the network beside it."""
         others = {name: torch.from_numpy(array.view(np.int64)) for name, array in arrays.items()}
-        facts = {**facts, "unit": self._player.unit}
+        facts = {**facts, "unit": self._player.value_scale}
         self._fitter.save(path, others, **facts)
         nets.save(self._fitter.played, path.with_name("net.safetensors"), **facts)
 
     def load(self, path: Path) -> tuple[files.Arrays, dict[str, Any]]:
         """Takes up a file of `save`."""
         told, others = self._fitter.load(path)
-        if told.get("unit") != self._player.unit:
-            raise ValueError(f"{path} has another unit than {self._player.unit}")
+        if told.get("unit") != self._player.value_scale:
+            raise ValueError(f"{path} has another unit than {self._player.value_scale}")
         return {name: tensor.numpy() for name, tensor in others.items()}, told
 
 
@@ -92,7 +92,7 @@ def new(settings: dict[str, Any], device: str) -> NetModel:
     unit = how.pop("unit", None)
     start = settings["start"]
     if start is not None:
-        unit = nets.about(start).get("unit", 1.0) if unit is None else unit
+        unit = nets.metadata(start).get("unit", 1.0) if unit is None else unit
         return NetModel(load(start, device), Fitting(**how), unit)
     with nets.seeded(settings["seed"]):
         net = network(**settings["network"]).to(device)

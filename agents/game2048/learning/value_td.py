@@ -440,7 +440,7 @@ def _evaluate(learner: Learner, chosen: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"loss": learner.loss()}
     for depth, n_games in chosen.evaluate.items():
         how = learner.settings
-        player = ValueNetAgent(learner.net, depth, unit=how.unit, mixed=how.mixed)
+        player = ValueNetAgent(learner.net, depth, value_scale=how.unit, bf16=how.mixed)
         found[f"{depth}-ply"] = summary(play(player, n_games, EVALUATION_SEED))
     return found
 

@@ -21,7 +21,7 @@ Indices = npt.NDArray[np.int64]
 
 
 def player(size: tuple[int, int], seed: int = 1) -> NTupleAgent:
-    """A greedy player of whims: its weights are random."""
+    """Return a greedy player with random weights."""
     cells = [4 * row + col for row in range(size[0]) for col in range(size[1])]
     net = network([cells[:3], cells[-2:]], size)
     net.weights[:] = np.random.default_rng(seed).normal(0, 50, net.weights.size)
@@ -29,7 +29,7 @@ def player(size: tuple[int, int], seed: int = 1) -> NTupleAgent:
 
 
 class BoardByBoard:
-    """A player that only answers for the boards it is shown."""
+    """A player with `act` alone."""
 
     def __init__(self, agent: NTupleAgent) -> None:
         self.agent, self.size = agent, agent.size
@@ -67,7 +67,7 @@ def test_games_have_one_entry_each_as_whole_numbers() -> None:
     assert all(int(tile).bit_count() == 1 for tile in played.max_tiles)
 
 
-def test_games_do_not_depend_on_those_beside_them() -> None:
+def test_games_do_not_depend_on_their_batch() -> None:
     agent = player((4, 4))
     together = play(agent, 6, seed=3)
     apart = [play(agent, 1, seed=3 + i) for i in range(6)]
@@ -76,14 +76,14 @@ def test_games_do_not_depend_on_those_beside_them() -> None:
     assert len(set(together.scores.tolist())) > 1
 
 
-def test_games_may_have_seeds_of_their_own() -> None:
+def test_each_game_may_have_its_own_seed() -> None:
     agent, seeds = player((4, 4)), [5, 2**40, 5, 3]
     together = play(agent, 4, seed=seeds)
     apart = [play(agent, 1, seed=seed) for seed in seeds]
     assert together.scores.tolist() == [int(games.scores[0]) for games in apart]
-    with pytest.raises(ValueError, match="4 games have as many seeds, got 3"):
+    with pytest.raises(ValueError, match="seed"):
         play(agent, 4, seed=seeds[:3])
-    with pytest.raises(ValueError, match="from 0 on"):
+    with pytest.raises(ValueError, match="seed"):
         play(agent, 2, seed=[1, -1])
 
 
@@ -148,13 +148,13 @@ def test_watching_changes_no_game(size: tuple[int, int]) -> None:
     agent = player(size)
     alone = play(agent, 20, 5, size)
     for each in (agent, BoardByBoard(agent)):
-        found = play(each, 20, 5, size, watch=lambda *shown: None)
-        for one, other in zip(found, alone, strict=True):
+        result = play(each, 20, 5, size, watch=lambda *shown: None)
+        for one, other in zip(result, alone, strict=True):
             assert one.tolist() == other.tolist()
     assert watched(agent, 20, 5, size) == watched(BoardByBoard(agent), 20, 5, size)
 
 
-def test_what_is_watched_is_not_finished_by_the_player() -> None:
+def test_finish_is_not_used_with_watch() -> None:
     class Finisher(BoardByBoard):
         def finish(self, games: Boards) -> Indices:
             raise AssertionError("it finished a game")
@@ -178,7 +178,7 @@ def test_watchers_come_before_the_move_and_reports_after_it() -> None:
     assert order == [each for both in rounds for each in both]
 
 
-def test_what_a_watcher_changes_or_keeps_is_its_own() -> None:
+def test_watchers_get_copies() -> None:
     """The arrays are not those that the games are played with, and no later ones."""
     kept: list[Any] = []
 
@@ -222,7 +222,7 @@ def test_a_network_player_finishes_games_up_to_a_65536_tile() -> None:
     assert (games[:, EXCESS] > 0).tolist() == [True, False]
 
 
-def test_the_player_sees_only_games_that_go_on() -> None:
+def test_the_player_gets_only_unfinished_games() -> None:
     agent, shown = player((2, 2)), []
 
     class Watched:
@@ -251,7 +251,7 @@ class Stubborn:
 
 @pytest.mark.parametrize("action", [0, 1, 2, 3])
 def test_an_illegal_move_is_refused(action: int) -> None:
-    with pytest.raises(ValueError, match=f"chose {action}, an illegal action"):
+    with pytest.raises(ValueError, match="illegal action"):
         play(Stubborn(action), 3)
 
 
@@ -265,12 +265,12 @@ def test_one_illegal_move_among_many_is_refused() -> None:
             actions[2] = 0 if actions[2] else actions[2]
             return actions
 
-    with pytest.raises(ValueError, match="chose 0, an illegal action"):
+    with pytest.raises(ValueError, match="illegal action"):
         play(Slip(), 4)
 
 
 @pytest.mark.parametrize("action", [4, -1, -4, 100])
-def test_what_is_no_action_is_refused(action: int) -> None:
+def test_invalid_actions_are_refused(action: int) -> None:
     with pytest.raises(ValueError):
         play(Stubborn(action), 3)
 
@@ -295,7 +295,7 @@ def test_another_number_of_actions_than_boards_is_refused(n: int) -> None:
 
 
 def first_seed_with_up_legal() -> int:
-    """A seed such that its game and the two after it allow up at first."""
+    """Return a seed such that its game and the next two allow the action up at first."""
     env = gym.make("Game2048-v0")
     masks = [env.reset(seed=seed)[1]["action_mask"][0] for seed in range(200)]
     env.close()

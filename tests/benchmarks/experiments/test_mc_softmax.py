@@ -21,6 +21,7 @@ pytest.importorskip("tqdm")
 from torch import Tensor, nn
 
 from afterstate import agents
+from afterstate.agents.config import current_names
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import from_search, play_logs
 from afterstate.agents.game2048.play import Games, play
@@ -91,7 +92,7 @@ def test_all_settings_are_of_players_that_there_are(what: str) -> None:
     for cell in studied.cells(what):
         told = {key: value for key, value in cell["settings"].items() if key != "network"}
         if cell["player"] == "mc-softmax":
-            Search(**told)
+            Search(**current_names(told))
         else:
             assert cell["player"] in agents.names()
 
@@ -145,7 +146,7 @@ def test_learners_are_those_of_the_study() -> None:
     }
     for how in found.values():
         from_search.Settings(**how["learner"])
-        Search(**how["search"])
+        Search(**current_names(how["search"]))
         assert set(how) <= set(from_search.SEARCHED.settings)
         assert "start" not in how or Path(how["start"]).exists()
 
@@ -217,7 +218,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
         how = {**cell["settings"], **more}
         how.pop("network", None)
         if cell["player"] == "mc-softmax":
-            return MCSoftmaxAgent(small, Search(**how))
+            return MCSoftmaxAgent(small, Search(**current_names(how)))
         return NTupleAgent(small)
 
     told = studied.study()
@@ -315,7 +316,9 @@ def test_a_temperature_is_learned_from_other_positions(
     boards = play_logs.read(tiny.runs / "temperature.npy")["board"][:20]
     others, _ = run.positions(tiny.runs)
     assert len(boards) == row["boards"] == 20 and not np.isin(boards, others).all()
-    searches = MCSoftmaxAgent(ntuple.load(players.PRETRAINED), Search(**row["searches"]))
+    searches = MCSoftmaxAgent(
+        ntuple.load(players.PRETRAINED), Search(**current_names(row["searches"]))
+    )
     found = learned_temperature(searches, np.array(boards, np.uint64))
     assert row["temperature"] == pytest.approx(found, abs=5e-5)
 
@@ -449,7 +452,7 @@ def test_a_neural_network_that_learned_plays_by_its_search(
     tiny.main("learn")
     *_, last, searched = tiny.rows("learning")
     learned = value_net.load(tiny.runs / "experiment_1,_net" / "net.safetensors")
-    player = MCSoftmaxAgent(ValueNetAgent(learned, unit=1_000), Search(simulations=2))
+    player = MCSoftmaxAgent(ValueNetAgent(learned, value_scale=1_000), Search(simulations=2))
     assert searched["search_play"] == summary(play(player, 2, EVALUATION_SEED))
     assert searched["n_moves"] == last["n_moves"] >= 4
 

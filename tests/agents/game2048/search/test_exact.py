@@ -35,7 +35,7 @@ solved = cache(solve)  # 2x4 takes two seconds
 
 
 class Whims:
-    """Plays the first legal move, counted from a different one on every board.
+    """A player of the first legal move, counted from a different action on every board.
 
     Symmetric boards get moves that are not symmetric.
     """
@@ -143,7 +143,7 @@ def test_symmetric_boards_have_equal_values(size: tuple[int, int]) -> None:
         assert solution.estimate(same).tolist() == [value] * len(same)
 
 
-def test_a_move_is_worth_its_reward_and_its_afterstate() -> None:
+def test_a_move_has_the_value_of_reward_plus_afterstate() -> None:
     solution = solved((2, 2))
     for board in reachable(2, 2):
         expected = [-np.inf] * 4
@@ -153,7 +153,7 @@ def test_a_move_is_worth_its_reward_and_its_afterstate() -> None:
         assert solution.evaluate(oracle.to_word(board)).tolist() == expected
 
 
-def test_an_afterstate_is_worth_the_mean_of_the_best_moves_from_it() -> None:
+def test_an_afterstate_has_the_mean_value_of_its_boards() -> None:
     solution = solved((2, 4))
     for word in random.Random(2).sample(solution.afters.tolist(), 200):
         outcomes = oracle.spawn_outcomes(oracle.from_word(word, 2, 4))
@@ -186,7 +186,7 @@ def test_the_exact_player_scores_the_optimum_in_games(size: tuple[int, int]) -> 
 
 
 @pytest.mark.parametrize("size", [(2, 2), (2, 3)])
-def test_no_player_scores_more(size: tuple[int, int]) -> None:
+def test_no_player_scores_more_than_the_optimum(size: tuple[int, int]) -> None:
     best = solved(size).value
     empty = network([[0]], size)
     players: list[Player] = [NTupleAgent(empty)]
@@ -197,7 +197,7 @@ def test_no_player_scores_more(size: tuple[int, int]) -> None:
     assert max(scores) < expected_score(ExpectimaxAgent(empty, 4)) < best * (1 + 1e-12)
 
 
-def test_boards_are_shown_once_and_not_when_the_game_is_over() -> None:
+def test_players_get_each_unfinished_board_once() -> None:
     shown: list[int] = []
 
     class Watched(Whims):
@@ -211,7 +211,7 @@ def test_boards_are_shown_once_and_not_when_the_game_is_over() -> None:
     assert set(shown) < going_on
 
 
-def test_the_mean_of_random_players_is_what_random_moves_score() -> None:
+def test_the_mean_over_random_players_is_the_score_of_random_moves() -> None:
     """By the recursion over all boards of 2x2: 400 drawn players against one that always draws."""
     worth: dict[int, float] = {}
     for board in reachable(2, 2)[::-1]:
@@ -283,8 +283,8 @@ def test_the_exact_player_takes_the_first_among_equals() -> None:
 
 def test_progress_is_reported_layer_by_layer() -> None:
     seen: list[tuple[int, int]] = []
-    quiet, told = solve((2, 3)), solve((2, 3), lambda done, n: seen.append((done, n)))
-    assert quiet.value == told.value
+    quiet, reported = solve((2, 3)), solve((2, 3), lambda done, n: seen.append((done, n)))
+    assert quiet.value == reported.value
     assert seen == [(i + 1, len(seen)) for i in range(len(seen))]
     n_sums = len({sum(2**t for row in b for t in row if t) for b in reachable(2, 3)})
     assert len(seen) == 2 * n_sums
@@ -292,25 +292,25 @@ def test_progress_is_reported_layer_by_layer() -> None:
 
 @pytest.mark.parametrize("size", [(4, 4), (3, 4), (0, 2), (1, 1), (2, 5), (2.0, 2), (-1, 2)])
 def test_wrong_sizes_are_refused(size: Any) -> None:
-    with pytest.raises(ValueError, match="board has"):
+    with pytest.raises(ValueError, match=r"size|board"):
         solve(size)
-    with pytest.raises(ValueError, match="board has"):
+    with pytest.raises(ValueError, match=r"size|board"):
         expected_score(Whims(size))
 
 
 @pytest.mark.parametrize("text", ["2 _ / _ 2", "64 _ / _ _", "8 8 / 8 8"])
-def test_boards_that_are_no_afterstates_are_refused(text: str) -> None:
+def test_boards_that_are_not_afterstates_are_refused(text: str) -> None:
     solution = solved((2, 2))
-    with pytest.raises(ValueError, match=f"no game comes to the afterstate {text}"):
+    with pytest.raises(ValueError, match=f"afterstate {text}"):
         solution.estimate([from_text("4 _ / _ _"), from_text(text)])
 
 
 def test_boards_that_do_not_occur_are_refused() -> None:
     agent = ExactAgent(solved((2, 2)))
     for board in (from_text("64 _ / 2 _"), from_text("2 _ / _ _")):
-        with pytest.raises(ValueError, match="no game comes to"):
+        with pytest.raises(ValueError, match="afterstate"):
             agent.solution.evaluate(board)
-        with pytest.raises(ValueError, match="no game comes to"):
+        with pytest.raises(ValueError, match="afterstate"):
             agent.act(board)
     for method in (agent.solution.estimate, agent.solution.evaluate, agent.act):
         with pytest.raises(ValueError, match="outside"):
@@ -318,12 +318,12 @@ def test_boards_that_do_not_occur_are_refused() -> None:
 
 
 def test_networks_of_large_boards_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"at most 6 cells .* 2x4.* ExactAgent"):
+    with pytest.raises(ValueError, match=r"size|board"):
         exact.network(solved((2, 4)))
 
 
 def test_players_of_another_size_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"boards of \(2, 2\) cells, not \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"size|board"):
         expected_score(Whims((2, 2)), (2, 3))
 
 
@@ -340,13 +340,13 @@ class Answers:
 
 @pytest.mark.parametrize("answer", [0, 1, 2, 3, -1, 4, 260, 2**33])
 def test_illegal_actions_are_refused(answer: int) -> None:
-    with pytest.raises(ValueError, match=f"the player chose {answer}, an illegal action, on "):
+    with pytest.raises(ValueError, match="illegal action"):
         expected_score(Answers(answer), (2, 2))
 
 
 @pytest.mark.parametrize("answer", [0.5, True, [0], [[0, 1]], []])
-def test_answers_that_are_no_actions_are_refused(answer: Any) -> None:
-    with pytest.raises(ValueError, match="not as many actions"):
+def test_answers_that_are_not_actions_are_refused(answer: Any) -> None:
+    with pytest.raises(ValueError, match="action"):
         expected_score(Answers(answer), (2, 2))
 
 

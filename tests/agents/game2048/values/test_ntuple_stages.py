@@ -32,7 +32,7 @@ by_options = pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-"
 
 
 def filled(seed: int = 1, size: tuple[int, int] = (4, 4), **options: Any) -> Network:
-    """A network of which each weight is zero with probability a half, else drawn."""
+    """Return a network whose weights are zero with probability 1/2, else random."""
     net = network(TUPLES if size == (4, 4) else [[0, 1], [4]], size, **options)
     rng = np.random.default_rng(seed)
     drawn = rng.normal(0, 20, net.weights.size) * rng.integers(0, 2, net.weights.size)
@@ -67,7 +67,7 @@ def test_values_equal_the_naive_networks_bit_for_bit(options: dict[str, Any]) ->
 # Stages
 
 
-def test_the_studys_stages_are_up_to_256_then_512_to_32768() -> None:
+def test_the_stages_of_matsuzaki_2017_begin_at_512_to_32768() -> None:
     assert STAGES == (512, 1024, 2048, 4096, 8192, 16384, 32768)
     net = network([[0]], stages=STAGES)
     assert net.weights.size == 8 * 16
@@ -119,8 +119,8 @@ def test_stages_have_tables_of_their_own() -> None:
         {"downgrade": "512"},
     ],
 )
-def test_what_is_no_tile_or_not_in_order_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="tiles are some of"):
+def test_invalid_or_unordered_tiles_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="tiles"):
         network([[0]], **wrong)
 
 

@@ -129,7 +129,7 @@ def test_bad_sizes_are_refused(size: Any) -> None:
 
 @pytest.mark.parametrize("size", [(2.0, 2), (True, 2), (np.float64(4), 4)])
 def test_sides_that_only_equal_a_size_are_refused_whatever_was_asked_before(size: Any) -> None:
-    """A look-up by equal keys would find the table that the good size left."""
+    """A look-up by equal keys would return the cached table of the valid size."""
     table(*map(int, size))
     for check in (check_size, table):
         with pytest.raises(ValueError, match="1 to 4 rows and columns and at least two cells"):

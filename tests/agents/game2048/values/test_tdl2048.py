@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float32]
 
 
 def table(cells: str, values: Floats, sums: Floats | None = None) -> bytes:
-    """A table of the file, of cells as hexadecimal digits."""
+    """Return a table of the file, with cells as hexadecimal digits."""
     head = struct.pack("<BIIHQ", 4, int(cells, 16), len(cells), 4, len(values))
     learned = b"" if sums is None else struct.pack("<HQ", 4, len(sums)) + sums.tobytes()
     return head + values.tobytes() + learned + struct.pack("<H", 0)
@@ -70,7 +70,7 @@ def test_load_gives_a_player_and_make_a_search(tmp_path: Path) -> None:
     assert greedy.act(boards).tolist() == search.act(boards).tolist()
 
 
-def test_a_missing_file_is_said_to_be_missing(tmp_path: Path) -> None:
+def test_a_missing_file_raises_file_not_found(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         agents.load(tmp_path / "x.w")
 
@@ -99,7 +99,7 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path: Path, length: int) -> None:
         b"PK\3\4 some other file",
     ],
 )
-def test_what_is_not_such_a_file_is_refused(tmp_path: Path, wrong: bytes) -> None:
+def test_other_files_are_refused(tmp_path: Path, wrong: bytes) -> None:
     (tmp_path / "x.w").write_bytes(wrong)
     with pytest.raises(ValueError, match=r"x\.w is not a \.w file, or it is damaged"):
         agents.load(tmp_path / "x.w")
