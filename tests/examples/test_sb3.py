@@ -61,8 +61,9 @@ def tiny(folder: Path, algorithm: str, env: str = ENV, **more: Any) -> Path:
 
 def run_2048(folder: Path, algorithm: str, steps: int = 256, **more: Any) -> Path:
     """Run the example of 2048, and return the run's folder."""
+    file = more.pop("settings", None) or tiny(folder, algorithm)
     every = {"evaluate_every": 128, "checkpoint_every": 128}
-    args = sb3_2048.Args(**{"settings": tiny(folder, algorithm), "out": folder, **every, **more})
+    args = sb3_2048.Args(**{"settings": file, "out": folder, **every, **more})
     args.algorithm, args.steps = algorithm, steps  # type: ignore[assignment]
     sb3_2048.main(args)
     return folder / algorithm
