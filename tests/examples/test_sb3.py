@@ -18,6 +18,7 @@ pytest.importorskip("tyro")
 pytest.importorskip("yaml")
 
 import sb3_2048
+import sb3_checkpoints
 import sb3_daihinmin
 import sb3_settings
 import sb3_training
@@ -83,7 +84,7 @@ def few_games(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_actor_plays_as_the_policy_does(algorithm: str, tmp_path: Path) -> None:
     folder = run_2048(tmp_path, algorithm)
-    checkpoint = sb3_training.find_checkpoints(folder)[-1]
+    checkpoint = sb3_checkpoints.find_checkpoints(folder)[-1]
     policy = sb3_settings.ALGORITHMS[algorithm].load(checkpoint).policy
     player: Any = agents.load(folder / "actor.safetensors")
     assert isinstance(player, PolicyNetAgent)
@@ -127,7 +128,7 @@ def test_resume_continues_from_the_checkpoint(
     assert after[: len(before)] == before
     assert [row["moves"] for row in after[len(before) :]] == [384, 512]
     assert after[-1]["seconds"] > before[-1]["seconds"]
-    model = sb3_settings.ALGORITHMS[algorithm].load(sb3_training.find_checkpoints(folder)[-1])
+    model = sb3_settings.ALGORITHMS[algorithm].load(sb3_checkpoints.find_checkpoints(folder)[-1])
     assert model.num_timesteps == 512
     if algorithm == "dqn":
         model.load_replay_buffer(folder / "checkpoints" / "model_replay_buffer_512_steps.pkl")
@@ -150,7 +151,7 @@ def test_smoke_learns_something(tmp_path: Path) -> None:
     run_2048(tmp_path, "maskable-ppo", smoke=True)
     policies = [
         sb3_settings.ALGORITHMS["maskable-ppo"].load(path).policy
-        for path in sb3_training.find_checkpoints(tmp_path / "smoke-maskable-ppo")
+        for path in sb3_checkpoints.find_checkpoints(tmp_path / "smoke-maskable-ppo")
     ]
     weights = [torch.nn.utils.parameters_to_vector(policy.parameters()) for policy in policies]
     assert len(weights) == 2
