@@ -2,9 +2,8 @@
 
     python examples/quickstart.py
 
-An N-tuple network learns by temporal coherence from its own games. The example prints what it
-reaches greedily and with 3-ply expectimax search, and writes the network, a learning curve and an
-animation of one game's last moves.
+An N-tuple network learns by temporal coherence from its own games, then plays with and without
+search. Writes the network, its learning curve and an animation of one game's last moves.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gymnasium as gym
-import matplotlib
 import numpy as np
 import tyro
+from matplotlib.figure import Figure
 from tqdm import tqdm
 
 import afterstate.envs  # noqa: F401 - registers the environments
@@ -28,9 +27,6 @@ from afterstate.agents.game2048.values import ntuple
 from afterstate.agents.training.run import Progress, train
 from afterstate.envs import pictures
 from afterstate.envs.game2048 import render
-
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt
 
 TILES = (2048, 4096, 8192, 16384)
 
@@ -81,12 +77,11 @@ def compete(name: str, player: agents.Agent, n_games: int, seed: int) -> None:
 
 def draw_curve(curve: list[Progress], path: Path) -> None:
     """Draw the mean score of the last 1,000 games against the moves learned from."""
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
     axes.plot([point.n_moves / 1e6 for point in curve], [point.mean_score for point in curve])
     axes.set(xlabel="million moves", ylabel="mean score of the last 1,000 games")
-    axes.grid(alpha=0.3)
     figure.savefig(path, dpi=120)
-    plt.close(figure)
 
 
 def animate(player: agents.Agent, seed: int, path: Path, max_moves: int | None = None) -> None:
