@@ -67,7 +67,9 @@ def train(
     """Start or resume a run, train to its end and write `actor.safetensors`."""
     model = start(args, folder, config, envs, make_actor, n_planes)
     masked, n_envs = config["algorithm"] == "maskable-ppo", config["n_envs"]
-    evaluation = Evaluation(folder / "rows.jsonl", make_actor(), evaluate)
+    with nets.seeded(None):  # leaves the run's random numbers as they are
+        actor = make_actor()
+    evaluation = Evaluation(folder / "rows.jsonl", actor, evaluate)
     save = callbacks.CheckpointCallback(
         *(max(1, args.checkpoint_every // n_envs), str(folder / "checkpoints"), "model"),
         save_replay_buffer=True,
@@ -89,7 +91,7 @@ def train(
         save_checkpoint(model, folder)
         raise SystemExit(f"interrupted: --resume continues in {folder}") from None
     save_checkpoint(model, folder)
-    actor = actor_from_sb3(model.policy, make_actor())
+    actor = actor_from_sb3(model.policy, actor)
     facts = {"algorithm": config["algorithm"], "moves": model.num_timesteps}
     nets.save(actor, folder / "actor.safetensors", 16, **facts)
     files.keep_rows(evaluation.file, "moves", model.num_timesteps - 1)
