@@ -1,10 +1,11 @@
-"""Templates of players for the leaderboard: copy this file, and let them do better.
+"""Templates of players for the leaderboard: copy this file and improve them.
 
     python -m benchmarks.leaderboard play --entries examples/my_entries.json
     python -m benchmarks.leaderboard report --entries examples/my_entries.json
 
-A player of 2048 is shown boards as words: 16 nibbles, the exponents of the cells row by row, the
-first cell lowest. A player of Daihinmin is shown what it may see: `envs/daihinmin/views.py`.
+A player of 2048 gets boards as 64-bit words: 4 bits a cell hold the exponent of its tile (0 empty,
+1 for 2, 2 for 4, ...), row by row, the first cell in the lowest bits. A player of Daihinmin gets
+the part of the game that it may see: `envs/daihinmin/views.py`.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from afterstate.envs.game2048.rules import afterstates, occupied, table
 
 
 class MostEmptyCells:
-    """Plays 2048: the move that leaves the most empty cells, the largest reward among equals.
+    """Player of 2048 that weighs empty cells against the reward.
 
     Args:
-        weight: what an empty cell is worth, in points.
+        weight: value of an empty cell, in points.
     """
 
     def __init__(self, weight: float = 100.0) -> None:
         self.weight = weight
 
     def act(self, boards: npt.NDArray[np.uint64]) -> npt.NDArray[np.int8]:
-        """The actions of boards `uint64[B]`: 0 up, 1 right, 2 down, 3 left, `int8[B]`."""
+        """Return actions `int8[B]` of boards `uint64[B]`: 0 up, 1 right, 2 down, 3 left."""
         return np.array([self._best(board) for board in boards], np.int8)
 
     def _best(self, board: np.uint64) -> int:
-        """The move of one board."""
+        """Return the best action on one board."""
         values = []
         for after, reward in zip(*afterstates(board, table()), strict=True):
             n_empty = 16 - int(occupied(after)).bit_count()
@@ -41,14 +42,14 @@ class MostEmptyCells:
 
 
 class WeakestFirst:
-    """Plays Daihinmin: a play of the most cards, the weakest of those."""
+    """Player of Daihinmin that plays as many cards as possible, the weakest first."""
 
     def choose(self, view: Game) -> int:
-        """The number of a play, `plays.PASS` to pass."""
+        """Return the number of a legal play, or `plays.PASS`."""
         listed = np.empty(plays.N_PLAYS, np.int64)
         legal = listed[: list_legal(view, listed)].tolist()
         return max(legal, key=lambda play: (plays.SIZE[play], -play), default=plays.PASS)
 
     def give(self, view: Game, n: int) -> int:
-        """The set of the `n` cards to give away."""
+        """Return the set of `n` cards to give away."""
         return int(cards.weakest(view["hands"][view["turn"]], n))

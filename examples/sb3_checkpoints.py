@@ -1,0 +1,43 @@
+"""Checkpoints of the stable-baselines3 examples, in the files of `CheckpointCallback`."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+
+def resume(kind: Any, checkpoint: Path, folder: Path, config: Any, envs: Any, **more: Any) -> Any:
+    """Return the model of a checkpoint, with its replay buffer and other games than before."""
+    began = {**json.loads((folder / "settings.json").read_text()), "n_timesteps": None}
+    if began != json.loads(json.dumps({**config, "n_timesteps": None})):
+        raise SystemExit(f"{folder} cannot resume: settings.json differs from the settings given")
+    try:
+        model = kind.load(checkpoint, envs, **more)
+        if hasattr(model, "replay_buffer"):
+            model.load_replay_buffer(replay_file(checkpoint))
+    except (OSError, EOFError, ImportError, ValueError) as error:
+        raise SystemExit(f"{checkpoint} cannot resume: {error}") from error
+    model.set_random_seed((config["seed"] + model.num_timesteps) % 2**32)
+    print(f"resumes from {checkpoint}")
+    return model
+
+
+def find_checkpoints(folder: Path) -> list[Path]:
+    """Return the complete checkpoints, latest last; a kill may leave a part of one."""
+    paths = [path for path in folder.glob("checkpoints/model_*.zip") if zipfile.is_zipfile(path)]
+    return sorted(paths, key=lambda path: int(path.stem.split("_")[1]))
+
+
+def replay_file(checkpoint: Path) -> Path:
+    """Return the replay buffer's file beside a checkpoint."""
+    return checkpoint.with_name(f"{checkpoint.stem.replace('model_', 'model_replay_buffer_')}.pkl")
+
+
+def save_checkpoint(model: Any, folder: Path) -> None:
+    """Write a checkpoint as `CheckpointCallback` does."""
+    path = folder / "checkpoints" / f"model_{model.num_timesteps}_steps.zip"
+    if hasattr(model, "replay_buffer"):
+        model.save_replay_buffer(replay_file(path))
+    model.save(path)

@@ -1,0 +1,124 @@
+"""Training loop of both stable-baselines3 examples.
+
+Each run has a folder:
+
+- `settings.json`: algorithm, environment, seed and settings, which `--resume` compares
+- `checkpoints/`: models and, for DQN and QR-DQN, replay buffers
+- `rows.jsonl`: an evaluation a line: moves, seconds, games, mean, interval (95%), end
+- `evaluations.npz`, `best_model.zip`, `tensorboard/`: written by stable-baselines3
+- `actor.safetensors`: the learned player, which `afterstate.agents.load` reads
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sb3_checkpoints import find_checkpoints, resume, save_checkpoint
+from sb3_settings import ALGORITHMS, RunArgs, schedule
+
+# isort: split
+from sb3_contrib.common.maskable.callbacks import MaskableEvalCallback
+from stable_baselines3.common import callbacks
+
+from afterstate.agents import files, nets
+from afterstate.agents.training.sb3 import ActorFeatures, actor_from_sb3
+
+
+class Evaluation(callbacks.BaseCallback):
+    """Play games with the package's player, and append the result to `rows.jsonl`."""
+
+    def __init__(self, file: Path, actor: Any, evaluate: Callable[[Any, bool], dict[str, Any]]):
+        super().__init__()
+        self.file, self.actor, self.evaluate = file, actor, evaluate
+
+    def _on_training_start(self) -> None:
+        files.keep_rows(self.file, "moves", self.num_timesteps)  # later ones are made again
+        rows = self.file.read_text().splitlines() if self.file.exists() else []
+        self.start = time.monotonic() - (json.loads(rows[-1])["seconds"] if rows else 0)
+
+    def _on_step(self, end: bool = False) -> bool:
+        net, seconds = actor_from_sb3(self.model.policy, self.actor), time.monotonic() - self.start
+        result = self.evaluate(net, end)
+        row = {"moves": self.model.num_timesteps, "seconds": round(seconds, 1), **result}
+        with self.file.open("a") as file:
+            file.write(json.dumps({**row, "end": end}) + "\n")
+        self.logger.record("eval/mean", result["mean"])
+        spread = "" if result["interval"] is None else f" ± {result['interval']:,.1f}"
+        print(f"{row['moves']:,} moves: {result['mean']:,.1f}{spread} in {result['games']:,} games")
+        return True
+
+
+def train(
+    args: RunArgs,
+    folder: Path,
+    config: dict[str, Any],
+    envs: Any,
+    eval_envs: Any,
+    make_actor: Callable[[], Any],
+    n_planes: int,
+    evaluate: Callable[[Any, bool], dict[str, Any]],  # actor, whether it is the last evaluation
+    extra: callbacks.BaseCallback | None = None,
+) -> Any:
+    """Start or resume a run, train to its end and write `actor.safetensors`."""
+    model = start(args, folder, config, envs, make_actor, n_planes)
+    masked, n_envs = config["algorithm"] == "maskable-ppo", config["n_envs"]
+    with nets.seeded(None):  # leaves the run's random numbers as they are
+        actor = make_actor()
+    evaluation = Evaluation(folder / "rows.jsonl", actor, evaluate)
+    save = callbacks.CheckpointCallback(
+        *(max(1, args.checkpoint_every // n_envs), str(folder / "checkpoints"), "model"),
+        save_replay_buffer=True,
+    )
+    eval_callback = (MaskableEvalCallback if masked else callbacks.EvalCallback)(
+        eval_envs,
+        callback_after_eval=evaluation,
+        eval_freq=max(1, args.evaluate_every // n_envs),
+        log_path=str(folder),
+        best_model_save_path=str(folder),
+        verbose=0,
+    )
+    every = callbacks.CallbackList([*([extra] if extra else []), save, eval_callback])
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # both leave a checkpoint
+    left, begins = config["n_timesteps"] - model.num_timesteps, model.num_timesteps == 0
+    try:
+        model.learn(max(0, left), every, reset_num_timesteps=begins, progress_bar=False)
+    except KeyboardInterrupt:
+        save_checkpoint(model, folder)
+        raise SystemExit(f"interrupted: --resume continues in {folder}") from None
+    save_checkpoint(model, folder)
+    actor = actor_from_sb3(model.policy, actor)
+    facts = {"algorithm": config["algorithm"], "moves": model.num_timesteps}
+    nets.save(actor, folder / "actor.safetensors", 16, **facts)
+    files.keep_rows(evaluation.file, "moves", model.num_timesteps - 1)
+    evaluation._on_step(end=True)
+    print(f"written: {folder}")
+    return model
+
+
+def start(
+    args: RunArgs, folder: Path, config: dict[str, Any], envs: Any, actor: Any, n_planes: int
+) -> Any:
+    """Return a new model, or that of the latest checkpoint."""
+    kind, log = ALGORITHMS[config["algorithm"]], str(folder / "tensorboard")
+    checkpoints = find_checkpoints(folder)
+    if args.resume != bool(checkpoints):
+        raise SystemExit(f"{folder} has {len(checkpoints)} checkpoints, resume is {args.resume}")
+    if checkpoints:
+        return resume(kind, checkpoints[-1], folder, config, envs, tensorboard_log=log)
+    ours = {"policy", "n_timesteps", "n_envs", "env_kwargs", "hidden", "channels", "policy_kwargs"}
+    ours |= {"algorithm", "env", "seed", "reward", "reward_scale", "opponents", "against"}
+    network = {"features_extractor_kwargs": {"actor": actor, "n_planes": n_planes}, "net_arch": []}
+    policy = {"features_extractor_class": ActorFeatures, **network}
+    policy |= config.get("policy_kwargs", {})
+    own = {name: schedule(value) for name, value in config.items() if name not in ours}
+    common = {"seed": args.seed, "tensorboard_log": log, "policy_kwargs": policy}
+    model = kind(config["policy"], envs, **common, **own)  # refuses unknown settings
+    (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+    (folder / "rows.jsonl").unlink(missing_ok=True)
+    (folder / "settings.json").write_text(json.dumps(config, indent=1))
+    return model
