@@ -27,11 +27,10 @@ from afterstate.agents.game2048.learning import play_logs, policy_imitation
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.policy_net import PolicyCNN
-from afterstate.agents.training.optimizer import Fitting
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs.game2048 import rules, torch_rules
 from benchmarks.experiments.policy_nets import analysis, inside, run
-from benchmarks.experiments.policy_nets.analysis import CELLS, TILES
+from benchmarks.experiments.policy_nets.analysis import TILES
 from tests.benchmarks.experiments.test_policy_nets_analysis import CHOICES, boards_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -86,51 +85,6 @@ def published_rows(what: str, layers: int) -> list[list[str]]:
     """The units of a published table, each with its three shares."""
     rows = (row.rsplit(" ", 1) for row in PUBLISHED[what, layers].split("; "))
     return [[unit, *shares.split("/")] for unit, shares in rows]
-
-
-# Published values
-
-
-def test_published_values_are_those_of_the_study() -> None:
-    told = run.study()["published"]
-    assert (told["moves"], told["games"]) == (600e6, 10_000)
-    assert told["scores"] == {
-        str(layers): {"mean": mean, "max": most} for layers, (mean, most) in SCORES.items()
-    }
-    assert told["agreement"] == {"boards": 77_253, "all": 22_807, "only k = 2": 5_915}
-    assert told["5a"] == {"2": [0.243, 0.405, 0.104, 0.248], "5": [0.470, 0.470, 0.000, 0.060]}
-    assert told["5b"] == {"2": "up", "3": "left", "4": "left", "5": "left"}
-    for what, layers in PUBLISHED:
-        rows = [[row[0], *map(float, row[1:])] for row in published_rows(what, layers)]
-        assert told[what][str(layers)] == rows
-        assert run.ROWS[what][layers] == len(rows)
-    assert {len(told[what]) for what in run.ROWS} == {2}
-
-
-def test_settings_are_those_of_networks_and_learners_that_there_are() -> None:
-    told = run.study()
-    assert told["layers"] == list(policy_net.CHANNELS) == list(SCORES)
-    Fitting(**told["learner"])
-
-
-def test_there_are_twelve_published_filters_with_weights_of_cells_and_tiles() -> None:
-    found = run.published_filters()
-    of_two, of_five = ([name for k, name in found if k == layers] for layers in (2, 5))
-    assert of_two == ["74", "363", "17", "432", "120", "154"]
-    assert of_five == ["198", "213", "93", "98", "unnamed-1", "unnamed-2"]
-    assert len(found) == 12
-    assert {weights.shape for weights in found.values()} == {(4, 16)}
-    for layers, name, cell, tile, weight in [
-        (2, "74", "NW", "4", 0.57),
-        (2, "74", "NW", "empty", 0.19),
-        (2, "74", "SE", "32768", -0.01),
-        (2, "17", "NW", "empty", -1.18),
-        (2, "17", "NE", "empty", 1.37),
-        (2, "154", "NW", "2048", 0.66),
-        (2, "154", "NE", "4096", 0.56),
-        (5, "198", "NW", "4", 0.61),
-    ]:
-        assert found[layers, name][CELLS.index(cell), TILES.index(tile)] == weight
 
 
 # A tiny study
