@@ -616,7 +616,7 @@ def test_the_templates_of_players_play(tmp_path: Path) -> None:
         ({"2048": {n: {"player": "random", "games": 1} for n in ("a-b", "A b")}}, "names"),
         ({"2048": {"a" * 101: {"player": "random", "games": 1}}}, "name"),
         ({"2048": {"?": {"player": "random", "games": 1}}}, "names"),
-        ({"2048": {"a|b": {"player": "random", "games": 1}}}, r"has one of .*'\|'"),
+        ({"2048": {"a|b": {"player": "random", "games": 1}}}, "name"),
         ({"2048": {r"$\frac b$": {"player": "random", "games": 1}}}, "name"),
         ({"2048": {"a": {"player": "./bots.py:Stuck", "games": 1}}}, "module"),
         (
