@@ -128,15 +128,15 @@ def play(args: Play) -> None:
             continue
         played = games(entry, of_same_player(read(args.rows, entry), fields[i]))
         jobs += [joblib.delayed(play_chunk)(i, entry, each) for each in missing(entry, played)]
-    for i, rows, error in tqdm(run_parallel(jobs, args), total=len(jobs), unit=" chunks"):
-        if error:
-            errors[i] = error
+    for i, rows, failure in tqdm(run_parallel(jobs, args), total=len(jobs), unit=" chunks"):
+        if failure:
+            errors[i] = failure
         else:
             new = [{**fields[i], **row} for row in rows]
             row_files.append(rows_file(args.rows, to_play[i]), new)
     if errors:
-        failed = [(to_play[i], error) for i, error in errors.items()]
-        raise SystemExit("\n".join(f"{e.game}: {e.name!r} {error}" for e, error in failed))
+        failed = [(to_play[i], text) for i, text in errors.items()]
+        raise SystemExit("\n".join(f"{e.game}: {e.name!r} {text}" for e, text in failed))
 
 
 def check_writable(folder: Path) -> None:
