@@ -1,4 +1,4 @@
-"""Measurements of afterstate: the leaderboard, speed, the papers' experiments, and their results.
+"""Measurements of afterstate: leaderboard, speed, the papers' experiments, and their results.
 
 Run as a package from the root of the checkout, for example `python -m benchmarks.leaderboard`.
 """

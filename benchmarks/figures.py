@@ -1,4 +1,4 @@
-"""Figures of results: drawn without a screen, and the same file for the same rows."""
+"""Figures drawn without a display, byte for byte the same for the same data."""
 
 from __future__ import annotations
 
@@ -12,12 +12,7 @@ from matplotlib import pyplot as plt
 
 
 def save(figure: Any, path: Path) -> None:
-    """Writes a figure as SVG, without a date or names by chance, and closes it.
-
-    Args:
-        figure: of matplotlib.
-        path: of the file.
-    """
+    """Write a figure of matplotlib as SVG, without a date or random names, and close it."""
     with plt.rc_context({"svg.hashsalt": "afterstate"}):
         figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)

@@ -1,7 +1,7 @@
 """Import this before numba: compiled kernels are then cached by the hash of the package's sources.
 
-numba's own cache does not notice an edit in another file, so after a change to a kernel its cached
-callers would go on running the old code. Sources that are about torch alone do not count.
+numba's own cache does not notice an edit in another file: after a change to a kernel, its cached
+callers would still run the old code. Sources that only use torch are left out of the hash.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def _digest() -> str:
-    """The hash of the source files of the package that an import would find and numba may see."""
+    """Return a hash of the installed package's source files that numba may compile."""
     digest = hashlib.sha256()
     for name in ("afterstate.envs", "afterstate.agents"):
         spec = find_spec(name)

@@ -1,4 +1,4 @@
-"""What a figure was measured on."""
+"""The machine and versions that a measurement was made with."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 
 
 def has_bfloat16() -> bool:
-    """Whether the processor calculates with 16 bits; others take far longer than with 32."""
-    return bool({"avx512_bf16", "amx_bf16", "bf16"} & set(_told("flags", "Features").split()))
+    """Return True if the processor has bfloat16 instructions; others are far slower with it."""
+    return bool({"avx512_bf16", "amx_bf16", "bf16"} & set(_cpu_info("flags", "Features").split()))
 
 
 def machine() -> dict[str, Any]:
-    """The processor, the system and the versions of what matters for speed."""
+    """Return the processor, the system and the versions of the packages that affect speed."""
     packages = ("afterstate", "numba", "numpy", "gymnasium", "torch")
     return {
-        "cpu": _told("model name") or platform.processor(),
+        "cpu": _cpu_info("model name") or platform.processor(),
         "bfloat16": has_bfloat16(),
         "cores": os.cpu_count(),
         "system": platform.platform(terse=True),
@@ -28,8 +28,8 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _told(*names: str) -> str:
-    """What Linux tells of the first processor under one of the names."""
+def _cpu_info(*names: str) -> str:
+    """Return the first field of /proc/cpuinfo with one of the names; empty if there is none."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
-    return next((ln.split(":")[1].strip() for ln in lines if ln.startswith(names)), "")
+    return next((line.split(":")[1].strip() for line in lines if line.startswith(names)), "")

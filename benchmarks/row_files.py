@@ -1,8 +1,7 @@
-"""Files of rows: compressed JSON lines, which one program appends to and others read meanwhile.
+"""Files of rows: compressed JSON lines that can be read while another program appends to them.
 
-A row is a finished game. Rows that are appended together are a gzip member of their own: nothing
-that was written before is touched, and if a program is killed while it writes, it is as if it had
-not begun to.
+A row is a finished game. Rows that are appended together are one gzip member: earlier rows are
+never rewritten, and a member cut off by a kill is ignored.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ Row = dict[str, Any]
 
 
 def read(path: Path) -> list[Row]:
-    """The rows of a file, without those whose writing was cut off; none if it is not there.
+    """Return the complete rows of a file; none if there is no file.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: the file is damaged.
     """
     return _read(path)[0]
 
 
 def _read(path: Path) -> tuple[list[Row], bool]:
-    """The rows of a file, and whether it is whole."""
+    """Return the rows of a file, and False if its last member was cut off."""
     rows: list[Row] = []
-    left = path.read_bytes() if path.exists() else b""
-    while left:
+    rest = path.read_bytes() if path.exists() else b""
+    while rest:
         member = zlib.decompressobj(wbits=31)
         try:
-            text = member.decompress(left)
+            text = member.decompress(rest)
         except zlib.error as error:
             raise ValueError(f"{path} is damaged ({error}): restore it, or delete it") from error
         if not member.eof:
@@ -43,27 +42,27 @@ def _read(path: Path) -> tuple[list[Row], bool]:
             rows += [json.loads(line) for line in text.splitlines()]
         except ValueError as error:
             raise ValueError(f"{path}, after row {len(rows)}: {error}") from error
-        left = member.unused_data
+        rest = member.unused_data
     return rows, True
 
 
 def append(path: Path, rows: Sequence[Row]) -> None:
-    """Adds rows to a file, which is made if it is not there; its folder, too."""
+    """Append rows to a file; make the file and its folder if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
-        file.write(_packed(rows))
+        file.write(_compressed(rows))
 
 
 def repair(path: Path) -> None:
-    """Takes away what was cut off at the end of a file, so that rows can be added again."""
-    rows, whole = _read(path)
-    if not whole:
-        beside = path.with_suffix(".part")
-        beside.write_bytes(_packed(rows))
-        os.replace(beside, path)
+    """Remove a cut-off member at the end of a file, so that rows can be appended again."""
+    rows, complete = _read(path)
+    if not complete:
+        partial = path.with_suffix(".part")
+        partial.write_bytes(_compressed(rows))
+        os.replace(partial, path)
 
 
-def _packed(rows: Sequence[Row]) -> bytes:
-    """Rows as one gzip member, the same bytes for the same rows."""
+def _compressed(rows: Sequence[Row]) -> bytes:
+    """Return rows as one gzip member, the same bytes for the same rows."""
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     return gzip.compress(text.encode(), mtime=0)

@@ -37,7 +37,7 @@ class Evaluation(callbacks.BaseCallback):
         self.file, self.actor, self.evaluate = file, actor, evaluate
 
     def _on_training_start(self) -> None:
-        files.keep_rows(self.file, "moves", self.num_timesteps)  # later ones are made again
+        files.truncate_rows(self.file, "moves", self.num_timesteps)  # later ones are made again
         rows = self.file.read_text().splitlines() if self.file.exists() else []
         self.start = time.monotonic() - (json.loads(rows[-1])["seconds"] if rows else 0)
 
@@ -94,7 +94,7 @@ def train(
     actor = actor_from_sb3(model.policy, actor)
     facts = {"algorithm": config["algorithm"], "moves": model.num_timesteps}
     nets.save(actor, folder / "actor.safetensors", 16, **facts)
-    files.keep_rows(evaluation.file, "moves", model.num_timesteps - 1)
+    files.truncate_rows(evaluation.file, "moves", model.num_timesteps - 1)
     evaluation._on_step(end=True)
     print(f"written: {folder}")
     return model

@@ -1,5 +1,10 @@
-"""Runs the leaderboard's command: see `command.py`."""
+"""Run the leaderboard's command: see `command.py`."""
 
-from benchmarks.leaderboard.command import main
+try:
+    from benchmarks.leaderboard.command import main
+except ModuleNotFoundError as error:
+    raise SystemExit(
+        f'the leaderboard needs {error.name}: pip install "afterstate[examples]"'
+    ) from error
 
 main()

@@ -1,8 +1,8 @@
-"""What the leaderboard plays: entries, the games of each, and a row for every game.
+"""Entries of the leaderboard, their games, and a row for every game.
 
 Games of 2048 are those of `Game2048-v0` after `reset(seed=seed)`. Of Daihinmin an entry plays
 cycles of 100 games, from one class reset to the next, always with the same four `OPPONENTS`. Seeds
-are those of `leaderboard_seeds.json`, in their order, the same for all.
+are those of `seeds.json`, in their order, the same for all entries.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ OWN = HERE / "entries.json"
 """The entries of the package."""
 
 GAMES = {"2048": "Game2048-v0", "daihinmin": "Daihinmin-v0"}
-"""The games, and the environments whose rules hold."""
+"""Games, and the environments with their rules."""
 
 OPPONENTS = ("daihinmin-sample", "daihinmin-heuristic", "daihinmin-policy", "daihinmin-rank")
-"""Who sits at the table with every entry of Daihinmin."""
+"""Opponents of every entry of Daihinmin."""
 
 _LONGEST, _MARKS = 100, set("|`[]<>*$\\\r\n")
-"""Names of entries become names of files, and stand in tables and figures as they are."""
+"""Longest name, and characters that neither Markdown nor figures may get in names of entries."""
 
 _FILES = (".npz", ".safetensors", ".w")
 _LEARNED = ("network", "net", "policy", "adviser")
@@ -56,188 +56,185 @@ _OF_TABLE = {"network", "tuples", "size"}
 
 
 class Entry(NamedTuple):
-    """What stands on the leaderboard."""
+    """A player on the leaderboard, and how many games it plays."""
 
-    game: str  # one of GAMES
-    name: str  # as the tables have it
+    game: str  # a key of GAMES
+    name: str  # in the tables
     player: str  # a name of `agents.make`, a file of `agents.load`, or `module:factory`
     settings: dict[str, Any]  # of the player or the factory
-    games: int  # how many; of Daihinmin, cycles
-    chunk: int = 1  # how many games a process plays in one go; a network side by side
-    timed: bool = False  # whether its moves depend on the time that they take
-    folder: Path = Path()  # where files of weights and modules are looked for
+    games: int  # number of games; of Daihinmin, cycles
+    chunk: int = 1  # games per job; a network plays them in parallel
+    timed: bool = False  # True if its moves depend on the time that they take
+    folder: Path = Path()  # of the weights and modules that it names
 
     @property
     def rows_each(self) -> int:
-        """How many rows there are of a seed."""
+        """Number of rows per seed."""
         return 1 if self.game == "2048" else CYCLE
 
     def chunks(self) -> list[list[int]]:
-        """The seeds of the games, as they are played by one process."""
-        told = seeds(self.game)[: self.games]
-        return [told[i : i + self.chunk] for i in range(0, len(told), self.chunk)]
+        """Return the seeds of each job."""
+        mine = seeds(self.game)[: self.games]
+        return [mine[i : i + self.chunk] for i in range(0, len(mine), self.chunk)]
 
 
 def entries(path: Path) -> list[Entry]:
-    """The entries of a file such as `leaderboard.json`.
+    """Return the entries of a file such as `entries.json`.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is no such file, or gives the name of an entry of the package to another.
+        ValueError: it is invalid, or gives the name of a package's entry to another player.
     """
     try:
-        told = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_once)
-        found = [
+        content = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_unique)
+        result = [
             _entry(game, name, {"settings": {}, **of}, path.resolve().parent)
-            for game, each in told.items()
+            for game, each in content.items()
             for name, of in each.items()
         ]
     except (AttributeError, TypeError) as error:
-        raise ValueError(f"{path}: games have names, and names have entries") from error
+        raise ValueError(f"{path} must map games to names, and names to entries") from error
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    times = Counter((entry.game, plain(entry)) for entry in found)
-    alike = [e.name for e in found if times[e.game, plain(e)] > 1 or not plain(e)]
-    if alike:
-        raise ValueError(
-            f"{path}: names have letters or digits, and differ in them: not so {alike}"
-        )
-    taken = [] if path.resolve() == OWN else _others(found)
+    times = Counter((entry.game, file_name(entry)) for entry in result)
+    ambiguous = [e.name for e in result if times[e.game, file_name(e)] > 1 or not file_name(e)]
+    if ambiguous:
+        raise ValueError(f"{path}: names must differ in letters or digits, got {ambiguous}")
+    taken = [] if path.resolve() == OWN else _taken_names(result)
     if taken:
-        raise ValueError(f"{path}: others on the leaderboard are called {taken}: take other names")
-    return found
+        raise ValueError(f"{path}: names of other players on the leaderboard: {taken}")
+    return result
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of a file, in which nothing is told twice."""
-    told = dict(pairs)
-    if len(told) < len(pairs):
-        twice = [name for name, n in Counter(name for name, _ in pairs).items() if n > 1]
-        raise ValueError(f"told twice: {twice}")
-    return told
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; raise ValueError for duplicate keys."""
+    duplicates = [key for key, n in Counter(key for key, _ in pairs).items() if n > 1]
+    if duplicates:
+        raise ValueError(f"duplicate keys: {duplicates}")
+    return dict(pairs)
 
 
-def _others(found: Sequence[Entry]) -> list[str]:
-    """The names of entries that the package gives to other players."""
-    own = {(entry.game, plain(entry)): entry for entry in entries(OWN)}
-    pairs = [(entry, own.get((entry.game, plain(entry)), entry)) for entry in found]
+def _taken_names(given: Sequence[Entry]) -> list[str]:
+    """Return the names of entries that the package gives to other players."""
+    own = {(entry.game, file_name(entry)): entry for entry in entries(OWN)}
+    pairs = [(entry, own.get((entry.game, file_name(entry)), entry)) for entry in given]
     return [a.name for a, b in pairs if (a.player, a.settings) != (b.player, b.settings)]
 
 
-def _entry(game: str, name: str, told: dict[str, Any], folder: Path) -> Entry:
-    """An entry of a file, checked."""
+def _entry(game: str, name: str, fields: dict[str, Any], folder: Path) -> Entry:
+    """Return an entry of a file, checked."""
     if game not in GAMES:
-        raise ValueError(f"games are {list(GAMES)}, got {game!r}")
+        raise ValueError(f"game must be one of {list(GAMES)}, got {game!r}")
     if name in OPPONENTS or set(name) & _MARKS or len(name) > _LONGEST:
         raise ValueError(
-            f"{name!r} is the name of an opponent, has one of {sorted(_MARKS)} in it, or has more "
-            f"than {_LONGEST} letters"
+            f"name must have at most {_LONGEST} characters, none of {sorted(_MARKS)}, and not be "
+            f"an opponent's, got {name!r}"
         )
-    wrong = [key for key, value in told.items() if type(value) is not KEYS.get(key)]
-    missing = [key for key in ("player", "games") if key not in told]
+    wrong = [key for key, value in fields.items() if type(value) is not KEYS.get(key)]
+    missing = [key for key in ("player", "games") if key not in fields]
     if wrong or missing:
         kinds = ", ".join(f"{key} ({kind.__name__})" for key, kind in KEYS.items())
-        raise ValueError(f"{name!r} has {kinds}, player and games always: not so {wrong + missing}")
-    found = Entry(game, name, folder=folder, **told)
-    if not 0 < found.games <= len(seeds(game)) or found.chunk < 1 or found.games % found.chunk:
+        raise ValueError(f"{name!r}: wrong or missing {wrong + missing}, fields are {kinds}")
+    entry = Entry(game, name, folder=folder, **fields)
+    if not 0 < entry.games <= len(seeds(game)) or entry.chunk < 1 or entry.games % entry.chunk:
         raise ValueError(
-            f"games of {name!r} are 1 to {len(seeds(game))}, a multiple of chunk, "
-            f"got {found.games} and {found.chunk}"
+            f"games of {name!r} must be 1 to {len(seeds(game))} and a multiple of chunk, "
+            f"got {entry.games} and {entry.chunk}"
         )
-    return found
+    return entry
 
 
 KEYS = {"player": str, "settings": dict, "games": int, "chunk": int, "timed": bool}
-"""What an entry of a file may say, and of which kind it is."""
+"""Fields of an entry in a file, and their types; player and games are required."""
 
 
-def plain(entry: Entry) -> str:
-    """The name of an entry as that of a file."""
+def file_name(entry: Entry) -> str:
+    """Return the name of an entry as that of a file."""
     return re.sub(r"\W+", "-", entry.name.lower()).strip("-")
 
 
 @cache
 def seeds(game: str) -> list[int]:
-    """The seeds of the games, or of the cycles, in their order."""
-    told: dict[str, list[int]] = json.loads((HERE / "seeds.json").read_text())
-    return told[game]
+    """Return the seeds of the games or cycles, in their order."""
+    by_game: dict[str, list[int]] = json.loads((HERE / "seeds.json").read_text())
+    return by_game[game]
 
 
 # Players
 
 
 def make(entry: Entry, seed: int) -> Any:
-    """The player of an entry.
+    """Return the player of an entry.
 
     Args:
         entry: the entry.
-        seed: of the player's choices, if it makes any by chance and has no `seed` in its settings.
+        seed: of the player's random choices, if its settings have no `seed`.
 
     Raises:
         OSError: a file cannot be read.
-        ValueError: there is no such player, it does not know a setting, or it is of another game.
-        ImportError: there is no such module, or the player needs what is not installed.
+        ValueError: the player or a setting is unknown, or the player is of another game.
+        ImportError: a module or extra is not installed.
     """
     try:
-        made = _made(entry, {**entry.settings, **({"seed": seed} if is_seeded(entry) else {})})
+        player = _make(entry, {**entry.settings, **({"seed": seed} if is_seeded(entry) else {})})
     except (OSError, ImportError):
         raise
-    except (Exception, SystemExit) as error:  # a factory may raise whatever it likes
-        what = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-        raise ValueError(f"{entry.name!r}: {what}{error}") from error
-    answers = ("act",) if entry.game == "2048" else ("choose", "give")
-    if isinstance(made, type) or not all(callable(getattr(made, of, None)) for of in answers):
-        raise ValueError(f"{entry.name!r} is no player of {entry.game}: it lacks {answers}")
-    return made
+    except (Exception, SystemExit) as error:  # a factory may raise anything
+        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+        raise ValueError(f"{entry.name!r}: {kind}{error}") from error
+    methods = ("act",) if entry.game == "2048" else ("choose", "give")
+    if isinstance(player, type) or not all(callable(getattr(player, m, None)) for m in methods):
+        raise ValueError(f"{entry.name!r} must be a player of {entry.game} with {methods}")
+    return player
 
 
-def _made(entry: Entry, settings: dict[str, Any]) -> Any:
-    """The player of an entry, which may be none."""
-    told = {name: _beside(entry.folder, value) for name, value in settings.items()}
+def _make(entry: Entry, settings: dict[str, Any]) -> Any:
+    """Return what the entry's factory, file or name makes, unchecked."""
+    resolved = {name: _resolve(entry.folder, value) for name, value in settings.items()}
     if ":" in entry.player:
-        return factory(entry)(**told)
+        return factory(entry)(**resolved)
     if Path(entry.player).suffix in _FILES:
-        if told:
-            raise ValueError(f"the player of a file has no settings, got {told}")
+        if resolved:
+            raise ValueError(f"a player from a file takes no settings, got {resolved}")
         return agents.load(entry.folder / entry.player)
-    if entry.player in _BY_TABLE and not told.keys() & _OF_TABLE:
-        told["network"] = _table()
-    return agents.make(entry.player, **told)
+    if entry.player in _BY_TABLE and not resolved.keys() & _OF_TABLE:
+        resolved["network"] = _table()
+    return agents.make(entry.player, **resolved)
 
 
-def _beside(folder: Path, value: Any) -> Any:
-    """A setting; a file of weights is looked for in a folder."""
+def _resolve(folder: Path, value: Any) -> Any:
+    """Return a setting, with the folder before it if it is a file of weights."""
     is_file = isinstance(value, str) and Path(value).suffix in _FILES
     return str(folder / value) if is_file else value
 
 
 @cache
 def _table() -> Any:
-    """The N-tuple network of the package, 1 GB, which a process reads once."""
-    made: Any = agents.make("ntuple")
-    return made.network
+    """Return the pretrained N-tuple network, 1 GB, which a process reads once."""
+    player: Any = agents.make("ntuple")
+    return player.network
 
 
 def factory(entry: Entry) -> Callable[..., Any]:
-    """The factory of an entry, whose module may be beside the file of entries.
+    """Return the factory of an entry, whose module may be in the folder of the entries' file.
 
     Raises:
-        ImportError, ValueError: see `tournament.factory`; or another module has its name.
+        ImportError, ValueError: see `tournament.factory`; or another module has the same name.
     """
     if str(entry.folder) not in sys.path:
         sys.path.append(str(entry.folder))
     name = entry.player.partition(":")[0]
     if not all(part.isidentifier() for part in name.split(".")):
-        raise ValueError(f"{name!r} is a module, by its name as for import: no path, no .py")
-    made: Callable[..., Any] = find_factory(entry.player)
-    beside = entry.folder / f"{name}.py"
-    if beside.exists() and not beside.samefile(getattr(sys.modules[name], "__file__", None) or "."):
-        raise ValueError(f"{beside} has the name of another module: call it otherwise")
-    return made
+        raise ValueError(f"module must be a name as in `import`, without path or .py, got {name!r}")
+    result: Callable[..., Any] = find_factory(entry.player)
+    file = entry.folder / f"{name}.py"
+    if file.exists() and not file.samefile(getattr(sys.modules[name], "__file__", None) or "."):
+        raise ValueError(f"{file} has the name of another module: rename it")
+    return result
 
 
 def is_seeded(entry: Entry) -> bool:
-    """Whether the player is made anew for each game, with the game's seed."""
+    """Return True if each game gets a new player with the game's seed."""
     if "seed" in entry.settings:
         return False
     if ":" in entry.player:
@@ -246,9 +243,9 @@ def is_seeded(entry: Entry) -> bool:
 
 
 def fingerprint(player: Any) -> str | None:
-    """SHA-256 of what a player has learned, 16 digits of it; None if it has learned nothing.
+    """Return the first 16 digits of the SHA-256 of a player's weights; None without weights.
 
-    It is of the arrays of its `network`, `net`, `policy` and `adviser`, also in lists of them.
+    Weights are the arrays of `network`, `net`, `policy` and `adviser`, also in lists of them.
     """
     parts = list(_arrays(player, {}))
     digest = hashlib.sha256()
@@ -258,10 +255,10 @@ def fingerprint(player: Any) -> str | None:
 
 
 def _arrays(part: Any, seen: dict[int, Any]) -> Iterator[npt.NDArray[Any]]:
-    """The arrays of a player, or of a part of it; what was seen before comes once."""
+    """Yield the arrays of a player or of a part of it, each once."""
     if id(part) in seen:
         return
-    seen[id(part)] = part  # kept, so that nothing else gets its id
+    seen[id(part)] = part  # kept alive, so that nothing else gets its id
     if isinstance(part, np.ndarray):
         yield part
     elif hasattr(part, "state_dict"):
@@ -272,7 +269,7 @@ def _arrays(part: Any, seen: dict[int, Any]) -> Iterator[npt.NDArray[Any]]:
 
 
 def _parts(part: Any) -> list[Any]:
-    """Of what a player, or a part of it, is made."""
+    """Return the parts of a player or of a part of it."""
     if isinstance(part, (tuple, list)):
         return list(part)
     if isinstance(part, dict):
@@ -280,16 +277,16 @@ def _parts(part: Any) -> list[Any]:
     return [getattr(part, name) for name in _LEARNED if hasattr(part, name)]
 
 
-def code(entry: Entry) -> str | None:
-    """SHA-256 of the file of a factory, 16 digits of it; None of a player of the package."""
+def code_hash(entry: Entry) -> str | None:
+    """Return 16 digits of the SHA-256 of a factory's file; None for players of the package."""
     if ":" not in entry.player:
         return None
     source = getattr(import_module(entry.player.partition(":")[0]), "__file__", None)
     return hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16] if source else None
 
 
-def about(entry: Entry) -> Row:
-    """What the rows of an entry have in common, wherever they are played."""
+def entry_fields(entry: Entry) -> Row:
+    """Return the fields that all rows of an entry share, on every machine."""
     player = make(entry, 0)
     return {
         **({} if entry.game == "2048" else {"opponents": _opponents()}),
@@ -299,36 +296,36 @@ def about(entry: Entry) -> Row:
         "settings": entry.settings,
         "at_once": 1 if _plays_alone(entry, player) else entry.chunk,
         "weights": fingerprint(player),
-        "code": code(entry),
+        "code": code_hash(entry),
         "env": GAMES[entry.game],
     }
 
 
-def here() -> Row:
-    """What the rows of a process have in common."""
+def process_fields() -> Row:
+    """Return the fields that all rows of a process share."""
     return {"afterstate": version("afterstate"), "commit": _commit(), "machine": machine()}
 
 
 @cache
 def _opponents() -> dict[str, str | None]:
-    """What the opponents have learned, as `fingerprint` says."""
+    """Return the fingerprints of the opponents."""
     return {name: fingerprint(agents.make(name)) for name in OPPONENTS}
 
 
 @cache
 def _commit() -> str | None:
-    """The commit of the sources, with a + if they were changed; None without git's knowledge.
+    """Return the commit of the sources, with a + if files other than results differ from it.
 
-    Results do not count: rows are among them.
+    None outside a git checkout.
     """
     git = ["git", "-C", str(ROOT)]
     last = [*git, "describe", "--always", "--abbrev=12", "--exclude=*"]
     changed = [*git, "diff", "--quiet", "HEAD", "--", ".", ":(exclude)benchmarks/results"]
     try:
-        told = subprocess.run(last, capture_output=True, text=True, check=False).stdout.strip()
-        if not told:
+        commit = subprocess.run(last, capture_output=True, text=True, check=False).stdout.strip()
+        if not commit:
             return None
-        return f"{told}+" if subprocess.run(changed, check=False).returncode else told
+        return f"{commit}+" if subprocess.run(changed, check=False).returncode else commit
     except FileNotFoundError:
         return None
 
@@ -337,11 +334,11 @@ def _commit() -> str | None:
 
 
 class Timed:
-    """A player whose answers are counted and timed, whatever it is asked.
+    """A player whose answers are counted and timed, whichever method is called.
 
     Args:
         player: the player.
-        hidden: names that it has for itself.
+        hidden: attributes of the player that callers must not see.
     """
 
     def __init__(self, player: Any, hidden: Sequence[str] = ()) -> None:
@@ -351,51 +348,52 @@ class Timed:
     def __getattr__(self, name: str) -> Any:
         if name in self._hidden:
             raise AttributeError(name)
-        of = getattr(self._player, name)
-        return partial(self._answer, of) if callable(of) else of
+        value = getattr(self._player, name)
+        return partial(self._timed_call, value) if callable(value) else value
 
-    def _answer(self, ask: Callable[..., Any], *of: Any) -> Any:
-        """What the player answers."""
-        began = time.process_time()
-        answer = ask(*of)
-        self.seconds += time.process_time() - began
+    def _timed_call(self, method: Callable[..., Any], *args: Any) -> Any:
+        """Return the player's answer."""
+        start = time.process_time()
+        answer = method(*args)
+        self.seconds += time.process_time() - start
         self.answers += 1
         return answer
 
 
 def play_games(entry: Entry, played: Sequence[int]) -> list[Row]:
-    """Plays games of 2048, or a cycle of Daihinmin: a row for each game.
+    """Play games of 2048 or cycles of Daihinmin; return a row for each game.
 
     Args:
         entry: the entry.
-        played: the seeds of the games, or the seed of the cycle.
+        played: the seeds of the games or cycles.
     """
     if entry.game == "daihinmin":
         return [row for seed in played for row in _play_cycle(entry, seed)]
     player = make(entry, 0)
-    player.act(np.array([0x1100], np.uint64))  # loads kernels, which is not to be timed
+    player.act(np.array([0x1100], np.uint64))  # loads the kernels before timing starts
     if not is_seeded(entry):
         return _play_2048(player, played)
     return [row for seed in played for row in _play_2048(make(entry, seed), [seed])]
 
 
 def _plays_alone(entry: Entry, player: Any) -> bool:
-    """Whether a player plays one game after the other, whatever is asked for together."""
+    """Return True if a player always plays one game at a time."""
     finishes = hasattr(player, "finish") and not _hidden(player)
     return entry.game != "2048" or is_seeded(entry) or finishes
 
 
 def _hidden(player: Any) -> tuple[str, ...]:
-    """What `play` would use, of a player of 2048 that is not one of the package.
+    """Return the attributes that `play` must not use of players outside the package.
 
-    Who plays whole games, as `finish` does, also counts their scores: others are asked for moves.
+    `finish` plays whole games and reports their scores, so only the package's is trusted; other
+    players return moves.
     """
     of_package = type(player).__module__.startswith("afterstate.")
     return () if of_package else ("finish", "size")
 
 
 def _play_2048(player: Any, part: Sequence[int]) -> list[Row]:
-    """Plays games of 2048 side by side; the player's time is shared out by their moves."""
+    """Play games of 2048 in parallel; the player's time is divided by their moves."""
     timed: Any = Timed(player, _hidden(player))
     games = play(timed, len(part), part)
     per_move = timed.seconds / int(games.n_moves.sum())
@@ -413,7 +411,7 @@ def _play_2048(player: Any, part: Sequence[int]) -> list[Row]:
 
 
 def _play_cycle(entry: Entry, seed: int) -> Iterator[Row]:
-    """Plays a cycle of Daihinmin, the entry and its opponents numbered by chance."""
+    """Play a cycle of Daihinmin, with the entry and its opponents in random order."""
     rng = np.random.default_rng(seed)
     order, chances = rng.permutation(N_PLAYERS).tolist(), rng.integers(2**31, size=N_PLAYERS)
     mine: Any = Timed(make(entry, int(chances[0])))
@@ -434,8 +432,8 @@ def _play_cycle(entry: Entry, seed: int) -> Iterator[Row]:
         mine.answers, mine.seconds = 0, 0.0
 
 
-SAME = {
+REPEATED_FIELDS = {
     "2048": ("score", "max_tile", "moves"),
     "daihinmin": ("number", "players", "places", "decisions"),
 }
-"""What a game that is played again has to have in common with its row."""
+"""Fields that are equal when a game is played again."""

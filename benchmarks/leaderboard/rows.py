@@ -1,4 +1,4 @@
-"""The rows of the leaderboard: their files, whether they are as they should be, and which count."""
+"""Rows of the leaderboard: their files, their checks, and the rows that count."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from benchmarks import row_files
-from benchmarks.leaderboard.games import GAMES, OPPONENTS, Entry, plain, seeds
+from benchmarks.leaderboard.games import GAMES, OPPONENTS, Entry, file_name, seeds
 from benchmarks.row_files import Row
 
 _NUMBER = (int, float)
@@ -41,94 +41,96 @@ _FIELDS_OF: dict[str, dict[str, Any]] = {
         "decisions": int,
     },
 }
-"""What a row has to say, and of which kind it is."""
+"""Fields of a row and their types, by game."""
 
 
 def rows_file(folder: Path, entry: Entry) -> Path:
-    """The file of an entry's rows."""
-    return folder / entry.game / f"{plain(entry)}.jsonl.gz"
+    """Return the file of an entry's rows."""
+    return folder / entry.game / f"{file_name(entry)}.jsonl.gz"
 
 
 def read(folder: Path, entry: Entry) -> list[Row]:
-    """The rows of an entry, checked.
+    """Return the rows of an entry, checked.
 
     Raises:
-        ValueError: the file is damaged, or has a row that no game makes; the message names both.
+        ValueError: the file is damaged or has an invalid row; the message names both.
     """
     path = rows_file(folder, entry)
     rows = row_files.read(path)
     for i, row in enumerate(rows, 1):
-        wrong = what_is_wrong(row, entry.game)
-        if wrong:
-            raise ValueError(f"{path}, row {i}: {wrong}")
+        error = row_error(row, entry.game)
+        if error:
+            raise ValueError(f"{path}, row {i}: {error}")
     return rows
 
 
-def what_is_wrong(row: Row, game: str) -> str:
-    """What is wrong with a row of a game; empty if nothing is."""
+def row_error(row: Row, game: str) -> str:
+    """Return the error of a row of a game; empty if it is valid."""
     if not isinstance(row, dict):
-        return f"not an object, but {row!r:.40}"
+        return f"must be an object, got {row!r:.40}"
     fields = _FIELDS_OF[game]
     wrong = [name for name, kind in fields.items() if not _is(row.get(name, ...), kind)]
     if wrong:
-        return f"{wrong} not there, or not of their kind"
+        return f"{wrong} missing or of another type"
     numbers = [row[of] for of, kind in fields.items() if kind in (int, _NUMBER)]
     if not all(0 <= number < math.inf for number in numbers):
-        return "a number is not finite, or below 0"
+        return "numbers must be finite and >= 0"
     if row["game"] != game or not isinstance(row["machine"].get("cpu"), str):
-        return f"it is not of {game}, or tells no processor"
+        return f"game must be {game}, machine must have cpu"
     if game == "2048":
         tile = row["max_tile"]
         fits = row["moves"] > 0 and tile >= 2 and tile & (tile - 1) == 0
-        return "" if fits else f"it has no moves, or {tile} is no tile"
+        return (
+            "" if fits else f"moves must be > 0 and max_tile a tile, got {row['moves']} and {tile}"
+        )
     if sorted(row["places"], key=str) != list(range(N_PLAYERS)):
-        return f"places are 0 to 4 once each, got {row['places']}"
+        return f"places must be 0 to 4 once each, got {row['places']}"
     if sorted(row["players"], key=str) != sorted([row["name"], *OPPONENTS]):
-        return f"players are {[row['name'], *OPPONENTS]}, got {row['players']}"
+        return f"players must be {[row['name'], *OPPONENTS]}, got {row['players']}"
     return ""
 
 
 def _is(value: Any, kind: Any) -> bool:
-    """Whether a value is of a kind; true and false are no numbers."""
+    """Return True if a value is of a type; true and false are not numbers."""
     return isinstance(value, kind) and not isinstance(value, bool)
 
 
-OF_PLAYER = (
+PLAYER_FIELDS = (
     *("name", "player", "settings", "at_once"),
     *("weights", "code", "env", "opponents"),
 )
-"""What rows of the same player have in common."""
+"""Fields that are equal in all rows of the same player."""
 
 
-def alike(rows: Sequence[Row], head: Row) -> list[Row]:
-    """The rows of the same player, with the same weights, rules and opponents, as a head."""
-    return [row for row in rows if all(row.get(of) == head.get(of) for of in OF_PLAYER)]
+def of_same_player(rows: Sequence[Row], head: Row) -> list[Row]:
+    """Return the rows with the same player, weights, rules and opponents as `head`."""
+    return [row for row in rows if all(row.get(key) == head.get(key) for key in PLAYER_FIELDS)]
 
 
 def current(entry: Entry, rows: Sequence[Row]) -> dict[int, list[Row]]:
-    """The rows that count, by the entry's seeds: of its player as it was last; see `games`.
+    """Return the rows that count by seed: those of the entry's latest weights and code.
 
-    Rows of an environment with other rules do not.
+    Rows of another version of the environment do not count. See `games`.
     """
     now = {"name": entry.name, "player": entry.player, "settings": entry.settings}
     now["env"] = GAMES[entry.game]
     last = next((row for row in reversed(rows) if row | now == row), None)
-    return games(entry, alike(rows, last)) if last is not None else {}
+    return games(entry, of_same_player(rows, last)) if last is not None else {}
 
 
 def games(entry: Entry, rows: Sequence[Row]) -> dict[int, list[Row]]:
-    """The rows of each of the entry's seeds that is played: one of 2048, or those of a whole cycle.
+    """Return the rows of each finished seed: one game of 2048, or a whole cycle of Daihinmin.
 
-    Of a game that was played twice the later row counts.
+    If a game was played twice, the later row counts.
     """
-    found: dict[int, dict[int, Row]] = defaultdict(dict)
+    by_seed: dict[int, dict[int, Row]] = defaultdict(dict)
     for row in rows:
-        found[row["seed"]][row.get("number", 1)] = row
+        by_seed[row["seed"]][row.get("number", 1)] = row
     whole = set(range(1, entry.rows_each + 1))
-    told = seeds(entry.game)[: entry.games]
-    return {seed: list(found[seed].values()) for seed in told if found[seed].keys() == whole}
+    wanted = seeds(entry.game)[: entry.games]
+    return {seed: list(by_seed[seed].values()) for seed in wanted if by_seed[seed].keys() == whole}
 
 
 def missing(entry: Entry, played: Collection[int]) -> list[list[int]]:
-    """The chunks of an entry that are not played yet, of the seeds of its games those that are."""
+    """Return the chunks of an entry that have seeds without rows."""
     return [chunk for chunk in entry.chunks() if any(seed not in played for seed in chunk)]

@@ -1,9 +1,9 @@
-"""Draws the curves of training runs: what `rows.jsonl` in their folders says, against moves.
+"""Learning curves of training runs, from `rows.jsonl` in their folders, against moves.
 
     python -m benchmarks.pretrained.curves runs/mine runs/other --out curves.png
 
-There is a panel for each thing that a run tells: mean scores by way of play, with their 95 %
-intervals, the mean of the last training games, the loss, and the share of moves foreseen.
+One panel per quantity: mean scores by search depth with 95% intervals, the mean of the last
+training games, the loss, and the accuracy of predicted moves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from matplotlib import pyplot as plt
 WORDS = {
     "mean_score": "mean score of the last 1,000 training games",
     "loss": "loss",
-    "foreseen": "share of moves foreseen",
+    "foreseen": "accuracy of predicted moves",
     "rmse": "root mean squared error",
 }
 
@@ -30,10 +30,10 @@ Row = dict[str, Any]
 
 
 def read(folder: Path) -> list[Row]:
-    """The rows of a run.
+    """Return the rows of a run.
 
     Raises:
-        SystemExit: it has none.
+        SystemExit: the run has none.
     """
     path = folder / "rows.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
@@ -43,13 +43,15 @@ def read(folder: Path) -> list[Row]:
 
 
 def panels(runs: dict[str, list[Row]]) -> list[str]:
-    """What is told by some row of some run, in the order of a row."""
-    told = [name for rows in runs.values() for row in rows for name in row if row[name] is not None]
-    return [name for name in dict.fromkeys(told) if name in WORDS or name.endswith("-ply")]
+    """Return the quantities that a row of any run has, in the order of a row."""
+    names = [
+        name for rows in runs.values() for row in rows for name in row if row[name] is not None
+    ]
+    return [name for name in dict.fromkeys(names) if name in WORDS or name.endswith("-ply")]
 
 
 def points(rows: Sequence[Row], name: str) -> Iterator[tuple[float, float, float]]:
-    """Moves, value and half of the interval, for the rows that tell it."""
+    """Yield moves, value and half of the interval, for the rows that have the quantity."""
     for row in rows:
         value = row.get(name)
         if isinstance(value, dict):
@@ -59,7 +61,7 @@ def points(rows: Sequence[Row], name: str) -> Iterator[tuple[float, float, float
 
 
 def draw(runs: dict[str, list[Row]], out: Path) -> None:
-    """Draws the panels to a file."""
+    """Draw the panels to a file."""
     names = panels(runs)
     figure, axes = plt.subplots(
         1, len(names), figsize=(4.6 * len(names), 3.6), layout="constrained", squeeze=False
@@ -79,13 +81,13 @@ def draw(runs: dict[str, list[Row]], out: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line."""
-    parser = argparse.ArgumentParser(description="Draws the curves of training runs.")
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="Draw the curves of training runs.")
     parser.add_argument("runs", type=Path, nargs="+", help="folders")
     parser.add_argument("--out", type=Path, default=Path("curves.png"), help="(%(default)s)")
-    chosen = parser.parse_args(arguments)
-    draw({folder.name: read(folder) for folder in chosen.runs}, chosen.out)
-    print(f"written: {chosen.out}")
+    args = parser.parse_args(arguments)
+    draw({folder.name: read(folder) for folder in args.runs}, args.out)
+    print(f"written: {args.out}")
 
 
 if __name__ == "__main__":

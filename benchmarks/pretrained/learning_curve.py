@@ -1,10 +1,10 @@
-"""How well the N-tuple player learns: mean score of the last 1,000 games against moves.
+"""Learning curve of the N-tuple player: mean score of the last 1,000 games against moves.
 
     python -m benchmarks.pretrained.learning_curve --moves 5.4e7 --seeds 1 2 3
     python -m benchmarks.pretrained.learning_curve --moves 4e8 --tuples 8x6 --restart 10 --seeds 1
 
-With `--greedy 2000` the network plays so many games at the end, without learning.
-Prints a line every five million moves and appends one JSON row a run to the results.
+With `--greedy 2000` the network plays 2,000 games at the end, without learning. A line is printed
+every five million moves, and one JSON row per run is appended to the results.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ RESULT = Path(__file__).parents[1] / "results" / "learning_curve.jsonl"
 def run(
     tuples: str, settings: Settings, seed: int, n_moves: int, every: int, n_greedy: int
 ) -> dict[str, Any]:
-    """One run: its points, each with moves, games, mean of the last 1,000 games, CPU seconds.
+    """Return the row of a run; a point has moves, games, mean of the last 1,000 games, CPU seconds.
 
-    If asked for, the network plays greedily at the end, without learning.
+    With `n_greedy` the network plays greedily at the end, without learning.
     """
     learner = Learner(network(tuples), settings, seed)
     scores: list[int] = []
@@ -56,7 +56,7 @@ def run(
 
 
 def main() -> None:
-    """Runs the benchmark."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description="Measures how well the N-tuple player learns.")
     parser.add_argument("--moves", type=float, default=5e7)
     parser.add_argument("--every", type=float, default=5e6)

@@ -1,4 +1,4 @@
-"""Takes a trained neural network of 2048 into the package, and measures how it plays.
+"""Add a trained neural network of 2048 to the package and measure its scores.
 
     python -m benchmarks.pretrained.nets runs/value/net.safetensors value --plies 1:1000 2:20
     python -m benchmarks.pretrained.nets runs/policy/k5/net.safetensors policy_5 --plies 1:1000
@@ -33,7 +33,7 @@ PACKAGE = Path(__file__).parents[2] / "agents" / "game2048" / "pretrained"
 
 
 class Place(NamedTuple):
-    """What a name in the package stands for."""
+    """The player, loader and settings of a pretrained network."""
 
     player: str  # of `agents.make`
     load: Callable[[Path], nn.Module]
@@ -53,7 +53,7 @@ NAMES = {
 
 
 def check(about: dict[str, Any], name: str) -> None:
-    """Raises a ValueError unless a network is one that a name stands for."""
+    """Raise ValueError unless a network has the architecture and settings of its name."""
     place = NAMES[name]
     if about["network"] != place.network or about["settings"] not in place.settings:
         wanted = " or ".join(map(str, place.settings))
@@ -62,7 +62,7 @@ def check(about: dict[str, Any], name: str) -> None:
 
 
 def provenance(run: Path) -> dict[str, Any]:
-    """The seed of a run, and what the play log is of that it has learned from, if it has.
+    """Return the seed of a run, and the metadata of the play log that it has learned from, if any.
 
     Raises:
         OSError: a file cannot be read.
@@ -78,7 +78,7 @@ def provenance(run: Path) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds."""
+    """Return the content of a JSON file."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -86,7 +86,7 @@ def read_json(path: Path) -> Any:
 
 
 def without_folders(player: str) -> str:
-    """A player as a command line names it, whose files are named alone, wherever they are.
+    """Return a player as on a command line, with the names of files without their folders.
 
     >>> without_folders("expectimax,depth=2,network=/home/me/mine.npz")
     'expectimax,depth=2,network=mine.npz'
@@ -107,7 +107,7 @@ def ways(plies: dict[int, int], n_symmetric: int | None) -> Ways:
 
 
 def measure(file: Path, player: str, ways: Ways) -> dict[str, Any]:
-    """The summaries of games, by the way of play."""
+    """Return the summaries of games by way of play."""
     found = {}
     for name, (settings, n_games) in ways.items():
         found[name] = summary(play(agents.make(player, net=file, **settings), n_games))
@@ -115,12 +115,12 @@ def measure(file: Path, player: str, ways: Ways) -> dict[str, Any]:
     return found
 
 
-def ship(net: Path, name: str, ways: Ways) -> None:
-    """Puts a network of a run and what is known of it into the package.
+def publish(net: Path, name: str, ways: Ways) -> None:
+    """Write a network of a run and its metadata into the package.
 
     Raises:
         OSError: a file cannot be read or written.
-        ValueError: the network is not what the name stands for, or does not play so.
+        ValueError: the network has another architecture than its name, or cannot play so.
     """
     about, place = nets.metadata(net), NAMES[name]
     check(about, name)
@@ -130,14 +130,14 @@ def ship(net: Path, name: str, ways: Ways) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{name}.safetensors"
         nets.save(place.load(net), file, 16, **facts)
-        told = {**nets.metadata(file), **measure(file, place.player, ways)}
-        told |= {"bits": 16, "machine": machine()}
+        metadata = {**nets.metadata(file), **measure(file, place.player, ways)}
+        metadata |= {"bits": 16, "machine": machine()}
         files.write_bytes(PACKAGE / file.name, file.read_bytes())
-    files.write_bytes(PACKAGE / f"{name}.json", (json.dumps(told, indent=1) + "\n").encode())
+    files.write_bytes(PACKAGE / f"{name}.json", (json.dumps(metadata, indent=1) + "\n").encode())
 
 
 def games(text: str) -> tuple[int, int]:
-    """`2:20` as a depth and a number of games."""
+    """Return `2:20` as a depth and a number of games."""
     found = re.fullmatch(f"([1-{value_net.MAX_DEPTH}]):([1-9][0-9]*)", text)
     if not found:
         told = f"1 to {value_net.MAX_DEPTH} and a number of games, such as 1:1000"
@@ -146,7 +146,7 @@ def games(text: str) -> tuple[int, int]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="Takes a trained network into the package.")
     parser.add_argument("net", type=Path, help="net.safetensors of a run, in its folder")
     parser.add_argument("name", choices=list(NAMES), help="in the package")
@@ -156,12 +156,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--symmetric", type=whole_above_0, metavar="GAMES", help="by the means of symmetric boards"
     )
-    chosen = parser.parse_args(arguments)
-    plies = dict(chosen.plies)
-    if NAMES[chosen.name].player == "policy-net" and (set(plies) != {1} or chosen.symmetric):
+    args = parser.parse_args(arguments)
+    plies = dict(args.plies)
+    if NAMES[args.name].player == "policy-net" and (set(plies) != {1} or args.symmetric):
         parser.error("a policy network does not search: --plies is 1:GAMES, without --symmetric")
     try:
-        ship(chosen.net, chosen.name, ways(plies, chosen.symmetric))
+        publish(args.net, args.name, ways(plies, args.symmetric))
     except (OSError, ValueError) as error:
         raise SystemExit(str(error)) from error
 

@@ -2,14 +2,14 @@
 
     python examples/sb3_2048.py maskable-ppo
     python examples/sb3_daihinmin.py --opponents sample
-    python -m benchmarks.pretrained.sb3 --ship
+    python -m benchmarks.pretrained.sb3 --publish
 
 Reads the evaluations of all runs in the folders, and writes rows, a figure and a table of each game
 to `benchmarks/results/sb3`; of a game without runs what was written before stays. Beside the runs
 of 2048 stands an N-tuple network that learns for as many moves; beside those of Daihinmin stand
 players that learn nothing, against the same opponents.
-`--ship` also takes the players of runs that are at their end into the package: of Daihinmin, where
-runs differ in who taught them, the best one.
+`--publish` also writes the players of finished runs into the package; of Daihinmin, where runs
+differ in their teachers, the best one.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def read(folders: Sequence[Path]) -> dict[str, list[Row]]:
     return found
 
 
-def ship(folders: Sequence[Path]) -> None:
+def publish(folders: Sequence[Path]) -> None:
     """Takes the players of runs that are at their end into the package, the best one last.
 
     Raises:
@@ -259,20 +259,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Collects what stable-baselines3 has learned.")
     parser.add_argument("--runs", type=Path, nargs="+", default=RUNS, help="folders of runs")
     parser.add_argument("--out", type=Path, default=RESULTS, help="(%(default)s)")
-    parser.add_argument("--ship", action="store_true", help="take players into the package")
-    chosen = parser.parse_args(arguments)
-    found = read(chosen.runs)
-    chosen.out.mkdir(parents=True, exist_ok=True)
+    parser.add_argument("--publish", action="store_true", help="take players into the package")
+    args = parser.parse_args(arguments)
+    found = read(args.runs)
+    args.out.mkdir(parents=True, exist_ok=True)
     parts = [ABOUT]
     for env, how in SHOWN.items():
         rows = found.get(env, [])
-        rows = [*rows, *beside(env, rows)] if rows else written(how, chosen.out)
+        rows = [*rows, *beside(env, rows)] if rows else written(how, args.out)
         if rows:
-            parts.append(write(rows, how, chosen.out) + "\n")
+            parts.append(write(rows, how, args.out) + "\n")
             print(ends(rows, how) + "\n")
-    (chosen.out / "README.md").write_text("\n".join(parts), encoding="utf-8")
-    if chosen.ship:
-        ship(chosen.runs)
+    (args.out / "README.md").write_text("\n".join(parts), encoding="utf-8")
+    if args.publish:
+        publish(args.runs)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""How long rank networks take to decide, and how many games of self-play two processes make.
+"""Decision time of rank networks, and self-play games per second of two processes.
 
     python -m benchmarks.speed.rank_nets --out benchmarks/results/speed_rank_nets.txt
 
-Decisions are those of whole games between heuristic players in which there is a choice: more than
-one legal play or the pass. A network is asked in each of them, in CPU time of one thread; the
-networks are new, which costs the same. Games of self-play are timed by the clock, in two processes
-of one thread each, after a first share of games that is not counted.
+Decisions are positions of games between heuristic players with more than one legal play, timed as
+CPU time of one thread. The networks are untrained, which costs the same. Self-play is measured in
+wall time, in two processes of one thread each, after a first round that is not counted.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ CHANNELS = (16, 32, 64, 128)
 
 
 def positions(n_games: int, seed: int = 1) -> list[Game]:
-    """What players see in games between heuristic players where they have a choice."""
+    """Return the views of heuristic players in which they have a choice."""
     listed = np.empty(N_PLAYS, np.int64)
 
     def asks(view: Game) -> bool:
@@ -46,7 +45,7 @@ def positions(n_games: int, seed: int = 1) -> list[Game]:
 
 
 def decision_times(n_games: int) -> list[Figure]:
-    """How long networks take for each decision of games."""
+    """Time the networks on every decision of some games."""
     views = positions(n_games)
     timed = {f"BaseCNN{n}": rank_net.network("BaseCNN", channels=n) for n in CHANNELS}
     return [
@@ -56,7 +55,7 @@ def decision_times(n_games: int) -> list[Figure]:
 
 
 def self_play(channels: int, mixed: bool, rounds: int) -> Figure:
-    """Games of self-play per second of the clock, of two processes."""
+    """Measure self-play games per second of wall time, in two processes."""
     run = Run(
         network={"name": "BaseCNN", "channels": channels},
         learner={"mixed": mixed},
@@ -77,16 +76,16 @@ def self_play(channels: int, mixed: bool, rounds: int) -> Figure:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="Times rank networks.")
     parser.add_argument("--games", type=int, default=20, help="whose decisions (%(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="of self-play (%(default)s)")
     parser.add_argument("--out", type=Path, help="file for the figures")
-    chosen = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    figures = decision_times(chosen.games)
-    figures += [self_play(32, mixed, chosen.rounds) for mixed in (False, True)]
-    show(figures, chosen.out)
+    figures = decision_times(args.games)
+    figures += [self_play(32, mixed, args.rounds) for mixed in (False, True)]
+    show(figures, args.out)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How fast everything is, per CPU second of this process, on one core.
+"""Speed of environments, players and learners, per CPU second on one core.
 
     python -m benchmarks.speed.throughput                   # this package, both games
     python -m benchmarks.speed.throughput daihinmin         # one game
@@ -6,7 +6,7 @@
 
 Our subjects and other programs take turns, round after round. The figures are medians with their
 range, printed and kept as printed in `results/throughput_GAME.txt`, with all values in
-`results/throughput_GAME.json`. What is timed is in `speed_2048.py` and `speed_daihinmin.py`.
+`results/throughput_GAME.json`. The subjects are in `game2048.py` and `daihinmin.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MODULES = {"2048": "game2048", "daihinmin": "daihinmin"}
 
 
 def measure(game: str, options: argparse.Namespace) -> None:
-    """Times all subjects of a game, and prints and writes the figures."""
+    """Time all subjects of a game; print and write the figures."""
     here = machine()
     speed = import_module(f"benchmarks.speed.{MODULES[game]}")
     figures, times_faster = speed.measure(options.rounds, options.slow_rounds, options.peers)
@@ -47,17 +47,19 @@ def measure(game: str, options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Runs the benchmark."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description="Measures how fast everything is.")
     parser.add_argument("games", nargs="*", metavar="GAME", help="2048 or daihinmin (both)")
-    parser.add_argument("--peers", action="store_true", help="also the other programs installed")
+    parser.add_argument(
+        "--peers", action="store_true", help="also time the other programs that are installed"
+    )
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--slow-rounds", type=int, default=3, help="of what takes long")
+    parser.add_argument("--slow-rounds", type=int, default=3, help="rounds of slow subjects")
     parser.add_argument("--out", type=Path, default=RESULTS, help="a folder")
     options = parser.parse_args()
     unknown = sorted(set(options.games) - set(GAMES))
     if unknown:
-        parser.error(f"there is no game {unknown[0]!r}, but {' and '.join(GAMES)}")
+        parser.error(f"game must be one of {GAMES}, got {unknown[0]!r}")
     for game in options.games or GAMES:
         measure(game, options)
 

@@ -12,11 +12,11 @@ from statistics import median
 from typing import NamedTuple, TypeAlias
 
 Steps: TypeAlias = Callable[[int], int]
-"""Goes on from where the last call stopped, makes about n steps and returns how many it made."""
+"""Continue from the last call for about n steps; return the number of steps made."""
 
 
 class Subject(NamedTuple):
-    """One thing to time: `start` loads it. The first call of its steps may compile."""
+    """A subject to time: `start` loads it. The first call of its steps may compile."""
 
     name: str
     start: Callable[[], Steps]
@@ -32,10 +32,10 @@ class Figure(NamedTuple):
 
 
 class Peer(NamedTuple):
-    """Another program: `name` is that of its distribution, `module` what has to be importable.
+    """Another program: `name` is its distribution, `module` the module it needs.
 
-    `kind` says with which of our subjects it is compared, `game` which game it plays if it has
-    several. No program is imported before it is started, so any of them may be missing.
+    `kind` is the subject of this package it is compared with, `game` its game if it has several.
+    No program is imported before it is started, so any of them may be missing.
     """
 
     name: str
@@ -46,25 +46,25 @@ class Peer(NamedTuple):
 
 
 def installed(peers: Sequence[Peer]) -> list[Peer]:
-    """The peers that can be imported here; none is imported."""
+    """Return the peers whose modules are installed, without importing them."""
     return [peer for peer in peers if util.find_spec(peer.module)]
 
 
 def full_name(peer: Peer) -> str:
-    """A peer's name, version, game and kind."""
+    """Return a peer's name, version, game and kind."""
     game = f", {peer.game}" if peer.game else ""
     return f"{peer.name} {metadata.version(peer.name)}{game} ({peer.kind})"
 
 
 def as_subjects(peers: Sequence[Peer]) -> list[Subject]:
-    """The peers as something to time."""
+    """Return the peers as subjects."""
     return [Subject(full_name(peer), peer.start) for peer in peers]
 
 
 def in_turn(subjects: Sequence[Subject], rounds: int) -> list[Figure]:
-    """Times the subjects in turn, each for about a CPU second a round.
+    """Time the subjects in turn, each for about one CPU second per round.
 
-    A first call of each is not counted.
+    The first call of each is not counted.
     """
     running = [subject.start() for subject in subjects]
     sizes = []
@@ -85,12 +85,12 @@ def in_turn(subjects: Sequence[Subject], rounds: int) -> list[Figure]:
 def ratios(
     figures: Sequence[Figure], ours: dict[str, str], peers: Sequence[Peer]
 ) -> dict[str, float]:
-    """How many times as fast our subject of a kind is as each peer: the median over the rounds.
+    """Return how many times faster our subject is than each peer: the median over the rounds.
 
     Args:
-        figures: what was timed, in the same rounds.
+        figures: of subjects and peers, timed in the same rounds.
         ours: the name of our subject by kind.
-        peers: those that were timed.
+        peers: the peers that were timed.
     """
     values = {figure.name: figure.values for figure in figures}
     result = {}
@@ -101,7 +101,7 @@ def ratios(
 
 
 def fresh_process(code: str, cache: str | None = None) -> float:
-    """Seconds that the code takes in a new Python process, with its own kernel cache if named."""
+    """Return the seconds that code takes in a new Python process, optionally with its own cache."""
     environment = {**os.environ, **({"NUMBA_CACHE_DIR": cache} if cache else {})}
     timed = f"import time; t = time.perf_counter()\n{code}\nprint(time.perf_counter() - t)"
     command = [sys.executable, "-c", timed]
@@ -110,7 +110,7 @@ def fresh_process(code: str, cache: str | None = None) -> float:
 
 
 def lines(figures: Sequence[Figure]) -> list[str]:
-    """A line a figure: median, unit, range and number of values."""
+    """Return one line per figure: median, unit, range and number of values."""
     result = []
     for name, unit, values in figures:
         digits = 0 if "/" in unit else 2

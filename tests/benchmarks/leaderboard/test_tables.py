@@ -10,8 +10,15 @@ import pytest
 
 from benchmarks import row_files
 from benchmarks.leaderboard import games as leaderboard_games
-from benchmarks.leaderboard.games import OPPONENTS, Entry, about, here, play_games, seeds
-from benchmarks.leaderboard.rows import games, missing, what_is_wrong
+from benchmarks.leaderboard.games import (
+    OPPONENTS,
+    Entry,
+    entry_fields,
+    play_games,
+    process_fields,
+    seeds,
+)
+from benchmarks.leaderboard.rows import games, missing, row_error
 from benchmarks.leaderboard.tables import Result, as_csv, front, pairs, result, table
 from benchmarks.row_files import Row
 
@@ -67,13 +74,13 @@ def test_rows_of_other_seeds_and_parts_of_cycles_do_not_count() -> None:
 
 
 def test_places_and_players_of_rows_are_checked() -> None:
-    row = {**about(SAMPLE), **here(), **play_games(SAMPLE, [77])[0]}
-    assert what_is_wrong(row, "daihinmin") == ""
-    assert what_is_wrong({**row, "places": [0, 0, 1, 2, 3]}, "daihinmin").startswith("places are")
-    assert what_is_wrong({**row, "players": ["me"] * 5}, "daihinmin").startswith("players are")
+    row = {**entry_fields(SAMPLE), **process_fields(), **play_games(SAMPLE, [77])[0]}
+    assert row_error(row, "daihinmin") == ""
+    assert row_error({**row, "places": [0, 0, 1, 2, 3]}, "daihinmin").startswith("places must")
+    assert row_error({**row, "players": ["me"] * 5}, "daihinmin").startswith("players must")
     del row["commit"]
-    assert what_is_wrong(row, "daihinmin").startswith("['commit'] not there")
-    assert what_is_wrong([], "2048").startswith("not an object")  # type: ignore[arg-type]
+    assert row_error(row, "daihinmin").startswith("['commit'] missing")
+    assert row_error([], "2048").startswith("must be an object")  # type: ignore[arg-type]
 
 
 # Tables

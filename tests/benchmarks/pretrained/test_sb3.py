@@ -1,4 +1,4 @@
-"""What baselines of stable-baselines3 came to: tables, curves, and what is shipped of them."""
+"""Baselines of stable-baselines3: tables, curves and published players."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_players_of_ended_runs_are_taken_into_the_package(
         algorithm = {"ppo": "ppo", "dqn": "dqn"}.get(name, "maskable-ppo")
         reached(runs / name, env, [mean, mean], end, algorithm=algorithm)
         (runs / name / "actor.safetensors").write_text(name)
-    sb3_baselines.ship([runs])
+    sb3_baselines.publish([runs])
     taken = {path.name: path.read_text() for path in package.iterdir()}
     assert taken == {"ppo": "ppo", "actor": "self"}
 
@@ -111,7 +111,7 @@ def test_what_is_no_run_or_cannot_be_compared_is_told(tmp_path: Path) -> None:
     for name, against in met.items():
         reached(tmp_path / name, DAIHINMIN, [150.5], True, against=against)
     with pytest.raises(SystemExit, match=r"runs against .* are not compared"):
-        sb3_baselines.ship([tmp_path])
+        sb3_baselines.publish([tmp_path])
     rows = tmp_path / "self" / "rows.jsonl"
     rows.write_text(rows.read_text() + '{"moves": 2000, "me')  # a run that is writing
     assert [row["moves"] for row in sb3_baselines.read([tmp_path])[DAIHINMIN]] == [1000, 1000]

@@ -23,7 +23,7 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net, value_net
 from afterstate.agents.training.run import summary
 from afterstate.envs.game2048 import torch_rules
-from benchmarks.pretrained import nets as shipped_nets
+from benchmarks.pretrained import nets as pretrained_nets
 from benchmarks.speed import game2048 as speed_2048
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -49,10 +49,10 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in place of the package, with files of before; policy networks are small."""
     folder = tmp_path / "package"
     folder.mkdir()
-    for name in shipped_nets.NAMES:
+    for name in pretrained_nets.NAMES:
         for ending in ("safetensors", "json"):
             (folder / f"{name}.{ending}").write_text("before")
-    monkeypatch.setattr(shipped_nets, "PACKAGE", folder)
+    monkeypatch.setattr(pretrained_nets, "PACKAGE", folder)
     for layers in policy_net.CHANNELS:
         monkeypatch.setitem(policy_net.CHANNELS, layers, 3)
     return folder
@@ -80,7 +80,7 @@ def run_of(folder: Path, net: nn.Module, is_of_log: bool = True) -> Path:
 def refusal(*arguments: Any) -> str:
     """What the command says in the end that takes no network."""
     with pytest.raises(SystemExit) as caught:
-        shipped_nets.main([str(each) for each in arguments])
+        pretrained_nets.main([str(each) for each in arguments])
     return str(caught.value.code)
 
 
@@ -95,7 +95,7 @@ def test_a_policy_network_comes_with_how_it_has_learned(
     torch.manual_seed(1)
     net, name = policy_net.PolicyCNN(layers), f"policy_{layers}"
     before = contents(package)
-    shipped_nets.main([str(run_of(tmp_path, net)), name, "--plies", "1:3"])
+    pretrained_nets.main([str(run_of(tmp_path, net)), name, "--plies", "1:3"])
     file = package / f"{name}.safetensors"
     told = json.loads(file.with_suffix(".json").read_text())
     players = ["expectimax,depth=2", "ntuple,network=mine.npz", "k5.safetensors"]
@@ -127,10 +127,10 @@ def test_a_value_network_has_no_log(
         asked.append((type(player), player.depth, player._symmetric, n_games))
         return play(agents.make("random", seed=1), n_games)
 
-    monkeypatch.setattr(shipped_nets, "play", played)
+    monkeypatch.setattr(pretrained_nets, "play", played)
     file = run_of(tmp_path, net, is_of_log=False)
     nets.save(net, file, unit=100.0)
-    shipped_nets.main([str(file), "value", "--plies", "1:4", "3:2", "--symmetric", "5"])
+    pretrained_nets.main([str(file), "value", "--plies", "1:4", "3:2", "--symmetric", "5"])
     told = json.loads((package / "value.json").read_text())
     assert told["settings"] == {"output": output} and told["seed"] == 5 and "log" not in told
     assert told["1-ply"]["n_games"] == 4 and told["3-ply"]["n_games"] == 2
@@ -196,9 +196,9 @@ def test_the_package_keeps_its_network_until_games_are_played(
         raise KeyboardInterrupt
 
     before, net = contents(package), run_of(tmp_path, policy_net.PolicyCNN(2))
-    monkeypatch.setattr(shipped_nets, "play", interrupt)
+    monkeypatch.setattr(pretrained_nets, "play", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        shipped_nets.main([str(net), "policy_2", "--plies", "1:1"])
+        pretrained_nets.main([str(net), "policy_2", "--plies", "1:1"])
     assert contents(package) == before
 
 
