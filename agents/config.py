@@ -14,6 +14,7 @@ it; command lines (`afterstate.agents.training`) take all three from there.
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
@@ -59,6 +60,9 @@ def _whole_number(value: float) -> float:
 Amount = Annotated[float, _plain, Field(ge=1, lt=1 << 63), AfterValidator(_whole_number)]
 """A whole number from 1 on that may be written as `1e9`, such as a number of moves."""
 
+AmountFrom0 = Annotated[float, _plain, Field(ge=0, lt=1 << 63), AfterValidator(_whole_number)]
+"""A whole number from 0 on that may be written as `1e9`."""
+
 _CONFIG = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
 
 
@@ -101,6 +105,18 @@ def read(path: str | Path, kind: type[T]) -> T:
         raise ValueError(f"{path}: {one_line(error)}") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def from_dict(values: Mapping[str, Any], kind: type[T]) -> T:
+    """Return the settings of a JSON object, such as one that is part of a file.
+
+    Raises:
+        ValueError: not such settings.
+    """
+    try:
+        return TypeAdapter(kind).validate_json(json.dumps(values))
+    except ValidationError as error:
+        raise ValueError(one_line(error)) from None
 
 
 def one_line(error: ValidationError) -> str:

@@ -127,10 +127,10 @@ def test_numbers_of_moves_are_whole_and_from_one_on(wrong: float) -> None:
 
 
 def test_what_settings_leave_open_follows_from_the_order_and_the_rule() -> None:
-    assert (Settings().lam, Settings().rate) == (0.5, 1.0)
-    assert (FORWARD.lam, FORWARD.rate) == (0.0, 1.0)
-    assert Settings(order="forward", delay=1).lam == 0.5
-    assert (Settings("td").lam, Settings("td").rate) == (0.5, 0.1)
+    assert (Settings().lambda_, Settings().step_size) == (0.5, 1.0)
+    assert (FORWARD.lambda_, FORWARD.step_size) == (0.0, 1.0)
+    assert Settings(order="forward", delay=1).lambda_ == 0.5
+    assert (Settings("td").lambda_, Settings("td").step_size) == (0.5, 0.1)
 
 
 @pytest.mark.parametrize(

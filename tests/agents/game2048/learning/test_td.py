@@ -324,7 +324,7 @@ def test_backward_learning_of_any_path_equals_the_naive_learners(
             network(tuples, size, **options),
             NaiveLearner(settings, tuples, size, 0, **options),
         )
-        how = rule(net, settings.rule, settings.rate, settings.lam, settings.printed, skip)
+        how = rule(net, settings.rule, settings.step_size, settings.lambda_, settings.printed, skip)
         for _ in range(2):
             steps = [
                 Step([], [rng.choices(range(6 + trial % 10), k=3) for _ in range(2)], *drawn)
