@@ -1,6 +1,6 @@
-"""Logs: games that are over, from any players, from our files, or as others recorded them.
+"""Logs of finished games: played here, read from our files, or recorded by others.
 
-A game is a record of `rules.GAME`, which has all that was played.
+A game is a record of `rules.GAME`, which holds every move.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from afterstate.envs.daihinmin.rules import (
 
 _KIND = "daihinmin-log"
 GAMES = 100
-"""Games of a match: after them there are no classes."""
+"""Games of a match; the next match starts without classes."""
 
 
 class Log(NamedTuple):
-    """Games that are over."""
+    """Finished games."""
 
     games: npt.NDArray[np.void]  # GAME[n]
-    last_random: Numbers  # [n] the number of a game's last random move, from 0; -1: it had none
-    students: Numbers  # [n] the players whose moves are to be learned from, as bits
+    last_random: Numbers  # [n] number of a game's last random move, from 0; -1: none
+    students: Numbers  # [n] the players to learn from, as bits
 
 
 ALL = (1 << N_PLAYERS) - 1
@@ -51,12 +51,12 @@ ALL = (1 << N_PLAYERS) - 1
 
 
 def new_log(games: npt.NDArray[np.void]) -> Log:
-    """Games without random moves, all of whose players are learned from."""
+    """Return a log of games without random moves, to learn from all players."""
     return Log(games, np.full(len(games), -1), np.full(len(games), ALL))
 
 
 def join(logs: Sequence[Log]) -> Log:
-    """Games one after the other."""
+    """Return the games of several logs, in order."""
     return Log(*(np.concatenate(column) for column in zip(*logs, strict=True)))
 
 
@@ -64,20 +64,20 @@ def join(logs: Sequence[Log]) -> Log:
 
 
 def play_log(players: Sequence[Player], n_games: int, seed: int = 0, epsilon: float = 0.0) -> Log:
-    """Plays games between any players, in matches of 100.
+    """Return games between any players, played in matches of 100.
 
     Args:
         players: five, by player number.
-        n_games: how many games.
-        seed: of deals, seats and random moves.
-        epsilon: the chance of each play, where there is a choice, that it is random instead.
+        n_games: number of games.
+        seed: seed of deals, seats and random moves.
+        epsilon: probability that a play, where there is a choice, is random.
     """
     log = new_log(np.empty(n_games, GAME))
     rng = np.random.default_rng(seed)
-    seated = [_Erratic(player, epsilon, rng) for player in players]
+    seated = [_EpsilonGreedy(player, epsilon, rng) for player in players]
     for begin in range(0, n_games, GAMES):
-        of_match, n = int(rng.integers(2**63)), min(GAMES, n_games - begin)
-        for i, match in enumerate(play_match(seated, n, of_match), begin):
+        match_seed, n = int(rng.integers(2**63)), min(GAMES, n_games - begin)
+        for i, match in enumerate(play_match(seated, n, match_seed), begin):
             log.games[i] = match
             log.last_random[i] = max(player.last for player in seated)
             for player in seated:
@@ -85,16 +85,16 @@ def play_log(players: Sequence[Player], n_games: int, seed: int = 0, epsilon: fl
     return log
 
 
-class _Erratic:
-    """A player who now and then makes a random play.
+class _EpsilonGreedy:
+    """A player that makes a random play with probability epsilon.
 
     Args:
-        player: plays otherwise.
-        epsilon: the chance of a random play, where there is a choice.
-        rng: of random plays.
+        player: makes the other plays.
+        epsilon: probability of a random play, where there is a choice.
+        rng: generator of the random plays.
 
     Attributes:
-        last: the number of the last random move, -1 before it; set it to that for each game.
+        last: the number of the last random move, -1 if none; reset it for each game.
     """
 
     def __init__(self, player: Player, epsilon: float, rng: np.random.Generator) -> None:
@@ -103,7 +103,7 @@ class _Erratic:
         self.last = -1
 
     def choose(self, view: Game) -> int:
-        """The player's play, or a random one."""
+        """Return the player's play, or a random one."""
         has_choice = self._epsilon and list_legal(view, self._listed)
         if has_choice and self._rng.random() < self._epsilon:
             self.last = int(view["n_actions"])
@@ -111,7 +111,7 @@ class _Erratic:
         return self._player.choose(view)
 
     def give(self, view: Game, n: int) -> int:
-        """The player's gift."""
+        """Return the player's gift."""
         return self._player.give(view, n)
 
 
@@ -119,40 +119,40 @@ class _Erratic:
 
 
 def read_log(path: str | Path) -> Log:
-    """The games of a file of `recording.py`, JSON lines, also packed by gzip.
+    """Return the games of a file of `recording.py`, JSON lines, also compressed by gzip.
 
-    Of games whose last places were drawn by chance the recorded places are kept.
+    Where the last places of a game were drawn by chance, the recorded ones are used.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it has no games, or one that is not by the rules.
+        ValueError: it has no games, or one that breaks the rules.
     """
     games = []
     for number, entry in enumerate(read(path), 1):
         try:
             games.append(_recorded(entry))
         except (KeyError, TypeError, IndexError, OverflowError, ValueError) as error:
-            raise ValueError(f"{path}: game {number} is not one by the rules: {error}") from error
+            raise ValueError(f"{path}: game {number} breaks the rules: {error}") from error
     if not games:
         raise ValueError(f"{path} has no games")
     return new_log(np.array(games, GAME))
 
 
 def _recorded(entry: Entry) -> Game:
-    """The record of a game as others recorded it."""
+    """Return the record of a game that others recorded."""
     game = dealt(entry)
     for gift in entry["exchange"]:
         if game["to_give"] and gift["how"] != "auto":
             give(game, 0 if gift["how"] == "penalty" else cards.parse(gift["cards"]))
     for action in entry["actions"]:
         if game["turn"] != action["p"] or game["to_give"]:
-            raise ValueError(f"player {action['p']} moves, and it is not his turn")
+            raise ValueError(f"player {action['p']} moves out of turn")
         play(game, submission(action["m"]))
     if game["turn"] >= 0 or sorted(entry["finish"]) != list(range(N_PLAYERS)):
-        raise ValueError("it does not come to its end")
+        raise ValueError("the game is not finished")
     for place, player in enumerate(entry["finish"]):
         if game["left"][player] == 0 and game["places"][player] != place:
-            raise ValueError(f"player {player} does not finish as it is recorded")
+            raise ValueError(f"player {player} does not finish as recorded")
         game["places"][player] = place
     return game
 
@@ -161,10 +161,10 @@ def _recorded(entry: Entry) -> Game:
 
 
 def save_log(log: Log, path: str | Path) -> None:
-    """Writes games to a file.
+    """Write games to a file.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     rows = np.ascontiguousarray(log.games).view(np.uint8).reshape(len(log.games), -1)
     arrays: files.Arrays = {"games": rows, "last_random": log.last_random, "students": log.students}
@@ -172,12 +172,12 @@ def save_log(log: Log, path: str | Path) -> None:
 
 
 def load_log(path: str | Path) -> Log:
-    """Reads games from a file.
+    """Return the games of a file.
 
     Raises:
         OSError: it cannot be read.
         ValueError: another file, a damaged one, one of another version of the rules, or a game that
-            is not by the rules.
+            breaks the rules.
     """
     header, arrays = files.read(path, _KIND)
     if header.get("record") != _record():
@@ -192,27 +192,27 @@ def load_log(path: str | Path) -> Log:
     in_range = _in_range(log)
     for i, game in enumerate(log.games):
         if not in_range[i] or not _is_by_rules(game):
-            raise ValueError(f"{path}: game {i + 1} is not one by the rules")
+            raise ValueError(f"{path}: game {i + 1} breaks the rules")
     return log
 
 
 def _in_range(log: Log) -> npt.NDArray[np.bool_]:
-    """Which games, `[n]`, are over and have numbers of players, places and moves that there are."""
+    """Return a mask `[n]` of the games that are over and whose numbers are all in range."""
     games, each = log.games, np.arange(N_PLAYERS)
-    found: npt.NDArray[np.bool_] = (games["turn"] == -1) & (games["to_give"] == 0)
-    found &= (games["n_actions"] >= 0) & (games["n_actions"] <= MAX_ACTIONS)
-    found &= (games["starter"] >= 0) & (games["starter"] < N_PLAYERS)
-    found &= ((games["classes"] >= -1) & (games["classes"] < N_PLAYERS)).all(axis=1)
+    valid: npt.NDArray[np.bool_] = (games["turn"] == -1) & (games["to_give"] == 0)
+    valid &= (games["n_actions"] >= 0) & (games["n_actions"] <= MAX_ACTIONS)
+    valid &= (games["starter"] >= 0) & (games["starter"] < N_PLAYERS)
+    valid &= ((games["classes"] >= -1) & (games["classes"] < N_PLAYERS)).all(axis=1)
     for name in ("seats", "places"):
-        found &= (np.sort(games[name], axis=1) == each).all(axis=1)
-    found &= (log.last_random >= -1) & (log.last_random < games["n_actions"])
-    found &= (log.students >= 0) & (log.students <= ALL)
-    return found
+        valid &= (np.sort(games[name], axis=1) == each).all(axis=1)
+    valid &= (log.last_random >= -1) & (log.last_random < games["n_actions"])
+    valid &= (log.students >= 0) & (log.students <= ALL)
+    return valid
 
 
 @njit(boolean(GameType), cache=True)
 def _is_by_rules(game: Game) -> bool:
-    """Whether a game in range has all cards once, and legal moves that bring it to its end."""
+    """Return True if a game in range has each card once and legal moves up to its end."""
     seen, again = np.uint64(0), np.empty(1, GAME)
     for player in range(N_PLAYERS):
         hand, played = game.hands[player], game.played[player]
@@ -230,5 +230,5 @@ def _is_by_rules(game: Game) -> bool:
 
 
 def _record() -> list[str]:
-    """The fields of a game, as the header of a file has them."""
+    """Return the fields of a game, as in the header of a file."""
     return [f"{name} {GAME[name].str} {GAME[name].shape}" for name in GAME.names or ()]

@@ -1,11 +1,10 @@
-"""Many games of rank networks side by side: their afterstates are judged in one call.
+"""Self-play of rank networks: many games in parallel, whose afterstates are evaluated in batches.
 
-All players of all games are advanced until each has something to decide; then the networks judge
-every afterstate there is, and each player takes his best one. Forced passes, sure wins (see
-`endgame.py`), gifts by the parts of a hand, and the players that go by rules need no network.
+All games are advanced until the player in turn must decide; then the networks evaluate all
+afterstates in one batch, and each player takes its best one. Forced passes, sure wins (see
+`endgame.py`), gifts by the parts of a hand, and players by rules need no network.
 
-A game that is over is kept as it is, a record of `rules.GAME`, which has all that was played: see
-`history.py`.
+A finished game is kept as a record of `rules.GAME`, which holds every move: see `history.py`.
 """
 
 from __future__ import annotations
@@ -66,18 +65,18 @@ from afterstate.envs.daihinmin.views import look
 NET, LEARNED_GIFTS, SAMPLE, HEURISTIC, POLICY = range(5)
 _KINDS = {"sample": SAMPLE, "heuristic": HEURISTIC, "policy": POLICY}
 RULE_PLAYERS = tuple(_KINDS)
-"""Players that need no network, by name."""
+"""The names of the players that need no network."""
 
 GamePlayer: TypeAlias = "nn.Module | str"
 
 
 class Rules(NamedTuple):
-    """What players without networks go by, and room to work in."""
+    """Parameters of the players without networks, and their workspaces."""
 
     heuristic: Weights
-    policy: npt.NDArray[np.float64]  # all its weights
+    policy: npt.NDArray[np.float64]  # all weights of the softmax policy
     temperature: float  # of the policy
-    epsilon: float  # the chance that they move at random
+    epsilon: float  # probability of a random move
     room: Room
     views: Any  # GAME[1]
     plays: Numbers  # [N_PLAYS]
@@ -90,13 +89,13 @@ RulesType = types.NamedTuple(
 
 @njit(boolean(GameType, float64), cache=True)
 def _is_drawn(game: Game, epsilon: float) -> bool:
-    """True with a chance of `epsilon`."""
+    """Return True with probability `epsilon`."""
     return bool(epsilon > 0 and draw(game, 1 << 30) < epsilon * (1 << 30))
 
 
 @njit(boolean(GameType, RulesType), cache=True)
 def _moves_at_random(game: Game, rules: Rules) -> bool:
-    """Whether a player without a network is to make a random move, where he has a choice."""
+    """Return True if a player without a network shall make a random move, given a choice."""
     if rules.epsilon == 0 or game.to_give > 0 or list_legal(game, rules.plays) == 0:
         return False
     return _is_drawn(game, rules.epsilon)
@@ -104,7 +103,7 @@ def _moves_at_random(game: Game, rules: Rules) -> bool:
 
 @njit(void(GameType, int64, RulesType), cache=True)
 def _give(game: Game, kind: int, rules: Rules) -> None:
-    """The player in turn gives cards without a network."""
+    """Let the player in turn give cards without a network."""
     hand = game.hands[game.turn]
     if kind == SAMPLE:
         give(game, weakest(hand, game.to_give))
@@ -119,7 +118,7 @@ def _give(game: Game, kind: int, rules: Rules) -> None:
 
 @njit(boolean(GameType, int64, RulesType), cache=True)
 def _move_without_net(game: Game, kind: int, rules: Rules) -> bool:
-    """The player in turn moves if he needs no network for it; returns whether he did."""
+    """Let the player in turn move if it needs no network; return True if it did."""
     if game.to_give > 0:
         if kind == LEARNED_GIFTS:
             return False
@@ -140,7 +139,7 @@ def _move_without_net(game: Game, kind: int, rules: Rules) -> bool:
 
 @njit(AfterstateType[::1](GameType), cache=True)
 def _choices(game: Game) -> Afterstates:
-    """The afterstates that the player in turn chooses from; `play` of a gift is its number."""
+    """Return the afterstates the player in turn can reach; `play` of a gift is its number."""
     if game.to_give > 0:
         afters, _ = hands_left(game)
         for i in range(len(afters)):
@@ -151,7 +150,7 @@ def _choices(game: Game) -> Afterstates:
 
 @njit(boolean(AfterstateType[::1]), cache=True)
 def _is_forced(afters: Afterstates) -> bool:
-    """Whether all afterstates begin with the same play."""
+    """Return True if all afterstates begin with the same play."""
     for i in range(1, len(afters)):
         if afters[i].play != afters[0].play:
             return False
@@ -159,23 +158,23 @@ def _is_forced(afters: Afterstates) -> bool:
 
 
 @njit(void(GameType, int64), cache=True)
-def _move(game: Game, chosen: int) -> None:
-    """The player in turn makes a play, or gives what has this number."""
+def _move(game: Game, number: int) -> None:
+    """Let the player in turn make a play, or give the cards of this number."""
     if game.to_give > 0:
         _, gifts = hands_left(game)
-        give(game, gifts[chosen])
+        give(game, gifts[number])
     else:
-        play(game, chosen)
+        play(game, number)
 
 
 class Table(NamedTuple):
-    """Matches side by side, and where they stand."""
+    """Matches in parallel, and their progress."""
 
     games: Any  # GAME[n]
-    to_play: Numbers  # [n] games still to be played, that at hand included
-    randoms: Numbers  # [n] as `Log.last_random`, of the game at hand
-    kinds: Numbers  # [5] what each player needs
-    finished: Any  # GAME[m], in the order of their ends
+    to_play: Numbers  # [n] games left to play, including the current one
+    randoms: Numbers  # [n] as `Log.last_random`, of the current game
+    kinds: Numbers  # [5] the kind of each player
+    finished: Any  # GAME[m], in the order in which they ended
     finished_randoms: Numbers  # [m]
     n_finished: Numbers  # [1]
 
@@ -188,7 +187,7 @@ TableType = types.NamedTuple(
 
 @njit(boolean(TableType, int64), cache=True)
 def _next(table: Table, i: int) -> bool:
-    """Keeps a game that is over, and starts the next one; returns whether there is one."""
+    """Store a finished game and start the next; return True if there is one."""
     n = table.n_finished[0]
     table.finished[n] = table.games[i]
     table.finished_randoms[n] = table.randoms[i]
@@ -206,32 +205,32 @@ def _next(table: Table, i: int) -> bool:
     ),
     cache=True,
 )
-def gather(
+def collect(
     table: Table, first: int, out: Afterstates, starts: Numbers, who: Numbers, rules: Rules
 ) -> tuple[int, int]:
-    """Advances matches to their next decisions.
+    """Advance matches to their next decisions, and collect the afterstates.
 
     Args:
         table: the matches.
-        first: where to begin; the others follow in turn.
-        out: afterstates of all decisions, with room for `MAX_POSITIONS` more than are wanted: the
-            matches are advanced until these are reached.
-        starts: `[n + 1]`, where the afterstates of each decision begin in `out`.
+        first: the match to begin with; the others follow in order.
+        out: receives the afterstates of all decisions; collecting stops when fewer than
+            `MAX_POSITIONS` places are left.
+        starts: `[n + 1]`, the place in `out` where the afterstates of each decision begin.
         who: `[n]`, the match of each decision.
-        rules: what players without networks go by.
+        rules: parameters of the players without networks.
 
     Returns:
-        The number of decisions, and the number of matches looked at.
+        The number of decisions, and the number of matches visited.
     """
     n_matches, n, starts[0] = len(table.games), 0, 0
-    wanted = len(out) - MAX_POSITIONS
-    for looked in range(n_matches):
-        i = (first + looked) % n_matches
+    capacity = len(out) - MAX_POSITIONS
+    for visited in range(n_matches):
+        i = (first + visited) % n_matches
         game = table.games[i]
-        goes_on = table.to_play[i] > 0
-        while goes_on:
+        is_running = table.to_play[i] > 0
+        while is_running:
             if game.turn < 0:
-                goes_on = _next(table, i)
+                is_running = _next(table, i)
                 continue
             kind = table.kinds[game.turn]
             if kind > LEARNED_GIFTS and _moves_at_random(game, rules):
@@ -245,14 +244,14 @@ def gather(
             if sure >= 0:
                 _move(game, sure)
                 continue
-            if n > 0 and starts[n] + len(afters) > wanted:  # the first decision always fits
-                return n, looked
+            if n > 0 and starts[n] + len(afters) > capacity:  # the first decision always fits
+                return n, visited
             for j in range(len(afters)):
                 out[starts[n] + j] = afters[j]
             who[n] = i
             n += 1
             starts[n] = starts[n - 1] + len(afters)
-            goes_on = False
+            is_running = False
     return n, n_matches
 
 
@@ -266,15 +265,15 @@ def choose(
     afters: Afterstates,
     starts: Numbers,
     who: Numbers,
-    judged: npt.NDArray[np.float64],
+    values_of: npt.NDArray[np.float64],
     epsilon: float,
 ) -> None:
-    """Makes `n` decisions: the afterstate of the largest value, or, but for gifts, any."""
+    """Make `n` decisions: the afterstate of the largest value, or a random one except for gifts."""
     for k in range(n):
         game = table.games[who[k]]
         best = starts[k]
         for j in range(starts[k], starts[k + 1]):
-            if judged[j] > judged[best]:
+            if values_of[j] > values_of[best]:
                 best = j
         if game.to_give == 0 and _is_drawn(game, epsilon):
             best = starts[k] + draw(game, starts[k + 1] - starts[k])
@@ -283,14 +282,14 @@ def choose(
 
 
 def _kind(player: GamePlayer, learned_gifts: bool) -> int:
-    """What a player needs."""
+    """Return the kind of a player."""
     if isinstance(player, str):
         return _KINDS[player]
     return LEARNED_GIFTS if learned_gifts else NET
 
 
 def new_table(kinds: Sequence[int], n_games: int, n_matches: int, seed: int) -> Table:
-    """Matches before their first games, which they share."""
+    """Return matches at their first deals, with `n_games` divided among them."""
     games = np.empty(n_matches, GAME)
     seeds = np.random.default_rng(seed).integers(0, 2**64, n_matches, np.uint64)
     to_play = np.full(n_matches, n_games // n_matches)
@@ -310,7 +309,7 @@ def new_table(kinds: Sequence[int], n_games: int, n_matches: int, seed: int) -> 
 
 
 def _rules(players: Sequence[GamePlayer], temperature: float, epsilon: float) -> Rules:
-    """What players without networks go by; the policy is read only if it plays."""
+    """Return the parameters of players without networks; the policy is read only if it plays."""
     weights = find_policy(None).weights.reshape(-1) if "policy" in players else np.empty(0)
     views, plays = np.empty(1, GAME), np.empty(N_PLAYS, np.int64)
     temperature = max(float(temperature), 1e-9)  # scores are divided by it
@@ -325,45 +324,45 @@ def _check(
     temperature: float,
     points: Sequence[float],
 ) -> None:
-    """Raises a ValueError where `play_games` cannot play so."""
-    told = list(players) if isinstance(players, Sequence) else []
-    known = [isinstance(player, nn.Module) or player in RULE_PLAYERS for player in told]
+    """Raise ValueError for wrong arguments of `play_games`."""
+    given = list(players) if isinstance(players, Sequence) else []
+    known = [isinstance(player, nn.Module) or player in RULE_PLAYERS for player in given]
     if known != [True] * N_PLAYERS or min(n_games, n_matches) < 1:
         raise ValueError(
-            f"five players, networks or {RULE_PLAYERS}, play at least one game: "
-            f"got {players} and {n_games} in {n_matches} matches"
+            f"players must be five networks or names of {RULE_PLAYERS}, n_games and n_matches "
+            f">= 1, got {players}, {n_games} and {n_matches}"
         )
     if not 0 <= epsilon <= 1:
-        raise ValueError(f"epsilon is a chance, from 0 to 1, got {epsilon!r}")
+        raise ValueError(f"epsilon must be in 0..1, got {epsilon!r}")
     if not 0 <= temperature < math.inf:
-        raise ValueError(f"temperature is a number from 0 on, got {temperature!r}")
+        raise ValueError(f"temperature must be >= 0, got {temperature!r}")
     if np.shape(points) != (N_PLAYERS,) or not np.isfinite(points).all():
-        raise ValueError(f"points are five numbers, got {points!r}")
+        raise ValueError(f"points must be five numbers, got {points!r}")
 
 
-def _judge(
+def _evaluate(
     seats: dict[nn.Module, npt.NDArray[np.bool_]],
     games: npt.NDArray[np.void],
     afters: Afterstates,
     origins: Numbers,
     points: Sequence[float],
 ) -> npt.NDArray[np.float64]:
-    """The values `[n]` of the afterstates of the games `origins[n]`, each by its player's network.
+    """Return the values `[n]` of the afterstates of games `origins[n]`, by their players' networks.
 
     Args:
         seats: the players `[5]` of each network.
         games: `GAME[m]`.
-        afters: with `n` at their head.
-        origins: the number of the game of each.
-        points: what places are worth.
+        afters: the first `n` are evaluated.
+        origins: `[n]`, the number of the game of each.
+        points: the value of each place.
     """
     turns = games["turn"][origins]
-    judged = np.empty(len(turns))
+    result = np.empty(len(turns))
     moments = Moments(games, origins, turns, games["n_actions"][origins])
     for net, mine in seats.items():
         rows = np.flatnonzero(mine[turns])
-        judged[rows] = values(net, afters[rows], moments.part(rows), points)
-    return judged
+        result[rows] = values(net, afters[rows], moments.part(rows), points)
+    return result
 
 
 def play_games(
@@ -376,26 +375,27 @@ def play_games(
     n_matches: int = 100,
     temperature: float = 1.0,
 ) -> Log:
-    """Plays games between networks, or players that go by rules.
+    """Return games between networks and players by rules.
 
     Args:
-        players: five, networks of `rank_nets` or names of `RULE_PLAYERS`, by player number. The
-            same network may play several of them.
-        n_games: shared out to matches as evenly as can be.
-        seed: of deals, seats and random actions.
-        epsilon: the chance of a random action: of networks any afterstate, of others any play.
+        players: five, networks of `rank_net` or names of `RULE_PLAYERS`, by player number. One
+            network may play several of them.
+        n_games: number of games, divided evenly among the matches.
+        seed: seed of deals, seats and random actions.
+        epsilon: probability of a random action: of networks any afterstate, of others any play.
             Gifts are never random.
-        points: what the places are worth to networks.
-        learned_gifts: whether networks judge what to give, too.
-        n_matches: played side by side.
-        temperature: of the policy in the package, where `"policy"` plays; 0 plays its best option.
+        points: the value of each place to networks.
+        learned_gifts: True if networks also decide what to give.
+        n_matches: matches played in parallel.
+        temperature: temperature of the pretrained policy, where `"policy"` plays; 0 plays its
+            best option.
 
     Returns:
-        The games, in the order of their ends.
+        The games, in the order in which they ended.
 
     Raises:
-        ValueError: not five players, an unknown name, no games, an epsilon that is not from 0 to 1,
-            a temperature that is not from 0 on, or points that are not five numbers.
+        ValueError: not five players, an unknown name, no games, or an epsilon, temperature or
+            points out of range.
     """
     _check(players, n_games, n_matches, epsilon, temperature, points)
     kinds = [_kind(player, learned_gifts) for player in players]
@@ -408,9 +408,9 @@ def play_games(
     seats = {net: np.array([player is net for player in players]) for net in nets}
     first = 0
     while table.n_finished[0] < n_games:
-        n, looked = gather(table, first, afters, starts, who, rules)
-        first = (first + looked) % n_matches
+        n, visited = collect(table, first, afters, starts, who, rules)
+        first = (first + visited) % n_matches
         origins = np.repeat(who[:n], np.diff(starts[: n + 1]))
-        judged = _judge(seats, table.games, afters, origins, points)
-        choose(table, n, afters, starts, who, judged, epsilon)
+        evaluated = _evaluate(seats, table.games, afters, origins, points)
+        choose(table, n, afters, starts, who, evaluated, epsilon)
     return new_log(table.finished)._replace(last_random=table.finished_randoms)

@@ -38,16 +38,17 @@ TILES = ("empty", *(str(1 << exponent) for exponent in range(1, 16)))
 """The values of a cell, in order."""
 
 STUDY_BOARDS = {
-    "snake x2": "8192 4096 2048 1024 / 64 128 256 512 / 32 16 8 _ / _ _ _ _",
-    "snake": "4096 2048 1024 512 / 32 64 128 256 / 16 8 4 _ / _ _ _ _",
-    "snake x0.5": "2048 1024 512 256 / 16 32 64 128 / 8 4 2 _ / _ _ _ _",
+    "x2": "8192 4096 2048 1024 / _ _ _ _ / 8 16 32 8 / 16 8 _ _",
+    "x1": "4096 2048 1024 512 / _ _ _ _ / 4 8 16 4 / 8 4 _ _",
+    "x0.5": "2048 1024 512 256 / _ _ _ _ / 2 4 8 2 / 4 2 _ _",
     "5a": "_ 4096 2048 128 / _ 4 16 32 / 2 16 32 16 / 8 2 2 4",
     "5b": "2 2 2 _ / 16 16 4 4 / 32 64 128 256 / 2048 4096 2048 1024",
 }
-"""Boards of the study, as `rules.from_text` reads them.
+"""Boards of Matsuzaki and Teramura, as `rules.from_text` reads them.
 
-Those of figure 5 are as printed. Of figure 4 only the words are known to us: one pattern, a snake,
-its tiles twice and half as large, where down is the worst move. The first three are such boards."""
+Those of figure 5 are as printed. Of figure 4 only the description is known: large tiles along the
+first row, the second row empty, and the same with tiles twice and half as large. The first three
+are such boards; their lower rows are ours, and `concentration.py` draws many others."""
 
 Floats = npt.NDArray[np.float64]
 

@@ -4,6 +4,7 @@
     python -m benchmarks.experiments.policy_nets.run train --runs runs/policy
     python -m benchmarks.experiments.policy_nets.run play --runs runs/policy
     python -m benchmarks.experiments.policy_nets.run inside --runs runs/policy
+    python -m benchmarks.experiments.policy_nets.run contributions --runs runs/policy
 
 `log` writes the play log. `train` lets networks learn from it, each in a folder of `--runs`; with
 `--layers 2` only that one, so that they may learn beside each other. Both go on where they were
@@ -12,6 +13,8 @@ interrupted. `play` plays the games of table 2 with those that have learned; a r
 layers play 20 games, whose positions are those of section 6, and more games for the probes, and
 writes the tables and pictures of sections 4 to 6, with the published values beside ours, to
 `README.md` there.
+
+`contributions` writes tables 4 to 7 of the page again, by the pretrained networks of the package.
 
 With `--moves 6e8` all commands are for as many moves as the study had, and with `--device cuda`
 networks learn and play on a GPU.
@@ -35,6 +38,7 @@ from afterstate.agents import nets
 from afterstate.agents.game2048.learning import play_logs, policy_imitation
 from afterstate.agents.game2048.play import play as games
 from afterstate.agents.game2048.values.policy_net import (
+    PRETRAINED,
     PolicyNetAgent,
     chances,
     choices,
@@ -50,7 +54,7 @@ from benchmarks.machine import machine
 
 HERE = Path(__file__).parent
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "policy_nets"
-SNAKES = list(STUDY_BOARDS)[:3]
+FIGURE_4 = list(STUDY_BOARDS)[:3]
 ROWS = {"last layer": {2: 6, 5: 4}, "layer before": {2: 11, 5: 11}}
 """Rows of tables 4 to 7, by the layers of the network."""
 
@@ -190,13 +194,13 @@ def table_3(found: Mapping[int, nn.Module]) -> str:
 
 def tables_4_to_7(net: nn.Module, layers: int, published: dict[str, Any]) -> str:
     """The contributions to down, of the last layer and the one before, ours and the study's."""
-    words = [rules.from_text(STUDY_BOARDS[name]) for name in SNAKES]
+    words = [rules.from_text(STUDY_BOARDS[name]) for name in FIGURE_4]
     down = inside.ACTIONS.index("down")
     traced = [analysis.contributions(net, word, down, 2, [28]) for word in words]
     boards = torch_rules.from_words(np.array(words, np.uint64))
-    said = [inside.logits_table(net, boards, SNAKES)]
+    said = [inside.logits_table(net, boards, FIGURE_4)]
     for i, (what, n_rows) in enumerate(ROWS.items()):
-        table = inside.contribution_table([each[i] for each in traced], SNAKES, n_rows[layers])
+        table = inside.contribution_table([each[i] for each in traced], FIGURE_4, n_rows[layers])
         theirs = published[what][str(layers)]
         sums, rows = np.zeros(3), []
         for unit, *shares in theirs:
@@ -301,21 +305,40 @@ def look(chosen: argparse.Namespace) -> None:
     parts += ["## Table 2: scores", table_2(told)]
     parts += ["## Table 3: filters of the first layer", table_3(found), "![](filters.png)"]
     parts += ["## Figure 3: large weights", "![](weights.svg)"]
-    for layers in (2, 5):
-        if layers in found:
-            tables = "4 and 5" if layers == 2 else "6 and 7"
-            parts += [f"## Tables {tables}: contributions to down, k = {layers}"]
-            parts += [tables_4_to_7(found[layers], layers, told)]
+    parts += contribution_sections(found, told)
     parts += ["## Section 6: agreement and heuristics", section_6(found, chosen, told)]
     parts += ["![](boards.png)", "## Figure 5", figure_5(found, told)]
     (RESULTS / "README.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     print(f"written: {RESULTS / 'README.md'}")
 
 
+def contribution_sections(
+    networks_: Mapping[int, nn.Module], published: dict[str, Any]
+) -> list[str]:
+    """Return the sections with tables 4 to 7, for networks of 2 and 5 layers."""
+    parts = []
+    for layers, tables in ((2, "4 and 5"), (5, "6 and 7")):
+        if layers in networks_:
+            parts += [f"## Tables {tables}: contributions to down, k = {layers}"]
+            parts += [tables_4_to_7(networks_[layers], layers, published)]
+    return parts
+
+
+def contributions(chosen: argparse.Namespace) -> None:
+    """Write tables 4 to 7 of the page again, by the pretrained networks."""
+    page = RESULTS / "README.md"
+    text = page.read_text(encoding="utf-8")
+    before, after = text.index("## Tables 4 and 5"), text.index("## Section 6")
+    pretrained = {layers: load(file) for layers, file in PRETRAINED.items()}
+    parts = contribution_sections(pretrained, study()["published"])
+    page.write_text(text[:before] + "\n\n".join(parts) + "\n\n" + text[after:], encoding="utf-8")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description="Repeats the study of policy networks.")
     commands = {"log": log, "train": train, "play": play, "inside": look}
+    commands["contributions"] = contributions
     parser.add_argument("command", choices=list(commands))
     parser.add_argument("--runs", type=Path, required=True, help="folder of networks and logs")
     parser.add_argument("--layers", type=int, nargs="+", help="networks that learn (all)")

@@ -139,7 +139,7 @@ def _draw_end(axes: Axes, i: int, point: Point, measure: str) -> None:
 
 
 def _draw_published(axes: Axes, i: int, value: Published) -> None:
-    """Where the study's run ended: hollow and dashed; an arrow if only a bound is known."""
+    """Where the paper's run ended: hollow and dashed; an arrow if only a bound is known."""
     y = i + 0.18
     is_open = math.isinf(value.high)
     if not is_open:
@@ -156,14 +156,14 @@ def _thousands(score: float) -> str:
 
 
 def _draw_legend(figure: Figure, experiment: Experiment, scale: Scale) -> None:
-    """Which run is which, and how ours and the study's differ, below the panels."""
+    """Which run is which, and how ours and the paper's differ, below the panels."""
     handles = [
         Line2D([], [], color=COLORS[i], marker=MARKERS[i], markersize=6, label=run.name)
         for i, run in enumerate(experiment.runs)
     ]
     length = f"{short(experiment.length[experiment.axis])} {experiment.axis}"
     ours = Line2D([], [], color=GREY, marker="o", markersize=7, label=f"here, {scale}")
-    theirs = Line2D([], [], color=GREY, marker="o", markersize=7, label=f"the study, {length}")
+    theirs = Line2D([], [], color=GREY, marker="o", markersize=7, label=f"the paper, {length}")
     theirs.set(linestyle=DASHES, markerfacecolor="w")
     handles += [ours, theirs]
     n_columns = len(handles) if len(handles) < 5 else -(-len(handles) // 2)

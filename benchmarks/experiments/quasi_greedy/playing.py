@@ -56,7 +56,7 @@ def plan(
         points: how many places equally far apart.
         games: how many games each way to play has in an evaluation.
         search_shares: where 3-ply search is played; by default half way, at the end, and where
-            the study has a value of it.
+            the paper has a value of it.
     """
     if search_shares is None:
         anchors = [anchor for run in experiment.runs for anchor in run.published]

@@ -1,4 +1,4 @@
-"""The table of an experiment: our values beside the published ones, and whether orders agree."""
+"""The page of an experiment: our values and the published ones, and whether orders agree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTHING = "-"
 
 
 class Order(NamedTuple):
-    """Two runs that the study orders, and how ours stand."""
+    """Two runs that the paper orders, and the order here."""
 
     measure: str
     share: float
@@ -30,14 +30,14 @@ class Order(NamedTuple):
     worse: str
     agrees: bool | None  # None if one was not measured
     is_clear: bool  # whether our intervals are apart
-    says: str  # where the study orders them
+    says: str  # where the paper orders them
 
     def verdict(self) -> str:
-        """Whether ours agree, in words."""
+        """Return the verdict in words."""
         if self.agrees is None:
             return "not measured"
-        found = "agrees" if self.agrees else "opposite"
-        return f"{found}, clearly" if self.is_clear else found
+        word = "same" if self.agrees else "opposite"
+        return f"{word}, significant" if self.is_clear else f"{word}, not significant"
 
 
 def orders_of_values(
@@ -46,7 +46,7 @@ def orders_of_values(
     published: Mapping[str, Published],
     ours: Mapping[str, Estimate | None],
 ) -> list[Order]:
-    """The pairs of runs whose published values are apart, with what ours say of them.
+    """Return the pairs of runs whose published intervals do not overlap, with their order here.
 
     Args:
         measure: the way to play.
@@ -58,13 +58,13 @@ def orders_of_values(
     for one, other in combinations(published, 2):
         low, high = sorted((one, other), key=lambda run: published[run].low)
         if published[low].high < published[high].low:
-            found = _agreement(ours.get(high), ours.get(low))
-            result.append(Order(measure, share, high, low, *found, "values apart"))
+            pairs = _agreement(ours.get(high), ours.get(low))
+            result.append(Order(measure, share, high, low, *pairs, "intervals apart"))
     return result
 
 
 def _agreement(better: Estimate | None, worse: Estimate | None) -> tuple[bool | None, bool]:
-    """Whether ours have the order of the study, and whether their intervals are apart."""
+    """Return whether ours have the order of the paper, and whether their intervals are apart."""
     if better is None or worse is None:
         return None, False
     return better.mean > worse.mean, abs(
@@ -73,7 +73,7 @@ def _agreement(better: Estimate | None, worse: Estimate | None) -> tuple[bool | 
 
 
 def orders(experiment: Experiment, curves: Curves) -> list[Order]:
-    """All pairs that the study orders: by its values, or in words, which are of the end."""
+    """Return all pairs that the paper orders, by its values or in words about the end."""
     result = []
     places = {anchor.share for run in experiment.runs for anchor in run.published}
     for share in sorted(places):
@@ -89,55 +89,57 @@ def orders(experiment: Experiment, curves: Curves) -> list[Order]:
     for said in experiment.orders:
         for worse in said.worse:
             pair = (at(curves.get(run, []), 1, said.measure) for run in (said.better, worse))
-            found = _agreement(*pair)
-            result.append(Order(said.measure, 1, said.better, worse, *found, said.says))
+            pairs = _agreement(*pair)
+            result.append(Order(said.measure, 1, said.better, worse, *pairs, said.says))
     return result
 
 
-def counts(found: Sequence[Order]) -> str:
-    """How many orders agree, in one line."""
-    measured = [order for order in found if order.agrees is not None]
+def counts(pairs: Sequence[Order]) -> str:
+    """Return how many orders agree, in one line."""
+    measured = [order for order in pairs if order.agrees is not None]
     agree = [order for order in measured if order.agrees]
     clear = [order for order in measured if order.is_clear]
     clearly = sum(order.is_clear for order in agree)
     return (
-        f"{len(agree)} of {len(measured)} pairs of runs that the study orders have that order "
-        f"here; of the {len(clear)} whose 95% intervals here are apart, {clearly}."
+        f"{len(agree)} of {len(measured)} pairs of runs that the paper orders have the same "
+        f"order here; of the {len(clear)} pairs whose 95% intervals here do not overlap, "
+        f"{clearly}. Pairs whose published intervals overlap are not counted, so a claim of no "
+        "difference is not tested."
     )
 
 
 def tables(experiment: Experiment, scale: Scale, curves: Curves, rows: Sequence[Row]) -> list[str]:
-    """What was found: how, the table of values, how many orders agree, the table of orders."""
-    found = orders(experiment, curves)
+    """Return the setup, the table of values, the count of orders and the table of orders."""
+    pairs = orders(experiment, curves)
     return [
-        f"{_how(experiment, scale, rows)}\n",
+        f"{_setup(experiment, scale, rows)}\n",
         _table(_cells(experiment, curves)) + "\n",
-        f"{counts(found)}\n",
-        _table(_order_cells(found)) + "\n",
+        f"{counts(pairs)}\n",
+        _table(_order_cells(pairs)) + "\n",
     ]
 
 
-def markdown(experiment: Experiment, found: Sequence[str], picture: str) -> str:
-    """The report of an experiment, with what `tables` found and the name of its picture."""
-    how, values, n_agree, orders_found = found
-    parts = [
+def markdown(experiment: Experiment, parts: Sequence[str], picture: str) -> str:
+    """Return the page of an experiment, with the parts of `tables` and the name of its picture."""
+    setup, values, n_agree, order_table = parts
+    page = [
         f"# {experiment.title}\n",
         f"{experiment.shows} of: {experiment.study}.\n",
         f"{experiment.measured}\n",
-        how,
+        setup,
         values,
-        f"![{experiment.title}: our curves, and their ends beside the study's]({picture})\n",
+        f"![{experiment.title}: our curves, and their ends with the paper's]({picture})\n",
         "## Orders\n",
         n_agree,
-        orders_found,
+        order_table,
         "## Readings\n",
         *(f"- {reading}" for reading in experiment.readings),
     ]
-    return "\n".join(parts) + "\n"
+    return "\n".join(page) + "\n"
 
 
-def _how(experiment: Experiment, scale: Scale, rows: Sequence[Row]) -> str:
-    """What ours were measured with, and what the intervals are."""
+def _setup(experiment: Experiment, scale: Scale, rows: Sequence[Row]) -> str:
+    """Return the setup of our runs, and what the intervals are over."""
     n_seeds = len({row["seed"] for row in rows})
     games = ", ".join(
         f"{measure} {max(row[measure]['n_games'] for row in rows if measure in row):,}"
@@ -145,26 +147,27 @@ def _how(experiment: Experiment, scale: Scale, rows: Sequence[Row]) -> str:
         if any(measure in row for row in rows)
     )
     length = experiment.length.get(scale.axis)
-    whole = f", {scale.amount / length:.2g} of the study's {short(length)}" if length else ""
+    whole = f", {scale.amount / length:.2g} of the paper's {short(length)}" if length else ""
     if scale.axis != experiment.axis:
-        whole += f", where the study compares after equal {experiment.axis}"
-    over = "games" if n_seeds == 1 else "repeats, by Student's t"
+        whole += f", where the paper compares after equal {experiment.axis}"
+    over = "games of one run" if n_seeds == 1 else "runs, by Student's t"
     cpus = sorted({row["machine"]["cpu"] for row in rows if "machine" in row})
     return (
         f"Here: {scale} a run{whole}; repeats: {n_seeds}; games an evaluation: {games}; "
-        f"{'; '.join(cpus)}. ± is the 95% interval over {over}. A value is taken after the same "
-        f"share of the run as the published one beside it."
+        f"{'; '.join(cpus)}. ± is the 95% interval over {over}; where the paper gives intervals "
+        "they are over five runs, so the two cannot be compared. Our values are taken after the "
+        "same share of the run as the published ones."
     )
 
 
 def _cells(experiment: Experiment, curves: Curves) -> list[list[str]]:
-    """The table's head and its rows."""
+    """Return the head and the rows of the table of values."""
     with_learned = any(a.learned is not None for run in experiment.runs for a in run.published)
-    head = ["run", "in the study", "of the run"]
+    head = ["run", "in the paper", "of the run"]
     for measure in DEPTHS:
-        head += [f"{measure}, here", "study"]
+        head += [f"{measure}, here", "paper"]
     if with_learned:
-        head += ["moves learned, here", "study"]
+        head += ["moves learned, here", "paper"]
     result = [head]
     for run in experiment.runs:
         for anchor in run.published or (Anchor(0, 1, {}, None),):
@@ -175,7 +178,7 @@ def _cells(experiment: Experiment, curves: Curves) -> list[list[str]]:
 def _row_cells(
     run: Run, anchor: Anchor, curves: Curves, with_learned: bool, axis: str
 ) -> list[str]:
-    """The cells of a run at one place."""
+    """Return the cells of a run after one share of it."""
     points = [point for point in curves.get(run.name, []) if point.share == anchor.share]
     cells = [run.name, run.label, f"{anchor.share:.1%}".replace(".0%", "%")]
     for measure in DEPTHS:
@@ -192,24 +195,24 @@ def _row_cells(
 
 
 def _learned(learned: float | None, played: float) -> str:
-    """How many moves were learned from, and if it is known their share of those played."""
+    """Return the number of moves learned from and, if known, their share of those played."""
     if learned is None:
         return NOTHING
     return short(learned) + (f" ({100 * learned / played:.3g}%)" if played else "")
 
 
-def _order_cells(found: Sequence[Order]) -> list[list[str]]:
-    """The table of orders."""
-    head = ["", "of the run", "higher", "lower", "the study", "here"]
+def _order_cells(pairs: Sequence[Order]) -> list[list[str]]:
+    """Return the table of orders."""
+    head = ["", "of the run", "higher", "lower", "in the paper", "here"]
     body = [
         [o.measure, f"{o.share:.1%}".replace(".0%", "%"), o.better, o.worse, o.says, o.verdict()]
-        for o in found
+        for o in pairs
     ]
     return [head, *body]
 
 
 def _table(cells: Sequence[Sequence[str]]) -> str:
-    """A table in markdown, in columns of even width so that it reads well as text too."""
+    """Return a Markdown table with columns of even width, which reads well as text too."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         "| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |"

@@ -1,4 +1,4 @@
-"""Repeats the experiments of Matsuzaki's study of quasi-greedy learning, at a scale of your choice.
+"""Repeats the experiments of Matsuzaki's paper on quasi-greedy learning, at a scale of your choice.
 
     python -m benchmarks.experiments.quasi_greedy.run good_plays --moves 2e8 --repeats 3 --jobs 2
     python -m benchmarks.experiments.quasi_greedy.run search --seconds 1800 --repeats 3 --jobs 2
@@ -55,7 +55,7 @@ class Task(NamedTuple):
 
 def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description="Repeats an experiment of the study.")
+    parser = argparse.ArgumentParser(description="Repeats an experiment of the paper.")
     add = parser.add_argument
     add("name", choices=settings.names())
     add("--moves", type=float, help="of self-play in each run")
@@ -70,7 +70,7 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--points", type=int, default=10, help="evaluations on the way (%(default)s)")
     add("--greedy-games", type=int, default=300, help="in each evaluation (%(default)s)")
     add("--search-games", type=int, default=10, help="by 3-ply search, 0: none (%(default)s)")
-    at_search = "shares of the run where 3-ply search plays (half, end, where the study has values)"
+    at_search = "shares of the run where 3-ply search plays (half, end, where the paper has values)"
     add("--search-at", type=float, nargs="+", metavar="SHARE", help=at_search)
     add("--memory", type=float, metavar="GB", help="of a run at most (all its weights and sums)")
     add("--out", type=Path, help=f"folder of rows, table and figure ({RESULTS.name} in results)")

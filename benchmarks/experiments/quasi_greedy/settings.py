@@ -1,16 +1,16 @@
-"""The experiments of a study, as their settings files have them.
+"""The experiments of a paper, as their settings files have them.
 
 A settings file is a JSON object, one for each table or figure that is repeated:
 
 - `title`, `study` (the citation), `shows` (its tables and figures), `measured`, and `readings`,
-  what is made of points that the study leaves open;
-- `axis`, what runs are compared after, `"moves"` or `"seconds"`, and `length`, how many the study
+  what is made of points that the paper leaves open;
+- `axis`, what runs are compared after, `"moves"` or `"seconds"`, and `length`, how many the paper
   has, to which a run of ours is scaled;
 - `network` and `learner`, the arguments of `ntuple.network` and the fields of `learning.Settings`
   that all runs share;
-- `runs`, each with its `name`, the study's `label`, the fields of `learner` that differ, and what
+- `runs`, each with its `name`, the paper's `label`, the fields of `learner` that differ, and what
   is `published` of it. With `switch` its own fields hold only from there on;
-- `orders`, what the study says of runs in words where it gives no numbers.
+- `orders`, what the paper says of runs in words where it gives no numbers.
 
 A published value is `[mean, interval]`, a number, or `{"from": ..., "to": ...}`; `at` is where on
 the axis it was measured.
@@ -69,7 +69,7 @@ class Scale(NamedTuple):
 
 
 class Said(NamedTuple):
-    """Runs whose order the study says in words."""
+    """Runs whose order the paper says in words."""
 
     measure: str
     better: str
@@ -83,10 +83,10 @@ class Run:
 
     Attributes:
         name: ours.
-        label: the study's.
+        label: the paper's.
         first: the learner's settings at first.
         learner: the learner's settings, from the switch on if there is one.
-        switch: where that is, on each axis, in the study's units.
+        switch: where that is, on each axis, in the paper's units.
         published: in the order of their places.
     """
 
@@ -100,7 +100,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure of the study: see the top of this file."""
+    """A table or figure of the paper: see the top of this file."""
 
     name: str
     title: str

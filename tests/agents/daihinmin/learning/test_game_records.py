@@ -219,7 +219,7 @@ WRONG: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_game_that_is_not_by_the_rules_is_named(wrong: str, tmp_path: Path) -> None:
     path = changed(WRONG[wrong], tmp_path)
-    with pytest.raises(ValueError, match=r"games\.jsonl: game 2 is not one by the rules: ."):
+    with pytest.raises(ValueError, match=r"games\.jsonl: game 2 breaks the rules"):
         read_log(path)
 
 
@@ -341,7 +341,7 @@ def test_a_game_in_a_file_that_is_not_by_the_rules_is_named(unlike: str, tmp_pat
     log = play_log([SampleAgent()] * 5, 2, 1)
     UNLIKE[unlike](log)
     save_log(log, path)
-    with pytest.raises(ValueError, match=r"log\.npz: game 2 is not one by the rules"):
+    with pytest.raises(ValueError, match=r"log\.npz: game 2 breaks the rules"):
         load_log(path)
 
 

@@ -1,0 +1,90 @@
+"""Measures how concentrated the contributions to a bad move are: figure 4 and tables 4 to 7.
+
+    python -m benchmarks.experiments.policy_nets.concentration
+
+Matsuzaki and Teramura trace the output *down* on three boards of one pattern, with tiles twice and
+half as large: "large tiles along the first row, the second row empty". Their picture is lost, and
+they do not say what the lower rows hold. So the lower rows are drawn at random, many times and with
+three densities, and every figure is given with its spread. The networks are the pretrained ones.
+
+Writes `concentration.jsonl`, a row for each network and pattern, and `concentration.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from afterstate.agents.game2048.values.policy_net import PRETRAINED, load
+from afterstate.envs.game2048 import rules
+from benchmarks.experiments.policy_nets.analysis import contributions, top_units
+
+RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "policy_nets"
+FIRST_ROW = (12, 11, 10, 9)
+"""Exponents of the first row of the middle board: 4096 2048 1024 512."""
+LOWER_ROWS = {"sparse": (0.8, 3), "half full": (0.5, 4), "full": (0.2, 7)}
+"""The lower rows: the probability that a cell is empty, and the largest exponent."""
+N_PATTERNS, N_TOP, DOWN = 48, 4, 2
+
+
+def patterns(density: str, n: int = N_PATTERNS, seed: int = 1) -> list[list[int]]:
+    """Return `n` patterns, each as the board words of three boards: tiles x2, x1 and x0.5."""
+    rng, result = np.random.default_rng(seed), list[list[int]]()
+    empty, largest = LOWER_ROWS[density]
+    while len(result) < n:
+        lower = rng.integers(2, largest + 1, size=(2, 4))
+        lower[rng.random((2, 4)) < empty] = 0
+        board = np.array([FIRST_ROW, [0] * 4, *lower])
+        scaled = [np.where(board > 0, board + step, 0) for step in (1, 0, -1)]
+        boards = [int(rules.words(each.astype(np.uint8))) for each in scaled]
+        if all(rules.legal(each, rules.field(4, 4)) >> DOWN & 1 for each in boards):
+            result.append(boards)
+    return result
+
+
+def measure(layers: int, density: str) -> list[dict[str, Any]]:
+    """Return a row for each pattern of a pretrained network: its top units on the three boards."""
+    net, rows = load(PRETRAINED[layers]), []
+    for number, boards in enumerate(patterns(density)):
+        shares = [contributions(net, board, DOWN, 1)[0] for board in boards]
+        tops = [top_units(each, N_TOP) for each in shares]
+        common = set.intersection(*({unit for unit, _ in top} for top in tops))
+        covered = round(float(np.mean([sum(share for _, share in top) for top in tops])), 4)
+        pattern = {"layers": layers, "lower rows": density, "pattern": number}
+        rows.append({**pattern, "common": len(common), "covered": covered})
+    return rows
+
+
+def table(rows: pd.DataFrame) -> str:
+    """Return how often the three boards share their top units, and what share these have."""
+    lines = [
+        "| network, lower rows | 4 units shared | 3 or 4 shared | share of the top 4 (5% to 95%) |",
+        "|---|--:|--:|--:|",
+    ]
+    for (layers, density), group in rows.groupby(["layers", "lower rows"], sort=False):
+        low, high = group["covered"].quantile([0.05, 0.95])
+        lines.append(
+            f"| k = {layers}, {density} | {(group['common'] == 4).mean():.0%} "
+            f"| {(group['common'] >= 3).mean():.0%} "
+            f"| {group['covered'].mean():.0%} ({low:.0%} to {high:.0%}) |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure both networks and write the rows and the table."""
+    cases = [(layers, density) for layers in sorted(PRETRAINED) for density in LOWER_ROWS]
+    rows = [row for case in cases for row in measure(*case)]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (RESULTS / "concentration.jsonl").write_text(text, encoding="utf-8")
+    page = table(pd.DataFrame(rows))
+    (RESULTS / "concentration.md").write_text(page + "\n", encoding="utf-8")
+    print(page)
+
+
+if __name__ == "__main__":
+    main()
