@@ -246,7 +246,7 @@ def _parameters(maker: Any) -> list[Parameter]:
 
 def _player_of_net(file: str | Path) -> str:
     """Return the name of the player that plays the neural network of a file."""
-    network, known = _import("nets").about(file)["network"], []
+    network, known = _import("nets").metadata(file)["network"], []
     for name in _BY_NETWORK:
         networks = list(_import(_PLAYERS[name].module).NETWORKS)
         if network in networks:

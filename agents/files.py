@@ -1,13 +1,13 @@
-"""The file of a trained player: one format for all that is made of arrays.
+"""The file of a trained player: a zip archive of a JSON header and numpy arrays.
 
-It is a zip archive that numpy can open too (`np.load`), with
+`numpy.load` opens it too. It holds
 
 - `header.json`: `{"format": "afterstate", "version": 1, "kind": ..., "arrays": {name: [dtype,
-  shape]}, ...}` and what the kind needs, such as the tuples of an N-tuple network;
-- `NAME.npy` for each array, compressed or as it is, without pickled objects.
+  shape]}, ...}` and entries of the kind, such as the tuples of an N-tuple network;
+- `NAME.npy` for each array, compressed or stored, without pickled objects.
 
-The archive's checksums tell a damaged file. Files are written beside their place and then renamed,
-so that a file is always whole: the old one or the new one.
+The archive's checksums detect damage. Every file is written under a temporary name and then
+renamed, so a reader sees the old file or the new one, never a part of it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ VERSION = 1
 _MAX_HEADER = 1 << 20
 _MAX_BYTES = 1 << 36  # of all arrays together, 64 GiB
 
-# What reading a damaged archive may raise; that it is missing or closed to us shows at opening.
+# Errors of reading a damaged archive; a missing or unreadable file fails at opening.
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, struct.error),
     *(OSError, EOFError, KeyError, RuntimeError, UnicodeError),
@@ -41,25 +41,24 @@ Arrays = dict[str, npt.NDArray[Any]]
 def write(
     path: str | Path, kind: str, header: dict[str, Any], arrays: Arrays, level: int = 1
 ) -> None:
-    """Writes a file.
+    """Write a file.
 
     Args:
-        path: where; its folder is made if it is missing.
-        kind: what the file is, such as `"ntuple"`.
+        path: the file; its folder is made if it is missing.
+        kind: the kind of file, such as `"ntuple"`.
         header: further entries of the header, fit for JSON.
         arrays: by name.
-        level: of compression: 9 is small and slow, 0 as they are.
+        level: of compression, from 0 (none) to 9 (small and slow).
 
     Raises:
-        OSError: it cannot be written, for example because the disk is full; a file that was there
-            before is still there, whole.
+        OSError: it cannot be written, for example because the disk is full; an older file is kept.
     """
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     shapes = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
     first = {"format": "afterstate", "version": VERSION, "kind": kind, "arrays": shapes}
     method = zipfile.ZIP_DEFLATED if level else zipfile.ZIP_STORED
     with (
-        replaced(path) as file,
+        atomic_write(path) as file,
         zipfile.ZipFile(file, "w", method, compresslevel=level) as archive,
     ):
         archive.writestr("header.json", json.dumps({**header, **first}, indent=1))
@@ -68,58 +67,54 @@ def write(
                 np.lib.format.write_array(entry, array, allow_pickle=False)
 
 
-def replace(path: str | Path, data: bytes) -> None:
-    """Writes a file of any other format, as `write` does.
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Write a file of any other format, as safely as `write`.
 
     Raises:
-        OSError: it cannot be written; a file that was there before is still there, whole.
+        OSError: it cannot be written; an older file is kept.
     """
-    with replaced(path) as file:
+    with atomic_write(path) as file:
         file.write(data)
 
 
 @contextlib.contextmanager
-def replaced(path: str | Path) -> Iterator[IO[bytes]]:
-    """A file to write beside the place, which goes there when it is whole.
+def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
+    """Open a temporary file for writing, which becomes `path` when the block ends without an error.
 
     Raises:
-        OSError: it cannot be written; a file that was there before is still there, whole.
+        OSError: it cannot be written; an older file is kept.
     """
-    path = _place(path)
-    beside = _beside(path)
+    path = _target(path)
+    temporary = _temporary(path)
     try:
-        with open(beside, "wb") as file:
+        with open(temporary, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(beside)
+            os.unlink(temporary)
         raise
 
 
-def prepare(path: str | Path) -> None:
-    """Makes sure that `write` can write a file, before what it will hold is there.
-
-    Raises:
-        OSError: it cannot be written there.
-    """
-    beside = _beside(_place(path))
-    beside.touch()
-    beside.unlink()
+def check_writable(path: str | Path) -> None:
+    """Raise OSError if `write` could not write this file."""
+    temporary = _temporary(_target(path))
+    temporary.touch()
+    temporary.unlink()
 
 
-def keep_rows(path: str | Path, key: str, last: int) -> int:
-    """Drops the rows of a file of JSON lines that come after `last`, and those cut off by a kill.
+def truncate_rows(path: str | Path, key: str, last: int) -> int:
+    """Delete the rows of a JSON-lines file that come after `last`, and incomplete ones.
 
     Args:
-        path: the file; it need not be there.
-        key: of the number that says when a row was made.
-        last: the largest that is kept.
+        path: the file; it may be missing.
+        key: of the integer by which rows are ordered, such as `"n_moves"`.
+        last: the largest integer that is kept.
 
     Returns:
-        The number of the last row that is kept, 0 if there is none.
+        The integer of the last row kept, 0 if there is none.
     """
     path = Path(path)
     if not path.exists():
@@ -127,16 +122,16 @@ def keep_rows(path: str | Path, key: str, last: int) -> int:
     kept, number = [], 0
     for line in path.read_text(encoding="utf-8").splitlines():
         with contextlib.suppress(ValueError, TypeError, KeyError, OverflowError):
-            made = int(json.loads(line)[key])
-            if made <= last:
+            value = int(json.loads(line)[key])
+            if value <= last:
                 kept.append(line + "\n")
-                number = made
-    replace(path, "".join(kept).encode())
+                number = value
+    write_bytes(path, "".join(kept).encode())
     return number
 
 
-def _place(path: str | Path) -> Path:
-    """Where the file will be: follows links, refuses what is not a file and makes its folder."""
+def _target(path: str | Path) -> Path:
+    """Return the path with links resolved, and make its folder."""
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         raise IsADirectoryError(f"{path} is not a file, so no player can be saved there")
@@ -144,19 +139,19 @@ def _place(path: str | Path) -> Path:
     return path
 
 
-def _beside(path: Path) -> Path:
-    """The file that is written first."""
+def _temporary(path: Path) -> Path:
+    """Return the name under which a file is written before it is renamed."""
     return path.with_name(f"{path.name}.{os.getpid()}.part")
 
 
 def read(
     path: str | Path, kind: str | None = None, only: Collection[str] | None = None
 ) -> tuple[dict[str, Any], Arrays]:
-    """Reads a file that `write` wrote.
+    """Read a file that `write` wrote.
 
     Args:
         path: the file.
-        kind: what it must be; by default anything.
+        kind: the expected kind; by default any.
         only: the arrays to read; by default all.
 
     Returns:
@@ -179,9 +174,9 @@ def read(
 
 
 def _read_header(path: str | Path, archive: zipfile.ZipFile, kind: str | None) -> dict[str, Any]:
-    """The header, checked."""
+    """Return the header, checked."""
     if any(entry.compress_type not in (0, 8) for entry in archive.infolist()):
-        raise zipfile.BadZipFile("it is not compressed as our files are")
+        raise zipfile.BadZipFile("its compression is neither stored nor deflated")
     if archive.getinfo("header.json").file_size > _MAX_HEADER:
         raise zipfile.BadZipFile("its header is too long")
     try:
@@ -190,7 +185,7 @@ def _read_header(path: str | Path, archive: zipfile.ZipFile, kind: str | None) -
     except (ValueError, TypeError, KeyError):
         is_ours = False
     if not is_ours:
-        raise ValueError(f"{path} is not a file of afterstate: its header says something else")
+        raise ValueError(f"{path} is not a file of afterstate: its header has another format")
     if header["version"] != VERSION:
         raise ValueError(
             f"{path} has version {header['version']} and this program reads {VERSION}: "
@@ -202,25 +197,25 @@ def _read_header(path: str | Path, archive: zipfile.ZipFile, kind: str | None) -
 
 
 def _read_array(archive: zipfile.ZipFile, name: str, declared: Any) -> npt.NDArray[Any]:
-    """An array, checked against what the header says of it before there is room made for it."""
+    """Return an array, checked against the header before memory is allocated for it."""
     with archive.open(f"{name}.npy") as entry:
         shape, fortran, dtype = _array_header(entry)
         if [dtype.str, list(shape)] != declared or min(shape, default=0) < 0:
-            raise zipfile.BadZipFile(f"the array {name} is not what the header says")
+            raise zipfile.BadZipFile(f"the array {name} does not match the header")
         if fortran or dtype.hasobject:
-            raise zipfile.BadZipFile(f"the array {name} is of a kind that is not written here")
+            raise zipfile.BadZipFile(f"the array {name} is in Fortran order or has objects")
         size = int(np.prod(shape, dtype=np.float64)) * dtype.itemsize
         if size > _MAX_BYTES or archive.getinfo(f"{name}.npy").file_size < size:
             raise zipfile.BadZipFile(f"the array {name} is too large")
         array = np.empty(shape, dtype)
-        _fill(entry, array.reshape(-1).view(np.uint8))
+        _read_into(entry, array.reshape(-1).view(np.uint8))
         if entry.read(1):
             raise zipfile.BadZipFile(f"the array {name} is too long")
     return array
 
 
-def _array_header(entry: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, order and type of a `.npy` entry."""
+def _array_header(entry: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, order and type of a `.npy` entry."""
     try:
         version = np.lib.format.read_magic(entry)
         if version != (1, 0):
@@ -230,11 +225,11 @@ def _array_header(entry: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
         raise zipfile.BadZipFile(f"an array's header is wrong: {error}") from error
 
 
-def _fill(entry: Any, room: npt.NDArray[np.uint8]) -> None:
-    """Reads an entry into memory, a piece at a time."""
+def _read_into(entry: Any, memory: npt.NDArray[np.uint8]) -> None:
+    """Read an entry into memory, 16 MiB at a time."""
     at = 0
-    while at < len(room):
-        n = entry.readinto(room[at : at + (1 << 24)].data)
+    while at < len(memory):
+        n = entry.readinto(memory[at : at + (1 << 24)].data)
         if not n:
             raise EOFError("an array is cut off")
         at += n

@@ -322,7 +322,9 @@ class Run:
         with one_line(self.folder):
             for name in ("rows.jsonl", "best.safetensors"):  # of one that died before it saved
                 (self.folder / name).unlink(missing_ok=True)
-            files.replace(self.folder / "settings.json", json.dumps(self.about, indent=1).encode())
+            files.write_bytes(
+                self.folder / "settings.json", json.dumps(self.about, indent=1).encode()
+            )
         return model
 
     def _new(self, envs: VecEnv) -> BaseAlgorithm:
@@ -419,9 +421,9 @@ class Run:
         """Writes a checkpoint, and removes those that are too old."""
         path = self.folder / "checkpoints" / f"model_{model.num_timesteps}_steps.zip"
         if isinstance(model, OffPolicyAlgorithm):
-            with files.replaced(self.replay) as file:
+            with files.atomic_write(self.replay) as file:
                 model.save_replay_buffer(cast(io.BufferedIOBase, file))
-        with files.replaced(path) as file:
+        with files.atomic_write(path) as file:
             model.save(cast(io.BufferedIOBase, file))
         for old in self.checkpoints()[:-N_CHECKPOINTS]:
             old.unlink()
@@ -496,9 +498,9 @@ class Evaluation(BaseCallback):
         self.run, self.file = run, run.folder / "rows.jsonl"
 
     def _on_training_start(self) -> None:
-        self.measured = files.keep_rows(self.file, "moves", self.num_timesteps)
+        self.measured = files.truncate_rows(self.file, "moves", self.num_timesteps)
         best = self.run.folder / "best.safetensors"
-        self.best = nets.about(best)["mean"] if best.exists() else -math.inf
+        self.best = nets.metadata(best)["mean"] if best.exists() else -math.inf
         rows = self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []
         self.began = time.monotonic() - (json.loads(rows[-1])["seconds"] if rows else 0)
 
@@ -510,7 +512,7 @@ class Evaluation(BaseCallback):
 
     def _on_training_end(self) -> None:
         file = self.run.keep(self.run.player(self.model), "actor", moves=self.num_timesteps)
-        files.keep_rows(self.file, "moves", self.num_timesteps - 1)  # instead of one on the way
+        files.truncate_rows(self.file, "moves", self.num_timesteps - 1)  # instead of one on the way
         self.note(agents.load(file), self.run.game.n_games[1], end=True)
 
     def note(self, player: Any, n_games: int, end: bool) -> None:

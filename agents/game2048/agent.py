@@ -1,4 +1,4 @@
-"""What every player of 2048 can do."""
+"""The base class of all players of 2048."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from afterstate.envs.words import Words
 
 
 class Agent(ABC):
-    """A player of 2048: it chooses a move for each board word it is shown.
+    """A player of 2048, which returns one action for each board word.
 
-    A new player implements `_act`. Boards with a tile above 32768 are shown downgraded: see
+    A new player implements `_act`. Boards with a tile above 32768 are passed in downgraded: see
     `afterstate.envs.game2048.rules.words`.
     """
 
@@ -23,23 +23,23 @@ class Agent(ABC):
     """Rows and columns of the boards it plays on."""
 
     def act(self, boards: Any) -> npt.NDArray[np.int8]:
-        """Chooses moves.
+        """Choose moves for board words.
 
         Args:
             boards: board words `uint64[...]`.
 
         Returns:
-            Actions `int8[...]`: 0 up, 1 right, 2 down, 3 left. They are legal where any move is.
+            Actions `int8[...]`: 0 up, 1 right, 2 down, 3 left; legal wherever a legal one exists.
 
         Raises:
-            ValueError: not words of boards of the player's size; observations go to `predict`.
+            ValueError: not words of boards of the player's size; for observations see `predict`.
         """
         array = check_words(boards, *self.size)
         return self._act(array.reshape(-1)).reshape(array.shape)
 
     @abstractmethod
     def _act(self, boards: Words) -> npt.NDArray[np.int8]:
-        """The actions `int8[B]` of board words `uint64[B]`."""
+        """Return the actions `int8[B]` of board words `uint64[B]`."""
 
     def predict(
         self,
@@ -49,27 +49,27 @@ class Agent(ABC):
         deterministic: bool = True,
         action_masks: Any = None,
     ) -> tuple[npt.NDArray[np.int8], Any]:
-        """Chooses moves for observations of `Game2048-v0`, as stable-baselines3's models do.
+        """Choose moves for observations of `Game2048-v0`, as stable-baselines3's models do.
 
         Args:
             observation: exponents `[rows, cols]` or planes `[18, rows, cols]`, or a batch of them.
-            state: returned as it is; the players have no memory.
+            state: returned unchanged; players have no memory.
             episode_start: not used.
             deterministic: not used.
-            action_masks: not used, for the players know the rules.
+            action_masks: not used; players know the rules.
 
         Returns:
-            The action (an array without dimensions), or the actions of the batch, and `state`.
+            The action (an array of shape `()`) or the actions of the batch, and `state`.
 
         Raises:
-            ValueError: not such an observation, or boards of another size than the player's.
+            ValueError: not an observation, or boards of another size than the player's.
         """
         array = np.asarray(observation)
         if array.dtype.kind == "f" and array.shape[-3:] == (MAX_EXPONENT + 1, *self.size):
             array = array.argmax(axis=-3)
         if array.ndim not in (2, 3) or array.shape[-2:] != tuple(self.size):
             raise ValueError(
-                f"an observation is exponents {list(self.size)}, planes {[18, *self.size]} "
+                f"observation must be exponents {list(self.size)}, planes {[18, *self.size]} "
                 f"or a batch of them, got {array.dtype} of shape {array.shape}"
             )
         return self.act(words(array)), state

@@ -1,7 +1,8 @@
-"""Two machine instructions that table look-ups live on, as functions for numba kernels.
+"""Options and machine instructions that the numba kernels of 2048 share.
 
-`prefetch` asks for a table entry before it is needed; `extract` gathers the nibbles of a tuple's
-cells into an index. Where the processor has no such instruction, `extract` is computed.
+`KERNEL` and `INLINED` are arguments of `numba.njit`. `prefetch` loads a table entry into the cache
+before it is needed; `extract` packs the nibbles of a tuple's cells into a table index, by the
+processor's instruction PEXT if it has one.
 """
 
 from __future__ import annotations
@@ -19,12 +20,19 @@ from numba.np.arrayobj import make_array
 
 from afterstate.envs.words import Word
 
+KERNEL: dict[str, Any] = {"cache": True, "_nrt": False}
+"""Arguments of `njit` for kernels that allocate nothing: without reference counting, which would
+cost more than a table look-up."""
+
+INLINED: dict[str, Any] = {**KERNEL, "forceinline": True}
+"""Arguments of `njit` for tiny kernels: passing a network to a call costs more than its body."""
+
 _WORD = ir.IntType(64)
 _INT = ir.IntType(32)
 
 
 def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """Generates code for `prefetch`."""
+    """Generate the code of `prefetch`."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = make_array(signature.args[0])(context, builder, args[0]).data
@@ -39,7 +47,7 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
 
 
 def _pext(typing_context: Any, word: Any, mask: Any) -> Any:
-    """Generates the instruction PEXT of x86 processors with BMI2."""
+    """Generate the instruction PEXT of x86 processors with BMI2."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(_WORD, [_WORD, _WORD])
@@ -50,7 +58,7 @@ def _pext(typing_context: Any, word: Any, mask: Any) -> Any:
 
 
 def _trailing_zeros(typing_context: Any, word: Any) -> Any:
-    """Generates code that counts the zeros below the lowest one; 64 for zero."""
+    """Generate the code of `count_zeros`."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
@@ -59,16 +67,16 @@ def _trailing_zeros(typing_context: Any, word: Any) -> Any:
 
 
 prefetch: Any = intrinsic(_prefetch)
-"""Starts loading entry `index` of a one-dimensional array into the cache."""
+"""Start loading entry `index` of a one-dimensional array into the cache."""
 
 _pack_bits: Any = intrinsic(_pext)
 count_zeros: Any = intrinsic(_trailing_zeros)
-"""The zeros of a word below its lowest one; 64 for zero."""
+"""Return the number of zeros below a word's lowest one; 64 for zero."""
 
 
 @njit("uint64(uint64, uint64)", cache=True)
 def extract_by_runs(word: Word, mask: Word) -> Word:
-    """The bits of `word` under `mask`, packed together: one shift for each run of ones."""
+    """Return the bits of `word` under `mask`, packed: one shift for each run of ones."""
     word, mask = np.uint64(word), np.uint64(mask)
     packed, length = np.uint64(0), np.uint64(0)
     while mask != 0:
@@ -86,7 +94,7 @@ HAS_PEXT: bool = (
     and config.CPU_NAME is None  # type: ignore[attr-defined]
     and config.CPU_FEATURES is None  # type: ignore[attr-defined]
 )
-"""Whether kernels are compiled for a processor with PEXT."""
+"""True if kernels are compiled for a processor with PEXT."""
 
 extract: Callable[[Word, Word], Word] = _pack_bits if HAS_PEXT else extract_by_runs
-"""The bits of a word under a mask, packed together."""
+"""Return the bits of a word under a mask, packed into the low bits."""

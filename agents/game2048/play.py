@@ -1,4 +1,4 @@
-"""Whole games by any player, many at once."""
+"""Play whole games with any player, many in parallel."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Indices = npt.NDArray[np.int64]
 
 
 class Player(Protocol):
-    """What plays: any agent of `afterstate.agents`, or your own."""
+    """A player: any agent of `afterstate.agents`, or your own."""
 
     def act(self, boards: Words) -> npt.NDArray[np.int8]:
-        """The actions `int8[B]` of board words `uint64[B]`."""
+        """Return the actions `int8[B]` of board words `uint64[B]`."""
         ...
 
 
 class Games(NamedTuple):
-    """Finished games, one entry each."""
+    """The results of finished games, one entry each."""
 
     scores: npt.NDArray[np.int64]
     n_moves: npt.NDArray[np.int64]
@@ -40,27 +40,27 @@ def play(
     report: Callable[[int, int], Any] | None = None,
     watch: Callable[[Indices, Words, Indices], Any] | None = None,
 ) -> Games:
-    """Plays games to their ends, side by side.
+    """Play games to their ends, all in parallel.
 
     Args:
-        player: is shown the boards of all games that go on. If it has `finish`, as
-            `NTupleAgent` has, that plays the games first, as far as it can.
-        n_games: how many.
-        seed: game `i` is what `Game2048-v0` plays after `reset(seed=seed + i)`; or the seeds of all
-            games.
+        player: gets the boards of all unfinished games at each step. If it has `finish`, like
+            `NTupleAgent`, that plays each game first, as far as it can.
+        n_games: the number of games.
+        seed: game `i` is what `Game2048-v0` plays after `reset(seed=seed + i)`; or a list of
+            one seed for each game.
         size: rows and columns; by default the player's `size`, or 4x4 if it has none.
-        report: called after each move of all games, or after some games, with the numbers of games
-            that have ended and of moves so far.
-        watch: called before each move of all games, with the numbers of those that go on, from 0,
-            their boards and the actions chosen, all `[B]`. The player's `finish` is not used then.
+        report: called after each step of all games, or after each game that `finish` plays, with
+            the numbers of finished games and of moves so far.
+        watch: called before each step of all games, with the indices of the unfinished games, their
+            boards and the selected actions, all `[B]`. The player's `finish` is not used then.
 
     Raises:
-        ValueError: a wrong size or seed, or the player's answer is not one legal action a board.
+        ValueError: a wrong size or seed, or the player does not return one legal action a board.
     """
     own = tuple(getattr(player, "size", size or (4, 4)))
     rows, cols = check_size(*(size or own))
     if own != (rows, cols):
-        raise ValueError(f"the player plays on boards of {own} cells, not {(rows, cols)}")
+        raise ValueError(f"size must be the player's, {own}, got {(rows, cols)}")
     seeds = _seeds(n_games, seed)
     moves = table(rows, cols)
     games = np.zeros((n_games, 8), np.uint64)
@@ -91,28 +91,28 @@ def play(
 
 
 def _seeds(n_games: int, seed: int | Sequence[int]) -> list[int]:
-    """The seed of each game."""
+    """Return the seed of each game."""
     given = [seed] if isinstance(seed, (int, np.integer)) else list(seed)
     if n_games < 0 or min(given, default=0) < 0:
-        raise ValueError(f"n_games and seed are from 0 on, got {n_games} and {seed}")
+        raise ValueError(f"n_games and seed must be >= 0, got {n_games} and {seed}")
     if isinstance(seed, (int, np.integer)):
         return [int(seed) + i for i in range(n_games)]
     if len(given) != n_games:
-        raise ValueError(f"{n_games} games have as many seeds, got {len(given)}")
+        raise ValueError(f"seed must be one integer or {n_games} of them, got {len(given)}")
     return given
 
 
 def _legal_actions(player: Player, games: Words, boards: Words) -> Indices:
-    """The player's actions, checked."""
+    """Return the player's actions, checked."""
     actions = np.asarray(player.act(boards))
     if actions.shape != (len(games),) or actions.dtype.kind not in "iu":
         raise ValueError(
-            f"the player was shown {len(games)} boards and answered {actions.dtype} "
-            f"of shape {actions.shape}, not as many actions"
+            f"the player must return one integer action for each of {len(games)} boards, "
+            f"got {actions.dtype} of shape {actions.shape}"
         )
     in_range = (actions >= 0) & (actions < 4)
     legal = in_range & (records.masks(games)[np.arange(len(games)), actions * in_range] == 1)
     if not legal.all():
         wrong = actions[int(np.argmin(legal))]
-        raise ValueError(f"the player chose {wrong}, an illegal action")
+        raise ValueError(f"the player returned the illegal action {wrong}")
     return actions.astype(np.int64)

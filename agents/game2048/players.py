@@ -48,8 +48,8 @@ def mc_softmax(
     tuples: Tuples | None = None,
     size: tuple[int, int] | None = None,
     device: str | None = None,
-    unit: float | None = None,
-    mixed: bool = False,
+    value_scale: float | None = None,
+    bf16: bool = False,
     symmetric: bool = False,
     **search: Any,
 ) -> MCSoftmaxAgent:
@@ -63,10 +63,10 @@ def mc_softmax(
     if _is_neural(network):
         value_net = import_module("afterstate.agents.game2048.values.value_net")
         net = {} if network == "value-net" else {"net": network}
-        neural = {"device": device, "unit": unit, "mixed": mixed, "symmetric": symmetric}
-        network = value_net.ValueNetAgent(**net, **neural)
-    elif device is not None or unit is not None or mixed or symmetric:
-        raise ValueError("device, unit, mixed and symmetric need a neural network, got none")
+        neural = {"value_scale": value_scale, "bf16": bf16, "symmetric": symmetric}
+        network = value_net.ValueNetAgent(**net, device=device, **neural)
+    elif device is not None or value_scale is not None or bf16 or symmetric:
+        raise ValueError("device, value_scale, bf16 and symmetric need a neural network, got none")
     if not isinstance(network, module.Estimator):
         network = _network(getattr(network, "network", network), tuples, size)
     elif tuples is not None or size is not None:

@@ -1,4 +1,4 @@
-"""Players that need no learning: the lower end of every comparison."""
+"""Baseline players without learning: random moves, and the largest immediate reward."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from afterstate.envs.words import Word, Words, next_random, seed_word
 def _choose(
     boards: Words, rng: Word, moves: Words, by_reward: bool, actions: npt.NDArray[np.int8]
 ) -> Word:
-    """Draws among the legal moves, or those of them with the largest reward; returns `rng`."""
+    """Draw among the legal moves, or among those with the largest reward; return the new `rng`."""
     for i in range(boards.size):
         afters, rewards = afterstates(boards[i], moves)
         best, n_best = -1, 0
@@ -35,7 +35,7 @@ class RandomAgent(Agent):
     """Plays a random legal move.
 
     Args:
-        seed: of its random stream.
+        seed: of its random moves.
         size: rows and columns of the boards it plays on.
 
     Raises:
@@ -55,6 +55,6 @@ class RandomAgent(Agent):
 
 
 class RewardAgent(RandomAgent):
-    """Plays the move with the largest reward at once, a random one among equals."""
+    """Plays the move with the largest immediate reward, a random one among equals."""
 
     _by_reward = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from afterstate.agents.config import Count, Positive, Share, settings
 
@@ -45,7 +45,7 @@ class Fitting:
     """Turn each position to one of the eight symmetric ones, at random."""
     average: BelowOne = 0.0
     """Decay of the moving average of the weights, which plays. 0: the weights themselves play."""
-    bf16: Bf16 = False
+    bf16: bool = False
     """Calculate in bfloat16 where that does no harm: faster on a GPU or a processor with
     instructions for it (AVX512-BF16, AMX), far slower on others."""
     clip: Positive | None = None

@@ -89,8 +89,10 @@ class RunFolder:
         for name in (*_LEARNED, "rows.jsonl"):
             for unfinished in self.path.glob(f"{name}.*.part"):
                 unfinished.unlink()
-        files.keep_rows(self.path / "rows.jsonl", key, amount)
-        files.replace(self.path / "settings.json", (json.dumps(settings, indent=1) + "\n").encode())
+        files.truncate_rows(self.path / "rows.jsonl", key, amount)
+        files.write_bytes(
+            self.path / "settings.json", (json.dumps(settings, indent=1) + "\n").encode()
+        )
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows."""

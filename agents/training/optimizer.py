@@ -170,11 +170,11 @@ class Fitter:
         more |= {f"played/{name}": value for name, value in played.items()}
         copies = {name: value.detach().cpu().contiguous().clone() for name, value in more.items()}
         tensors = {**self.tensors(), **copies}
-        if not nets.are_finite(tensors):  # which `load` would refuse
+        if not nets.all_finite(tensors):  # which `load` would refuse
             message = f"weights or means of gradients diverged (NaN or inf): {path} is not changed"
             raise ValueError(f"{message}; resume from it with a smaller rate, a warm_up or clip")
-        about = {**nets.kind(self.net), "n_steps": self.n_steps, **metadata}
-        files.replace(path, safetensors.torch.save(tensors, {"afterstate": json.dumps(about)}))
+        about = {**nets.describe(self.net), "n_steps": self.n_steps, **metadata}
+        files.write_bytes(path, safetensors.torch.save(tensors, {"afterstate": json.dumps(about)}))
 
     def load(self, path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Continue from a file of `save`.
@@ -186,12 +186,12 @@ class Fitter:
             OSError: the file cannot be read.
             ValueError: another file, a damaged one, or one of another network or optimizer.
         """
-        metadata = nets.about(path)
-        if {name: metadata[name] for name in ("network", "settings")} != nets.kind(self.net):
+        metadata = nets.metadata(path)
+        if {name: metadata[name] for name in ("network", "settings")} != nets.describe(self.net):
             raise ValueError(f"{path} has another network than the settings")
         try:
             tensors = safetensors.torch.load_file(path)
-            if not nets.are_finite(tensors):
+            if not nets.all_finite(tensors):
                 raise ValueError("checkpoint contains NaN or inf")
             played = _pop(tensors, "played/") or _select(tensors, "net/")
             others = _pop(tensors, "others/")

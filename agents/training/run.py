@@ -462,7 +462,7 @@ def train(
     end = None if n_moves is None else learner.n_moves + whole_moves(n_moves, least=0)
     every = None if evaluate_every is None else whole_moves(evaluate_every)
     if save_to is not None:
-        files.prepare(save_to)
+        files.check_writable(save_to)
     training, reports = MoveTraining(learner, save_to), list[Progress]()
 
     def note() -> None:

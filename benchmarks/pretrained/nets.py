@@ -122,7 +122,7 @@ def ship(net: Path, name: str, ways: Ways) -> None:
         OSError: a file cannot be read or written.
         ValueError: the network is not what the name stands for, or does not play so.
     """
-    about, place = nets.about(net), NAMES[name]
+    about, place = nets.metadata(net), NAMES[name]
     check(about, name)
     left_out = ("network", "settings", "log_about")  # the last as `provenance` has it
     facts = {key: fact for key, fact in about.items() if key not in left_out}
@@ -130,10 +130,10 @@ def ship(net: Path, name: str, ways: Ways) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{name}.safetensors"
         nets.save(place.load(net), file, 16, **facts)
-        told = {**nets.about(file), **measure(file, place.player, ways)}
+        told = {**nets.metadata(file), **measure(file, place.player, ways)}
         told |= {"bits": 16, "machine": machine()}
-        files.replace(PACKAGE / file.name, file.read_bytes())
-    files.replace(PACKAGE / f"{name}.json", (json.dumps(told, indent=1) + "\n").encode())
+        files.write_bytes(PACKAGE / file.name, file.read_bytes())
+    files.write_bytes(PACKAGE / f"{name}.json", (json.dumps(told, indent=1) + "\n").encode())
 
 
 def games(text: str) -> tuple[int, int]:

@@ -142,7 +142,7 @@ def ship(folders: Sequence[Path]) -> None:
     for mean, run, told in sorted(ended, key=lambda each: each[0]):
         is_2048 = told["env"] == "Game2048-v0"
         place = policy_net.BASELINES[told["algorithm"]] if is_2048 else actor_net.PRETRAINED
-        files.replace(place, (run / "actor.safetensors").read_bytes())
+        files.write_bytes(place, (run / "actor.safetensors").read_bytes())
         print(f"{place.name} is that of {run}, {mean:,.1f}")
 
 

@@ -32,7 +32,13 @@ import numpy as np
 from tqdm import tqdm
 
 from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.search.alphabeta import CUTOFFS, AlphaBetaAgent, Found, Settings
+from afterstate.agents.game2048.search.alphabeta import (
+    CUTOFFS,
+    AlphaBetaAgent,
+    Cutoffs,
+    SearchResult,
+    Settings,
+)
 from afterstate.agents.training.commands import whole_above_0
 from afterstate.envs.game2048.rules import cells
 from benchmarks.machine import machine
@@ -109,7 +115,7 @@ def boards() -> list[int]:
     return found
 
 
-def ours(words: Sequence[int], cutoffs: str = "worse") -> Program:
+def ours(words: Sequence[int], cutoffs: Cutoffs = "worse") -> Program:
     """Our program, timed where it is asked for moves; values and counts are asked for apart."""
     array = np.array(words, np.uint64)
 
@@ -117,7 +123,7 @@ def ours(words: Sequence[int], cutoffs: str = "worse") -> Program:
         return AlphaBetaAgent(Settings(depth=depth, cutoffs=cutoffs))
 
     @cache
-    def found(depth: int) -> list[Found]:
+    def found(depth: int) -> list[SearchResult]:
         player = agent(depth)
         return [player.search(word) for word in words]
 
@@ -231,7 +237,7 @@ def searches(words: Sequence[int], rounds: int) -> list[Figure]:
         one, other = ([answer[:2] for answer in found[depth, cutoffs]] for cutoffs in CUTOFFS)
         if one != other:
             raise ValueError(f"depth {depth}: what is found depends on what is cut off")
-    took: dict[tuple[int, str], list[float]] = {turn: [] for turn in turns}
+    took: dict[tuple[int, Cutoffs], list[float]] = {turn: [] for turn in turns}
     for _ in tqdm(range(rounds), unit=" rounds", leave=False):
         for depth, cutoffs in turns:
             took[depth, cutoffs].append(1e6 * programs[cutoffs](depth).seconds / len(words))

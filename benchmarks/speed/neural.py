@@ -32,7 +32,7 @@ from afterstate.agents.game2048.learning import policy_imitation, value_td
 from afterstate.agents.game2048.learning.play_logs import MOVE
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
 from afterstate.agents.game2048.search.mc_softmax import Settings as Search
-from afterstate.agents.game2048.values.policy_net import PolicyCNN, chances
+from afterstate.agents.game2048.values.policy_net import PolicyCNN, probabilities
 from afterstate.agents.game2048.values.value_net import CNN22, ValueNetAgent, evaluate
 from afterstate.agents.nets import check_device
 from afterstate.agents.training.commands import whole_above_0
@@ -85,7 +85,7 @@ def judging(name: str, judge: Callable[[Tensor], Tensor], boards: Tensor, mixed:
 
 def playing(depth: int, n_boards: int, device: str, mixed: bool) -> Timed:
     """The player of a value network, which is shown boards side by side."""
-    player = ValueNetAgent(CNN22(), depth, device, mixed=mixed)
+    player = ValueNetAgent(CNN22(), depth, device, bf16=mixed)
     words = torch_rules.to_words(positions(n_boards, device))
 
     def work() -> int:
@@ -118,7 +118,7 @@ SEARCHED = 64
 def searching(device: str, mixed: bool, games: int, leaves: int = 1) -> Timed:
     """Monte-Carlo Softmax search with a value network, of some games in step."""
     how = replace(SEARCH, leaves=leaves)
-    player = MCSoftmaxAgent(ValueNetAgent(CNN22(), device=device, mixed=mixed), how)
+    player = MCSoftmaxAgent(ValueNetAgent(CNN22(), device=device, bf16=mixed), how)
     words = torch_rules.to_words(positions(games, device))
 
     def work() -> int:
@@ -131,7 +131,7 @@ def searching(device: str, mixed: bool, games: int, leaves: int = 1) -> Timed:
 
 def in_network(device: str, mixed: bool, rounds: int) -> Figure:
     """The share of the same searches that the network takes, in percent."""
-    watched = Watched(ValueNetAgent(CNN22(), device=device, mixed=mixed))
+    watched = Watched(ValueNetAgent(CNN22(), device=device, bf16=mixed))
     player = MCSoftmaxAgent(watched, SEARCH)
     words = torch_rules.to_words(positions(SEARCHED, device))
     player.act(words)
@@ -187,7 +187,7 @@ def subjects(device: str, mixed: bool) -> list[Timed]:
     found += [learning_values(128 * size, device, mixed)]
     for layers in (2, 5):
         net = PolicyCNN(layers).eval().to(device)
-        found += [judging(f"policy, k = {layers},", partial(chances, net), boards, mixed)]
+        found += [judging(f"policy, k = {layers},", partial(probabilities, net), boards, mixed)]
         found += [learning_policy(layers, mixed, 512 * size, device)]
     return found
 

@@ -568,8 +568,8 @@ def test_a_file_of_a_neural_network_is_loaded_as_the_player_of_its_game(tmp_path
         loaded = agents.load(file)
         assert type(loaded) is player
         assert type(agents.find(str(file))) is player
-    assert loaded.unit == 100.0
-    with pytest.raises(ValueError, match="there is no network"):
+    assert loaded.value_scale == 100.0
+    with pytest.raises(ValueError, match="network"):
         policy_net.load(file)
 
 
@@ -618,7 +618,7 @@ def test_neural_players_take_networks_of_ones_own() -> None:
     from afterstate.agents.game2048.values import policy_net, value_net
 
     torch.manual_seed(1)
-    value = agents.make("value-net", net=value_net.CNN22(), depth=2, unit=10.0)
+    value = agents.make("value-net", net=value_net.CNN22(), depth=2, value_scale=10.0)
     policy = agents.make("policy-net", net=policy_net.PolicyCNN(2))
     boards = words(random_boards(3))
     for player in (value, policy):

@@ -38,12 +38,12 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def assert_same(found: files.Arrays, expected: files.Arrays) -> None:
-    assert list(found) == list(expected)
+def assert_same(result: files.Arrays, expected: files.Arrays) -> None:
+    assert list(result) == list(expected)
     for name, array in expected.items():
-        assert found[name].dtype == array.dtype
-        assert found[name].shape == array.shape
-        assert (found[name] == array).all()
+        assert result[name].dtype == array.dtype
+        assert result[name].shape == array.shape
+        assert (result[name] == array).all()
 
 
 def assert_whole(file: Path) -> None:

@@ -277,7 +277,7 @@ def test_evaluations_are_rows_and_the_best_is_kept(tmp_path: Path) -> None:
     assert [row["end"] for row in rows] == [False, False, True]
     assert 0 < rows[0]["seconds"] <= rows[1]["seconds"] <= rows[2]["seconds"]
     best = max(rows, key=lambda row: row["mean"])
-    told = nets.about(run.folder / "best.safetensors")
+    told = nets.metadata(run.folder / "best.safetensors")
     assert {name: told[name] for name in ("moves", "mean", "algorithm")} == {
         **{name: best[name] for name in ("moves", "mean")},
         "algorithm": "dqn",
@@ -312,7 +312,7 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert after[: len(before)] == before
     assert [row["moves"] for row in after[len(before) :]] == [300, 400, 500, 512]
     assert after[-1]["seconds"] > before[-1]["seconds"]
-    assert nets.about(run.folder / "best.safetensors")["mean"] == 1e9
+    assert nets.metadata(run.folder / "best.safetensors")["mean"] == 1e9
     with pytest.raises(SystemExit, match="has no checkpoint"):
         trained(run_of("ppo", tmp_path, "--resume"))
 
@@ -488,7 +488,7 @@ def test_actors_are_made_by_name_and_of_files(tmp_path: Path) -> None:
     nets.save(net, file)
     for made in (agents.load(file), agents.make("daihinmin-actor", net=net, temperature=0.5)):
         assert isinstance(made, ActorAgent)
-    assert nets.about(actor_net.PRETRAINED)["network"] == "ActorMLP"
+    assert nets.metadata(actor_net.PRETRAINED)["network"] == "ActorMLP"
     assert isinstance(agents.make("daihinmin-actor"), ActorAgent)
     with pytest.raises(ValueError, match="temperature is from 0 on"):
         agents.make("daihinmin-actor", net=net, temperature=-1)

@@ -1,7 +1,7 @@
-"""The hand-made evaluation and its search once more, on lists of rows, as the program does it.
+"""Slow oracle of the evaluation and search of 2048-AI, on lists of rows.
 
-A board is a list of rows of exponents as in `oracle.py`. Cells are tried column by column, 2s
-before 4s, and a window is kept as the original keeps it, so that even the counts are the same.
+A board is a list of rows of exponents as in `game2048.py`. Cells are tried column by column, 2s
+before 4s, with the window of the original, so that even the counts are the same.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ WIN, LOST = 10_000.0, -10_000.0
 
 @dataclass
 class Counts:
-    """What a search has looked at."""
+    """Counts of a search."""
 
     positions: int = 0
     cutoffs: int = 0
 
 
 def columns(board: Board) -> Board:
-    """The columns from left to right, each from above."""
+    """Return the columns from left to right, each from above."""
     return [list(column) for column in zip(*board, strict=True)]
 
 
 def smoothness(board: Board) -> int:
-    """Minus the differences of tiles and the next ones to the right and below."""
-    found = 0
+    """Return minus the differences of tiles and the next ones to the right and below."""
+    result = 0
     for line in (*board, *columns(board)):
         tiles = [tile for tile in line if tile]
         for i in range(len(tiles) - 1):
-            found -= abs(tiles[i] - tiles[i + 1])
-    return found
+            result -= abs(tiles[i] - tiles[i + 1])
+    return result
 
 
 def monotonicity(board: Board, compared: str) -> int:
-    """Of rows and of columns, the better of rising and falling."""
-    found = 0
+    """Return the larger of minus rises and minus falls, for rows plus for columns."""
+    result = 0
     for lines in (board, columns(board)):
         rises = falls = 0
         for line in lines:
@@ -53,12 +53,12 @@ def monotonicity(board: Board, compared: str) -> int:
                 change = line[then] - line[at]
                 rises, falls = rises - max(change, 0), falls + min(change, 0)
                 at, then = then, then + 1
-        found += max(rises, falls)
-    return found
+        result += max(rises, falls)
+    return result
 
 
 def islands(board: Board) -> int:
-    """How many groups of equal neighbours there are."""
+    """Return the number of groups of equal neighbors."""
     seen: set[tuple[int, int]] = set()
 
     def mark(row: int, col: int, tile: int) -> None:
@@ -78,15 +78,15 @@ def islands(board: Board) -> int:
 
 
 def evaluate(board: Board, weights: tuple[float, ...], compared: str = "occupied") -> float:
-    """The weighted sum; minus infinity for a full board."""
+    """Return the weighted sum; minus infinity for a full board."""
     n_empty = len(oracle.empty_cells(board))
     empty = math.log(n_empty) if n_empty else -math.inf
-    found = weights[0] * smoothness(board) + weights[1] * monotonicity(board, compared)
-    return found + (weights[2] * empty if weights[2] else 0) + weights[3] * max(map(max, board))
+    result = weights[0] * smoothness(board) + weights[1] * monotonicity(board, compared)
+    return result + (weights[2] * empty if weights[2] else 0) + weights[3] * max(map(max, board))
 
 
 def placements(board: Board, pruned: bool) -> list[Board]:
-    """The boards with a tile more that are looked at."""
+    """Return the boards with a new tile that are searched."""
     cells = [(r, c) for c in range(4) for r in range(4) if not board[r][c]]
     boards = [oracle.with_tile(board, r, c, tile) for tile in (1, 2) for r, c in cells]
     if not pruned:
@@ -96,7 +96,7 @@ def placements(board: Board, pruned: bool) -> list[Board]:
 
 
 class Search:
-    """A search with weights, in a window."""
+    """Alpha-beta search, and expectimax search for tiles by chance."""
 
     def __init__(
         self, weights: tuple[float, ...], compared: str, pruned: bool, goal: int | None
@@ -105,8 +105,8 @@ class Search:
         self.counts = Counts()
 
     def player(self, board: Board, depth: int, alpha: float, beta: float) -> tuple[int, float]:
-        """The best move, -1 if none is better than alpha, and its score, which ends at beta."""
-        best, chosen = alpha, -1
+        """Return the best move, -1 if none is better than alpha, and its score, at most beta."""
+        best, selected = alpha, -1
         for action in oracle.legal_moves(board):
             after, _ = oracle.move(board, action)
             self.counts.positions += 1
@@ -118,14 +118,14 @@ class Search:
                 score = self.chance(after, depth - 1, best, beta)
                 score -= score > 9_900
             if score > best:
-                best, chosen = score, action
+                best, selected = score, action
             if best > beta:
                 self.counts.cutoffs += 1
-                return chosen, beta
-        return chosen, best
+                return selected, beta
+        return selected, best
 
     def chance(self, after: Board, depth: int, alpha: float, beta: float) -> float:
-        """The score of the worst tile, which ends at alpha."""
+        """Return the score of the worst tile, at least alpha."""
         best = beta
         for board in placements(after, self.pruned):
             self.counts.positions += 1
@@ -136,7 +136,7 @@ class Search:
         return best
 
     def expected(self, board: Board, depth: int) -> float:
-        """What a board is worth before a move if tiles come by chance."""
+        """Return the expectimax value of a board before a move."""
         best = LOST
         for action in oracle.legal_moves(board):
             after, _ = oracle.move(board, action)
@@ -148,7 +148,7 @@ class Search:
         return best
 
     def expected_after(self, after: Board, depth: int) -> float:
-        """The same after it."""
+        """Return the expectimax value of an afterstate."""
         if depth == 0:
             return evaluate(after, self.weights, self.compared)
         outcomes = oracle.spawn_outcomes(after)

@@ -1,7 +1,7 @@
-"""N-tuple networks, how they learn and small games solved, from the formulas with loops.
+"""Slow oracles of N-tuple networks, their learning, and exact small games: formulas with loops.
 
-Numbers are float32 scalars, added in the order that the formulas are documented in, so that results
-can be compared bit for bit. A tuple is read with its first cell as the lowest hexadecimal digit.
+Numbers are float32 scalars, added in the documented order, so that results can be compared bit for
+bit. A tuple's first cell is the lowest hexadecimal digit of its index.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Tuples = Sequence[Sequence[int]]
 Chooser = Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.int8]]
 
 POOL = 1000
-"""How many boards carousel shaping keeps of a stage."""
+"""The number of boards of a stage that carousel shaping keeps."""
 
 
 def symmetric_boards(board: Board) -> list[Board]:
-    """The board, its mirror, flip and half turn; of a square board their transposes too."""
+    """Return the board, its mirror, flip and half turn; of a square board their transposes too."""
     four = [board, oracle.mirror(board), oracle.flip(board), oracle.flip(oracle.mirror(board))]
     if len(board) != len(board[0]):
         return four
@@ -36,12 +36,12 @@ def symmetric_boards(board: Board) -> list[Board]:
 
 
 def index(board: Board, cells: Sequence[int]) -> int:
-    """The entry of a tuple, of cells in ascending order, in its own table; digits end at 15."""
+    """Return the index of a tuple's entry in its table, for ascending cells; exponents <= 15."""
     return sum(min(board[cell // 4][cell % 4], 15) * 16**i for i, cell in enumerate(cells))
 
 
 def downgrade(board: Board, top: int) -> Board:
-    """Halves all tiles above the largest missing value, until there is no `top` or no such value.
+    """Halve all tiles above the largest missing value, until there is no `top` or no such value.
 
     >>> downgrade([[5, 4], [1, 0]], 4)
     [[3, 2], [1, 0]]
@@ -54,9 +54,9 @@ def downgrade(board: Board, top: int) -> Board:
 
 
 class NaiveNetwork:
-    """A network whose tables lie one after the other, stage after stage.
+    """A network whose tables are concatenated, stage after stage.
 
-    Fixed-point weights are whole numbers of 1024ths.
+    Fixed-point weights are integers in 1024ths.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class NaiveNetwork:
         self._entries: dict[str, list[int]] = {}
 
     def stage(self, board: Board) -> int:
-        """The stage of a board, from 0 on: how many of the stages' first tiles it has reached."""
+        """Return the stage of a board: the number of stages' first tiles that it has reached."""
         largest = max(max(row) for row in board)
         return sum(2**largest >= tile for tile in self.stages)
 
     def entries(self, board: Board) -> list[int]:
-        """The entries of a board: all tuples of one symmetric board, then those of the next."""
+        """Return the entries of a board: all tuples of one symmetric board, then of the next."""
         key = str(board)
         if key not in self._entries:
             board = downgrade(board, self.top)
@@ -101,26 +101,26 @@ class NaiveNetwork:
         return self._entries[key]
 
     def source(self, entry: int) -> int:
-        """The entry whose weight an entry has: with promotion, the last one that is not zero."""
+        """Return the entry that holds an entry's weight: with promotion, the last nonzero one."""
         if self.promote:
             while self.weights[entry] == 0 and entry >= self.stage_size:
                 entry -= self.stage_size
         return entry
 
     def entry_value(self, entry: int) -> Float:
-        """The value of one entry."""
+        """Return the value of one entry."""
         weight = self.weights[self.source(entry)]
         return Float(Float(weight) / Float(1024)) if self.fixed_point else Float(weight)
 
     def value(self, board: Board) -> Float:
-        """The sum of all entries of a board, as four sums of every fourth entry."""
+        """Return the sum of all entries of a board, as four sums of every fourth entry."""
         sums = [Float(0)] * 4
         for entry in self.entries(board):
             sums = [*sums[1:], sums[0] + self.entry_value(entry)]
         return (sums[0] + sums[1]) + (sums[2] + sums[3])
 
     def add(self, entry: int, step: Float) -> None:
-        """Adds to the value of an entry; in 1024ths, rounded, a half upward."""
+        """Add to the value of an entry; in fixed point rounded to 1024ths, a half upward."""
         before = self.weights[self.source(entry)]
         if self.fixed_point:
             self.weights[entry] = int(before) + int(np.floor(step * Float(1024) + Float(0.5)))
@@ -128,7 +128,7 @@ class NaiveNetwork:
             self.weights[entry] = before + step
 
     def choose(self, board: Board) -> tuple[int, Board, int, Float] | None:
-        """Action, afterstate, reward and reward plus value of the first best legal move."""
+        """Return action, afterstate, reward and reward plus value of the first best legal move."""
         best = None
         for action in oracle.legal_moves(board):
             after, reward = oracle.move(board, action)
@@ -148,9 +148,9 @@ class Step(NamedTuple):
 
 
 class NaiveLearner(NaiveNetwork):
-    """Self-play by settings, from a random state on.
+    """Self-play by settings, from a random state.
 
-    `search` chooses the moves of games that are played by search.
+    `search` selects the moves of games that are played by search.
     """
 
     def __init__(
@@ -169,19 +169,19 @@ class NaiveLearner(NaiveNetwork):
     # Chance
 
     def draw(self) -> float:
-        """A number in 0..1 of the upper 24 bits."""
+        """Return a number in 0..1 of the upper 24 bits."""
         self.state, bits = oracle.splitmix64(self.state)
         return (bits // 2**40) / 2**24
 
     def draw_below(self, n: int) -> int:
-        """A whole number below `n` by the upper 32 bits."""
+        """Return an integer below `n` by the upper 32 bits."""
         self.state, bits = oracle.splitmix64(self.state)
         return bits // 2**32 * n // 2**32
 
     # Learning
 
     def update(self, board: Board, error: Float) -> None:
-        """Adds its share of the error to every entry, one after the other."""
+        """Add its share of the error to every entry, one after the other."""
         entries = self.entries(board)
         share = Float(error) / Float(len(entries))
         rate = Float(self.settings.step_size)
@@ -198,7 +198,7 @@ class NaiveLearner(NaiveNetwork):
             self.add(i, step)
 
     def learn_backward(self, path: list[Step], first: int) -> None:
-        """Updates from the last afterstate to the one of move `first`."""
+        """Update from the last afterstate to the one of move `first`."""
         lam, target = Float(self.settings.lambda_), Float(0)
         for t in reversed(range(first, len(path))):
             after, reward = path[t].after, Float(path[t].reward)
@@ -211,24 +211,24 @@ class NaiveLearner(NaiveNetwork):
             target = reward + lam * target + (Float(1) - lam) * self.value(after)
 
     def learn_waiting(self, path: list[Step], t: int, errors: dict[int, Float]) -> None:
-        """Updates the afterstate of move `t` by the sum of its errors."""
+        """Update the afterstate of move `t` by the sum of its errors."""
         error = errors.pop(t)
         if not (self.settings.skip == "own" and path[t].is_random):
             self.update(path[t].after, error)
 
     def play_forward(self, path: list[Step], board: Board, searching: bool) -> Board:
-        """Plays to the end, adds the moves to the path and learns meanwhile."""
+        """Play to the end, add the moves to the path and learn after each."""
         errors: dict[int, Float] = {}  # of the afterstates that wait, by their move
-        since = len(path) - 1 if path else 0  # no error goes back beyond this move
+        since = len(path) - 1 if path else 0  # errors are not propagated beyond this move
         if path:
             errors[since] = Float(0)
         while True:
-            found, is_random = self.choose_move(board, searching)
+            result, is_random = self.choose_move(board, searching)
             if is_random and self.settings.skip == "target":
                 since = len(path)
             last = len(path) - 1
             if last in errors:
-                value = found[3] if found else Float(0)
+                value = result[3] if result else Float(0)
                 error = value - self.value(path[last].after)
                 for earlier in range(last, max(since, last - self.settings.delay) - 1, -1):
                     if earlier in errors:
@@ -236,11 +236,11 @@ class NaiveLearner(NaiveNetwork):
                     error *= Float(self.settings.lambda_)
                 if last - self.settings.delay in errors:
                     self.learn_waiting(path, last - self.settings.delay, errors)
-            if found is None:
+            if result is None:
                 break
-            path.append(Step(board, found[1], found[2], is_random))
+            path.append(Step(board, result[1], result[2], is_random))
             errors[last + 1] = Float(0)
-            board, self.state = oracle.spawn(found[1], self.state)
+            board, self.state = oracle.spawn(result[1], self.state)
         for t in sorted(errors):
             self.learn_waiting(path, t, errors)
         return board
@@ -250,7 +250,7 @@ class NaiveLearner(NaiveNetwork):
     def choose_move(
         self, board: Board, searching: bool
     ) -> tuple[tuple[int, Board, int, Float] | None, bool]:
-        """The move as `choose` has it, None if none is legal, and whether it was drawn."""
+        """Return the move as from `choose`, None if none is legal, and True if it was random."""
         is_random = self.settings.epsilon > 0 and self.draw() < self.settings.epsilon
         legal = oracle.legal_moves(board)
         if not is_random and not searching:
@@ -263,14 +263,14 @@ class NaiveLearner(NaiveNetwork):
         return (action, after, reward, Float(reward) + self.value(after)), is_random
 
     def play_to_end(self, path: list[Step], board: Board, searching: bool) -> Board:
-        """Plays to the end, adds the moves to the path and returns the last board."""
-        while (found := self.choose_move(board, searching))[0] is not None:
-            path.append(Step(board, found[0][1], found[0][2], found[1]))
-            board, self.state = oracle.spawn(found[0][1], self.state)
+        """Play to the end, add the moves to the path and return the last board."""
+        while (result := self.choose_move(board, searching))[0] is not None:
+            path.append(Step(board, result[0][1], result[0][2], result[1]))
+            board, self.state = oracle.spawn(result[0][1], self.state)
         return board
 
     def first_board(self) -> Board:
-        """Two tiles, or with a carousel in its turn a board of a pool."""
+        """Return a board of two tiles, or with a carousel one of the current pool."""
         if self.turn > 0:
             pool = self.pools[self.turn]
             return pool[self.draw_below(len(pool))]
@@ -278,7 +278,7 @@ class NaiveLearner(NaiveNetwork):
         return board
 
     def turn_carousel(self, path: list[Step]) -> None:
-        """Keeps the boards that are the first of a later stage, and goes on to the next pool."""
+        """Add the first boards of later stages to the pools, and go on to the next pool."""
         stages = [self.stage(step.board) for step in path]
         for t in range(1, len(path)):
             stage = stages[t]
@@ -293,7 +293,7 @@ class NaiveLearner(NaiveNetwork):
             self.turn = 0
 
     def play_game(self) -> tuple[int, int, int] | None:
-        """A game with its restarts: score, moves and largest tile, if it began at the start."""
+        """Play a game with its restarts; return score, moves, largest tile if not from a pool."""
         s = self.settings
         from_start, board = self.turn == 0, self.first_board()
         share = s.search_share
@@ -334,7 +334,7 @@ class NaiveLearner(NaiveNetwork):
 
 
 def start_outcomes(rows: int, cols: int) -> list[tuple[Board, float]]:
-    """Every board with two start tiles, as often as it comes about, with its probability."""
+    """Return all boards with two start tiles, with repetitions, and their probabilities."""
     return [
         (second, p * q)
         for first, p in oracle.spawn_outcomes([[0] * cols for _ in range(rows)])
@@ -344,16 +344,16 @@ def start_outcomes(rows: int, cols: int) -> list[tuple[Board, float]]:
 
 @cache
 def reachable(rows: int, cols: int) -> list[Board]:
-    """Every board that a player can come to move on or end on, by the sum of its tiles."""
-    found: dict[int, Board] = {}
+    """Return every reachable board, final ones included, by the sum of its tiles."""
+    result: dict[int, Board] = {}
     waiting = [board for board, _ in start_outcomes(rows, cols)]
     while waiting:
         board = waiting.pop()
-        if oracle.to_word(board) not in found:
-            found[oracle.to_word(board)] = board
+        if oracle.to_word(board) not in result:
+            result[oracle.to_word(board)] = board
             for action in oracle.legal_moves(board):
                 waiting += [b for b, _ in oracle.spawn_outcomes(oracle.move(board, action)[0])]
-    return sorted(found.values(), key=lambda board: sum(2**t for row in board for t in row if t))
+    return sorted(result.values(), key=lambda board: sum(2**t for row in board for t in row if t))
 
 
 def _expected(after: Board, worth: dict[int, float]) -> float:

@@ -1,8 +1,8 @@
-"""Monte-Carlo Softmax search once more, with lists and recursion: every mean is taken anew.
+"""Slow oracle of Monte-Carlo Softmax search, with lists and recursion: every mean is recomputed.
 
-Random numbers are drawn in the order that the search says, so that the same seed grows the same
-tree. A board is a list of rows as in `oracle.py`, whose tiles end at exponent 15 as those of a
-board word do. Values of afterstates come from a function of the board.
+Random numbers are drawn in the same order as in the search, so the same seed grows the same tree. A
+board is a list of rows as in `game2048.py`, with exponents up to 15 as in a board word. Values of
+afterstates come from a function of the board.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Estimate = Callable[[Board], float]
 
 GAMMA = 0x9E3779B97F4A7C15
-"""What splitmix64 adds to its state."""
+"""The increment of splitmix64."""
 
 TEMPERATURES = {"L-log": 0.4, "G-log": 0.4, "L-max": 2.0, "G-max": 2.0, "sharp": 0.05}
 
@@ -31,14 +31,14 @@ TEMPERATURES = {"L-log": 0.4, "G-log": 0.4, "L-max": 2.0, "G-max": 2.0, "sharp":
 def temperature(
     name: str, visits: int, total: int, simulations: int, start: float | None = None
 ) -> float:
-    """The temperature of a policy.
+    """Return the temperature of a policy.
 
     Args:
         name: of the policy.
-        visits: how many simulations came to the state.
-        total: how many there were in the whole tree.
-        simulations: how many there will be.
-        start: the temperature after one simulation; by default the study's.
+        visits: simulations of the state.
+        total: simulations of the whole tree so far.
+        simulations: simulations of the tree at the end.
+        start: the temperature after one simulation; by default that of Watanabe and Matsuzaki.
     """
     if name in ("ave", "best"):
         return math.inf if name == "ave" else 0.0
@@ -49,7 +49,7 @@ def temperature(
 
 
 def weights(name: str, temperature: float, values: list[float]) -> list[float]:
-    """The weights of values by a policy, of which the first of the largest ones has 1."""
+    """Return the weights of values by a policy; the largest weight is 1."""
     if temperature == 0:
         return [float(i == values.index(max(values))) for i in range(len(values))]
     scaled = values
@@ -63,19 +63,19 @@ def weights(name: str, temperature: float, values: list[float]) -> list[float]:
 
 
 def random_word(board: Board, seed: int, tree: int) -> int:
-    """What the random numbers of a tree begin with."""
+    """Return the seed of a tree."""
     _, mixed = oracle.splitmix64(seed ^ oracle.to_word(board))
     return oracle.splitmix64((mixed + tree) % 2**64)[1]
 
 
 def move_of_word(board: Board, action: int) -> tuple[Board, int]:
-    """The afterstate and reward of a move, where tiles end at exponent 15."""
+    """Return the afterstate and reward of a move, with exponents up to 15."""
     after, reward = oracle.move(board, action)
     return [[min(tile, 15) for tile in row] for row in after], reward
 
 
 def chance(after: Board, slot: int) -> float:
-    """The probability of an outcome: of a cell, and a 2 or a 4."""
+    """Return the probability of an outcome: a cell, and a 2 or a 4."""
     return (0.9, 0.1)[slot % 2] / len(oracle.empty_cells(after))
 
 
@@ -88,14 +88,14 @@ class Move:
         self.outcomes: dict[int, State] = {}
         self.chances: dict[int, float] = {}
 
-    def value(self, unseen: str) -> float:
-        """What the afterstate is worth: the mean of its outcomes."""
+    def value(self, unvisited: str) -> float:
+        """Return the value of the afterstate: the mean of its outcomes."""
         known = {slot: state for slot, state in self.outcomes.items() if state.known}
         if not known:
             return self.net
         mass = sum(self.chances[slot] for slot in known)
-        found = sum(self.chances[slot] * state.value for slot, state in known.items())
-        return found + (1 - mass) * self.net if unseen == "value" else found / mass
+        result = sum(self.chances[slot] * state.value for slot, state in known.items())
+        return result + (1 - mass) * self.net if unvisited == "value" else result / mass
 
 
 class State:
@@ -111,7 +111,7 @@ class State:
 
 
 class Tree:
-    """A tree, and the random numbers that it grows by."""
+    """A tree and its random numbers."""
 
     def __init__(
         self, board: Board, estimate: Estimate, settings: Settings, number: int = 0
@@ -121,20 +121,20 @@ class Tree:
         self.rng, self.fixed = oracle.splitmix64(random_word(board, settings.seed, number))
 
     def grow(self, goal: int) -> None:
-        """Simulates until the root has seen so many simulations."""
+        """Run simulations until the root has `goal` visits."""
         if self.root.n == 0:
             self._add(self.root)
         while self.root.n < goal:
             if self.settings.leaves == 1:
                 self._visit(self.root, 0)
             else:
-                self._add_together(goal)
+                self._add_batch(goal)
 
     def move_to(self, board: Board) -> bool:
-        """Makes the first state with a board the root, now or after a move and a tile.
+        """Make the first state with a board the root, now or after a move and a tile.
 
         Returns:
-            Whether there is one.
+            True if there is one.
         """
         moves = self.root.moves.values()
         below = [state for move in moves for state in move.outcomes.values()]
@@ -143,8 +143,8 @@ class Tree:
             self.root = same[0]
         return bool(same)
 
-    def room(self) -> int:
-        """How many states there may still be added to it."""
+    def free_states(self) -> int:
+        """Return the number of states that can still be added."""
 
         def size(state: State) -> int:
             below = [each for move in state.moves.values() for each in move.outcomes.values()]
@@ -152,11 +152,11 @@ class Tree:
 
         return 2 * self.settings.simulations - size(self.root)
 
-    def found(self) -> tuple[list[float], list[int]]:
-        """Reward plus value of the four moves, and how often each was made."""
+    def result(self) -> tuple[list[float], list[int]]:
+        """Return reward plus value and the visits of the four moves."""
         values, visits = [-math.inf] * 4, [0] * 4
         for action, move in self.root.moves.items():
-            values[action] = move.reward + move.value(self.settings.unseen)
+            values[action] = move.reward + move.value(self.settings.unvisited)
             visits[action] = move.n
         return values, visits
 
@@ -165,7 +165,7 @@ class Tree:
         self._back_up(state)
 
     def _visit(self, state: State, depth: int) -> None:
-        """A simulation from a state of the tree on, so many moves from the root."""
+        """Run a simulation from a state of the tree at this depth."""
         state.n += 1
         if state.moves and depth + 1 != self.settings.depth:
             move = state.moves[self._select(state)]
@@ -179,8 +179,8 @@ class Tree:
                 self._add(move.outcomes[slot])
         self._back_up(state)
 
-    def _add_together(self, goal: int) -> None:
-        """Walks until there are enough states that wait for their values, and gives these."""
+    def _add_batch(self, goal: int) -> None:
+        """Walk until enough states wait for their values, then assign these."""
         waiting: list[list[State]] = []
         tries = 0
         while self.root.n < goal and max(len(waiting), tries // 2) < self.settings.leaves:
@@ -198,7 +198,7 @@ class Tree:
             self._back_up_all(path)
 
     def _walk(self) -> list[State]:
-        """The states of a simulation, to one that it adds or to an end; none if one waits."""
+        """Return the states of a simulation; none if it meets a state that waits for its value."""
         state = self.root
         path: list[State] = []
         made: list[Move] = []
@@ -227,17 +227,17 @@ class Tree:
             self._back_up(state)
 
     def _weights(self, state: State, name: str, start: float | None, visits: int) -> list[float]:
-        """The weights of the legal moves of a state."""
+        """Return the weights of the legal moves of a state."""
         at = temperature(name, visits, self.root.n, self.settings.simulations, start)
         return weights(name, at, self._values(state))
 
     def _values(self, state: State) -> list[float]:
-        return [move.reward + move.value(self.settings.unseen) for move in state.moves.values()]
+        return [move.reward + move.value(self.settings.unvisited) for move in state.moves.values()]
 
     def _select(self, state: State) -> int:
-        """Draws a move; the simulation that is under way does not count for the state."""
-        how = self.settings
-        shares = self._weights(state, how.select, how.select_temperature, state.n)
+        """Draw a move by the selection policy."""
+        config = self.settings
+        shares = self._weights(state, config.select, config.select_temperature, state.n)
         left = self._fraction() * sum(shares)
         drawn = -1
         for action, share in zip(state.moves, shares, strict=True):
@@ -249,7 +249,7 @@ class Tree:
         return drawn
 
     def _tile(self, move: Move, depth: int) -> tuple[int, Board]:
-        """Draws an outcome, as twice its cell plus 1 for a 4, and its board."""
+        """Draw an outcome, as twice its cell plus 1 for a 4, and its board."""
         if self.settings.trees:
             board, _ = oracle.spawn(move.after, self.fixed ^ (2 * depth + 1) * GAMMA % 2**64)
         else:
@@ -261,70 +261,70 @@ class Tree:
             return slot, board
         known = sorted(slot for slot, state in move.outcomes.items() if state.known)
         left = self._fraction() * sum(move.chances[slot] for slot in known)
-        for slot in known or [min(move.outcomes)]:  # if all wait, the first
+        for slot in known or [min(move.outcomes)]:  # the first if all wait
             left -= move.chances[slot]
             if left < 0:
                 break
         return slot, move.outcomes[slot].board
 
     def _fraction(self) -> float:
-        """A random number from 0 on and below 1, of 53 bits."""
+        """Return a random number >= 0 and < 1 of 53 bits."""
         self.rng, bits = oracle.splitmix64(self.rng)
         return (bits >> 11) / 2**53
 
     def _back_up(self, state: State) -> None:
-        how = self.settings
+        config = self.settings
         if state.moves:
-            shares = self._weights(state, how.backup, how.backup_temperature, state.n)
+            shares = self._weights(state, config.backup, config.backup_temperature, state.n)
             pairs = zip(shares, self._values(state), strict=True)
             state.value = sum(share * value for share, value in pairs) / sum(shares)
 
 
 class Search:
-    """Searches the boards of a game, one after the other."""
+    """Search of the boards of a game, one after the other."""
 
     def __init__(self, estimate: Estimate, settings: Settings) -> None:
         self.estimate, self.settings = estimate, settings
         self.kept: Tree | None = None
 
     def __call__(self, board: Board) -> tuple[list[float], list[int]]:
-        """Reward plus value of the moves, the mean over all trees, and how often each was made."""
+        """Return reward plus value of the moves, the mean over all trees, and their visits."""
         n_trees = self.settings.trees or 1
         goal = self.settings.simulations
         if self.settings.reuse and self.kept is not None and self.kept.move_to(board):
             trees = [self.kept]
-            goal = self.kept.root.n + min(goal, self.kept.room())
+            goal = self.kept.root.n + min(goal, self.kept.free_states())
         else:
             trees = [Tree(board, self.estimate, self.settings, i) for i in range(n_trees)]
         for tree in trees:
             tree.grow(goal)
         self.kept = trees[0]
-        found = [tree.found() for tree in trees]
-        values = [sum(found[i][0][a] for i in range(n_trees)) / n_trees for a in range(4)]
-        return values, [sum(found[i][1][a] for i in range(n_trees)) for a in range(4)]
+        result = [tree.result() for tree in trees]
+        values = [sum(result[i][0][a] for i in range(n_trees)) / n_trees for a in range(4)]
+        return values, [sum(result[i][1][a] for i in range(n_trees)) for a in range(4)]
 
 
 # Compiled trees
 
 
 def outcomes(trees: Trees, place: int) -> dict[int, int]:
-    """The states that are outcomes of a move, by twice their cell plus 1 for a 4."""
+    """Return the outcomes of a move by twice their cell plus 1 for a 4."""
     if trees.moves[place]["after"] == 0 or trees.moves[place]["n_outcomes"] == 0:
         return {}
     return {slot: int(n) for slot, n in enumerate(trees.outcomes[place]) if n >= 0}
 
 
 def visits_by_path(trees: Trees, number: int, path: tuple[int, ...] = ()) -> dict[Any, int]:
-    """How often each state was visited, by the moves and tiles that lead there."""
-    found = {path: int(trees.states[number]["n"])}
+    """Return the visits of each state, by the moves and tiles that lead there."""
+    result = {path: int(trees.states[number]["n"])}
     for action in range(4):
         for slot, child in outcomes(trees, 4 * number + action).items():
-            found |= visits_by_path(trees, child, (*path, action, slot))
-    return found
+            result |= visits_by_path(trees, child, (*path, action, slot))
+    return result
 
 
 def picture(trees: Trees, number: int) -> Any:
-    """All that is known of a state, whatever its number."""
+    """Return the subtree of a state, independent of the states' indices."""
     state = trees.states[number]
     moves = []
     for place in range(4 * number, 4 * number + 4):
@@ -335,32 +335,32 @@ def picture(trees: Trees, number: int) -> Any:
 
 
 def roots(trees: Trees) -> dict[int, int]:
-    """The trees by the boards of their roots."""
+    """Return the indices of trees by the boards of their roots."""
     firsts = range(0, trees.states.size, trees.capacity)
     return {int(trees.states[first]["board"]): first // trees.capacity for first in firsts}
 
 
 def followed(trees: Trees, tree: int = 0) -> dict[int, int]:
-    """The states after one move and one tile by their boards, the first of each."""
-    found: dict[int, int] = {}
+    """Return the states after one move and one tile by their boards, the first of each."""
+    result: dict[int, int] = {}
     for place in range(4 * tree * trees.capacity, 4 * tree * trees.capacity + 4):
         for number in outcomes(trees, place).values():
-            found.setdefault(int(trees.states[number]["board"]), number)
-    return found
+            result.setdefault(int(trees.states[number]["board"]), number)
+    return result
 
 
 class Check:
-    """Checks that all in a compiled tree fits together.
+    """Consistency check of a compiled tree.
 
-    If the temperature of backup goes by all simulations, values are of different times, so that
-    of those only the root's is checked.
+    If the temperature of backup depends on all simulations, values were backed up at different
+    temperatures, and only the root's value is checked.
     """
 
     def __init__(self, trees: Trees, settings: Settings, estimate: Estimate) -> None:
         self.trees, self.settings, self.estimate = trees, settings, estimate
 
     def __call__(self, tree: int = 0) -> list[int]:
-        """Checks a tree; returns how many moves each of its states is from the root."""
+        """Check a tree and return the depth of each of its states in moves."""
         first, size = tree * self.trees.capacity, int(self.trees.sizes[tree])
         root = self.trees.states[first]
         assert 1 <= size <= self.trees.capacity
@@ -369,44 +369,44 @@ class Check:
         for number in range(first, first + size):
             self.state(number, int(root["n"]))
             for place in range(4 * number, 4 * number + 4):
-                found = outcomes(self.trees, place).values()
-                depths |= dict.fromkeys(found, depths[number] + 1)
+                result = outcomes(self.trees, place).values()
+                depths |= dict.fromkeys(result, depths[number] + 1)
         assert sorted(depths) == list(range(first, first + size))
         assert max(depths.values()) < (self.settings.depth or 1000)
         return [depths[number] for number in range(first, first + size)]
 
     def state(self, number: int, n_all: int) -> None:
-        """Checks a state against its moves; there were so many simulations in all."""
-        how, state = self.settings, self.trees.states[number]
+        """Check a state against its moves, after `n_all` simulations in the tree."""
+        config, state = self.settings, self.trees.states[number]
         board = oracle.from_word(int(state["board"]), *self.trees.size)
-        legal, worth = oracle.legal_moves(board), []
+        legal, action_values = oracle.legal_moves(board), []
         assert (state["known"], state["n_legal"]) == (1, len(legal))
         for action in range(4):
             place = 4 * number + action
             if action in legal:
-                worth.append(self.move(place, *move_of_word(board, action)))
+                action_values.append(self.move(place, *move_of_word(board, action)))
             else:
                 assert self.trees.moves[place][["after", "n"]].tolist() == (0, 0)
         n_moves = self.trees.moves["n"][4 * number : 4 * number + 4].sum()
-        assert n_moves == (state["n"] - 1 if legal else 0) or (how.depth and n_moves == 0)
+        assert n_moves == (state["n"] - 1 if legal else 0) or (config.depth and n_moves == 0)
         if not legal:
             assert state["value"] == 0
-        elif number % self.trees.capacity == 0 or how.backup[0] not in "Gf":
+        elif number % self.trees.capacity == 0 or config.backup[0] not in "Gf":
             at = temperature(
-                how.backup, int(state["n"]), n_all, how.simulations, how.backup_temperature
+                config.backup, int(state["n"]), n_all, config.simulations, config.backup_temperature
             )
-            shares = weights(how.backup, at, worth)
-            mean = sum(w * v for w, v in zip(shares, worth, strict=True)) / sum(shares)
+            shares = weights(config.backup, at, action_values)
+            mean = sum(w * v for w, v in zip(shares, action_values, strict=True)) / sum(shares)
             assert state["value"] == pytest.approx(mean, rel=1e-9)
 
     def move(self, place: int, after: Board, reward: int) -> float:
-        """Checks a legal move against its outcomes; returns reward plus value."""
-        move, found = self.trees.moves[place], outcomes(self.trees, place)
+        """Check a legal move against its outcomes and return reward plus value."""
+        move, result = self.trees.moves[place], outcomes(self.trees, place)
         assert (int(move["after"]), move["reward"]) == (oracle.to_word(after), reward)
         assert move["net"] == pytest.approx(self.estimate(after), rel=1e-9)
-        assert move["n_outcomes"] == len(found)
+        assert move["n_outcomes"] == len(result)
         mass = total = 0.0
-        for slot, number in found.items():
+        for slot, number in result.items():
             state, (row, col) = self.trees.states[number], divmod(slot // 2, 4)
             assert after[row][col] == 0
             board = oracle.with_tile(after, row, col, 1 + slot % 2)
@@ -414,11 +414,11 @@ class Check:
             expected = 1.0 if self.trees.fixed else chance(after, slot)
             assert state["chance"] == pytest.approx(expected, rel=1e-12)
             mass, total = mass + expected, total + expected * state["value"]
-        assert move["n"] == sum(int(self.trees.states[number]["n"]) for number in found.values())
-        assert not found or len(found) < move["n"] ** self.settings.widening + 1
-        assert not self.trees.fixed or len(found) <= 1
-        if found:
+        assert move["n"] == sum(int(self.trees.states[number]["n"]) for number in result.values())
+        assert not result or len(result) < move["n"] ** self.settings.widening + 1
+        assert not self.trees.fixed or len(result) <= 1
+        if result:
             assert (move["mass"], move["sum"]) == pytest.approx((mass, total), rel=1e-9, abs=1e-9)
             total = total + (1 - mass) * move["net"] if self.trees.blend else total / mass
-        assert move["value"] == pytest.approx(total if found else move["net"], rel=1e-9, abs=1e-9)
+        assert move["value"] == pytest.approx(total if result else move["net"], rel=1e-9, abs=1e-9)
         return float(move["reward"] + move["value"])

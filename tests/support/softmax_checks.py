@@ -1,4 +1,4 @@
-"""What tests of Monte-Carlo Softmax search share: boards, networks, values by a function."""
+"""Boards, networks and value functions for tests of Monte-Carlo Softmax search."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TUPLES = {
 }
 
 SIX = POLICIES[:6]
-"""The policies of the study."""
+"""The policies of Watanabe and Matsuzaki."""
 
 OVER = from_text("2 4 8 16 / 16 8 4 2 / 2 4 8 16 / 16 8 4 2")
 EARLY = from_text("2 _ _ _ / _ 4 _ _ / _ _ 2 _ / _ _ _ _")
@@ -41,14 +41,14 @@ solved = cache(exact.solve)
 
 
 class Oracle:
-    """Values boards by a function, and remembers how many it was asked for at a time."""
+    """A value function that records the sizes of the batches it evaluates."""
 
     def __init__(self, of: Callable[[Any], Any], size: tuple[int, int] = (4, 4)) -> None:
         self.of, self.size = of, size
         self.asked: list[int] = []
 
     def estimate(self, boards: Boards) -> Any:
-        """The function's values."""
+        """Return the function's values."""
         self.asked.append(len(boards))
         return self.of(boards)
 
@@ -60,18 +60,18 @@ def random_network(size: tuple[int, int] = (4, 4), seed: int = 1) -> Network:
 
 
 def as_estimator(net: Network) -> Oracle:
-    """The same values, so that they are asked for together."""
+    """Return the same values as an estimator, so that search evaluates batches."""
     return Oracle(partial(estimate, net), net.size)
 
 
 def naive(net: Network) -> softmax_oracle.Estimate:
-    """The same values once more, from the formula."""
+    """Return the same values from the oracle."""
     plain = NaiveNetwork(TUPLES[net.size], net.weights)
     return lambda board: float(plain.value(board))
 
 
 def random_board(rng: random.Random, size: tuple[int, int] = (4, 4)) -> oracle.Board:
-    """Boards with many gaps and with none, of small tiles that merge and of any."""
+    """Return a board with any number of gaps, of small tiles that merge or of any tiles."""
     n_cells = size[0] * size[1]
     tiles = rng.choices(range(1, rng.choice([3, 6, 11])), k=n_cells)
     for cell in rng.sample(range(n_cells), rng.randrange(n_cells - 1)):
@@ -89,9 +89,9 @@ def as_words(boards: list[oracle.Board]) -> Boards:
 
 
 def players_of(net: Network) -> list[Any]:
-    """Players of a network, which show it."""
-    how = Settings(simulations=2)
-    return [NTupleAgent(net), ExpectimaxAgent(net, 2), MCSoftmaxAgent(net, how)]
+    """Return players that have the attribute `network`."""
+    config = Settings(simulations=2)
+    return [NTupleAgent(net), ExpectimaxAgent(net, 2), MCSoftmaxAgent(net, config)]
 
 
 def trees_of(agent: MCSoftmaxAgent) -> Trees:
@@ -100,7 +100,7 @@ def trees_of(agent: MCSoftmaxAgent) -> Trees:
 
 
 def check(agent: MCSoftmaxAgent) -> softmax_oracle.Check:
-    """The checker of an agent's trees."""
+    """Return the checker of an agent's trees."""
     net = agent.network
 
     def value(after: oracle.Board) -> float:

@@ -501,7 +501,7 @@ class _Run:
         self._options, self._saved = options, time.monotonic()
         asked = {name: str(value) for name, value in vars(options).items()}
         self._asked = {name: asked[name] for name in asked if name not in ("file", "resume")}
-        files.prepare(options.file)
+        files.check_writable(options.file)
         self._folder = _folder(options.file)
         if self._folder.exists() != options.resume:
             there = "is there: go on with --resume, or remove it"

@@ -306,7 +306,7 @@ def points_against_sample(net: Any, n_games: int, seed: int, run: Run) -> tuple[
 
 def play_alone(file: str, n_games: int, seed: int) -> Log:
     """Plays games between five copies of a network, as its file says that it is to be played."""
-    told = nets.about(file)
+    told = nets.metadata(file)
     worth = Run(points=told.get("points", "game")).worth()
     gifts, net = told.get("exchange") == "net", rank_net.load(file)
     return play_games([net] * N_PLAYERS, n_games, seed, 0.0, worth, gifts, -(-n_games // GAMES))
@@ -417,9 +417,9 @@ class Standing:
         """Writes the network as it is at first; what another run has left is dropped."""
         for path in (self.out / "games").glob("*.npz"):
             path.unlink()
-        files.keep_rows(self.out / "rows.jsonl", "generation", -1)
+        files.truncate_rows(self.out / "rows.jsonl", "generation", -1)
         told = json.dumps(asdict(self.run), indent=1) + "\n"
-        files.replace(self.out / "settings.json", told.encode())
+        files.write_bytes(self.out / "settings.json", told.encode())
         self.save()
 
     def _go_on(self) -> None:
@@ -428,7 +428,7 @@ class Standing:
         The games of the next generation are kept if all of them were played.
         """
         path = self.out / "net.safetensors"
-        told = nets.about(path)
+        told = nets.metadata(path)
         if [told["network"], told["settings"]] != _kind(self.learner.net):
             raise ValueError(f"{path} has another network than the settings ask for")
         facts: list[Any] = [told.get(name) for name in ("generation", "iterations", "seconds")]
@@ -441,7 +441,7 @@ class Standing:
                 self.window.append(self._samples(load_log(games)))
         if (games := self._games(self.generation + 1)).exists():
             self._left = load_log(games)
-        files.keep_rows(self.out / "rows.jsonl", "generation", self.generation)
+        files.truncate_rows(self.out / "rows.jsonl", "generation", self.generation)
 
     def _resume_learner(self, played: torch.nn.Module, iterations: int) -> None:
         """Takes up the learner of the last whole generation."""
@@ -482,7 +482,7 @@ class Standing:
             "exchange": "net" if self.run.learned_gifts else "hand",
         }
         of = {"generation": str(self.generation)}
-        files.replace(self._next, safetensors.torch.save(self.learner.tensors(), of))
+        files.write_bytes(self._next, safetensors.torch.save(self.learner.tensors(), of))
         nets.save(self.learner.played, self.pool()[-1], **facts)
         nets.save(self.learner.played, self.out / "net.safetensors", **facts)
         os.replace(self._next, self.out / "learner.safetensors")
@@ -491,7 +491,7 @@ class Standing:
 
     def told(self) -> str:
         """What is saved, for whoever interrupts the run."""
-        whole = nets.about(self.out / "net.safetensors")["generation"]
+        whole = nets.metadata(self.out / "net.safetensors")["generation"]
         after = "what came after it is lost"
         if self._games(whole + 1).exists():
             after = "the games of the next one are kept, its learning begins anew"

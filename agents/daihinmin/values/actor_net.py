@@ -45,7 +45,7 @@ class ActorMLP(nn.Module):
         first, second = nn.Linear(N_INPUTS, hidden), nn.Linear(hidden, hidden)
         self.body = nn.Sequential(nn.Flatten(), first, nn.ReLU(), second, nn.ReLU())
         self.head = nn.Linear(hidden, N_PLAYS)
-        self.apply(nets.he)
+        self.apply(nets.he_init)
 
     def forward(self, planes: Tensor) -> Tensor:
         """The logits `[n, 2422]` of planes `[n, 116, 15]`."""
@@ -92,7 +92,7 @@ class ActorAgent:
     ) -> None:
         if not temperature >= 0:
             raise ValueError(f"temperature is from 0 on, got {temperature!r}")
-        self.net = nets.placed(PRETRAINED if net is None else net, load, device)
+        self.net = nets.load_or_move(PRETRAINED if net is None else net, load, device)
         self.temperature = float(temperature)
         self._generator = np.random.default_rng(seed)
 

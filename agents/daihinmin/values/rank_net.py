@@ -298,7 +298,7 @@ class RankAgent:
         if not isinstance(net, (str, Path, nn.Module)):
             raise ValueError(f"net is a network or its file, got {net!r}")
         nets.check_device(device)
-        told = nets.about(net) if isinstance(net, (str, Path)) else {}
+        told = nets.metadata(net) if isinstance(net, (str, Path)) else {}
         points = told.get("points", "game") if points is None else points
         exchange = told.get("exchange", "hand") if exchange is None else exchange
         if exchange not in ("net", "hand"):

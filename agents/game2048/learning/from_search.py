@@ -35,26 +35,25 @@ from collections.abc import Iterable
 from dataclasses import asdict, field, fields
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NoReturn, Protocol
+from typing import Any, ClassVar, Literal, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from numba import float64, int64, njit, uint64, void
-from pydantic import AliasChoices, Field
 
 from afterstate.agents import files
 from afterstate.agents.config import Amount, Count, Positive, Rate, Whole, settings
 from afterstate.agents.game2048.agent import Agent
+from afterstate.agents.game2048.kernels import KERNEL
 from afterstate.agents.game2048.learning.ntuple_learner import DEFAULT_RATES, NetworkSettings
 from afterstate.agents.game2048.learning.td import UPDATE, Update, update
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search import mc_softmax, softmax_search
-from afterstate.agents.game2048.search.mc_softmax import Found, MCSoftmaxAgent
-from afterstate.agents.game2048.search.softmax_search import Order
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, SearchResult
+from afterstate.agents.game2048.search.softmax_search import BoardBatch
 from afterstate.agents.game2048.search.softmax_tree import Trees, Values
 from afterstate.agents.game2048.values import ntuple
 from afterstate.agents.game2048.values.ntuple import (
-    KERNEL,
     NETWORK,
     Indices,
     Network,
@@ -330,9 +329,9 @@ class Learner:
             trees, order = self._agent.grow(boards)
         except FloatingPointError:
             self._stop()
-        result = Found.of(order)
+        result = SearchResult.of(order)
         actions, over = self._agent.choose(result), np.isinf(result.values).all(1)
-        moves = softmax_search.chosen(trees, order, actions)
+        moves = softmax_search.root_moves(trees, order, actions)
         searched = np.where(over, 0.0, result.values[np.arange(len(boards)), actions])
         rewards, values = (np.where(over, 0.0, moves[name]) for name in ("reward", "net"))
         self._note(searched, rewards + values)
@@ -343,7 +342,7 @@ class Learner:
                 self._learn(*self._tree_targets(trees, order))
             return self._step(actions, over, moves["after"])
 
-    def _tree_targets(self, trees: Trees, order: Order) -> tuple[Words, Values, Values]:
+    def _tree_targets(self, trees: Trees, order: BoardBatch) -> tuple[Words, Values, Values]:
         """Return the afterstates to learn, their targets and their present values, `[n]` each."""
         own = self.settings
         n_trees = len(order.values)
@@ -523,9 +522,7 @@ class SearchFitting(Fitting):
     """Rule of an N-tuple network; by default temporal coherence."""
     rate: Rate | None = None  # type: ignore[assignment]
     """Learning rate; by default 1 of TC, 0.1 of TD and 0.001 of Adam."""
-    value_scale: Annotated[
-        Positive | None, Field(validation_alias=AliasChoices("value_scale", "unit"))
-    ] = None
+    value_scale: Positive | None = None
     """Points per 1 of the neural network's output; by default 1,000, or that of `start`."""
 
     def neural(self) -> Fitting:

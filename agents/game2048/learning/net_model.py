@@ -100,7 +100,7 @@ def new(
     """
     nets.check_device(device)
     if start is not None:
-        default = float(nets.about(start).get("unit", 1.0))
+        default = float(nets.metadata(start).get("unit", 1.0))
         return NetModel(load(start, device), fitting, value_scale or default)
     with nets.seeded(seed):
         net = network(**values).to(device)

@@ -219,7 +219,7 @@ class Buckets:
         """Record that the round is complete."""
         state = {"sampling": self.sampling, "n_rounds": self.n_rounds, "n_played": self.n_played}
         state |= {"sizes": self._sizes.tolist(), "games": self.games, "scores": self._scores}
-        files.replace(self._state, json.dumps(state).encode())
+        files.write_bytes(self._state, json.dumps(state).encode())
 
     def write(self, path: Path, n_moves: int | None = None) -> None:
         """Write the log, with all moves or a random part of them, and remove the buckets.
@@ -230,12 +230,12 @@ class Buckets:
         left = n = self.n_moves if n_moves is None else min(n_moves, self.n_moves)
         rng = np.random.default_rng([self.sampling.seed, self.n_rounds, 2])
         header = {"descr": MOVE.descr, "fortran_order": False, "shape": (n,)}
-        with files.replaced(path) as file:
+        with files.atomic_write(path) as file:
             np.lib.format.write_array_header_1_0(file, header)
             for bucket in rng.permutation(N_BUCKETS):
                 moves = np.fromfile(self._file(bucket), MOVE)
                 left -= file.write(rng.permutation(moves)[:left].tobytes()) // MOVE.itemsize
-            files.replace(path.with_suffix(".json"), self._metadata(n))  # before the log exists
+            files.write_bytes(path.with_suffix(".json"), self._metadata(n))  # before the log exists
         self.remove()
 
     def is_written(self, path: Path) -> bool:
@@ -371,7 +371,7 @@ def _begin(args: Args) -> Buckets:
     _check_place(args)
     for player in args.player:
         _player(player, args.seed)
-    files.prepare(args.log)
+    files.check_writable(args.log)
     sampling = Sampling(tuple(args.player), args.batch, args.skip, args.share, args.seed)
     buckets = Buckets(args.folder, sampling)
     if not args.log.exists():

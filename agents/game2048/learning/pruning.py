@@ -28,6 +28,7 @@ from pydantic import Field
 
 from afterstate.agents import files
 from afterstate.agents.config import Count, Whole, settings
+from afterstate.agents.game2048.kernels import KERNEL
 from afterstate.agents.game2048.search.expectimax import (
     CUTOFF,
     SEARCH,
@@ -36,7 +37,6 @@ from afterstate.agents.game2048.search.expectimax import (
     search_move,
 )
 from afterstate.agents.game2048.values.ntuple import (
-    KERNEL,
     NETWORK,
     Indices,
     Network,
@@ -201,7 +201,7 @@ class Args:
 def prune(args: Args) -> None:
     """Count uses, select the weights, write the file, and print its size."""
     net = load(args.network)
-    files.prepare(args.small)
+    files.check_writable(args.small)
     with progress_bar()(total=args.games, unit=" games") as bar:
         uses = count_uses(net, args.games, args.seed, bar.update)
     kept = most_used(net, uses, int(args.weights))

@@ -21,6 +21,7 @@ import numba
 import numpy as np
 from numba import boolean, float32, int64, njit, types, uint64, void
 
+from afterstate.agents.game2048.kernels import KERNEL
 from afterstate.agents.game2048.learning.td import (
     PATH,
     UPDATE,
@@ -32,7 +33,6 @@ from afterstate.agents.game2048.learning.td import (
 )
 from afterstate.agents.game2048.search.expectimax import Search, new_search, search_move
 from afterstate.agents.game2048.values.ntuple import (
-    KERNEL,
     NETWORK,
     Indices,
     Network,
@@ -127,7 +127,7 @@ def _choose(
     is_random = False
     if play.epsilon > 0:
         drawn, rng = _draw(rng)
-        is_random = drawn < play.epsilon
+        is_random = bool(drawn < play.epsilon)
     if not is_random and not searching:
         action, after, reward, value = best_move(net, board, indices)
         return action, after, reward, value, False, rng
@@ -284,7 +284,7 @@ def _plays_by_search(play: Play, state: Words, rng: Word) -> tuple[bool, Word]:
     for i in range(len(state)):
         n_moves += int(np.int64(state[i, MOVES]))
     drawn, rng = _draw(rng)
-    return n_moves >= play.search_from and drawn < play.search_share, rng
+    return n_moves >= play.search_from and bool(drawn < play.search_share), rng
 
 
 @njit(boolean(PLAY, uint64[:, ::1], int64, int64), **KERNEL)

@@ -23,11 +23,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import float32, int64, njit, void
 
-from afterstate.agents.game2048.kernels import prefetch
+from afterstate.agents.game2048.kernels import INLINED, KERNEL, prefetch
 from afterstate.agents.game2048.values.ntuple import (
     FRACTION,
-    INLINED,
-    KERNEL,
     NETWORK,
     Indices,
     Network,

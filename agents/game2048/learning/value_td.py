@@ -41,7 +41,7 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from afterstate.agents import nets
-from afterstate.agents.config import Count, Share, Whole, settings
+from afterstate.agents.config import Count, Positive, Share, Whole, settings
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.values.planes import planes
@@ -69,9 +69,7 @@ class Settings(Fitting):
     `segment * games` positions, and is completed before a run is interrupted."""
     lam: Share = 0.95
     """Lambda, the weight of later moves of the segment in a target: 0 none, 1 full."""
-    value_scale: Annotated[
-        Positive, Field(validation_alias=AliasChoices("value_scale", "unit"))
-    ] = 1_000.0
+    value_scale: Positive = 1_000.0
     """Points per 1 of the network's output: networks learn numbers of about 1 best."""
     restart: Count | None = None
     """Play games again from their middle until at most this many moves are left."""

@@ -1,1 +1,1 @@
-"""Searches of 2048 that look ahead with a value function."""
+"""Search algorithms of 2048 over a value function."""

@@ -1,12 +1,12 @@
-"""Alpha-beta search with a hand-made evaluation: no learning, and the player that most people know.
+"""Alpha-beta search with a hand-made evaluation, as in the program 2048-AI.
 
     agents.make("alphabeta", depth=3).act(words)
 
-It is the method of the program 2048-AI by Matt Overlan, 2014, under the MIT licence, with the
-evaluation in `hand_made`: https://github.com/ovolve/2048-AI.
+The program is by Matt Overlan, 2014, MIT licence: https://github.com/ovolve/2048-AI. The evaluation
+is in `values/heuristic.py`.
 
-The player makes the move from which he gets the most against the most annoying tiles (see
-`placements`). A tile of 2048 is a win, the sooner the better, and a board without a move is lost.
+The search maximizes over moves and minimizes over the most annoying tiles (see `placements`). A
+2048 tile wins, the sooner the better, and a board without a move is lost.
 """
 
 from __future__ import annotations
@@ -14,22 +14,28 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numba
 import numpy as np
 import numpy.typing as npt
 from numba import boolean, float64, int8, int64, njit, uint64
+from pydantic import Field
 
-from afterstate.agents.config import check_fields
+from afterstate.agents.config import Count, Number, Positive, Whole, settings
 from afterstate.agents.game2048.agent import Agent
-from afterstate.agents.game2048.kernels import count_zeros
-from afterstate.agents.game2048.search.placements import ORDER, cells_of, placements, rougher
+from afterstate.agents.game2048.kernels import INLINED, KERNEL, count_zeros
+from afterstate.agents.game2048.search.placements import (
+    ORDER,
+    cells_of,
+    placements,
+    smoothness_losses,
+)
 from afterstate.agents.game2048.values.heuristic import (
     BOUND,
     COMPARED,
     WIN,
+    Compared,
     Heuristic,
     Indices,
     Values,
@@ -37,9 +43,8 @@ from afterstate.agents.game2048.values.heuristic import (
     evaluate,
     heuristic,
     terms,
-    worth,
+    value_of,
 )
-from afterstate.agents.game2048.values.ntuple import INLINED, KERNEL
 from afterstate.envs.game2048.rules import afterstates, check_words, largest, table
 from afterstate.envs.words import Word, Words
 
@@ -48,7 +53,7 @@ __all__ = [
     "CUTOFFS",
     "TILES",
     "AlphaBetaAgent",
-    "Found",
+    "SearchResult",
     "Settings",
     "Weights",
     "evaluate",
@@ -56,42 +61,45 @@ __all__ = [
 ]
 
 MAX_DEPTH = 32
-"""No search looks more moves ahead."""
+"""The largest depth of a search, in moves."""
 
 _1, _15 = np.uint64(1), np.uint64(15)
 
 
 # Search
 
-TILES = ("annoying", "any", "chance")
-"""What tiles a search expects: the most annoying ones, the worst, or all by their chances."""
+Tiles = Literal["annoying", "any", "chance"]
+TILES: tuple[Tiles, ...] = get_args(Tiles)
+"""Tiles that a search expects: the most annoying, the worst for the search, or all by chance."""
 
-CUTOFFS = ("worse", "equal")
-"""Which lines are cut off: those that are worse than what is had, as in the original, or also those
-that are as good, which finds the same moves and values at far fewer positions."""
+Cutoffs = Literal["worse", "equal"]
+CUTOFFS: tuple[Cutoffs, ...] = get_args(Cutoffs)
+"""Lines that are cut off: those worse than the bound, as in 2048-AI, or also those equal to it,
+which gives the same moves and values with far fewer positions."""
 
 
 class Search(NamedTuple):
-    """What a search needs, in the form that kernels take."""
+    """Settings and memory of a search, as kernels take them."""
 
     heuristic: Heuristic
-    rougher: Words  # by tiles: see `rougher`
-    tiles: int  # index in TILES
-    equal: bool  # whether lines that are as good are cut off
+    losses: Words  # see `smoothness_losses`
+    tiles: int  # an index in TILES
+    equal: bool  # True: lines equal to the bound are cut off
     goal: int  # the exponent that wins; 0: none
     moves: Words  # the move table
-    counts: Indices  # [2]: positions and cutoffs so far
+    counts: Indices  # [2]: number of positions and of cutoffs
     line: Words  # [plies, plies]: the best play from each ply on: boards after moves and tiles
     lengths: Indices  # [plies]
 
 
-def new_search(heuristic: Heuristic, tiles: str, cutoffs: str, goal: int) -> Search:
-    """A search that begins."""
+def new_search(heuristic: Heuristic, tiles: Tiles, cutoffs: Cutoffs, goal: int) -> Search:
+    """Return a new search."""
     n = 2 * MAX_DEPTH + 2
     counts, lengths = np.zeros(2, np.int64), np.zeros(n, np.int64)
     line = np.empty((n, n), np.uint64)
-    how = TILES.index(tiles), cutoffs == "equal"
-    return Search(heuristic, rougher(), *how, goal, table(), counts, line, lengths)
+    kind, equal = TILES.index(tiles), cutoffs == "equal"
+    losses = smoothness_losses()
+    return Search(heuristic, losses, kind, equal, goal, table(), counts, line, lengths)
 
 
 _SEARCH: numba.types.Type = numba.typeof(new_search(heuristic(), "annoying", "worse", 11))
@@ -99,8 +107,8 @@ _ANNOYING, _CHANCE = TILES.index("annoying"), TILES.index("chance")
 
 
 @njit(numba.void(_SEARCH, int64, uint64), **KERNEL)
-def _lead(search: Search, ply: int, board: Word) -> None:
-    """Lets the best play from a ply on begin with a board and go on as from the next ply."""
+def _extend_line(search: Search, ply: int, board: Word) -> None:
+    """Set the best line from a ply on to a board followed by the line from the next ply on."""
     search.line[ply, 0] = board
     n = search.lengths[ply + 1]
     for i in range(n):
@@ -110,30 +118,30 @@ def _lead(search: Search, ply: int, board: Word) -> None:
 
 @njit(boolean(uint64, int64), **KERNEL)
 def _has(board: Word, tile: int) -> bool:
-    """Whether a board has a tile, by its exponent."""
+    """Return True if a board has a tile, given by its exponent."""
     return bool(cells_of(board, np.uint64(tile)) != 0)
 
 
 @njit(float64(uint64, int64, _SEARCH), **INLINED)
 def _leaf(board: Word, end: int, search: Search) -> float:
-    """What a board is worth where search ends."""
+    """Return the value of a board at the end of the search."""
     search.lengths[end] = 0
-    return worth(board, search.heuristic)
+    return value_of(board, search.heuristic)
 
 
 @njit(float64(uint64, int64, int64, float64, float64, _SEARCH), **KERNEL, nogil=True)
 def _value(board: Word, ply: int, end: int, alpha: float, beta: float, search: Search) -> float:
-    """What a board is worth by search, within a window.
+    """Return the alpha-beta value of a board, clipped to the window (fail-hard).
 
-    On even plies the player moves, on odd ones tiles come. From the first ply on the whole search
-    is one function, for a compiled function may call itself and no other that calls it.
+    The player moves at even plies, tiles appear at odd ones. The search is one function because
+    a compiled function may call itself, but not another one that calls it.
 
     Args:
         board: at ply 0, 2, ... before a move, else an afterstate.
-        ply: how many moves and tiles there were before.
+        ply: the number of moves and tiles before the board.
         end: the ply at which boards are evaluated, an odd one.
-        alpha: what the player has for certain; less is not told apart.
-        beta: what he will not be given; more is not told apart.
+        alpha: lower bound (fail-hard).
+        beta: upper bound (fail-hard).
         search: is written to.
     """
     if ply == end:
@@ -149,9 +157,9 @@ def _value(board: Word, ply: int, end: int, alpha: float, beta: float, search: S
             search.counts[0] += 1
             if search.goal > 0 and _has(after, search.goal):
                 search.lengths[ply + 1] = 0
-                _lead(search, ply, after)
+                _extend_line(search, ply, after)
                 return BOUND
-            if ply + 1 == end:  # most boards are leaves, and a call takes longer than their value
+            if ply + 1 == end:  # inlined: most boards are leaves
                 score = _leaf(after, end, search)
             else:
                 score = _value(after, ply + 1, end, best, beta, search)
@@ -159,22 +167,22 @@ def _value(board: Word, ply: int, end: int, alpha: float, beta: float, search: S
                 score -= 1.0  # sooner is better
             if score > best:
                 best = score
-                _lead(search, ply, after)
+                _extend_line(search, ply, after)
             if best > beta or (search.equal and best == beta):
                 search.counts[1] += 1
                 return beta
         return best
-    left = placements(board, search.tiles == _ANNOYING, search.rougher)
+    left = placements(board, search.tiles == _ANNOYING, search.losses)
     best = beta
     while left != 0:
         slot = np.int64(count_zeros(left))
         left &= left - _1
-        then = board | np.uint64(1 + slot // 16) << ORDER[slot % 16]
+        child = board | np.uint64(1 + slot // 16) << ORDER[slot % 16]
         search.counts[0] += 1
-        score = _value(then, ply + 1, end, alpha, best, search)
-        if score < best or search.lengths[ply] == 0:  # where all tiles are as good, the first
+        score = _value(child, ply + 1, end, alpha, best, search)
+        if score < best or search.lengths[ply] == 0:  # among equals the first
             best = min(best, score)
-            _lead(search, ply, then)
+            _extend_line(search, ply, child)
         if best < alpha or (search.equal and best == alpha):
             search.counts[1] += 1
             return alpha
@@ -183,7 +191,7 @@ def _value(board: Word, ply: int, end: int, alpha: float, beta: float, search: S
 
 @njit(float64(uint64, int64, int64, _SEARCH), **KERNEL, nogil=True)
 def _expected(board: Word, ply: int, end: int, search: Search) -> float:
-    """What a board is worth if tiles come by chance; the arguments are those of `_value`."""
+    """Return the expectimax value of a board; the arguments are those of `_value`."""
     if ply == end:
         return _leaf(board, end, search)
     search.lengths[ply] = 0
@@ -207,7 +215,7 @@ def _expected(board: Word, ply: int, end: int, search: Search) -> float:
                 score -= 1.0  # sooner is better
             if score > best:
                 best = score
-                _lead(search, ply, after)
+                _extend_line(search, ply, after)
         return best
     n_empty, total = 0, 0.0
     for i in range(16):
@@ -216,84 +224,84 @@ def _expected(board: Word, ply: int, end: int, search: Search) -> float:
             search.counts[0] += 2
             total += 0.9 * _expected(board | _1 << ORDER[i], ply + 1, end, search)
             total += 0.1 * _expected(board | np.uint64(2) << ORDER[i], ply + 1, end, search)
-    search.lengths[ply] = 0  # of many lines none is the best
+    search.lengths[ply] = 0  # no single best line
     return total / n_empty
 
 
 @njit(float64(uint64, int64, int64, _SEARCH), **KERNEL)
-def _searched(board: Word, ply: int, end: int, search: Search) -> float:
-    """What a board is worth that stands at a ply, by the search that its tiles ask for."""
+def _search_value(board: Word, ply: int, end: int, search: Search) -> float:
+    """Return the value of a board at a ply, by alpha-beta or expectimax search."""
     if search.tiles == _CHANCE:
         return _expected(board, ply, end, search)
     return _value(board, ply, end, -BOUND, BOUND, search)
 
 
 @njit(_SEARCH(uint64, _SEARCH), **KERNEL)
-def _begun(board: Word, search: Search) -> Search:
-    """A search that begins with a board, without a goal if that is reached."""
-    heuristic, rougher, tiles, equal, goal, moves, counts, line, lengths = search
+def _reset(board: Word, search: Search) -> Search:
+    """Return the search with counts at 0, and without a goal that the board has reached."""
+    heuristic, losses, tiles, equal, goal, moves, counts, line, lengths = search
     counts[:] = 0
     ahead = goal if largest(board) < goal else 0
-    return Search(heuristic, rougher, tiles, equal, ahead, moves, counts, line, lengths)
+    return Search(heuristic, losses, tiles, equal, ahead, moves, counts, line, lengths)
 
 
 @njit(numba.types.Tuple((int64, float64, int64))(uint64, int64, _SEARCH), **KERNEL, nogil=True)
 def search_to(board: Word, depth: int, search: Search) -> tuple[int, float, int]:
-    """Searches a board to a depth in moves, or less deep where all lines would be lost.
+    """Search a board to a depth in moves, or less deep if all lines are lost.
 
     Args:
         board: before a move.
-        depth: from 1 on.
-        search: is written to: counts, and the best play from ply 0 on.
+        depth: >= 1.
+        search: is written to: counts, and the best line from ply 0 on.
 
     Returns:
-        The best move, -1 if none is legal; what it is worth; and the depth.
+        The best move, -1 if none is legal; its value; and the depth.
     """
     while True:
-        of = _begun(board, search)
-        value = _searched(board, 0, 2 * depth - 1, of)
-        if of.lengths[0] > 0:
+        fresh = _reset(board, search)
+        value = _search_value(board, 0, 2 * depth - 1, fresh)
+        if fresh.lengths[0] > 0:
             break
         if depth == 1:
             return -1, value, depth
         depth -= 1
-    afters, action = afterstates(board, of.moves)[0], 0
-    while afters[action] != of.line[0, 0]:
+    afters, action = afterstates(board, fresh.moves)[0], 0
+    while afters[action] != fresh.line[0, 0]:
         action += 1
     return action, value, depth
 
 
 @njit(numba.void(uint64[::1], int64, _SEARCH, int8[::1]), **KERNEL, nogil=True)
 def choose(boards: Words, depth: int, search: Search, actions: npt.NDArray[np.int8]) -> None:
-    """Writes the best moves of boards `[B]`, and 0 where none is legal, to `actions` `[B]`."""
+    """Write the best moves of boards `[B]` to `actions` `[B]`, 0 where none is legal."""
     for i in range(boards.size):
         action, _, _ = search_to(boards[i], depth, search)
         actions[i] = max(action, 0)
 
 
 @njit(float64(uint64, int64, _SEARCH), **KERNEL, nogil=True)
-def _rate(after: Word, end: int, search: Search) -> float:
-    """What a move is worth that leaves an afterstate, by a search of its own."""
+def _move_value(after: Word, end: int, search: Search) -> float:
+    """Return the value of a move to an afterstate, by a search of its own."""
     search.counts[0] += 1
     if search.goal > 0 and _has(after, search.goal):
         return BOUND
-    value = _searched(after, 1, end, search)
+    value = _search_value(after, 1, end, search)
     return value - 1.0 if value > WIN else value
 
 
 @njit(int64(uint64, int64, _SEARCH, float64[::1]), **KERNEL, nogil=True)
-def rate_moves(board: Word, depth: int, search: Search, values: Values) -> int:
-    """Writes what the moves of a board are worth to `values` `[4]`.
+def evaluate_moves(board: Word, depth: int, search: Search, values: Values) -> int:
+    """Write the values of the moves of a board to `values` `[4]`.
 
     Returns:
-        The depth, which is less than that asked for where all lines would be lost.
+        The depth, which is reduced while all lines are lost.
     """
     afters, _ = afterstates(board, search.moves)
     while True:
-        of, best = _begun(board, search), -BOUND
+        fresh, best = _reset(board, search), -BOUND
         for action in range(4):
             legal = afters[action] != board
-            values[action] = _rate(afters[action], 2 * depth - 1, of) if legal else -np.inf
+            values[action] = _move_value(afters[action], 2 * depth - 1, fresh) if legal else -np.inf
             best = max(best, values[action])
         if best > -BOUND or depth == 1:
             return depth
@@ -302,54 +310,53 @@ def rate_moves(board: Word, depth: int, search: Search, values: Values) -> int:
 
 # The player
 
+Depth = Annotated[Count, Field(le=MAX_DEPTH)]
+AtLeast1 = Annotated[Number, Field(ge=1)]
 
-@dataclass(frozen=True)
+
+@settings
 class Settings(Weights):
-    """How to evaluate and to search.
+    """Settings of the evaluation and the search.
 
     Raises:
         ValueError: a wrong setting.
     """
 
-    depth: int | None = None
-    """How many moves it looks ahead, 1 being greedy, which the original calls depth 0; by default
-    as many as time allows. A search to a great depth may take hours, and Ctrl-C waits for it."""
-    seconds: float = 0.1
-    """After which it begins no deeper search; not used with a depth. What is begun is finished."""
-    patience: float | None = 5.0
-    """No search is begun that is expected to end after so many times `seconds`: by as much longer
-    than the search before it as that took longer than its own. It may take more, on boards with few
-    tiles up to four times as much. None: whatever it takes, as in the original, where a search that
-    is begun in time may take many times as long."""
-    compared: str = "occupied"
-    """Which cells monotonicity compares: one of `COMPARED`."""
-    tiles: str = "annoying"
-    """What tiles it expects: one of `TILES`."""
-    cutoffs: str = "worse"
-    """Which lines it does not follow to their ends: one of `CUTOFFS`. Not used with chance."""
-    goal: int | None = 2048
-    """The tile that wins, as long as there is none as large; None if no tile does."""
+    depth: Depth | None = None
+    """Depth in moves, 1 being greedy (which 2048-AI calls 0); by default as deep as time allows. A
+    deep search may take hours, and Ctrl-C waits for it."""
+    seconds: Positive = 0.1
+    """Time after which no deeper search begins; unused with a depth. A search that has begun is
+    finished."""
+    patience: AtLeast1 | None = 5.0
+    """A search begins only if it is expected to end within this many times `seconds`, extrapolated
+    from the two searches before; it may take up to four times as long on boards with few tiles.
+    None: no limit, as in 2048-AI, where a search may take many times `seconds`."""
+    compared: Compared = "occupied"
+    """Cells that monotonicity compares."""
+    tiles: Tiles = "annoying"
+    """Tiles that the search expects."""
+    cutoffs: Cutoffs = "worse"
+    """Lines that are cut off; unused with `tiles="chance"`."""
+    goal: Whole | None = 2048
+    """Tile that wins, from 4 to 32768, on boards without one as large; None: no tile wins."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fields(self, _RANGES, {"compared": COMPARED, "tiles": TILES, "cutoffs": CUTOFFS})
-        if self.depth is not None and self.depth > MAX_DEPTH:
-            raise ValueError(f"depth is at most {MAX_DEPTH}, got {self.depth}")
         if self.goal is not None and self.goal not in _GOALS:
-            raise ValueError(f"goal is a tile from 4 to 32768, got {self.goal}")
+            raise ValueError(f"goal must be a tile from 4 to 32768, got {self.goal}")
 
 
-_RANGES = {"depth": "from 1 on", "seconds": "above 0", "patience": "from 1 on"}
 _GOALS = {1 << exponent: exponent for exponent in range(2, 16)}
 
 
-class Found(NamedTuple):
-    """What a search found."""
+class SearchResult(NamedTuple):
+    """The result of a search."""
 
     action: int  # the best move; -1 if none is legal
     value: float
     depth: int  # in moves
-    line: list[int]  # the best play: boards after each move and each tile
+    line: list[int]  # the best line: boards after each move and each tile
     positions: int  # in the last iteration
     cutoffs: int
 
@@ -358,22 +365,22 @@ class AlphaBetaAgent(Agent):
     """Plays by alpha-beta search with the hand-made evaluation.
 
     Args:
-        settings: how.
+        settings: of evaluation and search.
 
     Raises:
-        ValueError: no `Settings`.
+        ValueError: not `Settings`.
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
         if not isinstance(settings, (Settings, type(None))):
-            raise ValueError(f"settings are Settings(depth=3, ...), got {settings!r}")
-        self.settings = how = settings or Settings()
-        self._heuristic = heuristic(how, how.compared)
+            raise ValueError(f"settings must be Settings(depth=3, ...), got {settings!r}")
+        self.settings = settings or Settings()
+        self._heuristic = heuristic(self.settings, self.settings.compared)
 
-    def search(self, board: Any) -> Found:
-        """Searches a board word, ever deeper until the time is over, or to the depth of settings.
+    def search(self, board: Any) -> SearchResult:
+        """Search a board word by iterative deepening until time is up, or to the depth of settings.
 
-        If the game is lost in all lines, what a shallower search has found counts.
+        If all lines are lost, the result is that of a shallower search.
 
         Raises:
             ValueError: not a board word.
@@ -384,24 +391,24 @@ class AlphaBetaAgent(Agent):
             if reached < depth:
                 break
         line = search.line[0, : search.lengths[0]].tolist()
-        return Found(action, value, reached, line, *search.counts.tolist())
+        return SearchResult(action, value, reached, line, *search.counts.tolist())
 
     def evaluate(self, boards: Any) -> Values:
-        """The values of the moves up, right, down and left of board words `uint64[...]`.
+        """Return the values of the moves up, right, down and left of board words `uint64[...]`.
 
-        It takes about as long as `search`, by the same depth or the same time.
+        It takes about as long as `search` with the same settings.
 
         Returns:
-            What each move is worth by a search of its own, `float64[..., 4]`; minus infinity where
-            a move is illegal.
+            The value of each move by a search of its own, `float64[..., 4]`, minus infinity for
+            illegal moves.
         """
         array, search = check_words(boards, *self.size), self._search()
-        found = np.empty((array.size, 4))
-        for word, values in zip(array.reshape(-1), found, strict=True):
+        result = np.empty((array.size, 4))
+        for word, values in zip(array.reshape(-1), result, strict=True):
             for depth in self._depths():
-                if rate_moves(word, depth, search, values) < depth:
+                if evaluate_moves(word, depth, search, values) < depth:
                     break
-        return found.reshape(*array.shape, 4)
+        return result.reshape(*array.shape, 4)
 
     def _act(self, boards: Words) -> npt.NDArray[np.int8]:
         actions = np.zeros(boards.size, np.int8)
@@ -412,28 +419,28 @@ class AlphaBetaAgent(Agent):
         return actions
 
     def _word(self, board: Any) -> Word:
-        """A board word, checked."""
+        """Return a board word, checked."""
         array = check_words(board, *self.size)
         if array.ndim:
-            raise ValueError(f"one board at a time, got {array.shape}")
+            raise ValueError(f"board must be one word, got shape {array.shape}")
         return np.uint64(array)
 
     def _search(self) -> Search:
-        """What searches need."""
-        how = self.settings
-        goal = 0 if how.goal is None else _GOALS[how.goal]
-        return new_search(self._heuristic, how.tiles, how.cutoffs, goal)
+        """Return a new search by the settings."""
+        goal = 0 if self.settings.goal is None else _GOALS[self.settings.goal]
+        return new_search(self._heuristic, self.settings.tiles, self.settings.cutoffs, goal)
 
     def _depths(self) -> Iterable[int]:
-        """The depths of the searches of a board, one after the other."""
-        how = self.settings
-        if how.depth is not None:
-            return (how.depth,)
-        return _ever_deeper(how.seconds, math.inf if how.patience is None else how.patience)
+        """Return the depths of the successive searches of a board."""
+        settings = self.settings
+        if settings.depth is not None:
+            return (settings.depth,)
+        patience = math.inf if settings.patience is None else settings.patience
+        return _deepening(settings.seconds, patience)
 
 
-def _ever_deeper(seconds: float, patience: float) -> Iterator[int]:
-    """Depths from 1 on as long as there is time; each is searched before the next is asked for."""
+def _deepening(seconds: float, patience: float) -> Iterator[int]:
+    """Yield depths from 1 on while there is time; each is searched before the next is drawn."""
     began = ended = time.monotonic()
     took = math.inf
     for depth in range(1, MAX_DEPTH + 1):

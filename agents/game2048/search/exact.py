@@ -1,18 +1,17 @@
-"""Small boards solved exactly: the best expected score from every afterstate on.
+"""Exact solution of small boards: the largest expected score from every afterstate on.
 
-A slide keeps the sum of all tiles and a new tile adds 2 or 4 to it, so no board comes twice in a
-game. Boards are kept in *layers* of equal half sum: one pass finds those that occur, layer after
-layer, and another, from the last layer back to the first, values them:
+A slide keeps the sum of all tiles and a new tile adds 2 or 4, so no board occurs twice in a game.
+Boards are grouped in *layers* of equal half sum: a forward pass finds the boards that occur, layer
+after layer, and a backward pass computes their values:
 
     half sum     n                          n+1 and n+2
     board  -- max over moves -->  afterstate  -- mean over tiles -->  board
 
-Boards that are mirrored or turned into each other count as one, as the smallest of their words. So
-3x3 takes 49 million boards, not 389 (solved by Galebach 2014 and by Yamashita et al. 2022); 3x4 has
-more than 10**12 (Kaneko and Yamashita 2025), out of reach here.
+Symmetric boards are represented by the smallest of their words, which reduces 3x3 from 389 million
+boards to 49 million (solved by Galebach 2014 and Yamashita et al. 2022); 3x4 has more than 10**12
+(Kaneko and Yamashita 2025), which is infeasible here.
 
-The same passes with a player's moves in place of all moves give the exact expected score of that
-player.
+The same passes with one player's moves give that player's exact expected score.
 """
 
 from __future__ import annotations
@@ -48,26 +47,26 @@ from afterstate.envs.words import Word, Words
 MAX_CELLS = 9
 """Cells of the largest board that is solved."""
 MAX_NETWORK_CELLS = 6
-"""Cells of the largest board whose values make a network: 16**6 weights are 64 MiB."""
+"""Cells of the largest board whose solution fits a network: 16**6 weights are 64 MiB."""
 
-_TOO_MANY = "larger ones come to too many boards to go through them all"
-_TOO_LARGE = "its table would have 16 weights to the power of its cells, so play by ExactAgent"
+_TOO_MANY = "larger ones have too many boards"
+_TOO_LARGE = "a table has 16 ** cells weights; use ExactAgent"
 
 Values = npt.NDArray[np.float64]
 Moves = npt.NDArray[np.uint8]  # sets of actions: bit `a` is set where action `a` may be played
 
 
 class _Game(NamedTuple):
-    """A board size, in the form that kernels take."""
+    """A board size, as kernels take it."""
 
     moves: Words  # the move table
     rows: int
     cols: int
-    symmetric: int  # how many of a board's symmetries count as the same board; 1 is only itself
+    symmetric: int  # number of symmetries under which boards are merged; 1: none
 
 
 def _game(size: tuple[int, int]) -> _Game:
-    """The game on one size of boards, all symmetric boards counting as one."""
+    """Return the game of a board size, with symmetric boards merged."""
     return _Game(table(*size), *size, 8 if size[0] == size[1] else 4)
 
 
@@ -79,13 +78,13 @@ _GAME = numba.typeof(_game((2, 2)))
 
 @njit(uint64(_GAME, uint64), cache=True)
 def _canonical(game: _Game, board: Word) -> Word:
-    """The smallest word among the boards that count as this one."""
+    """Return the smallest word among the symmetric boards of this one."""
     return canonical(board, game.rows, game.cols, game.symmetric)
 
 
 @njit(uint64[::1](_GAME, uint64[::1]), cache=True)
 def _canonicals(game: _Game, boards: Words) -> Words:
-    """The smallest word among the boards that count as each of these."""
+    """Return the smallest word among the symmetric boards of each of these."""
     smallest = np.empty_like(boards)
     for i in range(boards.size):
         smallest[i] = _canonical(game, boards[i])
@@ -94,7 +93,7 @@ def _canonicals(game: _Game, boards: Words) -> Words:
 
 @njit(int64(_GAME, uint64[::1]), cache=True)
 def _count(game: _Game, boards: Words) -> int:
-    """How many different boards count as these: all symmetries over those that change nothing."""
+    """Return the number of distinct boards that these and their symmetric boards are."""
     n = 0
     for board in boards:
         n_same = 0
@@ -107,34 +106,34 @@ def _count(game: _Game, boards: Words) -> int:
 
 @njit(uint64[::1](_GAME, uint64[::1], uint8[::1]), cache=True)
 def _slides(game: _Game, boards: Words, permitted: Moves) -> Words:
-    """The afterstates of the permitted legal moves, as often as they come about."""
-    found, n = np.empty(4 * boards.size, np.uint64), 0
+    """Return the afterstates of all permitted legal moves, with repetitions."""
+    slid, n = np.empty(4 * boards.size, np.uint64), 0
     for i in range(boards.size):
         afters, _ = afterstates(boards[i], game.moves)
         for action in range(4):
             if permitted[i] >> action & 1 and afters[action] != boards[i]:
-                found[n] = _canonical(game, afters[action])
+                slid[n] = _canonical(game, afters[action])
                 n += 1
-    return found[:n]
+    return slid[:n]
 
 
 @njit(uint64[::1](_GAME, uint64[::1], uint64), cache=True)
 def _spawns(game: _Game, afters: Words, exponent: Word) -> Words:
-    """The boards that a tile in any empty cell makes, as often as they come about."""
-    found, n = np.empty(game.rows * game.cols * afters.size, np.uint64), 0
+    """Return the boards with a new tile in each empty cell, with repetitions."""
+    boards, n = np.empty(game.rows * game.cols * afters.size, np.uint64), 0
     for after in afters:
         empty: Word = field(game.rows, game.cols) & ~occupied(after)
         while empty != 0:
             cell = empty & (~empty + np.uint64(1))
             empty ^= cell
-            found[n] = _canonical(game, after | cell * exponent)
+            boards[n] = _canonical(game, after | cell * exponent)
             n += 1
-    return found[:n]
+    return boards[:n]
 
 
 @njit(int64(uint64[::1], uint64), cache=True)
 def _find(boards: Words, board: Word) -> int:
-    """Where a board is among others in ascending order; it must be there."""
+    """Return the index of a board in an ascending array that contains it."""
     at, size = 0, boards.size
     while size > 1:  # the board is in `size` places from `at` on
         half = size >> 1
@@ -148,17 +147,17 @@ def _find(boards: Words, board: Word) -> int:
     cache=True,
 )
 def _means(
-    game: _Game, afters: Words, with_2: Words, worth_2: Values, with_4: Words, worth_4: Values
+    game: _Game, afters: Words, with_2: Words, values_2: Values, with_4: Words, values_4: Values
 ) -> Values:
-    """The values of afterstates: the mean worth of the boards that a tile makes of them.
+    """Return the values of afterstates: the mean value of their boards after a new tile.
 
     Args:
         game: the board size.
-        afters: of one layer.
-        with_2: the boards of the next layer, where a 2 leads to.
-        worth_2: what these are worth.
-        with_4: the boards of the layer after the next.
-        worth_4: what these are worth.
+        afters: the afterstates of one layer.
+        with_2: the boards of the next layer, after a 2.
+        values_2: their values.
+        with_4: the boards of the layer after the next, after a 4.
+        values_4: their values.
     """
     values = np.empty(afters.size)
     for i in range(afters.size):
@@ -170,27 +169,27 @@ def _means(
             n += 1
             two = _canonical(game, afters[i] | cell)
             four = _canonical(game, afters[i] | cell << np.uint64(1))
-            total += 0.9 * worth_2[_find(with_2, two)] + 0.1 * worth_4[_find(with_4, four)]
+            total += 0.9 * values_2[_find(with_2, two)] + 0.1 * values_4[_find(with_4, four)]
         values[i] = total / n
     return values
 
 
 @njit(float64[::1](_GAME, uint64[::1], uint8[::1], uint64[::1], float64[::1]), cache=True)
 def _maxima(game: _Game, boards: Words, permitted: Moves, afters: Words, values: Values) -> Values:
-    """What boards are worth: the best of reward plus value, 0 if no permitted move is legal."""
-    worth = np.zeros(boards.size)
+    """Return the values of boards: the largest reward plus value, 0 without a permitted move."""
+    best = np.zeros(boards.size)
     for i in range(boards.size):
         slid, rewards = afterstates(boards[i], game.moves)
         for action in range(4):
             if permitted[i] >> action & 1 and slid[action] != boards[i]:
                 value = values[_find(afters, _canonical(game, slid[action]))]
-                worth[i] = max(worth[i], rewards[action] + value)
-    return worth
+                best[i] = max(best[i], rewards[action] + value)
+    return best
 
 
 @njit(void(_GAME, uint64[::1], uint64[:, ::1], float64[:, ::1]), cache=True)
 def _look_ahead(game: _Game, boards: Words, afters: Words, rewards: Values) -> None:
-    """Writes the four afterstates of every board, and their rewards."""
+    """Write the four afterstates of every board and their rewards."""
     for i in range(boards.size):
         slid, gains = afterstates(boards[i], game.moves)
         for action in range(4):
@@ -199,7 +198,7 @@ def _look_ahead(game: _Game, boards: Words, afters: Words, rewards: Values) -> N
 
 @njit(uint8[::1](_GAME, uint64[::1]), cache=True)
 def _legal(game: _Game, boards: Words) -> Moves:
-    """The legal moves of every board."""
+    """Return the legal moves of every board."""
     moves = np.empty(boards.size, np.uint8)
     for i in range(boards.size):
         moves[i] = legal(boards[i], field(game.rows, game.cols))
@@ -210,7 +209,7 @@ def _legal(game: _Game, boards: Words) -> Moves:
 
 
 def _distinct(boards: Words) -> Words:
-    """The different boards, in ascending order: `np.unique` without its slow hashing."""
+    """Return the distinct boards in ascending order: `np.unique` without its slow hashing."""
     ordered = np.sort(boards)
     is_new = np.ones(ordered.size, np.bool_)
     is_new[1:] = ordered[1:] != ordered[:-1]
@@ -218,7 +217,7 @@ def _distinct(boards: Words) -> Words:
 
 
 class _Layer(NamedTuple):
-    """The boards of one half sum of tiles that occur, and the afterstates among them."""
+    """The boards of one half sum that occur, and the afterstates of that half sum."""
 
     boards: Words  # in ascending order
     permitted: Moves  # of each board
@@ -226,7 +225,7 @@ class _Layer(NamedTuple):
 
 
 class _Starts(NamedTuple):
-    """Every board with two start tiles, as often as it comes about."""
+    """All boards with two start tiles, with repetitions."""
 
     boards: Words
     probabilities: Values
@@ -234,7 +233,7 @@ class _Starts(NamedTuple):
 
 
 def _starts(size: tuple[int, int]) -> _Starts:
-    """The boards that games of a size start from."""
+    """Return the start boards of a board size."""
     on_board = [4 * cell for cell in range(16) if field(*size) >> 4 * cell & 1]
     places = list(permutations(on_board, 2))
     tiles = [(1, 1, 0.81), (1, 2, 0.09), (2, 1, 0.09), (2, 2, 0.01)]
@@ -243,15 +242,16 @@ def _starts(size: tuple[int, int]) -> _Starts:
     return _Starts(
         np.array(boards, np.uint64),
         np.array(probabilities) / len(places),
-        np.array(half_sums, np.int64),  # 2 and 4 are half as much as their exponents 1 and 2
+        np.array(half_sums, np.int64),  # half of 2 and 4 are their exponents 1 and 2
     )
 
 
 def _n_layers(game: _Game) -> int:
-    """The number of half sums that boards can have, from 0 on.
+    """Return the number of half sums that boards can have, from 0 on.
 
-    A half sum is a sum of powers of two, one a tile, and 2**(n+1) - 1 has n + 1 ones: too many for
-    n cells. Nor can a 4 step over it, for the half sum before it has n ones: no cell is empty.
+    A half sum is a sum of powers of two, one for each tile, and 2**(n+1) - 1 has n + 1 ones in
+    binary, too many for n cells. A 4 cannot skip it, since the half sum before has n ones, so that
+    no cell is empty.
     """
     return (2 << game.rows * game.cols) - 1
 
@@ -259,7 +259,7 @@ def _n_layers(game: _Game) -> int:
 def _find_layers(
     game: _Game, permit: Callable[[Words], Moves], report: Callable[[], Any]
 ) -> list[_Layer]:
-    """The boards that occur in games of permitted moves, by the half sum of their tiles."""
+    """Return the boards that occur in games of permitted moves, by half sum."""
     starts = _starts((game.rows, game.cols))
     none = np.zeros(0, np.uint64)
     layers = [_Layer(none, none.astype(np.uint8), none)] * 2
@@ -277,35 +277,35 @@ def _find_layers(
 def _value_layers(
     game: _Game, layers: list[_Layer], report: Callable[[], Any]
 ) -> tuple[float, list[Values]]:
-    """The expected score of a whole game, and the values of each layer's afterstates.
+    """Return the expected score of a whole game, and the values of each layer's afterstates.
 
-    Takes the layers off their list as it goes, to free their memory.
+    Removes the layers from their list one by one, to free their memory.
     """
     starts = _starts((game.rows, game.cols))
     value, values = 0.0, [np.zeros(0)] * len(layers)
-    next_2 = next_4 = layers[0].boards, np.zeros(0)  # nothing is beyond the last layer
+    next_2 = next_4 = layers[0].boards, np.zeros(0)  # no boards after the last layer
     while len(layers) > 2:
         boards, permitted, afters = layers.pop()
         half_sum = len(layers)
         values[half_sum] = _means(game, afters, *next_2, *next_4)
-        worth = _maxima(game, boards, permitted, afters, values[half_sum])
+        best = _maxima(game, boards, permitted, afters, values[half_sum])
         at = starts.half_sums == half_sum
         places = np.searchsorted(boards, _canonicals(game, starts.boards[at]))
-        value += float(starts.probabilities[at] @ worth[places])
-        next_2, next_4 = (boards, worth), next_2
+        value += float(starts.probabilities[at] @ best[places])
+        next_2, next_4 = (boards, best), next_2
         report()
     return value, values
 
 
 def _check_cells(size: tuple[int, ...], most: int, why: str) -> tuple[int, int]:
-    """The same size.
+    """Return the size, checked.
 
     Raises:
-        ValueError: not a size, or one of too many cells.
+        ValueError: a wrong size, or too many cells.
     """
     rows, cols = check_size(*size)
     if rows * cols > most:
-        raise ValueError(f"a board has at most {most} cells here, got {rows}x{cols}: {why}")
+        raise ValueError(f"size must have at most {most} cells, got {rows}x{cols}: {why}")
     return rows, cols
 
 
@@ -313,47 +313,47 @@ def _check_cells(size: tuple[int, ...], most: int, why: str) -> tuple[int, int]:
 
 
 class Solution(NamedTuple):
-    """A size of boards on which the best play is known."""
+    """The optimal play on boards of one size."""
 
     size: tuple[int, int]
     """Rows and columns."""
     value: float
-    """The expected score of a whole game of best play, from the two start tiles on."""
+    """The expected score of a whole game of optimal play."""
     afters: Words
-    """Every afterstate, `uint64[n]` in ascending order: the smallest of its symmetric boards."""
+    """All afterstates, `uint64[n]` in ascending order, each as its smallest symmetric board."""
     values: Values
-    """The expected score that best play adds after each of them, `float64[n]`."""
+    """The expected score still to come after each of them, `float64[n]`."""
     n_states: int
-    """How many different boards occur, those that the game ends on and symmetric ones included."""
+    """Number of boards that occur, including final and symmetric ones."""
     n_afterstates: int
-    """How many different afterstates occur, symmetric ones included."""
+    """Number of afterstates that occur, including symmetric ones."""
 
     def estimate(self, boards: Any) -> Values:
-        """The values of afterstates `uint64[...]`: `float64[...]`.
+        """Return the values of afterstates `uint64[...]`, `float64[...]`.
 
         Raises:
-            ValueError: not board words, or an afterstate that occurs in no game.
+            ValueError: not board words, or an afterstate that does not occur in games.
         """
         words = check_words(boards, *self.size)
         keys = _canonicals(_game(self.size), words.reshape(-1))
-        order = keys.argsort()  # neighbours are found close together, so memory is read in order
+        order = keys.argsort()  # sorted queries read memory in order
         places = np.empty_like(order)
         places[order] = np.searchsorted(self.afters, keys[order]) % self.afters.size
         unknown = self.afters[places] != keys
         if unknown.any():
             text = to_text(words.reshape(-1)[int(unknown.argmax())], *self.size)
-            raise ValueError(f"no game comes to the afterstate {text}")
+            raise ValueError(f"the afterstate {text} does not occur in games")
         values: Values = self.values[places].reshape(words.shape)
         return values
 
     def evaluate(self, boards: Any) -> Values:
-        """The values of the moves up, right, down and left of board words `uint64[...]`.
+        """Return the values of the moves up, right, down and left of board words `uint64[...]`.
 
         Returns:
-            Expected score still to come `float64[..., 4]`, minus infinity where a move is illegal.
+            The expected score still to come `float64[..., 4]`, minus infinity for illegal moves.
 
         Raises:
-            ValueError: not board words, or a board with a move to an afterstate of no game.
+            ValueError: not board words, or a move to an afterstate that does not occur in games.
         """
         words = check_words(boards, *self.size)
         afters, values = np.empty((words.size, 4), np.uint64), np.empty((words.size, 4))
@@ -367,17 +367,17 @@ class Solution(NamedTuple):
 def solve(
     size: tuple[int, int] = (2, 2), report: Callable[[int, int], Any] | None = None
 ) -> Solution:
-    """Solves all games on boards of a size.
+    """Solve the game on boards of a size.
 
-    2x3 takes a hundredth of a second, 2x4 two seconds, 3x3 half a minute and 2 GB.
+    2x3 takes 10 ms, 2x4 2 seconds, 3x3 half a minute and 2 GB.
 
     Args:
         size: rows and columns, at most 9 cells.
-        report: called after each layer, in both passes, with how many are done and how many
-            there are.
+        report: called after each layer, in both passes, with the numbers of layers done and in
+            total.
 
     Raises:
-        ValueError: not a size, or more than 9 cells.
+        ValueError: a wrong size, or more than 9 cells.
 
     >>> round(solve((2, 2)).value, 6)
     66.964149
@@ -406,9 +406,9 @@ def solve(
 
 
 class ExactAgent(Agent):
-    """Plays the best move of a solved game, the first among equals.
+    """Plays the optimal move on a solved size, the first among equals.
 
-    On a board with a move to an afterstate that occurs in no game it raises a ValueError.
+    `act` raises ValueError for a board with a move to an afterstate that does not occur in games.
     """
 
     def __init__(self, solution: Solution) -> None:
@@ -421,13 +421,13 @@ class ExactAgent(Agent):
 
 
 def expected_score(agent: Player, size: tuple[int, int] | None = None) -> float:
-    """The exact expected score of a whole game of any player.
+    """Return the exact expected score of a whole game of any player.
 
-    The player is shown each board that its games can come to once, a layer at a time, without
-    those on which the game is over. So a player that draws its moves is judged with one draw a
-    board; and as no board comes twice in a game, its mean over many such draws is its true one.
+    The player gets each unfinished board that its games can reach once, a layer at a time. A player
+    with random moves thus draws one move for each board; since no board occurs twice in a game, the
+    mean over many such evaluations is its expected score.
 
-    On 3x3 a player comes to some 150 million boards, which takes a minute, 3 GB and the player's
+    On 3x3 a player reaches some 150 million boards, which takes a minute and 3 GB plus the player's
     own time; 2x4 has 8 million.
 
     Args:
@@ -436,45 +436,45 @@ def expected_score(agent: Player, size: tuple[int, int] | None = None) -> float:
             none.
 
     Raises:
-        ValueError: not a size, more than 9 cells, not the player's size, or the player's answer is
-            not one legal action a board.
+        ValueError: a wrong size, more than 9 cells, not the player's size, or the player does not
+            return one legal action a board.
     """
     own = tuple(getattr(agent, "size", size or (4, 4)))
     size = _check_cells(size or own, MAX_CELLS, _TOO_MANY)
     if own != size:
-        raise ValueError(f"the player plays on boards of {own} cells, not {size}")
-    game = _game(size)._replace(symmetric=1)  # its play need not be symmetric
-    layers = _find_layers(game, lambda boards: _chosen(agent, game, boards), lambda: None)
+        raise ValueError(f"size must be the player's, {own}, got {size}")
+    game = _game(size)._replace(symmetric=1)  # the player may treat symmetric boards differently
+    layers = _find_layers(game, lambda boards: _player_moves(agent, game, boards), lambda: None)
     return _value_layers(game, layers, lambda: None)[0]
 
 
-def _chosen(agent: Player, game: _Game, boards: Words) -> Moves:
-    """The player's moves, checked; none where the game is over."""
+def _player_moves(agent: Player, game: _Game, boards: Words) -> Moves:
+    """Return the player's moves, checked; none where the game is over."""
     moves = _legal(game, boards)
-    shown = boards[moves > 0]
-    if shown.size == 0:
+    unfinished = boards[moves > 0]
+    if unfinished.size == 0:
         return moves
-    actions = np.asarray(agent.act(shown))
-    if actions.shape != shown.shape or actions.dtype.kind not in "iu":
+    actions = np.asarray(agent.act(unfinished))
+    if actions.shape != unfinished.shape or actions.dtype.kind not in "iu":
         raise ValueError(
-            f"the player was shown {shown.size} boards and answered {actions.dtype} "
-            f"of shape {actions.shape}, not as many actions"
+            f"the player must return one integer action for each of {unfinished.size} boards, "
+            f"got {actions.dtype} of shape {actions.shape}"
         )
     is_legal = (actions >= 0) & (actions < 4)
     is_legal &= (moves[moves > 0] >> (actions * is_legal).astype(np.uint8) & 1) == 1
     if not is_legal.all():
         wrong = int(np.argmin(is_legal))
-        text = to_text(shown[wrong], game.rows, game.cols)
-        raise ValueError(f"the player chose {actions[wrong]}, an illegal action, on {text}")
+        text = to_text(unfinished[wrong], game.rows, game.cols)
+        raise ValueError(f"the player returned the illegal action {actions[wrong]} on {text}")
     moves[moves > 0] = 1 << actions
     return moves
 
 
 def network(solution: Solution) -> Network:
-    """A network with one tuple of all cells, whose values are the solution's as float32.
+    """Return a network with one tuple of all cells and the values of the solution as float32.
 
     An afterstate's value is the sum of the entries of its symmetric boards, so each entry is the
-    value by their number. Entries of boards that are no afterstates are 0.
+    value divided by their number. Entries of other boards are 0.
 
     Raises:
         ValueError: the board has more than 6 cells.
@@ -483,10 +483,10 @@ def network(solution: Solution) -> Network:
     every_cell = [4 * row + col for row in range(rows) for col in range(cols)]
     net = empty_network([every_cell], (rows, cols))
     boards = cells(solution.afters, rows, cols)
-    turned = [boards[:, ::a, ::b] for a in (1, -1) for b in (1, -1)]
+    images = [boards[:, ::a, ::b] for a in (1, -1) for b in (1, -1)]
     if rows == cols:
-        turned += [each.swapaxes(1, 2) for each in turned]
-    for each in turned:
+        images += [each.swapaxes(1, 2) for each in images]
+    for each in images:
         indices = each.reshape(len(boards), -1) @ (16 ** np.arange(rows * cols))
         net.weights[indices] = solution.values / net.symmetric
     return net

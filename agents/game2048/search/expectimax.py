@@ -1,19 +1,19 @@
-"""Expectimax search: the best move when chance is averaged over and the player maximises.
+"""Expectimax search over an N-tuple network: maximum over moves, mean over tiles.
 
 An *n-ply* search has n moves of the player: 1-ply is greedy, 2-ply is max-chance-max, 3-ply is
-max-chance-max-chance-max. Afterstates at the end are valued by an N-tuple network, and a board
-without a legal move is worth 0.
+max-chance-max-chance-max. An N-tuple network values the afterstates at the end; a board without a
+legal move has value 0.
 
-What keeps it fast:
+The search is fast because:
 
 - The last move of the player is the network's greedy one, without search.
-- The *cut-off*: each line of play has a probability, that of its tiles times that of its moves. A
-  move that the network values less than the best one, by the gap g, counts as played with
-  probability `exp(-g / TEMPERATURE)`. Lines less probable than the cut-off are not followed:
-  an improbable move is left out, an improbable 4 counts as a 2, and an improbable board is
-  valued by its greedy move. With cut-off 0 the search is the plain recursion.
-- A *transposition table* of afterstates: lines of play that meet, also in a symmetric board, are
-  searched once. Its buckets are cache lines of four entries.
+- *Cutoff*: each line of play has a probability, the product of those of its tiles and its moves. A
+  move whose network value is below the best one by g has probability `exp(-g / TEMPERATURE)`.
+  Lines less probable than the cutoff are not followed: an improbable move is skipped, an improbable
+  4 counts as a 2, and an improbable board gets the value of its greedy move. With cutoff 0 the
+  search is plain expectimax.
+- *Transposition table* of afterstates: positions reached by several lines, also as symmetric
+  boards, are searched once. Its buckets are cache lines of four entries.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ import numpy.typing as npt
 from numba import boolean, float64, int64, njit, uint64, void
 
 from afterstate.agents.game2048.agent import Agent
+from afterstate.agents.game2048.kernels import KERNEL
 from afterstate.agents.game2048.values.ntuple import (
-    KERNEL,
     NETWORK,
     Indices,
     Network,
@@ -50,33 +50,33 @@ from afterstate.envs.words import Word, Words, whole
 
 MAX_DEPTH = 5
 CUTOFF = 1e-5
-"""The default cut-off."""
+"""The default cutoff."""
 TEMPERATURE = 7000.0
-"""How much a move's value may fall behind before it becomes improbable, in points."""
+"""Points by which a move's value is below the best one at probability 1/e."""
 TABLE_BITS = 14
 """The transposition table has 2**14 buckets of 64 bytes: 1 MiB."""
 
 _SLOTS = 4
 _STOP, _SALT, _N_SEARCHED, _N_FOUND = range(4)
-_NEXT_SALT = 0x1E37_79B9_7F4A_7C15  # odd, so that it takes 2**64 calls to come round again
+_NEXT_SALT = 0x1E37_79B9_7F4A_7C15  # odd, so that salts repeat only after 2**64 calls
 
 Values = npt.NDArray[np.float64]
 
 
 class Search(NamedTuple):
-    """How to search, in the form that kernels take."""
+    """Settings and memory of a search, as kernels take them."""
 
     cutoff: float
     temperature: float
     table: Words  # [buckets, 8]: four keys, then four entries
-    control: Indices  # whether to stop, the salt of the keys, and two counters
-    indices: Indices  # room for the entries of eight boards
-    rewards: Indices  # and their rewards
-    odds: Values  # [depths, 4], room for the probabilities of moves
+    control: Indices  # stop flag, salt of the keys, and two counters
+    indices: Indices  # scratch memory: the entries of eight boards
+    rewards: Indices  # scratch memory: their rewards
+    odds: Values  # [depths, 4], scratch memory: probabilities of moves
 
 
 def new_search(net: Network, cutoff: float = 0.0, table_bits: int = 0) -> Search:
-    """A search with an empty table."""
+    """Return a search with an empty table."""
     return Search(
         cutoff=float(cutoff),
         temperature=float(TEMPERATURE),
@@ -96,9 +96,9 @@ SEARCH = numba.typeof(new_search(network([[0]])))
 
 @njit(uint64(float64, int64, float64), **KERNEL)
 def _pack(value: float, depth: int, probability: float) -> Word:
-    """A value with the depth and the probability that it was searched with, the last one rounded.
+    """Return a value, its depth and its probability (rounded) in one word.
 
-    Floats above 0 are in the order of their bits.
+    Positive floats have the order of their bits, so packed probabilities can be compared.
     """
     high = np.uint64(np.float32(value).view(np.uint32)) << np.uint64(32)
     low = np.float32(probability).view(np.uint32) >> np.uint32(3)
@@ -107,7 +107,7 @@ def _pack(value: float, depth: int, probability: float) -> Word:
 
 @njit(uint64(SEARCH, uint64), **KERNEL)
 def _bucket(search: Search, key: Word) -> Word:
-    """Where a key's bucket is."""
+    """Return the index of a key's bucket."""
     return (np.uint64(key) * np.uint64(0x9E37_79B9_7F4A_7C15)) >> np.uint64(32) & np.uint64(
         len(search.table) - 1
     )
@@ -115,9 +115,10 @@ def _bucket(search: Search, key: Word) -> Word:
 
 @njit(float64(SEARCH, uint64, int64, float64), **KERNEL)
 def _find(search: Search, key: Word, depth: int, probability: float) -> float:
-    """The value of an afterstate that was searched as deep and about as thoroughly, else nan.
+    """Return the stored value of an afterstate, NaN if there is none to use.
 
-    That is, with at least a sixteenth of this probability.
+    A value is used if it has the same depth and at least a sixteenth of this probability, so it was
+    searched about as thoroughly.
     """
     bucket = search.table[_bucket(search, key)]
     sought = _pack(0.0, depth, probability / 16 if search.cutoff > 0 else 0.0)
@@ -130,8 +131,8 @@ def _find(search: Search, key: Word, depth: int, probability: float) -> float:
 
 
 @njit(void(SEARCH, uint64, uint64), **KERNEL)
-def _keep(search: Search, key: Word, entry: Word) -> None:
-    """Puts an entry first in its bucket; the last one is forgotten."""
+def _store(search: Search, key: Word, entry: Word) -> None:
+    """Put an entry first in its bucket; the last one is dropped."""
     bucket = search.table[_bucket(search, key)]
     for slot in range(_SLOTS - 1, 0, -1):
         bucket[slot] = bucket[slot - 1]
@@ -141,7 +142,7 @@ def _keep(search: Search, key: Word, entry: Word) -> None:
 
 @njit((SEARCH,), **KERNEL)
 def forget(search: Search) -> None:
-    """Hides what the table holds behind new keys, for the network may have learned meanwhile."""
+    """Invalidate the table by a new salt of its keys, because the network may have changed."""
     search.control[_SALT] += _NEXT_SALT
 
 
@@ -150,7 +151,7 @@ def forget(search: Search) -> None:
 
 @njit(void(NETWORK, SEARCH, uint64, int64, float64), **KERNEL)
 def _weigh(net: Network, search: Search, board: Word, depth: int, probability: float) -> None:
-    """Writes the probability of each move's line, -1 for those that are not followed."""
+    """Write the probability of each move's line, -1 for those that are not followed."""
     boards, rewards = afterstates(board, net.moves)
     n = net.symmetric * net.masks.size
     for action in range(4):
@@ -176,8 +177,8 @@ def _weigh(net: Network, search: Search, board: Word, depth: int, probability: f
 
 
 @njit(void(NETWORK, SEARCH, uint64, int64), **KERNEL)
-def _ask(net: Network, search: Search, board: Word, slot: int) -> None:
-    """Looks up the moves of a board whose greedy value is needed soon."""
+def _request(net: Network, search: Search, board: Word, slot: int) -> None:
+    """Prefetch the entries of a board's moves, for `_greedy_value` soon after."""
     boards, rewards = afterstates(board, net.moves)
     for action in range(4):
         at = 4 * slot + action
@@ -188,8 +189,8 @@ def _ask(net: Network, search: Search, board: Word, slot: int) -> None:
 
 
 @njit(float64(NETWORK, SEARCH, int64), **KERNEL)
-def _answer(net: Network, search: Search, slot: int) -> float:
-    """The largest reward plus value of a board that was asked for, 0 if no move is legal."""
+def _greedy_value(net: Network, search: Search, slot: int) -> float:
+    """Return the largest reward plus value of a requested board, 0 if no move is legal."""
     best, n_moves = np.float32(-np.inf), 0
     for at in range(4 * slot, 4 * slot + 4):
         if search.rewards[at] >= 0:
@@ -201,51 +202,51 @@ def _answer(net: Network, search: Search, slot: int) -> float:
 
 @njit(float64(NETWORK, SEARCH, uint64, float64), **KERNEL)
 def _last_chance(net: Network, search: Search, after: Word, probability: float) -> float:
-    """The value of an afterstate with one move of the player to look ahead.
+    """Return the value of an afterstate by a search of one move.
 
-    Boards are asked for one before they are answered, so that memory is not waited for.
+    Each board is requested one step before its value is computed, to hide the memory's latency.
     """
     empty: Word = field(net.size[0], net.size[1]) & ~occupied(after)
     n_empty = count_cells(empty)
     with_four = 0.1 * probability / n_empty >= search.cutoff  # else a 4 counts as a 2
-    expected, slot, waiting = 0.0, 0, 0.0  # the chance of the board that waits for its answer
+    expected, slot, waiting = 0.0, 0, 0.0  # probability of the requested board
     while empty != 0:
         cell = empty & (~empty + np.uint64(1))
         empty ^= cell
         for exponent in range(1, 3 if with_four else 2):
-            _ask(net, search, after | cell * np.uint64(exponent), slot)
+            _request(net, search, after | cell * np.uint64(exponent), slot)
             slot = 1 - slot
             if waiting > 0:
-                expected += waiting * _answer(net, search, slot)
+                expected += waiting * _greedy_value(net, search, slot)
             waiting = 1.0 if not with_four else 0.9 if exponent == 1 else 0.1
-    return (expected + waiting * _answer(net, search, 1 - slot)) / n_empty
+    return (expected + waiting * _greedy_value(net, search, 1 - slot)) / n_empty
 
 
 @njit(float64(NETWORK, SEARCH, uint64, int64, float64), **KERNEL)
 def _chance(net: Network, search: Search, after: Word, depth: int, probability: float) -> float:
-    """The value of an afterstate.
+    """Return the value of an afterstate.
 
     Args:
         net: values the afterstates at the end.
-        search: how to search; some of it is written to.
+        search: settings and memory, which is written to.
         after: the afterstate.
-        depth: how many moves of the player to look ahead, from 1.
+        depth: moves of the player to look ahead, >= 1.
         probability: of the line of play up to here.
     """
     if search.control[_STOP] != 0:
         return 0.0
-    # The network values symmetric boards alike, and one of them stands for all that share an entry.
+    # Symmetric boards have the same value, so they share one entry.
     after = canonical(after, net.size[0], net.size[1], net.symmetric)
     key = after ^ np.uint64(search.control[_SALT])
-    found = _find(search, key, depth, probability)
-    if found == found:  # not nan
+    stored = _find(search, key, depth, probability)
+    if stored == stored:  # not NaN
         search.control[_N_FOUND] += 1
-        return found
+        return stored
     search.control[_N_SEARCHED] += 1
     if depth == 1:
         expected = _last_chance(net, search, after, probability)
-        _keep(search, key, _pack(expected, depth, probability))
-        return float(np.float32(expected))  # as it is kept
+        _store(search, key, _pack(expected, depth, probability))
+        return float(np.float32(expected))  # as it is stored
     empty: Word = field(net.size[0], net.size[1]) & ~occupied(after)
     n_empty = count_cells(empty)
     expected, best = 0.0, 0.0
@@ -269,11 +270,11 @@ def _chance(net: Network, search: Search, after: Word, depth: int, probability: 
                             value = _chance(net, search, boards[action], depth - 1, odds)
                             best = max(best, rewards[action] + value)
                     if best == -np.inf:
-                        best = 0.0  # the game is over, and nothing is to come
+                        best = 0.0  # the game is over
             expected += chance * best
     expected /= n_empty
-    if search.control[_STOP] == 0:  # else some of it counted as 0
-        _keep(search, key, _pack(expected, depth, probability))
+    if search.control[_STOP] == 0:  # after a stop some values are 0
+        _store(search, key, _pack(expected, depth, probability))
     return float(np.float32(expected))
 
 
@@ -281,7 +282,7 @@ def _chance(net: Network, search: Search, after: Word, depth: int, probability: 
 def _evaluate(
     net: Network, search: Search, board: Word, depth: int, every: bool, values: Values
 ) -> None:
-    """Writes the values of the four moves; with `every`, improbable ones are searched as well."""
+    """Write the values of the four moves; with `every`, also those of improbable ones."""
     boards, rewards = afterstates(board, net.moves)
     if not every:
         _weigh(net, search, board, depth, 1.0)
@@ -301,14 +302,14 @@ def _evaluate(
 def _evaluate_all(
     net: Network, search: Search, boards: Words, depth: int, every: bool, values: Values
 ) -> None:
-    """Writes the values of the four moves of every board."""
+    """Write the values of the four moves of every board."""
     for i in range(boards.size):
         _evaluate(net, search, boards[i], depth, every, values[i])
 
 
 @njit(int64(NETWORK, SEARCH, uint64, int64), **KERNEL)
 def search_move(net: Network, search: Search, board: Word, depth: int) -> int:
-    """The move that a new search values most, -1 if none is legal."""
+    """Return the best move of a new search, -1 if none is legal."""
     forget(search)
     values, best = search.odds[0], -1
     _evaluate(net, search, board, depth, False, values)
@@ -320,7 +321,7 @@ def search_move(net: Network, search: Search, board: Word, depth: int) -> int:
 
 @njit(void(NETWORK, SEARCH, uint64[:, ::1], int64[::1], int64), **KERNEL, nogil=True)
 def _finish(net: Network, search: Search, records: Words, n_moves: Indices, depth: int) -> None:
-    """Plays games: see `ExpectimaxAgent.finish`."""
+    """Play games: see `ExpectimaxAgent.finish`."""
     for i in range(len(records)):
         while records[i, games.EXCESS] == 0:
             action = search_move(net, search, records[i, games.BOARD], depth)
@@ -331,16 +332,15 @@ def _finish(net: Network, search: Search, records: Words, n_moves: Indices, dept
 
 
 class ExpectimaxAgent(Agent):
-    """Plays the move that an expectimax search values most.
+    """Plays the best move of an expectimax search.
 
     Args:
         net: values the afterstates at the end of the search.
-        depth: how many moves of the player the search looks ahead, in 1..5; by default 3, and 5 if
-            there is a time.
-        seconds: the time for each move. The search looks one move ahead, then two, as deep as it
-            gets in this time and at most `depth`; what it has not finished does not count.
-        cutoff: lines of play less probable than this are not followed; 0 follows all.
-        table_bits: the transposition table has two to this power of buckets, of 64 bytes each.
+        depth: of the search in moves of the player, in 1..5; by default 3, or 5 with `seconds`.
+        seconds: time for each move, by iterative deepening up to `depth`; an unfinished search is
+            discarded. By default no limit.
+        cutoff: probability below which lines of play are not followed; 0 follows all.
+        table_bits: log2 of the transposition table's buckets, of 64 bytes each.
 
     Raises:
         ValueError: a setting out of its range.
@@ -357,13 +357,13 @@ class ExpectimaxAgent(Agent):
         if depth is None:
             depth = 3 if seconds is None else MAX_DEPTH
         if not 1 <= (whole(depth) or 0) <= MAX_DEPTH:
-            raise ValueError(f"depth is a number of moves in 1..{MAX_DEPTH}, got {depth!r}")
+            raise ValueError(f"depth must be in 1..{MAX_DEPTH}, got {depth!r}")
         if seconds is not None and not 0 < seconds < float("inf"):
-            raise ValueError(f"seconds is the time for a move, above 0, got {seconds!r}")
+            raise ValueError(f"seconds must be > 0, got {seconds!r}")
         if not 0 <= cutoff < 1:
-            raise ValueError(f"cutoff is a probability from 0 on and below 1, got {cutoff!r}")
+            raise ValueError(f"cutoff must be >= 0 and < 1, got {cutoff!r}")
         if not 0 <= (-1 if whole(table_bits) is None else table_bits) <= 28:
-            raise ValueError(f"table_bits is in 0..28, got {table_bits!r}")
+            raise ValueError(f"table_bits must be in 0..28, got {table_bits!r}")
         self.network, self.depth, self.seconds = net, int(depth), seconds
         self.cutoff, self.table_bits = float(cutoff), int(table_bits)
         self.size = net.size
@@ -371,19 +371,19 @@ class ExpectimaxAgent(Agent):
 
     @property
     def n_searched(self) -> int:
-        """How many afterstates before the last ply it has searched."""
+        """Return the number of afterstates before the last ply that were searched."""
         return int(self._search.control[_N_SEARCHED])
 
     @property
     def n_found(self) -> int:
-        """How many it has found in the transposition table instead."""
+        """Return the number of those found in the transposition table instead."""
         return int(self._search.control[_N_FOUND])
 
     def evaluate(self, boards: Any) -> Values:
-        """The values of the moves up, right, down and left of board words `uint64[...]`.
+        """Return the values of the moves up, right, down and left of board words `uint64[...]`.
 
         Returns:
-            Expected score still to come `float64[..., 4]`, minus infinity where a move is illegal.
+            The expected score still to come `float64[..., 4]`, minus infinity for illegal moves.
         """
         array = check_words(boards, *self.size)
         return self._values(array.reshape(-1), every=True).reshape(*array.shape, 4)
@@ -393,10 +393,13 @@ class ExpectimaxAgent(Agent):
         return actions
 
     def finish(self, records: Words) -> Indices:
-        """Plays game records `uint64[B, 8]` on in compiled code, to their ends or to a 65536 tile.
+        """Play games on in compiled code, each to its end or to a 65536 tile.
+
+        Args:
+            records: game records `uint64[B, 8]`, changed in place.
 
         Returns:
-            How many moves of each game it has played `int64[B]`; none if it has a time for each.
+            The number of moves played in each game, `int64[B]`; 0 for a player with `seconds`.
         """
         n_moves = np.zeros(len(records), np.int64)
         if self.seconds is None and type(self)._act is ExpectimaxAgent._act:
@@ -404,7 +407,7 @@ class ExpectimaxAgent(Agent):
         return n_moves
 
     def _values(self, boards: Words, every: bool = False) -> Values:
-        """The values of the moves of board words `uint64[B]`, of the improbable ones if asked."""
+        """Return the values of the moves of board words `uint64[B]`; see `_evaluate`."""
         values = np.empty((boards.size, 4))
         forget(self._search)
         if self.seconds is None:
@@ -415,18 +418,18 @@ class ExpectimaxAgent(Agent):
         return values
 
     def _deepen(self, board: np.uint64, every: bool, values: Values) -> None:
-        """Searches a board deeper and deeper until the time is over, at least one move deep."""
-        control, found = self._search.control, np.empty(4)
+        """Search a board by iterative deepening until time is up, at least one move deep."""
+        control, deeper = self._search.control, np.empty(4)
         control[_STOP] = 0
         _evaluate(self.network, self._search, board, 1, every, values)
         timer = threading.Timer(self.seconds or 0, control.__setitem__, (_STOP, 1))
         timer.start()
         try:
             for depth in range(2, self.depth + 1):
-                _evaluate(self.network, self._search, board, depth, every, found)
+                _evaluate(self.network, self._search, board, depth, every, deeper)
                 if control[_STOP]:
                     break
-                values[:] = found
+                values[:] = deeper
         finally:
             timer.cancel()
             timer.join()

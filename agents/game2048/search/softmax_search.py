@@ -1,9 +1,8 @@
-"""Searches by trees of `softmax_tree.py`: of boards one after the other, or side by side.
+"""Search of boards with the trees of `softmax_tree.py`, one board after the other or in a batch.
 
-With a network of tables the values are looked up at once, and all is compiled. Other value
-functions are asked for many afterstates together: all trees are walked to where they need values,
-and go on when they have them. Both find the same. What trees have found can be taken from them as
-examples to learn from.
+With an N-tuple network the whole search is compiled. Other value functions evaluate batches: all
+trees are walked until they need values, and go on when they have them. Both give the same result.
+The last functions read training examples from searched trees.
 """
 
 from __future__ import annotations
@@ -15,25 +14,25 @@ import numpy as np
 import numpy.typing as npt
 from numba import boolean, float64, int64, njit, types, uint64, void
 
+from afterstate.agents.game2048.kernels import KERNEL
 from afterstate.agents.game2048.search.softmax_tree import (
     MAX,
     TREES,
     Policy,
     Trees,
     Values,
+    back_up_leaf,
+    cache_slot,
     draw,
-    draw_known,
+    draw_child,
     fraction,
-    keep,
-    plant,
     read_moves,
-    recall,
-    settle,
+    reroot,
+    reset,
     simulate,
     weigh,
 )
 from afterstate.agents.game2048.values.ntuple import (
-    KERNEL,
     NETWORK,
     Indices,
     Network,
@@ -43,229 +42,239 @@ from afterstate.agents.game2048.values.ntuple import (
 from afterstate.envs.words import Word, Words, next_random
 
 
-class Order(NamedTuple):
-    """Boards to be searched, in the form that kernels take."""
+class BoardBatch(NamedTuple):
+    """Boards to be searched and the results, as kernels take them."""
 
     boards: Words  # [n]
     firsts: Indices  # [n]: the first tree of each
-    n_each: int  # how many trees each has
-    simulations: int  # to be made in each tree, fewer if a kept one gets full
-    seed: Word  # of chance
-    keeps: bool  # whether to go on from what the trees know of the boards
+    n_each: int  # trees of each
+    simulations: int  # in each tree, fewer if a kept one is full
+    seed: Word  # of the tiles
+    reuse: bool  # True: go on from what the trees know of the boards
     values: Values  # [n * n_each, 4], is written to: reward plus value of the moves
-    visits: Indices  # [n * n_each, 4], is written to: how many simulations began with each of them
+    visits: Indices  # [n * n_each, 4], is written to: simulations that began with each move
 
 
-def new_order(
-    boards: Words, firsts: Indices, n_each: int, simulations: int, seed: int, keeps: bool
-) -> Order:
-    """An order with room for what will be found."""
+def new_board_batch(
+    boards: Words, firsts: Indices, n_each: int, simulations: int, seed: int, reuse: bool
+) -> BoardBatch:
+    """Return a batch of boards with memory for the results."""
     n = len(boards) * n_each
     values, visits = np.empty((n, 4)), np.empty((n, 4), np.int64)
-    return Order(boards, firsts, n_each, simulations, np.uint64(seed), keeps, values, visits)
+    return BoardBatch(boards, firsts, n_each, simulations, np.uint64(seed), reuse, values, visits)
 
 
-ORDER = numba.typeof(new_order(np.zeros(1, np.uint64), np.zeros(1, np.int64), 1, 1, 0, False))
+BOARD_BATCH = numba.typeof(
+    new_board_batch(np.zeros(1, np.uint64), np.zeros(1, np.int64), 1, 1, 0, False)
+)
 
 
-@njit(void(TREES, ORDER, int64), **KERNEL)
-def _begin(trees: Trees, order: Order, i: int) -> None:
-    """Begins the search of board `i`."""
-    board, first = order.boards[i], order.firsts[i]
-    for tree in range(first, first + order.n_each):
-        trees.goals[tree] = order.simulations
-        if order.keeps and keep(trees, tree, board):
-            left = min(order.simulations, trees.capacity - trees.sizes[tree])
+@njit(void(TREES, BOARD_BATCH, int64), **KERNEL)
+def _begin(trees: Trees, batch: BoardBatch, i: int) -> None:
+    """Begin the search of board `i`."""
+    board, first = batch.boards[i], batch.firsts[i]
+    for tree in range(first, first + batch.n_each):
+        trees.goals[tree] = batch.simulations
+        if batch.reuse and reroot(trees, tree, board):
+            left = min(batch.simulations, trees.capacity - trees.sizes[tree])
             trees.goals[tree] = trees.states[tree * trees.capacity].n + left
         else:
-            _, bits = next_random(order.seed ^ board)
+            _, bits = next_random(batch.seed ^ board)
             _, bits = next_random(bits + np.uint64(tree - first))
-            plant(trees, tree, board, bits)
+            reset(trees, tree, board, bits)
 
 
-@njit(void(TREES, ORDER, int64), **KERNEL)
-def _end(trees: Trees, order: Order, i: int) -> None:
-    """Writes what was found for board `i`."""
-    for k in range(order.n_each):
-        root, at = (order.firsts[i] + k) * trees.capacity, i * order.n_each + k
-        read_moves(trees, root, order.values[at])
+@njit(void(TREES, BOARD_BATCH, int64), **KERNEL)
+def _end(trees: Trees, batch: BoardBatch, i: int) -> None:
+    """Write the result of board `i`."""
+    for k in range(batch.n_each):
+        root, at = (batch.firsts[i] + k) * trees.capacity, i * batch.n_each + k
+        read_moves(trees, root, batch.values[at])
         for action in range(4):
-            order.visits[at, action] = trees.moves[4 * root + action].n
+            batch.visits[at, action] = trees.moves[4 * root + action].n
 
 
 @njit(boolean(NETWORK, TREES, int64), **KERNEL)
 def _look_up(net: Network, trees: Trees, state: int) -> bool:
-    """Values the moves of a state by a network, unless their afterstates have been before.
+    """Evaluate the moves of a state by a network, unless their afterstates are in the cache.
 
     Returns:
-        Whether all values are numbers.
+        True if all values are finite.
     """
-    entries, places, n = trees.room.entries, trees.room.places, net.symmetric * net.masks.size
+    entries, places, n = (
+        trees.workspace.entries,
+        trees.workspace.places,
+        net.symmetric * net.masks.size,
+    )
     for action in range(4):
         after = trees.moves[4 * state + action].after
         if after != 0:
-            places[action] = recall(trees, state // trees.capacity, after)
-            if np.isnan(trees.said[places[action]]):
+            places[action] = cache_slot(trees, state // trees.capacity, after)
+            if np.isnan(trees.value_cache[places[action]]):
                 look_up(net, after, entries, action * n)
     for action in range(4):
         move = trees.moves[4 * state + action]
         if move.after != 0:
-            if np.isnan(trees.said[places[action]]):
-                trees.said[places[action]] = total(net, entries, action * n)
-            move.value = move.net = trees.said[places[action]]
+            if np.isnan(trees.value_cache[places[action]]):
+                trees.value_cache[places[action]] = total(net, entries, action * n)
+            move.value = move.net = trees.value_cache[places[action]]
             if not np.isfinite(move.net):
                 return False
     return True
 
 
-@njit(boolean(NETWORK, TREES, ORDER), **KERNEL, nogil=True)
-def search(net: Network, trees: Trees, order: Order) -> bool:
-    """Searches boards, one after the other, with the values of a network of tables.
+@njit(boolean(NETWORK, TREES, BOARD_BATCH), **KERNEL, nogil=True)
+def search(net: Network, trees: Trees, batch: BoardBatch) -> bool:
+    """Search boards, one after the other, with the values of an N-tuple network.
 
     Returns:
-        Whether all values are numbers. It ends at once where they are not.
+        True if all values are finite; the search ends at the first that is not.
     """
-    for i in range(order.boards.size):
-        _begin(trees, order, i)
-        for tree in range(order.firsts[i], order.firsts[i] + order.n_each):
+    for i in range(batch.boards.size):
+        _begin(trees, batch, i)
+        for tree in range(batch.firsts[i], batch.firsts[i] + batch.n_each):
             root = tree * trees.capacity
             if trees.states[root].known == 0:
                 if not _look_up(net, trees, root):
                     return False
-                settle(trees, root)
+                back_up_leaf(trees, root)
             while trees.states[root].n < trees.goals[tree]:
                 state = simulate(trees, tree)
                 if state >= 0:
                     if not _look_up(net, trees, state):
                         return False
-                    settle(trees, state)
-        _end(trees, order, i)
+                    back_up_leaf(trees, state)
+        _end(trees, batch, i)
     return True
 
 
-# Searches side by side, whose afterstates are valued together
+# Search of a batch, with evaluation in batches
 
 
-@njit(void(TREES, ORDER), **KERNEL)
-def begin(trees: Trees, order: Order) -> None:
-    """Begins the searches of all boards."""
-    for i in range(order.boards.size):
-        _begin(trees, order, i)
+@njit(void(TREES, BOARD_BATCH), **KERNEL)
+def begin(trees: Trees, batch: BoardBatch) -> None:
+    """Begin the searches of all boards."""
+    for i in range(batch.boards.size):
+        _begin(trees, batch, i)
 
 
-@njit(void(TREES, ORDER), **KERNEL)
-def end(trees: Trees, order: Order) -> None:
-    """Writes what was found for all boards."""
-    for i in range(order.boards.size):
-        _end(trees, order, i)
+@njit(void(TREES, BOARD_BATCH), **KERNEL)
+def end(trees: Trees, batch: BoardBatch) -> None:
+    """Write the results of all boards."""
+    for i in range(batch.boards.size):
+        _end(trees, batch, i)
 
 
-class Question(NamedTuple):
-    """What a value function is asked, in arrays that are long enough."""
+class LeafBatch(NamedTuple):
+    """Leaves that wait for evaluation, in arrays that are long enough."""
 
-    states: Indices  # those that have been added
-    afters: Words  # the afterstates of their legal moves that are to be valued
-    places: Indices  # of the answers, in `said` of the trees
-
-
-def new_question(n: int) -> Question:
-    """Room for the afterstates of `n` states."""
-    return Question(np.empty(n, np.int64), np.empty(4 * n, np.uint64), np.empty(4 * n, np.int64))
+    states: Indices  # the leaves: states that have been added
+    afters: Words  # the afterstates of their legal moves that are not in the cache
+    places: Indices  # their indices in the `value_cache` of the trees
 
 
-QUESTION = numba.typeof(new_question(1))
+def new_leaf_batch(n: int) -> LeafBatch:
+    """Return an empty batch with memory for `n` states."""
+    return LeafBatch(np.empty(n, np.int64), np.empty(4 * n, np.uint64), np.empty(4 * n, np.int64))
 
 
-@njit(int64(TREES, int64, QUESTION, int64), **KERNEL)
-def _ask(trees: Trees, state: int, question: Question, at: int) -> int:
-    """Adds the afterstates of a state that have not been valued; returns how many there are."""
+LEAF_BATCH = numba.typeof(new_leaf_batch(1))
+
+
+@njit(int64(TREES, int64, LEAF_BATCH, int64), **KERNEL)
+def _add_leaf(trees: Trees, state: int, waiting: LeafBatch, at: int) -> int:
+    """Add the afterstates of a state that are not in the cache; return the end of the batch."""
     for action in range(4):
         after = trees.moves[4 * state + action].after
         if after != 0:
-            place = recall(trees, state // trees.capacity, after)
-            if np.isnan(trees.said[place]):
-                trees.said[place] = np.inf  # it is asked for
-                question.afters[at], question.places[at] = after, place
+            place = cache_slot(trees, state // trees.capacity, after)
+            if np.isnan(trees.value_cache[place]):
+                trees.value_cache[place] = np.inf  # requested
+                waiting.afters[at], waiting.places[at] = after, place
                 at += 1
     return at
 
 
-@njit(types.UniTuple(int64, 2)(TREES, ORDER, int64, QUESTION), **KERNEL, nogil=True)
-def gather(trees: Trees, order: Order, leaves: int, question: Question) -> tuple[int, int]:
-    """Simulates until there are states to value.
+@njit(types.UniTuple(int64, 2)(TREES, BOARD_BATCH, int64, LEAF_BATCH), **KERNEL, nogil=True)
+def collect(trees: Trees, batch: BoardBatch, leaves: int, waiting: LeafBatch) -> tuple[int, int]:
+    """Run simulations until there are leaves to evaluate.
 
     Args:
         trees: the trees.
-        order: the boards whose searches have begun.
-        leaves: how many states a tree may add before they are valued.
-        question: is written to.
+        batch: the boards whose searches have begun.
+        leaves: the number of states that a tree may add before they are evaluated.
+        waiting: is written to.
 
     Returns:
-        How many states were added, none when all simulations are done, and how many of their
-        afterstates are to be valued.
+        The number of states added, 0 when all simulations are done, and the number of their
+        afterstates to evaluate.
     """
     n = at = 0
-    for i in range(order.boards.size):
-        for tree in range(order.firsts[i], order.firsts[i] + order.n_each):
+    for i in range(batch.boards.size):
+        for tree in range(batch.firsts[i], batch.firsts[i] + batch.n_each):
             state, root = tree * trees.capacity, trees.states[tree * trees.capacity]
             is_new = root.known == 0
             if is_new:
-                question.states[n], n, at = state, n + 1, _ask(trees, state, question, at)
+                waiting.states[n], n, at = state, n + 1, _add_leaf(trees, state, waiting, at)
             added = tries = 0
             while not is_new and root.n < trees.goals[tree] and max(added, tries // 2) < leaves:
                 state = simulate(trees, tree)
                 if state >= 0:
-                    question.states[n], n, at = state, n + 1, _ask(trees, state, question, at)
+                    waiting.states[n], n, at = (
+                        state,
+                        n + 1,
+                        _add_leaf(trees, state, waiting, at),
+                    )
                     added += 1
                 if added > 0:
                     tries += 1
     return n, at
 
 
-@njit(void(TREES, QUESTION, int64, float64[::1]), **KERNEL, nogil=True)
-def give(trees: Trees, question: Question, n: int, values: Values) -> None:
-    """Answers a question with the values of its afterstates, and backs up its `n` states."""
+@njit(void(TREES, LEAF_BATCH, int64, float64[::1]), **KERNEL, nogil=True)
+def assign(trees: Trees, waiting: LeafBatch, n: int, values: Values) -> None:
+    """Assign values to the afterstates of a batch, and back up its `n` leaves."""
     for at in range(values.size):
-        trees.said[question.places[at]] = values[at]
-    for state in question.states[:n]:
+        trees.value_cache[waiting.places[at]] = values[at]
+    for state in waiting.states[:n]:
         for action in range(4):
             move = trees.moves[4 * state + action]
             if move.after != 0:
-                move.value = move.net = trees.said[
-                    recall(trees, state // trees.capacity, move.after)
+                move.value = move.net = trees.value_cache[
+                    cache_slot(trees, state // trees.capacity, move.after)
                 ]
-        settle(trees, state)
+        back_up_leaf(trees, state)
 
 
-# What trees teach
+# Training examples
 
 
-def chosen(trees: Trees, order: Order, actions: Indices) -> npt.NDArray[Any]:
-    """A move of each board `[n]` of MOVE, as the first of its trees has it.
+def root_moves(trees: Trees, batch: BoardBatch, actions: Indices) -> npt.NDArray[Any]:
+    """Return one move of each board, `[n]` of MOVE, from the first of its trees.
 
     Args:
         trees: the trees.
-        order: the boards that were searched.
-        actions: `[n]`.
+        batch: the boards that were searched.
+        actions: of the moves, `[n]`.
     """
-    found: npt.NDArray[Any] = trees.moves[4 * order.firsts * trees.capacity + actions]
-    return found
+    moves: npt.NDArray[Any] = trees.moves[4 * batch.firsts * trees.capacity + actions]
+    return moves
 
 
-@njit(int64(TREES, ORDER, int64, uint64[::1], float64[:, ::1]), **KERNEL, nogil=True)
-def inner(trees: Trees, order: Order, least: int, afters: Words, values: Values) -> int:
-    """Writes the afterstates that have outcomes in the trees, and returns how many there are.
+@njit(int64(TREES, BOARD_BATCH, int64, uint64[::1], float64[:, ::1]), **KERNEL, nogil=True)
+def inner(trees: Trees, batch: BoardBatch, least: int, afters: Words, values: Values) -> int:
+    """Write the inner afterstates of the trees, those with outcomes; return their number.
 
     Args:
         trees: the trees.
-        order: the boards that were searched.
-        least: only those that so many simulations came to.
+        batch: the boards that were searched.
+        least: the fewest visits of an afterstate that is written.
         afters: `[n]`, is written to.
-        values: `[n, 2]`, is written to: what they are worth, and what the value function said.
+        values: `[n, 2]`, is written to: by the search, and by the value function.
     """
     n = 0
-    for i in range(order.boards.size):
-        for tree in range(order.firsts[i], order.firsts[i] + order.n_each):
+    for i in range(batch.boards.size):
+        for tree in range(batch.firsts[i], batch.firsts[i] + batch.n_each):
             first = 4 * tree * trees.capacity
             for place in range(first, first + 4 * trees.sizes[tree]):
                 move = trees.moves[place]
@@ -279,43 +288,47 @@ def inner(trees: Trees, order: Order, least: int, afters: Words, values: Values)
 def _walk(
     trees: Trees, tree: int, temperature: Values, afters: Words, values: Values, n: int
 ) -> int:
-    """Walks once from the root as long as there are outcomes: see `walk`."""
-    worth, weights = trees.room.values, trees.room.weights
-    how = Policy(MAX, False, temperature)
+    """Write one path: see `walk`."""
+    move_values, weights = trees.workspace.values, trees.workspace.weights
+    policy = Policy(MAX, False, temperature)
     state = tree * trees.capacity
     while trees.states[state].known == 1 and trees.states[state].n_legal > 0:
-        read_moves(trees, state, worth)
-        weigh(how, 0, worth, weights)
+        read_moves(trees, state, move_values)
+        weigh(policy, 0, move_values, weights)
         trees.random[tree, 0], bits = next_random(trees.random[tree, 0])
         place = 4 * state + draw(weights, fraction(bits))
         move = trees.moves[place]
         if move.n_outcomes == 0:
             break
         afters[n], values[n, 0], values[n, 1] = move.after, move.value, move.net
-        n, state = n + 1, draw_known(trees, tree, place)
+        n, state = n + 1, draw_child(trees, tree, place)
     return n
 
 
-@njit(int64(TREES, ORDER, int64, float64[::1], uint64[::1], float64[:, ::1]), **KERNEL, nogil=True)
+@njit(
+    int64(TREES, BOARD_BATCH, int64, float64[::1], uint64[::1], float64[:, ::1]),
+    **KERNEL,
+    nogil=True,
+)
 def walk(
-    trees: Trees, order: Order, n_paths: int, between: Values, afters: Words, values: Values
+    trees: Trees, batch: BoardBatch, n_paths: int, between: Values, afters: Words, values: Values
 ) -> int:
-    """Writes the afterstates on paths from the roots, and returns how many there are.
+    """Write the afterstates on random paths from the roots; return their number.
 
-    On a path moves are drawn in proportion to `exp(v / max v / T)`, and outcomes by chance. It ends
-    where an afterstate has no outcome.
+    A path draws moves in proportion to `exp(v / max v / T)` and outcomes by chance, and ends at an
+    afterstate without an outcome.
 
     Args:
         trees: the trees.
-        order: the boards that were searched.
-        n_paths: in each tree.
-        between: the least and the greatest T; each path has one drawn between them.
+        batch: the boards that were searched.
+        n_paths: the number of paths in each tree.
+        between: the range of T, which is drawn anew for each path.
         afters: `[n]`, is written to.
-        values: `[n, 2]`, is written to: what they are worth, and what the value function said.
+        values: `[n, 2]`, is written to: by the search, and by the value function.
     """
-    n, temperature = 0, trees.room.temperature
-    for i in range(order.boards.size):
-        for tree in range(order.firsts[i], order.firsts[i] + order.n_each):
+    n, temperature = 0, trees.workspace.temperature
+    for i in range(batch.boards.size):
+        for tree in range(batch.firsts[i], batch.firsts[i] + batch.n_each):
             for _ in range(n_paths):
                 trees.random[tree, 0], bits = next_random(trees.random[tree, 0])
                 temperature[0] = between[0] + fraction(bits) * (between[1] - between[0])

@@ -1,21 +1,20 @@
-"""Trees of Monte-Carlo Softmax search: what a simulation does, in compiled code.
+"""Trees of Monte-Carlo Softmax search (Watanabe and Matsuzaki): simulations in compiled code.
 
     state ──move──► afterstate ──tile──► state ──move──► ...
 
-A *state* is a board before a move. Its four *moves* lead to afterstates, which are the chance nodes
-of the tree, and these to further states, their *outcomes*. A simulation
+A *state* is a board before a move. Its four *moves* lead to afterstates, the chance nodes of the
+tree, and these to further states, their *outcomes*. A simulation
 
-1. *selects*: walks from the root by moves that the policy of selection draws, and by tiles that
-   chance draws, to a state that is not in the tree;
+1. *selects*: walks from the root, drawing moves by the selection policy and tiles by chance, to a
+   state that is not in the tree;
 2. *expands*: adds this state and its legal moves;
 3. *evaluates* the afterstates of these moves by a value function, without a playout;
-4. *backs up*: from this state to the root, a state is worth the mean of reward plus value of its
-   moves, weighted by the policy of backup, and an afterstate the mean of its outcomes in the tree,
-   weighted by their probabilities. Without an outcome it is worth what the value function says.
+4. *backs up* from this state to the root: the value of a state is the mean of reward plus value of
+   its moves, weighted by the backup policy; the value of an afterstate is the mean of its outcomes
+   in the tree, weighted by their probabilities, or that of the value function if it has none.
 
-The first simulation adds the root. An afterstate that occurs in several places of a tree is valued
-once. Many trees stand side by side in the same arrays. Watanabe and
-Matsuzaki, "Monte Carlo Softmax search for 2048", describe the search.
+The first simulation adds the root. An afterstate that occurs several times in a tree is evaluated
+once. The arrays hold a batch of trees. The paper is "Monte Carlo Softmax search for 2048".
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import boolean, float64, int64, njit, uint64, void
 
-from afterstate.agents.game2048.kernels import count_zeros
-from afterstate.agents.game2048.values.ntuple import KERNEL, Indices
+from afterstate.agents.game2048.kernels import KERNEL, count_zeros
 from afterstate.envs.game2048.rules import (
     afterstates,
     count_cells,
@@ -43,49 +41,50 @@ STATE = np.dtype(
     [
         ("board", np.uint64),
         ("value", np.float64),  # expected score still to come
-        ("chance", np.float64),  # of its tile, in the afterstate before
-        ("n", np.int64),  # how many simulations came here, with the one that added it
-        ("parent", np.int64),  # the move before; -1 for the root
-        ("n_legal", np.int64),  # how many moves are legal
-        ("known", np.int64),  # whether its moves have been valued
+        ("chance", np.float64),  # probability of its tile after the afterstate before it
+        ("n", np.int64),  # simulations that visited it, including the one that added it
+        ("parent", np.int64),  # the index of the move before; -1 for the root
+        ("n_legal", np.int64),  # number of legal moves
+        ("known", np.int64),  # 1 once its moves have been evaluated, else 0
     ]
 )
-"""A state of a tree. That with number `i` has the moves `4 * i` to `4 * i + 3`."""
+"""A state of a tree. State `i` has the moves `4 * i` to `4 * i + 3`."""
 
 MOVE = np.dtype(
     [
         ("after", np.uint64),  # 0 if the move is illegal
         ("reward", np.float64),
         ("value", np.float64),  # of the afterstate
-        ("net", np.float64),  # what the value function says of it
-        ("mass", np.float64),  # the probability of the outcomes that are in the tree, together
-        ("sum", np.float64),  # their values, times their probabilities
-        ("n", np.int64),  # how many simulations made it
-        ("n_outcomes", np.int64),  # how many of its outcomes are in the tree
+        ("net", np.float64),  # of the afterstate by the value function
+        ("mass", np.float64),  # total probability of the outcomes in the tree
+        ("sum", np.float64),  # of their values times their probabilities
+        ("n", np.int64),  # simulations that made it
+        ("n_outcomes", np.int64),  # number of its outcomes in the tree
     ]
 )
 """A move of a state, and the afterstate that it leads to."""
 
 PLAIN, LOG, MAX = range(3)
-"""What a policy does with values before it weighs them: nothing, ln v, or v / max v."""
+"""Scalings of values by policies: none, ln v, or v / max v."""
 
 Values = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
 
 
 class Policy(NamedTuple):
-    """A softmax policy: the weight of move `i` is `exp(v'_i / T)`, by its value.
+    """A softmax policy: the weight of move `i` is `exp(v'_i / T)`, with its scaled value v'.
 
-    The temperature goes by a number n of simulations, with the one that is being made. Temperature
-    0 gives all weight to the first of the best moves, infinity the same to all.
+    The temperature depends on the number n of simulations, including the current one. Temperature 0
+    gives all weight to the first of the best moves, infinity the same weight to all.
     """
 
     scale: int  # PLAIN, LOG or MAX
-    total: bool  # whether n counts all simulations, else those that came to the state
-    temperatures: Values  # by n, from 0; the last one holds from there on
+    total: bool  # True: n counts all simulations; False: those that visited the state
+    temperatures: Values  # by n; the last one holds for all larger n
 
 
-class Room(NamedTuple):
-    """Where kernels write for a moment."""
+class Workspace(NamedTuple):
+    """Scratch memory of kernels."""
 
     values: Values  # [4]
     weights: Values  # [4]
@@ -95,27 +94,27 @@ class Room(NamedTuple):
 
 
 class Trees(NamedTuple):
-    """Trees side by side, and how to search, in the form that kernels take."""
+    """A batch of trees and the settings of their search, as kernels take them."""
 
     select: Policy
     backup: Policy
-    depth: int  # no state is further than so many moves from the root
-    fixed: bool  # whether an afterstate has a single outcome, drawn before the search
-    blend: bool  # whether the value function speaks for outcomes that are not in the tree
-    widening: float  # after n visits an afterstate has at most n ** widening outcomes, rounded up
-    capacity: int  # how many states each has room for
+    depth: int  # the largest number of moves between the root and a state
+    fixed: bool  # True: an afterstate has a single outcome, drawn before the search
+    blend: bool  # True: the value function stands for outcomes that are not in the tree
+    widening: float  # exponent: after n visits an afterstate has at most n ** widening outcomes
+    capacity: int  # states for which each tree has memory
     states: npt.NDArray[Any]  # [trees * capacity] of STATE; the first of each tree is its root
     moves: npt.NDArray[Any]  # [4 * states] of MOVE
     outcomes: npt.NDArray[np.int32]  # [moves, 32]: states by cell and tile, or -1
-    seen: Words  # [trees * span]: the afterstates of each tree, in open addressing, or 0
-    said: Values  # [trees * span]: what the value function says of them, NaN before it is asked
-    span: int  # a power of 2, more than there are afterstates in a tree
-    sizes: Indices  # [trees]: how many states each has
-    goals: Indices  # [trees]: how many simulations its root is to have seen
-    random: Words  # [trees, 2]: the random state, and that from which fixed outcomes are drawn
+    cache_keys: Words  # [trees * cache_size]: a hash table of each tree's afterstates; 0: empty
+    value_cache: Values  # [trees * cache_size]: their values by the value function; NaN: unknown
+    cache_size: int  # a power of 2 above the number of afterstates in a tree
+    sizes: Indices  # [trees]: number of states
+    goals: Indices  # [trees]: visits of the root at which the search ends
+    random: Words  # [trees, 2]: the random state, and the seed of fixed outcomes
     table: Words  # the move table
     size: tuple[int, int]  # rows and columns of the board
-    room: Room
+    workspace: Workspace
 
 
 def new_trees(
@@ -131,8 +130,8 @@ def new_trees(
     size: tuple[int, int] = (4, 4),
     n_entries: int = 0,
 ) -> Trees:
-    """Room for `n` trees of `capacity` states each: up to a kilobyte a state."""
-    span = 1 << (6 * capacity).bit_length()
+    """Return `n` empty trees of `capacity` states each, up to a kilobyte a state."""
+    cache_size = 1 << (6 * capacity).bit_length()
     places, entries = np.empty(4, np.int64), np.empty(4 * n_entries, np.int64)
     return Trees(
         select=select,
@@ -145,23 +144,32 @@ def new_trees(
         states=np.empty(n * capacity, STATE),
         moves=np.empty(4 * n * capacity, MOVE),
         outcomes=np.empty((4 * n * capacity, 32), np.int32),
-        seen=np.empty(n * span, np.uint64),
-        said=np.empty(n * span),
-        span=span,
+        cache_keys=np.empty(n * cache_size, np.uint64),
+        value_cache=np.empty(n * cache_size),
+        cache_size=cache_size,
         sizes=np.zeros(n, np.int64),
         goals=np.zeros(n, np.int64),
         random=np.zeros((n, 2), np.uint64),
         table=table(*size),
         size=size,
-        room=Room(np.empty(4), np.empty(4), places, entries, np.empty(1)),
+        workspace=Workspace(np.empty(4), np.empty(4), places, entries, np.empty(1)),
     )
 
 
-def grown(trees: Trees, n: int) -> Trees:
-    """The same trees, and empty ones after them: `n` together."""
+def enlarged(trees: Trees, n: int) -> Trees:
+    """Return the same trees followed by empty ones, `n` together."""
     more: dict[str, Any] = {}
     n_before = trees.sizes.size
-    for name in ("states", "moves", "outcomes", "seen", "said", "sizes", "goals", "random"):
+    for name in (
+        "states",
+        "moves",
+        "outcomes",
+        "cache_keys",
+        "value_cache",
+        "sizes",
+        "goals",
+        "random",
+    ):
         before = getattr(trees, name)
         more[name] = np.zeros((len(before) // n_before * n, *before.shape[1:]), before.dtype)
         more[name][: len(before)] = before
@@ -178,13 +186,13 @@ TREES = numba.typeof(new_trees(_ANY, _ANY))
 
 @njit(void(POLICY, int64, float64[::1], float64[::1]), **KERNEL)
 def weigh(policy: Policy, n: int, values: Values, weights: Values) -> None:
-    """Writes the weights of moves, of which the best ones have 1.
+    """Write the weights of moves; the best ones have weight 1.
 
     Args:
         policy: the policy.
-        n: the number of simulations that its temperature goes by.
+        n: the number of simulations that determines the temperature.
         values: reward plus value of the moves, minus infinity where a move is illegal; at least one
-            is legal. LOG and MAX take values below 1 as 1, for ln v and v / max v need some.
+            is legal. LOG and MAX raise values below 1 to 1, since they need positive ones.
         weights: is written to; 0 where a move is illegal.
     """
     temperature = policy.temperatures[min(n, policy.temperatures.size - 1)]
@@ -209,44 +217,44 @@ def weigh(policy: Policy, n: int, values: Values, weights: Values) -> None:
 
 @njit(float64(uint64), **KERNEL)
 def fraction(bits: Word) -> float:
-    """Random bits as a number from 0 on and below 1."""
+    """Return random bits as a number >= 0 and < 1."""
     return float(np.int64(np.uint64(bits) >> np.uint64(11))) / 9007199254740992.0  # 2**53
 
 
 @njit(int64(float64[::1], float64), **KERNEL)
 def draw(weights: Values, fraction: float) -> int:
-    """The move that a number from 0 on and below 1 stands for, when moves share this interval."""
+    """Return the move in whose share of the interval from 0 to 1 the fraction lies."""
     left = fraction * (weights[0] + weights[1] + weights[2] + weights[3])
-    chosen = 0
+    drawn = 0
     for action in range(4):
         if weights[action] > 0:
-            chosen = action
+            drawn = action
             if left < weights[action]:
                 break
             left -= weights[action]
-    return chosen
+    return drawn
 
 
 @njit(void(TREES, int64, float64[::1]), **KERNEL)
 def read_moves(trees: Trees, state: int, values: Values) -> None:
-    """Writes reward plus value of the moves of a state."""
+    """Write reward plus value of the moves of a state, minus infinity for illegal ones."""
     for action in range(4):
         move = trees.moves[4 * state + action]
         values[action] = -np.inf if move.after == 0 else move.reward + move.value
 
 
 @njit(float64(TREES, int64, int64), **KERNEL)
-def _worth(trees: Trees, state: int, n_all: int) -> float:
-    """What a state is worth by the policy of backup, 0 if the game is over.
+def _backed_up_value(trees: Trees, state: int, n_all: int) -> float:
+    """Return the value of a state by the backup policy, 0 if the game is over.
 
     Args:
         trees: the trees.
-        state: its number.
-        n_all: how many simulations there were in its tree.
+        state: its index.
+        n_all: the number of simulations in its tree.
     """
     if trees.states[state].n_legal == 0:
         return 0.0
-    values, weights = trees.room.values, trees.room.weights
+    values, weights = trees.workspace.values, trees.workspace.weights
     read_moves(trees, state, values)
     weigh(trees.backup, n_all if trees.backup.total else trees.states[state].n, values, weights)
     weighted = all_weights = 0.0
@@ -261,57 +269,57 @@ def _worth(trees: Trees, state: int, n_all: int) -> float:
 
 
 @njit(int64(TREES, int64, uint64), **KERNEL)
-def recall(trees: Trees, tree: int, after: Word) -> int:
-    """The place in `said` of what the value function says of an afterstate of a tree."""
-    first, mask = tree * trees.span, trees.span - 1
+def cache_slot(trees: Trees, tree: int, after: Word) -> int:
+    """Return the index in `value_cache` of an afterstate of a tree, added with NaN if it is new."""
+    first, mask = tree * trees.cache_size, trees.cache_size - 1
     at = np.int64((after * np.uint64(0x9E37_79B9_7F4A_7C15)) >> np.uint64(32)) & mask
-    while trees.seen[first + at] != after:
-        if trees.seen[first + at] == 0:
-            trees.seen[first + at], trees.said[first + at] = after, np.nan
+    while trees.cache_keys[first + at] != after:
+        if trees.cache_keys[first + at] == 0:
+            trees.cache_keys[first + at], trees.value_cache[first + at] = after, np.nan
             break
         at = (at + 1) & mask
     return int(first + at)
 
 
 @njit(void(TREES, int64), **KERNEL)
-def _forget(trees: Trees, tree: int) -> None:
-    """Forgets what the value function said of a tree's afterstates."""
-    trees.seen[tree * trees.span : (tree + 1) * trees.span] = 0
+def _clear_cache(trees: Trees, tree: int) -> None:
+    """Empty a tree's value cache."""
+    trees.cache_keys[tree * trees.cache_size : (tree + 1) * trees.cache_size] = 0
 
 
 @njit(int64(TREES, int64, int64, uint64, float64), **KERNEL)
 def _add(trees: Trees, tree: int, parent: int, board: Word, chance: float) -> int:
-    """Adds a state, whose moves are to be valued then, and returns its number."""
-    number = tree * trees.capacity + trees.sizes[tree]
+    """Add a state, whose moves are to be evaluated next, and return its index."""
+    index = tree * trees.capacity + trees.sizes[tree]
     trees.sizes[tree] += 1
-    state = trees.states[number]
+    state = trees.states[index]
     state.board, state.value, state.chance = board, 0.0, chance
     state.n, state.parent, state.n_legal, state.known = 1, parent, 0, 0
     afters, rewards = afterstates(board, trees.table)
     for action in range(4):
-        move = trees.moves[4 * number + action]
+        move = trees.moves[4 * index + action]
         move.after, move.n = 0, 0
         if afters[action] != board:
             move.after, move.reward = afters[action], rewards[action]
             move.mass, move.sum, move.n_outcomes = 0.0, 0.0, 0
             state.n_legal += 1
-    return int(number)
+    return int(index)
 
 
 @njit(void(TREES, int64, uint64, uint64), **KERNEL)
-def plant(trees: Trees, tree: int, board: Word, rng: Word) -> None:
-    """Makes a tree anew, of its root alone, whose moves are to be valued then."""
+def reset(trees: Trees, tree: int, board: Word, rng: Word) -> None:
+    """Replace a tree by a new root, whose moves are to be evaluated next."""
     trees.sizes[tree] = 0
-    _forget(trees, tree)
+    _clear_cache(trees, tree)
     trees.random[tree, 0], trees.random[tree, 1] = next_random(rng)
     _add(trees, tree, -1, board, 1.0)
 
 
 @njit(int64(TREES, int64, int64, int64), **KERNEL)
 def _draw_slot(trees: Trees, tree: int, place: int, depth: int) -> int:
-    """Draws a tile for the afterstate of a move, as 2 * cell, plus 1 for a 4.
+    """Draw a tile for the afterstate of a move, as 2 * cell, plus 1 for a 4.
 
-    A fixed one depends on the tree and on how many moves from the root it is, and on nothing else.
+    In trees without chance it depends only on the tree and the depth.
     """
     after = trees.moves[place].after
     empty: Word = field(trees.size[0], trees.size[1]) & ~occupied(after)
@@ -325,31 +333,31 @@ def _draw_slot(trees: Trees, tree: int, place: int, depth: int) -> int:
 
 
 @njit(int64(TREES, int64, int64), **KERNEL)
-def draw_known(trees: Trees, tree: int, place: int) -> int:
-    """Draws one of the outcomes of a move that are in the tree, by their probabilities.
+def draw_child(trees: Trees, tree: int, place: int) -> int:
+    """Draw one of a move's outcomes in the tree by their probabilities.
 
-    Those that wait for their values are drawn only if all do, and then it is the first.
+    Outcomes that wait for evaluation are skipped; if all do, the first is returned.
     """
     trees.random[tree, 0], bits = next_random(trees.random[tree, 0])
-    left, chosen, first = fraction(bits) * trees.moves[place].mass, -1, -1
+    left, drawn, first = fraction(bits) * trees.moves[place].mass, -1, -1
     for state in trees.outcomes[place]:
         if state >= 0:
             first = state if first < 0 else first
             if trees.states[state].known == 1 and left >= 0:
-                chosen = state
+                drawn = state
                 left -= trees.states[state].chance
-    return int(chosen if chosen >= 0 else first)
+    return int(drawn if drawn >= 0 else first)
 
 
 @njit(int64(TREES, int64, int64, int64), **KERNEL)
 def _outcome(trees: Trees, tree: int, place: int, depth: int) -> int:
-    """The state that chance makes of the afterstate of a move, added if it is not in the tree.
+    """Return the state that a drawn tile makes of a move's afterstate, added if it is new.
 
     Args:
         trees: the trees.
-        tree: which.
-        place: of the move.
-        depth: how many moves from the root it is.
+        tree: the index of the tree.
+        place: the index of the move.
+        depth: the number of moves between the root and this one.
     """
     move, outcomes = trees.moves[place], trees.outcomes[place]
     if move.n_outcomes == 0:
@@ -357,7 +365,7 @@ def _outcome(trees: Trees, tree: int, place: int, depth: int) -> int:
     slot = _draw_slot(trees, tree, place, depth)
     if outcomes[slot] < 0 and trees.widening < 1:
         if move.n_outcomes >= max(1.0, move.n**trees.widening):
-            return draw_known(trees, tree, place)
+            return draw_child(trees, tree, place)
     if outcomes[slot] < 0:
         n_empty = count_cells(field(trees.size[0], trees.size[1]) & ~occupied(move.after))
         chance = 1.0 if trees.fixed else (0.1 if slot & 1 else 0.9) / n_empty
@@ -372,36 +380,36 @@ def _outcome(trees: Trees, tree: int, place: int, depth: int) -> int:
 
 @njit(void(TREES, int64, int64), **KERNEL)
 def _back_up(trees: Trees, tree: int, state: int) -> None:
-    """Brings what a state is worth to all before it, up to the root."""
+    """Update the values from a state up to the root."""
     root = tree * trees.capacity
     n_all = trees.states[root].n
     while True:
-        value, found = _worth(trees, state, n_all), trees.states[state]
-        change, found.value = value - found.value, value
+        value, node = _backed_up_value(trees, state, n_all), trees.states[state]
+        change, node.value = value - node.value, value
         if state == root:
             return
-        move = trees.moves[found.parent]
-        move.sum += found.chance * change
+        move = trees.moves[node.parent]
+        move.sum += node.chance * change
         if trees.blend:
             move.value = move.sum + (1.0 - move.mass) * move.net
         else:
             move.value = move.sum / move.mass
-        state = found.parent // 4
+        state = node.parent // 4
 
 
 @njit(void(TREES, int64), **KERNEL)
-def settle(trees: Trees, state: int) -> None:
-    """Backs up a new state, whose moves have been valued."""
-    found = trees.states[state]
-    found.known = 1
-    if found.parent >= 0:
-        trees.moves[found.parent].mass += found.chance
+def back_up_leaf(trees: Trees, state: int) -> None:
+    """Back up a new state whose moves have been evaluated."""
+    leaf = trees.states[state]
+    leaf.known = 1
+    if leaf.parent >= 0:
+        trees.moves[leaf.parent].mass += leaf.chance
     _back_up(trees, state // trees.capacity, state)
 
 
 @njit(void(TREES, int64), **KERNEL)
 def _undo(trees: Trees, place: int) -> None:
-    """Takes back that a simulation came by a move, and by all before it."""
+    """Uncount the visit of a simulation to a move and to all nodes before it."""
     while place >= 0:
         trees.moves[place].n -= 1
         trees.states[place // 4].n -= 1
@@ -410,14 +418,14 @@ def _undo(trees: Trees, place: int) -> None:
 
 @njit(int64(TREES, int64), **KERNEL)
 def simulate(trees: Trees, tree: int) -> int:
-    """Walks from the root of a tree to where the simulation ends.
+    """Run one simulation from the root of a tree, up to the evaluation.
 
     Returns:
-        The state that it has added and whose moves are to be valued; -1 if it came to the end of a
-        game or of what may be searched, which is backed up already; -2 if it came to a state that
-        still waits for its values: it does not count then.
+        The state that it added, whose moves are to be evaluated; -1 if it reached the end of a game
+        or the largest depth, which is backed up already; -2 if it reached a state that still waits
+        for its evaluation, in which case the simulation does not count.
     """
-    values, weights = trees.room.values, trees.room.weights
+    values, weights = trees.workspace.values, trees.workspace.weights
     state, n_all = tree * trees.capacity, trees.states[tree * trees.capacity].n + 1
     for depth in range(trees.depth):
         here = trees.states[state]
@@ -437,7 +445,7 @@ def simulate(trees: Trees, tree: int) -> int:
         if trees.sizes[tree] > n_states:
             if trees.states[state].n_legal > 0:
                 return state
-            settle(trees, state)
+            back_up_leaf(trees, state)
             return -1
     _back_up(trees, tree, state)
     return -1
@@ -448,7 +456,7 @@ def simulate(trees: Trees, tree: int) -> int:
 
 @njit(int64(TREES, int64, uint64), **KERNEL)
 def _find(trees: Trees, tree: int, board: Word) -> int:
-    """The state that is a board: the root, or one after a move and a tile; -1 if there is none."""
+    """Return the state of a board, the root or one after a move and a tile; -1 if there is none."""
     root = tree * trees.capacity
     if trees.sizes[tree] > 0:
         if trees.states[root].board == board:
@@ -464,7 +472,7 @@ def _find(trees: Trees, tree: int, board: Word) -> int:
 
 @njit(void(TREES, int64, int64), **KERNEL)
 def _move_state(trees: Trees, old: int, new: int) -> None:
-    """Moves a state to another place; tells its parent, and its children that they are kept."""
+    """Move a state to another index, relink its parent and mark its children as kept."""
     trees.states[new] = trees.states[old]
     parent = trees.states[new].parent
     if parent >= 0:
@@ -483,46 +491,46 @@ def _move_state(trees: Trees, old: int, new: int) -> None:
 
 
 @njit(boolean(TREES, int64, uint64), **KERNEL)
-def keep(trees: Trees, tree: int, board: Word) -> bool:
-    """Keeps what a tree knows of a board, its root or an outcome of that, as the new tree.
+def reroot(trees: Trees, tree: int, board: Word) -> bool:
+    """Make a board, the root of a tree or an outcome of one of its moves, the new root.
 
-    States are numbered in the order in which they were added, parents first, so that they can be
-    moved to the front one after the other.
+    States are numbered in the order of their addition, parents first, so that the subtree can be
+    moved to the front one state after the other.
 
     Args:
         trees: the trees.
-        tree: which.
+        tree: the index of the tree.
         board: the new root.
 
     Returns:
-        Whether it is kept. If not, the tree is to be planted.
+        False if the board is not in the tree, which is then to be `reset`.
     """
     root = tree * trees.capacity
-    found = _find(trees, tree, board)
-    if found < 0 or found == root:
-        return found == root
+    kept = _find(trees, tree, board)
+    if kept < 0 or kept == root:
+        return kept == root
     end, new = root + trees.sizes[tree], root
     for state in range(root, end):
         trees.states[state].known = 0
-    trees.states[found].known, trees.states[found].parent, trees.states[found].chance = 1, -1, 1.0
-    for state in range(found, end):
+    trees.states[kept].known, trees.states[kept].parent, trees.states[kept].chance = 1, -1, 1.0
+    for state in range(kept, end):
         if trees.states[state].known == 1:
             _move_state(trees, state, new)
             new += 1
     trees.sizes[tree] = new - root
-    _forget(trees, tree)  # or the memory would be full some day
+    _clear_cache(trees, tree)  # else the cache would fill up over many moves
     return True
 
 
 @njit(void(TREES, uint64[::1], int64[::1], boolean[::1]), **KERNEL)
-def follow(trees: Trees, boards: Words, places: Indices, taken: npt.NDArray[np.bool_]) -> None:
-    """Writes for each board which tree has it, at once or after a move and a tile, or -1.
+def match_trees(trees: Trees, boards: Words, places: Indices, taken: npt.NDArray[np.bool_]) -> None:
+    """Write for each board the tree that has it as root or after a move and a tile, or -1.
 
     Args:
         trees: the trees.
         boards: mostly in the order of their trees.
-        places: is written to.
-        taken: which trees belong to a board, none at first; is written to.
+        places: is written to: the index of the tree.
+        taken: is written to: True for trees that belong to a board; all False at first.
     """
     n_trees, last = trees.sizes.size, -1
     for i in range(boards.size):

@@ -1,1 +1,1 @@
-"""Value functions and policies of 2048: what a board is worth, or which move to make."""
+"""Value functions and policies of 2048."""

@@ -1,14 +1,14 @@
-"""The hand-made evaluation of the program 2048-AI, which `alphabeta` searches with.
+"""The hand-made evaluation of the program 2048-AI, used by alpha-beta search.
 
-It is by Matt Overlan, 2014, under the MIT licence: https://github.com/ovolve/2048-AI. A board is
-worth the weighted sum of
+The program is by Matt Overlan, 2014, MIT licence: https://github.com/ovolve/2048-AI. The value of a
+board is the weighted sum of
 
-- its *smoothness*: minus the differences of tiles and their next ones to the right and below, over
-  empty cells;
-- its *monotonicity*: along the rows, minus the differences of tiles that rise or of those that
-  fall, whichever are less in all rows together; the same along the columns;
-- the natural logarithm of the number of its *empty* cells;
-- its *largest* tile,
+- *smoothness*: minus the differences between each tile and the next tile to the right and below,
+  skipping empty cells;
+- *monotonicity*: minus the sum of all rises or of all falls along the rows, whichever is smaller;
+  the same along the columns;
+- *empty*: the natural logarithm of the number of empty cells;
+- *largest*: the largest tile,
 
 where tiles are exponents:
 
@@ -21,17 +21,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numba
 import numpy as np
 import numpy.typing as npt
 from numba import float64, int64, njit, uint64
 
-from afterstate.agents.config import check_fields
-from afterstate.agents.game2048.values.ntuple import KERNEL
+from afterstate.agents.config import Number, settings
+from afterstate.agents.game2048.kernels import KERNEL
 from afterstate.envs.game2048.rules import (
     LOW_BITS,
     check_words,
@@ -47,33 +46,36 @@ Values = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 
 WIN, BOUND = 9_900.0, 10_000.0
-"""A score above the first is a win; none is above the second. A lost game is minus the second."""
+"""A value above WIN is a won game; BOUND is the largest value, and -BOUND a lost game."""
 
 _16 = np.uint64(16)
 _ROW = np.uint64(0xFFFF)
 
 
-@dataclass(frozen=True)
+@settings
 class Weights:
-    """What the terms of the evaluation weigh, by default as in the original.
+    """Weights of the terms of the evaluation, by default those of 2048-AI.
 
     Raises:
-        ValueError: not numbers, or so large that an evaluation could be taken for a win or a loss.
+        ValueError: not numbers, or so large that an evaluation could exceed `WIN`.
     """
 
-    smoothness: float = 0.1
-    monotonicity: float = 1.0
-    empty: float = 2.7
-    largest: float = 1.0
+    smoothness: Number = 0.1
+    """Weight of minus the differences between neighboring tiles."""
+    monotonicity: Number = 1.0
+    """Weight of minus the rises or falls along rows and columns, whichever are smaller."""
+    empty: Number = 2.7
+    """Weight of the logarithm of the number of empty cells."""
+    largest: Number = 1.0
+    """Weight of the exponent of the largest tile."""
 
     def __post_init__(self) -> None:
-        check_fields(self, {})
         if self.most() >= WIN:
             by = " + ".join(f"{most:.4g} |{term}|" for term, most in _MOST.items())
-            raise ValueError(f"{by} is below {WIN:,.0f}, for a win is more, got {self.most():,.0f}")
+            raise ValueError(f"weights: {by} must be < {WIN:,.0f} (a win), got {self.most():,.0f}")
 
     def most(self) -> float:
-        """Boards that moves leave are worth no more than this, and no less than minus this.
+        """Return the largest absolute value of a board after a move.
 
         >>> round(Weights().most())
         236
@@ -82,39 +84,41 @@ class Weights:
 
 
 _MOST = {
-    "smoothness": 8 * 3 * 14,  # in each of 8 lines 3 differences of tiles, which are from 1 to 15
-    "monotonicity": 8 * 3 * 15 / 2,  # of cells, from 0 to 15: rises or falls, whichever are less
+    "smoothness": 8 * 3 * 14,  # 8 lines of 3 differences between tiles from 1 to 15
+    "monotonicity": 8 * 3 * 15 / 2,  # the smaller half of 8 * 3 differences between cells 0 to 15
     "empty": math.log(16),
     "largest": 15,
 }
-"""The sizes that terms do not exceed after a move, which leaves an empty cell."""
+"""The largest absolute value of each term after a move, which leaves an empty cell."""
 
 
 ROUGHNESS, RISES, FALLS = range(0, 30, 10)
 NUMBER = np.uint64(1023)
-"""The bits at which a row's numbers begin, and those of a number: sums of eight rows stay below."""
+"""Bit offsets of the three numbers packed for a row, and the mask of one; eight rows do not
+overflow it."""
 
 
 class Heuristic(NamedTuple):
-    """An evaluation in the form that kernels take."""
+    """An evaluation, as kernels take it."""
 
-    lines: Words  # [65536]: what rows of four nibbles add: see `lines`
+    lines: Words  # [65536], by row: see `lines`
     weights: Values  # [4], in the order of `Weights`
-    empty: Values  # [17]: what numbers of empty cells are worth
+    empty: Values  # [17]: the term of the empty cells, by their number; the last entry is none
 
 
-COMPARED = ("occupied", "adjacent")
-"""Which cells monotonicity compares: a tile and the next one, as the original program does, or all
-neighbours, an empty cell being 0, as the words of its author go."""
+Compared = Literal["occupied", "adjacent"]
+COMPARED: tuple[Compared, ...] = get_args(Compared)
+"""Cells that monotonicity compares: `"occupied"`, each tile and the next tile, as in the code of
+2048-AI; or `"adjacent"`, all neighbors with empty cells as 0, as its author describes it."""
 
 
-def _compared(line: list[int], of: str) -> list[tuple[int, int]]:
-    """The pairs of exponents of a line whose order counts.
+def _compared_pairs(line: list[int], compared: str) -> list[tuple[int, int]]:
+    """Return the pairs of exponents of a line that monotonicity compares.
 
-    Over empty cells the first cell is compared with the next tile, whether it is empty or not, and
-    the last tile with the last cell.
+    As in 2048-AI, the first cell is compared with the next tile even if it is empty, and the last
+    tile with the last cell.
     """
-    if of == "adjacent":
+    if compared == "adjacent":
         return list(itertools.pairwise(line))
     places = [0, *(i for i in range(1, 4) if line[i])]
     if places[-1] != 3:
@@ -124,33 +128,35 @@ def _compared(line: list[int], of: str) -> list[tuple[int, int]]:
 
 @cache
 def lines(compared: str) -> Words:
-    """What rows of four nibbles add to an evaluation, by one of `COMPARED`.
+    """Return the sums of differences, rises and falls of each row of four nibbles.
+
+    Args:
+        compared: one of `COMPARED`.
 
     Returns:
-        Of each row in one word, the differences of its tiles and the next ones, and by how much it
-        rises and falls toward the last cell, at the bits above.
+        `[65536]`: for each row one word with the three numbers at the bits ROUGHNESS, RISES, FALLS.
     """
-    found = np.zeros(1 << 16, np.uint64)
+    packed = np.zeros(1 << 16, np.uint64)
     for row in range(1 << 16):
         line = [row >> 4 * i & 15 for i in range(4)]
-        pairs = _compared(line, compared)
+        pairs = _compared_pairs(line, compared)
         roughness = sum(abs(a - b) for a, b in itertools.pairwise(filter(None, line)))
         rises = sum(max(0, b - a) for a, b in pairs)
         falls = sum(max(0, a - b) for a, b in pairs)
-        found[row] = roughness << ROUGHNESS | rises << RISES | falls << FALLS
-    return found
+        packed[row] = roughness << ROUGHNESS | rises << RISES | falls << FALLS
+    return packed
 
 
 def heuristic(weights: Weights | None = None, compared: str = "occupied") -> Heuristic:
-    """The evaluation of weights and of one of `COMPARED`."""
+    """Return the evaluation by these weights and one of `COMPARED`."""
     if compared not in COMPARED:
-        raise ValueError(f"compared is one of {COMPARED}, got {compared!r}")
+        raise ValueError(f"compared must be one of {COMPARED}, got {compared!r}")
     if not isinstance(weights, (Weights, type(None))):
-        raise ValueError(f"weights are Weights(smoothness=0.1, ...), got {weights!r}")
-    told = weights or Weights()
-    each = [told.smoothness, told.monotonicity, told.empty, told.largest]
-    empty = [math.log(n) * told.empty for n in range(1, 17)]
-    none = -math.inf * told.empty if told.empty else 0.0
+        raise ValueError(f"weights must be Weights(smoothness=0.1, ...), got {weights!r}")
+    weights = weights or Weights()
+    each = [weights.smoothness, weights.monotonicity, weights.empty, weights.largest]
+    empty = [math.log(n) * weights.empty for n in range(1, 17)]
+    none = -math.inf * weights.empty if weights.empty else 0.0
     return Heuristic(lines(compared), np.array(each, np.float64), np.array([none, *empty]))
 
 
@@ -159,15 +165,15 @@ HEURISTIC = numba.typeof(heuristic())
 
 @njit(int64(uint64, int64), **KERNEL)
 def _number(numbers: Word, at: int) -> int:
-    """A number that begins at a bit."""
+    """Return the number packed at a bit offset."""
     return int(numbers >> np.uint64(at) & NUMBER)
 
 
 @njit(float64(uint64, HEURISTIC), **KERNEL)
-def worth(board: Word, heuristic: Heuristic) -> float:
-    """What a board word is worth, see `evaluate`."""
+def value_of(board: Word, heuristic: Heuristic) -> float:
+    """Return the value of a board word: see `evaluate`."""
     table, across, down = heuristic.lines, np.uint64(board), transpose(board)
-    rows = columns = np.uint64(0)  # of all of them: numbers do not carry into the next
+    rows = columns = np.uint64(0)  # sums of the packed numbers, which do not overflow
     for _ in range(4):
         rows += table[across & _ROW]
         columns += table[down & _ROW]
@@ -175,15 +181,15 @@ def worth(board: Word, heuristic: Heuristic) -> float:
     weights = heuristic.weights
     disorder = min(_number(rows, RISES), _number(rows, FALLS))
     disorder += min(_number(columns, RISES), _number(columns, FALLS))
-    found = -_number(rows + columns, ROUGHNESS) * weights[0]
-    found -= disorder * weights[1]  # in the order of the original, so that ties are the same
+    value = -_number(rows + columns, ROUGHNESS) * weights[0]
+    value -= disorder * weights[1]  # added in the order of 2048-AI, so that ties are the same
     empty = ~occupied(board) & LOW_BITS
-    found += heuristic.empty[16 if empty == LOW_BITS else count_cells(empty)]
-    return float(found + largest(board) * weights[3])
+    value += heuristic.empty[16 if empty == LOW_BITS else count_cells(empty)]
+    return float(value + largest(board) * weights[3])
 
 
 def terms(board: Any, compared: str = "occupied") -> dict[str, float]:
-    """What the terms of a board are before they are weighed; the arguments are those of `evaluate`.
+    """Return the unweighted terms of a board by name; the arguments are those of `evaluate`.
 
     >>> terms([[3, 1, 1, 0], [0, 2, 2, 0], [0, 1, 1, 1], [1, 1, 0, 0]])["smoothness"]
     -8.0
@@ -193,24 +199,23 @@ def terms(board: Any, compared: str = "occupied") -> dict[str, float]:
 
 
 def evaluate(board: Any, weights: Weights | None = None, compared: str = "occupied") -> float:
-    """What a board is worth.
+    """Return the value of a board.
 
     Args:
         board: a board word, or exponents `[4, 4]` from 0 to 15.
-        weights: of the terms.
+        weights: of the terms, by default those of 2048-AI.
         compared: one of `COMPARED`.
 
     Returns:
-        The weighted sum, with the logarithm of no empty cell as minus infinity: a full board is
-        worth that, if `empty` is above 0.
+        The weighted sum; minus infinity for a full board if the weight of `empty` is above 0.
 
     Raises:
-        ValueError: not a board, no `Weights`, or not one of `COMPARED`.
+        ValueError: not a board, not `Weights`, or not one of `COMPARED`.
     """
     array = np.asarray(board)
     if array.shape not in ((), (4, 4)):
-        raise ValueError(f"a board is a word or exponents [4, 4], got shape {array.shape}")
+        raise ValueError(f"board must be a word or exponents [4, 4], got shape {array.shape}")
     word = check_words(words(array) if array.ndim else board, 4, 4)
     if array.ndim and array.max() > 15:
-        raise ValueError(f"exponents are 0 to 15 here, got {array.max()}")
-    return float(worth(np.uint64(word), heuristic(weights, compared)))
+        raise ValueError(f"exponents of a board must be <= 15 here, got {array.max()}")
+    return float(value_of(np.uint64(word), heuristic(weights, compared)))

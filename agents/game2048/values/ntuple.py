@@ -1,8 +1,8 @@
 """N-tuple networks: the value of an afterstate as a sum of table entries.
 
-A *tuple* is a set of cells; the exponents on them are the index into the tuple's table of weights.
-Each tuple is read on all symmetric boards, so that a board of 4x4 has 8 entries a tuple, and the
-value is the sum of all entries (Szubert and Jaskowski 2014; the four six-tuples: Wu et al. 2014).
+A *tuple* is a set of cells; their exponents form the index into the tuple's table of weights. Each
+tuple is applied to all symmetric boards, so a 4x4 board has 8 entries for each tuple, and its value
+is the sum of all entries (Szubert and Jaskowski 2014; the four six-tuples: Wu et al. 2014).
 
     0  1  2  3        the tuples of 4x6:
     4  5  6  7          {0 1 2 3 4 5}   {4 5 6 7 8 9}
@@ -11,17 +11,17 @@ value is the sum of all entries (Szubert and Jaskowski 2014; the four six-tuples
 
 A six-tuple's table has 16**6 weights, 64 MiB: 4x6 takes 256 MiB, and learning 512 MiB more.
 
-A network may have *stages*, each with tables of its own, by the largest tile of the board that is
-valued (Wu et al. 2014). With *promotion* (Jaskowski 2016) a weight that was never changed has the
-value of the same weight one stage before, and begins to learn at its rate. Weights are floats, or
-*fixed-point* numbers of 32 bits, 10 of them for the fraction (Matsuzaki 2017).
+A network may have *stages*, each with its own tables, selected by the board's largest tile (Wu et
+al. 2014). With *promotion* (Jaskowski 2016) a weight that was never changed takes the value and the
+learning rate of the same weight one stage before. Weights are floats, or *fixed-point* numbers of
+32 bits, 10 of them for the fraction (Matsuzaki 2017).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -30,7 +30,7 @@ from numba import float32, int8, int64, njit, types, uint64, void
 
 from afterstate.agents import files
 from afterstate.agents.game2048.agent import Agent
-from afterstate.agents.game2048.kernels import extract, prefetch
+from afterstate.agents.game2048.kernels import INLINED, KERNEL, extract, prefetch
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.rules import (
     afterstates,
@@ -57,58 +57,58 @@ TUPLES: dict[str, tuple[tuple[int, ...], ...]] = {
     "5x4": ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (1, 2, 5, 6), (5, 6, 9, 10)),
 }
 """Named sets of tuples: 4x6 by Wu et al. 2014, 5x6 and 5x4 by Jaskowski 2016, 8x6 by Matsuzaki 2017
-as TDL2048 has it. 5x4, lines and squares, goes well with any of the others: it learns soon what
-holds for many boards (Jaskowski's redundant encoding)."""
+as in TDL2048. 5x4, lines and squares, is added to any of the others as a redundant encoding that
+generalizes early (Jaskowski 2016)."""
 
 STAGES = (512, 1024, 2048, 4096, 8192, 16384, 32768)
-"""The largest tiles that begin the stages 2 to 8 of Matsuzaki's study; the first is up to 256."""
+"""The tiles that begin the stages 2 to 8 of Matsuzaki (2017); the first stage ends with 256."""
 
 FRACTION = 1024
-"""A fixed-point weight of 1 is stored as this."""
+"""The integer that a fixed-point weight of 1 is stored as."""
 
 Weights = npt.NDArray[np.float32]
-Value: TypeAlias = Any  # a float32, as numba has it
+Value = np.float32
 Indices = npt.NDArray[np.int64]
 
 
 class Network(NamedTuple):
-    """An N-tuple network for boards of one size, in the form that kernels take.
+    """An N-tuple network for boards of one size, as kernels take it.
 
-    Its weights are shared with whoever holds it: a learner changes them in place.
+    Its weights are shared, not copied: a learner changes them in place.
     """
 
-    weights: Weights  # of all tables, one after the other, stage after stage
-    fixed: npt.NDArray[np.int32]  # the same memory, if it holds fixed-point numbers; else empty
+    weights: Weights  # of all tables, concatenated, stage after stage
+    fixed: npt.NDArray[np.int32]  # the same memory as integers if fixed-point; else empty
     masks: Words  # the cells of each tuple, as ones in their nibbles
-    starts: Indices  # where the table of each tuple starts in its stage
-    stages: Indices  # where the stage of a board starts, by the board's largest exponent
-    stage_size: int  # how many weights a stage has
+    starts: Indices  # the index of each tuple's table in its stage
+    stages: Indices  # the index of a board's stage, by its largest exponent
+    stage_size: int  # weights of a stage
     moves: Words  # the move table
     size: tuple[int, int]  # rows and columns of the board
-    symmetric: int  # how many symmetric boards are looked up: 8, 4 if not square, or 1
-    promote: bool  # whether a weight of 0 has the value of the one a stage before
-    downgrade: int  # the largest exponent that a board has when it is looked up, plus 1
+    symmetric: int  # number of symmetric boards looked up: 8, 4 if not square, or 1
+    promote: bool  # True: a weight of 0 has the value of the one a stage before
+    downgrade: int  # boards are downgraded below this exponent; 16: none is
 
     @property
     def tuples(self) -> list[list[int]]:
-        """The cells of each tuple, on 4x4 cells row by row."""
+        """Return the cells of each tuple, numbered on 4x4 cells row by row."""
         return [
             [cell for cell in range(16) if mask >> 4 * cell & 1] for mask in self.masks.tolist()
         ]
 
     @property
     def stage_tiles(self) -> list[int]:
-        """The largest tiles that begin a new stage."""
+        """Return the tiles that begin a new stage."""
         return [1 << e for e in range(1, 16) if self.stages[e] > self.stages[e - 1]]
 
     @property
     def n_entries(self) -> int:
-        """How many entries a board's value is the sum of."""
+        """Return the number of entries that a board's value is the sum of."""
         return self.symmetric * self.masks.size
 
     @property
     def values(self) -> Weights:
-        """The weights as floats: themselves, or converted from fixed-point numbers."""
+        """Return the weights as floats, converted if they are fixed-point."""
         return np.float32(1 / FRACTION) * self.fixed if self.fixed.size else self.weights
 
 
@@ -123,43 +123,40 @@ def network(
     downgrade: int | None = None,
     start_value: float = 0.0,
 ) -> Network:
-    """A network in which all weights of the first stage are equal, and all others zero.
+    """Return a new network, zero or with equal weights in its first stage.
 
     Args:
         tuples: a name of `TUPLES`, several joined by `+`, or the cells of each tuple, numbered on
             4x4 cells row by row.
         size: rows and columns of the board.
-        stages: the tiles that begin a new stage when they are the largest, such as `STAGES`.
-        promote: whether a weight of a later stage that is 0 has the value of the stage before.
-        symmetric: whether the tuples are read on all symmetric boards.
-        fixed_point: whether weights are integers of 32 bits, in 1024ths.
-        downgrade: boards with this tile or a larger one are valued as their downgraded form, all
-            tiles above the largest missing value halved, until they have none (Guei, Chen and Wu
-            2021); by default no board is.
-        start_value: the value of every board at first: optimistic if it is large (Guei, Chen and
-            Wu 2021). Without promotion it is that of all stages. It wants long learning,
-            forward or with restart and random moves; backward alone soon pulls it down.
+        stages: the largest tiles that begin a new stage, such as `STAGES`; by default one stage.
+        promote: if True, a weight of 0 in a later stage has the value of the stage before.
+        symmetric: if True, tuples are applied to all symmetric boards.
+        fixed_point: if True, weights are integers of 32 bits, in 1024ths.
+        downgrade: boards with this tile or a larger one are downgraded before they are valued: all
+            tiles above the largest missing tile are halved, until none is as large (Guei, Chen
+            and Wu 2021); by default no board is.
+        start_value: the initial value of every board, optimistic if it is large (Guei, Chen and Wu
+            2021). Without promotion all stages start from it. It pays off in long forward
+            learning, or with restart and random moves; backward learning alone soon undoes it.
 
     Raises:
-        ValueError: not a size, an unknown name, no tuple, or a tuple that is empty, has more than
-            seven cells, a cell twice or a cell off the board; stages or a tile to downgrade that
-            are not tiles in 4..32768, or stages not in ascending order; a start value that no
-            weight can hold; an answer that is neither true nor false.
+        ValueError: a wrong size; an unknown name, no tuple, or a tuple that is empty, has more than
+            seven cells, a cell twice or a cell off the board; stages or downgrade not tiles in
+            4..32768, or not ascending; a start value beyond the weights' range; a flag that is
+            not a bool.
     """
     if not isinstance(size, Sequence) or len(size) != 2:
-        raise ValueError(f"size is rows and columns, got {size!r}")
+        raise ValueError(f"size must be rows and columns, got {size!r}")
     size = check_size(*size)
-    for name, answer in (
-        ("promote", promote),
-        ("symmetric", symmetric),
-        ("fixed_point", fixed_point),
-    ):
-        if not isinstance(answer, (bool, np.bool_)):
-            raise ValueError(f"{name} is true or false, got {answer!r}")
+    flags = {"promote": promote, "symmetric": symmetric, "fixed_point": fixed_point}
+    for name, flag in flags.items():
+        if not isinstance(flag, (bool, np.bool_)):
+            raise ValueError(f"{name} must be True or False, got {flag!r}")
     masks = [sum(15 << 4 * int(cell) for cell in cells) for cells in _check_tuples(tuples, size)]
     lengths = [16 ** (mask.bit_count() // 4) for mask in masks]
     exponents = _check_tiles("stages", stages)
-    reach = 16 if downgrade is None else _check_tiles("downgrade", [downgrade])[0]
+    limit = 16 if downgrade is None else _check_tiles("downgrade", [downgrade])[0]
     n_symmetric = (8 if size[0] == size[1] else 4) if symmetric else 1
     memory = np.zeros(sum(lengths) * (1 + len(exponents)), np.int32 if fixed_point else np.float32)
     net = Network(
@@ -173,19 +170,19 @@ def network(
         size=size,
         symmetric=n_symmetric,
         promote=bool(promote),
-        downgrade=reach,
+        downgrade=limit,
     )
-    _start(net, start_value)
+    _set_start_value(net, start_value)
     return net
 
 
-def _start(net: Network, value: float) -> None:
-    """Gives every board this value."""
+def _set_start_value(net: Network, value: float) -> None:
+    """Set the weights so that every board has this value."""
     if not isinstance(value, (int, float, np.number)) or isinstance(value, bool):
-        raise ValueError(f"start_value is a number, got {value!r}")
+        raise ValueError(f"start_value must be a number, got {value!r}")
     weight = value / net.n_entries * (FRACTION if net.fixed.size else 1)
     if not abs(weight) < 2**31:
-        raise ValueError(f"start_value is more than weights can hold: {value!r}")
+        raise ValueError(f"start_value must be within the weights' range, got {value!r}")
     if value:
         memory = net.fixed if net.fixed.size else net.weights
         memory[: net.stage_size if net.promote else None] = (
@@ -196,54 +193,48 @@ def _start(net: Network, value: float) -> None:
 def _check_tuples(
     tuples: str | Sequence[Sequence[int]], size: tuple[int, int]
 ) -> Sequence[Sequence[int]]:
-    """The cells of each tuple: see `network`."""
+    """Return the cells of each tuple: see `network`."""
     names = tuples.split("+") if isinstance(tuples, str) else []
     if not set(names) <= set(TUPLES):
-        raise ValueError(f"tuples are a list of cells or one of {list(TUPLES)}, got {tuples!r}")
-    chosen = [cells for name in names for cells in TUPLES[name]] if names else tuples
-    if not isinstance(chosen, Sequence) or isinstance(chosen, str) or len(chosen) == 0:
-        raise ValueError(f"tuples are a list of at least one list of cells, got {tuples!r}")
+        raise ValueError(f"tuples must be lists of cells or one of {list(TUPLES)}, got {tuples!r}")
+    cell_lists = [cells for name in names for cells in TUPLES[name]] if names else tuples
+    if not isinstance(cell_lists, Sequence) or isinstance(cell_lists, str) or not len(cell_lists):
+        raise ValueError(f"tuples must be at least one list of cells, got {tuples!r}")
     on_board = [cell for cell in range(16) if field(*size) >> 4 * cell & 1]
-    for cells in chosen:
-        some = list(cells) if isinstance(cells, Iterable) else []
-        if not 1 <= len(some) <= 7 or any(some.count(c) > 1 or c not in on_board for c in some):
+    for cells in cell_lists:
+        each = list(cells) if isinstance(cells, Iterable) else []
+        if not 1 <= len(each) <= 7 or any(each.count(c) > 1 or c not in on_board for c in each):
             raise ValueError(
-                f"a tuple on {size[0]}x{size[1]} cells has 1 to 7 different ones of {on_board}, "
-                f"got {cells!r}: see the tuples of {list(TUPLES)}"
+                f"a tuple on a board of {size[0]}x{size[1]} must have 1 to 7 different cells of "
+                f"{on_board}, got {cells!r}; named tuples: {list(TUPLES)}"
             )
-    return chosen
+    return cell_lists
 
 
 def _check_tiles(name: str, tiles: Sequence[int]) -> list[int]:
-    """The exponents of tiles in ascending order."""
+    """Return the exponents of tiles, which must be in ascending order."""
     allowed = [1 << exponent for exponent in range(2, 16)]
     in_order = isinstance(tiles, Sequence) and all(whole(tile) in allowed for tile in tiles)
     if not in_order or list(tiles) != sorted(set(tiles)):
-        raise ValueError(f"{name}: tiles are some of {allowed} in ascending order, got {tiles!r}")
+        raise ValueError(f"{name} must be tiles of {allowed} in ascending order, got {tiles!r}")
     return [int(tile).bit_length() - 1 for tile in tiles]
 
 
 NETWORK = numba.typeof(network([[0]]))
 """The numba type of a network."""
 
-KERNEL: dict[str, Any] = {"cache": True, "_nrt": False}
-"""For kernels that make no arrays: counting who holds a network would cost more than a look-up."""
-
-INLINED: dict[str, Any] = {**KERNEL, "forceinline": True}
-"""For kernels called once an entry: a call that passes a network would, too."""
-
 
 @njit(void(NETWORK, uint64, int64[::1], int64), **KERNEL)
 def look_up(net: Network, board: Word, indices: Indices, at: int) -> None:
-    """Writes the entries of a board, all tuples of one symmetric board after the other.
+    """Write the indices of a board's entries, all tuples of one symmetric board after the other.
 
-    They are asked for in advance, so that a sum over them soon after does not wait for memory.
+    The entries are prefetched, so that a sum over them soon after does not wait for memory.
     """
     if net.downgrade < 16:
         board = downgrade(board, net.downgrade)
     stage = net.stages[largest(board)] if net.stages[15] > 0 else 0
     boards = symmetries(board, net.size[0], net.size[1])
-    for symmetry in range(8):  # a fixed number of rounds, which the compiler can lay out
+    for symmetry in range(8):  # a constant number of rounds, which the compiler unrolls
         if symmetry == net.symmetric:
             break
         for t in range(net.masks.size):
@@ -255,7 +246,7 @@ def look_up(net: Network, board: Word, indices: Indices, at: int) -> None:
 
 @njit(int64(NETWORK, int64), **INLINED)
 def source(net: Network, index: int) -> int:
-    """The entry that has an entry's weight: itself, or with promotion the last that is not 0."""
+    """Return the index of an entry's weight: itself, or with promotion the last nonzero one."""
     if net.promote:
         if net.fixed.size > 0:
             while net.fixed[index] == 0 and index >= net.stage_size:
@@ -268,18 +259,19 @@ def source(net: Network, index: int) -> int:
 
 @njit(float32(NETWORK, int64), **INLINED)
 def entry(net: Network, index: int) -> Value:
-    """The value of one entry."""
+    """Return the value of one entry."""
     index = source(net, index)
     if net.fixed.size > 0:
         return np.float32(net.fixed[index]) / np.float32(FRACTION)
-    return net.weights[index]
+    value: Value = net.weights[index]
+    return value
 
 
 @njit(float32(NETWORK, int64[::1], int64), **INLINED)
 def total(net: Network, indices: Indices, at: int) -> Value:
-    """The sum of the entries of a board, which `look_up` wrote from `at` on."""
+    """Return the sum of the entries whose indices `look_up` wrote from `at` on."""
     end = at + net.symmetric * net.masks.size
-    a = b = c = d = np.float32(0)  # four sums at once do not wait for each other
+    a = b = c = d = np.float32(0)  # four independent sums run in parallel
     if net.promote or net.fixed.size > 0:
         for k in range(at, end):
             a, b, c, d = b, c, d, a + entry(net, indices[k])
@@ -300,13 +292,12 @@ def total(net: Network, indices: Indices, at: int) -> Value:
     **KERNEL,
 )
 def best_move(net: Network, board: Word, indices: Indices) -> tuple[int, Word, int, Value]:
-    """The legal move with the largest reward plus value, the first among equals.
+    """Return the legal move with the largest reward plus value, the first among equals.
 
     Args:
         net: the network.
         board: a board word.
-        indices: room for the entries of four boards; those of action `a` start at `a` times the
-            entries of a board.
+        indices: is written to; the entries of action `a` start at `a` times `n_entries`.
 
     Returns:
         Action, afterstate, reward, and reward plus value; action -1 and 0 if no move is legal.
@@ -329,14 +320,14 @@ def best_move(net: Network, board: Word, indices: Indices) -> tuple[int, Word, i
 
 @njit(void(NETWORK, uint64[::1], float32[::1], int64[::1]), **KERNEL)
 def _estimate(net: Network, boards: Words, values: Weights, indices: Indices) -> None:
-    """The value of every board: see `estimate`."""
+    """Write the value of every board: see `estimate`."""
     for i in range(boards.size):
         look_up(net, boards[i], indices, 0)
         values[i] = total(net, indices, 0)
 
 
 def estimate(net: Network, boards: Any) -> Weights:
-    """The values of afterstates `uint64[...]`, as a new `float32[...]`."""
+    """Return the values of afterstates `uint64[...]`, as a new `float32[...]`."""
     words = check_words(boards, *net.size)
     values = np.empty(words.shape, np.float32)
     _estimate(net, words.reshape(-1), values.reshape(-1), np.empty(net.n_entries, np.int64))
@@ -345,14 +336,14 @@ def estimate(net: Network, boards: Any) -> Weights:
 
 @njit(void(NETWORK, uint64[::1], int8[::1], int64[::1]), **KERNEL, nogil=True)
 def _act(net: Network, boards: Words, actions: npt.NDArray[np.int8], indices: Indices) -> None:
-    """The greedy move of every board; 0 where no move is legal."""
+    """Write the greedy move of every board, 0 where no move is legal."""
     for i in range(boards.size):
         actions[i] = max(0, best_move(net, boards[i], indices)[0])
 
 
 @njit(void(NETWORK, uint64[:, ::1], int64[::1], int64[::1]), **KERNEL, nogil=True)
 def _finish(net: Network, records: Words, n_moves: Indices, indices: Indices) -> None:
-    """Plays games greedily: see `NTupleAgent.finish`."""
+    """Play games greedily: see `NTupleAgent.finish`."""
     for i in range(len(records)):
         while records[i, games.EXCESS] == 0:
             action = best_move(net, records[i, games.BOARD], indices)[0]
@@ -366,7 +357,7 @@ _SETTINGS = ("stages", "promote", "symmetric", "fixed_point", "downgrade")
 
 
 def pack_network(net: Network) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """The header and the arrays of a network's file."""
+    """Return the header and the arrays of a network's file."""
     header = {
         "tuples": net.tuples,
         "size": list(net.size),
@@ -382,10 +373,10 @@ def pack_network(net: Network) -> tuple[dict[str, Any], dict[str, npt.NDArray[An
 def unpack_network(
     path: str | Path, header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
 ) -> Network:
-    """The network of a file's header and arrays.
+    """Return the network of a file's header and arrays.
 
     Raises:
-        ValueError: they do not fit together.
+        ValueError: they do not match.
     """
     try:
         settings = {name: header[name] for name in _SETTINGS if name in header}
@@ -396,7 +387,7 @@ def unpack_network(
         weights = arrays["weights"]
         memory = net.fixed if net.fixed.size else net.weights
         if weights.shape != memory.shape or weights.dtype != memory.dtype:
-            raise ValueError("its weights do not fit its tuples")
+            raise ValueError("its weights do not match its tuples")
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     fixed = weights if net.fixed.size else net.fixed
@@ -406,31 +397,31 @@ def unpack_network(
 def _fill_pruned(
     net: Network, gaps: npt.NDArray[Any], levels: npt.NDArray[Any], step: float
 ) -> None:
-    """Writes the weights of a file that has only some of them: see `pruning.py`.
+    """Write the weights of a file that keeps only some of them: see `learning/pruning.py`.
 
     Raises:
-        ValueError: they do not fit the network.
+        ValueError: they do not match the network.
     """
     if gaps.dtype != np.uint8 or levels.dtype != np.uint8 or levels.shape != (2, *gaps.shape):
-        raise ValueError("its gaps and levels do not fit together")
+        raise ValueError("its gaps and levels do not match")
     is_kept = gaps < 255
     places = np.cumsum(gaps.astype(np.int64) + is_kept)[is_kept] - 1
     if gaps.ndim != 1 or net.fixed.size or (places.size and places[-1] >= net.weights.size):
-        raise ValueError("its gaps do not fit its tuples")
+        raise ValueError("its gaps do not match its tuples")
     low, high = levels[:, is_kept].astype(np.int16)
     net.weights[places] = (low | high << 8) * np.float32(step)
 
 
 def save(net: Network, path: str | Path) -> None:
-    """Writes the values of a network, compressed, to a file that `afterstate.agents.load` reads."""
+    """Write a network to a compressed file, which `afterstate.agents.load` reads."""
     files.write(path, "ntuple", *pack_network(net))
 
 
 def load(path: str | Path) -> Network:
-    """The network of a file that `save` or a learner wrote.
+    """Return the network of a file that `save` or a learner wrote.
 
     Raises:
-        ValueError: not such a file, or a damaged one.
+        ValueError: another program's file, or a damaged one.
     """
     return unpack_network(path, *files.read(path, "ntuple", only=("weights", "gaps", "levels")))
 
@@ -448,13 +439,16 @@ class NTupleAgent(Agent):
         return actions
 
     def finish(self, records: Words) -> Indices:
-        """Plays game records `uint64[B, 8]` on in compiled code, to their ends or to a 65536 tile.
+        """Play games on in compiled code, each to its end or to a 65536 tile.
+
+        Args:
+            records: game records `uint64[B, 8]`, changed in place.
 
         Returns:
-            How many moves of each game it has played `int64[B]`.
+            The number of moves played in each game, `int64[B]`.
         """
         n_moves = np.zeros(len(records), np.int64)
         if type(self)._act is not NTupleAgent._act:
-            return n_moves  # a subclass that plays another way
+            return n_moves  # a subclass with other moves
         _finish(self.network, records, n_moves, np.empty(4 * self.network.n_entries, np.int64))
         return n_moves

@@ -1,4 +1,4 @@
-"""What neural networks see of a board: 16 planes, one of the empty cells and one for each tile."""
+"""The input of neural networks: 16 planes of a board, for empty cells and for each tile."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ N_PLANES = 16
 
 
 def planes(boards: Tensor) -> Tensor:
-    """The planes `float32[..., 16, 4, 4]` of boards `int64[...]`: one of them is 1 in each cell."""
-    which = torch.arange(N_PLANES, device=boards.device)[:, None, None]
-    return (exponents(boards)[..., None, :, :] == which).float()
+    """Return the one-hot planes `float32[..., 16, 4, 4]` of boards `int64[...]`."""
+    exponent = torch.arange(N_PLANES, device=boards.device)[:, None, None]
+    return (exponents(boards)[..., None, :, :] == exponent).float()

@@ -8,8 +8,8 @@ All numbers are little-endian. A file is
   weights as floats of 32 bits; then 0 (16 bits), or if it learned by temporal coherence 4
   (16 bits), twice the number of weights (64 bits), E and A of all weights, and 0 (16 bits).
 
-The index of a table has the exponent of the first cell in its lowest nibble, as ours has, but its
-cells may be in any order. The value of a board is the sum over its 8 symmetric boards.
+The first cell's exponent is the lowest nibble of the table index, as in `ntuple`, but cells may be
+in any order. The value of a board is the sum over its 8 symmetric boards.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _MAX_TABLES = 64
 
 
 def read(path: str | Path) -> Network:
-    """The network of a `.w` file, without what it learned by.
+    """Return the network of a `.w` file, without the sums of its learning.
 
     Raises:
         OSError: it cannot be opened.
-        ValueError: not such a file, a damaged one, or one of tuples with more than seven cells.
+        ValueError: another program's file, a damaged one, or tuples of more than seven cells.
     """
     with open(path, "rb") as file:
         try:
@@ -42,12 +42,12 @@ def read(path: str | Path) -> Network:
             raise ValueError(f"{path} is not a .w file, or it is damaged: {error}") from error
     starts = [*net.starts.tolist(), net.weights.size]
     for (cells, weights), start, end in zip(tables, starts, starts[1:], strict=False):
-        net.weights[start:end] = _in_order(cells, weights)
+        net.weights[start:end] = _reordered(cells, weights)
     return net
 
 
 def _read_tables(file: BinaryIO) -> list[tuple[list[int], Weights]]:
-    """The cells and the weights of every table."""
+    """Return the cells and the weights of every table."""
     code, n_tables = _read(file, "<BI")
     if code != 0 or not 1 <= n_tables <= _MAX_TABLES:
         raise ValueError(f"it begins with {code} and {n_tables} tables")
@@ -55,7 +55,7 @@ def _read_tables(file: BinaryIO) -> list[tuple[list[int], Weights]]:
 
 
 def _read_table(file: BinaryIO) -> tuple[list[int], Weights]:
-    """The cells and the weights of one table; its sums are passed over."""
+    """Return the cells and the weights of one table; skip its sums."""
     code, digits, n_cells, size, length = _read(file, "<BIIHQ")
     if code != 4 or size != 4 or not 1 <= n_cells <= 7 or length != 16**n_cells:
         raise ValueError(f"a table of {n_cells} cells has {length} weights of {size} bytes")
@@ -75,21 +75,21 @@ def _read_table(file: BinaryIO) -> tuple[list[int], Weights]:
     return cells, weights
 
 
-def _read(file: BinaryIO, form: str) -> tuple[int, ...]:
-    """Numbers of a given form."""
-    return struct.unpack(form, file.read(struct.calcsize(form)))
+def _read(file: BinaryIO, layout: str) -> tuple[int, ...]:
+    """Read integers of a `struct` format."""
+    return struct.unpack(layout, file.read(struct.calcsize(layout)))
 
 
 def _read_floats(file: BinaryIO, n: int) -> Weights:
-    """An array of floats."""
+    """Read an array of floats."""
     data = file.read(4 * n)
     if len(data) < 4 * n:
         raise ValueError("it is cut off")
     return np.frombuffer(data, "<f4").astype(np.float32)
 
 
-def _in_order(cells: list[int], weights: Weights) -> Weights:
-    """The weights of a table whose index has the cells in ascending order."""
+def _reordered(cells: list[int], weights: Weights) -> Weights:
+    """Return a table's weights, reordered for cells in ascending order."""
     by_cell = weights.reshape((16,) * len(cells))  # the last axis is the first cell
     axes = [len(cells) - 1 - cells.index(cell) for cell in sorted(cells, reverse=True)]
     return by_cell.transpose(axes).reshape(-1)

@@ -1,9 +1,9 @@
-"""Value networks of 2048: the score still to come, from the planes of an afterstate.
+"""Value networks of 2048: the expected score still to come, from the planes of an afterstate.
 
-CNN22 is the network that Matsuzaki (2021, "Developing value networks for game 2048 with
-reinforcement learning") found best, as Watanabe and Matsuzaki use it in their search. A position is
-16 planes, one of the empty cells and one for each tile from 2 to 32768; two convolutions of 2x2
-without padding look at what is adjacent, three full layers put it together.
+CNN22 is the best network of Matsuzaki (2021, "Developing value networks for game 2048 with
+reinforcement learning"), also used in the search of Watanabe and Matsuzaki. Its input is 16 planes,
+one of the empty cells and one for each tile from 2 to 32768; two convolutions of 2x2 without
+padding and three dense layers follow.
 
     net = network("CNN22")
     values = net(planes(torch_rules.start((8,), generator)))     # float32[8]
@@ -13,7 +13,7 @@ without padding look at what is adjacent, three full layers put it together.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -31,32 +31,33 @@ from afterstate.envs.words import Words, whole
 MAX_DEPTH = 3
 
 CHUNK = 4096
-"""Boards that a search looks at and a network judges at a time, on a GPU 16 times as many.
-
-It bounds the memory that they take."""
+"""Boards in a batch of a search and a network on the CPU, on a GPU 16 times as many; bounds the
+memory that they take."""
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained" / "value.safetensors"
-"""The trained network in the package."""
+"""The file of the pretrained network."""
+
+Output = Literal["relu", "identity"]
 
 
 class CNN22(nn.Module):
-    """Two convolutions of 2x2 and three full layers: 2,902,273 parameters, 9.21 MFLOP a board.
+    """Two convolutions of 2x2 and three dense layers: 2,902,273 parameters, 9.21 MFLOP a board.
 
-    Maps planes `[n, 16, 4, 4]` to values `[n]`. Weights are drawn as by He et al. (2015) from
-    normal distributions, biases begin at 0.
+    Maps planes `[n, 16, 4, 4]` to values `[n]`. Initial weights are normal as in He et al. (2015),
+    initial biases 0.
 
     Args:
-        output: of the last unit. `"relu"` as in the study's figure, which may fall silent in
-            learning: it has no gradient where it is 0; `"identity"` has no such trap.
+        output: the last activation: `"relu"` as in the figure of Matsuzaki (2021), which may die in
+            learning because its gradient is 0 where it is 0, or `"identity"`.
 
     Raises:
         ValueError: another output.
     """
 
-    def __init__(self, output: Literal["relu", "identity"] = "identity") -> None:
+    def __init__(self, output: Output = "identity") -> None:
         super().__init__()
-        if output not in ("relu", "identity"):
-            raise ValueError(f"output is 'relu' or 'identity', got {output!r}")
+        if output not in get_args(Output):
+            raise ValueError(f"output must be one of {get_args(Output)}, got {output!r}")
         self.settings = {"output": output}
         self.body = nn.Sequential(
             nn.Conv2d(N_PLANES, 256, 2),  # [n, 256, 3, 3]
@@ -71,90 +72,91 @@ class CNN22(nn.Module):
             nn.Linear(256, 1),
             nn.ReLU() if output == "relu" else nn.Identity(),
         )
-        self.apply(nets.he)
+        self.apply(nets.he_init)
 
     def forward(self, planes: Tensor) -> Tensor:
-        """The values `[n]` of planes `[n, 16, 4, 4]`, whose last layer always has 32 bits.
+        """Return the values `[n]` of planes `[n, 16, 4, 4]`; the last layer uses float32.
 
-        With 16 bits large values would differ in steps that are larger than what moves differ in.
+        Large values in bfloat16 are too coarse to tell moves apart.
         """
-        values: Tensor = nets.in_32_bits(self.body[-2:], self.body[:-2](planes))
+        values: Tensor = nets.in_float32(self.body[-2:], self.body[:-2](planes))
         return values[:, 0]
 
 
 NETWORKS: dict[str, type[nn.Module]] = {"CNN22": CNN22}
-"""The networks by name."""
+"""Network classes by name."""
 
 
 def network(name: str, **settings: Any) -> nn.Module:
-    """A new network of `NETWORKS`: see `nets.network`."""
+    """Return a new network of `NETWORKS`: see `nets.network`."""
     return nets.network(NETWORKS, name, **settings)
 
 
 def load(path: str | Path, device: str = "cpu") -> nn.Module:
-    """The network of a file: see `nets.load`."""
+    """Return the network of a file: see `nets.load`."""
     return nets.load(path, network, device)
 
 
-# Search
-
-
 def evaluate(net: nn.Module, boards: Tensor) -> Tensor:
-    """What a network says of boards, `float32[n]`, in its unit.
+    """Return the outputs of a network for boards, `float32[n]`, not yet scaled to points.
 
     Args:
-        net: calculates with 16 bits if it is called under `torch.autocast`.
-        boards: `int64[n]`, where the network is.
+        net: computes in bfloat16 under `torch.autocast`.
+        boards: `int64[n]`, on the device of the network.
     """
     with torch.inference_mode():
-        return torch.cat([net(planes(part)).float() for part in boards.split(_chunk(boards))])
+        return torch.cat([net(planes(part)).float() for part in boards.split(_chunk_size(boards))])
 
 
-def _chunk(boards: Tensor) -> int:
-    """How many boards are looked at at a time where these are."""
+def _chunk_size(boards: Tensor) -> int:
+    """Return the batch size on the device of these boards."""
     return 16 * CHUNK if boards.is_cuda else CHUNK
 
 
 def outcomes(afters: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The boards that chance makes of afterstates that are not full.
+    """Return all boards that a new tile makes of afterstates, none of which is full.
 
     Args:
         afters: `int64[n]`.
 
     Returns:
-        All boards, the number of the afterstate that each is of, and its probability, `[m]` each.
+        `[m]` each: the boards, the index of each one's afterstate, and its probability.
     """
     empty = occupied(afters) ^ LOW_BITS
     shifts = torch.arange(0, 64, 4, device=afters.device)
     origins, cells = ((empty[:, None] >> shifts) & 1).nonzero(as_tuple=True)
     tiles = torch.ones_like(cells) << shifts[cells]
     boards = torch.cat((afters[origins] | tiles, afters[origins] | tiles << 1))
-    chances = 1 / torch.bincount(origins, minlength=len(afters)).float()[origins]
-    return boards, origins.repeat(2), torch.cat((0.9 * chances, 0.1 * chances))
+    each = 1 / torch.bincount(origins, minlength=len(afters)).float()[origins]
+    return boards, origins.repeat(2), torch.cat((0.9 * each, 0.1 * each))
+
+
+def scale_of(path: str | Path) -> Any:
+    """Return the value scale in a file's metadata, named `unit` in earlier versions; 1 if none."""
+    metadata = nets.metadata(path)
+    return metadata.get("value_scale", metadata.get("unit", 1.0))
 
 
 class ValueNetAgent(Agent):
-    """Plays the move with the largest reward plus value of the afterstate, or that of a search.
+    """Plays the move with the largest reward plus value of the afterstate, or by expectimax search.
 
-    The search is expectimax without a cut-off, level by level: all boards of a level stand side by
-    side, equal afterstates once, and the network is asked for thousands of values at a time; a
-    choice with 3 moves takes that many.
+    The search has no cut-off and goes level by level: the boards of a level form one batch, with
+    equal afterstates merged, so that the network evaluates thousands at a time.
 
     Args:
         net: a network that maps planes `[n, 16, 4, 4]` to values `[n]`, or its file; by default the
-            one in the package.
-        depth: how many moves of the player it looks ahead, 1 (greedy) to 3.
-        device: where it calculates; by default a network stays where it is, that of a file is on
-            the CPU.
-        unit: what 1 of the network is in points; by default what its file says, or 1.
-        mixed: whether the network calculates with 16 bits (bfloat16): twice as fast on a processor
-            that has instructions for it (AVX512-BF16, AMX), far slower on others.
-        symmetric: whether a value is the mean of those of the eight symmetric boards: slower by as
-            much, and stronger.
+            pretrained one.
+        depth: of the search in moves of the player, 1 (greedy) to 3.
+        device: of the network, such as `"cuda"`; by default its own, and the CPU for a file.
+        value_scale: points for each 1 of the network's output; by default that of its file, or 1.
+        bf16: if True, the network computes in bfloat16: twice as fast on a processor with
+            instructions for it (AVX512-BF16, AMX), far slower on others.
+        symmetric: if True, a value is the mean over the eight symmetric boards: stronger, and eight
+            times as slow.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: a wrong setting, or another file.
+        ValueError: a wrong setting, or not a file of a value network.
     """
 
     def __init__(
@@ -162,38 +164,39 @@ class ValueNetAgent(Agent):
         net: nn.Module | str | Path = PRETRAINED,
         depth: int = 1,
         device: str | None = None,
-        unit: float | None = None,
-        mixed: bool = False,
+        value_scale: float | None = None,
+        bf16: bool = False,
         symmetric: bool = False,
     ) -> None:
         if not 1 <= (whole(depth) or 0) <= MAX_DEPTH:
-            raise ValueError(f"depth is a number of moves in 1..{MAX_DEPTH}, got {depth!r}")
-        told = nets.about(net) if isinstance(net, (str, Path)) else {}
-        unit = told.get("unit", 1.0) if unit is None else unit
-        if not isinstance(unit, (int, float)) or not 0 < unit < float("inf"):
-            raise ValueError(f"unit is a number of points above 0, got {unit!r}")
-        if not isinstance(mixed, bool) or not isinstance(symmetric, bool):
-            raise ValueError(f"mixed and symmetric are true or false, got {mixed!r}, {symmetric!r}")
-        self.depth, self.unit = int(depth), float(unit)
-        self._mixed, self._symmetric = mixed, symmetric
-        self.net = nets.placed(net, load, device)
+            raise ValueError(f"depth must be in 1..{MAX_DEPTH}, got {depth!r}")
+        if value_scale is None:
+            value_scale = scale_of(net) if isinstance(net, (str, Path)) else 1.0
+        if not isinstance(value_scale, (int, float)) or not 0 < value_scale < float("inf"):
+            raise ValueError(f"value_scale must be a number of points > 0, got {value_scale!r}")
+        for name, flag in (("bf16", bf16), ("symmetric", symmetric)):
+            if not isinstance(flag, bool):
+                raise ValueError(f"{name} must be True or False, got {flag!r}")
+        self.depth, self.value_scale = int(depth), float(value_scale)
+        self._bf16, self._symmetric = bf16, symmetric
+        self.net = nets.load_or_move(net, load, device)
 
     def evaluate(self, boards: Any) -> npt.NDArray[np.float64]:
-        """The values of the moves up, right, down and left of board words `uint64[...]`.
+        """Return the values of the moves up, right, down and left of board words `uint64[...]`.
 
         Returns:
-            Expected score still to come `float64[..., 4]`, minus infinity where a move is illegal.
+            The expected score still to come `float64[..., 4]`, minus infinity for illegal moves.
         """
         array = check_words(boards, *self.size)
         values = self._values(array.reshape(-1)).detach().cpu().numpy().astype(np.float64)
         return values.reshape(*array.shape, 4)
 
     def estimate(self, boards: Any) -> npt.NDArray[np.float64]:
-        """The values of afterstates `uint64[...]` as the network says them, `float64[...]`."""
+        """Return the network's values of afterstates `uint64[...]` in points, `float64[...]`."""
         array, device = check_words(boards, *self.size), next(self.net.parameters()).device
         words = torch_rules.from_words(array.reshape(-1), device)
-        with torch.autocast(device.type, torch.bfloat16, enabled=self._mixed):
-            values = self._said(words)
+        with torch.autocast(device.type, torch.bfloat16, enabled=self._bf16):
+            values = self._network_values(words)
         return values.cpu().numpy().astype(np.float64).reshape(array.shape)
 
     def _act(self, boards: Words) -> npt.NDArray[np.int8]:
@@ -201,38 +204,40 @@ class ValueNetAgent(Agent):
         return best
 
     def _values(self, boards: Words) -> Tensor:
-        """The values of the moves of board words, `float32[n, 4]`."""
+        """Return the values of the moves of board words, `float32[n, 4]`."""
         device = next(self.net.parameters()).device
-        with torch.autocast(device.type, torch.bfloat16, enabled=self._mixed):
-            return self._of_moves(torch_rules.from_words(boards, device), self.depth)
+        with torch.autocast(device.type, torch.bfloat16, enabled=self._bf16):
+            return self._move_values(torch_rules.from_words(boards, device), self.depth)
 
-    def _of_moves(self, boards: Tensor, depth: int) -> Tensor:
-        """The values of the moves of boards, `float32[n, 4]`, which look `depth` moves ahead."""
+    def _move_values(self, boards: Tensor, depth: int) -> Tensor:
+        """Return the values of the moves of boards, `float32[n, 4]`, by a search of `depth`."""
         afters, rewards = afterstates(boards)
         legal = afters != boards[:, None]
         values = torch.full(afters.shape, -torch.inf, device=boards.device)
-        values[legal] = rewards[legal] + self._of_afterstates(afters[legal], depth - 1)
+        values[legal] = rewards[legal] + self._afterstate_values(afters[legal], depth - 1)
         return values
 
-    def _of_afterstates(self, afters: Tensor, depth: int) -> Tensor:
-        """The values of afterstates, `float32[n]`, with `depth` moves to look ahead."""
-        different, places = torch.unique(afters, return_inverse=True)
+    def _afterstate_values(self, afters: Tensor, depth: int) -> Tensor:
+        """Return the values of afterstates, `float32[n]`, by a search of `depth` moves."""
+        distinct, inverse = torch.unique(afters, return_inverse=True)
         if depth == 0:
-            return self._said(different)[places]
-        parts = different.split(max(1, _chunk(different) // 16))  # each has some dozen outcomes
-        return torch.cat([self._expected(part, depth) for part in parts])[places]
+            return self._network_values(distinct)[inverse]
+        parts = distinct.split(max(1, _chunk_size(distinct) // 16))  # each has some dozen outcomes
+        return torch.cat([self._expected(part, depth) for part in parts])[inverse]
 
-    def _said(self, afters: Tensor) -> Tensor:
-        """What the network says of afterstates, in points, `float32[n]`."""
+    def _network_values(self, afters: Tensor) -> Tensor:
+        """Return the network's values of afterstates in points, `float32[n]`."""
         if not self._symmetric:
-            return self.unit * evaluate(self.net, afters)
-        which = torch.arange(8, device=afters.device).repeat_interleave(len(afters))
-        turned = torch_rules.symmetric(afters.repeat(8), which)
-        return self.unit * evaluate(self.net, turned).view(8, -1).mean(0)
+            return self.value_scale * evaluate(self.net, afters)
+        symmetry = torch.arange(8, device=afters.device).repeat_interleave(len(afters))
+        images = torch_rules.symmetric(afters.repeat(8), symmetry)
+        return self.value_scale * evaluate(self.net, images).view(8, -1).mean(0)
 
     def _expected(self, afters: Tensor, depth: int) -> Tensor:
-        """What the best moves are worth after chance, on average; 0 where the game is over."""
-        boards, origins, chances = outcomes(afters)
-        best = self._of_moves(boards, depth).amax(1)
+        """Return the mean value of the best moves after a new tile; 0 where the game is over."""
+        boards, origins, probabilities = outcomes(afters)
+        best = self._move_values(boards, depth).amax(1)
         best = torch.where(best.isinf(), 0.0, best)
-        return torch.zeros(len(afters), device=afters.device).index_add_(0, origins, chances * best)
+        return torch.zeros(len(afters), device=afters.device).index_add_(
+            0, origins, probabilities * best
+        )

@@ -103,7 +103,7 @@ def advance(
     while True:
         if standing.generation in kept:
             latest = standing.pool()[-1]
-            files.replace(standing.out / "players" / latest.name, latest.read_bytes())
+            files.write_bytes(standing.out / "players" / latest.name, latest.read_bytes())
         standing.measure(1_000)
         if standing.generation >= generations:
             return
@@ -201,7 +201,7 @@ def play(told: dict[str, Any], players: dict[str, Any], n_draws: int, path: Path
             "move it away or delete it"
         )
     last = max((row["seed"] for row in before), default=-1)
-    files.keep_rows(path, "seed", last)
+    files.truncate_rows(path, "seed", last)
     played = draws(players, n_draws, told["sets"], last + 1)
     for rows in tqdm(played, total=n_draws, initial=last + 1, unit=" draws"):
         add_rows(path, [{**row, "among": among} for row in rows])
@@ -237,7 +237,7 @@ def curves(told: dict[str, Any], folder: Path | None, kept: Path) -> dict[str, l
     """The rows of the training runs, which are copied beside the results."""
     if folder is not None:
         found = {name: read_rows(folder / name / "rows.jsonl") for name in runs_of(told)}
-        files.replace(kept, (json.dumps(found, indent=0) + "\n").encode())
+        files.write_bytes(kept, (json.dumps(found, indent=0) + "\n").encode())
     told_before: dict[str, list[Row]] = json.loads(kept.read_text(encoding="utf-8"))
     return told_before
 

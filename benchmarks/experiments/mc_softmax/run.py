@@ -34,6 +34,7 @@ from tqdm import tqdm
 
 from afterstate import agents
 from afterstate.agents import files
+from afterstate.agents.config import current_names
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import from_search, play_logs
 from afterstate.agents.game2048.learning.from_search import SEARCHED, new_learner
@@ -77,10 +78,10 @@ def player(cell: Row, **more: Any) -> Any:
     """The player of a cell."""
     settings = {**cell["settings"], **more}
     if is_neural(cell):
-        settings["mixed"] = has_bfloat16()
+        settings["bf16"] = has_bfloat16()
     elif settings.get("network") == "ntuple, asked":
         settings["network"] = Asked()
-    return agents.make(cell["player"], **settings)
+    return agents.make(cell["player"], **current_names(settings))
 
 
 def is_neural(cell: Row) -> bool:
@@ -138,7 +139,7 @@ def positions(runs: Path) -> tuple[Words, Values]:
         search: Any = agents.make("expectimax", **told["reference"])
         hundredths = tqdm(np.array_split(boards, 100), unit=" %", desc="reference")
         parts = [search.evaluate(part) for part in hundredths]
-        with files.replaced(values) as file:
+        with files.atomic_write(values) as file:
             np.save(file, np.concatenate(parts))
     return boards, np.load(values)
 
@@ -183,7 +184,7 @@ def learn_temperature(chosen: argparse.Namespace) -> None:
     """Learns the temperature of selection from searches of positions that nobody is judged by."""
     told = study()["temperature"]
     boards = logged(chosen.runs / "temperature.npy", told["positions"])
-    player = MCSoftmaxAgent(load(players.PRETRAINED), Search(**told["searches"]))
+    player = MCSoftmaxAgent(load(players.PRETRAINED), Search(**current_names(told["searches"])))
     found = learned_temperature(player, boards)
     row = {**told, "boards": len(boards), "temperature": round(found, 4), "machine": machine()}
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -235,7 +236,7 @@ def write_rows(runs: Path) -> None:
         old = [row for row in before if named.items() <= row.items()]
         written += [{**named, **row} for row in here] or old
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.replace(path, "".join(json.dumps(row) + "\n" for row in written).encode())
+    files.write_bytes(path, "".join(json.dumps(row) + "\n" for row in written).encode())
 
 
 def train(place: Path, plan: Plan) -> None:
@@ -272,7 +273,7 @@ def search_games(place: Path, plan: Plan) -> None:
     learner.resume(file)
     done = [(row["n_moves"], row["search_play"]["n_games"]) for row in read(path)]
     if (learner.n_moves, n_games) not in done:
-        how = {"network": learner.model.player(), **plan.settings["search"]}
+        how = current_names({"network": learner.model.player(), **plan.settings["search"]})
         played = summary(play(agents.make("mc-softmax", **how), n_games, EVALUATION_SEED))
         row = {"n_moves": learner.n_moves, "search_play": played}
         path.write_text(json.dumps(row) + "\n", encoding="utf-8")

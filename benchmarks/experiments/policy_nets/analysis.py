@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, conv_transpose2d
 
 from afterstate.agents.game2048.values.planes import planes
-from afterstate.agents.game2048.values.policy_net import chances
+from afterstate.agents.game2048.values.policy_net import probabilities
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.torch_rules import exponents
 
@@ -295,7 +295,7 @@ def legal_chances(net: nn.Module, boards: Tensor) -> Tensor:
         net: a policy network.
         boards: `int64[n]`.
     """
-    odds = torch.where(torch_rules.legal(boards), chances(net, boards).to(boards.device), 0.0)
+    odds = torch.where(torch_rules.legal(boards), probabilities(net, boards).to(boards.device), 0.0)
     return odds / odds.sum(1, keepdim=True).clamp(min=1e-30)
 
 

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from afterstate.agents import nets
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.policy_imitation import logged
-from afterstate.agents.game2048.values.policy_net import PRETRAINED, choices, judge, load
+from afterstate.agents.game2048.values.policy_net import PRETRAINED, best_moves, load, logits
 from afterstate.agents.training.commands import above_0, markdown, whole_above_0
 from afterstate.envs.game2048 import rules, torch_rules
 from benchmarks.experiments.policy_nets import analysis
@@ -174,7 +174,7 @@ def said(networks: Mapping[str, nn.Module], board: Tensor) -> str:
 def logits_table(net: nn.Module, boards: Tensor, names: Sequence[str]) -> str:
     """The logits that a network gives the moves of boards `int64[n]`; in brackets: illegal."""
     rows = []
-    for name, row, legal in zip(names, judge(net, boards), torch_rules.legal(boards), strict=True):
+    for name, row, legal in zip(names, logits(net, boards), torch_rules.legal(boards), strict=True):
         pairs = zip(row.tolist(), legal.tolist(), strict=True)
         rows.append([name, *(f"{x:.2f}" if ok else f"({x:.2f})" for x, ok in pairs)])
     return markdown(["logits", *ACTIONS], rows)
@@ -218,7 +218,7 @@ def heuristics_table(
         boards: `int64[n]`.
         players: the moves of the players of the log, which make another row.
     """
-    chosen = {name: choices(net, boards) for name, net in networks.items()}
+    chosen = {name: best_moves(net, boards) for name, net in networks.items()}
     if players is not None:
         chosen = {"the log's players": players, **chosen}
     head, rows = ["where there is a choice"], [[name] for name in ["random moves", *chosen]]
@@ -262,7 +262,7 @@ def _named(paths: Sequence[str]) -> dict[str, nn.Module]:
         raise ValueError(f"each network is named once, got {list(paths)}")
     shipped = {str(layers): path for layers, path in PRETRAINED.items()}
     found = {path: load(shipped.get(path, path)) for path in paths}
-    names = [f"k = {nets.kind(net)['settings']['layers']}" for net in found.values()]
+    names = [f"k = {nets.describe(net)['settings']['layers']}" for net in found.values()]
     return {
         name if names.count(name) == 1 else f"{name}, {path}": net
         for name, (path, net) in zip(names, found.items(), strict=True)
@@ -325,7 +325,7 @@ def contributions(chosen: argparse.Namespace) -> str:
 def agreement(chosen: argparse.Namespace) -> str:
     """The counts of section 6."""
     networks, (boards, _) = _named(chosen.net), _boards(chosen)
-    moves = torch.stack([choices(net, boards) for net in networks.values()])
+    moves = torch.stack([best_moves(net, boards) for net in networks.values()])
     return agreement_table(list(networks), analysis.agreement(moves))
 
 

@@ -40,10 +40,10 @@ from afterstate.agents.game2048.play import play as games
 from afterstate.agents.game2048.values.policy_net import (
     PRETRAINED,
     PolicyNetAgent,
-    chances,
-    choices,
+    best_moves,
     load,
     network,
+    probabilities,
 )
 from afterstate.agents.training.commands import above_0, markdown
 from afterstate.agents.training.run import EVALUATION_SEED, summary
@@ -116,7 +116,7 @@ def networks(chosen: argparse.Namespace, device: str = "cpu") -> dict[int, nn.Mo
     found = {}
     for layers in study()["layers"]:
         file = chosen.runs / f"k{layers}" / "net.safetensors"
-        if file.exists() and nets.about(file).get("n_moves", 0) >= moves(chosen):
+        if file.exists() and nets.metadata(file).get("n_moves", 0) >= moves(chosen):
             found[layers] = load(file, device)
     if not found:
         raise SystemExit(f"no network in {chosen.runs} has learned all moves: train some first")
@@ -141,7 +141,7 @@ def play(chosen: argparse.Namespace) -> None:
 
 def learned(runs: Path, layers: int) -> dict[str, Any]:
     """How many moves a network has learned from, and how long that took; nothing of random ones."""
-    about = nets.about(runs / f"k{layers}" / "net.safetensors") if layers else {}
+    about = nets.metadata(runs / f"k{layers}" / "net.safetensors") if layers else {}
     return {"moves": about["n_moves"], "seconds": about.get("seconds")} if about else {}
 
 
@@ -225,8 +225,8 @@ def figure_5(found: Mapping[int, nn.Module], published: dict[str, Any]) -> str:
     for name in ("5a", "5b"):
         board = torch_rules.from_words(np.array([rules.from_text(STUDY_BOARDS[name])], np.uint64))
         for layers, net in found.items():
-            ours = " ".join(f"{p:.3f}" for p in chances(net, board)[0].tolist())
-            move = inside.ACTIONS[int(choices(net, board))]
+            ours = " ".join(f"{p:.3f}" for p in probabilities(net, board)[0].tolist())
+            move = inside.ACTIONS[int(best_moves(net, board))]
             theirs = published[name].get(str(layers), "")
             told = theirs if isinstance(theirs, str) else " ".join(f"{p:.3f}" for p in theirs)
             rows.append([f"{name}, k = {layers}", ours, move, told])
@@ -259,7 +259,7 @@ def section_6(
     """Agreement on the positions of games of the network with the most layers, and heuristics."""
     boards = positions(chosen, max(found), "states", 20, 1, 1.0)
     named = {called(layers): net for layers, net in found.items()}
-    moves = torch.stack([choices(net, boards) for net in named.values()])
+    moves = torch.stack([best_moves(net, boards) for net in named.values()])
     ours = inside.agreement_table(list(named), analysis.agreement(moves))
     theirs = published["agreement"]
     share = 100 / theirs["boards"]

@@ -28,7 +28,7 @@ def random_boards(size: tuple[int, int], n: int, seed: int = 1) -> list[oracle.B
 
 
 def shares(agent: RandomAgent, board: str) -> dict[int, float]:
-    """How often each action is chosen, of 40,000 times."""
+    """Return the share of each action in 40,000 draws."""
     actions = agent.act(np.full(40_000, from_text(board), np.uint64))
     return {action: n / 40_000 for action, n in Counter(actions.tolist()).items()}
 

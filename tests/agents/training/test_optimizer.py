@@ -426,7 +426,7 @@ def test_a_file_that_holds_something_else_than_it_says_is_refused(
     path, fitter = tmp_path / "a.safetensors", Fitter(Line(), average=0.5)
     some_steps(fitter, 1)
     fitter.save(path, {})
-    tensors, told = safetensors.torch.load_file(path), nets.about(path)
+    tensors, told = safetensors.torch.load_file(path), nets.metadata(path)
     path.write_bytes(safetensors.torch.save(tensors, {"afterstate": json.dumps(told)}))
     other = Fitter(Line(), average=0.5)
     other.load(path)  # to write it again does no harm

@@ -449,7 +449,7 @@ def test_a_neural_network_that_learned_plays_by_its_search(
     tiny.main("learn")
     *_, last, searched = tiny.rows("learning")
     learned = value_net.load(tiny.runs / "experiment_1,_net" / "net.safetensors")
-    player = MCSoftmaxAgent(ValueNetAgent(learned, unit=1_000), Search(simulations=2))
+    player = MCSoftmaxAgent(ValueNetAgent(learned, value_scale=1_000), Search(simulations=2))
     assert searched["search_play"] == summary(play(player, 2, EVALUATION_SEED))
     assert searched["n_moves"] == last["n_moves"] >= 4
 

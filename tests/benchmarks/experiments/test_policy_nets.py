@@ -158,7 +158,7 @@ class Study:
 
     def learned(self, layers: int) -> Any:
         """How many moves a network has learned from."""
-        return nets.about(self.runs / f"k{layers}" / "net.safetensors")["n_moves"]
+        return nets.metadata(self.runs / f"k{layers}" / "net.safetensors")["n_moves"]
 
     def put(self, layers: int, net: nn.Module, n_moves: float = 100) -> None:
         """Puts a network that has learned into its folder."""
@@ -298,7 +298,7 @@ def test_only_networks_that_have_learned_all_moves_are_taken(tiny: Study) -> Non
     for layers, n_moves in ((2, 100), (3, 99), (5, 120)):
         tiny.put(layers, PolicyCNN(layers), n_moves)
     found = run.networks(tiny.chosen)
-    assert {k: nets.kind(net)["settings"]["layers"] for k, net in found.items()} == {2: 2, 5: 5}
+    assert {k: nets.describe(net)["settings"]["layers"] for k, net in found.items()} == {2: 2, 5: 5}
 
 
 # Table 2
@@ -541,7 +541,7 @@ def test_positions_are_those_of_twenty_games_of_the_strongest_after_100_moves(
     assert (player["games"], told["skip"], told["share"], told["seed"]) == (20, 100, 1.0, 1)
     states = play_logs.read(tiny.runs / "states_k3.npy")
     assert torch.equal(torch_rules.from_words(states["board"]), boards)
-    assert policy_net.choices(found[3], boards).tolist() == states["action"].tolist()
+    assert policy_net.best_moves(found[3], boards).tolist() == states["action"].tolist()
     monkeypatch.setattr(play_logs, "main", None)  # they are there now
     assert torch.equal(run.positions(tiny.chosen, 3, "states", 20, 1, 1.0), boards)
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from afterstate.agents.game2048.values import policy_net, value_net
 from afterstate.agents.game2048.values.planes import planes as to_planes
-from afterstate.agents.game2048.values.policy_net import CHANNELS, PolicyCNN, chances
+from afterstate.agents.game2048.values.policy_net import CHANNELS, PolicyCNN, probabilities
 from afterstate.envs.game2048 import rules, torch_rules
 from benchmarks.experiments.policy_nets import analysis
 from benchmarks.experiments.policy_nets.analysis import CELLS, HEURISTICS, STUDY_BOARDS, TILES, Unit
@@ -363,10 +363,10 @@ def test_padding_that_is_made_flat_is_refused() -> None:
 
 def test_asking_for_contributions_leaves_the_network_as_it_was(tiny: None) -> None:
     net, boards = PolicyCNN(2), boards_of(STUDY_BOARDS["5a"])
-    before = chances(net, boards)
+    before = probabilities(net, boards)
     analysis.contributions(net, rules.from_text(STUDY_BOARDS["5a"]), DOWN)
     analysis.activations(net, boards)
-    assert torch.equal(chances(net, boards), before)
+    assert torch.equal(probabilities(net, boards), before)
     assert all(weights.requires_grad for weights in net.parameters())
 
 
@@ -379,12 +379,12 @@ RIGHT_OR_DOWN = "2 _ _ _ / _ _ _ _ / _ _ _ _ / _ _ _ _"
 def test_the_most_probable_legal_move_is_chosen() -> None:
     net = Says([0.1, 0.2, 0.3, 0.4], [0.4, 0.1, 0.2, 0.3], [0.5, 0.2, 0.0, 0.3])
     boards = boards_of(ALL_LEGAL, RIGHT_OR_DOWN, RIGHT_OR_DOWN)
-    assert policy_net.choices(net, boards).tolist() == [LEFT, DOWN, RIGHT]
+    assert policy_net.best_moves(net, boards).tolist() == [LEFT, DOWN, RIGHT]
 
 
 def test_a_move_without_any_probability_is_chosen_if_it_alone_is_legal() -> None:
     only_down = "2 4 2 4 / _ _ _ _ / _ _ _ _ / _ _ _ _"
-    found = policy_net.choices(Says([0.6, 0.4, 0.0, 0.0]), boards_of(only_down))
+    found = policy_net.best_moves(Says([0.6, 0.4, 0.0, 0.0]), boards_of(only_down))
     assert found.tolist() == [DOWN]
 
 

@@ -108,7 +108,7 @@ def test_a_policy_network_comes_with_how_it_has_learned(
         "seed": 5,
         "log": {**LOG, "players": [{**one, "player": player} for one, player in each]},
     }
-    assert nets.about(file) == facts
+    assert nets.metadata(file) == facts
     played = summary(play(agents.make("policy-net", net=file), 3))
     assert told == {**facts, "1-ply": played, "bits": 16, "machine": told["machine"]}
     assert all(t.dtype == torch.float16 for t in safetensors.torch.load_file(file).values())
@@ -137,7 +137,7 @@ def test_a_value_network_has_no_log(
     assert told["1-ply, symmetric"]["n_games"] == 5
     made = value_net.ValueNetAgent
     assert asked == [(made, 1, False, 4), (made, 3, False, 2), (made, 1, True, 5)]
-    assert agents.load(package / "value.safetensors").unit == 100.0
+    assert agents.load(package / "value.safetensors").value_scale == 100.0
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_a_run_leaves_what_it_learned_in_its_folder(tmp_path: Path) -> None:
         *("games", "learner.safetensors", "lock", "net.safetensors", "pool", "rows.jsonl"),
         "settings.json",
     ]
-    told = nets.about(out / "net.safetensors")
+    told = nets.metadata(out / "net.safetensors")
     assert (told["network"], told["settings"]) == ("FCNN", {"hidden": 4})
     assert (told["generation"], told["iterations"]) == (2, 6)
     assert read_run(out / "settings.json") == Run(**TINY)
@@ -406,7 +406,7 @@ def test_a_run_that_is_killed_goes_on_from_its_last_whole_generation(
         patch.setattr(owner, name, killing)
         with pytest.raises(Killed):
             run(tmp_path / "killed", 4, "--resume")
-    assert nets.about(out / "net.safetensors")["generation"] == (2 if nth > 0 else 3)
+    assert nets.metadata(out / "net.safetensors")["generation"] == (2 if nth > 0 else 3)
     run(tmp_path / "killed", 4, "--resume")
     whole = run(tmp_path / "whole", 4)
     assert same_weights(out, whole)
@@ -530,7 +530,7 @@ def test_an_interrupted_run_says_what_is_saved_and_how_it_goes_on(
         patch.setattr(rank_training, "Standing", Interrupting)
         with pytest.raises(SystemExit, match=lost):
             run(tmp_path, 1)
-    assert nets.about(tmp_path / "run" / "net.safetensors")["generation"] == saved
+    assert nets.metadata(tmp_path / "run" / "net.safetensors")["generation"] == saved
     run(tmp_path, 2, "--resume")
     assert [row["generation"] for row in learned(tmp_path / "run")] == [1, 2]
 

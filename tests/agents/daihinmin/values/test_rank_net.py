@@ -195,7 +195,7 @@ def test_a_network_comes_back_from_its_file(
     assert type(again) is type(net)
     assert not again.training
     assert np.array_equal(predict(net, afters, moments), predict(again, afters, moments))
-    told = nets.about(tmp_path / "net.safetensors")
+    told = nets.metadata(tmp_path / "net.safetensors")
     assert told == {"network": name, "settings": settings, "games": 3, "of": "tests"}
 
 
@@ -429,7 +429,7 @@ def test_a_file_that_asks_for_more_than_it_holds_takes_no_memory(tmp_path: Path)
     asked = {"network": "RankResNet", "settings": {"channels": 4096, "blocks": 300, "hidden": 9}}
     tensors = {"head.bias": torch.zeros(1)}
     safetensors.torch.save_file(tensors, file, {"afterstate": json.dumps(asked)})
-    with pytest.raises(ValueError, match="weights are of another network"):  # of 120 GB
+    with pytest.raises(ValueError, match="weights"):  # of 120 GB
         load(file)
     safetensors.torch.save_file(tensors, file, {"afterstate": "[" * 50_000})
     with pytest.raises(ValueError, match="not a network"):
@@ -440,7 +440,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     net = network("FCNN", hidden=2)
     torch.nn.init.constant_(next(net.parameters()), float("nan"))
     nets.save(net, tmp_path / "net.safetensors")
-    with pytest.raises(ValueError, match="no numbers"):
+    with pytest.raises(ValueError, match="NaN"):
         load(tmp_path / "net.safetensors")
 
 

@@ -48,7 +48,7 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search import exact
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
 from afterstate.agents.game2048.search.mc_softmax import Settings as Search
-from afterstate.agents.game2048.search.softmax_search import Order, inner, walk
+from afterstate.agents.game2048.search.softmax_search import BoardBatch, inner, walk
 from afterstate.agents.game2048.search.softmax_tree import Trees
 from afterstate.agents.game2048.values import ntuple, value_net
 from afterstate.agents.game2048.values.ntuple import estimate, network
@@ -152,7 +152,7 @@ def test_trees_of_a_search_are_shown_with_their_inner_nodes(
             assert (afters[n:] == 0).all() and np.isnan(values[n:]).all()
 
 
-def paths(trees: Trees, order: Order, n_paths: int, *between: float) -> list[int]:
+def paths(trees: Trees, order: BoardBatch, n_paths: int, *between: float) -> list[int]:
     """The afterstates on paths."""
     afters = np.zeros(n_paths * len(trees.states), np.uint64)
     n = walk(trees, order, n_paths, np.array(between), afters, np.zeros((len(afters), 2)))
@@ -284,7 +284,7 @@ def path(tree: Tree) -> Iterator[Move]:
     temperature, state = 0.005 + tree._fraction() * (1 - 0.005), tree.root
     while state.moves:
         moves = list(state.moves.values())
-        worth = [move.reward + move.value(tree.settings.unseen) for move in moves]
+        worth = [move.reward + move.value(tree.settings.unvisited) for move in moves]
         move = drawn(tree, moves, softmax_oracle.weights("L-max", temperature, worth))
         if not move.outcomes:
             return
@@ -323,7 +323,7 @@ class Plain:
             trees = [Tree(game.board, scattered_one, self.search, k) for k in numbers]
             for tree in trees:
                 tree.grow(self.search.simulations)
-            found = zip(*(tree.found()[0] for tree in trees), strict=True)
+            found = zip(*(tree.result()[0] for tree in trees), strict=True)
             values = [sum(column) / len(trees) for column in found]
             move = trees[0].root.moves.get(values.index(max(values)))
             self.told.append((max(values), move.reward + move.net) if move else (0.0, 0.0))
@@ -359,7 +359,7 @@ class Plain:
             for _ in range(how.paths if how.learn == "paths" else 0):
                 taught += path(tree)
         for each in taught:
-            yield each.after, each.value(self.search.unseen), each.net
+            yield each.after, each.value(self.search.unvisited), each.net
 
     def turn(self) -> None:
         """Turns all boards by chance."""
@@ -373,14 +373,14 @@ class Plain:
 LOOPS: list[tuple[tuple[int, int], dict[str, Any], dict[str, Any]]] = [
     ((2, 3), {}, {}),
     ((2, 2), {"trees": 2, "select": "falling"}, {"root": "valued"}),
-    ((2, 3), {"unseen": "value"}, {"reward_twice": True, "turn": False}),
+    ((2, 3), {"unvisited": "value"}, {"reward_twice": True, "turn": False}),
     ((3, 3), {"simulations": 1}, {"clip": 20.0}),
     ((2, 3), {"seed": 5}, {"root": "valued", "clip": 3}),
     ((2, 2), {}, {"learn": "nodes"}),
     ((2, 3), {"simulations": 30, "widening": 0.5}, {"learn": "nodes", "visits": 11}),
     ((2, 3), {"trees": 2, "select": "ave"}, {"learn": "nodes", "visits": 2, "clip": 15}),
     ((2, 2), {"trees": 2, "select": "falling"}, {"learn": "paths", "paths": 3}),
-    ((2, 3), {"unseen": "value", "depth": 3}, {"learn": "paths", "clip": 10.0}),
+    ((2, 3), {"unvisited": "value", "depth": 3}, {"learn": "paths", "clip": 10.0}),
     ((2, 2), {"simulations": 3}, {"learn": "nothing"}),
 ]
 
@@ -437,7 +437,7 @@ def test_targets_of_roots_by_hand(settings: dict[str, Any], target: float) -> No
     values = {0x02: 10.0, 0x20: 3.0, 0x03: 20.0, 0x30: 5.0}
     script: Any = Script(lambda boards: [values[board] for board in boards.tolist()], (1, 2))
     how = Settings(games=64, turn=False, **settings)
-    learner = Learner(script, Search(simulations=3, select="best", unseen="outcomes"), how, 1)
+    learner = Learner(script, Search(simulations=3, select="best", unvisited="outcomes"), how, 1)
     learner.play(1)
     assert script.fits == []  # nothing came before
     afters, boards, n_moves = learner._afters, learner._games[:, BOARD], learner.n_moves
@@ -792,7 +792,7 @@ def test_a_run_leaves_its_learner_and_its_rows(settings: dict[str, Any], tmp_pat
     boards = random_boards(9, loaded.size)
     assert loaded.act(boards).tolist() == lone.model.player().act(boards).tolist()
     if settings is NEURAL:
-        facts = nets.about(place / player)
+        facts = nets.metadata(place / player)
         assert (facts["unit"], facts["learner"]) == (UNIT, asdict(lone.settings))
 
 
@@ -874,7 +874,7 @@ WRONG: list[tuple[dict[str, Any], Any, str]] = [
     (NEURAL, {"network": {"name": "Tiny", "depth": 3}}, "Tiny got wrong settings: .*depth"),
     (NEURAL, {"fitting": {"rule": "tc"}}, "settings of the fitting .*'batch'.*rule"),
     (NEURAL, {"fitting": {"symmetric": True}}, "settings of the fitting .*symmetric"),
-    (NEURAL, {"fitting": {"unit": 0}}, "unit is a number of points above 0, got 0"),
+    (NEURAL, {"fitting": {"unit": 0}}, "value_scale must be a number of points > 0, got 0"),
     *((each, "--evaluate 1:5,2:5", "--evaluate is 1:GAMES") for each in (TABLES, NEURAL)),
     (TABLES, "--threads 2", "in one thread"),
     (NEURAL, "--threads 0", "threads are from 1 to 64, got 0"),

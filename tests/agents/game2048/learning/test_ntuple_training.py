@@ -209,10 +209,10 @@ def test_rows_of_a_run_that_never_saved_are_dropped(tmp_path: Path) -> None:
 
 def test_kept_rows_are_whole_and_not_of_later_moves(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
-    files.keep_rows(rows, "n_moves", 100)
+    files.truncate_rows(rows, "n_moves", 100)
     assert not rows.exists()
     rows.write_text('{"n_moves": 50}\n{"n_moves": 100, "x": "ü"}\n{"n_moves": 101}\n{"n_mov')
-    files.keep_rows(rows, "n_moves", 100)
+    files.truncate_rows(rows, "n_moves", 100)
     assert rows.read_text() == '{"n_moves": 50}\n{"n_moves": 100, "x": "ü"}\n'
     assert list(tmp_path.iterdir()) == [rows]
 
@@ -221,7 +221,7 @@ def test_lines_that_are_no_rows_are_dropped(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     wrong = ["5", "[]", '["n_moves"]', "null", "true", '"n_moves"', "{}", '{"n_moves": null}', ""]
     rows.write_text("\n".join(['{"n_moves": 50}', *wrong, '{"n_moves": 60}', *wrong]))
-    assert files.keep_rows(rows, "n_moves", 100) == 60
+    assert files.truncate_rows(rows, "n_moves", 100) == 60
     assert rows.read_text() == '{"n_moves": 50}\n{"n_moves": 60}\n'
 
 

@@ -496,7 +496,7 @@ def test_an_interruption_before_moves_are_counted_tells_no_number(
 def half_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, player: str) -> Path:
     """A folder with a log and what is left of its buckets after a kill; some are gone already."""
     with monkeypatch.context() as patched:
-        nth_call(patched, Path, "unlink", 102, interrupt)  # the first is that of `files.prepare`
+        nth_call(patched, Path, "unlink", 102, interrupt)  # 1: `check_writable`
         message = refusal(tmp_path, player, *ROUNDS)
     assert message.endswith("--resume")
     assert len(list((tmp_path / "log.parts").glob("*.moves"))) == N_BUCKETS - 100
@@ -745,7 +745,7 @@ def test_an_illegal_move_ends_a_run_that_may_go_on(
     with monkeypatch.context() as patched:
         patched.setattr(agent, "_act", lambda boards: np.full(len(boards), 5, np.int8))
         message = refusal(tmp_path, "stubborn", "--moves", "10")
-    assert "the player chose 5, an illegal action" in message
+    assert "illegal action" in message
     assert len(read(log_file(tmp_path, "stubborn", "--moves", "10", "--resume"))) == 10
 
 

@@ -326,7 +326,7 @@ def test_it_learns_the_moves_of_a_player(
     assert last["loss"] < first["loss"] - 0.08
     assert last["foreseen"] > first["foreseen"] + 0.04
     unseen = played(40, 1_000, 25)
-    found = PolicyNetAgent(learner.net, device=device).chances(unseen["board"])
+    found = PolicyNetAgent(learner.net, device=device).probabilities(unseen["board"])
     assert -np.log(found[np.arange(1_000), unseen["action"]]).mean() < 1.3
     assert (found.argmax(1) == unseen["action"]).mean() > 0.32
     assert next(net.parameters()).device.type == device
@@ -434,10 +434,10 @@ def test_the_network_that_plays_is_saved_beside_the_learner(tmp_path: Path) -> N
     learner.play(64)
     learner.save(tmp_path / "learner.safetensors")
     again, boards = load(tmp_path / "net.safetensors"), numbered(50)
-    chances = PolicyNetAgent(again).chances(boards)
-    np.testing.assert_array_equal(chances, PolicyNetAgent(learner.net).chances(boards))
-    assert (chances != PolicyNetAgent(learner.fitter.net).chances(boards)).any()
-    told = nets.about(tmp_path / "net.safetensors")
+    chances = PolicyNetAgent(again).probabilities(boards)
+    np.testing.assert_array_equal(chances, PolicyNetAgent(learner.net).probabilities(boards))
+    assert (chances != PolicyNetAgent(learner.fitter.net).probabilities(boards)).any()
+    told = nets.metadata(tmp_path / "net.safetensors")
     assert told.pop("seconds") == round(learner.seconds, 1)
     assert told == {
         **{"network": "PolicyCNN", "settings": {"layers": 2}},
@@ -568,8 +568,8 @@ def test_a_run_leaves_its_learner_its_network_its_rows_and_its_settings(folder: 
         assert row["seconds"] > 0
     assert_same(lone, taken_up(folder, place))
     boards = numbered(20)
-    found = PolicyNetAgent(place / "net.safetensors").chances(boards)
-    np.testing.assert_array_equal(found, PolicyNetAgent(lone.net).chances(boards))
+    found = PolicyNetAgent(place / "net.safetensors").probabilities(boards)
+    np.testing.assert_array_equal(found, PolicyNetAgent(lone.net).probabilities(boards))
 
 
 @pytest.mark.parametrize("average", [0.0, 0.9])
@@ -635,11 +635,11 @@ def test_an_evaluation_after_a_break_has_no_loss_of_its_own(
 def test_the_network_says_what_is_told_of_its_log(folder: Path) -> None:
     told = {"moves": 5, "players": [{"player": "reward", "games": 2, "mean_score": 2_000.5}]}
     place = run(folder, "--moves", "16")
-    assert "log_about" not in nets.about(place / "net.safetensors")
+    assert "log_about" not in nets.metadata(place / "net.safetensors")
     (folder / "moves.json").write_text(json.dumps(told))
     for name in ("net", "learner"):  # also if it is told only later
         place = run(folder, "--moves", "32", "--resume")
-        about = nets.about(place / f"{name}.safetensors")
+        about = nets.metadata(place / f"{name}.safetensors")
         assert (about["log_about"], about["seed"]) == (told, 1)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import pickle
 import random
-import time
+import threading
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -78,13 +79,13 @@ def test_values_equal_those_of_the_plain_recursion(size: tuple[int, int], depth:
     agent = ExpectimaxAgent(net, depth, cutoff=0)
     n_boards = {1: 300, 2: 200, 3: 60, 4: 8}[depth]
     boards = [random_board(rng, size) for _ in range(n_boards)]
-    found = agent.evaluate([oracle.to_word(board) for board in boards])
-    assert found.shape == (n_boards, 4)
-    assert found.dtype == np.float64
-    for board, values in zip(boards, found.tolist(), strict=True):
+    result = agent.evaluate([oracle.to_word(board) for board in boards])
+    assert result.shape == (n_boards, 4)
+    assert result.dtype == np.float64
+    for board, values in zip(boards, result.tolist(), strict=True):
         expected = [-np.inf] * 4
-        for action, worth in move_values(naive, board, depth).items():
-            expected[action] = worth
+        for action, move_value in move_values(naive, board, depth).items():
+            expected[action] = move_value
         assert values == pytest.approx(expected, rel=1e-5, abs=1e-3), board
 
 
@@ -129,7 +130,7 @@ def test_two_plies_worked_out_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("depth", "by_hand"), [(2, -3596.4), (3, 3.6), (4, 3.6), (5, 5.76)])
-def test_games_that_are_over_are_worth_nothing_however_bad_the_rest(
+def test_finished_games_have_value_0_even_if_all_others_are_negative(
     depth: int, by_hand: float
 ) -> None:
     """Every afterstate at the end of the search is worth -4000, an end of the game 0.
@@ -152,8 +153,8 @@ def test_games_that_are_over_are_worth_nothing_however_bad_the_rest(
 def solved() -> Network:
     """The tuple of all cells, each entry an eighth of the exact value of its afterstate."""
     net = network([[0, 1, 4, 5]], (2, 2))
-    for word, worth in solve(2, 2)[1].items():
-        net.weights[index(oracle.from_word(word, 2, 2), [0, 1, 4, 5])] = worth / 8
+    for word, exact_value in solve(2, 2)[1].items():
+        net.weights[index(oracle.from_word(word, 2, 2), [0, 1, 4, 5])] = exact_value / 8
     return net
 
 
@@ -254,7 +255,7 @@ def test_symmetric_boards_share_their_entries() -> None:
     assert agent.n_searched == once.n_searched
 
 
-def test_boards_that_a_network_without_symmetries_values_apart_are_kept_apart() -> None:
+def test_without_symmetries_symmetric_boards_have_their_own_entries() -> None:
     net = network(TUPLES[4, 4], symmetric=False)
     np.random.default_rng(1).random(dtype=np.float32, out=net.weights)
     board = late_boards(1, 6)[0]
@@ -265,7 +266,7 @@ def test_boards_that_a_network_without_symmetries_values_apart_are_kept_apart() 
     assert max(alone[0]) != max(alone[1])
 
 
-def test_a_network_that_learns_is_searched_anew() -> None:
+def test_the_table_is_invalidated_when_the_network_learns() -> None:
     net, boards = random_network((4, 4)), late_boards(20, 7)
     agent = ExpectimaxAgent(net, 3)
     agent.evaluate(boards)
@@ -273,7 +274,7 @@ def test_a_network_that_learns_is_searched_anew() -> None:
     assert agent.evaluate(boards).tolist() == ExpectimaxAgent(net, 3).evaluate(boards).tolist()
 
 
-# The cut-off
+# The cutoff
 
 
 @pytest.fixture(scope="module")
@@ -298,14 +299,14 @@ def played_boards(net: Network, n: int) -> npt.NDArray[np.uint64]:
 
 
 @pytest.mark.parametrize("depth", [2, 3])
-def test_the_default_cut_off_hardly_changes_a_choice(learned: Network, depth: int) -> None:
+def test_the_default_cutoff_hardly_changes_a_choice(learned: Network, depth: int) -> None:
     """Of 10,000 boards not a single choice was seen to change."""
     boards = played_boards(learned, {2: 10_000, 3: 4_000}[depth])
     whole, cut = ExpectimaxAgent(learned, depth, cutoff=0), ExpectimaxAgent(learned, depth)
     assert (whole.act(boards) == cut.act(boards)).mean() >= 0.999
 
 
-def test_a_larger_cut_off_searches_less(learned: Network) -> None:
+def test_a_larger_cutoff_searches_less(learned: Network) -> None:
     boards = played_boards(learned, 200)
     legal = np.isfinite(ExpectimaxAgent(learned, 1).evaluate(boards))
     searched = []
@@ -319,7 +320,7 @@ def test_a_larger_cut_off_searches_less(learned: Network) -> None:
 
 
 def test_an_improbable_four_counts_as_a_two() -> None:
-    """One empty cell and a cut-off above 0.1: only the 2 is tried.
+    """One empty cell and a cutoff above 0.1: only the 2 is tried.
 
     (8 2 _) on 1x3 moves right to (_ 8 2). A 2 beside the 8 ends the game, and so would a 4: the
     value is 0 either way. On (2 8 _) -> (_ 2 8) a 2 merges for 4, a 4 does not.
@@ -342,7 +343,7 @@ def test_with_enough_time_the_whole_depth_is_searched() -> None:
         )
 
 
-def test_with_hardly_any_time_the_search_is_shallow_but_whole() -> None:
+def test_with_hardly_any_time_the_search_is_shallow_but_complete() -> None:
     net = random_network((4, 4))
     board = from_text("2 4 8 _ / 16 _ 2 _ / _ 4 _ 2 / 64 _ 32 _")
     agent = ExpectimaxAgent(net, seconds=1e-9, cutoff=0)
@@ -356,9 +357,7 @@ def test_with_hardly_any_time_the_search_is_shallow_but_whole() -> None:
 @pytest.mark.parametrize(
     "text", ["2 4 8 _ / 16 _ 2 _ / _ 4 _ 2 / 64 _ 32 _", "2 4 8 2 / 16 _ 2 4 / _ 4 _ 2 / 64 8 32 _"]
 )
-def test_a_search_that_was_cut_short_leaves_nothing_wrong_for_the_next_board(
-    text: str, seconds: float
-) -> None:
+def test_an_interrupted_search_does_not_affect_the_next_board(text: str, seconds: float) -> None:
     """Boards that are searched together share the table; each has the values of some depth.
 
     All values are about 16,000, so one that was cut short and counted as 0 would show. Depths 4
@@ -374,13 +373,33 @@ def test_a_search_that_was_cut_short_leaves_nothing_wrong_for_the_next_board(
             assert values in whole
 
 
-def test_time_for_a_move_is_kept() -> None:
-    """Five plies of an almost empty board take minutes if next to nothing is kept in the table."""
+class ExpiredTimer:
+    """A timer of 60 seconds that fires as soon as it is started."""
+
+    def __init__(self, seconds: float, function: Any, args: Any) -> None:
+        assert seconds == 60
+        self.start = partial(function, *args)
+
+    def cancel(self) -> None:
+        """Do nothing."""
+
+    def join(self) -> None:
+        """Do nothing."""
+
+
+def test_a_search_ends_when_its_timer_fires(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five plies of an almost empty board, without a useful table, would take minutes."""
+    net = random_network((4, 4))
+    monkeypatch.setattr(threading, "Timer", ExpiredTimer)
+    agent = ExpectimaxAgent(net, seconds=60, cutoff=0, table_bits=0)
+    boards = [from_text("2 4 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ 2")] * 2
+    assert agent.evaluate(boards).tolist() == ExpectimaxAgent(net, 1).evaluate(boards).tolist()
+
+
+def test_a_running_search_is_interrupted_by_its_timer() -> None:
+    """The search of this board would take minutes without the timer."""
     agent = ExpectimaxAgent(random_network((4, 4)), seconds=0.05, cutoff=0, table_bits=0)
-    board = from_text("2 4 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ 2")
-    start = time.monotonic()
-    agent.act(np.full(4, board, np.uint64))
-    assert 0.18 < time.monotonic() - start < 5
+    assert agent.act(from_text("2 4 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ 2")) in range(4)
 
 
 # Whole games
@@ -395,8 +414,8 @@ def test_games_in_compiled_code_are_those_of_acting_move_by_move(learned: Networ
 
     for depth in (1, 2):
         agent = ExpectimaxAgent(learned, depth)
-        at_once, one_by_one = play(agent, 3, seed=5), play(OnlyActs(), 3, seed=5)
-        for finished, acted in zip(at_once, one_by_one, strict=True):
+        compiled, by_move = play(agent, 3, seed=5), play(OnlyActs(), 3, seed=5)
+        for finished, acted in zip(compiled, by_move, strict=True):
             assert finished.tolist() == acted.tolist()
 
 

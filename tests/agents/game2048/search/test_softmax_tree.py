@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import math
 import random
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from afterstate.agents.game2048.search import exact, softmax_tree
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
-from afterstate.agents.game2048.search.mc_softmax import POLICIES, MCSoftmaxAgent, Settings, policy
+from afterstate.agents.game2048.search.mc_softmax import (
+    POLICIES,
+    MCSoftmaxAgent,
+    PolicyName,
+    Settings,
+    policy,
+)
 from afterstate.agents.game2048.search.softmax_tree import PLAIN, Policy, Trees
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.envs.game2048.rules import from_text
@@ -149,10 +155,10 @@ def check_search(size: tuple[int, int], settings: Settings, boards: list[oracle.
     """
     net = random_network(size)
     batched = MCSoftmaxAgent(as_estimator(net), settings).search(as_words(boards))
-    found = MCSoftmaxAgent(net, settings).search(as_words(boards))
+    result = MCSoftmaxAgent(net, settings).search(as_words(boards))
     if settings.leaves == 1:
-        assert batched.visits.tolist() == found.visits.tolist()
-        assert batched.values.tolist() == found.values.tolist()
+        assert batched.visits.tolist() == result.visits.tolist()
+        assert batched.values.tolist() == result.values.tolist()
     value = naive(net)
     for board, values, visits in zip(boards, batched.values, batched.visits, strict=True):
         expected, counts = softmax_oracle.Search(value, settings)(board)
@@ -162,7 +168,9 @@ def check_search(size: tuple[int, int], settings: Settings, boards: list[oracle.
 
 @pytest.mark.parametrize("select", SIX)
 @pytest.mark.parametrize("backup", SIX)
-def test_all_pairs_of_policies_search_as_the_plain_search(select: str, backup: str) -> None:
+def test_all_pairs_of_policies_search_as_the_plain_search(
+    select: PolicyName, backup: PolicyName
+) -> None:
     seed = 6 * SIX.index(select) + SIX.index(backup)
     settings = Settings(simulations=50, select=select, backup=backup, seed=seed)
     for size in ((4, 4), (2, 3)):
@@ -176,9 +184,9 @@ def test_all_pairs_of_policies_search_as_the_plain_search(select: str, backup: s
         *({"simulations": n} for n in (1, 2, 400)),
         {"trees": 3, "select": "falling", "backup": "falling"},
         {"trees": 2, "select": "ave", "simulations": 80},
-        {"trees": 1, "unseen": "value", "depth": 3},
-        {"unseen": "value", "backup": "ave"},
-        {"unseen": "value", "widening": 0.5, "simulations": 200},
+        {"trees": 1, "unvisited": "value", "depth": 3},
+        {"unvisited": "value", "backup": "ave"},
+        {"unvisited": "value", "widening": 0.5, "simulations": 200},
         *({"widening": w, "simulations": 150} for w in (0.0, 0.3, 0.5)),
         *({"depth": depth, "select": "ave"} for depth in (1, 2, 3)),
         {"select_temperature": 0.05, "backup": "L-log", "backup_temperature": 5.0},
@@ -186,7 +194,7 @@ def test_all_pairs_of_policies_search_as_the_plain_search(select: str, backup: s
         *({"leaves": leaves, "simulations": 70} for leaves in (2, 5, 16, 100)),
         {"leaves": 4, "widening": 0.3, "backup": "L-log"},
         {"leaves": 8, "trees": 2, "select": "L-max", "backup": "G-max"},
-        {"leaves": 3, "depth": 3, "select": "ave", "unseen": "outcomes"},
+        {"leaves": 3, "depth": 3, "select": "ave", "unvisited": "outcomes"},
     ],
     ids=str,
 )
@@ -194,8 +202,8 @@ def test_all_settings_search_as_the_plain_search(
     size: tuple[int, int], settings: dict[str, Any]
 ) -> None:
     for seed in (0, 2**63 - 1):
-        how = Settings(**{"simulations": 60, "seed": seed, **settings})
-        check_search(size, how, random_boards(2, seed % 1000, size))
+        config = Settings(**{"simulations": 60, "seed": seed, **settings})
+        check_search(size, config, random_boards(2, seed % 1000, size))
 
 
 @pytest.mark.parametrize(
@@ -209,33 +217,35 @@ def test_all_settings_search_as_the_plain_search(
 )
 def test_large_tiles_and_ends_of_games_are_searched_as_by_the_plain_search(text: str) -> None:
     board = oracle.from_word(from_text(text), 4, 4)
-    for settings in (Settings(), Settings(trees=2, select="ave"), Settings(unseen="value")):
+    for settings in (Settings(), Settings(trees=2, select="ave"), Settings(unvisited="value")):
         check_search((4, 4), settings, [board])
 
 
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("size", [(2, 2), (2, 3), (4, 4)])
 @pytest.mark.parametrize(
-    "settings", [{}, {"widening": 0.5, "unseen": "value"}, {"select": "G-max", "depth": 4}], ids=str
+    "settings",
+    [{}, {"widening": 0.5, "unvisited": "value"}, {"select": "G-max", "depth": 4}],
+    ids=str,
 )
 def test_a_game_with_kept_trees_is_that_of_the_plain_search(
     size: tuple[int, int], compiled: bool, settings: dict[str, Any]
 ) -> None:
-    how = Settings(simulations=60, reuse=True, seed=3, **settings)
+    config = Settings(simulations=60, reuse=True, seed=3, **settings)
     net = random_network(size)
-    agent = MCSoftmaxAgent(net if compiled else as_estimator(net), how)
-    plain = softmax_oracle.Search(naive(net), how)
+    agent = MCSoftmaxAgent(net if compiled else as_estimator(net), config)
+    plain = softmax_oracle.Search(naive(net), config)
     board, rng = oracle.start(*size, 2, 5)
     n_kept = 0
     for _ in range(20):
-        found = agent.search([oracle.to_word(board)])
+        result = agent.search([oracle.to_word(board)])
         values, visits = plain(board)
-        assert found.visits[0].tolist() == visits
-        assert found.values[0] == pytest.approx(values, rel=1e-9, abs=1e-9)
+        assert result.visits[0].tolist() == visits
+        assert result.values[0] == pytest.approx(values, rel=1e-9, abs=1e-9)
         n_kept += sum(visits) >= 60
         if oracle.is_over(board):
             break
-        board, rng = oracle.spawn(oracle.move(board, int(found.values.argmax()))[0], rng)
+        board, rng = oracle.spawn(oracle.move(board, int(result.values.argmax()))[0], rng)
     assert n_kept >= 3
 
 
@@ -252,7 +262,7 @@ def boards_to_exhaust(size: tuple[int, int], most_empty: int) -> Boards:
     return as_words(boards[:3])
 
 
-@pytest.mark.parametrize("unseen", ["outcomes", "value"])
+@pytest.mark.parametrize("unvisited", ["outcomes", "value"])
 @pytest.mark.parametrize(
     ("size", "depth", "simulations", "most_empty"),
     [
@@ -261,16 +271,20 @@ def boards_to_exhaust(size: tuple[int, int], most_empty: int) -> Boards:
     ],
 )
 def test_when_everything_is_in_the_tree_values_are_those_of_expectimax(
-    size: tuple[int, int], depth: int, simulations: int, most_empty: int, unseen: str
+    size: tuple[int, int],
+    depth: int,
+    simulations: int,
+    most_empty: int,
+    unvisited: Literal["outcomes", "value"],
 ) -> None:
     boards, net = boards_to_exhaust(size, most_empty), random_network(size)
-    how = Settings(simulations=simulations, select="ave", unseen=unseen, depth=depth)
+    config = Settings(simulations=simulations, select="ave", unvisited=unvisited, depth=depth)
     expected = ExpectimaxAgent(net, depth, cutoff=0).evaluate(boards)
-    found = MCSoftmaxAgent(net, how).evaluate(boards)
+    result = MCSoftmaxAgent(net, config).evaluate(boards)
     assert np.isfinite(expected).any(1).all()
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
     shallow = ExpectimaxAgent(net, depth - 1, cutoff=0).evaluate(boards)
-    assert not np.allclose(found, shallow, rtol=1e-3)
+    assert not np.allclose(result, shallow, rtol=1e-3)
 
 
 @pytest.mark.parametrize("leaves", [None, 1, 4])
@@ -291,10 +305,10 @@ def test_backup_is_that_of_expectimax_also_as_its_temperature_goes_to_0(
     boards, net = boards_to_exhaust((2, 3), most_empty), random_network((2, 3))
     settings = {"select": "ave", "backup": backup, "backup_temperature": temperature}
     limits = {"simulations": simulations, "depth": depth, "leaves": leaves or 1}
-    how = Settings(**settings, **limits)  # type: ignore[arg-type]
-    found = MCSoftmaxAgent(as_estimator(net) if leaves else net, how).evaluate(boards)
+    config = Settings(**settings, **limits)  # type: ignore[arg-type]
+    result = MCSoftmaxAgent(as_estimator(net) if leaves else net, config).evaluate(boards)
     expected = ExpectimaxAgent(net, depth, cutoff=0).evaluate(boards)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
 def test_one_simulation_is_the_greedy_player() -> None:
@@ -303,38 +317,40 @@ def test_one_simulation_is_the_greedy_player() -> None:
         net.weights[:] = net.weights.round()  # so that equal moves are equal in 32 bits and in 64
         expected = ExpectimaxAgent(net, 1).evaluate(boards)
         for values in (net, as_estimator(net)):
-            for how in (Settings(simulations=1), Settings(simulations=1, trees=4, backup="ave")):
-                agent = MCSoftmaxAgent(values, how)
+            for config in (Settings(simulations=1), Settings(simulations=1, trees=4, backup="ave")):
+                agent = MCSoftmaxAgent(values, config)
                 assert agent.evaluate(boards).tolist() == expected.tolist()
                 assert agent.act(boards).tolist() == NTupleAgent(net).act(boards).tolist()
 
 
 @pytest.mark.parametrize(("simulations", "regret"), [(1, 1e-12), (2, 0.01), (100, 0.001)])
 def test_exact_values_are_hardly_spoilt(simulations: int, regret: float) -> None:
-    how = Settings(simulations=simulations, unseen="value")
-    score = exact.expected_score(MCSoftmaxAgent(solved((2, 2)), how))
+    config = Settings(simulations=simulations, unvisited="value")
+    score = exact.expected_score(MCSoftmaxAgent(solved((2, 2)), config))
     assert score >= (1 - regret) * solved((2, 2)).value
     assert score <= solved((2, 2)).value * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("unseen", ["outcomes", "value"])
-def test_with_exact_values_and_all_outcomes_play_is_perfect(unseen: str) -> None:
-    how = Settings(simulations=1000, unseen=unseen, select="ave", depth=2)
-    score = exact.expected_score(MCSoftmaxAgent(solved((2, 2)), how))
+@pytest.mark.parametrize("unvisited", ["outcomes", "value"])
+def test_with_exact_values_and_all_outcomes_play_is_perfect(
+    unvisited: Literal["outcomes", "value"],
+) -> None:
+    config = Settings(simulations=1000, unvisited=unvisited, select="ave", depth=2)
+    score = exact.expected_score(MCSoftmaxAgent(solved((2, 2)), config))
     assert score == pytest.approx(solved((2, 2)).value, rel=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("how", "most", "mean"),
+    ("config", "most", "mean"),
     [
         (Settings(simulations=3000, select="ave", depth=2), 1e-3, 1e-3),
-        (Settings(simulations=3000, select="ave", depth=2, unseen="outcomes"), 1e-3, 1e-3),
+        (Settings(simulations=3000, select="ave", depth=2, unvisited="outcomes"), 1e-3, 1e-3),
         (Settings(simulations=1000), 30, 0.5),
-        (Settings(simulations=1000, select="L-max", unseen="outcomes"), 30, 0.5),
+        (Settings(simulations=1000, select="L-max", unvisited="outcomes"), 30, 0.5),
     ],
     ids=str,
 )
-def test_exact_values_are_played_by_on_2x3(how: Settings, most: float, mean: float) -> None:
+def test_exact_values_are_played_by_on_2x3(config: Settings, most: float, mean: float) -> None:
     """Perfectly where all outcomes are in the tree; regrets are in points, of 480 a game."""
     rng, solution = random.Random(7), solved((2, 3))
     boards = [oracle.from_word(int(after), 2, 3) for after in solution.afters]
@@ -344,7 +360,7 @@ def test_exact_values_are_played_by_on_2x3(how: Settings, most: float, mean: flo
         board[row][column] = 1 + i % 2  # as many 4s as 2s
     words = as_words([board for board in boards if not oracle.is_over(board)])
     best = solution.evaluate(words)
-    made = MCSoftmaxAgent(exact.network(solution), how).act(words)
+    made = MCSoftmaxAgent(exact.network(solution), config).act(words)
     regrets = best.max(1) - best[np.arange(len(words)), made]
     assert len(words) > 100
     assert regrets.max() <= most
@@ -354,8 +370,8 @@ def test_exact_values_are_played_by_on_2x3(how: Settings, most: float, mean: flo
 @pytest.mark.slow
 def test_whole_games_on_2x3_are_all_but_perfect() -> None:
     """On some of the 40,000 boards there is an outcome that no simulation draws."""
-    how, best = Settings(simulations=300, select="ave", depth=2), solved((2, 3)).value
-    score = exact.expected_score(MCSoftmaxAgent(exact.network(solved((2, 3))), how))
+    config, best = Settings(simulations=300, select="ave", depth=2), solved((2, 3)).value
+    score = exact.expected_score(MCSoftmaxAgent(exact.network(solved((2, 3))), config))
     assert (1 - 1e-4) * best < score <= (1 + 1e-12) * best
 
 
@@ -372,7 +388,7 @@ def test_search_plays_better_the_longer_it_is() -> None:
     )
     assert 1.15 * greedy < some < 0.93 * more
     fixed = MCSoftmaxAgent(net, Settings(simulations=10, trees=2, select="falling"))
-    blended = MCSoftmaxAgent(net, Settings(simulations=20, unseen="value"))
+    blended = MCSoftmaxAgent(net, Settings(simulations=20, unvisited="value"))
     assert min(exact.expected_score(agent) for agent in (fixed, blended)) > 1.15 * greedy
     assert more < solved((2, 3)).value
 
@@ -387,26 +403,26 @@ def test_search_plays_better_the_longer_it_is() -> None:
         *({"backup": name} for name in POLICIES),
         *({"leaves": leaves, "backup": name} for leaves in (2, 16) for name in ("best", "L-max")),
         {"leaves": 4, "backup": "G-log", "widening": 0.5},
-        {"leaves": 5, "unseen": "value", "depth": 3, "select": "ave"},
+        {"leaves": 5, "unvisited": "value", "depth": 3, "select": "ave"},
         {"trees": 3, "backup": "ave"},
         {"trees": 2, "leaves": 3, "select": "falling"},
-        {"widening": 0.3, "unseen": "value", "backup": "L-log", "backup_temperature": 0.1},
+        {"widening": 0.3, "unvisited": "value", "backup": "L-log", "backup_temperature": 0.1},
     ],
     ids=str,
 )
 def test_all_in_a_tree_fits_together(size: tuple[int, int], settings: dict[str, Any]) -> None:
-    how = Settings(**{"simulations": 150, **settings})
+    config = Settings(**{"simulations": 150, **settings})
     boards = as_words(random_boards(5, 4, size))
-    agent = MCSoftmaxAgent(as_estimator(random_network(size)), how)
-    found = agent.search(boards)
-    n_each, trees = how.trees or 1, trees_of(agent)
+    agent = MCSoftmaxAgent(as_estimator(random_network(size)), config)
+    result = agent.search(boards)
+    n_each, trees = config.trees or 1, trees_of(agent)
     for tree in range(5 * n_each):
         check(agent)(tree)
         root = trees.states[tree * trees.capacity]
         assert (root["board"], root["n"]) == (boards[tree // n_each], 150)
-    legal = np.isfinite(found.values)
-    assert found.visits.sum(1).tolist() == (n_each * 149 * legal.any(1)).tolist()
-    assert (found.visits[~legal] == 0).all()
+    legal = np.isfinite(result.values)
+    assert result.visits.sum(1).tolist() == (n_each * 149 * legal.any(1)).tolist()
+    assert (result.visits[~legal] == 0).all()
 
 
 @pytest.mark.parametrize("settings", [{}, {"trees": 1}, {"widening": 0.4, "backup": "G-max"}])
@@ -439,14 +455,14 @@ def value_moves(trees: Trees, state: int, values: float | list[float]) -> None:
 def grow_example(trees: Trees, seed: int) -> None:
     """Grows the tree of the study's example to 8 simulations, in which nothing changes a value."""
     board, worth = from_text("_ 2 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ _"), [0.5, 0.45, 0.1]
-    softmax_tree.plant(trees, 0, np.uint64(board), np.uint64(seed))
+    softmax_tree.reset(trees, 0, np.uint64(board), np.uint64(seed))
     value_moves(trees, 0, worth)
-    softmax_tree.settle(trees, 0)
+    softmax_tree.back_up_leaf(trees, 0)
     for _ in range(7):
         state = softmax_tree.simulate(trees, 0)
         if state >= 0:
             value_moves(trees, state, worth[trees.states[state]["parent"] - 1])
-            softmax_tree.settle(trees, state)
+            softmax_tree.back_up_leaf(trees, state)
 
 
 def test_the_example_of_the_study_as_a_tree() -> None:
@@ -475,8 +491,8 @@ def test_the_example_of_the_study_as_a_tree() -> None:
 
 def test_tiles_of_fixed_trees_depend_on_nothing_but_the_depth() -> None:
     """A place among the empty cells, as a fraction of all, and a tile, drawn for each depth."""
-    how = Settings(simulations=100, trees=30, select="ave")
-    agent = MCSoftmaxAgent(as_estimator(random_network()), how)
+    config = Settings(simulations=100, trees=30, select="ave")
+    agent = MCSoftmaxAgent(as_estimator(random_network()), config)
     agent.search([EARLY])
     trees, drawn = trees_of(agent), set()
     for tree in range(30):

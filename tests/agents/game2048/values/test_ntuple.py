@@ -109,7 +109,7 @@ def test_names_joined_by_plus_are_all_their_tuples() -> None:
     both = [list(cells) for name in ("4x6", "5x6") for cells in TUPLES[name]]
     assert network("4x6+5x6").tuples == both
     for wrong in ("4x6+", "+4x6", "4x6+9x9", "4x6 + 5x6", "4x6,5x6"):
-        with pytest.raises(ValueError, match="tuples are"):
+        with pytest.raises(ValueError, match="tuples"):
             network(wrong)
 
 
@@ -245,14 +245,14 @@ def test_greedy_move_is_the_first_largest_reward_plus_value(size: tuple[int, int
     for board, action in zip(boards, actions.tolist(), strict=True):
         moves = [(a, *oracle.move(board, a)) for a in oracle.legal_moves(board)]
         values = [reward + brute_value(net, tuples, after) for _, after, reward in moves]
-        found = best_move(net, oracle.to_word(board), room)
+        best: tuple[Any, ...] = best_move(net, oracle.to_word(board), room)
         if not moves:
             assert action == 0
-            assert found == (-1, oracle.to_word(board), 0, 0)
+            assert best == (-1, oracle.to_word(board), 0, 0)
             continue
-        chosen, after, reward = moves[values.index(max(values))]
-        assert action == chosen, board
-        assert found == (chosen, oracle.to_word(after), reward, max(values)), board
+        selected, after, reward = moves[values.index(max(values))]
+        assert action == selected, board
+        assert best == (selected, oracle.to_word(after), reward, max(values)), board
 
 
 def test_greedy_move_takes_the_first_among_equals() -> None:

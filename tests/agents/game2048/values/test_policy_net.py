@@ -22,9 +22,9 @@ from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.policy_net import (
     PolicyCNN,
     PolicyNetAgent,
-    chances,
     load,
     network,
+    probabilities,
 )
 from afterstate.agents.game2048.values.value_net import CNN22
 from afterstate.envs.game2048 import rules, torch_rules
@@ -110,21 +110,21 @@ def test_five_convolutions_are_what_there_are_by_default() -> None:
 
 
 def by_hand(net: nn.Module, board: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """The logits of planes `[16, 4, 4]`, in loops over cells, as the study tells it."""
+    """The logits of planes `[16, 4, 4]`, in loops over cells, as in Matsuzaki and Teramura."""
     weights = [each.detach().double().numpy() for each in net.parameters()]
     values = board.astype(np.float64)
     for kernel, bias in zip(weights[0:-2:2], weights[1:-2:2], strict=True):
-        found = np.zeros((len(kernel), 4, 4))
+        result = np.zeros((len(kernel), 4, 4))
         for row in range(4):
             for col in range(4):
-                found[:, row, col] = bias
+                result[:, row, col] = bias
                 for down, right in ((0, 0), (0, 1), (1, 0), (1, 1)):
                     if row + down < 4 and col + right < 4:  # beyond them all planes are 0
                         seen = values[:, row + down, col + right]
-                        found[:, row, col] += kernel[:, :, down, right] @ seen
-        values = np.maximum(found, 0)
-    found = weights[-2] @ values.reshape(-1) + weights[-1]
-    return np.asarray(found)
+                        result[:, row, col] += kernel[:, :, down, right] @ seen
+        values = np.maximum(result, 0)
+    result = weights[-2] @ values.reshape(-1) + weights[-1]
+    return np.asarray(result)
 
 
 @pytest.mark.parametrize("layers", [2, 5])
@@ -134,10 +134,10 @@ def test_logits_are_those_of_a_calculation_by_hand(layers: int) -> None:
     cells = rules.cells(boards)
     shown = (cells[:, None] == np.arange(16)[:, None, None]).astype(np.float32)
     with torch.inference_mode():
-        found = net(torch.from_numpy(shown)).numpy()
+        result = net(torch.from_numpy(shown)).numpy()
     expected = np.array([by_hand(net, each) for each in shown])
     assert np.ptp(expected, axis=0).min() > 0.1
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    np.testing.assert_allclose(result, expected, atol=1e-4)
 
 
 def test_beyond_the_right_and_the_bottom_edge_no_cell_is_empty() -> None:
@@ -147,7 +147,7 @@ def test_beyond_the_right_and_the_bottom_edge_no_cell_is_empty() -> None:
     assert isinstance(first, nn.Conv2d)
     nn.init.zeros_(first.weight)
     first.weight.data[7, 0] = 1
-    net.body[2].register_forward_hook(lambda _, __, found: seen.append(found[0, 7].tolist()))
+    net.body[2].register_forward_hook(lambda _, __, result: seen.append(result[0, 7].tolist()))
     with torch.inference_mode():
         net(planes(torch.zeros(1, dtype=torch.int64)))
     assert seen == [[[4, 4, 4, 2], [4, 4, 4, 2], [4, 4, 4, 2], [2, 2, 2, 1]]]
@@ -166,12 +166,12 @@ def test_weights_are_drawn_as_by_he_et_al_and_biases_begin_at_0() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "match"),
     [
-        ("CNN22", {}, r"there is no network 'CNN22', but \['PolicyCNN', 'ActorCNN'\]"),
-        ("PolicyCNN", {"layers": 1}, r"layers is one of \[2, 3, 4, 5\], got 1"),
-        ("PolicyCNN", {"layers": 6}, "layers is one of .* got 6"),
-        ("PolicyCNN", {"layers": "5"}, "layers is one of .* got '5'"),
-        ("PolicyCNN", {"layers": None}, "layers is one of .* got None"),
-        ("PolicyCNN", {"layers": [5]}, r"layers is one of .* got \[5\]"),
+        ("CNN22", {}, "network"),
+        ("PolicyCNN", {"layers": 1}, "layers"),
+        ("PolicyCNN", {"layers": 6}, "layers"),
+        ("PolicyCNN", {"layers": "5"}, "layers"),
+        ("PolicyCNN", {"layers": None}, "layers"),
+        ("PolicyCNN", {"layers": [5]}, "layers"),
         ("PolicyCNN", {"channels": 4}, "PolicyCNN got wrong settings: .*channels"),
     ],
 )
@@ -190,7 +190,7 @@ def test_a_network_comes_back_from_its_file(tmp_path: Path) -> None:
     path, net, boards = tmp_path / "net.safetensors", seeded(5), random_boards(20)
     nets.save(net, path, moves=7)
     again = load(path)
-    assert nets.about(path) == {"network": "PolicyCNN", "settings": {"layers": 5}, "moves": 7}
+    assert nets.metadata(path) == {"network": "PolicyCNN", "settings": {"layers": 5}, "moves": 7}
     assert isinstance(again, PolicyCNN)
     assert not again.training
     shown = planes(torch_rules.from_words(boards))
@@ -200,7 +200,7 @@ def test_a_network_comes_back_from_its_file(tmp_path: Path) -> None:
 
 def test_the_file_of_another_kind_of_network_is_refused(tmp_path: Path) -> None:
     nets.save(CNN22(), tmp_path / "value.safetensors")
-    with pytest.raises(ValueError, match=r"value\.safetensors .* no network 'CNN22'"):
+    with pytest.raises(ValueError, match=r"value\.safetensors .*CNN22"):
         load(tmp_path / "value.safetensors")
 
 
@@ -213,24 +213,26 @@ def test_chances_are_the_softmax_of_all_four_logits(device: str) -> None:
     net = Likes(*np.log([1, 2, 3, 4])).to(device)
     boards = random_boards(50)
     assert not legal_of(boards).all()
-    found = chances(net, torch_rules.from_words(boards))
-    assert found.dtype == torch.float32
-    np.testing.assert_allclose(found.cpu().numpy(), [[0.1, 0.2, 0.3, 0.4]] * 50, rtol=1e-5)
-    told = PolicyNetAgent(net, device=device).chances(boards)
-    np.testing.assert_array_equal(told, found.cpu().numpy())
+    result = probabilities(net, torch_rules.from_words(boards))
+    assert result.dtype == torch.float32
+    np.testing.assert_allclose(result.cpu().numpy(), [[0.1, 0.2, 0.3, 0.4]] * 50, rtol=1e-5)
+    by_player = PolicyNetAgent(net, device=device).probabilities(boards)
+    np.testing.assert_array_equal(by_player, result.cpu().numpy())
 
 
 @pytest.mark.usefixtures("small")
 def test_each_board_is_judged_alone() -> None:
     """Whatever stands beside it, and however many there are."""
     net, boards = seeded(2), random_boards(30)
-    together = PolicyNetAgent(net).chances(boards)
+    together = PolicyNetAgent(net).probabilities(boards)
     np.testing.assert_allclose(together.sum(1), 1, rtol=1e-5)
     assert len({row.tobytes() for row in together}) == 30
-    alone = np.concatenate([PolicyNetAgent(net).chances(boards[i : i + 1]) for i in range(30)])
+    alone = np.concatenate(
+        [PolicyNetAgent(net).probabilities(boards[i : i + 1]) for i in range(30)]
+    )
     np.testing.assert_allclose(together, alone, atol=1e-6)
     n = policy_net.CHUNK // 15
-    many = PolicyNetAgent(net).chances(np.tile(boards, n))
+    many = PolicyNetAgent(net).probabilities(np.tile(boards, n))
     np.testing.assert_allclose(many, np.tile(together, (n, 1)), atol=1e-6)
 
 
@@ -244,7 +246,7 @@ def test_without_boards_there_are_no_moves() -> None:
     agent = PolicyNetAgent(Likes(0, 0, 0, 0))
     none = np.empty(0, np.uint64)
     assert agent.act(none).shape == (0,)
-    assert agent.chances(none).shape == (0, 4)
+    assert agent.probabilities(none).shape == (0, 4)
 
 
 # The player
@@ -294,9 +296,9 @@ def test_the_legal_move_with_the_largest_chance_is_played(
     net, boards = seeded(2), random_boards(500)
     nets.save(net, tmp_path / "net.safetensors")
     agent, legal = PolicyNetAgent(tmp_path / "net.safetensors", device=device), legal_of(boards)
-    found = agent.chances(boards)
-    expected = np.where(legal, found, -1).argmax(1)
-    assert (expected != found.argmax(1)).sum() > 5
+    result = agent.probabilities(boards)
+    expected = np.where(legal, result, -1).argmax(1)
+    assert (expected != result.argmax(1)).sum() > 5
     actions = agent.act(boards)
     assert actions.dtype == np.int8
     assert actions.tolist() == expected.tolist()
@@ -327,41 +329,40 @@ def test_the_network_in_the_package_is_that_of_so_many_layers(
         (PolicyNetAgent(seeded(2)), 2),
         (PolicyNetAgent(str(tmp_path / "2.safetensors")), 2),
     ]:
-        expected = PolicyNetAgent(seeded(layers)).chances(boards)
-        np.testing.assert_array_equal(agent.chances(boards), expected)
+        expected = PolicyNetAgent(seeded(layers)).probabilities(boards)
+        np.testing.assert_array_equal(agent.probabilities(boards), expected)
 
 
 def test_networks_in_the_package_are_files_of_it() -> None:
     folder = Path(policy_net.__file__).parents[1] / "pretrained"
-    shipped = policy_net.PRETRAINED | policy_net.BASELINES
-    assert set(shipped) == {2, 5, "ppo", "maskable-ppo", "dqn", "qrdqn"}
-    assert {path.parent for path in shipped.values()} == {folder}
+    pretrained = policy_net.PRETRAINED | policy_net.BASELINES
+    assert set(pretrained) == {2, 5, "ppo", "maskable-ppo", "dqn", "qrdqn"}
+    assert {path.parent for path in pretrained.values()} == {folder}
     for algorithm, path in policy_net.BASELINES.items():
-        assert nets.about(path)["network"] == "ActorCNN"
+        assert nets.metadata(path)["network"] == "ActorCNN"
         agent, same = PolicyNetAgent(algorithm=algorithm), PolicyNetAgent(path)
         boards = random_boards(5)
-        np.testing.assert_array_equal(agent.chances(boards), same.chances(boards))
+        np.testing.assert_array_equal(agent.probabilities(boards), same.probabilities(boards))
 
 
 @pytest.mark.parametrize("layers", [3, 4, 1, "5"])
 def test_without_a_net_layers_are_those_of_the_package(layers: Any) -> None:
-    match = rf"networks of \[2, 5\] layers, not {layers!r}: give net, one of your own"
-    with pytest.raises(ValueError, match=match):
+    with pytest.raises(ValueError, match="layers"):
         PolicyNetAgent(layers=layers)
 
 
 def test_an_algorithm_is_one_of_those_in_the_package() -> None:
-    with pytest.raises(ValueError, match=r"networks of \['ppo', .*\], not of 'a2c'"):
+    with pytest.raises(ValueError, match="algorithm"):
         PolicyNetAgent(algorithm="a2c")
 
 
 def test_layers_or_an_algorithm_beside_a_network_are_refused() -> None:
     for settings in ({"layers": 2}, {"algorithm": "ppo"}):
-        with pytest.raises(ValueError, match="net is a network: give it, or layers or algorithm"):
+        with pytest.raises(ValueError, match="only one"):
             PolicyNetAgent(Likes(0, 0, 0, 0), **settings)
-    with pytest.raises(ValueError, match="give it, or layers or algorithm"):
+    with pytest.raises(ValueError, match="only one"):
         PolicyNetAgent(layers=2, algorithm="ppo")
-    with pytest.raises(ValueError, match="net is a network or its file, got 5"):
+    with pytest.raises(ValueError, match="net"):
         PolicyNetAgent(5)  # type: ignore[arg-type]
 
 
@@ -393,7 +394,7 @@ def test_a_file_of_weights_of_another_size_is_refused(
     with monkeypatch.context() as patched:
         patched.setitem(policy_net.CHANNELS, 2, 12)
         nets.save(PolicyCNN(2), tmp_path / "net.safetensors")
-    with pytest.raises(ValueError, match="its weights are of another network"):
+    with pytest.raises(ValueError, match="weights"):
         load(tmp_path / "net.safetensors")
 
 
@@ -402,5 +403,5 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
     net = seeded(2)
     next(net.parameters()).data[0, 0, 0, 0] = float("nan")
     nets.save(net, tmp_path / "net.safetensors")
-    with pytest.raises(ValueError, match="some of its weights are no numbers"):
+    with pytest.raises(ValueError, match="NaN"):
         PolicyNetAgent(tmp_path / "net.safetensors")

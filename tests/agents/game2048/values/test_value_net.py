@@ -41,10 +41,10 @@ def test_layers_see_two_by_two_cells_without_padding() -> None:
 
 def test_planes_have_a_1_at_the_exponent_of_each_cell() -> None:
     cells = np.arange(16).reshape(4, 4)
-    found = to_planes(boards_of(cells)).numpy()
-    assert found.shape == (1, 16, 4, 4) and found.sum() == 16
+    result = to_planes(boards_of(cells)).numpy()
+    assert result.shape == (1, 16, 4, 4) and result.sum() == 16
     for exponent in range(16):
-        assert found[0, exponent, exponent // 4, exponent % 4] == 1
+        assert result[0, exponent, exponent // 4, exponent % 4] == 1
     assert to_planes(boards_of(np.zeros((4, 4))))[0, 0].sum() == 16
     assert to_planes(torch.zeros(2, 3, dtype=torch.int64)).shape == (2, 3, 16, 4, 4)
 
@@ -68,7 +68,7 @@ def test_a_file_holds_the_network_and_its_settings(tmp_path: Path) -> None:
     net = value_net.network("CNN22", output="relu")
     nets.save(net, tmp_path / "net.safetensors", moves=7)
     again = value_net.load(tmp_path / "net.safetensors")
-    assert nets.about(tmp_path / "net.safetensors") == {
+    assert nets.metadata(tmp_path / "net.safetensors") == {
         "network": "CNN22",
         "settings": {"output": "relu"},
         "moves": 7,

@@ -19,6 +19,7 @@ pytest.importorskip("torch")
 import torch
 from torch import Tensor, nn
 
+from afterstate import agents
 from afterstate.agents import nets
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
@@ -112,22 +113,22 @@ def word_list(boards: list[oracle.Board]) -> Any:
 class Recursion:
     """Expectimax from its definition, one board at a time, with numbers of 64 bits."""
 
-    def __init__(self, net: Tiny, unit: float) -> None:
+    def __init__(self, net: Tiny, value_scale: float) -> None:
         first, last = net.first.double(), net.last.double()
         self.weights = first.weight.detach().numpy().reshape(-1, 16, 4, 4)
         self.bias = first.bias.detach().numpy()
         self.last, self.offset = last.weight.detach().numpy()[0], last.bias.item()
-        self.unit = unit
+        self.value_scale = value_scale
         self.value = cache(self._value)
         net.float()
 
     def _value(self, word: int) -> float:
-        """What the network says of a board, in points."""
+        """Return the network's value of a board in points."""
         hidden = self.bias.copy()
         for row, tiles in enumerate(oracle.from_word(word, 4, 4)):
             for col, tile in enumerate(tiles):
                 hidden += self.weights[:, tile, row, col]
-        return self.unit * float(np.tanh(hidden) @ self.last + self.offset)
+        return self.value_scale * float(np.tanh(hidden) @ self.last + self.offset)
 
     def of_after(self, after: oracle.Board, depth: int) -> float:
         """The value of an afterstate with so many moves to look ahead."""
@@ -140,36 +141,36 @@ class Recursion:
 
     def of_moves(self, board: oracle.Board, depth: int) -> dict[int, float]:
         """The values of the legal moves."""
-        found = {}
+        result = {}
         for action in oracle.legal_moves(board):
             after, reward = oracle.move(board, action)
-            found[action] = reward + self.of_after(after, depth - 1)
-        return found
+            result[action] = reward + self.of_after(after, depth - 1)
+        return result
 
     def four(self, board: oracle.Board, depth: int) -> list[float]:
         """The values of all moves."""
-        found = self.of_moves(board, depth)
-        return [found.get(action, ILLEGAL) for action in range(4)]
+        result = self.of_moves(board, depth)
+        return [result.get(action, ILLEGAL) for action in range(4)]
 
 
 @pytest.mark.parametrize(
     ("depth", "n_boards", "most_empty"), [(1, 200, 14), (2, 40, 4), (3, 12, 1)]
 )
-@pytest.mark.parametrize("unit", [1.0, 250.0])
+@pytest.mark.parametrize("value_scale", [1.0, 250.0])
 @on_devices
 def test_values_equal_those_of_the_plain_recursion(
-    tiny: Tiny, depth: int, n_boards: int, most_empty: int, unit: float, device: str
+    tiny: Tiny, depth: int, n_boards: int, most_empty: int, value_scale: float, device: str
 ) -> None:
     """Boards are of any kind: full ones that can move and ones that are over among them."""
     rng = random.Random(depth)
     boards = [late_board(rng, rng.randint(0, most_empty)) for _ in range(n_boards)]
     full = [late_board(rng, 0, top=14) for _ in range(100)]
     boards += sorted(full, key=oracle.is_over)[-3:] + sorted(full, key=oracle.is_over)[:3]
-    plain, kinds = Recursion(tiny, unit), Counter[tuple[bool, bool]]()
-    found = ValueNetAgent(tiny, depth, device, unit).evaluate(word_list(boards))
-    assert found.shape == (n_boards + 6, 4)
-    assert found.dtype == np.float64
-    for board, values in zip(boards, found, strict=True):
+    plain, kinds = Recursion(tiny, value_scale), Counter[tuple[bool, bool]]()
+    result = ValueNetAgent(tiny, depth, device, value_scale).evaluate(word_list(boards))
+    assert result.shape == (n_boards + 6, 4)
+    assert result.dtype == np.float64
+    for board, values in zip(boards, result, strict=True):
         assert values == pytest.approx(plain.four(board, depth), rel=1e-4, abs=1e-2), board
         kinds[not oracle.empty_cells(board), oracle.is_over(board)] += 1
     assert all(kinds[kind] for kind in [(False, False), (True, False), (True, True)])
@@ -189,7 +190,7 @@ def test_the_end_of_a_game_is_worth_nothing_however_bad_the_rest(
     the 4, in 0.1, leads to 8 - 4000; or (. 8 1024 4), which any tile ends: better, 0.9 * 4.
     """
     board = from_text("_ 16 32 64 / 8 128 256 512 / 1024 2048 4096 8192 / 2 16384 128 32")
-    values = ValueNetAgent(Constant(-4.0), depth, unit=1000).evaluate(board)
+    values = ValueNetAgent(Constant(-4.0), depth, value_scale=1000).evaluate(board)
     assert values == pytest.approx([up, ILLEGAL, ILLEGAL, left], rel=1e-5)
 
 
@@ -224,8 +225,8 @@ def test_values_are_those_of_the_search_of_an_ntuple_network(
     rng = random.Random(depth)
     boards = word_list([late_board(rng, n_empty, top=11) for _ in range(4)])
     expected = ExpectimaxAgent(tuples, depth, cutoff=0).evaluate(boards)
-    found = ValueNetAgent(net, depth).evaluate(boards)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-2)
+    result = ValueNetAgent(net, depth).evaluate(boards)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-2)
     assert np.isfinite(expected).any(axis=1).all()
 
 
@@ -233,9 +234,9 @@ def test_games_are_those_of_the_greedy_player_of_an_ntuple_network(
     twins: tuple[Network, nn.Module],
 ) -> None:
     tuples, net = twins
-    expected, found = (play(player, 10, 1) for player in (NTupleAgent(tuples), ValueNetAgent(net)))
-    assert found.scores.tolist() == expected.scores.tolist()
-    assert found.n_moves.tolist() == expected.n_moves.tolist()
+    expected, result = (play(player, 10, 1) for player in (NTupleAgent(tuples), ValueNetAgent(net)))
+    assert result.scores.tolist() == expected.scores.tolist()
+    assert result.n_moves.tolist() == expected.n_moves.tolist()
 
 
 # Many boards at a time
@@ -298,11 +299,11 @@ def test_outcomes_are_those_of_the_environment() -> None:
     env = Game2048Env()
     for number, after in enumerate(afters):
         mine = torch_rules.to_words(boards[origins == number]).tolist()
-        found = dict(zip(mine, chances[origins == number].tolist(), strict=True))
-        assert len(found) == len(mine)
+        result = dict(zip(mine, chances[origins == number].tolist(), strict=True))
+        assert len(result) == len(mine)
         others, probabilities = env.outcomes(np.array(after, np.uint8))
         expected = dict(zip(words(others).tolist(), probabilities.tolist(), strict=True))
-        assert found == pytest.approx(expected)
+        assert result == pytest.approx(expected)
 
 
 def test_no_afterstates_have_no_outcomes() -> None:
@@ -338,7 +339,7 @@ def test_with_16_bits_values_are_rougher_but_still_of_32(tiny: Tiny) -> None:
 def test_the_player_calculates_with_16_bits_if_asked_to(tiny: Tiny, device: str) -> None:
     rng = random.Random(4)
     boards = word_list([late_board(rng, 6) for _ in range(100)])
-    agents = [ValueNetAgent(tiny, device=device, mixed=mixed) for mixed in (False, True)]
+    agents = [ValueNetAgent(tiny, device=device, bf16=bf16) for bf16 in (False, True)]
     exact, rough = (agent.evaluate(boards) for agent in agents)
     legal = np.isfinite(exact)
     assert (np.isfinite(rough) == legal).all()
@@ -353,7 +354,7 @@ def test_the_player_calculates_with_16_bits_if_asked_to(tiny: Tiny, device: str)
 def test_the_player_chooses_the_move_with_the_largest_value(tiny: Tiny, depth: int) -> None:
     rng = random.Random(5)
     boards = word_list([late_board(rng, 3) for _ in range(30)]).reshape(5, 6)
-    agent = ValueNetAgent(tiny, depth, unit=10)
+    agent = ValueNetAgent(tiny, depth, value_scale=10)
     actions, values = agent.act(boards), agent.evaluate(boards)
     assert actions.dtype == np.int8
     assert actions.tolist() == values.argmax(-1).tolist()
@@ -364,10 +365,10 @@ def test_the_player_chooses_the_move_with_the_largest_value(tiny: Tiny, depth: i
 def test_values_are_those_of_all_symmetric_boards_if_asked_for(tiny: Tiny) -> None:
     rng = random.Random(5)
     boards = [late_board(rng, n_empty) for n_empty in (1, 4, 7)]
-    plain = ValueNetAgent(tiny, unit=50.0)
-    mean = ValueNetAgent(tiny, unit=50.0, symmetric=True)
-    said = mean.estimate(word_list(boards))
-    for board, value in zip(boards, said.tolist(), strict=True):
+    plain = ValueNetAgent(tiny, value_scale=50.0)
+    mean = ValueNetAgent(tiny, value_scale=50.0, symmetric=True)
+    estimates = mean.estimate(word_list(boards))
+    for board, value in zip(boards, estimates.tolist(), strict=True):
         eight = plain.estimate(word_list(symmetric_boards(board)))
         assert value == pytest.approx(eight.mean(), rel=1e-5)
         assert eight.std() > 1
@@ -376,7 +377,7 @@ def test_values_are_those_of_all_symmetric_boards_if_asked_for(tiny: Tiny) -> No
             after, reward = oracle.move(board, action)
             eight = plain.estimate(word_list(symmetric_boards(after)))
             assert four[action] == pytest.approx(reward + eight.mean(), rel=1e-5, abs=1e-3)
-    deep = ValueNetAgent(tiny, 2, unit=50.0, symmetric=True)
+    deep = ValueNetAgent(tiny, 2, value_scale=50.0, symmetric=True)
     best = [deep.evaluate(each).max() for each in word_list(symmetric_boards(boards[0]))]
     assert best == pytest.approx([best[0]] * 8, rel=1e-5)
 
@@ -390,24 +391,26 @@ def test_the_player_calculates_where_it_is_told_or_where_the_network_is(
     rng = random.Random(9)
     boards = word_list([late_board(rng, 1) for _ in range(4)]).reshape(2, 2)
     expected = ValueNetAgent(tmp_path / "net.safetensors", depth).evaluate(boards)
-    told = ValueNetAgent(tmp_path / "net.safetensors", depth, device)
-    for agent in (told, ValueNetAgent(tiny.to(device), depth)):
+    loaded = ValueNetAgent(tmp_path / "net.safetensors", depth, device)
+    for agent in (loaded, ValueNetAgent(tiny.to(device), depth)):
         assert next(agent.net.parameters()).device.type == device
         np.testing.assert_allclose(agent.evaluate(boards), expected, rtol=1e-4, atol=1e-3)
         assert agent.act(boards).tolist() == expected.argmax(-1).tolist()
 
 
-def test_a_larger_unit_makes_rewards_count_less(tiny: Tiny) -> None:
+def test_a_larger_value_scale_makes_rewards_count_less(tiny: Tiny) -> None:
     rng = random.Random(6)
     boards = word_list([late_board(rng, 3) for _ in range(50)])
-    by_reward, by_value = (ValueNetAgent(tiny, unit=unit) for unit in (1e-6, 1e6))
+    by_reward, by_value = (
+        ValueNetAgent(tiny, value_scale=value_scale) for value_scale in (1e-6, 1e6)
+    )
     afters, rewards = torch_rules.afterstates(torch_rules.from_words(boards))
     illegal = afters == torch_rules.from_words(boards)[:, None]
     most = rewards.masked_fill(illegal, -1).max(1).values
-    chosen = torch.from_numpy(by_reward.act(boards).astype(np.int64))
-    assert torch.equal(rewards.gather(1, chosen[:, None])[:, 0], most)
-    said = evaluate(tiny, afters.reshape(-1)).reshape(-1, 4).masked_fill(illegal, ILLEGAL)
-    assert by_value.act(boards).tolist() == said.argmax(1).tolist()
+    selected = torch.from_numpy(by_reward.act(boards).astype(np.int64))
+    assert torch.equal(rewards.gather(1, selected[:, None])[:, 0], most)
+    estimates = evaluate(tiny, afters.reshape(-1)).reshape(-1, 4).masked_fill(illegal, ILLEGAL)
+    assert by_value.act(boards).tolist() == estimates.argmax(1).tolist()
 
 
 def test_observations_are_answered_like_boards(tiny: Tiny) -> None:
@@ -435,36 +438,56 @@ def test_a_tile_above_32768_is_shown_downgraded(tiny: Tiny) -> None:
 # Files and settings
 
 
-def test_a_file_says_the_unit_of_its_network(tiny: Tiny, tmp_path: Path) -> None:
-    nets.save(tiny, tmp_path / "told.safetensors", unit=250.0)
-    nets.save(tiny, tmp_path / "untold.safetensors")
-    assert ValueNetAgent(tmp_path / "told.safetensors").unit == 250
-    assert ValueNetAgent(str(tmp_path / "told.safetensors"), unit=3).unit == 3
-    assert ValueNetAgent(tmp_path / "untold.safetensors").unit == ValueNetAgent(tiny).unit == 1
+def test_a_file_says_the_value_scale_of_its_network(tiny: Tiny, tmp_path: Path) -> None:
+    nets.save(tiny, tmp_path / "scaled.safetensors", value_scale=250.0)
+    nets.save(tiny, tmp_path / "plain.safetensors")
+    assert ValueNetAgent(tmp_path / "scaled.safetensors").value_scale == 250
+    assert ValueNetAgent(str(tmp_path / "scaled.safetensors"), value_scale=3).value_scale == 3
+    assert (
+        ValueNetAgent(tmp_path / "plain.safetensors").value_scale
+        == ValueNetAgent(tiny).value_scale
+        == 1
+    )
     board = from_text("2 2 4 4 / _ _ _ _ / _ _ _ _ / 8 8 _ _")
-    from_file = ValueNetAgent(tmp_path / "told.safetensors", 2).evaluate(board)
-    assert from_file.tolist() == ValueNetAgent(tiny, 2, unit=250).evaluate(board).tolist()
+    from_file = ValueNetAgent(tmp_path / "scaled.safetensors", 2).evaluate(board)
+    assert from_file.tolist() == ValueNetAgent(tiny, 2, value_scale=250).evaluate(board).tolist()
 
 
 @pytest.mark.parametrize("depth", [0, 4, -1, 2.0, "2", True, None])
 def test_wrong_depths_are_refused(tiny: Tiny, depth: Any) -> None:
-    with pytest.raises(ValueError, match=r"depth is a number of moves in 1\.\.3, got"):
+    with pytest.raises(ValueError, match="depth"):
         ValueNetAgent(tiny, depth)
 
 
-@pytest.mark.parametrize("name", ["mixed", "symmetric"])
+def test_the_value_scale_is_read_under_its_earlier_name_unit(tiny: Tiny, tmp_path: Path) -> None:
+    nets.save(tiny, tmp_path / "net.safetensors", unit=250.0)
+    assert ValueNetAgent(tmp_path / "net.safetensors").value_scale == 250
+    assert ValueNetAgent().value_scale == 1000  # the pretrained file
+
+
+@pytest.mark.parametrize(
+    ("earlier", "name"), [({"unit": 5.0}, "value_scale"), ({"mixed": True}, "bf16")]
+)
+def test_an_earlier_name_of_a_setting_is_answered_by_its_name(
+    earlier: dict[str, Any], name: str
+) -> None:
+    with pytest.raises(ValueError, match=f"did you mean '{name}'"):
+        agents.make("value-net", **earlier)
+
+
+@pytest.mark.parametrize("name", ["bf16", "symmetric"])
 @pytest.mark.parametrize("wrong", ["False", 0, None])
 def test_what_is_neither_true_nor_false_is_refused(tiny: Tiny, name: str, wrong: Any) -> None:
-    with pytest.raises(ValueError, match="mixed and symmetric are true or false"):
+    with pytest.raises(ValueError, match=name):
         ValueNetAgent(tiny, **{name: wrong})
 
 
-@pytest.mark.parametrize("unit", [0, -1.0, float("inf"), float("nan"), "1000"])
-def test_wrong_units_are_refused(tiny: Tiny, tmp_path: Path, unit: Any) -> None:
-    with pytest.raises(ValueError, match="unit is a number of points above 0, got"):
-        ValueNetAgent(tiny, unit=unit)
-    nets.save(tiny, tmp_path / "net.safetensors", unit=unit)
-    with pytest.raises(ValueError, match="unit"):
+@pytest.mark.parametrize("value_scale", [0, -1.0, float("inf"), float("nan"), "1000"])
+def test_wrong_value_scales_are_refused(tiny: Tiny, tmp_path: Path, value_scale: Any) -> None:
+    with pytest.raises(ValueError, match="value_scale"):
+        ValueNetAgent(tiny, value_scale=value_scale)
+    nets.save(tiny, tmp_path / "net.safetensors", value_scale=value_scale)
+    with pytest.raises(ValueError, match="value_scale"):
         ValueNetAgent(tmp_path / "net.safetensors")
 
 
@@ -475,7 +498,7 @@ def test_a_device_that_there_is_not_is_refused(tiny: Tiny) -> None:
 
 def test_the_file_of_a_policy_network_is_refused(tmp_path: Path) -> None:
     nets.save(PolicyCNN(), tmp_path / "policy.safetensors")
-    with pytest.raises(ValueError, match=r"policy\.safetensors .*PolicyCNN.*CNN22"):
+    with pytest.raises(ValueError, match=r"policy\.safetensors .*PolicyCNN"):
         ValueNetAgent(tmp_path / "policy.safetensors")
 
 
@@ -488,7 +511,7 @@ def test_files_that_are_missing_or_damaged_are_refused(tiny: Tiny, tmp_path: Pat
     with torch.no_grad():
         tiny.last.bias.fill_(torch.nan)
     nets.save(tiny, tmp_path / "net.safetensors")
-    with pytest.raises(ValueError, match="no numbers"):
+    with pytest.raises(ValueError, match="NaN"):
         ValueNetAgent(tmp_path / "net.safetensors")
 
 
