@@ -13,12 +13,6 @@ BelowOne = Annotated[Share, Field(lt=1)]
 """A number from 0 on and below 1."""
 StepSize = Annotated[Share, Field(gt=0, lt=1)]
 """A number above 0 and below 1."""
-Bf16 = Annotated[bool, Field(validation_alias=AliasChoices("bf16", "mixed"))]
-"""Whether to calculate in bfloat16; `mixed` in older files."""
-
-
-ValueScale = Annotated[Positive, Field(validation_alias=AliasChoices("value_scale", "unit"))]
-"""Points per 1 of a network's output; `unit` in older files."""
 
 
 @settings
