@@ -93,6 +93,21 @@ def _usage() -> str:
     return "\n".join([usage, "", "learners:", *names, "", f"options: {PROGRAM} LEARNER --help"])
 
 
+def start(settings: RunSettings, options: Options) -> tuple[Trainee, RunFolder]:
+    """Return the learner, a new one or that of the folder, and the folder.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        ValueError: wrong settings, or a folder that does not fit them.
+    """
+    folder = RunFolder(options.out, options.resume, settings.checkpoints)
+    trainee = settings.begin(options, folder)
+    if not options.has_end:
+        raise ValueError(f"--{trainee.unit} or --hours is required: the run would never end")
+    folder.open(asdict(cast(Any, settings)), settings.row_key, trainee.amount)
+    return trainee, folder
+
+
 def run(settings: RunSettings, options: Options) -> None:
     """Train a learner in its folder.
 
@@ -101,12 +116,7 @@ def run(settings: RunSettings, options: Options) -> None:
         ValueError: wrong settings, or a folder that does not fit them.
         SystemExit: the run was interrupted, or the learned values diverged.
     """
-    tqdm = progress_bar()
-    folder = RunFolder(options.out, options.resume, settings.checkpoints)
-    trainee = settings.begin(options)
-    if options.amount is None and options.hours is None and trainee.end is None:
-        raise ValueError(f"--{trainee.unit} or --hours is required: the run would never end")
-    folder.open(asdict(cast(Any, settings)), settings.row_key, trainee.amount)
+    tqdm, (trainee, folder) = progress_bar(), start(settings, options)
     if options.tensorboard:
         folder.write_to_tensorboard()
     ends = [int(end) for end in (options.amount, trainee.end) if end is not None]

@@ -90,9 +90,8 @@ class RunFolder:
             for unfinished in self.path.glob(f"{name}.*.part"):
                 unfinished.unlink()
         files.truncate_rows(self.path / "rows.jsonl", key, amount)
-        files.write_bytes(
-            self.path / "settings.json", (json.dumps(settings, indent=1) + "\n").encode()
-        )
+        text = json.dumps(settings, indent=1, default=str) + "\n"
+        files.write_bytes(self.path / "settings.json", text.encode())
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows."""

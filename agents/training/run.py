@@ -25,6 +25,7 @@ from pydantic import AfterValidator
 from afterstate.agents import files
 from afterstate.agents.config import Amount, Count, Positive, settings
 from afterstate.agents.training.commands import sigterm_raises
+from afterstate.agents.training.folder import RunFolder
 
 EVALUATION_SEED = 1 << 40
 """Evaluation games have seeds from here on, so that they are the same in every evaluation."""
@@ -99,6 +100,11 @@ class Options:
     def amount(self) -> float | None:
         """Amount at which the run stops."""
         return None
+
+    @property
+    def has_end(self) -> bool:
+        """True if the run stops at some time."""
+        return self.amount is not None or self.hours is not None
 
 
 @settings
@@ -188,7 +194,7 @@ class RunSettings(Protocol):
         """Files from any of which a run is resumed."""
         ...
 
-    def begin(self, options: Any) -> Trainee:
+    def begin(self, options: Any, folder: RunFolder) -> Trainee:
         """Return the learner, a new one or that of the folder; nothing is written.
 
         Raises:

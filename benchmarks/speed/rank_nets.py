@@ -21,6 +21,7 @@ import torch
 from tqdm import tqdm
 
 from afterstate.agents import nets
+from afterstate.agents.daihinmin.learning.rank_learner import Settings
 from afterstate.agents.daihinmin.learning.rank_training import Run, generate
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent
 from afterstate.agents.daihinmin.values import rank_net
@@ -59,7 +60,7 @@ def self_play(channels: int, mixed: bool, rounds: int) -> Figure:
     """Games of self-play per second of the clock, of two processes."""
     run = Run(
         network={"name": "BaseCNN", "channels": channels},
-        learner={"mixed": mixed},
+        learner=Settings(bf16=mixed),
         games=1_000,
         table=500,
     )

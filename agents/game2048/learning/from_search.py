@@ -64,6 +64,7 @@ from afterstate.agents.game2048.values.ntuple import (
 )
 from afterstate.agents.training.commands import uninterrupted
 from afterstate.agents.training.fitting import Fitting
+from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import (
     EVALUATION_SEED,
     Diverged,
@@ -602,7 +603,7 @@ class Run:
         """Return a new learner: see `model`."""
         return Learner(self.model(device), self.search, self.learner, self.seed)
 
-    def begin(self, options: SearchOptions) -> MoveTraining:
+    def begin(self, options: SearchOptions, folder: RunFolder) -> MoveTraining:
         """Return the learner, a new one or that of the folder."""
         if set(options.games) - {1}:
             raise ValueError("evaluate must be 1:GAMES: the greedy player is evaluated")
@@ -610,7 +611,7 @@ class Run:
             import_module("afterstate.agents.training.optimizer").set_threads(options.threads)
         elif options.threads != 1 or options.device != "cpu":
             raise ValueError("threads must be 1 and device cpu for an N-tuple network")
-        learner, path = self.new(options.device), options.out / self.checkpoints[0]
+        learner, path = self.new(options.device), folder.path / self.checkpoints[0]
         if options.resume:
             learner.resume(path)
 

@@ -62,6 +62,7 @@ from afterstate.agents.game2048.values.ntuple import (
     pack_network,
     unpack_network,
 )
+from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import (
     EVALUATION_SEED,
     Evaluation,
@@ -493,9 +494,9 @@ class Run:
         learner.settings, learner.threads = self.learner, threads
         return learner
 
-    def begin(self, options: NTupleOptions) -> MoveTraining:
+    def begin(self, options: NTupleOptions, folder: RunFolder) -> MoveTraining:
         """Return the learner, a new one or that of the folder."""
-        path, threads = options.out / self.checkpoints[0], options.threads
+        path, threads = folder.path / self.checkpoints[0], options.threads
         learner = self.resume(path, threads) if options.resume else self.new(threads)
 
         def judge() -> dict[str, Any]:

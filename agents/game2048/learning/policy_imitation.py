@@ -39,6 +39,7 @@ from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.policy_net import PolicyNetAgent, network
 from afterstate.agents.training.commands import uninterrupted
+from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.optimizer import Fitter, Fitting, set_threads
 from afterstate.agents.training.run import EVALUATION_SEED, MoveTraining, NeuralOptions, summary
 from afterstate.envs.game2048 import torch_rules
@@ -252,12 +253,12 @@ class Run:
         metadata = _log_metadata(Path(self.log))
         return Learner(net, play_logs.read(self.log), self.learner, self.seed, metadata)
 
-    def begin(self, options: NeuralOptions) -> MoveTraining:
+    def begin(self, options: NeuralOptions, folder: RunFolder) -> MoveTraining:
         """Return the learner, a new one or that of the folder."""
         if set(options.games) - {1}:
             raise ValueError("evaluate must be 1:GAMES: a policy network does not search")
         set_threads(options.threads)
-        learner, path = self.new(options.device), options.out / self.checkpoints[0]
+        learner, path = self.new(options.device), folder.path / self.checkpoints[0]
         if options.resume:
             learner.resume(path)
 

@@ -48,6 +48,7 @@ from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.value_net import MAX_DEPTH, ValueNetAgent, evaluate, network
 from afterstate.agents.training.commands import uninterrupted
 from afterstate.agents.training.fitting import Fitting
+from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.optimizer import Fitter, set_threads
 from afterstate.agents.training.run import EVALUATION_SEED, MoveTraining, NeuralOptions, summary
 from afterstate.envs.game2048 import torch_rules
@@ -433,12 +434,12 @@ class Run:
         log = None if self.log is None else play_logs.read(self.log)
         return Learner(net, self.learner, self.seed, log)
 
-    def begin(self, options: NeuralOptions) -> MoveTraining:
+    def begin(self, options: NeuralOptions, folder: RunFolder) -> MoveTraining:
         """Return the learner, a new one or that of the folder."""
         if max(options.games, default=1) > MAX_DEPTH:
             raise ValueError(f"evaluate must have at most {MAX_DEPTH} plies for value networks")
         set_threads(options.threads)
-        learner, path = self.new(options.device), options.out / self.checkpoints[0]
+        learner, path = self.new(options.device), folder.path / self.checkpoints[0]
         if options.resume:
             learner.resume(path)
 
