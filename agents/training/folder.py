@@ -42,7 +42,8 @@ class RunFolder:
     """
 
     def __init__(self, path: Path, resume: bool, checkpoints: tuple[str, ...]) -> None:
-        self.path, self._writer, self._lock_file = path, None, -1
+        self.path, self._lock_file = path, -1
+        self._writer: Any = None
         if resume:
             if not any((path / name).exists() for name in checkpoints):
                 missing = " or ".join(str(path / name) for name in checkpoints)

@@ -102,8 +102,8 @@ class Fitter:
         with torch.no_grad():
             for average, new in zip(self.played.parameters(), self.net.parameters(), strict=True):
                 average.lerp_(new, share)
-            for old, new in zip(self.played.buffers(), self.net.buffers(), strict=True):
-                old.copy_(new)
+            for old, latest in zip(self.played.buffers(), self.net.buffers(), strict=True):
+                old.copy_(latest)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the weights that learn and the state of the optimizer, by name, on the CPU."""

@@ -182,8 +182,8 @@ class Trainee(Protocol):
 class RunSettings(Protocol):
     """Settings of a run, from a JSON file and the command line."""
 
-    options: ClassVar[type[Options]]
-    """Class of the options."""
+    options: ClassVar[Any]
+    """Class of the options, such as `Options`."""
     row_key: ClassVar[str]
     """Name of the amount in rows."""
     evaluation_key: ClassVar[str]

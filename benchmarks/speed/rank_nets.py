@@ -69,7 +69,7 @@ def self_play(channels: int, mixed: bool, rounds: int) -> Figure:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "net.safetensors"
         torch.manual_seed(1)
-        nets.save(rank_net.network(**run.network), path)
+        nets.save(run.new_network(), path)
         for number in tqdm(range(rounds + 1), desc=name, unit=" rounds", leave=False):
             start = time.monotonic()
             generate(run, [path], [number], jobs=2, device="cpu")

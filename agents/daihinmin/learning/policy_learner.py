@@ -550,7 +550,11 @@ class PolicyTraining:
 
     def __init__(self, run: Run, options: PolicyOptions, folder: RunFolder) -> None:
         self.run, self.options, self.out, self.seconds = run, options, folder.path, 0.0
-        values = {"games": float(run.games), "player": run.player, "epochs": run.epochs}
+        values: dict[str, Any] = {
+            "games": float(run.games),
+            "player": run.player,
+            "epochs": run.epochs,
+        }
         values |= {"start": run.start, "rate": float(run.rate), "seed": run.seed}
         self._settings = {name: str(value) for name, value in values.items()}
         self.ascent = new_ascent(load(run.start) if run.start else None)

@@ -35,14 +35,15 @@ from collections.abc import Iterable
 from dataclasses import asdict, field, fields
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NoReturn, Protocol
+from typing import Annotated, Any, ClassVar, Literal, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from numba import float64, int64, njit, uint64, void
+from pydantic import Field
 
 from afterstate.agents import files
-from afterstate.agents.config import Amount, Count, Positive, Rate, Whole, settings
+from afterstate.agents.config import Amount, Count, Positive, Rate, Whole, check_names, settings
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.kernels import KERNEL
 from afterstate.agents.game2048.learning.ntuple_learner import DEFAULT_RATES, NetworkSettings
@@ -488,34 +489,6 @@ def _check_defaults(of: Any, names: Iterable[str], reason: str) -> None:
 
 
 @settings
-class SearchNetwork(NetworkSettings):
-    """An N-tuple network, or a neural one."""
-
-    name: str | None = None
-    """Neural network of `value_net.py`, instead of tuples."""
-    output: Literal["relu", "identity"] | None = None
-    """Output of the neural network."""
-
-    def __post_init__(self) -> None:
-        if self.name is None:
-            _check_defaults(self, ["output"], "for neural networks, which have a name")
-        else:
-            _check_defaults(self, _OF_TUPLES, "for N-tuple networks, which have no name")
-
-    def new(self, **others: Any) -> Network:
-        """Return a new N-tuple network, with some of the settings replaced."""
-        own = {name: getattr(self, name) for name in _OF_TUPLES}
-        return ntuple.network(**{**own, **others})
-
-    def neural(self) -> dict[str, Any]:
-        """Return name and settings of the neural network."""
-        return {"name": self.name, **({} if self.output is None else {"output": self.output})}
-
-
-_OF_TUPLES = [each.name for each in fields(NetworkSettings)]
-
-
-@settings
 class SearchFitting(Fitting):
     """Settings of fitting: `rule` and `rate` of an N-tuple network, the others of a neural one."""
 
@@ -553,7 +526,10 @@ class Run:
     row_key: ClassVar[str] = "n_moves"
     evaluation_key: ClassVar[str] = "searched"
 
-    network: SearchNetwork = field(default_factory=SearchNetwork)
+    network: Annotated[
+        NetworkSettings | dict[str, str | int], Field(union_mode="left_to_right")
+    ] = field(default_factory=NetworkSettings)
+    """N-tuple network, or the name of a neural one of `value_net.py` and its settings."""
     start: str | None = None
     """File of a network to start from, instead of a new one."""
     fitting: SearchFitting = field(default_factory=SearchFitting)
@@ -563,7 +539,10 @@ class Run:
     """Seed of the weights and of chance."""
 
     def __post_init__(self) -> None:
-        if self.start is not None and self.network != SearchNetwork():
+        if isinstance(self.network, dict) and "name" not in self.network:
+            check_names("network", self.network, [each.name for each in fields(NetworkSettings)])
+            raise ValueError(f"network must have tuples or a name, got {self.network}")
+        if self.start is not None and self.network != NetworkSettings():
             raise ValueError("start has a network: the settings need no other")
         if not self.is_neural:
             _check_defaults(self.fitting, _OF_NEURAL, "for neural networks")
@@ -575,7 +554,7 @@ class Run:
         """True for a neural network, which needs torch."""
         if self.start is not None:
             return Path(self.start).suffix == ".safetensors"
-        return self.network.name is not None
+        return isinstance(self.network, dict)
 
     @property
     def checkpoints(self) -> tuple[str, ...]:
@@ -590,11 +569,10 @@ class Run:
             ValueError: wrong settings.
             ImportError: a neural network needs an extra that is not installed.
         """
-        if self.is_neural:
+        if self.is_neural or isinstance(self.network, dict):
             module = import_module("afterstate.agents.game2048.learning.net_model")
             scale, fitting = self.fitting.value_scale, self.fitting.neural()
-            values, start = self.network.neural(), self.start
-            model: Model = module.new(values, start, fitting, scale, self.seed, device)
+            model: Model = module.new(self.network, self.start, fitting, scale, self.seed, device)
             return model
         net = self.network.new() if self.start is None else ntuple.load(self.start)
         return TableModel(net, self.fitting.rule or "tc", self.fitting.rate)

@@ -77,7 +77,7 @@ class NetModel:
 
 
 def new(
-    values: dict[str, Any],
+    values: Any,
     start: str | None,
     fitting: Fitting,
     value_scale: float | None,
@@ -87,7 +87,7 @@ def new(
     """Return a model.
 
     Args:
-        values: name and settings of a new network.
+        values: name and settings of a new network, not used with `start`.
         start: file of a network to start from instead; its value scale is the default.
         fitting: settings of learning.
         value_scale: points per 1 of the network's output.

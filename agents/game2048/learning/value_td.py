@@ -430,7 +430,8 @@ class Run:
         """
         nets.check_device(device)
         with nets.seeded(self.seed):
-            net = network(**{"name": "CNN22", **self.network}).to(device)
+            options: dict[str, Any] = {"name": "CNN22", **self.network}
+            net = network(**options).to(device)
         log = None if self.log is None else play_logs.read(self.log)
         return Learner(net, self.learner, self.seed, log)
 

@@ -223,7 +223,7 @@ def test_16_bits_are_for_the_network_alone(mixed: bool) -> None:
         return outputs.sum()
 
     net = Product()
-    found = Fitter(net, mixed=mixed).step(torch.eye(2), loss, 0.1)
+    found = Fitter(net, bf16=mixed).step(torch.eye(2), loss, 0.1)
     assert kinds == [torch.bfloat16 if mixed else torch.float32, torch.float32]
     assert found.dtype == net.weights.dtype == torch.float32
 
@@ -329,7 +329,7 @@ def test_the_file_of_another_optimizer_is_refused(tmp_path: Path, others: tuple[
     some_steps(fitter, 1)
     fitter.save(tmp_path / "a.safetensors", {})
     before = numbers(other.net)
-    with pytest.raises(ValueError, match=f"it is not of {others[1]}"):
+    with pytest.raises(ValueError, match="optimizer"):
         other.load(tmp_path / "a.safetensors")
     np.testing.assert_array_equal(numbers(other.net), before)
 
@@ -508,7 +508,7 @@ def test_weights_that_are_no_numbers_are_not_saved(tmp_path: Path) -> None:
     before = path.read_bytes()
     with torch.no_grad():
         next(fitter.net.parameters()).view(-1)[0] = float("nan")
-    with pytest.raises(ValueError, match="left as it was: go on from it with a smaller rate"):
+    with pytest.raises(ValueError, match="smaller rate"):
         fitter.save(path, {})
     assert path.read_bytes() == before
 
@@ -527,7 +527,7 @@ def test_nothing_is_saved_that_is_no_number(tmp_path: Path, of: str) -> None:
     else:
         others["table"][1] = float("nan")
     assert np.isfinite(numbers(fitter.net)).all()
-    with pytest.raises(ValueError, match="left as it was"):
+    with pytest.raises(ValueError, match="not changed"):
         fitter.save(path, others)
     assert path.read_bytes() == before
 
