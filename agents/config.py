@@ -30,6 +30,7 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
 )
+from pydantic_core import PydanticCustomError
 from typing_extensions import dataclass_transform
 
 T = TypeVar("T")
@@ -52,7 +53,7 @@ Count = Annotated[int, _plain, Field(ge=1, lt=1 << 63)]
 def _whole_number(value: float) -> float:
     """Return the value if it is an integer."""
     if value != int(value):
-        raise ValueError(f"amount must be a whole number, got {value}")
+        raise PydanticCustomError("whole_number", "a whole number")
     return value
 
 
