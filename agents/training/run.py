@@ -255,7 +255,9 @@ class _RunState:
         self.evaluated = trainee.amount if limits.evaluated is None else limits.evaluated
         ends = [end for end in (limits.end, trainee.end) if end is not None]
         self.end = min(ends) if ends else None
-        self._in_file = -1  # amount of the trainee that is in the file
+        # Amount of the trainee that is in the file. One that is saved when it has advanced must not
+        # be saved where its learning was interrupted.
+        self._in_file = trainee.amount if trainee.is_saved_when_advanced else -1
         self._start = self._saved = time.monotonic()
         self._chunk = trainee.chunk  # amount until the next report
 

@@ -298,7 +298,7 @@ def test_values_of_games_not_seen_get_better(name: str, mixed: bool) -> None:
     seen, unseen = samples(log_of(250, 1)), samples(log_of(80, 2))
     net = seeded(name, **({"channels": 8} if name == "BaseCNN" else {"hidden": 16}))
     before = rmse(net, unseen)
-    learner = Learner(net, Settings(rate=3e-3, batch=128, mixed=mixed))
+    learner = Learner(net, Settings(rate=3e-3, batch=128, bf16=mixed))
     first, last = learner.fit(seen, 20), learner.fit(seen, 150)
     assert last < first - 0.05
     assert rmse(net, unseen) < min(before, 1.25)
