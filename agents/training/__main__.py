@@ -119,39 +119,30 @@ def run(settings: RunSettings, options: Options) -> None:
     tqdm, (trainee, folder) = progress_bar(), start(settings, options)
     if options.tensorboard:
         folder.write_to_tensorboard()
-    ends = [int(end) for end in (options.amount, trainee.end) if end is not None]
-    with tqdm(
-        total=min(ends, default=None),
-        initial=trainee.amount,
-        unit=f" {trainee.unit}",
-        unit_scale=True,
-    ) as bar:
-        try:
-            _advance(trainee, settings, options, folder, bar)
-        except KeyboardInterrupt:
-            bar.close()
-            raise SystemExit(f"saved in {options.out}: continue with --resume") from None
-        except Diverged as error:
-            bar.close()
-            folder.add_row({**trainee.position(), "diverged": error.last})
-            raise SystemExit(
-                f"{error}; {options.out} has the learner as it was saved last"
-            ) from error
-        except BaseException:
-            bar.close()
-            raise
+    try:
+        _advance(trainee, settings, options, folder, tqdm)
+    except KeyboardInterrupt:
+        raise SystemExit(f"saved in {options.out}: continue with --resume") from None
+    except Diverged as error:
+        folder.add_row({**trainee.position(), "diverged": error.last})
+        raise SystemExit(f"{error}; {options.out} has the learner as it was saved last") from error
 
 
 def _advance(
-    trainee: Trainee, settings: RunSettings, options: Options, folder: RunFolder, bar: Any
+    trainee: Trainee, settings: RunSettings, options: Options, folder: RunFolder, tqdm: Any
 ) -> None:
     """Advance a trainee to the end of its run, and show it on a progress bar."""
-    start, before, total = time.monotonic(), trainee.amount, bar.total
     seconds = None if options.hours is None else 3600 * options.hours
-    key = settings.row_key
-    evaluated = max(
-        (row[key] for row in folder.rows() if settings.evaluation_key in row), default=0
+    key, evaluation = settings.row_key, settings.evaluation_key
+    limits = Limits(
+        end=None if options.amount is None else int(options.amount),
+        seconds=seconds,
+        save_every=0.0 if trainee.is_saved_when_advanced else 60 * options.save_minutes,
+        evaluate_every=int(options.evaluate_every),
+        evaluated=max((row[key] for row in folder.rows() if evaluation in row), default=0),
     )
+    ends = [end for end in (limits.end, trainee.end) if end is not None]
+    start, before, total = time.monotonic(), trainee.amount, min(ends, default=None)
 
     def report() -> None:
         if seconds is not None:  # the amount that it will reach in this time
@@ -166,14 +157,9 @@ def _advance(
         folder.add_row({**trainee.position(), **trainee.evaluate()})
         bar.set_description(None)
 
-    limits = Limits(
-        end=None if options.amount is None else int(options.amount),
-        seconds=seconds,
-        save_every=0.0 if trainee.is_saved_when_advanced else 60 * options.save_minutes,
-        evaluate_every=int(options.evaluate_every),
-        evaluated=evaluated,
-    )
-    advance(trainee, limits, report, evaluate)
+    unit = f" {trainee.unit}"
+    with tqdm(total=total, initial=before, unit=unit, unit_scale=True) as bar:
+        advance(trainee, limits, report, evaluate)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

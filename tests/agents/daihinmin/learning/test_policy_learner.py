@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from afterstate.agents import files
 from afterstate.agents.daihinmin.learning import policy_learner as learning
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent
@@ -21,6 +23,7 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
     weigh_gifts,
     weigh_options,
 )
+from afterstate.agents.training.__main__ import main
 from afterstate.envs.daihinmin import plays, rules
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import Game
@@ -120,46 +123,52 @@ def test_self_play_beats_a_random_start_and_does_not_depend_on_jobs() -> None:
     assert match["points"][0] > 350
 
 
-@pytest.mark.parametrize("player", [None, "sample"])
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_command_keeps_what_it_has_and_goes_on_exactly(
-    tmp_path: Any, monkeypatch: Any, capsys: Any, player: str | None, how: signal.Signals
-) -> None:
-    whole, cut = tmp_path / "whole.npz", tmp_path / "cut.npz"
-    asked = ["--games", "5" if player else "6000", "--epochs", "2", "--seed", "1"]
-    asked += ["--from", player] if player else []
-    monkeypatch.setattr(learning, "BATCH", 100)
-    assert learning.main([str(whole), *asked]) == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["whole.npz"]
+# Runs
 
+
+def run(out: Path, *arguments: str) -> Path:
+    """Runs the command line, and returns the policy."""
+    main(["daihinmin-policy", "--out", str(out), "--evaluate", "10", *arguments])
+    return out / "policy.npz"
+
+
+@pytest.mark.parametrize("player", [None, "sample"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_goes_on_exactly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, player: str | None, number: signal.Signals
+) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    options = ["--games", "5" if player else "6000", "--epochs", "2", "--seed", "1"]
+    options += ["--player", player] if player else []
+    monkeypatch.setattr(learning, "BATCH", 100)
+    expected = load(run(whole, *options)).weights
     step = learning.Ascent.step
 
     def interrupted(ascent: learning.Ascent, *args: Any) -> learning.Ascent:
         if ascent.n == 2:
-            signal.raise_signal(how)
+            signal.raise_signal(number)
         return step(ascent, *args)
 
     with monkeypatch.context() as patched:
         patched.setattr(learning.Ascent, "step", interrupted)
-        assert learning.main([str(cut), *asked]) == 130
-    assert "interrupted; go on with --resume" in capsys.readouterr().err
-    assert not np.array_equal(load(cut).weights, load(whole).weights)
-    for wrong in (asked, [*asked, "--resume", "--seed", "2"]):
+        with pytest.raises(SystemExit, match="--resume" if number == signal.SIGINT else "143"):
+            run(cut, *options)
+    assert not np.array_equal(load(cut / "policy.npz").weights, expected)
+    for wrong in (options, [*options, "--resume", "--seed", "2"]):
         with pytest.raises(SystemExit):
-            learning.main([str(cut), *wrong])
+            run(cut, *wrong)
     if player:  # nothing is recorded again
         monkeypatch.setattr(learning, "play_share", None)
-    assert learning.main([str(cut), *asked, "--resume"]) == 0
-    assert load(cut).weights.tobytes() == load(whole).weights.tobytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.npz", "whole.npz"]
-    capsys.readouterr()
+    assert load(run(cut, *options, "--resume")).weights.tobytes() == expected.tobytes()
 
 
-def test_choices_are_kept_while_they_are_recorded(tmp_path: Any, monkeypatch: Any) -> None:
-    whole, cut = tmp_path / "whole.npz", tmp_path / "cut.npz"
-    asked = ["--from", "sample", "--games", "6", "--epochs", "1"]
+def test_choices_are_written_while_they_are_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    options = ["--player", "sample", "--games", "6", "--epochs", "1"]
     monkeypatch.setattr(learning, "CYCLE", 2)
-    assert learning.main([str(whole), *asked]) == 0
+    expected = load(run(whole, *options)).weights
     recorded, play_share = [], learning.play_share
 
     def interrupted(*args: Any) -> learning.Choices:
@@ -169,45 +178,52 @@ def test_choices_are_kept_while_they_are_recorded(tmp_path: Any, monkeypatch: An
         return play_share(*args)
 
     monkeypatch.setattr(learning, "play_share", interrupted)
-    assert learning.main([str(cut), *asked]) == 130
-    assert not cut.exists()
-    assert learning.main([str(cut), *asked, "--resume"]) == 0
+    with pytest.raises(SystemExit, match="--resume"):
+        run(cut, *options)
+    assert not (cut / "policy.npz").exists()
+    assert load(run(cut, *options, "--resume")).weights.tobytes() == expected.tobytes()
     assert len(recorded) == 4  # the second was begun twice
-    assert load(cut).weights.tobytes() == load(whole).weights.tobytes()
 
 
-def test_the_command_saves_at_intervals(tmp_path: Any, monkeypatch: Any) -> None:
-    file, seen = tmp_path / "policy.npz", []
-    monkeypatch.setattr(learning, "SAVE_EVERY", 0.0)
+def test_a_run_saves_at_intervals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
     step = learning.Ascent.step
 
     def watched(ascent: learning.Ascent, *args: Any) -> learning.Ascent:
-        seen.append((file.exists(), (tmp_path / "policy.npz.learning/ascent.npz").exists()))
+        seen.append([(tmp_path / "run" / f"{name}.npz").exists() for name in ("policy", "ascent")])
         return step(ascent, *args)
 
     monkeypatch.setattr(learning.Ascent, "step", watched)
-    assert learning.main([str(file), "--games", "4000"]) == 0
-    assert seen == [(False, False), (True, True)]
+    run(tmp_path / "run", "--games", "4000", "--save-minutes", "1e-9")
+    assert seen == [[False, False], [True, True]]
 
 
-def test_the_command_learns_goes_on_and_refuses(tmp_path: Any, capsys: Any) -> None:
-    file = tmp_path / "policy.npz"
-    assert learning.main([str(file), "--games", "2000"]) == 0
-    first = load(file).weights
-    options = ["--start", str(file), "--from", "sample", "--games", "2", "--epochs", "1"]
-    assert learning.main([str(file), *options]) == 0
-    assert not np.array_equal(load(file).weights, first)
+def test_a_run_of_an_earlier_version_is_resumed(tmp_path: Path) -> None:
+    """Its folder was `policy.npz.learning`, its settings in `ascent.npz` had the jobs, too."""
+    old, straight = tmp_path / "policy.npz.learning", tmp_path / "straight"
+    options = ("--games", "4000", "--seed", "1")
+    expected = load(run(straight, *options)).weights
+    ascent = next(iter(learning.learn_by_self_play(4_000, seed=1)))
+    asked = {"games": "4000.0", "player": "None", "epochs": "10", "start": "None"}
+    asked |= {"rate": "0.025", "seed": "1", "jobs": "2"}
+    files.write(old / "ascent.npz", "daihinmin-policy-learning", {"asked": asked}, ascent._asdict())
+    assert load(run(old, *options, "--resume")).weights.tobytes() == expected.tobytes()
+
+
+def test_a_run_starts_from_a_policy_and_refuses_wrong_settings(tmp_path: Path) -> None:
+    first = run(tmp_path / "first", "--games", "2000")
+    options = ["--start", str(first), "--player", "sample", "--games", "2", "--epochs", "1"]
+    assert not np.array_equal(load(run(tmp_path / "next", *options)).weights, load(first).weights)
     for wrong in (
         ["--games", "0"],
         ["--games", "inf"],
         ["--rate", "-5"],
         ["--rate", "nan"],
         ["--seed", "-1"],
-        ["--from", "nobody"],
-        ["--from", str(tmp_path / "none.safetensors")],
+        ["--player", "nobody"],
+        ["--player", str(tmp_path / "none.safetensors")],
         ["--start", str(tmp_path / "none")],
         ["--resume"],
     ):
         with pytest.raises(SystemExit):
-            learning.main([str(file), *wrong])
-    capsys.readouterr()
+            run(tmp_path / "wrong", *wrong)

@@ -176,6 +176,7 @@ def test_players_are_drawn_again_for_each_table(tmp_path: Path) -> None:
         loaded.append(Path(path).stem)
         return original(path, device)
 
+    settings = from_dict({**TINY, "games": 12, "table": 3, "pool": 2}, Run)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rank_net, "load", watched)
         log = generate(

@@ -117,7 +117,7 @@ def test_the_network_is_trained_in_place() -> None:
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, float("nan"), float("inf")])
 def test_numbers_of_moves_are_whole_and_from_one_on(wrong: float) -> None:
     learner = Learner(network([[0, 1]]), seed=3)
-    with pytest.raises(ValueError, match="n_moves is a whole number from 1 on"):
+    with pytest.raises(ValueError, match="n_moves"):
         learner.play(wrong)
     assert learner.n_games == 0
     assert learner.play(2e3).n_moves.sum() >= 2_000
