@@ -41,7 +41,7 @@ except ImportError as error:
     raise ImportError(message) from error
 
 from afterstate.agents import files, nets
-from afterstate.agents.config import Amount, Count, Positive, Share, Whole, read, settings
+from afterstate.agents.config import Amount, Count, Number, Positive, Share, Whole, read, settings
 from afterstate.agents.daihinmin.afterstates.class_values import POINTS
 from afterstate.agents.daihinmin.learning.game_records import (
     ALL,
@@ -129,7 +129,7 @@ class Run:
     """Temperature of the softmax policy, where `"policy"` is a teacher or a guest."""
     epsilon: BelowOne = 0.0
     """Probability of a random move. The moves before the last one in its game are not learned."""
-    points: Literal["game", "classes"] | list[float] = "game"
+    points: Literal["game", "classes"] | list[Number] = "game"
     """Values of places for networks that play: five numbers, or the points of the game, or the
     points with the value of the class. Here these are always `CLASS_VALUES`, as if classes were
     never reset; `RankAgent` counts the games that are left."""

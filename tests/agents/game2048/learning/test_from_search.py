@@ -508,7 +508,7 @@ def test_values_that_no_board_can_have_end_it(value: float) -> None:
             assert "no game has more than 3,932,156" in str(caught.value)
         else:
             assert caught.value.last == {}
-            assert "some are no numbers" in str(caught.value)
+            assert "NaN" in str(caught.value)
 
 
 @pytest.mark.parametrize(("games", "runs_away"), [(4, False), (2, True)])
@@ -529,7 +529,7 @@ def test_the_last_values_are_told(wrong: str) -> None:
     script.loss = math.nan
     if wrong == "of":
         script.of = lambda boards: np.where(boards % 2 == 0, np.nan, 1.0)
-    with pytest.raises(Diverged, match=f"after {learner.n_moves} moves: some are no") as caught:
+    with pytest.raises(Diverged, match=f"after {learner.n_moves} moves: some are NaN") as caught:
         learner.play(1)
     assert caught.value.last == same.latest
     assert set(same.latest) == {"searched", "valued", "largest"}
@@ -563,7 +563,7 @@ def state(learner: Learner) -> dict[str, Any]:
     names = ("n_moves", "n_games", "_rng", "_games", "_afters", "_lengths")
     found: dict[str, Any] = {name: getattr(learner, name) for name in names}
     if isinstance(learner.model, TableModel):
-        found |= {"weights": learner.model.network.weights, "sums": learner.model._how.sums}
+        found |= {"weights": learner.model.network.weights, "sums": learner.model._update.sums}
     elif isinstance(learner.model, NetModel):
         fitter = learner.model._fitter
         found |= {**fitter.tensors(), **fitter.played.state_dict()}
@@ -682,7 +682,7 @@ def test_what_is_no_number_is_not_saved_even_where_no_board_looks(
     spoil(learner.model)
     learner.play(30)
     assert np.isfinite(learner.model.estimate(learner._afters)).all()
-    with pytest.raises(Diverged, match=f"after {learner.n_moves} moves: some are no") as caught:
+    with pytest.raises(Diverged, match=f"after {learner.n_moves} moves: some are NaN") as caught:
         learner.save(path)
     assert caught.value.last == learner.latest
     learner.save(path)
@@ -696,7 +696,7 @@ def test_each_number_of_tables_is_looked_at_before_it_is_saved(
 ) -> None:
     learner = made(TABLES)
     model: Any = learner.model
-    array = model.network.weights if where == "weights" else model._how.sums
+    array = model.network.weights if where == "weights" else model._update.sums
     array[-1] = wrong
     with pytest.raises(Diverged):
         learner.save(tmp_path / "learner.npz")
@@ -895,10 +895,10 @@ def test_wrong_settings_and_options_end_a_run_before_it_begins(
 @pytest.mark.parametrize(
     ("settings", "other", "message"),
     [
-        (TABLES, {"learner": {"games": 9}}, "it has 8 games, not 9"),
+        (TABLES, {"learner": {"games": 9}}, "games, not 9"),
         (TABLES, {"fitting": {"rule": "td"}}, "another network or rule"),
         (TABLES, {"network": {"tuples": [[0]], "size": [2, 3]}}, "another network or rule"),
-        (NEURAL, {"learner": {"games": 9}}, "it has 8 games, not 9"),
+        (NEURAL, {"learner": {"games": 9}}, "games, not 9"),
         (NEURAL, {"fitting": {"unit": 5}}, "another value_scale"),
         (NEURAL, {"network": {"name": "Tiny", "hidden": 9}}, "another network"),
     ],
