@@ -21,6 +21,7 @@ pytest.importorskip("tqdm")
 from torch import Tensor, nn
 
 from afterstate import agents
+from afterstate.agents.config import from_dict
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import from_search, play_logs
 from afterstate.agents.game2048.play import Games, play
@@ -146,7 +147,7 @@ def test_learners_are_those_of_the_study() -> None:
     for how in found.values():
         from_search.Settings(**how["learner"])
         Search(**how["search"])
-        assert set(how) <= set(from_search.SEARCHED.settings)
+        from_dict(how, from_search.Run)
         assert "start" not in how or Path(how["start"]).exists()
 
 
@@ -389,7 +390,7 @@ def test_learners_go_on_until_they_have_made_their_moves(
             n_moves = 40 if len(calls) < 3 else int(arguments[arguments.index("--moves") + 1])
             file.write(json.dumps({"n_moves": n_moves, "seconds": 5}) + "\n")
 
-    monkeypatch.setattr(from_search, "main", fake)
+    monkeypatch.setattr(run.training, "main", fake)
     monkeypatch.setattr(run, "search_games", lambda place, plan: None)
     tiny.main("learn")
     tiny.main("learn", "--only", "experiment 1")
@@ -397,7 +398,7 @@ def test_learners_go_on_until_they_have_made_their_moves(
     assert [call[call.index("--moves") + 1] for call in calls] == ["50", "90", "50", "90"]
     assert ["--resume" in call for call in calls] == [False, False, True, True]
     place = tiny.runs / "experiment_1,_wild"
-    assert calls[1][:3] == [str(place / "asked.json"), "--out", str(place)]
+    assert calls[1][:4] == ["search", str(place / "asked.json"), "--out", str(place)]
     asked = json.loads((place / "asked.json").read_text(encoding="utf-8"))
     base = tiny.told["learn"]["experiment 1"]["base"]
     assert asked == {**base, "learner": {"games": 2, "learn": "nodes"}}
@@ -479,7 +480,7 @@ def test_learners_whose_values_ran_away_are_left_and_the_others_go_on(
     text = (tiny.results / "README.md").read_text(encoding="utf-8")
     assert f"| calm | {calm['n_moves']:,} |" in text and "boards were worth 5 on average" in text
     assert (tiny.results / "experiment_1_values.svg").exists()
-    monkeypatch.setattr(from_search, "main", None)  # neither has anything left to do
+    monkeypatch.setattr(run.training, "main", None)  # neither has anything left to do
     monkeypatch.setattr(run, "play", None)
     tiny.main("learn")
 

@@ -263,7 +263,7 @@ def test_the_number_of_moves_the_device_and_the_threads_may_be_others(
     tiny: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: dict[str, list[str]] = {}
-    for module in (play_logs, policy_imitation):
+    for module in (play_logs, run.training):
         name = module.__name__
         monkeypatch.setattr(module, "main", lambda words, name=name: calls.update({name: words}))
     tiny.main("log", "--moves", "6e8", "--jobs", "3")
@@ -276,7 +276,7 @@ def test_the_number_of_moves_the_device_and_the_threads_may_be_others(
         for name, number in told.items():
             assert float(words[words.index(name) + 1]) == number
     assert learning[learning.index("--device") + 1] == "cuda"
-    asked = json.loads(Path(learning[0]).read_text(encoding="utf-8"))
+    asked = json.loads(Path(learning[1]).read_text(encoding="utf-8"))
     assert asked["learner"]["decay"] == 6e8
     tiny.put(2, PolicyCNN(2), 6e8 - 1)
     with pytest.raises(SystemExit, match="has learned all moves"):

@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("joblib")
 pytest.importorskip("safetensors")
 pytest.importorskip("torch")
-pytest.importorskip("tqdm")
+tqdm = pytest.importorskip("tqdm")
 
 import safetensors.torch
 import torch
@@ -281,7 +281,7 @@ def test_it_is_told_how_many_games_have_been_played(tmp_path: Path) -> None:
 def test_bars_show_games_and_iterations_of_each_generation(tmp_path: Path) -> None:
     shown: list[tuple[str, int]] = []
 
-    class Bar(rank_training.tqdm):  # type: ignore[misc, type-arg]
+    class Bar(tqdm.tqdm):  # type: ignore[misc, name-defined]
         """A bar that records its updates."""
 
         def update(self, n: float | None = 1) -> bool | None:

@@ -200,7 +200,7 @@ def test_a_temporal_difference_by_hand(rate: float, error: float, end: float) ->
 
 @pytest.mark.parametrize("rule", ["td", "tc"])
 @pytest.mark.parametrize("size", TUPLES)
-def test_tables_learn_by_the_rules_of_self_play(size: tuple[int, int], rule: str) -> None:
+def test_tables_learn_by_the_rules_of_self_play(size: tuple[int, int], rule: Any) -> None:
     naive = NaiveLearner(ntuple_learner.Settings(rule, rate=0.7), TUPLES[size], size, 1)
     model, rng = TableModel(network(TUPLES[size], size), rule, 0.7), np.random.default_rng(1)
     for _ in range(5):

@@ -307,7 +307,7 @@ def test_backward_learning_of_a_part_leaves_the_rest() -> None:
     ids=["plain", "promoted", "fixed", "both"],
 )
 def test_backward_learning_of_any_path_equals_the_naive_learners(
-    skip: str, options: dict[str, Any]
+    skip: Any, options: dict[str, Any]
 ) -> None:
     """Paths from 1 to 40 moves with random boards, rewards and random moves, from any start."""
     rng = random.Random(1)
