@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -355,7 +355,7 @@ def test_environment_vector_environment_and_trainer_play_one_game(net: Network, 
 
 @pytest.mark.parametrize("order", ["backward", "forward"])
 def test_the_first_game_of_a_learner_is_the_environments(
-    order: Literal["backward", "forward"],
+    order: Literal[backward, forward],
 ) -> None:
     """Its rate is 0 in single precision, so that the network stays as it is."""
     settings = Settings("td", order, 0.0, 1e-50)

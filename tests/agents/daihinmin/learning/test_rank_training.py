@@ -18,10 +18,11 @@ import pytest
 pytest.importorskip("joblib")
 pytest.importorskip("safetensors")
 pytest.importorskip("torch")
-tqdm = pytest.importorskip("tqdm")
+pytest.importorskip("tqdm")
 
 import safetensors.torch
 import torch
+import tqdm
 from torch import Tensor
 
 from afterstate.agents import files, nets
@@ -281,7 +282,7 @@ def test_it_is_told_how_many_games_have_been_played(tmp_path: Path) -> None:
 def test_bars_show_games_and_iterations_of_each_generation(tmp_path: Path) -> None:
     shown: list[tuple[str, int]] = []
 
-    class Bar(tqdm.tqdm):  # type: ignore[misc, name-defined]
+    class Bar(tqdm.tqdm):  # type: ignore[misc]
         """A bar that records its updates."""
 
         def update(self, n: float | None = 1) -> bool | None:
