@@ -34,6 +34,7 @@ from afterstate.agents.game2048.search.mc_softmax import Settings as Search
 from afterstate.agents.game2048.values import ntuple, value_net
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, network
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
+from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
 from benchmarks.experiments import cells
 from benchmarks.experiments.mc_softmax import report, run
@@ -390,7 +391,7 @@ def test_learners_go_on_until_they_have_made_their_moves(
             n_moves = 40 if len(calls) < 3 else int(arguments[arguments.index("--moves") + 1])
             file.write(json.dumps({"n_moves": n_moves, "seconds": 5}) + "\n")
 
-    monkeypatch.setattr(run.training, "main", fake)
+    monkeypatch.setattr(training, "main", fake)
     monkeypatch.setattr(run, "search_games", lambda place, plan: None)
     tiny.main("learn")
     tiny.main("learn", "--only", "experiment 1")
@@ -480,7 +481,7 @@ def test_learners_whose_values_ran_away_are_left_and_the_others_go_on(
     text = (tiny.results / "README.md").read_text(encoding="utf-8")
     assert f"| calm | {calm['n_moves']:,} |" in text and "boards were worth 5 on average" in text
     assert (tiny.results / "experiment_1_values.svg").exists()
-    monkeypatch.setattr(run.training, "main", None)  # neither has anything left to do
+    monkeypatch.setattr(training, "main", None)  # neither has anything left to do
     monkeypatch.setattr(run, "play", None)
     tiny.main("learn")
 

@@ -27,6 +27,7 @@ from afterstate.agents.game2048.learning import play_logs, policy_imitation
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.policy_net import PolicyCNN
+from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.optimizer import Fitting
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs.game2048 import rules, torch_rules
@@ -263,7 +264,7 @@ def test_the_number_of_moves_the_device_and_the_threads_may_be_others(
     tiny: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: dict[str, list[str]] = {}
-    for module in (play_logs, run.training):
+    for module in (play_logs, training):
         name = module.__name__
         monkeypatch.setattr(module, "main", lambda words, name=name: calls.update({name: words}))
     tiny.main("log", "--moves", "6e8", "--jobs", "3")

@@ -756,7 +756,7 @@ def test_a_segment_of_other_games_is_refused(tmp_path: Path) -> None:
         about = file.metadata()
     tensors["others/segment/best"] = tensors["others/segment/best"][:, 1:].contiguous()
     safetensors.torch.save_file(tensors, path, about)
-    with pytest.raises(ValueError, match="segment is of another number of games"):
+    with pytest.raises(ValueError, match="segment has another number of games"):
         Learner(tiny(), Settings(games=4, value_scale=UNIT)).resume(path)
 
 
