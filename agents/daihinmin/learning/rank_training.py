@@ -458,8 +458,7 @@ class RankTraining:
             OSError: a file cannot be read or written.
             ValueError: there is nothing to learn from.
         """
-        if self.generation == 0 and not self._pooled(0).exists():
-            self._begin()
+        self.prepare()
         start, generation = time.monotonic(), self.generation + 1
         row = self._play(generation) if self.run.games else {}
         # Targets of earlier generations would be lost where a run is resumed.
@@ -485,8 +484,10 @@ class RankTraining:
                 **row,
             }
 
-    def _begin(self) -> None:
-        """Save the network as it is at first; files of a run that was never saved are deleted."""
+    def prepare(self) -> None:
+        """Save a new network, and delete files of a run that was never saved."""
+        if self.generation > 0 or (self.out / "net.safetensors").exists():
+            return
         for path in (self.out / "games").glob("*.npz"):
             path.unlink()
         self.save()

@@ -107,6 +107,7 @@ def advance(trainee: RankTraining, generations: int, kept: Collection[int], bar:
         kept: the generations that are copied to `players/`, for the pool drops the oldest.
         bar: shows generations.
     """
+    trainee.prepare()
     while True:
         if trainee.generation in kept:
             latest = trainee.pool()[-1]
