@@ -282,7 +282,7 @@ def test_it_is_told_how_many_games_have_been_played(tmp_path: Path) -> None:
 def test_bars_show_games_and_iterations_of_each_generation(tmp_path: Path) -> None:
     shown: list[tuple[str, int]] = []
 
-    class Bar(tqdm.tqdm):  # type: ignore[misc]
+    class Bar(tqdm.tqdm):  # type: ignore[type-arg]
         """A bar that records its updates."""
 
         def update(self, n: float | None = 1) -> bool | None:
