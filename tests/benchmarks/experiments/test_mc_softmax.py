@@ -147,7 +147,6 @@ def test_learners_are_those_of_the_study() -> None:
     }
     for how in found.values():
         from_search.Settings(**how["learner"])
-        Search(**how["search"])
         from_dict(how, from_search.Run)
         assert "start" not in how or Path(how["start"]).exists()
 
@@ -317,7 +316,7 @@ def test_a_temperature_is_learned_from_other_positions(
     boards = play_logs.read(tiny.runs / "temperature.npy")["board"][:20]
     others, _ = run.positions(tiny.runs)
     assert len(boards) == row["boards"] == 20 and not np.isin(boards, others).all()
-    searches = MCSoftmaxAgent(ntuple.load(players.PRETRAINED), Search(**row["searches"]))
+    searches = MCSoftmaxAgent(ntuple.load(players.PRETRAINED), from_dict(row["searches"], Search))
     found = learned_temperature(searches, np.array(boards, np.uint64))
     assert row["temperature"] == pytest.approx(found, abs=5e-5)
 

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from afterstate import agents
 from afterstate.agents import nets
+from afterstate.agents.config import from_dict
 from afterstate.agents.game2048.learning import play_logs, policy_imitation
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net
@@ -111,7 +112,7 @@ def test_published_values_are_those_of_the_study() -> None:
 def test_settings_are_those_of_networks_and_learners_that_there_are() -> None:
     told = run.study()
     assert told["layers"] == list(policy_net.CHANNELS) == list(SCORES)
-    Fitting(**told["learner"])
+    from_dict(told["learner"], Fitting)
 
 
 def test_there_are_twelve_published_filters_with_weights_of_cells_and_tiles() -> None:
