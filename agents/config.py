@@ -14,8 +14,8 @@ it; command lines (`afterstate.agents.training`) take all three from there.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import fields
+import json
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
@@ -30,6 +30,7 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
 )
+from pydantic_core import PydanticCustomError
 from typing_extensions import dataclass_transform
 
 T = TypeVar("T")
@@ -52,12 +53,15 @@ Count = Annotated[int, _plain, Field(ge=1, lt=1 << 63)]
 def _whole_number(value: float) -> float:
     """Return the value if it is an integer."""
     if value != int(value):
-        raise ValueError(f"amount must be a whole number, got {value}")
+        raise PydanticCustomError("whole_number", "a whole number")
     return value
 
 
 Amount = Annotated[float, _plain, Field(ge=1, lt=1 << 63), AfterValidator(_whole_number)]
 """A whole number from 1 on that may be written as `1e9`, such as a number of moves."""
+
+AmountFrom0 = Annotated[float, _plain, Field(ge=0, lt=1 << 63), AfterValidator(_whole_number)]
+"""A whole number from 0 on that may be written as `1e9`."""
 
 _CONFIG = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
 
@@ -88,7 +92,7 @@ def read(path: str | Path, kind: type[T]) -> T:
     """Return the settings of a JSON file.
 
     Args:
-        path: the file, a JSON object.
+        path: the file, a JSON object; names of earlier versions are accepted.
         kind: the class of the settings.
 
     Raises:
@@ -96,19 +100,40 @@ def read(path: str | Path, kind: type[T]) -> T:
         ValueError: not such settings; the message names the file.
     """
     try:
-        return TypeAdapter(kind).validate_json(Path(path).read_bytes())
-    except ValidationError as error:
-        raise ValueError(f"{path}: {one_line(error)}") from None
+        return _from_json(Path(path).read_text(encoding="utf-8"), kind)
+    except RecursionError as error:
+        raise ValueError(f"{path} is nested too deeply") from error
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
+def from_dict(values: Mapping[str, Any], kind: type[T]) -> T:
+    """Return the settings of a JSON object, such as one that is part of a file.
+
+    Raises:
+        ValueError: not such settings.
+    """
+    return _from_json(json.dumps(values), kind)
+
+
+def _from_json(text: str, kind: type[T]) -> T:
+    """Return the settings of a JSON object."""
+    try:
+        values = json.loads(text, object_hook=current_names)
+    except ValueError as error:
+        raise ValueError(f"invalid JSON: {error}") from None
+    try:
+        return TypeAdapter(kind).validate_json(json.dumps(values))
+    except ValidationError as error:
+        raise ValueError(one_line(error)) from None
+
+
 def one_line(error: ValidationError) -> str:
     """Return what is wrong in one line: `learner.rate must be <= 1, got 2.0`."""
-    return "; ".join(dict.fromkeys(_told(each) for each in error.errors(include_url=False)))
+    return "; ".join(dict.fromkeys(_message(each) for each in error.errors(include_url=False)))
 
 
-def _told(error: Any) -> str:
+def _message(error: Any) -> str:
     """Return one error of pydantic as `name must be ..., got ...`."""
     name = ".".join(map(str, error["loc"]))
     kind, context = error["type"], error.get("ctx", {})
@@ -167,63 +192,3 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     near = [renamed] if renamed in known else get_close_matches(str(name), known, 1)
     hint = f", did you mean {near[0]!r}?" if near else ";"
     return f"{hint} known: {', '.join(map(str, known)) or 'none'}"
-
-
-# The previous checks, for classes that are not `settings` yet.
-
-_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "None": ("null", lambda x: x is None),
-    "bool": ("true or false", lambda x: isinstance(x, bool)),
-    "int": ("a whole number", lambda x: type(x) is int and abs(x) < 1 << 63),
-    "float": ("a number", lambda x: type(x) in (int, float) and abs(x) < 1e300),
-    "str": ("a text", lambda x: isinstance(x, str)),
-    "dict[str, Any]": ("an object", lambda x: isinstance(x, dict)),
-    "list[str]": ("a list of texts", lambda x: _is_list(x, "str")),
-    "list[float]": ("a list of numbers", lambda x: _is_list(x, "float")),
-}
-"""What the fields of settings can be, in the words of JSON, and how that is seen."""
-
-_WITHIN: dict[str, Callable[[float], bool]] = {
-    "from 0 on": lambda x: x >= 0,
-    "from 1 on": lambda x: x >= 1,
-    "from 1 to 10 million": lambda x: 1 <= x <= 10**7,
-    "from 0 to 1": lambda x: 0 <= x <= 1,
-    "from 0 on and below 1": lambda x: 0 <= x < 1,
-    "above 0": lambda x: x > 0,
-    "above 0 and below 1": lambda x: 0 < x < 1,
-}
-"""The ranges in which numbers can be."""
-
-
-def _is_list(value: Any, kind: str) -> bool:
-    """Whether it is a list of things of a kind."""
-    return isinstance(value, list) and all(map(_KINDS[kind][1], value))
-
-
-def check_fields(
-    told: Any, ranges: Mapping[str, str], choices: Mapping[str, Collection[str]] | None = None
-) -> None:
-    """Checks settings that may come from a file; numbers of numpy become those of Python.
-
-    Args:
-        told: a dataclass, all of whose types are in `_KINDS`.
-        ranges: by name of a number, one of `_WITHIN`.
-        choices: by name of a text, those that it can be.
-
-    Raises:
-        ValueError: a field is not of its type, not in its range or none of its choices.
-    """
-    for each in fields(told):
-        value, kinds = getattr(told, each.name), str(each.type).split(" | ")
-        if isinstance(value, np.generic):
-            value = value.item()
-            object.__setattr__(told, each.name, value)
-        if not any(_KINDS[kind][1](value) for kind in kinds):
-            words = " or ".join(_KINDS[kind][0] for kind in kinds)
-            raise ValueError(f"{each.name} is {words}, got {value!r}")
-        within = ranges.get(each.name)
-        if within is not None and value is not None and not _WITHIN[within](value):
-            raise ValueError(f"{each.name} is {within}, got {value!r}")
-    for name, known in (choices or {}).items():
-        if getattr(told, name) not in known:
-            raise ValueError(f"{name} is one of {list(known)}, got {getattr(told, name)!r}")

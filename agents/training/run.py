@@ -1,73 +1,47 @@
-"""Runs in which a player of 2048 learns: short ones in a program, long ones from a command line.
+"""The loop of all training runs: advance a learner, report, evaluate and save at intervals.
 
     train(learner, n_moves=1e6, save_to="mine.npz")
 
-`training.py`, `value_learning.py`, `policy_learning.py` and `search_learning.py` are the commands.
-They read a settings file, which is a JSON object, and have a folder for a run. In it are
-
-- the learner, in the file of its kind, written beside and renamed at intervals, before evaluations,
-  at the end, and on Ctrl-C or SIGTERM. A run that is killed loses what it did since.
-- `rows.jsonl`: one JSON object an evaluation, with moves, games, seconds, the mean of the last
-  1,000 training games since the run began or was resumed, and mean, 95% interval and shares of
-  tiles for each way to play.
-- `settings.json`: what was asked for. A run may be resumed with other settings of the learner, for
-  example a smaller rate for its last part, but not with another network.
+`python -m afterstate.agents.training` trains any learner of the package in a folder; a program
+trains a learner of 2048 by `train`. Both call `advance`, which knows a learner as a `Trainee`: it
+saves the trainee at intervals, before evaluations, at the end, and on Ctrl-C or SIGTERM. A run that
+is killed loses what it did since.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+import re
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
+from pydantic import AfterValidator
 
 from afterstate.agents import files
-from afterstate.agents.game2048.learning.ntuple_learner import whole_moves
-from afterstate.agents.game2048.play import Games
-from afterstate.agents.training.commands import above_0, progress_bar, sigterm_raises, whole_above_0
-from afterstate.envs.words import whole
+from afterstate.agents.config import Amount, Count, Positive, settings
+from afterstate.agents.training.commands import sigterm_raises
+from afterstate.agents.training.folder import RunFolder
 
 EVALUATION_SEED = 1 << 40
 """Evaluation games have seeds from here on, so that they are the same in every evaluation."""
 
+N_RECENT = 1_000
+"""The latest games of a run of 2048 whose mean score is reported."""
 
-class Trainee(Protocol):
-    """What is trained, such as a `learning.Learner`."""
-
-    @property
-    def n_moves(self) -> int:
-        """How many moves it has learned from."""
-        ...
-
-    @property
-    def n_games(self) -> int:
-        """How many games it has played."""
-        ...
-
-    seconds: float
-    """How long it has learned."""
-
-    def play(self, n_moves: float) -> Games:
-        """Learns from about so many moves more, and returns the games that ended."""
-        ...
-
-    def save(self, path: str | Path) -> None:
-        """Writes it to a file."""
-        ...
+SECONDS_PER_REPORT = 0.5
 
 
 class Diverged(ArithmeticError):
-    """Values have run away in learning.
+    """The learned values diverged.
 
     Args:
         message: what happened.
-        last: the last values that were numbers, by name.
+        last: the last finite values, by name.
     """
 
     def __init__(self, message: str, last: dict[str, float]) -> None:
@@ -75,8 +49,304 @@ class Diverged(ArithmeticError):
         self.last = last
 
 
+# Options of runs
+
+
+def evaluation_games(text: str) -> dict[int, int]:
+    """Return the number of games of each search depth, from `1:1000,3:20`.
+
+    Raises:
+        ValueError: not a list of depths from 1 to 5, each once, and games.
+    """
+    pairs = [part for part in text.split(",") if part]
+    if not all(re.fullmatch(r"[1-5]:0*[1-9]\d*", pair) for pair in pairs):
+        raise ValueError(f"evaluate must be PLIES:GAMES,... with plies from 1 to 5, got {text!r}")
+    games = {int(pair[0]): int(pair[2:]) for pair in pairs}
+    if len(games) < len(pairs):
+        raise ValueError(f"evaluate must have each number of plies once, got {text!r}")
+    return games
+
+
+def _evaluation(text: str) -> str:
+    """Return the text of `evaluation_games` if it is right."""
+    evaluation_games(text)
+    return text
+
+
+Evaluation = Annotated[str, AfterValidator(_evaluation)]
+"""Text of `evaluation_games`."""
+
+
+@settings
+class Options:
+    """Options of a run, which may change when it is resumed."""
+
+    out: Path
+    """Folder of the run."""
+    hours: Positive | None = None
+    """Stop after this many hours, counted from this start."""
+    resume: bool = False
+    """Continue the run in the folder."""
+    save_minutes: Positive = 10
+    """Minutes from one save to the next."""
+    threads: Count = 1
+    """Threads that learn."""
+    tensorboard: bool = False
+    """Write the rows to TensorBoard, too."""
+    evaluate_every: Amount = 1_000_000
+    """Moves, generations or steps from one evaluation to the next."""
+
+    @property
+    def amount(self) -> float | None:
+        """Amount at which the run stops."""
+        return None
+
+    @property
+    def has_end(self) -> bool:
+        """True if the run stops at some time."""
+        return self.amount is not None or self.hours is not None
+
+
+@settings
+class MoveOptions(Options):
+    """Options of a run of a learner of 2048."""
+
+    moves: Amount | None = None
+    """Stop when the learner has made this many moves, those before --resume included."""
+    evaluate: Evaluation = "1:300"
+    """Evaluation games of search depths, PLIES:GAMES,...; 1 is greedy."""
+
+    @property
+    def amount(self) -> float | None:
+        """Number of moves at which the run stops."""
+        return self.moves
+
+    @property
+    def games(self) -> dict[int, int]:
+        """Number of evaluation games of each search depth."""
+        return evaluation_games(self.evaluate)
+
+
+@settings
+class NeuralOptions(MoveOptions):
+    """Options of a run of a neural network of 2048."""
+
+    device: str = "cpu"
+    """Where the network learns and plays: cpu or cuda."""
+
+
+# The loop
+
+
+class Trainee(Protocol):
+    """A learner and its place in a run, as the loop advances it."""
+
+    unit: ClassVar[str]
+    """What `amount` counts, such as `"moves"`."""
+    chunk: ClassVar[int]
+    """Amount before the first report."""
+    is_saved_when_advanced: ClassVar[bool]
+    """Whether it is saved each time it has advanced, and not at intervals."""
+
+    @property
+    def amount(self) -> int:
+        """Moves, generations or steps that were made, since the learner was new."""
+        ...
+
+    @property
+    def end(self) -> int | None:
+        """Amount after which nothing is left to learn, if there is one."""
+        ...
+
+    def advance(self, amount: int) -> None:
+        """Learn for about this amount, or for a smaller part that is whole."""
+        ...
+
+    def position(self) -> dict[str, Any]:
+        """Return the amount and the seconds, with which each row begins."""
+        ...
+
+    def report(self) -> dict[str, Any]:
+        """Return what a progress bar shows."""
+        ...
+
+    def evaluate(self) -> dict[str, Any]:
+        """Return the entries of an evaluation's row."""
+        ...
+
+    def save(self) -> None:
+        """Write all that it takes to resume."""
+        ...
+
+
+class RunSettings(Protocol):
+    """Settings of a run, from a JSON file and the command line."""
+
+    options: ClassVar[Any]
+    """Class of the options, such as `Options`."""
+    row_key: ClassVar[str]
+    """Name of the amount in rows."""
+    evaluation_key: ClassVar[str]
+    """Name of an entry that rows of evaluations have, and no others."""
+
+    @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """Files from any of which a run is resumed."""
+        ...
+
+    def begin(self, options: Any, folder: RunFolder) -> Trainee:
+        """Return the learner, a new one or that of the folder; nothing is written.
+
+        Raises:
+            OSError: a file cannot be read.
+            ValueError: wrong settings, or a folder that does not fit them.
+        """
+        ...
+
+
+class Limits(NamedTuple):
+    """When to stop, to save and to evaluate; None is never."""
+
+    end: int | None = None  # amount, from the learner's beginning
+    seconds: float | None = None  # from now
+    save_every: float | None = None  # seconds; if None, the run is only saved at its end
+    evaluate_every: int | None = None  # amount; there is an evaluation at the end, too
+    evaluated: int | None = None  # amount at the last evaluation; None is now
+
+
+def advance(
+    trainee: Trainee,
+    limits: Limits,
+    report: Callable[[], Any],
+    evaluate: Callable[[], Any] | None = None,
+) -> None:
+    """Advance a trainee to its limits.
+
+    Args:
+        trainee: learns in place.
+        limits: when to stop, to save and to evaluate.
+        report: called about twice a second.
+        evaluate: called at evaluations; an evaluation that is overdue is made first.
+    """
+    state = _RunState(trainee, limits)
+    with sigterm_raises(SystemExit(128 + signal.SIGTERM)):
+        try:
+            is_done = False
+            while not is_done:
+                is_done = state.is_done()
+                if evaluate is not None and state.is_evaluation_due(is_done):
+                    if limits.save_every is not None:
+                        state.save()  # an evaluation may take longer than the interval
+                    evaluate()
+                if not is_done:
+                    state.advance()
+                    report()
+                    if state.is_save_due():
+                        state.save()
+        finally:
+            state.save()
+
+
+class _RunState:
+    """The state of a run between two chunks."""
+
+    def __init__(self, trainee: Trainee, limits: Limits) -> None:
+        self.trainee, self.limits = trainee, limits
+        self.evaluated = trainee.amount if limits.evaluated is None else limits.evaluated
+        ends = [end for end in (limits.end, trainee.end) if end is not None]
+        self.end = min(ends) if ends else None
+        # Amount of the trainee that is in the file. One that is saved when it has advanced must not
+        # be saved where its learning was interrupted.
+        self._in_file = trainee.amount if trainee.is_saved_when_advanced else -1
+        self._start = self._saved = time.monotonic()
+        self._chunk = trainee.chunk  # amount until the next report
+
+    def is_done(self) -> bool:
+        """Return True if the trainee has reached its end or its time."""
+        if self.end is not None and self.trainee.amount >= self.end:
+            return True
+        seconds = self.limits.seconds
+        return seconds is not None and time.monotonic() - self._start >= seconds
+
+    def advance(self) -> None:
+        """Learn for about half a second."""
+        start, before = time.monotonic(), self.trainee.amount
+        most = [self._chunk]
+        if self.end is not None:
+            most.append(self.end - before)
+        if self.limits.evaluate_every is not None:
+            most.append(self.limits.evaluate_every - before % self.limits.evaluate_every)
+        self.trainee.advance(min(most))
+        elapsed = max(1e-3, time.monotonic() - start)
+        self._chunk = max(1, int(self._chunk * min(2.0, SECONDS_PER_REPORT / elapsed)))
+
+    def is_evaluation_due(self, is_done: bool) -> bool:
+        """Return True if the trainee has passed another `evaluate_every`, or has ended."""
+        now, before, every = self.trainee.amount, self.evaluated, self.limits.evaluate_every
+        is_due = every is not None and now // every > before // every
+        if not is_due and not (is_done and now > before):
+            return False
+        self.evaluated = now
+        return True
+
+    def is_save_due(self) -> bool:
+        """Return True if the last save is as long ago as the interval."""
+        every = self.limits.save_every
+        return every is not None and time.monotonic() - self._saved >= every
+
+    def save(self) -> None:
+        """Save the trainee, unless its file is up to date."""
+        if self._in_file == self.trainee.amount:
+            return
+        self._saved = time.monotonic()
+        self.trainee.save()
+        self._in_file = self.trainee.amount
+
+
+# Learners of 2048
+
+
+class Games(Protocol):
+    """Finished games of 2048, `[n]` each: see `game2048.play.Games`."""
+
+    @property
+    def scores(self) -> npt.NDArray[np.int64]:
+        """Points."""
+        ...
+
+    @property
+    def max_tiles(self) -> npt.NDArray[np.int64]:
+        """Largest tiles."""
+        ...
+
+
+class MoveLearner(Protocol):
+    """A learner that counts moves, such as `ntuple_learner.Learner`."""
+
+    @property
+    def n_moves(self) -> int:
+        """Number of moves that it has learned from."""
+        ...
+
+    @property
+    def n_games(self) -> int:
+        """Number of games that it has played."""
+        ...
+
+    seconds: float
+    """Seconds that it has learned."""
+
+    def play(self, n_moves: float) -> Games:
+        """Learn from about this many moves more, and return the games that ended."""
+        ...
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file."""
+        ...
+
+
 class Progress(NamedTuple):
-    """How far training is: see `train`."""
+    """Progress of training: see `train`."""
 
     n_games: int
     n_moves: int
@@ -86,8 +356,83 @@ class Progress(NamedTuple):
     rate_2048: float  # share of them that reached 2048
 
 
+class MoveTraining:
+    """Training of a learner of 2048, measured in moves.
+
+    Args:
+        learner: learns in place.
+        save_to: its file; None is none.
+        judge: returns further entries of the row of an evaluation.
+    """
+
+    unit: ClassVar[str] = "moves"
+    chunk: ClassVar[int] = 1_000
+    is_saved_when_advanced: ClassVar[bool] = False
+    end = None
+
+    def __init__(
+        self,
+        learner: MoveLearner,
+        save_to: str | Path | None = None,
+        judge: Callable[[], dict[str, Any]] = dict,
+    ) -> None:
+        self.learner, self._save_to, self._judge = learner, save_to, judge
+        # Learners may play and learn in turns of many moves: only several reports have a speed.
+        self._marks = deque([(learner.seconds, learner.n_moves)], maxlen=41)
+        self._recent: list[Games] = []
+
+    @property
+    def amount(self) -> int:
+        """Number of moves."""
+        return self.learner.n_moves
+
+    def advance(self, amount: int) -> None:
+        """Learn from about this many moves."""
+        self._recent.append(self.learner.play(amount))
+        while sum(len(batch.scores) for batch in self._recent[1:]) >= N_RECENT:
+            del self._recent[0]
+        self._marks.append((self.learner.seconds, self.learner.n_moves))
+
+    def progress(self) -> Progress:
+        """Return the progress."""
+        scores = np.concatenate([[], *(games.scores for games in self._recent)])[-N_RECENT:]
+        tiles = np.concatenate([[], *(games.max_tiles for games in self._recent)])[-N_RECENT:]
+        return Progress(
+            n_games=self.learner.n_games,
+            n_moves=self.learner.n_moves,
+            seconds=self.learner.seconds,
+            moves_per_second=self._speed(),
+            mean_score=float(scores.mean()) if scores.size else float("nan"),
+            rate_2048=float((tiles >= 2048).mean()) if tiles.size else float("nan"),
+        )
+
+    def _speed(self) -> float:
+        """Return the recent moves per second of play and learning; nan at first."""
+        (start, first), (now, last) = self._marks[0], self._marks[-1]
+        return (last - first) / (now - start) if now > start else float("nan")
+
+    def report(self) -> dict[str, Any]:
+        """Return the mean score, if a game has ended."""
+        mean = self.progress().mean_score
+        return {} if mean != mean else {"mean": f"{mean:,.0f}"}
+
+    def position(self) -> dict[str, Any]:
+        """Return the games, the moves and the seconds."""
+        of = self.learner
+        return {"n_games": of.n_games, "n_moves": of.n_moves, "seconds": of.seconds}
+
+    def evaluate(self) -> dict[str, Any]:
+        """Return the progress and the evaluation of the learner."""
+        return {**self.progress()._asdict(), **self._judge()}
+
+    def save(self) -> None:
+        """Save the learner, if it has a file."""
+        if self._save_to is not None:
+            self.learner.save(self._save_to)
+
+
 def train(
-    learner: Trainee,
+    learner: MoveLearner,
     n_moves: float | None = None,
     seconds: float | None = None,
     save_to: str | Path | None = None,
@@ -97,12 +442,12 @@ def train(
     evaluate_every: float | None = None,
     evaluated: int | None = None,
 ) -> list[Progress]:
-    """Trains a learner, and saves it at intervals, at the end and when it is interrupted.
+    """Train a learner of 2048, and save it at intervals, at the end and when it is interrupted.
 
     Args:
         learner: learns in place.
-        n_moves: stop after so many moves more.
-        seconds: stop after so long.
+        n_moves: stop after this many more moves.
+        seconds: stop after this time.
         save_to: file to save the learner to, also on Ctrl-C or SIGTERM, which then go on.
         report: called about twice a second.
         save_every: seconds from one save to the next; it is saved before each evaluation, too. By
@@ -110,8 +455,8 @@ def train(
         evaluate: called each time the learner has made another `evaluate_every` moves, counted
             from its first, and at the end.
         evaluate_every: see `evaluate`; by default only at the end.
-        evaluated: how many moves the learner had made at its last evaluation; by default as many
-            as now. An evaluation that is overdue is made first.
+        evaluated: number of moves that the learner had made at its last evaluation; by default as
+            many as now. An evaluation that is overdue is made first.
 
     Returns:
         The reports.
@@ -126,125 +471,35 @@ def train(
     every = None if evaluate_every is None else whole_moves(evaluate_every)
     if save_to is not None:
         files.check_writable(save_to)
-    last = learner.n_moves if evaluated is None else evaluated
-    run = _Standing(learner, end, seconds, every, last, save_to)
-    with sigterm_raises(SystemExit(128 + signal.SIGTERM)):
-        try:
-            is_done = False
-            while not is_done:
-                is_done = run.is_done()
-                if evaluate is not None and run.is_evaluation_due(is_done):
-                    if save_every is not None:
-                        run.save()  # an evaluation may take longer than the interval
-                    evaluate(run.progress())
-                if not is_done:
-                    run.go_on()
-                    if report is not None:
-                        report(run.reports[-1])
-                    if run.is_save_due(save_every):
-                        run.save()
-        finally:
-            run.save()
-    return run.reports
+    training, reports = MoveTraining(learner, save_to), list[Progress]()
+
+    def note() -> None:
+        reports.append(training.progress())
+        if report is not None:
+            report(reports[-1])
+
+    advance(
+        training,
+        Limits(end, seconds, save_every, every, evaluated),
+        note,
+        None if evaluate is None else lambda: evaluate(training.progress()),
+    )
+    return reports
 
 
-class _Standing:
-    """Where a training run stands."""
+def whole_moves(n_moves: float, least: int = 1) -> int:
+    """Return a number of moves, which may be a whole float such as 5e7.
 
-    def __init__(
-        self,
-        learner: Trainee,
-        end: int | None,
-        seconds: float | None,
-        every: int | None,
-        evaluated: int,
-        save_to: str | Path | None,
-    ) -> None:
-        self.learner, self.end, self.seconds, self.every = learner, end, seconds, every
-        self.evaluated = evaluated  # moves at the last evaluation
-        self.reports: list[Progress] = []
-        self._save_to, self._in_file = save_to, -1  # moves of the learner that is in the file
-        self._start = self._saved = time.monotonic()
-        self._chunk = 1_000  # moves until the next report
-        # Learners may play and learn in turns of many moves: only several reports have a speed.
-        self._marks = deque([(learner.seconds, learner.n_moves)], maxlen=41)
-        self._recent: list[Games] = []
-
-    def is_done(self) -> bool:
-        """Whether training has reached its number of moves or its time."""
-        if self.end is not None and self.learner.n_moves >= self.end:
-            return True
-        return self.seconds is not None and time.monotonic() - self._start >= self.seconds
-
-    def go_on(self) -> None:
-        """Learns for about half a second, and reports."""
-        began, n_before = time.monotonic(), self.learner.n_moves
-        limits = [self._chunk]
-        if self.end is not None:
-            limits.append(self.end - n_before)
-        if self.every is not None:
-            limits.append(self.every - n_before % self.every)
-        games = self.learner.play(min(limits))
-        took = max(1e-3, time.monotonic() - began)
-        self._recent = _last([*self._recent, games])
-        self._chunk = max(1, int(self._chunk * min(2.0, 0.5 / took)))
-        self._marks.append((self.learner.seconds, self.learner.n_moves))
-        self.reports.append(self.progress())
-
-    def progress(self) -> Progress:
-        """How far training is."""
-        empty = Games(*(np.empty(0, np.int64) for _ in range(3)))
-        scores, _, tiles = (
-            np.concatenate(parts)[-1_000:] for parts in zip(empty, *self._recent, strict=True)
-        )
-        return Progress(
-            n_games=self.learner.n_games,
-            n_moves=self.learner.n_moves,
-            seconds=self.learner.seconds,
-            moves_per_second=self._speed(),
-            mean_score=float(scores.mean()) if scores.size else float("nan"),
-            rate_2048=float((tiles >= 2048).mean()) if tiles.size else float("nan"),
-        )
-
-    def _speed(self) -> float:
-        """Moves per second of play and learning, lately; nan at first."""
-        (began, first), (now, last) = self._marks[0], self._marks[-1]
-        return (last - first) / (now - began) if now > began else float("nan")
-
-    def is_evaluation_due(self, is_done: bool) -> bool:
-        """Whether the learner has come past another `every` moves, or to the end."""
-        now, before = self.learner.n_moves, self.evaluated
-        is_due = self.every is not None and now // self.every > before // self.every
-        if not is_due and not (is_done and now > before):
-            return False
-        self.evaluated = now
-        return True
-
-    def is_save_due(self, save_every: float | None) -> bool:
-        """Whether the last save is so long ago."""
-        return save_every is not None and time.monotonic() - self._saved >= save_every
-
-    def save(self) -> None:
-        """Saves the learner if there is a file for it, unless it is there as it is."""
-        if self._save_to is None or self._in_file == self.learner.n_moves:
-            return
-        self._saved = time.monotonic()
-        self.learner.save(self._save_to)
-        self._in_file = self.learner.n_moves
-
-
-def _last(batches: list[Games]) -> list[Games]:
-    """The latest batches of games that have 1,000 games together."""
-    while sum(len(batch.scores) for batch in batches[1:]) >= 1_000:
-        batches = batches[1:]
-    return batches
-
-
-# Evaluation
+    Raises:
+        ValueError: not a whole number, or below the least.
+    """
+    if not least <= n_moves < 2**63 or n_moves != int(n_moves):
+        raise ValueError(f"n_moves must be a whole number >= {least}, got {n_moves!r}")
+    return int(n_moves)
 
 
 def summary(games: Games) -> dict[str, Any]:
-    """The mean score of games with its 95% interval (normal), and the shares of largest tiles.
+    """Return the mean score of games, its 95% interval (normal) and the shares of largest tiles.
 
     The interval of a single game is None.
 
@@ -263,180 +518,3 @@ def summary(games: Games) -> dict[str, Any]:
         "max": int(games.scores.max()),
         "reached": {str(tile): float((games.max_tiles >= tile).mean()) for tile in tiles},
     }
-
-
-# The command line
-
-
-class Kind(NamedTuple):
-    """A kind of learners, for the command that trains them."""
-
-    module: str  # of the command
-    what: str  # is trained
-    settings: dict[str, Any]  # what a settings file may have, and what stands for what it has not
-    file: Callable[[dict[str, Any]], str]  # of the learner with such settings, in its folder
-    begin: Callable[[dict[str, Any], argparse.Namespace, Path | None], Any]
-    """A learner from settings and options, which goes on from a file if there is one."""
-    evaluate: Callable[[Any, argparse.Namespace], dict[str, Any]]  # what rows say of a learner
-    evaluate_every: float  # moves, unless the command line says otherwise
-    plies: str  # and games
-    devices: bool  # whether it may be elsewhere than on the CPU
-
-
-def read_settings(path: str | Path, known: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a file, checked as far as can be without making the network.
-
-    Args:
-        path: the file.
-        known: what it may have, and what stands for what it has not.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: not such settings.
-    """
-    try:
-        settings = json.loads(Path(path).read_text())
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
-    if not isinstance(settings, dict) or not set(settings) <= set(known):
-        raise ValueError(f"{path} is not a JSON object with {sorted(known)}")
-    return {**known, **settings}
-
-
-def check_seed(seed: Any) -> None:
-    """Raises a ValueError unless it is a seed of settings, or null."""
-    if seed is not None and (whole(seed) is None or seed < 0):
-        raise ValueError(f"seed is a whole number from 0 on or null, got {seed!r}")
-
-
-def _plies(text: str) -> dict[int, int]:
-    """`1:1000,3:20` as depths and numbers of games."""
-    pairs = [part.split(":") for part in text.split(",") if part]
-    try:
-        plies = {int(depth): int(n_games) for depth, n_games in pairs}
-    except ValueError:
-        plies = {0: 0}
-    if len(plies) < len(pairs) or not all(d in range(1, 6) and n > 0 for d, n in plies.items()):
-        raise argparse.ArgumentTypeError(f"plies are 1 to 5, each once, with games, not {text!r}")
-    return plies
-
-
-def options(kind: Kind, arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m afterstate.agents.game2048.{kind.module}",
-        description=f"Trains {kind.what} for 2048.",
-    )
-    add = parser.add_argument
-    add("settings", type=Path, help="JSON file with the network and how to learn")
-    add("--out", type=Path, required=True, help="folder of the run")
-    add("--moves", type=whole_above_0, help="stop when the learner has made so many moves")
-    add("--hours", type=above_0, help="stop after so long, counted from this start")
-    add("--threads", type=int, default=1)
-    add("--resume", action="store_true", help="go on with the run in the folder")
-    add("--save-minutes", type=above_0, default=10, help="between two saves (%(default)s)")
-    every = kind.evaluate_every
-    add("--evaluate-every", type=whole_above_0, default=every, help="moves (%(default)g)")
-    add("--evaluate", type=_plies, default=kind.plies, metavar="PLIES:GAMES,...", help=kind.plies)
-    if kind.devices:
-        add("--device", default="cpu", help="where it learns and plays: cpu or cuda (%(default)s)")
-    chosen = parser.parse_args(arguments)
-    if chosen.moves is None and chosen.hours is None:
-        parser.error("say where to stop: --moves or --hours")
-    return chosen
-
-
-def _begin(kind: Kind, chosen: argparse.Namespace) -> tuple[Trainee, Path, int]:
-    """The learner of a new or a resumed run, its file, and its moves at the last evaluation kept.
-
-    Raises:
-        OSError: a file cannot be read or written.
-        ValueError: wrong settings, or a folder that does not fit what is asked for.
-    """
-    settings = read_settings(chosen.settings, kind.settings)
-    place = chosen.out / kind.file(settings)
-    others = [path for path in chosen.out.glob("learner.*") if path.suffix != ".part"]
-    own = [place, chosen.out / "net.safetensors", chosen.out / "rows.jsonl"]
-    for path in [*others, own[1]] if not chosen.resume else ():  # rows may be of one never saved
-        if path.exists():
-            raise ValueError(f"{path} is there: go on with --resume, or choose another --out")
-    if chosen.resume and not place.exists():
-        raise ValueError(f"{place} is not there: there is nothing to resume")
-    learner: Trainee = kind.begin(settings, chosen, place if chosen.resume else None)
-    chosen.out.mkdir(parents=True, exist_ok=True)
-    for cut_off in (part for path in own for part in chosen.out.glob(f"{path.name}.*.part")):
-        cut_off.unlink()  # by a kill
-    evaluated = files.truncate_rows(chosen.out / "rows.jsonl", "n_moves", learner.n_moves)
-    (chosen.out / "settings.json").write_text(json.dumps(settings, indent=1) + "\n")
-    return learner, place, evaluated
-
-
-def _write_row(folder: Path, row: dict[str, Any]) -> None:
-    """Adds a row to those of a run; what is nan becomes null, for it is not JSON."""
-    row = {name: None if value != value else value for name, value in row.items()}
-    with (folder / "rows.jsonl").open("a") as file:
-        file.write(json.dumps(row) + "\n")
-
-
-def _run(
-    kind: Kind,
-    chosen: argparse.Namespace,
-    learner: Trainee,
-    place: Path,
-    evaluated: int,
-    bar: Any,
-) -> None:
-    """Trains as the command line says, and shows it on a progress bar."""
-    began, n_before = time.monotonic(), learner.n_moves
-    seconds = None if chosen.hours is None else 3600 * chosen.hours
-
-    def show(progress: Progress) -> None:
-        if seconds is not None:  # as far as it will come in this time
-            share = (time.monotonic() - began) / seconds
-            end = n_before + (progress.n_moves - n_before) / max(share, 1e-9)
-            bar.total = min(end, chosen.moves or end)
-        bar.update(progress.n_moves - bar.n)
-        if progress.mean_score == progress.mean_score:
-            bar.set_description(f"mean {progress.mean_score:,.0f}", refresh=False)
-
-    def note(progress: Progress) -> None:
-        row = {**progress._asdict(), **kind.evaluate(learner, chosen)}
-        _write_row(chosen.out, row)
-        found = (f"{name} {row[name]['mean']:,.0f}" for name in row if name.endswith("ply"))
-        bar.set_postfix_str(", ".join(found))
-
-    train(
-        learner,
-        n_moves=None if chosen.moves is None else max(0, chosen.moves - n_before),
-        seconds=seconds,
-        save_to=place,
-        report=show,
-        save_every=60 * chosen.save_minutes,
-        evaluate=note,
-        evaluate_every=chosen.evaluate_every,
-        evaluated=evaluated,
-    )
-
-
-def run(kind: Kind, arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line that trains a kind of learners."""
-    chosen, tqdm = options(kind, arguments), progress_bar()
-    try:
-        learner, place, evaluated = _begin(kind, chosen)
-    except (OSError, ValueError) as error:
-        raise SystemExit(str(error)) from error
-    with tqdm(total=chosen.moves, initial=learner.n_moves, unit=" moves", unit_scale=True) as bar:
-        try:
-            _run(kind, chosen, learner, place, evaluated, bar)
-        except KeyboardInterrupt:
-            bar.close()
-            raise SystemExit(f"saved in {chosen.out}: go on with --resume") from None
-        except Diverged as error:
-            bar.close()
-            told = {"n_games": learner.n_games, "n_moves": learner.n_moves}
-            _write_row(chosen.out, {**told, "seconds": learner.seconds, "diverged": error.last})
-            saved = f": {place} is as it was saved last" if place.exists() else ""
-            raise SystemExit(f"{error}{saved}") from error
-        except (OSError, ValueError) as error:
-            bar.close()
-            raise SystemExit(str(error)) from error

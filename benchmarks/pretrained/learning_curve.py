@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from afterstate.agents.game2048.learning.ntuple_learner import Learner, Settings
-from afterstate.agents.game2048.learning.ntuple_training import evaluate
+from afterstate.agents.game2048.learning.ntuple_learner import Learner, Settings, evaluate
 from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values.ntuple import network
 from benchmarks.machine import machine

@@ -12,7 +12,7 @@ import argparse
 import json
 
 from afterstate.agents.game2048 import players
-from afterstate.agents.game2048.learning.ntuple_training import evaluate
+from afterstate.agents.game2048.learning.ntuple_learner import evaluate
 from afterstate.agents.game2048.values.ntuple import load
 from benchmarks.machine import machine
 

@@ -145,7 +145,7 @@ def in_network(device: str, mixed: bool, rounds: int) -> Figure:
 
 def learning_values(games: int, device: str, mixed: bool) -> Timed:
     """CNN22 in self-play."""
-    settings = value_td.Settings(games=games, batch=min(games, 1_024), mixed=mixed)
+    settings = value_td.Settings(games=games, batch=min(games, 1_024), bf16=mixed)
     learner = value_td.Learner(CNN22().to(device), settings, seed=1)
 
     def work() -> int:
@@ -162,7 +162,7 @@ def learning_policy(layers: int, mixed: bool, batch: int, device: str) -> Timed:
     log = np.empty(len(boards), MOVE)
     log["board"] = torch_rules.to_words(boards)
     log["action"] = torch_rules.legal(boards).int().argmax(1).numpy()
-    how = Fitting(batch=batch, mixed=mixed)
+    how = Fitting(batch=batch, bf16=mixed)
     learner = policy_imitation.Learner(PolicyCNN(layers).to(device), log, how)
 
     def work() -> int:

@@ -20,6 +20,7 @@ import torch
 from tqdm import tqdm
 
 from afterstate.agents import nets
+from afterstate.agents.daihinmin.learning.rank_learner import Settings
 from afterstate.agents.daihinmin.learning.rank_training import Run, generate
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent
 from afterstate.agents.daihinmin.values import rank_net
@@ -58,7 +59,7 @@ def self_play(channels: int, mixed: bool, rounds: int) -> Figure:
     """Measure self-play games per second of wall time, in two processes."""
     run = Run(
         network={"name": "BaseCNN", "channels": channels},
-        learner={"mixed": mixed},
+        learner=Settings(bf16=mixed),
         games=1_000,
         table=500,
     )
@@ -67,7 +68,7 @@ def self_play(channels: int, mixed: bool, rounds: int) -> Figure:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "net.safetensors"
         torch.manual_seed(1)
-        nets.save(rank_net.network(**run.network), path)
+        nets.save(run.new_network(), path)
         for number in tqdm(range(rounds + 1), desc=name, unit=" rounds", leave=False):
             start = time.monotonic()
             generate(run, [path], [number], jobs=2, device="cpu")

@@ -184,7 +184,7 @@ class NaiveLearner(NaiveNetwork):
         """Add its share of the error to every entry, one after the other."""
         entries = self.entries(board)
         share = Float(error) / Float(len(entries))
-        rate = Float(self.settings.rate)
+        rate = Float(self.settings.step_size)
         for i in entries:
             step = rate * share
             if self.settings.rule == "tc":
@@ -199,7 +199,7 @@ class NaiveLearner(NaiveNetwork):
 
     def learn_backward(self, path: list[Step], first: int) -> None:
         """Update from the last afterstate to the one of move `first`."""
-        lam, target = Float(self.settings.lam), Float(0)
+        lam, target = Float(self.settings.lambda_), Float(0)
         for t in reversed(range(first, len(path))):
             after, reward = path[t].after, Float(path[t].reward)
             before_random = t + 1 < len(path) and path[t + 1].is_random
@@ -233,7 +233,7 @@ class NaiveLearner(NaiveNetwork):
                 for earlier in range(last, max(since, last - self.settings.delay) - 1, -1):
                     if earlier in errors:
                         errors[earlier] += error
-                    error *= Float(self.settings.lam)
+                    error *= Float(self.settings.lambda_)
                 if last - self.settings.delay in errors:
                     self.learn_waiting(path, last - self.settings.delay, errors)
             if result is None:

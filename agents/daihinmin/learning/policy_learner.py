@@ -1,36 +1,33 @@
 """Learning of play policies: from games against themselves, and from the choices of a player.
 
-    python -m afterstate.agents.daihinmin.learning.policy_learner policy.npz --games 6e6
-    python -m afterstate.agents.daihinmin.learning.policy_learner policy.npz --from heuristic
-    python -m afterstate.agents.daihinmin.learning.policy_learner policy.npz --from net.safetensors
+    python -m afterstate.agents.training daihinmin-policy --out RUN --games 6e6
+    python -m afterstate.agents.training daihinmin-policy --out RUN --player heuristic
+    python -m afterstate.agents.training daihinmin-policy --out RUN --player net.safetensors
 
 *Self-play* raises the expected value of the finishing place by the policy gradient (REINFORCE,
-Williams 1992). Each deal is played several times, and what a player got is compared with the mean
-of his games with the same cards, so that the luck of the deal plays no part.
+Williams 1992). Each deal is played several times, and a player's result is compared with its mean
+result with the same cards, so that the luck of the deal has no influence.
 
-*Supervised* learning raises the log likelihood of what a player chose in games of five such
-players. Both climb by Adam (Kingma and Ba 2015), with a rate that falls to a tenth.
+*Supervised* learning raises the log likelihood of a player's choices in games of five such players.
+Both ascend by Adam (Kingma and Ba 2015), with a rate that falls to a tenth.
 
-The policy is written each minute, and on Ctrl-C or SIGTERM. Beside it, in `policy.npz.learning/`,
-is until the end what `--resume` goes on from, exactly: `ascent.npz`, how far the run has come, and
-`00000.npz` and so on, the choices that have been recorded.
+The folder of a run has the policy, `policy.npz`, which `agents.load` reads; `ascent.npz`, from
+which the run is resumed exactly; and `00000.npz` and so on, the choices that have been recorded.
 """
 
 from __future__ import annotations
 
-import argparse
-import shutil
-import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numba import float64, int16, int64, njit, types, void
 
 from afterstate.agents import files
+from afterstate.agents.config import Amount, Count, Positive, Whole, settings
 from afterstate.agents.daihinmin.afterstates.class_values import HORIZON, class_values
 from afterstate.agents.daihinmin.learning.game_records import play_log
 from afterstate.agents.daihinmin.values.features import (
@@ -45,6 +42,7 @@ from afterstate.agents.daihinmin.values.features import (
 )
 from afterstate.agents.daihinmin.values.softmax_policy import (
     Policy,
+    PolicyAgent,
     Room,
     RoomType,
     Scores,
@@ -59,7 +57,9 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
     weigh_gifts,
     weigh_options,
 )
-from afterstate.agents.training.commands import above_0, progress_bar, sigterm_raises
+from afterstate.agents.training.commands import progress_bar
+from afterstate.agents.training.folder import RunFolder
+from afterstate.agents.training.run import EVALUATION_SEED, Options
 from afterstate.envs.daihinmin.cards import count
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.players import find
@@ -76,19 +76,17 @@ from afterstate.envs.daihinmin.rules import (
 )
 
 N_REPEATS = 4
-"""How often a deal is played in self-play."""
+"""Number of times that a deal is played in self-play."""
 CYCLE = 100
 """Deals of a match in self-play, from one class reset to the next."""
 SHARE = 2_500
-"""Games of rank networks that are played side by side."""
+"""Games of rank networks that are played in parallel."""
 MATCHES = 5
 """Matches between two steps of self-play."""
 BATCH = 1_000
 """Decisions between two steps of supervised learning."""
 RATE = 0.025
 """Adam's first rate."""
-SAVE_EVERY = 60.0
-"""Seconds between two saves."""
 _KIND = "daihinmin-policy-learning"
 
 
@@ -97,15 +95,15 @@ _KIND = "daihinmin-policy-learning"
 
 @njit(void(RoomType, int64, int64, float64, float64[::1]), cache=True)
 def add_gradient(room: Room, n: int, chosen: int, factor: float, gradient: Scores) -> None:
-    """Adds `factor` times the gradient of log p(chosen) by the weights, at temperature 1.
+    """Add `factor` times the gradient of log p(chosen) by the weights, at temperature 1.
 
     That is the features of the chosen option less their mean by the policy.
 
     Args:
         room: of `weigh_options`.
         n: the number of options; with one the gradient is 0.
-        chosen: the place of the one.
-        factor: what it is multiplied with.
+        chosen: the index of the chosen option.
+        factor: multiplies the gradient.
         gradient: by weight, changed.
     """
     if n == 1:
@@ -121,7 +119,7 @@ def add_gradient(room: Room, n: int, chosen: int, factor: float, gradient: Score
 
 @njit(void(GameType, float64[::1], float64[:, ::1], RoomType), cache=True)
 def _play_game(game: Game, weights: Scores, gradients: Scores, room: Room) -> None:
-    """Plays a game to its end by a policy; adds up each player's gradient of log likelihood."""
+    """Play a game to its end by a policy; add up each player's gradient of log likelihood."""
     while game.to_give > 0:
         n = weigh_gifts(game, weights, 1.0, room)
         chosen = draw_option(game, n, room)
@@ -151,12 +149,12 @@ def _add_games(
     room: Room,
     total: Scores,
 ) -> None:
-    """Plays deals of a match, each several times, and adds up the policy gradient.
+    """Play deals of a match, each several times, and add up the policy gradient.
 
     Args:
-        match: goes on from each deal with a game of its own.
+        match: continues from each deal with a game of its own.
         games: `[1]`, overwritten.
-        n_deals: how many deals.
+        n_deals: number of deals.
         weights: of the policy.
         values: of the finishing places.
         gradients: `[n_repeats, 5, weights]`, overwritten.
@@ -188,7 +186,7 @@ def _add_games(
 
 
 def self_play_gradient(weights: Scores, seed: int, n_deals: int = CYCLE) -> Scores:
-    """The policy gradient by one match of five players of a policy, as a mean over games.
+    """Return the policy gradient by one match of five equal policies, as a mean over games.
 
     Args:
         weights: all weights of the policy, row after row.
@@ -203,16 +201,16 @@ def self_play_gradient(weights: Scores, seed: int, n_deals: int = CYCLE) -> Scor
 
 
 class Choices(NamedTuple):
-    """What a player chose, in decisions with several options."""
+    """Choices of a player, in decisions with several options."""
 
     features: Features
     """`[O, MOST]`: numbers of weights of each option, all decisions one after the other."""
     sizes: Numbers
-    """`[O]`: how many features it has."""
+    """`[O]`: its number of features."""
     first: Numbers
-    """`[D + 1]`: where the options of each decision begin, and the end."""
+    """`[D + 1]`: the first option of each decision, and the end."""
     chosen: Numbers
-    """`[D]`: the place of the chosen option among them."""
+    """`[D]`: the index of the chosen option among them."""
 
 
 ChoicesType = types.NamedTuple((int16[:, ::1], int64[::1], int64[::1], int64[::1]), Choices)
@@ -222,7 +220,7 @@ ChoicesType = types.NamedTuple((int16[:, ::1], int64[::1], int64[::1], int64[::1
 def add_choices(
     choices: Choices, which: Numbers, weights: Scores, room: Room, total: Scores
 ) -> float:
-    """Adds the gradient of the log likelihood of some decisions; returns their log likelihood."""
+    """Add the gradient of the log likelihood of some decisions; return their log likelihood."""
     likelihood = 0.0
     for decision in which:
         start = choices.first[decision]
@@ -241,7 +239,7 @@ def add_choices(
 
 
 def log_likelihood(policy: Policy, choices: Choices) -> float:
-    """The mean log likelihood of choices by a policy; no choice is surer than 0."""
+    """Return the mean log likelihood of choices by a policy."""
     weights, which = np.ravel(policy.weights), np.arange(len(choices.chosen))
     total = add_choices(choices, which, weights, new_room(), np.zeros(len(weights)))
     return float(total / len(which))
@@ -252,7 +250,7 @@ def log_likelihood(policy: Policy, choices: Choices) -> float:
 
 @njit(types.UniTuple(int64, 2)(GameType, int64, RoomType), cache=True)
 def _describe_play(game: Game, move: int, room: Room) -> tuple[int, int]:
-    """Describes the options of the player in turn; returns their number and the place of a move."""
+    """Describe the options of the player to move; return their number and the index of a move."""
     n = list_options(game, room.options)
     if n > 1:  # otherwise there was nothing to choose
         describe(game, room.options, n, room.beaters, room.features, room.sizes)
@@ -264,7 +262,7 @@ def _describe_play(game: Game, move: int, room: Room) -> tuple[int, int]:
 
 @njit(types.UniTuple(int64, 2)(GameType, int64, RoomType), cache=True)
 def _describe_gift(game: Game, player: int, room: Room) -> tuple[int, int]:
-    """The same for what a player gave in the exchange just before; no options if he had none."""
+    """Describe the gifts of a player in the exchange before; no options if it had none."""
     gift = np.uint64(game.given[player])
     if gift == 0 or not 0 <= game.classes[player] <= FUGO:
         return 0, -1
@@ -281,7 +279,7 @@ def _describe_gift(game: Game, player: int, room: Room) -> tuple[int, int]:
 
 @njit(ChoicesType(GameType[::1], RoomType), cache=True)
 def choices_in(games: Any, room: Room) -> Choices:
-    """The decisions with several options, gifts among them, in games that are over.
+    """Return the decisions with several options, gifts included, of games that are over.
 
     Args:
         games: `GAME[n]`.
@@ -316,7 +314,7 @@ def choices_in(games: Any, room: Room) -> Choices:
 
 
 def join(parts: Sequence[Choices]) -> Choices:
-    """All choices of several matches."""
+    """Return all choices of several matches."""
     ends = np.cumsum([0, *(part.first[-1] for part in parts)])
     firsts = [part.first[:-1] + end for part, end in zip(parts, ends[:-1], strict=True)]
     return Choices(
@@ -331,27 +329,27 @@ def join(parts: Sequence[Choices]) -> Choices:
 
 
 class Ascent(NamedTuple):
-    """How far Adam has come up: the weights of a policy, and what it remembers of gradients."""
+    """State of Adam: the weights of a policy, and the means of gradients."""
 
     weights: Scores
     """All weights of the policy, row after row."""
     mean: Scores
-    """Of the gradients, by weight; the latest count most."""
+    """Moving average of the gradients, by weight."""
     square: Scores
-    """The same of their squares."""
+    """Moving average of their squares."""
     n: int
-    """How many steps it has made."""
+    """Number of steps."""
 
     def policy(self) -> Policy:
-        """The policy of these weights."""
+        """Return the policy of these weights."""
         return Policy(self.weights.reshape(N_CONTEXTS, N_FEATURES))
 
     def step(self, gradient: Scores, n_steps: int, rate: float) -> Ascent:
-        """A step up the gradient, of about the rate for each weight.
+        """Return the state after a step up the gradient, of about the rate for each weight.
 
         Args:
             gradient: by weight.
-            n_steps: how many steps there will be: the rate falls to a tenth of its start.
+            n_steps: number of steps of the run: the rate falls to a tenth of its start.
             rate: the first rate.
         """
         rate *= 1 - 0.9 * self.n / n_steps
@@ -363,13 +361,13 @@ class Ascent(NamedTuple):
 
 
 def new_ascent(start: Policy | None = None) -> Ascent:
-    """The ascent from a policy, by default from weights of 0."""
+    """Return the ascent from a policy, by default from weights of 0."""
     weights = np.array((start or new_policy()).weights, np.float64).reshape(-1)
     return Ascent(weights, np.zeros_like(weights), np.zeros_like(weights), 0)
 
 
 def self_play_steps(n_games: float) -> int:
-    """How many steps there are in so many games of self-play."""
+    """Return the number of steps of some games of self-play."""
     return -(-int(n_games) // (MATCHES * CYCLE * N_REPEATS))
 
 
@@ -380,17 +378,17 @@ def learn_by_self_play(
     rate: float = RATE,
     jobs: int = 1,
 ) -> Iterator[Ascent]:
-    """Learns from games of five players of the policy.
+    """Learn from games of five players of the policy.
 
     Args:
-        n_games: how many games; the last step may make it more.
+        n_games: number of games; the last step may play some more.
         seed: of the games. The policy does not depend on `jobs`.
-        start: goes on from there; by default all weights are 0.
+        start: the state to continue from; by default all weights are 0.
         rate: of the first steps.
-        jobs: processes side by side.
+        jobs: parallel processes.
 
     Yields:
-        How far it has come after each step, of `MATCHES` * `CYCLE` * `N_REPEATS` games.
+        The state after each step, of `MATCHES` * `CYCLE` * `N_REPEATS` games.
 
     Raises:
         ImportError: joblib is not installed.
@@ -401,13 +399,13 @@ def learn_by_self_play(
     with Parallel(n_jobs=jobs) as run:
         for step in range(ascent.n, n_steps):
             seeds = np.random.default_rng([seed, step]).integers(2**63, size=MATCHES).tolist()
-            found = run(delayed(self_play_gradient)(ascent.weights, one) for one in seeds)
-            ascent = ascent.step(np.mean(found, axis=0), n_steps, rate)
+            gradients = run(delayed(self_play_gradient)(ascent.weights, one) for one in seeds)
+            ascent = ascent.step(np.mean(gradients, axis=0), n_steps, rate)
             yield ascent
 
 
 def n_batches(choices: Choices) -> int:
-    """How many steps there are in an epoch of supervised learning."""
+    """Return the number of steps of an epoch of supervised learning."""
     return -(-len(choices.chosen) // BATCH)
 
 
@@ -418,17 +416,17 @@ def learn_from_choices(
     start: Ascent | None = None,
     rate: float = RATE,
 ) -> Iterator[Ascent]:
-    """Learns to choose as a player did.
+    """Learn to choose as a player did.
 
     Args:
-        choices: his decisions.
-        epochs: how often each is used.
+        choices: its decisions.
+        epochs: number of times that each is used.
         seed: of their order.
-        start: goes on from there; by default all weights are 0.
+        start: the state to continue from; by default all weights are 0.
         rate: of the first steps.
 
     Yields:
-        How far it has come after each step, of about `BATCH` decisions.
+        The state after each step, of about `BATCH` decisions.
     """
     ascent, n, room = start or new_ascent(), n_batches(choices), new_room()
     rng = np.random.default_rng(seed)
@@ -442,19 +440,19 @@ def learn_from_choices(
 
 
 def share_of(player: str) -> int:
-    """How many games of a player are played and recorded at a time."""
-    return SHARE if Path(player).suffix == ".safetensors" else CYCLE
+    """Return the number of games of a player that are played and recorded at a time."""
+    return SHARE if _is_file(player) else CYCLE
 
 
 def play_share(player: str, n_games: int, seed: int) -> Choices:
-    """What five players of a kind choose in some games.
+    """Return the choices of five equal players in some games.
 
     Args:
         player: a name, or the file of a rank network, which plays as the file says.
-        n_games: how many games.
+        n_games: number of games.
         seed: of the games and the players.
     """
-    if Path(player).suffix == ".safetensors":
+    if _is_file(player):
         from afterstate.agents.daihinmin.learning.rank_training import play_alone  # it needs torch
 
         return choices_in(play_alone(player, n_games, seed).games, new_room())
@@ -466,7 +464,7 @@ def play_share(player: str, n_games: int, seed: int) -> Choices:
 def record(
     player: str, n_games: int, seed: int = 0, jobs: int = 1, first: int = 0
 ) -> Iterator[Choices]:
-    """What players of a kind choose, share by share from the `first` on: see `play_share`.
+    """Yield the choices of equal players, share by share from the `first` on: see `play_share`.
 
     Raises:
         ImportError: joblib is not installed.
@@ -481,136 +479,180 @@ def record(
     yield from run(delayed(play_share)(player, *share) for share in shares)
 
 
-# The command
+# Runs
 
 
-def _folder(file: Path) -> Path:
-    """Where it is kept what an interrupted run goes on from."""
-    return file.with_name(f"{file.name}.learning")
+@settings
+class PolicyOptions(Options):
+    """Options of a run of a play policy."""
+
+    steps: Amount | None = None
+    """Stop at this step; by default at the end of what the settings ask for."""
+    evaluate_every: Amount = 500
+    """Steps from one evaluation to the next."""
+    evaluate: Count = 1_000
+    """Games of an evaluation, against four sample clients."""
+    save_minutes: Positive = 1
+    """Minutes from one save to the next."""
+    jobs: Count = 1
+    """Processes that play; the policy does not depend on it."""
+
+    @property
+    def amount(self) -> float | None:
+        """Step at which the run stops."""
+        return self.steps
+
+    @property
+    def has_end(self) -> bool:
+        """True: the settings have an end."""
+        return True
 
 
-class _Run:
-    """A run of the command, and what is kept of it until it is over.
+@settings
+class Run:
+    """Settings of a run in which a play policy of Daihinmin learns."""
+
+    options: ClassVar = PolicyOptions
+    row_key: ClassVar[str] = "step"
+    evaluation_key: ClassVar[str] = "against_sample"
+    checkpoints: ClassVar[tuple[str, ...]] = ("ascent.npz", "00000.npz")
+
+    games: Amount = 1e6
+    """Games, of self-play or of the player that is imitated."""
+    player: str | None = None
+    """Player that is imitated, by name, or the file of a rank network; by default the policy plays
+    itself."""
+    epochs: Count = 10
+    """Number of times that the choices of a player are used."""
+    start: Path | None = None
+    """File of a policy to start from; by default all weights are 0."""
+    rate: Positive = RATE
+    """Step size at the beginning; it falls to a tenth."""
+    seed: Whole = 0
+    """Seed of the games and the order of choices."""
+
+    def begin(self, options: PolicyOptions, folder: RunFolder) -> PolicyTraining:
+        """Return a new run, or that of the folder."""
+        return PolicyTraining(self, options, folder)
+
+
+class PolicyTraining:
+    """Training of a play policy, measured in steps.
 
     Raises:
-        OSError: a file cannot be read or written.
-        ValueError: a wrong file, or what is kept does not fit what is asked for.
+        OSError: a file cannot be read.
+        ValueError: a wrong file, or a folder that does not fit the settings.
     """
 
-    def __init__(self, options: argparse.Namespace) -> None:
-        self._options, self._saved = options, time.monotonic()
-        asked = {name: str(value) for name, value in vars(options).items()}
-        self._asked = {name: asked[name] for name in asked if name not in ("file", "resume")}
-        files.check_writable(options.file)
-        self._folder = _folder(options.file)
-        if self._folder.exists() != options.resume:
-            there = "is there: go on with --resume, or remove it"
-            missing = "is not there: there is nothing to resume"
-            raise ValueError(f"{self._folder} {missing if options.resume else there}")
-        self._ascent = self._begin()
+    unit: ClassVar[str] = "steps"
+    chunk: ClassVar[int] = 1
+    is_saved_when_advanced: ClassVar[bool] = False
 
-    def _begin(self) -> Ascent:
-        """How far the run has come before."""
-        place = self._folder / "ascent.npz"
-        if not place.exists():
-            return new_ascent(load(self._options.start) if self._options.start else None)
-        kept = self._read(place)
-        if kept["weights"].shape != (N_CONTEXTS * N_FEATURES,):
-            raise ValueError(f"{place} has other features: learn it again")
-        return Ascent(kept["weights"], kept["mean"], kept["square"], int(kept["n"]))
+    def __init__(self, run: Run, options: PolicyOptions, folder: RunFolder) -> None:
+        self.run, self.options, self.out, self.seconds = run, options, folder.path, 0.0
+        values: dict[str, Any] = {
+            "games": float(run.games),
+            "player": run.player,
+            "epochs": run.epochs,
+        }
+        values |= {"start": run.start, "rate": float(run.rate), "seed": run.seed}
+        self._settings = {name: str(value) for name, value in values.items()}
+        self.ascent = new_ascent(load(run.start) if run.start else None)
+        if (place := self.out / "ascent.npz").exists():
+            arrays = self._read(place)
+            if arrays["weights"].shape != (N_CONTEXTS * N_FEATURES,):
+                raise ValueError(f"{place} has other features: learn it again")
+            self.ascent = Ascent(
+                arrays["weights"], arrays["mean"], arrays["square"], int(arrays["n"])
+            )
+        if (place := self._share(0)).exists():
+            self._read(place)
+        if run.player is not None and not _is_file(run.player):
+            find(run.player)
+        self._steps: Iterator[Ascent] | None = None
+        self._choices: Choices | None = None
 
     def _read(self, place: Path) -> files.Arrays:
-        """Reads what was kept, if it is of a run with the same settings."""
+        """Return the arrays of a file, if it is of a run with the same settings."""
         header, arrays = files.read(place, _KIND)
-        if {**header["asked"], "jobs": self._asked["jobs"]} != self._asked:
-            raise ValueError(f"{place} is of a run with other settings: {header['asked']}")
+        before = {name: value for name, value in header["asked"].items() if name != "jobs"}
+        if before != self._settings:
+            raise ValueError(f"{place} is of a run with other settings: {before}")
         return arrays
 
-    def _write(self, place: Path, kept: Ascent | Choices) -> None:
-        """Keeps something."""
-        files.write(place, _KIND, {"asked": self._asked}, kept._asdict())
+    def _write(self, place: Path, state: Ascent | Choices) -> None:
+        """Write a part of the state."""
+        files.write(place, _KIND, {"asked": self._settings}, state._asdict())
 
-    def learn(self) -> None:
-        """Learns to the end, and saves also where it is interrupted."""
-        total, steps = self._steps()
-        try:
-            bar = progress_bar()
-            for ascent in bar(steps, total=total, initial=self._ascent.n, unit="step"):
-                self._ascent = ascent
-                if time.monotonic() - self._saved >= SAVE_EVERY:
-                    self._save()
-        finally:
-            self._save()
-        shutil.rmtree(self._folder)
+    @property
+    def amount(self) -> int:
+        """Number of steps."""
+        return self.ascent.n
 
-    def _save(self) -> None:
-        """Writes the policy, and how far it has come, unless nothing has been learned."""
-        if self._ascent.n > 0:
-            self._write(self._folder / "ascent.npz", self._ascent)
-            save(self._ascent.policy(), self._options.file, learned=self._asked)
-        self._saved = time.monotonic()
+    @property
+    def end(self) -> int:
+        """Number of steps of the whole run; choices are recorded first."""
+        if self.run.player is None:
+            return self_play_steps(self.run.games)
+        return n_batches(self._recorded(self.run.player)) * self.run.epochs
 
-    def _steps(self) -> tuple[int, Iterable[Ascent]]:
-        """How many steps there are in all, and those that are still to be made."""
-        asked, begun = self._options, self._ascent
-        if asked.player is None:
-            steps = learn_by_self_play(asked.games, asked.seed, begun, asked.rate, asked.jobs)
-            return self_play_steps(asked.games), steps
-        choices = join(self._choices())
-        steps = learn_from_choices(choices, asked.epochs, asked.seed, begun, asked.rate)
-        return n_batches(choices) * asked.epochs, steps
-
-    def _choices(self) -> list[Choices]:
-        """What the player chooses, share by share, each kept as soon as it is recorded."""
-        asked, n_games, shares = self._options, int(self._options.games), list[Choices]()
-        while (place := self._share(len(shares))).exists():
-            shares.append(Choices(**self._read(place)))
-        more = record(asked.player, n_games, asked.seed, asked.jobs, len(shares))
-        total = -(-n_games // share_of(asked.player))
-        for share in progress_bar()(more, total=total, initial=len(shares), unit="share"):
-            self._write(self._share(len(shares)), share)
-            shares.append(share)
-        return shares
+    def _recorded(self, player: str) -> Choices:
+        """Return the choices of a player; each share is written as soon as it is recorded."""
+        if self._choices is None:
+            n_games, shares = int(self.run.games), list[Choices]()
+            while (place := self._share(len(shares))).exists():
+                shares.append(Choices(**self._read(place)))
+            rest = record(player, n_games, self.run.seed, self.options.jobs, len(shares))
+            total = -(-n_games // share_of(player))
+            for share in progress_bar()(rest, total=total, initial=len(shares), unit=" shares"):
+                self._write(self._share(len(shares)), share)
+                shares.append(share)
+            self._choices = join(shares)
+        return self._choices
 
     def _share(self, number: int) -> Path:
-        """The file of a share of the choices."""
-        return self._folder / f"{number:05}.npz"
+        """Return the file of a share of the choices."""
+        return self.out / f"{number:05}.npz"
+
+    def advance(self, amount: int) -> None:
+        """Make some steps."""
+        start = time.monotonic()
+        if self._steps is None:
+            self._steps = self._new_steps()
+        for ascent in islice(self._steps, amount):
+            self.ascent = ascent
+        self.seconds += time.monotonic() - start
+
+    def _new_steps(self) -> Iterator[Ascent]:
+        """Return the steps that are left."""
+        own, jobs = self.run, self.options.jobs
+        if own.player is None:
+            return learn_by_self_play(own.games, own.seed, self.ascent, own.rate, jobs)
+        choices = self._recorded(own.player)
+        return learn_from_choices(choices, own.epochs, own.seed, self.ascent, own.rate)
+
+    def position(self) -> dict[str, Any]:
+        """Return the step, and the seconds since the run was started or resumed."""
+        return {"step": self.ascent.n, "seconds": round(self.seconds, 1)}
+
+    def report(self) -> dict[str, Any]:
+        """Return nothing: steps have no score."""
+        return {}
+
+    def evaluate(self) -> dict[str, Any]:
+        """Return the points per 100 games of the policy against four sample clients."""
+        players: list[Any] = [PolicyAgent(self.ascent.policy(), seed=1)]
+        players += [find("sample", seed) for seed in range(2, N_PLAYERS + 1)]
+        places = play_log(players, self.options.evaluate, EVALUATION_SEED).games["places"][:, 0]
+        return {"against_sample": round(100 * float(np.mean(N_PLAYERS - places)), 1)}
+
+    def save(self) -> None:
+        """Write the policy and the state of the ascent, unless nothing has been learned."""
+        if self.ascent.n > 0:
+            self._write(self.out / "ascent.npz", self.ascent)
+            save(self.ascent.policy(), self.out / "policy.npz", learned=self._settings)
 
 
-def _parser() -> argparse.ArgumentParser:
-    """The arguments of the command."""
-    parser = argparse.ArgumentParser(description="Learns a play policy for Daihinmin.")
-    parser.add_argument("file", type=Path, help="where the policy is written")
-    parser.add_argument("--games", type=above_0, default=1e6, help="how many games (1e6)")
-    parser.add_argument(
-        "--from", dest="player", help="learn what a player chooses: its name, or a file"
-    )
-    parser.add_argument("--epochs", type=int, default=10, help="how often choices are used (10)")
-    parser.add_argument("--start", type=Path, help="a policy to start from")
-    parser.add_argument("--rate", type=above_0, default=RATE, help=f"of the first steps ({RATE})")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1, help="processes side by side (1)")
-    parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
-    return parser
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Learns a policy and writes it; returns 130 if it is interrupted."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if min(options.games, options.epochs, options.jobs) < 1 or options.seed < 0:
-        parser.error("games, epochs and jobs are at least 1, and the seed at least 0")
-    try:
-        with sigterm_raises(KeyboardInterrupt()):
-            _Run(options).learn()
-    except (ValueError, OSError, ImportError) as error:
-        parser.error(str(error))
-    except KeyboardInterrupt:
-        goes_on = "go on with --resume" if _folder(options.file).exists() else "nothing is kept"
-        print(f"interrupted; {goes_on}", file=sys.stderr)
-        return 130
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _is_file(player: str) -> bool:
+    """Return True for the file of a rank network."""
+    return Path(player).suffix == ".safetensors"

@@ -1,9 +1,9 @@
 """Rank networks that learn from games: the function approximation of Kuwabara and Hoki (2018).
 
-Each afterstate that a player chose is labelled with the place in which he finished, and a network
-is fitted to the labels by their cross entropy. That is off-policy Monte-Carlo control (see
-`off_policy.py`) with all weights 1: the returns of the games tell what their players' policy is
-worth, and whoever plays greedily by these values plays a better one.
+Each afterstate that a player chose is labelled with the place in which it finished, and a network
+is fitted to the labels by their cross entropy. That is off-policy Monte-Carlo control with all
+weights 1: the returns of the games are the values of their players' policy, and the greedy policy
+by these values is a better one.
 
     learner = Learner(BaseCNN(32))
     learner.fit(samples(play_games(["heuristic"] * 5, 10_000)), iterations=1_000)
@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,7 @@ from numba import float32, float64, int64, njit, void
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from afterstate.agents.config import check_fields
+from afterstate.agents.config import Count, settings
 from afterstate.agents.daihinmin.afterstates.chains import Afterstates
 from afterstate.agents.daihinmin.afterstates.class_values import POINTS
 from afterstate.agents.daihinmin.afterstates.symmetry import N_SYMMETRIES, exchanged
@@ -31,35 +30,36 @@ from afterstate.agents.daihinmin.learning.game_records import Log
 from afterstate.agents.daihinmin.values.encoding import Planes
 from afterstate.agents.daihinmin.values.history import Moments, decisions
 from afterstate.agents.daihinmin.values.rank_net import inputs, predict, values
+from afterstate.agents.training.fitting import BelowOne, StepSize
 from afterstate.agents.training.optimizer import Fitter
 from afterstate.envs.daihinmin.plays import Numbers
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 
 
 class Samples(NamedTuple):
-    """Afterstates and what became of them."""
+    """Afterstates and the outcomes of their games."""
 
     afters: Afterstates  # AFTERSTATE[n]
-    places: Numbers  # [n] the finishing place of the player whose they are, from 0
-    targets: Planes  # float32[n, 5], the places that are learned: 1 at `places`, or see `bootstrap`
+    places: Numbers  # [n] the finishing places of their players, from 0
+    targets: Planes  # float32[n, 5], 1 at `places`, or see `bootstrap`
     moments: Moments  # at which they were reached
 
     def part(self, rows: Any) -> Samples:
-        """Some of them."""
+        """Return the samples of some rows."""
         afters, places, targets, moments = self
         return Samples(afters[rows], places[rows], targets[rows], moments.part(rows))
 
 
 def samples(log: Log, gifts_too: bool = False) -> Samples:
-    """The samples of games that are over, in their order.
+    """Return the samples of games that are over, in their order.
 
     They are those of the students of each game, from its last random move on, and those of the
-    exchange only if no move was random. Afterstates that nobody chose are none: after a forced
+    exchange only if no move was random. Afterstates without a choice are left out: after a forced
     pass, within a chain of plays, with an empty hand, and all where only two players are left.
 
     Args:
         log: the games.
-        gifts_too: whether what the rich were left with after the exchange are samples, too.
+        gifts_too: whether the hands of the rich after the exchange are samples, too.
     """
     afters, facts = decisions(log.games, log.last_random, gifts_too)
     learned = log.students[facts[:, 2]] >> facts[:, 0] & 1 == 1
@@ -71,13 +71,13 @@ def samples(log: Log, gifts_too: bool = False) -> Samples:
 
 
 def without_games(of: Samples) -> Samples:
-    """Samples for networks that do not look back: their games, 2.6 kB each, are only counted."""
+    """Return samples without their games, 2.6 kB each, which are only counted."""
     counted = np.empty(len(of.moments.games), "V1")
     return of._replace(moments=of.moments._replace(games=counted))
 
 
 def join(parts: Sequence[Samples]) -> Samples:
-    """Samples one after the other; those of a single part are not copied."""
+    """Return concatenated samples; those of a single part are not copied."""
     if len(parts) == 1:
         return parts[0]
     afters, places, targets, moments = zip(*parts, strict=True)
@@ -94,7 +94,7 @@ def join(parts: Sequence[Samples]) -> Samples:
 
 @njit(void(int64[::1], int64[::1], float32[:, ::1], float64, float32[:, ::1]), cache=True)
 def _mix(origins: Numbers, players: Numbers, predicted: Planes, lam: float, out: Planes) -> None:
-    """Mixes targets from the end of each game on."""
+    """Mix targets from the end of each game on."""
     next_ = np.full(N_PLAYERS, -1)
     for i in range(len(origins) - 1, -1, -1):
         if i == len(origins) - 1 or origins[i] != origins[i + 1]:
@@ -106,16 +106,16 @@ def _mix(origins: Numbers, players: Numbers, predicted: Planes, lam: float, out:
 
 
 def bootstrap(net: nn.Module, of: Samples, lam: float) -> Samples:
-    """Samples whose targets are partly what a network expects later in the game.
+    """Return samples whose targets are partly predictions of a network later in the game.
 
-    The target of a player's last afterstate is his place; of the others, with `lam` the target of
-    his next one, and otherwise the probabilities that the network gives it: TD(lambda), backward
-    through each game. The variance of targets is less, but they are only as good as the network.
+    The target of a player's last afterstate is its place; of the others, with weight `lam` the
+    target of its next one, and otherwise the network's prediction of that: TD(lambda), backward
+    through each game. Targets have less variance, but they are only as good as the network.
 
     Args:
-        net: judges the samples.
+        net: predicts the places.
         of: from `samples`, in order.
-        lam: 1 leaves the samples as they are, which is Monte Carlo as in the study.
+        lam: 1 leaves the samples as they are, which is Monte Carlo (Kuwabara and Hoki 2018).
     """
     if lam == 1:
         return of
@@ -126,57 +126,41 @@ def bootstrap(net: nn.Module, of: Samples, lam: float) -> Samples:
 
 
 def errors(net: nn.Module, of: Samples) -> npt.NDArray[np.float64]:
-    """The points that a network expects less those that became of them, `[n]`."""
+    """Return the predicted less the reached points, `[n]`."""
     reached: npt.NDArray[np.float64] = np.array(POINTS)[of.places]
     return values(net, of.afters, of.moments) - reached
 
 
 def rmse(net: nn.Module, of: Samples) -> float:
-    """The root mean squared error of expected points against the points that became of them.
-
-    That of no samples is nan.
-    """
+    """Return the root mean squared error of predicted points; nan without samples."""
     return float(np.sqrt(np.mean(errors(net, of) ** 2))) if len(of.places) else math.nan
 
 
-# Settings
-
-_RANGES = {
-    "rate": "above 0 and below 1",
-    "momentum": "from 0 on and below 1",
-    "batch": "from 1 on",
-    "average": "from 0 on and below 1",
-}
+# Learning
 
 
-@dataclass(frozen=True)
+@settings
 class Settings:
-    """How a network is fitted.
+    """Settings of fitting a rank network.
 
     Raises:
         ValueError: a wrong setting.
     """
 
-    optimizer: str = "adam"
-    """`adam` (Kingma and Ba 2015), or `sgd` with momentum, as in the study."""
-    rate: float = 1e-3
-    """Of learning; the study has 0.0003 with `sgd`."""
-    momentum: float = 0.9
-    """Of `sgd`."""
-    batch: int = 1_024
-    """Samples an iteration; the study has as many as a game has, about 25."""
-    mixed: bool = False
-    """Whether to calculate with 16 bits where that does no harm (bfloat16)."""
+    optimizer: Literal["adam", "sgd"] = "adam"
+    """Adam (Kingma and Ba 2015), or SGD with momentum (Kuwabara and Hoki 2018)."""
+    rate: StepSize = 1e-3
+    """Learning rate; 0.0003 with `sgd` in Kuwabara and Hoki 2018."""
+    momentum: BelowOne = 0.9
+    """Momentum of `sgd`."""
+    batch: Count = 1_024
+    """Samples of an iteration; as many as a game has, about 25, in Kuwabara and Hoki 2018."""
+    bf16: bool = False
+    """Calculate in bfloat16 where that does no harm."""
     symmetries: bool = False
-    """Whether suits are exchanged at random: see `symmetry.py`. Not for networks that look back."""
-    average: float = 0.0
-    """Share of the mean of the weights that stays in an iteration, the rest being the new weights.
-    The mean plays. 0: the weights as they are play."""
-
-    def __post_init__(self) -> None:
-        check_fields(self, _RANGES)
-        if self.optimizer not in ("adam", "sgd"):
-            raise ValueError(f"the optimizer is adam or sgd, not {self.optimizer!r}")
+    """Exchange suits at random: see `symmetry.py`. Not for networks that use the history."""
+    average: BelowOne = 0.0
+    """Decay of the moving average of the weights, which plays. 0: the weights themselves play."""
 
 
 class Learner:
@@ -184,27 +168,27 @@ class Learner:
 
     Args:
         net: learns in place, on the device that it is on.
-        settings: how.
+        settings: of fitting.
         seed: of the order of samples.
 
     Attributes:
         net: the network that learns.
-        fitter: its optimizer and the mean of its weights.
+        fitter: its optimizer and the average of its weights.
     """
 
     def __init__(self, net: nn.Module, settings: Settings | None = None, seed: int = 0) -> None:
         self.net, self.settings, self._seed = net, settings or Settings(), seed
-        how = self.settings
-        self.fitter = Fitter(net, how.optimizer, how.momentum, how.average, how.mixed)
+        own = self.settings
+        self.fitter = Fitter(net, own.optimizer, own.momentum, own.average, own.bf16)
 
     @property
     def played(self) -> nn.Module:
-        """The network that is to play: the mean of `net`, or `net` itself."""
+        """The network that plays: the average of `net`, or `net` itself."""
         return self.fitter.played
 
     @property
     def iterations(self) -> int:
-        """How many have been made."""
+        """Number of iterations that have been made."""
         return self.fitter.n_steps
 
     def fit(
@@ -214,12 +198,12 @@ class Learner:
         final_rate: float | None = None,
         report: Callable[[int], Any] | None = None,
     ) -> float:
-        """Fits the network to samples, each used once before any is used again.
+        """Fit the network to samples, each used once before any is used again.
 
         Args:
             of: at least one sample.
-            iterations: how many batches.
-            final_rate: to which the rate goes down, in a straight line; by default it stays.
+            iterations: number of batches.
+            final_rate: learning rate at the end, to which it falls linearly; by default constant.
             report: called after each iteration with 1.
 
         Returns:
@@ -243,7 +227,7 @@ class Learner:
         return float(torch.stack(losses).mean()) if losses else float("nan")
 
     def _batches(self, n: int, iterations: int) -> Iterator[Numbers]:
-        """The numbers of the samples of each batch: a new order each time all have been used."""
+        """Yield the rows of each batch: a new order each time all have been used."""
         rng = np.random.default_rng([self._seed, self.iterations])
         order, size = np.empty(0, np.int64), self.settings.batch
         for _ in range(iterations):
@@ -253,7 +237,7 @@ class Learner:
             order = order[size:]
 
     def _exchange_suits(self, of: Samples) -> Samples:
-        """A batch in other suits, if that is asked for."""
+        """Return a batch with suits exchanged, if the settings ask for it."""
         if not self.settings.symmetries or self.net.encode == "history":
             return of
         rng = np.random.default_rng([self._seed, self.iterations, 1])
@@ -261,16 +245,16 @@ class Learner:
         return of._replace(afters=exchanged(of.afters, symmetries))
 
     def _step(self, of: Samples, rate: float) -> Tensor:
-        """One step against the gradient."""
+        """Make a gradient step; return the loss."""
         device = next(self.net.parameters()).device
         targets = torch.from_numpy(of.targets).to(device)
         planes = inputs(self.net, of.afters, of.moments).to(device)
         return self.fitter.step(planes, lambda logits: cross_entropy(logits, targets), rate)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The weights that learn and the state of the optimizer, by name."""
+        """Return the weights that learn and the state of the optimizer, by name."""
         return self.fitter.tensors()
 
     def resume(self, played: nn.Module, tensors: dict[str, Tensor], iterations: int) -> None:
-        """Takes up learning where it was: see `Fitter.resume`."""
+        """Continue learning from a saved state: see `Fitter.resume`."""
         self.fitter.resume(played.state_dict(), tensors, iterations)

@@ -1,7 +1,12 @@
-"""N-tuple networks that learn by self-play: the settings, and the learner with its file.
+"""N-tuple networks that learn by self-play: the settings, the learner with its file, and its runs.
 
-The rules of learning are in `updates.py`, the games in `self_play.py`, and runs that take hours in
-`runs.py` and `training.py`. The order of learning is
+    python -m afterstate.agents.training ntuple SETTINGS.json --out RUN --moves 1e9
+
+    {"network": {"tuples": "4x6", "stages": [512, 1024]}, "learner": {"restart": 10}, "seed": 1}
+
+The folder of a run has `learner.npz`, the whole learner, from which it is resumed and which
+`agents.load` reads. The rules of learning are in `td.py`, the games in `self_play.py`. The order of
+learning is
 
 - *forward*, during the game: the error of `after_t` is `reward + V(after_t+1) - V(after_t)`;
 - *backward*, after the game from its end, with lambda: the target `z` starts at 0, and after the
@@ -15,14 +20,25 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from afterstate.agents import files
+from afterstate.agents.config import (
+    Amount,
+    AmountFrom0,
+    Count,
+    Number,
+    Rate,
+    Share,
+    Whole,
+    settings,
+)
 from afterstate.agents.game2048.learning.self_play import (
     BEST,
     GAMES,
@@ -37,9 +53,24 @@ from afterstate.agents.game2048.learning.self_play import (
     self_play,
 )
 from afterstate.agents.game2048.learning.td import Update, new_path
-from afterstate.agents.game2048.play import Games
-from afterstate.agents.game2048.search.expectimax import CUTOFF, new_search
-from afterstate.agents.game2048.values.ntuple import Network, network, pack_network, unpack_network
+from afterstate.agents.game2048.play import Games, play
+from afterstate.agents.game2048.search.expectimax import CUTOFF, ExpectimaxAgent, new_search
+from afterstate.agents.game2048.values.ntuple import (
+    Network,
+    NTupleAgent,
+    network,
+    pack_network,
+    unpack_network,
+)
+from afterstate.agents.training.folder import RunFolder
+from afterstate.agents.training.run import (
+    EVALUATION_SEED,
+    Evaluation,
+    MoveOptions,
+    MoveTraining,
+    summary,
+    whole_moves,
+)
 from afterstate.envs.words import next_random, seed_word, whole
 
 _Result = TypeVar("_Result")
@@ -47,85 +78,57 @@ _Result = TypeVar("_Result")
 MAX_THREADS = 64
 MAX_DELAY = 64
 
+DEFAULT_RATES = {"tc": 1.0, "td": 0.1}
+"""Step sizes of the rules."""
 
-@dataclass(frozen=True)
+
+@settings
 class Settings:
-    """How to learn.
-
-    Attributes:
-        rule: `"tc"` or `"td"`.
-        order: `"backward"` after each game, or `"forward"` during it.
-        lam: lambda in 0..1, by default 0.5; forward learning without delay has 0.
-        rate: the step size, above 0 and at most 1, by default 1 for TC and 0.1 for TD.
-        printed: whether TC's accumulators sum the steps, as Matsuzaki 2017 prints it, and not the
-            shares of the errors. It learns far worse: see `updates.py`.
-        delay: forward learning updates an afterstate so many moves later, by the errors up to then
-            weighted with powers of lambda (Jaskowski 2016).
-        restart: play again from the middle of what was played last until at most so many moves are
-            left, from 1 on (Matsuzaki 2017: 10); None: play each game once.
-        good: learn only from games that score above this share of the best score so far, each from
-            its beginning; a game that was learned from is not restarted. None: learn from all.
-        epsilon: the probability of a random legal move.
-        skip: with epsilon, the update that is left out: `"target"`, that of the afterstate before
-            the random move, or `"own"`, that of the random move's afterstate.
-        search_share: the share of games that are played by expectimax, without restart.
-        search_from: the number of moves after which such games begin, a whole one.
-        search_depth: of that search, in moves of the player.
-        carousel: begin games in turn at the start and where earlier games entered each stage of
-            the network (Jaskowski 2016), which must have more than one.
+    """Settings of learning by self-play.
 
     Raises:
-        ValueError: another rule, order or skip, a number out of its range, or settings that do not
-            go together.
+        ValueError: a wrong setting, or settings that do not go together.
     """
 
-    rule: str = "tc"
-    order: str = "backward"
-    lam: float = None  # type: ignore[assignment]  # the default depends on the order,
-    rate: float = None  # type: ignore[assignment]  # and on the rule: see __post_init__
+    rule: Literal["tc", "td"] = "tc"
+    """Temporal coherence or plain temporal differences."""
+    order: Literal["backward", "forward"] = "backward"
+    """After each game, or during it."""
+    lam: Share | None = None
+    """Lambda; by default 0.5; forward learning without delay has 0."""
+    rate: Rate | None = None
+    """Step size; by default 1 for TC and 0.1 for TD."""
     printed: bool = False
-    delay: int = 0
-    restart: int | None = None
-    good: float | None = None
-    epsilon: float = 0.0
-    skip: str = "target"
-    search_share: float = 0.0
-    search_from: float = 0
-    search_depth: int = 2
+    """Accumulators of TC sum the steps, as Matsuzaki 2017 prints it, and not the shares of the
+    errors. It learns far worse: see `td.py`."""
+    delay: Annotated[Whole, Field(le=MAX_DELAY)] = 0
+    """Forward learning updates an afterstate this many moves later, by the errors up to then
+    weighted with powers of lambda (Jaskowski 2016)."""
+    restart: Annotated[Count, Field(le=MAX_MOVES)] | None = None
+    """Play again from the middle of what was played last until at most this many moves are left
+    (Matsuzaki 2017: 10); by default each game is played once."""
+    good: Annotated[Share, Field(gt=0, lt=1)] | None = None
+    """Learn only from games that score above this share of the best score so far, each from its
+    beginning; a game that was learned from is not restarted. By default from all."""
+    epsilon: Share = 0.0
+    """Probability of a random legal move."""
+    skip: Literal["target", "own"] = "target"
+    """With epsilon, the update that is left out: that of the afterstate before the random move, or
+    that of the random move's own afterstate."""
+    search_share: Share = 0.0
+    """Share of games that are played by expectimax, without restart."""
+    search_from: AmountFrom0 = 0
+    """Number of moves after which such games begin."""
+    search_depth: Annotated[int, Field(ge=2, le=5)] = 2
+    """Depth of that search, in moves of the player."""
     carousel: bool = False
+    """Begin games in turn at the start and where earlier games entered each stage of the network
+    (Jaskowski 2016), which must have more than one."""
 
     def __post_init__(self) -> None:
-        _one_of("rule", self.rule, ("tc", "td"))
-        _one_of("order", self.order, ("backward", "forward"))
-        _one_of("skip", self.skip, ("target", "own"))
-        for name in ("printed", "carousel"):
-            value = getattr(self, name)
-            _within(name, value, isinstance(value, (bool, np.bool_)), "true or false")
-        for name in ("lam", "rate", "good", "epsilon", "search_share", "search_from"):
-            value = getattr(self, name)
-            is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-            has_default = value is None and name in ("lam", "rate", "good")
-            _within(name, value, is_number or has_default, "a number")
         forward = self.order == "forward"
-        if self.lam is None:
-            object.__setattr__(self, "lam", 0.0 if forward and not self.delay else 0.5)
-        if self.rate is None:
-            object.__setattr__(self, "rate", {"tc": 1.0, "td": 0.1}[self.rule])
-        _within("lam", self.lam, 0 <= self.lam <= 1, "in 0..1")
-        _within("rate", self.rate, 0 < self.rate <= 1, "above 0 and at most 1")
-        _within("delay", self.delay, 0 <= _whole(self.delay) <= MAX_DELAY, f"in 0..{MAX_DELAY}")
-        if self.restart is not None:
-            is_count = 1 <= _whole(self.restart) <= MAX_MOVES
-            _within("restart", self.restart, is_count, f"a number of moves in 1..{MAX_MOVES}")
-        if self.good is not None:
-            _within("good", self.good, 0 < self.good < 1, "above 0 and below 1")
-        _within("epsilon", self.epsilon, 0 <= self.epsilon <= 1, "in 0..1")
-        _within("search_share", self.search_share, 0 <= self.search_share <= 1, "in 0..1")
-        is_count = 0 <= self.search_from < 2**63 and self.search_from == int(self.search_from)
-        _within("search_from", self.search_from, is_count, "a whole number of moves from 0 on")
-        _within("search_depth", self.search_depth, 2 <= _whole(self.search_depth) <= 5, "in 2..5")
-        if forward and self.lam != 0 and self.delay == 0:
-            raise ValueError(f"forward learning without delay has lam 0, got {self.lam!r}")
+        if forward and self.lambda_ != 0 and self.delay == 0:
+            raise ValueError(f"lam must be 0 in forward learning without delay, got {self.lam!r}")
         if self.delay and not forward:
             raise ValueError("delay is for forward learning: backward learning needs none")
         if self.good is not None and (forward or self.carousel):
@@ -133,37 +136,30 @@ class Settings:
                 "good is for backward learning from the start: no carousel, no forward"
             )
 
+    @property
+    def lambda_(self) -> float:
+        """Lambda, the default one if none is given."""
+        default = 0.0 if self.order == "forward" and not self.delay else 0.5
+        return default if self.lam is None else self.lam
 
-def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
-    """Refuses a word that is not one of those allowed."""
-    if value not in allowed:
-        raise ValueError(f"{name} is {' or '.join(map(repr, allowed))}, got {value!r}")
-
-
-def _within(name: str, value: Any, holds: bool, allowed: str) -> None:
-    """Refuses a number out of its range."""
-    if not holds:
-        raise ValueError(f"{name} is {allowed}, got {value!r}")
-
-
-def _whole(number: Any) -> int:
-    """A whole number, or -1 for anything else."""
-    found = whole(number)
-    return -1 if found is None else found
+    @property
+    def step_size(self) -> float:
+        """Step size, that of the rule if none is given."""
+        return DEFAULT_RATES[self.rule] if self.rate is None else self.rate
 
 
 class Learner:
-    """A network that learns by playing, with all that it needs to go on after a break.
+    """A network that learns by playing, with all that it needs to resume.
 
     Args:
         net: the network to train, in place; by default `4x6` for the 4x4 board, all zero.
-        settings: how to learn.
+        settings: of learning.
         seed: of the games; the first is the game that `Game2048-v0` plays from this seed.
-        threads: how many threads play at once. They share the weights without locks, so that only
-            a learner with one thread repeats its games from a seed.
+        threads: number of threads that play in parallel. They share the weights without locks, so
+            only a learner with one thread repeats its games from a seed.
 
     Attributes:
-        seconds: how long it has played and learned, by the clock, in all its threads together.
+        seconds: of play and learning, by the clock, in all its threads together.
 
     Raises:
         ValueError: not a number of threads in 1..64, or carousel shaping without stages.
@@ -177,7 +173,7 @@ class Learner:
         threads: int = 1,
     ) -> None:
         self.network = network() if net is None else net
-        self._settings = self._fitting(settings or Settings())
+        self._settings = self._checked(settings or Settings())
         self.seconds = 0.0
         tc = self.settings.rule == "tc"
         self.sums = np.zeros(2 * self.network.weights.size if tc else 0, np.float32)
@@ -189,31 +185,32 @@ class Learner:
 
     @property
     def settings(self) -> Settings:
-        """How it learns; may be changed between games, but not from one rule to the other."""
+        """Settings of learning; may be changed between games, but not the rule."""
         return self._settings
 
     @settings.setter
     def settings(self, settings: Settings) -> None:
         if settings.rule != self._settings.rule:
-            raise ValueError(f"it learns by {self._settings.rule!r}, not by {settings.rule!r}")
-        self._settings = self._fitting(settings)
-        self.threads = self.threads  # with the room that the new delay needs
+            raise ValueError(f"rule must be {self._settings.rule!r}, got {settings.rule!r}")
+        self._settings = self._checked(settings)
+        self.threads = self.threads  # with paths of the new delay
 
-    def _fitting(self, settings: Settings) -> Settings:
-        """The settings, if they fit the network."""
+    def _checked(self, settings: Settings) -> Settings:
+        """Return the settings if they fit the network."""
         if settings.carousel and not self.network.stage_tiles:
-            raise ValueError("carousel begins games at stages: the network has only one")
+            raise ValueError("carousel needs a network with more than one stage")
         return settings
 
     @property
     def threads(self) -> int:
-        """How many threads play at once; may be changed between games."""
+        """Number of threads that play in parallel; may be changed between games."""
         return len(self._state)
 
     @threads.setter
     def threads(self, threads: int) -> None:
-        if not 1 <= _whole(threads) <= MAX_THREADS:
-            raise ValueError(f"threads is a number in 1..{MAX_THREADS}, got {threads!r}")
+        number = whole(threads)
+        if number is None or not 1 <= number <= MAX_THREADS:
+            raise ValueError(f"threads must be in 1..{MAX_THREADS}, got {threads!r}")
         old, self._state = self._state, np.zeros((threads, 6), np.uint64)
         kept = min(len(old), threads)
         self._state[:kept] = old[:kept]
@@ -227,26 +224,26 @@ class Learner:
 
     @property
     def n_games(self) -> int:
-        """How many games from the start it has played."""
+        """Number of games from the start that it has played."""
         return int(self._state[:, GAMES].sum())
 
     @property
     def n_moves(self) -> int:
-        """How many moves it has played, those of restarts too."""
+        """Number of moves that it has played, those of restarts included."""
         return int(self._state[:, MOVES].sum())
 
     @property
     def n_learned(self) -> int:
-        """How many moves it has learned from."""
+        """Number of moves that it has learned from."""
         return int(self._state[:, LEARNED].sum())
 
     @property
     def rng(self) -> int:
-        """The state of its random stream, the first thread's if it has several."""
+        """State of its random stream, the first thread's if it has several."""
         return int(self._state[0, RNG])
 
     def play(self, n_moves: float) -> Games:
-        """Plays and learns whole games of at least `n_moves` moves together.
+        """Play and learn whole games of at least `n_moves` moves together.
 
         Returns:
             The games that began at the start, as they were played before any restart.
@@ -255,33 +252,34 @@ class Learner:
             ValueError: `n_moves` is not a whole number from 1 on.
         """
         share = -(-whole_moves(n_moves) // self.threads)
-        how, began = self._update(), time.monotonic()
+        rule, start = self._update(), time.monotonic()
 
         def run(me: int) -> list[npt.NDArray[np.int64]]:
-            play, batches = self._play(), [np.empty((0, 3), np.int64)]
+            options, batches = self._play(), [np.empty((0, 3), np.int64)]
             end = int(self._state[me, MOVES]) + share
             while (left := end - int(self._state[me, MOVES])) > 0:
                 rows = np.empty((left // 32 + 1, 3), np.int64)
                 path, pools = self._paths[me], self._pools
-                n = self_play(self.network, how, play, self._state, me, pools, path, left, rows)
+                n = self_play(self.network, rule, options, self._state, me, pools, path, left, rows)
                 batches.append(rows[:n])
             return batches
 
         try:
             parts = [run(0)] if self.threads == 1 else in_threads(run, self.threads)
         finally:
-            self.seconds += time.monotonic() - began
+            self.seconds += time.monotonic() - start
         played = np.concatenate([batch for part in parts for batch in part])
         return Games(played[:, 0], played[:, 1], 1 << played[:, 2])
 
     def _update(self) -> Update:
-        """The settings of learning, as kernels take them."""
+        """Return the settings of learning, as kernels take them."""
         s = self.settings
         skip = {"target": 1, "own": 2}[s.skip]
-        return Update(self.sums, np.float32(s.rate), bool(s.printed), np.float32(s.lam), skip)
+        rate, lam = np.float32(s.step_size), np.float32(s.lambda_)
+        return Update(self.sums, rate, bool(s.printed), lam, skip)
 
     def _play(self) -> Play:
-        """The settings of play, as kernels take them."""
+        """Return the settings of play, as kernels take them."""
         s = self.settings
         return Play(
             backward=s.order == "backward",
@@ -297,7 +295,7 @@ class Learner:
         )
 
     def save(self, path: str | Path) -> None:
-        """Writes everything to a file, from which `load` goes on as if nothing had happened.
+        """Write everything to a file, from which `load` continues as if nothing had happened.
 
         The file is as large as the weights and their sums: it is not compressed, to be fast. A
         file of the values only, for play, is made by `values.ntuple.save`.
@@ -310,7 +308,7 @@ class Learner:
 
     @classmethod
     def load(cls, path: str | Path) -> Learner:
-        """The learner of a file that `save` wrote.
+        """Return the learner of a file that `save` wrote.
 
         Raises:
             ValueError: not such a file, a damaged one, one with a network only, or one written
@@ -318,37 +316,35 @@ class Learner:
         """
         header, arrays = files.read(path, "ntuple")
         if "learner" not in header:
-            raise ValueError(
-                f"{path} has a network but no learner: it can play, not go on learning"
-            )
+            raise ValueError(f"{path} has a network but no learner: it can play, not resume")
         net = unpack_network(path, header, arrays)
-        how = header["learner"]
-        if isinstance(how, dict) and "rng" in how:
-            raise ValueError(f"{path} was written by afterstate 0.1: it can play, not go on")
+        metadata = header["learner"]
+        if isinstance(metadata, dict) and "rng" in metadata:
+            raise ValueError(f"{path} was written by afterstate 0.1: it can play, not resume")
         try:
-            learner = cls(net, Settings(**how["settings"]))
-            learner.seconds = float(how.get("seconds", 0))
+            learner = cls(net, Settings(**metadata["settings"]))
+            learner.seconds = float(metadata.get("seconds", 0))
             learner._restore(arrays)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
         return learner
 
     def _restore(self, arrays: files.Arrays) -> None:
-        """Takes over a file's arrays.
+        """Take over the arrays of a file.
 
         Raises:
             KeyError: one is missing.
             ValueError: one does not fit the network or the settings.
         """
         state = arrays["state"]
-        mine: files.Arrays = {"sums": self.sums, "state": self._state[:1].repeat(len(state), 0)}
-        mine |= {"pool_boards": self._pools.boards, "pool_counts": self._pools.counts}
-        for name, array in mine.items():
+        own: files.Arrays = {"sums": self.sums, "state": self._state[:1].repeat(len(state), 0)}
+        own |= {"pool_boards": self._pools.boards, "pool_counts": self._pools.counts}
+        for name, array in own.items():
             if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
-                raise ValueError(f"its {name} do not fit its network and its settings")
+                raise ValueError(f"{name} does not fit the network and the settings")
         n_stages = len(self._pools.counts)
         if (state[:, TURN] >= n_stages).any() or (arrays["pool_counts"] < 0).any():
-            raise ValueError("its state does not fit its network")
+            raise ValueError("state does not fit the network")
         self.threads = len(state)
         self._state[:] = state
         self.sums = arrays["sums"]
@@ -356,10 +352,10 @@ class Learner:
 
 
 def in_threads(run: Callable[[int], _Result], n: int) -> list[_Result]:
-    """What `run(0)` to `run(n - 1)` return, each in a thread of its own.
+    """Return the results of `run(0)` to `run(n - 1)`, each in a thread of its own.
 
-    If they are interrupted, those that have begun are waited for before the interrupt goes on. If
-    one of them raises, so does this.
+    On an interrupt, the threads that have begun are waited for before it goes on. If one of them
+    raises, so does this.
     """
     results: dict[int, _Result] = {}
     errors: list[BaseException] = []
@@ -395,12 +391,116 @@ def in_threads(run: Callable[[int], _Result], n: int) -> list[_Result]:
     return [results[me] for me in range(n)]
 
 
-def whole_moves(n_moves: float, least: int = 1) -> int:
-    """A number of moves, which may be a whole float such as 5e7.
+# Evaluation and runs
 
-    Raises:
-        ValueError: not a whole number, or below the least.
+
+def evaluate(net: Network, plies: dict[int, int], threads: int = 1) -> dict[str, Any]:
+    """Play a network without learning.
+
+    Args:
+        net: the network.
+        plies: number of games for each depth: 1 is greedy, more is expectimax.
+        threads: number of threads that share the games; the games do not depend on it.
+
+    Returns:
+        For each depth, as `"1-ply"`, the `summary` of its games.
     """
-    if not least <= n_moves < 2**63 or n_moves != int(n_moves):
-        raise ValueError(f"n_moves is a whole number from {least} on, got {n_moves!r}")
-    return int(n_moves)
+    return {
+        f"{depth}-ply": summary(_play_out(net, depth, n_games, min(threads, n_games)))
+        for depth, n_games in plies.items()
+    }
+
+
+def _play_out(net: Network, depth: int, n_games: int, threads: int) -> Games:
+    """Play the evaluation games."""
+    if n_games < 1:
+        raise ValueError(f"n_games must be >= 1, got {n_games}")
+    bounds = [n_games * i // threads for i in range(threads + 1)]
+
+    def run(me: int) -> Games:
+        player = NTupleAgent(net) if depth == 1 else ExpectimaxAgent(net, depth)
+        return play(player, bounds[me + 1] - bounds[me], EVALUATION_SEED + bounds[me])
+
+    parts = [run(0)] if threads == 1 else in_threads(run, threads)
+    return Games(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+@settings
+class NetworkSettings:
+    """Arguments of `values.ntuple.network`, which checks them."""
+
+    tuples: str | list[list[int]] = "4x6"
+    """Name of `TUPLES`, several joined by `+`, or the cells of each tuple."""
+    size: tuple[int, int] = (4, 4)
+    """Rows and columns of the board."""
+    stages: list[int] = field(default_factory=list)
+    """Tiles that begin a new stage when they are the largest."""
+    promote: bool = False
+    """A weight of a later stage that is 0 has the value of the stage before."""
+    symmetric: bool = True
+    """Read the tuples on all symmetric boards."""
+    fixed_point: bool = False
+    """Weights are integers of 32 bits, in 1024ths."""
+    downgrade: int | None = None
+    """Value boards with this tile or a larger one as their downgraded form (Guei, Chen and Wu
+    2021); by default no board."""
+    start_value: Number = 0.0
+    """Value of every board at first, in points; large is optimistic."""
+
+    def new(self, **others: Any) -> Network:
+        """Return a new network, with some of the settings replaced."""
+        return network(**{**asdict(self), **others})
+
+
+@settings
+class NTupleOptions(MoveOptions):
+    """Options of a run of an N-tuple network."""
+
+    evaluate_every: Amount = 1_000_000_000
+    """Moves from one evaluation to the next."""
+    evaluate: Evaluation = "1:1000,3:10"
+    """Evaluation games of search depths, PLIES:GAMES,...; 1 is greedy, more is expectimax."""
+
+
+@settings
+class Run:
+    """Settings of a run in which an N-tuple network of 2048 learns by self-play."""
+
+    options: ClassVar = NTupleOptions
+    row_key: ClassVar[str] = "n_moves"
+    evaluation_key: ClassVar[str] = "n_learned"
+    checkpoints: ClassVar[tuple[str, ...]] = ("learner.npz",)
+
+    network: NetworkSettings = field(default_factory=NetworkSettings)
+    learner: Settings = field(default_factory=Settings)
+    seed: Whole | None = None
+    """Seed of the games; by default a random one."""
+
+    def new(self, threads: int = 1) -> Learner:
+        """Return a new learner."""
+        return Learner(self.network.new(), self.learner, self.seed, threads)
+
+    def resume(self, path: Path, threads: int = 1) -> Learner:
+        """Return the learner of a file, with the learner's settings of this run.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: it has another network or another rule of learning.
+        """
+        net = self.network.new(start_value=0)  # allocates no memory page of the weights
+        learner = Learner.load(path)
+        if pack_network(net)[0] != pack_network(learner.network)[0]:
+            raise ValueError(f"{path} has another network than the settings")
+        learner.settings, learner.threads = self.learner, threads
+        return learner
+
+    def begin(self, options: NTupleOptions, folder: RunFolder) -> MoveTraining:
+        """Return the learner, a new one or that of the folder."""
+        path, threads = folder.path / self.checkpoints[0], options.threads
+        learner = self.resume(path, threads) if options.resume else self.new(threads)
+
+        def judge() -> dict[str, Any]:
+            scores = evaluate(learner.network, options.games, threads)
+            return {"n_learned": learner.n_learned, **scores}
+
+        return MoveTraining(learner, path, judge)

@@ -17,6 +17,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
+from afterstate.agents.config import from_dict
 from afterstate.agents.daihinmin.learning.rank_learner import Settings
 
 Row = dict[str, Any]
@@ -119,7 +120,7 @@ def learned(told: dict[str, Any], rows: list[Row]) -> tuple[int, float, float]:
     made = [row for row in rows if "samples" in row]
     iterations = max((row["iterations"] for row in made), default=0)
     samples = sum(row["samples"] / min(row["generation"], held) for row in made)
-    used = iterations * Settings(**run.get("learner", {})).batch
+    used = iterations * from_dict(run.get("learner", {}), Settings).batch
     return iterations, samples, used / samples if samples else math.nan
 
 

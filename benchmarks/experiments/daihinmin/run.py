@@ -25,7 +25,7 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -33,10 +33,12 @@ from torch import nn
 from tqdm import tqdm
 
 from afterstate.agents import files, nets
+from afterstate.agents.config import from_dict
 from afterstate.agents.daihinmin.learning.rank_learner import errors, samples
-from afterstate.agents.daihinmin.learning.rank_training import Run, Standing
+from afterstate.agents.daihinmin.learning.rank_training import RankOptions, RankTraining, Run
 from afterstate.agents.daihinmin.learning.self_play import RULE_PLAYERS, play_games
 from afterstate.agents.daihinmin.values import rank_net
+from afterstate.agents.training import __main__ as training
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from benchmarks.experiments.daihinmin import report
 
@@ -56,10 +58,10 @@ def experiment(name: str) -> dict[str, Any]:
 def runs_of(told: dict[str, Any]) -> dict[str, Run]:
     """The training runs of an experiment: one for each network, or one of which all come."""
     if "network" in told["run"]:
-        return {"all": Run(**told["run"])}
+        return {"all": from_dict(told["run"], Run)}
     names = ("network", "epsilon", "iterations")
     return {
-        name: Run(**told["run"] | {key: player[key] for key in names if key in player})
+        name: from_dict(told["run"] | {key: player[key] for key in names if key in player}, Run)
         for name, player in told["players"].items()
         if "network" in player
     }
@@ -80,35 +82,45 @@ def train(told: dict[str, Any], folder: Path, chosen: argparse.Namespace) -> Non
             continue
         out = folder / name
         try:
-            standing = Standing(out, run, chosen.device, (out / "net.safetensors").exists())
-            total, done = told["generations"] * run.iterations, standing.learner.iterations
-            with tqdm(total=total, initial=done, desc=name, unit=" iterations") as bar:
-                advance(standing, told["generations"], generations_of(told), chosen.jobs, bar)
+            total = told["generations"]
+            options = RankOptions(
+                out,
+                resume=(out / "net.safetensors").exists(),
+                evaluate=1_000,
+                generations=total,
+                jobs=chosen.jobs,
+                device=chosen.device,
+            )
+            trainee = cast(RankTraining, training.start(run, options)[0])
+            with tqdm(total=total, initial=trainee.amount, desc=name, unit=" generations") as bar:
+                advance(trainee, total, generations_of(told), bar)
         except (OSError, ValueError) as error:
             raise SystemExit(str(error)) from error
 
 
-def advance(
-    standing: Standing, generations: int, kept: Collection[int], jobs: int, bar: Any
-) -> None:
+def advance(trainee: RankTraining, generations: int, kept: Collection[int], bar: Any) -> None:
     """Lets a network learn until it has so many generations, and measures each.
 
     Args:
-        standing: the run.
-        generations: how many.
+        trainee: the run.
+        generations: their number.
         kept: the generations that are copied to `players/`, for the pool drops the oldest.
-        jobs: processes that play.
-        bar: shows iterations.
+        bar: shows generations.
     """
+    trainee.prepare()
     while True:
-        if standing.generation in kept:
-            latest = standing.pool()[-1]
-            files.write_bytes(standing.out / "players" / latest.name, latest.read_bytes())
-        standing.measure(1_000)
-        if standing.generation >= generations:
+        if trainee.generation in kept:
+            latest = trainee.pool()[-1]
+            files.write_bytes(trainee.out / "players" / latest.name, latest.read_bytes())
+        rows = [row for row in trainee.folder.rows() if row["generation"] == trainee.generation]
+        if trainee.generation > 0 and not any("against_sample" in row for row in rows):
+            trainee.folder.add_row({**trainee.position(), **trainee.evaluate()})
+        if trainee.generation >= generations:
             return
-        row = standing.advance(jobs, bar.update)
-        bar.set_postfix(generation=row["generation"], loss=row["loss"], rmse=row.get("rmse"))
+        trainee.advance()
+        trainee.save()
+        bar.update()
+        bar.set_postfix(trainee.report())
 
 
 # Play

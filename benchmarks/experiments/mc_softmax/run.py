@@ -34,14 +34,14 @@ from tqdm import tqdm
 
 from afterstate import agents
 from afterstate.agents import files
-from afterstate.agents.config import current_names
+from afterstate.agents.config import current_names, from_dict
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import from_search, play_logs
-from afterstate.agents.game2048.learning.from_search import SEARCHED, new_learner
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, learned_temperature
 from afterstate.agents.game2048.search.mc_softmax import Settings as Search
 from afterstate.agents.game2048.values.ntuple import estimate, load
+from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.commands import whole_above_0
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs.words import Words
@@ -249,7 +249,7 @@ def train(place: Path, plan: Plan) -> None:
     goes_on = ["--resume"] if learned_by(place, plan).exists() else []
     how = ["--moves", f"{plan.moves:.0f}", "--evaluate-every", str(plan.every)]
     try:
-        from_search.main([str(asked), "--out", str(place), *how, *goes_on])
+        training.main(["search", str(asked), "--out", str(place), *how, *goes_on])
     except SystemExit as error:
         if "diverged" not in (read(place / "rows.jsonl") or [{}])[-1]:
             raise
@@ -258,7 +258,7 @@ def train(place: Path, plan: Plan) -> None:
 
 def learned_by(place: Path, plan: Plan) -> Path:
     """The file of a learner."""
-    return place / SEARCHED.file({**SEARCHED.settings, **plan.settings})
+    return place / from_dict(plan.settings, from_search.Run).checkpoints[0]
 
 
 def search_games(place: Path, plan: Plan) -> None:
@@ -269,7 +269,7 @@ def search_games(place: Path, plan: Plan) -> None:
     file, path, n_games = learned_by(place, plan), place / "search_play.jsonl", study()["searched"]
     if not file.exists():
         return
-    learner = new_learner({**SEARCHED.settings, **plan.settings})
+    learner = from_dict(plan.settings, from_search.Run).new()
     learner.resume(file)
     done = [(row["n_moves"], row["search_play"]["n_games"]) for row in read(path)]
     if (learner.n_moves, n_games) not in done:

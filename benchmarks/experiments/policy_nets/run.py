@@ -35,7 +35,7 @@ from torch import nn
 
 from afterstate import agents
 from afterstate.agents import nets
-from afterstate.agents.game2048.learning import play_logs, policy_imitation
+from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.play import play as games
 from afterstate.agents.game2048.values.policy_net import (
     PRETRAINED,
@@ -45,6 +45,7 @@ from afterstate.agents.game2048.values.policy_net import (
     network,
     probabilities,
 )
+from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.commands import above_0, markdown
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs.game2048 import rules, torch_rules
@@ -108,7 +109,7 @@ def train(chosen: argparse.Namespace) -> None:
         goes_on = ["--resume"] if (out / "learner.safetensors").exists() else []
         how = ["--moves", str(moves(chosen)), "--evaluate", "1:50", "--save-minutes", "5"]
         how += ["--device", chosen.device, "--threads", str(chosen.threads)]
-        policy_imitation.main([str(out / "asked.json"), "--out", str(out), *how, *goes_on])
+        training.main(["policy", str(out / "asked.json"), "--out", str(out), *how, *goes_on])
 
 
 def networks(chosen: argparse.Namespace, device: str = "cpu") -> dict[int, nn.Module]:

@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from afterstate.agents.game2048.learning.ntuple_learner import Learner, Settings
-from afterstate.agents.game2048.learning.ntuple_training import evaluate
+from afterstate.agents.game2048.learning.ntuple_learner import Learner, Settings, evaluate
 from afterstate.agents.game2048.values.ntuple import network
 from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Run, Scale
 from benchmarks.machine import machine

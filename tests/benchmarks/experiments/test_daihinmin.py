@@ -16,7 +16,7 @@ pytest.importorskip("matplotlib")
 from torch import nn
 
 from afterstate.agents.daihinmin.learning import rank_training
-from afterstate.agents.daihinmin.learning.rank_training import Standing
+from afterstate.agents.daihinmin.learning.rank_training import RankTraining
 from benchmarks.experiments.daihinmin import report, run
 
 SETTINGS = Path(run.__file__).parent
@@ -252,7 +252,7 @@ def test_a_tiny_experiment_from_training_to_its_figure(
 ) -> None:
     runs = ["--runs", str(tiny / "runs")]
     run.main(["tiny", "train", *runs])
-    assert "small: 100%" in capsys.readouterr().err  # the bar counts iterations
+    assert "small: 100%" in capsys.readouterr().err
     run.main(["tiny", "train", *runs])  # nothing is left to do
     rows = run.read_rows(tiny / "runs" / "tiny" / "small" / "rows.jsonl")
     assert [("loss" in row, "against_sample" in row) for row in rows] == 2 * [
@@ -348,18 +348,18 @@ def test_a_row_is_there_before_its_generation_is_saved(
 ) -> None:
     train = ["tiny", "train", "--only", "small", "--runs", str(tiny / "runs")]
     path = tiny / "runs" / "tiny" / "small" / "rows.jsonl"
-    save = Standing.save
+    save = RankTraining.save
     for at_once in (True, False):
         with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
 
-            def killing(standing: Standing, at_once: bool = at_once) -> None:
-                if standing.generation and at_once:
+            def killing(trainee: RankTraining, at_once: bool = at_once) -> None:
+                if trainee.generation and at_once:
                     raise KeyboardInterrupt
-                save(standing)
-                if standing.generation:
+                save(trainee)
+                if trainee.generation:
                     raise KeyboardInterrupt
 
-            patched.setattr(Standing, "save", killing)
+            patched.setattr(RankTraining, "save", killing)
             run.main(train)
     run.main(train)
     rows = [row["generation"] for row in run.read_rows(path) if "loss" in row]

@@ -21,7 +21,7 @@ pytest.importorskip("tqdm")
 from torch import Tensor, nn
 
 from afterstate import agents
-from afterstate.agents.config import current_names
+from afterstate.agents.config import from_dict
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import from_search, play_logs
 from afterstate.agents.game2048.play import Games, play
@@ -33,6 +33,7 @@ from afterstate.agents.game2048.search.mc_softmax import Settings as Search
 from afterstate.agents.game2048.values import ntuple, value_net
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, network
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
+from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
 from benchmarks.experiments import cells
 from benchmarks.experiments.mc_softmax import report, run
@@ -105,7 +106,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
         how = {**cell["settings"], **more}
         how.pop("network", None)
         if cell["player"] == "mc-softmax":
-            return MCSoftmaxAgent(small, Search(**current_names(how)))
+            return MCSoftmaxAgent(small, from_dict(how, Search))
         return NTupleAgent(small)
 
     told = studied.study()
@@ -203,9 +204,7 @@ def test_a_temperature_is_learned_from_other_positions(
     boards = play_logs.read(tiny.runs / "temperature.npy")["board"][:20]
     others, _ = run.positions(tiny.runs)
     assert len(boards) == row["boards"] == 20 and not np.isin(boards, others).all()
-    searches = MCSoftmaxAgent(
-        ntuple.load(players.PRETRAINED), Search(**current_names(row["searches"]))
-    )
+    searches = MCSoftmaxAgent(ntuple.load(players.PRETRAINED), from_dict(row["searches"], Search))
     found = learned_temperature(searches, np.array(boards, np.uint64))
     assert row["temperature"] == pytest.approx(found, abs=5e-5)
 
@@ -279,7 +278,7 @@ def test_learners_go_on_until_they_have_made_their_moves(
             n_moves = 40 if len(calls) < 3 else int(arguments[arguments.index("--moves") + 1])
             file.write(json.dumps({"n_moves": n_moves, "seconds": 5}) + "\n")
 
-    monkeypatch.setattr(from_search, "main", fake)
+    monkeypatch.setattr(training, "main", fake)
     monkeypatch.setattr(run, "search_games", lambda place, plan: None)
     tiny.main("learn")
     tiny.main("learn", "--only", "experiment 1")
@@ -287,7 +286,7 @@ def test_learners_go_on_until_they_have_made_their_moves(
     assert [call[call.index("--moves") + 1] for call in calls] == ["50", "90", "50", "90"]
     assert ["--resume" in call for call in calls] == [False, False, True, True]
     place = tiny.runs / "experiment_1,_wild"
-    assert calls[1][:3] == [str(place / "asked.json"), "--out", str(place)]
+    assert calls[1][:4] == ["search", str(place / "asked.json"), "--out", str(place)]
     asked = json.loads((place / "asked.json").read_text(encoding="utf-8"))
     base = tiny.told["learn"]["experiment 1"]["base"]
     assert asked == {**base, "learner": {"games": 2, "learn": "nodes"}}
@@ -369,7 +368,7 @@ def test_learners_whose_values_ran_away_are_left_and_the_others_go_on(
     text = (tiny.results / "README.md").read_text(encoding="utf-8")
     assert f"| calm | {calm['n_moves']:,} |" in text and "boards were worth 5 on average" in text
     assert (tiny.results / "experiment_1_values.svg").exists()
-    monkeypatch.setattr(from_search, "main", None)  # neither has anything left to do
+    monkeypatch.setattr(training, "main", None)  # neither has anything left to do
     monkeypatch.setattr(run, "play", None)
     tiny.main("learn")
 

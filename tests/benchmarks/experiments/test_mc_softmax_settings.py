@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 pytest.importorskip("tqdm")
 
 from afterstate import agents
-from afterstate.agents.config import current_names
+from afterstate.agents.config import current_names, from_dict
 from afterstate.agents.game2048.learning import from_search
 from afterstate.agents.game2048.search.mc_softmax import POLICIES, MCSoftmaxAgent
 from afterstate.agents.game2048.search.mc_softmax import Settings as Search
@@ -125,8 +125,7 @@ def test_learners_have_the_settings_of_the_paper() -> None:
     }
     for how in found.values():
         from_search.Settings(**how["learner"])
-        Search(**current_names(how["search"]))
-        assert set(how) <= set(from_search.SEARCHED.settings)
+        from_dict(how, from_search.Run)
         assert "start" not in how or Path(how["start"]).exists()
 
 

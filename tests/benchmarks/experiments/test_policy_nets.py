@@ -27,6 +27,7 @@ from afterstate.agents.game2048.learning import play_logs, policy_imitation
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.policy_net import PolicyCNN
+from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs.game2048 import rules, torch_rules
 from benchmarks.experiments.policy_nets import analysis, inside, run
@@ -217,7 +218,7 @@ def test_the_number_of_moves_the_device_and_the_threads_may_be_others(
     tiny: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: dict[str, list[str]] = {}
-    for module in (play_logs, policy_imitation):
+    for module in (play_logs, training):
         name = module.__name__
         monkeypatch.setattr(module, "main", lambda words, name=name: calls.update({name: words}))
     tiny.main("log", "--moves", "6e8", "--jobs", "3")
@@ -230,7 +231,7 @@ def test_the_number_of_moves_the_device_and_the_threads_may_be_others(
         for name, number in told.items():
             assert float(words[words.index(name) + 1]) == number
     assert learning[learning.index("--device") + 1] == "cuda"
-    asked = json.loads(Path(learning[0]).read_text(encoding="utf-8"))
+    asked = json.loads(Path(learning[1]).read_text(encoding="utf-8"))
     assert asked["learner"]["decay"] == 6e8
     tiny.put(2, PolicyCNN(2), 6e8 - 1)
     with pytest.raises(SystemExit, match="has learned all moves"):

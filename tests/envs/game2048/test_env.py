@@ -354,7 +354,7 @@ def test_environment_vector_environment_and_trainer_play_one_game(net: Network, 
 
 
 @pytest.mark.parametrize("order", ["backward", "forward"])
-def test_the_first_game_of_a_learner_is_the_environments(order: str) -> None:
+def test_the_first_game_of_a_learner_is_the_environments(order: Any) -> None:
     """Its rate is 0 in single precision, so that the network stays as it is."""
     settings = Settings("td", order, 0.0, 1e-50)
     learner = Learner(network([[0, 1]]), settings, seed=21)

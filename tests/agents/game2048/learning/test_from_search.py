@@ -35,10 +35,11 @@ from torch import Tensor, nn
 
 from afterstate import agents
 from afterstate.agents import files, nets
+from afterstate.agents.config import from_dict, read
 from afterstate.agents.game2048.learning import from_search, ntuple_learner
 from afterstate.agents.game2048.learning.from_search import (
-    SEARCHED,
     Learner,
+    Run,
     Settings,
     TableModel,
     most,
@@ -52,6 +53,7 @@ from afterstate.agents.game2048.search.softmax_search import BoardBatch, inner, 
 from afterstate.agents.game2048.search.softmax_tree import Trees
 from afterstate.agents.game2048.values import ntuple, value_net
 from afterstate.agents.game2048.values.ntuple import estimate, network
+from afterstate.agents.training.__main__ import main
 from afterstate.agents.training.optimizer import Fitting
 from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
 from afterstate.envs.game2048.games import BOARD
@@ -198,7 +200,7 @@ def test_a_temporal_difference_by_hand(rate: float, error: float, end: float) ->
 
 @pytest.mark.parametrize("rule", ["td", "tc"])
 @pytest.mark.parametrize("size", TUPLES)
-def test_tables_learn_by_the_rules_of_self_play(size: tuple[int, int], rule: str) -> None:
+def test_tables_learn_by_the_rules_of_self_play(size: tuple[int, int], rule: Any) -> None:
     naive = NaiveLearner(ntuple_learner.Settings(rule, rate=0.7), TUPLES[size], size, 1)
     model, rng = TableModel(network(TUPLES[size], size), rule, 0.7), np.random.default_rng(1)
     for _ in range(5):
@@ -408,7 +410,7 @@ def test_each_move_is_that_of_the_plain_loop(
         assert [target for _, target in pairs] == pytest.approx(targets, rel=1e-9, abs=1e-9)
         worth, said = np.array(plain.told).T
         told = {"searched": worth.mean(), "valued": said.mean(), "largest": worth.max()}
-        assert learner.told == pytest.approx(told, abs=0.06)
+        assert learner.latest == pytest.approx(told, abs=0.06)
         boards = [oracle.to_word(game.board) for game in plain.games]
         assert learner._games[:, BOARD].tolist() == boards
         assert np.stack(found, 1).tolist() == ended
@@ -481,7 +483,7 @@ def test_rewards_that_count_twice_make_values_too_large() -> None:
         model = TableModel(network([[0, 1, 4, 5]], (2, 2)))
         learner = Learner(model, Search(simulations=1), Settings(reward_twice=twice), 1)
         learner.play(20_000)
-        found.append(learner.told["searched"])
+        found.append(learner.latest["searched"])
     assert 1.5 * found[0] < found[1] < 2.2 * found[0] < 2.2 * solved((2, 2)).value
 
 
@@ -498,7 +500,7 @@ def test_values_that_no_board_can_have_end_it(value: float) -> None:
     table.network.weights[:] = value
     for model in (Script(lambda boards: np.full(len(boards), value)), table):
         learner = scripted(model)
-        with pytest.raises(Diverged, match="run away after 0 moves") as caught:
+        with pytest.raises(Diverged, match="diverged after 0 moves") as caught:
             learner.play(10)
         assert learner.n_moves == 0
         if math.isfinite(value):
@@ -506,7 +508,7 @@ def test_values_that_no_board_can_have_end_it(value: float) -> None:
             assert "no game has more than 3,932,156" in str(caught.value)
         else:
             assert caught.value.last == {}
-            assert "some are no numbers" in str(caught.value)
+            assert "NaN" in str(caught.value)
 
 
 @pytest.mark.parametrize(("games", "runs_away"), [(4, False), (2, True)])
@@ -514,7 +516,7 @@ def test_values_run_away_when_they_are_too_large_on_average(games: int, runs_awa
     learner = scripted(Script(lambda boards: 1e7 * (np.arange(len(boards)) == 0)), games, 1)
     with pytest.raises(Diverged) if runs_away else nullcontext():
         learner.play(1)
-    assert runs_away or learner.told["largest"] >= 1e7 > 3 * learner.told["searched"]
+    assert runs_away or learner.latest["largest"] >= 1e7 > 3 * learner.latest["searched"]
 
 
 @pytest.mark.parametrize("wrong", ["loss", "of"])
@@ -527,10 +529,10 @@ def test_the_last_values_are_told(wrong: str) -> None:
     script.loss = math.nan
     if wrong == "of":
         script.of = lambda boards: np.where(boards % 2 == 0, np.nan, 1.0)
-    with pytest.raises(Diverged, match=f"after {learner.n_moves} moves: some are no") as caught:
+    with pytest.raises(Diverged, match=f"after {learner.n_moves} moves: some are NaN") as caught:
         learner.play(1)
-    assert caught.value.last == same.told
-    assert set(same.told) == {"searched", "valued", "largest"}
+    assert caught.value.last == same.latest
+    assert set(same.latest) == {"searched", "valued", "largest"}
 
 
 # Files
@@ -549,10 +551,10 @@ KINDS = pytest.mark.parametrize("settings", [TABLES, NEURAL], ids=["tables", "ne
 
 def made(settings: dict[str, Any], place: Path | None = None, **others: Any) -> Learner:
     """The learner of settings, or of a run with them."""
-    whole = {**SEARCHED.settings, **settings, **others}
-    learner = from_search.new_learner(whole)
+    run_settings = from_dict({**settings, **others}, Run)
+    learner = run_settings.new()
     if place is not None:
-        learner.resume(place / SEARCHED.file(whole))
+        learner.resume(place / run_settings.checkpoints[0])
     return learner
 
 
@@ -561,7 +563,7 @@ def state(learner: Learner) -> dict[str, Any]:
     names = ("n_moves", "n_games", "_rng", "_games", "_afters", "_lengths")
     found: dict[str, Any] = {name: getattr(learner, name) for name in names}
     if isinstance(learner.model, TableModel):
-        found |= {"weights": learner.model.network.weights, "sums": learner.model._how.sums}
+        found |= {"weights": learner.model.network.weights, "sums": learner.model._update.sums}
     elif isinstance(learner.model, NetModel):
         fitter = learner.model._fitter
         found |= {**fitter.tensors(), **fitter.played.state_dict()}
@@ -680,9 +682,9 @@ def test_what_is_no_number_is_not_saved_even_where_no_board_looks(
     spoil(learner.model)
     learner.play(30)
     assert np.isfinite(learner.model.estimate(learner._afters)).all()
-    with pytest.raises(Diverged, match=f"after {learner.n_moves} moves: some are no") as caught:
+    with pytest.raises(Diverged, match=f"after {learner.n_moves} moves: some are NaN") as caught:
         learner.save(path)
-    assert caught.value.last == learner.told
+    assert caught.value.last == learner.latest
     learner.save(path)
     assert contents(tmp_path) == before
 
@@ -694,7 +696,7 @@ def test_each_number_of_tables_is_looked_at_before_it_is_saved(
 ) -> None:
     learner = made(TABLES)
     model: Any = learner.model
-    array = model.network.weights if where == "weights" else model._how.sums
+    array = model.network.weights if where == "weights" else model._update.sums
     array[-1] = wrong
     with pytest.raises(Diverged):
         learner.save(tmp_path / "learner.npz")
@@ -717,7 +719,7 @@ def test_a_run_ends_when_what_it_saves_is_no_number(
 
     monkeypatch.setattr(kind, "fit", spoilt)
     message = refusal(tmp_path, "--moves", "1e4", settings=settings)
-    assert re.search(r"run away after 4\d\d moves: some are no.*is as it was saved last$", message)
+    assert re.search(r"diverged after 4\d\d moves: some are NaN.*as it was saved last$", message)
     *others, last = rows(tmp_path / "run")
     assert [row["n_moves"] // 200 for row in others] == [1]
     assert set(last["diverged"]) == {"searched", "valued", "largest"}
@@ -746,7 +748,7 @@ def run(folder: Path, *arguments: str, settings: Any = TABLES, out: str = "run")
     (folder / "settings.json").write_text(json.dumps(settings))
     fast = ("--evaluate-every", "200", "--evaluate", "1:3")
     told = [str(folder / "settings.json"), "--out", str(folder / out), *fast, *arguments]
-    from_search.main(told)
+    main(["search", *told])
     return folder / out
 
 
@@ -774,18 +776,17 @@ def rows(place: Path) -> list[dict[str, Any]]:
 def test_a_run_leaves_its_learner_and_its_rows(settings: dict[str, Any], tmp_path: Path) -> None:
     place = run(tmp_path, "--moves", "500", settings=settings)
     player = "learner.npz" if settings is TABLES else "net.safetensors"
-    names = {"rows.jsonl", "settings.json", player, player.replace("net.", "learner.")}
+    names = {"lock", "rows.jsonl", "settings.json", player, player.replace("net.", "learner.")}
     assert {path.name for path in place.iterdir()} == names
-    asked = json.loads((place / "settings.json").read_text())
-    assert asked == {**SEARCHED.settings, **settings}
+    assert read(place / "settings.json", Run) == from_dict(settings, Run)
     lone, found = made(settings), rows(place)
     assert [row["n_moves"] // 200 for row in found] == [1, 2, 2]
     for row in found:
         while lone.n_moves < row["n_moves"]:
             lone.play(1)
-        told = {"error": lone.loss(), **lone.told, "n_games": lone.n_games}
+        told = {"error": lone.loss(), **lone.latest, "n_games": lone.n_games}
         assert {name: row[name] for name in told} == pytest.approx(told, abs=0.2)
-        assert set(lone.told) == {"searched", "valued", "largest"}
+        assert set(lone.latest) == {"searched", "valued", "largest"}
     assert state(made(settings, place)) == state(lone)
     loaded = agents.load(place / player)
     assert found[-1]["1-ply"] == summary(play(loaded, 3, EVALUATION_SEED))
@@ -803,9 +804,9 @@ def test_a_resumed_run_is_that_without_a_break(
     """Also when it is interrupted in an evaluation, which is then made anew."""
     straight = run(tmp_path, "--moves", "650", settings=settings, out="straight")
     with monkeypatch.context() as patched:
-        patched.setattr(from_search, "SEARCHED", SEARCHED._replace(evaluate=interrupted))
+        patched.setattr(from_search.Learner, "loss", interrupted)
         message = refusal(tmp_path, "--moves", "250", settings=settings)
-    assert message == f"saved in {tmp_path / 'run'}: go on with --resume"
+    assert message == f"saved in {tmp_path / 'run'}: continue with --resume"
     run(tmp_path, "--moves", "450", "--resume", settings=settings)
     place = run(tmp_path, "--moves", "650", "--resume", settings=settings)
     assert state(made(settings, place)) == state(made(settings, straight))
@@ -824,7 +825,7 @@ AWAY: dict[str, Any] = {
 def test_a_run_whose_values_run_away_ends_with_a_row_and_its_last_file(tmp_path: Path) -> None:
     often = ("--evaluate-every", "2e3")
     message = refusal(tmp_path, "--moves", "1e6", *often, settings=AWAY)
-    assert re.search(r"run away after [\d,]+ moves: .*learner\.npz is as it was saved", message)
+    assert re.search(r"diverged after [\d,]+ moves: .*as it was saved", message)
     *others, last = rows(tmp_path / "run")
     assert set(last) == {"n_games", "n_moves", "seconds", "diverged"}
     assert set(last["diverged"]) == {"searched", "valued", "largest"}
@@ -841,43 +842,42 @@ def test_a_run_whose_values_run_away_ends_with_a_row_and_its_last_file(tmp_path:
 
 
 LEARNERS: list[tuple[dict[str, Any], str]] = [
-    *(({name: 0}, f"{name} is from 1 on, got 0") for name in ("games", "paths", "visits")),
-    *(({name: 2.5}, f"{name} is a whole number") for name in ("games", "paths", "visits")),
-    *(({name: v}, f"{name} is true or") for name in ("turn", "reward_twice") for v in (1, None)),
-    *(({"learn": v}, r"learn is (one of \['paths'|a text)") for v in ("leaves", None)),
-    *(({"root": v}, r"root is (one of \['searched'|a text)") for v in ("real", 1)),
-    *(({"clip": v}, "clip is (above 0|a number or null)") for v in (0, -1.5, "100", math.nan)),
+    *(({name: 0}, name) for name in ("games", "paths", "visits")),
+    *(({name: 2.5}, name) for name in ("games", "paths", "visits")),
+    *(({name: v}, name) for name in ("turn", "reward_twice") for v in (1, None)),
+    *(({"learn": v}, "learn") for v in ("leaves", None)),
+    *(({"root": v}, "root") for v in ("real", 1)),
+    *(({"clip": v}, "clip") for v in (0, -1.5, "100", math.nan)),
     ({"reward_twice": True, "root": "valued"}, "reward_twice is for learning the searched"),
     ({"reward_twice": True, "learn": "paths"}, "reward_twice is for learning the searched"),
     ({"paths": 2}, "paths is for learning 'paths', not 'root'"),
     ({"visits": 2, "learn": "paths"}, "visits is for learning 'nodes', not 'paths'"),
     ({"root": "valued", "learn": "nodes"}, "root is for learning 'root', not 'nodes'"),
     ({"clip": 10, "learn": "nothing"}, "learns nothing"),
-    ({"steps": 5}, "settings of the learner .*'clip'.*steps"),
+    ({"steps": 5}, "steps"),
 ]
 
 WRONG: list[tuple[dict[str, Any], Any, str]] = [
     *((TABLES, {"learner": told}, message) for told, message in LEARNERS),
-    (TABLES, {"fitting": {"batch": 16}}, r"settings of the fitting .*'rate'.*batch"),
-    *((TABLES, {"fitting": {"rate": v}}, "rate is above 0 and at") for v in (0, 2, "1", True)),
-    *((TABLES, {"fitting": {"rule": v}}, "rule is one of") for v in ("sgd", None)),
-    (TABLES, {"network": {"colour": 1}}, "settings of the network .*'tuples'.*colour"),
-    (TABLES, {"network": [1]}, r"network is an object and start a file, got \[1\]"),
-    (TABLES, {"search": {"depth": 0}}, "depth must be >= 1, got 0"),
-    (TABLES, {"search": {"playouts": 1}}, "settings of the search .*'trees'.*playouts"),
-    (TABLES, {"seed": -1}, "seed is a whole number from 0 on or null, got -1"),
-    (TABLES, {"start": "net.npz"}, "start is a network: the settings need no other"),
-    (NEURAL, {"start": "net.safetensors"}, "start is a network: the settings need no other"),
-    ({}, {"start": 5}, "network is an object and start a file, got .* and 5"),
+    (TABLES, {"fitting": {"batch": 16}}, "batch"),
+    *((TABLES, {"fitting": {"rate": v}}, "rate") for v in (0, 2, "1", True)),
+    (TABLES, {"fitting": {"rule": "sgd"}}, "rule"),
+    (TABLES, {"network": {"colour": 1}}, "colour"),
+    (TABLES, {"network": [1]}, "network"),
+    (TABLES, {"search": {"depth": 0}}, "depth"),
+    (TABLES, {"search": {"playouts": 1}}, "playouts"),
+    (TABLES, {"seed": -1}, "seed"),
+    (TABLES, {"start": "net.npz"}, "start"),
+    (NEURAL, {"start": "net.safetensors"}, "start"),
+    ({}, {"start": 5}, "start"),
     ({}, {"start": "nowhere.npz"}, r"nowhere\.npz"),
     ({}, {"start": "nowhere.safetensors"}, r"nowhere\.safetensors"),
     (NEURAL, {"network": {"name": "Tiny", "depth": 3}}, "Tiny got wrong settings: .*depth"),
-    (NEURAL, {"fitting": {"rule": "tc"}}, "settings of the fitting .*'batch'.*rule"),
-    (NEURAL, {"fitting": {"symmetric": True}}, "settings of the fitting .*symmetric"),
-    (NEURAL, {"fitting": {"unit": 0}}, "value_scale must be a number of points > 0, got 0"),
-    *((each, "--evaluate 1:5,2:5", "--evaluate is 1:GAMES") for each in (TABLES, NEURAL)),
-    (TABLES, "--threads 2", "in one thread"),
-    (NEURAL, "--threads 0", "threads are from 1 to 64, got 0"),
+    (NEURAL, {"fitting": {"rule": "tc"}}, "rule"),
+    (NEURAL, {"fitting": {"unit": 0}}, "value_scale"),
+    *((each, "--evaluate 1:5,2:5", "evaluate") for each in (TABLES, NEURAL)),
+    (TABLES, "--threads 2", "threads"),
+    (NEURAL, "--threads 0", "threads"),
     (NEURAL, "--device abacus", "no device 'abacus'"),
 ]
 
@@ -895,11 +895,11 @@ def test_wrong_settings_and_options_end_a_run_before_it_begins(
 @pytest.mark.parametrize(
     ("settings", "other", "message"),
     [
-        (TABLES, {"learner": {"games": 9}}, "it has 8 games, not 9"),
+        (TABLES, {"learner": {"games": 9}}, "games, not 9"),
         (TABLES, {"fitting": {"rule": "td"}}, "another network or rule"),
         (TABLES, {"network": {"tuples": [[0]], "size": [2, 3]}}, "another network or rule"),
-        (NEURAL, {"learner": {"games": 9}}, "it has 8 games, not 9"),
-        (NEURAL, {"fitting": {"unit": 5}}, "another unit than 5"),
+        (NEURAL, {"learner": {"games": 9}}, "games, not 9"),
+        (NEURAL, {"fitting": {"unit": 5}}, "another value_scale"),
         (NEURAL, {"network": {"name": "Tiny", "hidden": 9}}, "another network"),
     ],
 )

@@ -117,7 +117,7 @@ def test_the_network_is_trained_in_place() -> None:
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, float("nan"), float("inf")])
 def test_numbers_of_moves_are_whole_and_from_one_on(wrong: float) -> None:
     learner = Learner(network([[0, 1]]), seed=3)
-    with pytest.raises(ValueError, match="n_moves is a whole number from 1 on"):
+    with pytest.raises(ValueError, match="n_moves"):
         learner.play(wrong)
     assert learner.n_games == 0
     assert learner.play(2e3).n_moves.sum() >= 2_000
@@ -127,10 +127,10 @@ def test_numbers_of_moves_are_whole_and_from_one_on(wrong: float) -> None:
 
 
 def test_what_settings_leave_open_follows_from_the_order_and_the_rule() -> None:
-    assert (Settings().lam, Settings().rate) == (0.5, 1.0)
-    assert (FORWARD.lam, FORWARD.rate) == (0.0, 1.0)
-    assert Settings(order="forward", delay=1).lam == 0.5
-    assert (Settings("td").lam, Settings("td").rate) == (0.5, 0.1)
+    assert (Settings().lambda_, Settings().step_size) == (0.5, 1.0)
+    assert (FORWARD.lambda_, FORWARD.step_size) == (0.0, 1.0)
+    assert Settings(order="forward", delay=1).lambda_ == 0.5
+    assert (Settings("td").lambda_, Settings("td").step_size) == (0.5, 0.1)
 
 
 @pytest.mark.parametrize(
@@ -399,7 +399,7 @@ def test_a_learner_of_version_0_1_can_play_but_not_go_on(
     sums: Any = np.zeros(2 * net.weights.size, np.float32)
     files.write(file, "ntuple", header, {"weights": net.weights, "sums": sums})
     assert (load(file).weights == net.weights).all()
-    with pytest.raises(ValueError, match=r"learner\.npz .*0\.1.* can play, not go on"):
+    with pytest.raises(ValueError, match=r"learner\.npz .*0\.1.* can play, not resume"):
         Learner.load(file)
 
 

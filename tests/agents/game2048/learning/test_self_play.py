@@ -217,7 +217,7 @@ def test_forward_learning_is_one_update_as_soon_as_the_next_afterstate_is_known(
 @pytest.mark.parametrize("epsilon", [0.0, 0.2])
 @pytest.mark.parametrize(("lam", "delay"), [(0.0, 0), (0.5, 1), (0.5, 3), (0.9, 8), (1.0, 64)])
 def test_a_delayed_update_is_the_sum_of_the_errors_by_powers_of_lambda(
-    lam: float, delay: int, epsilon: float, skip: str
+    lam: float, delay: int, epsilon: float, skip: Any
 ) -> None:
     """On 2x2 every board has its own weight and never comes back in a game.
 

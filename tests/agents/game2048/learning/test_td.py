@@ -307,7 +307,7 @@ def test_backward_learning_of_a_part_leaves_the_rest() -> None:
     ids=["plain", "promoted", "fixed", "both"],
 )
 def test_backward_learning_of_any_path_equals_the_naive_learners(
-    skip: str, options: dict[str, Any]
+    skip: Any, options: dict[str, Any]
 ) -> None:
     """Paths from 1 to 40 moves with random boards, rewards and random moves, from any start."""
     rng = random.Random(1)
@@ -324,7 +324,7 @@ def test_backward_learning_of_any_path_equals_the_naive_learners(
             network(tuples, size, **options),
             NaiveLearner(settings, tuples, size, 0, **options),
         )
-        how = rule(net, settings.rule, settings.rate, settings.lam, settings.printed, skip)
+        how = rule(net, settings.rule, settings.step_size, settings.lambda_, settings.printed, skip)
         for _ in range(2):
             steps = [
                 Step([], [rng.choices(range(6 + trial % 10), k=3) for _ in range(2)], *drawn)

@@ -1,0 +1,174 @@
+"""The command that trains the learners of both games.
+
+    python -m afterstate.agents.training LEARNER [SETTINGS.json] --out RUN --hours 1
+    python -m afterstate.agents.training ntuple --out runs/mine --moves 1e9 --learner.restart 10
+    python -m afterstate.agents.training ntuple runs/mine/settings.json --out runs/mine --moves 2e9
+        --resume
+
+A settings file is a JSON object with any of the settings of the learner, which
+`python -m afterstate.agents.training LEARNER --help` lists; options of the command line override
+it. The folder of a run is described in `folder.py`; a run that was interrupted goes on with
+`--resume` and the same settings.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, field, make_dataclass
+from importlib import import_module
+from typing import Annotated, Any, cast
+
+from afterstate.agents.config import did_you_mean, read
+from afterstate.agents.training.commands import progress_bar
+from afterstate.agents.training.folder import RunFolder
+from afterstate.agents.training.run import Diverged, Limits, Options, RunSettings, Trainee, advance
+
+PROGRAM = "python -m afterstate.agents.training"
+
+LEARNERS = {
+    "ntuple": ("game2048.learning.ntuple_learner", "N-tuple network of 2048, by TD self-play"),
+    "value": ("game2048.learning.value_td", "neural value network of 2048, by TD self-play"),
+    "policy": ("game2048.learning.policy_imitation", "policy network of 2048, from a play log"),
+    "search": ("game2048.learning.from_search", "values of 2048, from Monte-Carlo Softmax search"),
+    "rank": ("daihinmin.learning.rank_training", "rank network of Daihinmin, by generations"),
+    "daihinmin-policy": (
+        "daihinmin.learning.policy_learner",
+        "softmax policy of Daihinmin, by policy gradient or imitation",
+    ),
+}
+"""Learners by name: the module of their `Run` settings, and what learns."""
+
+
+def run_settings(learner: str) -> Any:
+    """Return the class of the settings of a learner.
+
+    Raises:
+        ValueError: an unknown name.
+        ImportError: the learner needs an extra that is not installed.
+    """
+    if learner not in LEARNERS:
+        raise ValueError(f"unknown learner {learner!r}{did_you_mean(learner, LEARNERS)}")
+    return import_module(f"afterstate.agents.{LEARNERS[learner][0]}").Run
+
+
+def parse(arguments: Sequence[str]) -> tuple[RunSettings, Options]:
+    """Return the settings and the options of a command line.
+
+    Raises:
+        OSError: the settings file cannot be read.
+        ValueError: an unknown learner, or wrong settings.
+        ImportError: an extra is not installed.
+        SystemExit: the command line is wrong or asks for help.
+    """
+    if not arguments or arguments[0] in ("-h", "--help"):
+        raise SystemExit(_usage())
+    import tyro
+
+    learner, rest = arguments[0], list(arguments[1:])
+    kind = run_settings(learner)
+    settings = kind()
+    if rest and not rest[0].startswith("-"):
+        settings = read(rest.pop(0), kind)
+    fields: list[Any] = [
+        ("options", Annotated[kind.options, tyro.conf.arg(name="")]),
+        ("settings", Annotated[kind, tyro.conf.arg(name="")], field(default=settings)),
+    ]
+    args: Any = tyro.cli(
+        make_dataclass("Args", fields),
+        prog=f"{PROGRAM} {learner} [SETTINGS.json]",
+        description=kind.__doc__,
+        args=rest,
+        config=(tyro.conf.AvoidSubcommands,),
+    )
+    return args.settings, args.options
+
+
+def _usage() -> str:
+    """Return how to use the command."""
+    width = max(map(len, LEARNERS))
+    names = [f"  {name:{width}}  {text}" for name, (_, text) in LEARNERS.items()]
+    usage = f"usage: {PROGRAM} LEARNER [SETTINGS.json] --out DIR [options]"
+    return "\n".join([usage, "", "learners:", *names, "", f"options: {PROGRAM} LEARNER --help"])
+
+
+def start(settings: RunSettings, options: Options) -> tuple[Trainee, RunFolder]:
+    """Return the learner, a new one or that of the folder, and the folder.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        ValueError: wrong settings, or a folder that does not fit them.
+    """
+    folder = RunFolder(options.out, options.resume, settings.checkpoints)
+    trainee = settings.begin(options, folder)
+    if not options.has_end:
+        raise ValueError(f"--{trainee.unit} or --hours is required: the run would never end")
+    folder.open(asdict(cast(Any, settings)), settings.row_key, trainee.amount)
+    return trainee, folder
+
+
+def run(settings: RunSettings, options: Options) -> None:
+    """Train a learner in its folder.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        ValueError: wrong settings, or a folder that does not fit them.
+        SystemExit: the run was interrupted, or the learned values diverged.
+    """
+    tqdm, (trainee, folder) = progress_bar(), start(settings, options)
+    if options.tensorboard:
+        folder.write_to_tensorboard()
+    try:
+        _advance(trainee, settings, options, folder, tqdm)
+    except KeyboardInterrupt:
+        raise SystemExit(f"saved in {options.out}: continue with --resume") from None
+    except Diverged as error:
+        folder.add_row({**trainee.position(), "diverged": error.last})
+        raise SystemExit(f"{error}; {options.out} has the learner as it was saved last") from error
+
+
+def _advance(
+    trainee: Trainee, settings: RunSettings, options: Options, folder: RunFolder, tqdm: Any
+) -> None:
+    """Advance a trainee to the end of its run, and show it on a progress bar."""
+    seconds = None if options.hours is None else 3600 * options.hours
+    key, evaluation = settings.row_key, settings.evaluation_key
+    limits = Limits(
+        end=None if options.amount is None else int(options.amount),
+        seconds=seconds,
+        save_every=0.0 if trainee.is_saved_when_advanced else 60 * options.save_minutes,
+        evaluate_every=int(options.evaluate_every),
+        evaluated=max((row[key] for row in folder.rows() if evaluation in row), default=0),
+    )
+    ends = [end for end in (limits.end, trainee.end) if end is not None]
+    start, before, total = time.monotonic(), trainee.amount, min(ends, default=None)
+
+    def report() -> None:
+        if seconds is not None:  # the amount that it will reach in this time
+            share = (time.monotonic() - start) / seconds
+            reached = before + (trainee.amount - before) / max(share, 1e-9)
+            bar.total = min(reached, total or reached)
+        bar.update(trainee.amount - bar.n)
+        bar.set_postfix(trainee.report(), refresh=False)
+
+    def evaluate() -> None:
+        bar.set_description("evaluation")
+        folder.add_row({**trainee.position(), **trainee.evaluate()})
+        bar.set_description(None)
+
+    unit = f" {trainee.unit}"
+    with tqdm(total=total, initial=before, unit=unit, unit_scale=True) as bar:
+        advance(trainee, limits, report, evaluate)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; errors end it with one line."""
+    try:
+        run(*parse(sys.argv[1:] if arguments is None else arguments))
+    except (OSError, ValueError, ImportError) as error:
+        raise SystemExit(str(error)) from error
+
+
+if __name__ == "__main__":
+    main()

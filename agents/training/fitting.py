@@ -1,0 +1,55 @@
+"""Settings of fitting neural networks, which need no torch: see `optimizer.py`."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+from pydantic import Field
+
+from afterstate.agents.config import Count, Positive, Share, settings
+
+BelowOne = Annotated[Share, Field(lt=1)]
+"""A number from 0 on and below 1."""
+StepSize = Annotated[Share, Field(gt=0, lt=1)]
+"""A number above 0 and below 1."""
+
+
+@settings
+class Fitting:
+    """Settings of fitting a network of 2048.
+
+    Raises:
+        ValueError: a wrong setting.
+    """
+
+    batch: Count = 512
+    """Positions of a step."""
+    rate: StepSize = 1e-3
+    """Learning rate of Adam (Kingma and Ba 2015) at the beginning."""
+    final_rate: StepSize = 1e-5
+    """Learning rate at the end of `decay`."""
+    decay: Positive | None = None
+    """Moves in which the rate falls from one to the other, by a cosine; by default it is
+    constant."""
+    warm_up: Positive | None = None
+    """Moves in which the rate rises linearly from 0; by default it does not. The first steps of
+    Adam are large whatever the error, and may silence units for good."""
+    symmetric: bool = True
+    """Turn each position to one of the eight symmetric ones, at random."""
+    average: BelowOne = 0.0
+    """Decay of the moving average of the weights, which plays. 0: the weights themselves play."""
+    bf16: bool = False
+    """Calculate in bfloat16 where that does no harm: faster on a GPU or a processor with
+    instructions for it (AVX512-BF16, AMX), far slower on others."""
+    clip: Positive | None = None
+    """Largest norm of a gradient, to which longer ones are shortened; by default none is."""
+
+    def rate_after(self, n_moves: int) -> float:
+        """Return the learning rate after this many moves."""
+        if self.warm_up is not None and n_moves < self.warm_up:
+            return self.rate * (n_moves + 1) / (self.warm_up + 1)
+        if self.decay is None:
+            return self.rate
+        done = min(1.0, n_moves / self.decay)
+        return self.final_rate + (self.rate - self.final_rate) * (1 + math.cos(math.pi * done)) / 2

@@ -1,0 +1,137 @@
+"""The folder of a run: its settings, its rows, and the lock of the process that learns in it.
+
+Beside the files of the learner there are
+
+- `rows.jsonl`: one JSON object for each evaluation (and generation), which pandas reads by
+  `pd.read_json("rows.jsonl", lines=True)`;
+- `settings.json`: the settings of the run, all of them;
+- `lock`, which is held by the process that learns.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import weakref
+from pathlib import Path
+from typing import Any
+
+from afterstate.agents import files
+
+if sys.platform != "win32":
+    import fcntl
+
+_LEARNED = (
+    *("learner.npz", "learner.safetensors", "net.safetensors"),
+    *("policy.npz", "ascent.npz", "00000.npz"),
+)
+"""Files that show that a learner has been saved in a folder."""
+
+
+class RunFolder:
+    """The folder of a run, which no other process can have at the same time.
+
+    Args:
+        path: the folder; it is made by `open`.
+        resume: whether the run in it is to be continued.
+        checkpoints: files from any of which it is resumed.
+
+    Raises:
+        ValueError: there is a run that is not to be continued, or none that is.
+    """
+
+    def __init__(self, path: Path, resume: bool, checkpoints: tuple[str, ...]) -> None:
+        self.path, self._lock_file = path, -1
+        self._writer: Any = None
+        if resume:
+            if not any((path / name).exists() for name in checkpoints):
+                missing = " or ".join(str(path / name) for name in checkpoints)
+                raise ValueError(f"{missing} is not there: there is nothing to resume")
+        else:
+            for name in _LEARNED:
+                if (path / name).exists():
+                    there = path / name
+                    raise ValueError(f"{there} exists: use --resume, or choose another --out")
+        if path.is_dir():
+            self._lock()
+
+    def _lock(self) -> None:
+        """Lock the folder as long as this object lives; on Windows it does not.
+
+        Raises:
+            ValueError: another process has the lock.
+        """
+        if sys.platform == "win32" or self._lock_file >= 0:
+            return
+        self._lock_file = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT)
+        weakref.finalize(self, os.close, self._lock_file)
+        try:
+            fcntl.lockf(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ValueError(
+                f"another process learns in {self.path}: stop it, or choose another --out"
+            ) from error
+
+    def open(self, settings: dict[str, Any], key: str, amount: int) -> None:
+        """Make the folder, write the settings, and drop what a killed run has left.
+
+        Args:
+            settings: of the run, fit for JSON.
+            key: of the amount in rows.
+            amount: of the learner; later rows are dropped.
+
+        Raises:
+            OSError: it cannot be written.
+            ValueError: another process learns in it.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock()
+        for name in (*_LEARNED, "rows.jsonl"):
+            for unfinished in self.path.glob(f"{name}.*.part"):
+                unfinished.unlink()
+        files.truncate_rows(self.path / "rows.jsonl", key, amount)
+        text = json.dumps(settings, indent=1, default=str) + "\n"
+        files.write_bytes(self.path / "settings.json", text.encode())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows."""
+        path = self.path / "rows.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        return [json.loads(line) for line in lines]
+
+    def write_to_tensorboard(self) -> None:
+        """Write the numbers of later rows to TensorBoard, too.
+
+        Raises:
+            ImportError: TensorBoard is not installed.
+        """
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer = SummaryWriter(str(self.path / "tensorboard"))
+
+    def add_row(self, row: dict[str, Any]) -> None:
+        """Append a row; nan becomes null, since it is not JSON."""
+        row = {name: None if value != value else value for name, value in row.items()}
+        with (self.path / "rows.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        if self._writer is not None:
+            step = next(value for name, value in row.items() if name in _AMOUNTS)
+            for name, value in _numbers(row):
+                self._writer.add_scalar(name, value, step)
+            self._writer.flush()
+
+
+_AMOUNTS = ("n_moves", "generation", "step")
+"""Names of the amount in rows."""
+
+
+def _numbers(row: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:
+    """Return the names and the numbers of a row, those of nested objects as `1-ply/mean`."""
+    numbers: list[tuple[str, float]] = []
+    for name, value in row.items():
+        if isinstance(value, dict):
+            numbers += _numbers(value, f"{prefix}{name}/")
+        elif isinstance(value, (int, float)) and name not in _AMOUNTS:
+            numbers.append((prefix + name, float(value)))
+    return numbers

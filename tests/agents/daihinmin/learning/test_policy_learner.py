@@ -1,0 +1,229 @@
+"""Learning the softmax policy: gradients by differences, learning by effect, runs that go on."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from afterstate.agents import files
+from afterstate.agents.daihinmin.learning import policy_learner as learning
+from afterstate.agents.daihinmin.play import play_match
+from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent
+from afterstate.agents.daihinmin.values import features as f
+from afterstate.agents.daihinmin.values.features import N_CONTEXTS, N_FEATURES
+from afterstate.agents.daihinmin.values.softmax_policy import (
+    PolicyAgent,
+    load,
+    new_policy,
+    new_room,
+    weigh_gifts,
+    weigh_options,
+)
+from afterstate.agents.training.__main__ import main
+from afterstate.envs.daihinmin import plays, rules
+from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.daihinmin.rules import Game
+
+
+class Recorder:
+    """Plays as another and keeps what he chose among what."""
+
+    def __init__(self, player: Player) -> None:
+        self.player, self.room = player, new_room()
+        self.kept: list[tuple[list[list[int]], int]] = []
+        self.weights = np.zeros(N_CONTEXTS * N_FEATURES)
+
+    def choose(self, view: Game) -> int:
+        """The player's play."""
+        played = self.player.choose(view)
+        n = weigh_options(view, self.weights, 1.0, self.room)
+        self.keep(n, plays.CARDS[self.room.options[:n]] == plays.CARDS[played])
+        return played
+
+    def give(self, view: Game, n: int) -> int:
+        """The player's gift."""
+        gift = self.player.give(view, n)
+        n_gifts = weigh_gifts(view, self.weights, 1.0, self.room)
+        self.keep(n_gifts, self.room.options[:n_gifts] == gift)
+        return gift
+
+    def keep(self, n: int, is_chosen: Any) -> None:
+        """Keeps the features of all options and the place of the chosen one."""
+        if n > 1 and is_chosen.any():
+            features = [self.room.features[i, : self.room.sizes[i]].tolist() for i in range(n)]
+            self.kept.append((features, int(is_chosen.argmax())))
+
+
+def test_choices_are_found_again_in_the_games() -> None:
+    recorder = Recorder(HeuristicAgent())
+    games = [match.copy() for match in play_match([recorder] * 5, 12, seed=4)]
+    found = learning.choices_in(np.array(games, rules.GAME), new_room())
+    assert len(found.chosen) == len(recorder.kept) > 200
+    kept = sorted(recorder.kept)
+    assert sum(rows[0][0] >= f.GIFTS * N_FEATURES for rows, _ in kept) == 11 * 2
+    again = []
+    for first, end, chosen in zip(found.first, found.first[1:], found.chosen, strict=False):
+        rows = [found.features[o, : found.sizes[o]].tolist() for o in range(first, end)]
+        again.append((rows, int(chosen)))
+    assert sorted(again) == kept
+
+
+@pytest.mark.slow
+def test_a_rank_network_can_be_learned_from(tmp_path: Any) -> None:
+    pytest.importorskip("torch")
+    from afterstate.agents import nets
+    from afterstate.agents.daihinmin.values import rank_net
+
+    file = str(tmp_path / "net.safetensors")
+    nets.save(rank_net.network("FCNN", hidden=4), file, points="classes", exchange="net")
+    found = learning.join(list(learning.record(file, 20, seed=1)))
+    assert len(found.chosen) > 20 * 20
+    assert (
+        found.features[found.first[:-1], 0] >= f.GIFTS * N_FEATURES
+    ).sum() == 19 * 2  # in the first game nobody gives
+
+
+def test_the_gradient_is_that_of_the_log_likelihood() -> None:
+    choices = learning.play_share("heuristic", 3, 1)
+    rng = np.random.default_rng(2)
+    weights = rng.normal(scale=0.3, size=N_CONTEXTS * N_FEATURES)
+    gradient = np.zeros(len(weights))
+    which = np.arange(len(choices.chosen))
+    before = learning.add_choices(choices, which, weights, new_room(), gradient)
+    for i in np.argsort(-np.abs(gradient))[:30]:
+        moved = weights.copy()
+        moved[i] += 1e-5
+        after = learning.add_choices(choices, which, moved, new_room(), np.zeros(len(weights)))
+        assert (after - before) / 1e-5 == pytest.approx(gradient[i], rel=1e-3, abs=1e-2)
+
+
+def test_a_policy_learns_to_choose_as_a_player_does() -> None:
+    choices = learning.join([learning.play_share("heuristic", 40, seed) for seed in (1, 2)])
+    unseen = learning.play_share("heuristic", 20, 3)
+    *_, learned = learning.learn_from_choices(choices, epochs=3)
+    policies = new_policy(), learned.policy()
+    before, after = (learning.log_likelihood(policy, unseen) for policy in policies)
+    assert before < -1.0
+    assert after > 0.75 * before
+
+
+@pytest.mark.slow
+def test_self_play_beats_a_random_start_and_does_not_depend_on_jobs() -> None:
+    steps = list(learning.learn_by_self_play(6_000, seed=1))
+    again = list(learning.learn_by_self_play(4_000, seed=1, jobs=2))
+    first = next(iter(learning.learn_by_self_play(4_000, seed=1)))
+    np.testing.assert_array_equal(first.weights, again[0].weights)
+    learner = PolicyAgent(steps[-1].policy())
+    players = [learner, *(PolicyAgent(new_policy(), 1.0, i) for i in range(4))]
+    *_, match = play_match(players, 100, seed=2)
+    assert match["points"][0] > 350
+
+
+# Runs
+
+
+def run(out: Path, *arguments: str) -> Path:
+    """Runs the command line, and returns the policy."""
+    main(["daihinmin-policy", "--out", str(out), "--evaluate", "10", *arguments])
+    return out / "policy.npz"
+
+
+@pytest.mark.parametrize("player", [None, "sample"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_goes_on_exactly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, player: str | None, number: signal.Signals
+) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    options = ["--games", "5" if player else "6000", "--epochs", "2", "--seed", "1"]
+    options += ["--player", player] if player else []
+    monkeypatch.setattr(learning, "BATCH", 100)
+    expected = load(run(whole, *options)).weights
+    step = learning.Ascent.step
+
+    def interrupted(ascent: learning.Ascent, *args: Any) -> learning.Ascent:
+        if ascent.n == 2:
+            signal.raise_signal(number)
+        return step(ascent, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(learning.Ascent, "step", interrupted)
+        with pytest.raises(SystemExit, match="--resume" if number == signal.SIGINT else "143"):
+            run(cut, *options)
+    assert not np.array_equal(load(cut / "policy.npz").weights, expected)
+    for wrong in (options, [*options, "--resume", "--seed", "2"]):
+        with pytest.raises(SystemExit):
+            run(cut, *wrong)
+    if player:  # nothing is recorded again
+        monkeypatch.setattr(learning, "play_share", None)
+    assert load(run(cut, *options, "--resume")).weights.tobytes() == expected.tobytes()
+
+
+def test_choices_are_written_while_they_are_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    options = ["--player", "sample", "--games", "6", "--epochs", "1"]
+    monkeypatch.setattr(learning, "CYCLE", 2)
+    expected = load(run(whole, *options)).weights
+    recorded, play_share = [], learning.play_share
+
+    def interrupted(*args: Any) -> learning.Choices:
+        recorded.append(args)
+        if len(recorded) == 2:
+            raise KeyboardInterrupt
+        return play_share(*args)
+
+    monkeypatch.setattr(learning, "play_share", interrupted)
+    with pytest.raises(SystemExit, match="--resume"):
+        run(cut, *options)
+    assert not (cut / "policy.npz").exists()
+    assert load(run(cut, *options, "--resume")).weights.tobytes() == expected.tobytes()
+    assert len(recorded) == 4  # the second was begun twice
+
+
+def test_a_run_saves_at_intervals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    step = learning.Ascent.step
+
+    def watched(ascent: learning.Ascent, *args: Any) -> learning.Ascent:
+        seen.append([(tmp_path / "run" / f"{name}.npz").exists() for name in ("policy", "ascent")])
+        return step(ascent, *args)
+
+    monkeypatch.setattr(learning.Ascent, "step", watched)
+    run(tmp_path / "run", "--games", "4000", "--save-minutes", "1e-9")
+    assert seen == [[False, False], [True, True]]
+
+
+def test_a_run_of_an_earlier_version_is_resumed(tmp_path: Path) -> None:
+    """Its folder was `policy.npz.learning`, its settings in `ascent.npz` had the jobs, too."""
+    old, straight = tmp_path / "policy.npz.learning", tmp_path / "straight"
+    options = ("--games", "4000", "--seed", "1")
+    expected = load(run(straight, *options)).weights
+    ascent = next(iter(learning.learn_by_self_play(4_000, seed=1)))
+    asked = {"games": "4000.0", "player": "None", "epochs": "10", "start": "None"}
+    asked |= {"rate": "0.025", "seed": "1", "jobs": "2"}
+    files.write(old / "ascent.npz", "daihinmin-policy-learning", {"asked": asked}, ascent._asdict())
+    assert load(run(old, *options, "--resume")).weights.tobytes() == expected.tobytes()
+
+
+def test_a_run_starts_from_a_policy_and_refuses_wrong_settings(tmp_path: Path) -> None:
+    first = run(tmp_path / "first", "--games", "2000")
+    options = ["--start", str(first), "--player", "sample", "--games", "2", "--epochs", "1"]
+    assert not np.array_equal(load(run(tmp_path / "next", *options)).weights, load(first).weights)
+    for wrong in (
+        ["--games", "0"],
+        ["--games", "inf"],
+        ["--rate", "-5"],
+        ["--rate", "nan"],
+        ["--seed", "-1"],
+        ["--player", "nobody"],
+        ["--player", str(tmp_path / "none.safetensors")],
+        ["--start", str(tmp_path / "none")],
+        ["--resume"],
+    ):
+        with pytest.raises(SystemExit):
+            run(tmp_path / "wrong", *wrong)
