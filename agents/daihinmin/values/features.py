@@ -98,8 +98,8 @@ _EACH_RANK = np.uint64(0x1_1111_1111_1111)
 class Scene(NamedTuple):
     """What is the same for all plays of a decision. All are `int64`; card sets fit in 53 bits."""
 
-    hand: Word
-    unseen: Word
+    hand: np.int64
+    unseen: np.int64
     """The cards that others hold."""
     order: int
     """Whether ranks are turned around."""

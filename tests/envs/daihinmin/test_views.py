@@ -30,13 +30,14 @@ from afterstate.envs.daihinmin.views import (
     known_cards,
     view,
 )
+from afterstate.envs.words import Word
 from tests.oracles import daihinmin as oracle
 
 HIDDEN = {"hands", "given", "gift", "seed", "rng", "viewer"}
 """The fields in which a view differs from the game."""
 
 
-def names(word: int) -> set[str]:
+def names(word: Word) -> set[str]:
     """A card set as names."""
     return set(cards.text(word).split())
 

@@ -394,7 +394,7 @@ def a_card_too_many(client: Raw, view: Game) -> bytes:
 
 def gift_not_held(client: Raw, view: Game) -> bytes:
     missing = cards.DECK & ~int(view["hands"][view["viewer"]])
-    return tables.to_bytes(tables.gift_table(cards.weakest(missing, view["to_give"])))
+    return tables.to_bytes(tables.gift_table(int(cards.weakest(missing, view["to_give"]))))
 
 
 def no_gift(client: Raw, view: Game) -> bytes:
@@ -512,7 +512,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from tests.support.uecda_peers import RandomPlayer
 from afterstate.envs.daihinmin import players
 from afterstate.envs.daihinmin.uecda import server
-players.find = lambda name, seed=None: RandomPlayer(len(name))
+players.resolve = lambda name, seed=None: RandomPlayer(len(name))
 sys.exit(server.main(sys.argv[1:]))
 """
 
