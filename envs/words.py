@@ -21,14 +21,19 @@ def next_random(rng: Word) -> tuple[Word, Word]:
     return rng, bits ^ (bits >> np.uint64(31))
 
 
+def check_seed(seed: Any) -> None:
+    """Raise ValueError unless it is an integer from 0 on, or None."""
+    if seed is not None and (whole(seed) is None or seed < 0):
+        raise ValueError(f"seed must be an integer >= 0 or None, got {seed!r}")
+
+
 def seed_word(seed: int | None) -> int:
     """Return the random state of the game that an environment plays after `reset(seed=seed)`.
 
     Raises:
         ValueError: the seed is neither an integer from 0 on nor None.
     """
-    if seed is not None and (whole(seed) is None or seed < 0):
-        raise ValueError(f"seed must be an integer >= 0 or None, got {seed!r}")
+    check_seed(seed)
     return draw_word(np.random.default_rng(seed))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from afterstate.envs.daihinmin import plays
 from afterstate.envs.daihinmin.cards import N_CARDS
 from afterstate.envs.daihinmin.rules import Game, list_legal
+from afterstate.envs.words import check_seed
 
 _PREFIX = "daihinmin-"  # of the names that `afterstate.agents.make` knows
 
@@ -48,6 +49,8 @@ class RandomPlayer:
     """
 
     def __init__(self, seed: int | np.random.Generator | None = None) -> None:
+        if not isinstance(seed, np.random.Generator):
+            check_seed(seed)
         self._generator = np.random.default_rng(seed)
         self._listed = np.empty(plays.N_PLAYS, np.int64)  # overwritten at will
 
