@@ -1,4 +1,4 @@
-"""Whole matches between players, in one process."""
+"""Matches between players in one process."""
 
 from __future__ import annotations
 
@@ -13,27 +13,30 @@ from afterstate.envs.daihinmin.views import view
 def play_match(
     players: Sequence[Player], n_games: int, seed: int = 0, options: Options | None = None
 ) -> Iterator[Game]:
-    """Plays a match.
+    """Play a match.
 
     Args:
-        players: five, in the order of their numbers.
-        n_games: how many games.
-        seed: of deals, seats and drawn places.
+        players: five players, in the order of their numbers.
+        n_games: number of games.
+        seed: determines deals, seats and drawn places.
         options: the rules, by default the competition's.
 
     Returns:
-        The match after each game: the same record each time, so copy what is to last.
+        An iterator over the match after each game. Every game overwrites the same record: copy it
+        to keep it.
 
     Raises:
         ValueError: not five players, a negative number of games, or a wrong seed or option.
     """
-    if len(players) != N_PLAYERS or n_games < 0:
-        raise ValueError(f"five players play, got {len(players)}; games are from 0 on, {n_games}")
+    if len(players) != N_PLAYERS:
+        raise ValueError(f"players must be {N_PLAYERS} players, got {len(players)}")
+    if n_games < 0:
+        raise ValueError(f"n_games must be >= 0, got {n_games}")
     return _games(players, n_games, new_match(seed, options))
 
 
 def _games(players: Sequence[Player], n_games: int, match: Game) -> Iterator[Game]:
-    """Plays the games of a match."""
+    """Play the games of a match, one at a time."""
     for _ in range(n_games):
         next_game(match)
         while (turn := int(match["turn"])) >= 0:

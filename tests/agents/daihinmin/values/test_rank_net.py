@@ -23,7 +23,7 @@ from afterstate import agents
 from afterstate.agents import nets
 from afterstate.agents.daihinmin.afterstates.chains import Afterstates, afterstates
 from afterstate.agents.daihinmin.afterstates.class_values import class_values, games_left
-from afterstate.agents.daihinmin.afterstates.exchange import gift, hands_left
+from afterstate.agents.daihinmin.afterstates.exchange import gift, gift_afterstates
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.history import Moments
@@ -395,7 +395,7 @@ def test_gifts_go_by_the_hand_or_by_the_network() -> None:
     next_game(match)
     seen = view(match, int(match["turn"]))
     hand = seen["hands"][seen["turn"]]
-    afters, gifts = hands_left(seen)
+    afters, gifts = gift_afterstates(seen)
     likes = cards.CARD_NUMBERS[min(chains_oracle.names(hand))]
     net = Logits(lambda units: torch.nn.functional.one_hot((units[:, likes] > 0.5).long(), 5) * 9.0)
     given = RankAgent(net, exchange="net").give(seen, 2)
