@@ -318,10 +318,10 @@ def test_it_plays_legally_under_all_options(options: Options) -> None:
 def test_errors(tmp_path: Any) -> None:
     with pytest.raises(ValueError, match="temperature"):
         PolicyAgent(temperature=-1)
-    with pytest.raises(ValueError, match="file or a Policy"):
+    with pytest.raises(ValueError, match="policy"):
         PolicyAgent(policy=Policy(np.zeros(3)))
     save(Policy(np.full((N_CONTEXTS, N_FEATURES), np.nan)), tmp_path / "nan.npz")
-    with pytest.raises(ValueError, match="no numbers"):
+    with pytest.raises(ValueError, match="NaN"):
         load(tmp_path / "nan.npz")
     save(Policy(np.zeros((2, 3))), tmp_path / "other.npz")
     with pytest.raises(ValueError, match="other features"):
