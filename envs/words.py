@@ -22,15 +22,25 @@ def next_random(rng: Word) -> tuple[Word, Word]:
     return rng, bits ^ (bits >> np.uint64(31))
 
 
+def check_seed(seed: Any) -> int | None:
+    """Return a seed as an int, or None.
+
+    Raises:
+        ValueError: `seed` is neither None nor an integer >= 0.
+    """
+    number = whole(seed)
+    if seed is not None and (number is None or number < 0):
+        raise ValueError(f"seed must be None or an integer >= 0, got {seed!r}")
+    return number
+
+
 def seed_word(seed: int | None) -> int:
     """Return the random state of the game that an environment plays after `reset(seed=seed)`.
 
     Raises:
         ValueError: `seed` is neither None nor an integer >= 0.
     """
-    if seed is not None and (whole(seed) is None or seed < 0):
-        raise ValueError(f"seed must be None or an integer >= 0, got {seed!r}")
-    return draw_word(np.random.default_rng(seed))
+    return draw_word(np.random.default_rng(check_seed(seed)))
 
 
 def draw_word(generator: np.random.Generator) -> int:

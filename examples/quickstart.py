@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import gymnasium as gym
-import numpy as np
 import tyro
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
-import afterstate.envs  # noqa: F401 - registers the environments
 from afterstate import agents
 from afterstate.agents.game2048.learning.ntuple_learner import Learner
 from afterstate.agents.game2048.play import play
@@ -56,10 +54,8 @@ def learn(learner: Learner, seconds: float) -> list[Progress]:
 
         def report(progress: Progress) -> None:
             bar.n = min(progress.seconds, seconds)
-            bar.set_postfix_str(
-                f"{progress.n_games:,} games, {progress.moves_per_second / 1e6:.2f}M moves/s, "
-                f"mean score {progress.mean_score:,.0f}, 2048 in {progress.rate_2048:.0%}"
-            )
+            speed = f"{progress.moves_per_second / 1e6:.2f}M moves/s"
+            bar.set_postfix_str(f"{speed}, mean score {progress.mean_score:,.0f}")
 
         return train(learner, seconds=seconds, report=report)
 
@@ -69,7 +65,7 @@ def compete(name: str, player: agents.Agent, n_games: int, seed: int) -> None:
     start = time.monotonic()
     games = play(player, n_games, seed)
     speed, scores = games.n_moves.sum() / (time.monotonic() - start), games.scores
-    spread = 1.96 * scores.std(ddof=1) / n_games**0.5 if n_games > 1 else np.nan
+    spread = 1.96 * scores.std(ddof=1) / n_games**0.5 if n_games > 1 else float("nan")
     shares = "".join(f"{(games.max_tiles >= tile).mean():8.0%}" for tile in TILES)
     mean = f"{scores.mean():,.0f} ± {spread:,.0f}"
     print(f"{name:18}{n_games:6}{mean:>20}{shares}{speed:12,.0f}", flush=True)

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import json
+import pickle
 import zipfile
 from pathlib import Path
 from typing import Any
 
 
-def resume(kind: Any, checkpoint: Path, folder: Path, config: Any, envs: Any, **more: Any) -> Any:
-    """Return the model of a checkpoint, with its replay buffer and other games than before."""
+def resume(
+    kind: Any, checkpoints: list[Path], folder: Path, config: Any, envs: Any, **more: Any
+) -> Any:
+    """Return the model of the latest complete checkpoint, with other games than before."""
     began = {**json.loads((folder / "settings.json").read_text()), "n_timesteps": None}
     if began != json.loads(json.dumps({**config, "n_timesteps": None})):
         raise SystemExit(f"{folder} cannot resume: settings.json differs from the settings given")
-    try:
-        model = kind.load(checkpoint, envs, **more)
-        if hasattr(model, "replay_buffer"):
-            model.load_replay_buffer(replay_file(checkpoint))
-    except (OSError, EOFError, ImportError, ValueError) as error:
-        raise SystemExit(f"{checkpoint} cannot resume: {error}") from error
-    model.set_random_seed((config["seed"] + model.num_timesteps) % 2**32)
-    print(f"resumes from {checkpoint}")
-    return model
+    for checkpoint in reversed(checkpoints):
+        try:
+            model = kind.load(checkpoint, envs, **more)
+            if hasattr(model, "replay_buffer"):
+                model.load_replay_buffer(replay_file(checkpoint))
+        except (OSError, EOFError, ImportError, ValueError, pickle.UnpicklingError) as error:
+            print(f"{checkpoint} is not complete: {error}")  # a kill while it was written
+            continue
+        model.set_random_seed((config["seed"] + model.num_timesteps) % 2**32)
+        print(f"resumes from {checkpoint}")
+        return model
+    raise SystemExit(f"{folder} cannot resume: no checkpoint is complete")
 
 
 def find_checkpoints(folder: Path) -> list[Path]:

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sb3_callbacks import SelfPlay
 from sb3_settings import RunArgs, read_settings
 from sb3_training import train
 
@@ -26,7 +27,6 @@ import numpy as np
 import tyro
 from daihinmin import watch
 from scipy import stats
-from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor
 
 import afterstate.envs  # noqa: F401 - registers the environment
@@ -34,7 +34,6 @@ from afterstate.agents.daihinmin.play import find_player, play_match
 from afterstate.agents.daihinmin.values import actor_net
 from afterstate.agents.daihinmin.values.actor_net import ActorAgent
 from afterstate.agents.training.run import EVALUATION_SEED
-from afterstate.agents.training.sb3 import actor_from_sb3
 from afterstate.envs.daihinmin.observation import CHANNELS
 from afterstate.envs.daihinmin.players import Player
 
@@ -53,20 +52,6 @@ class Args(RunArgs):
     """Opponents in training: one name or four, `self` among them."""
     against: tuple[str, ...] = ("sample",)
     """Opponents in evaluations: one name or four."""
-
-
-class SelfPlay(BaseCallback):
-    """Copy the policy to the opponents before each rollout."""
-
-    def __init__(self, actor: Any) -> None:
-        super().__init__()
-        self.actor = actor
-
-    def _on_rollout_start(self) -> None:
-        actor_from_sb3(self.model.policy, self.actor)
-
-    def _on_step(self) -> bool:
-        return True
 
 
 def four(names: Sequence[str], option: str, allowed: Sequence[str] = ()) -> list[str]:

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sb3_callbacks import Evaluation
 from sb3_checkpoints import find_checkpoints, resume, save_checkpoint
 from sb3_settings import ALGORITHMS, RunArgs, schedule
 
@@ -27,30 +27,6 @@ from stable_baselines3.common import callbacks
 
 from afterstate.agents import files, nets
 from afterstate.agents.training.sb3 import ActorFeatures, actor_from_sb3
-
-
-class Evaluation(callbacks.BaseCallback):
-    """Play games with the package's player, and append the result to `rows.jsonl`."""
-
-    def __init__(self, file: Path, actor: Any, evaluate: Callable[[Any, bool], dict[str, Any]]):
-        super().__init__()
-        self.file, self.actor, self.evaluate = file, actor, evaluate
-
-    def _on_training_start(self) -> None:
-        files.truncate_rows(self.file, "moves", self.num_timesteps)  # later ones are made again
-        rows = self.file.read_text().splitlines() if self.file.exists() else []
-        self.start = time.monotonic() - (json.loads(rows[-1])["seconds"] if rows else 0)
-
-    def _on_step(self, end: bool = False) -> bool:
-        net, seconds = actor_from_sb3(self.model.policy, self.actor), time.monotonic() - self.start
-        result = self.evaluate(net, end)
-        row = {"moves": self.model.num_timesteps, "seconds": round(seconds, 1), **result}
-        with self.file.open("a") as file:
-            file.write(json.dumps({**row, "end": end}) + "\n")
-        self.logger.record("eval/mean", result["mean"])
-        spread = "" if result["interval"] is None else f" ± {result['interval']:,.1f}"
-        print(f"{row['moves']:,} moves: {result['mean']:,.1f}{spread} in {result['games']:,} games")
-        return True
 
 
 def train(
@@ -109,7 +85,7 @@ def start(
     if args.resume != bool(checkpoints):
         raise SystemExit(f"{folder} has {len(checkpoints)} checkpoints, resume is {args.resume}")
     if checkpoints:
-        return resume(kind, checkpoints[-1], folder, config, envs, tensorboard_log=log)
+        return resume(kind, checkpoints, folder, config, envs, tensorboard_log=log)
     ours = {"policy", "n_timesteps", "n_envs", "env_kwargs", "hidden", "channels", "policy_kwargs"}
     ours |= {"algorithm", "env", "seed", "reward", "reward_scale", "opponents", "against"}
     network = {"features_extractor_kwargs": {"actor": actor, "n_planes": n_planes}, "net_arch": []}

@@ -122,7 +122,7 @@ def test_commands_have_the_options_that_pages_say(
     options = [word for word in words if word.startswith("--")]
     with pytest.raises(SystemExit) as ended:
         if words[0] == "-m":
-            subcommand = [word for word in words[2:3] if word.isidentifier()]
+            subcommand = [word for word in words[2:3] if re.fullmatch(r"[a-z][\w-]*", word)]
             monkeypatch.setattr(sys, "argv", [words[1], *subcommand, "--help"])
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", ".*found in sys.modules", RuntimeWarning)

@@ -1,4 +1,4 @@
-"""Whole matches between players, in one process, and players by name."""
+"""Matches between players in one process, and players by name."""
 
 from __future__ import annotations
 
@@ -46,24 +46,25 @@ def play_match(
     Args:
         players: five players, in the order of their numbers.
         n_games: number of games.
-        seed: seed of deals, seats and drawn places.
+        seed: determines deals, seats and drawn places.
         options: the rules, by default the competition's.
 
     Returns:
-        The match after each game. It is the same record each time: copy it to keep it.
+        An iterator over the match after each game. Every game overwrites the same record: copy it
+        to keep it.
 
     Raises:
         ValueError: not five players, a negative number of games, or a wrong seed or option.
     """
     if len(players) != N_PLAYERS:
-        raise ValueError(f"players must be {N_PLAYERS}, got {len(players)}")
+        raise ValueError(f"players must be {N_PLAYERS} players, got {len(players)}")
     if n_games < 0:
         raise ValueError(f"n_games must be >= 0, got {n_games}")
     return _games(players, n_games, new_match(seed, options))
 
 
 def _games(players: Sequence[Player], n_games: int, match: Game) -> Iterator[Game]:
-    """Play the games of a match."""
+    """Play the games of a match, one at a time."""
     for _ in range(n_games):
         next_game(match)
         while (turn := int(match["turn"])) >= 0:

@@ -62,8 +62,11 @@ def parse(arguments: Sequence[str]) -> tuple[RunSettings, Options]:
         ImportError: an extra is not installed.
         SystemExit: the command line is wrong or asks for help.
     """
-    if not arguments or arguments[0] in ("-h", "--help"):
+    if not arguments:
         raise SystemExit(_usage())
+    if arguments[0] in ("-h", "--help"):
+        print(_usage())
+        raise SystemExit(0)
     import tyro
 
     learner, rest = arguments[0], list(arguments[1:])

@@ -17,14 +17,13 @@ from afterstate.envs.game2048.env import (
     check_board,
     check_options,
     check_render_mode,
-    check_seed,
     check_settings,
     illegal_message,
     observation_space,
 )
 from afterstate.envs.game2048.games import AFTER, BOARD, FLAGS, REWARD, RNG, SCORE
 from afterstate.envs.game2048.rules import Cells, table
-from afterstate.envs.words import Word, Words, draw_word, seed_word, whole
+from afterstate.envs.words import Word, Words, check_seed, draw_word, seed_word, whole
 
 Flags = npt.NDArray[np.bool_]
 Infos = dict[str, Any]

@@ -18,6 +18,7 @@ pytest.importorskip("tyro")
 pytest.importorskip("yaml")
 
 import sb3_2048
+import sb3_callbacks
 import sb3_checkpoints
 import sb3_daihinmin
 import sb3_settings
@@ -143,7 +144,7 @@ def test_interrupted_run_leaves_a_checkpoint(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(SystemExit, match="resume"):
-        patch.setattr(sb3_training.Evaluation, "_on_step", interrupt)
+        patch.setattr(sb3_callbacks.Evaluation, "_on_step", interrupt)
         run_2048(tmp_path, "ppo")
     assert rows_of(run_2048(tmp_path, "ppo", resume=True))[-1]["end"]
 
@@ -201,13 +202,13 @@ def test_rewards_are_logarithms_and_monitors_see_scores() -> None:
 
 def test_self_play_swaps_opponents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     heads: list[Any] = []
-    rollout_start = sb3_daihinmin.SelfPlay._on_rollout_start
+    rollout_start = sb3_callbacks.SelfPlay._on_rollout_start
 
     def record(self: BaseCallback) -> None:
         rollout_start(self)  # type: ignore[arg-type]
         heads.append(self.actor.head.weight.detach().clone())  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(sb3_daihinmin.SelfPlay, "_on_rollout_start", record)
+    monkeypatch.setattr(sb3_callbacks.SelfPlay, "_on_rollout_start", record)
     result = {"games": 1, "mean": 0.0, "interval": None}
     monkeypatch.setattr(sb3_daihinmin, "evaluate", lambda *_: result)
     args = sb3_daihinmin.Args(tiny(tmp_path, "maskable-ppo", DAIHINMIN), tmp_path, 128)

@@ -1,1 +1,1 @@
-"""Afterstates of Daihinmin: where they lead, what they are worth for certain, symmetries."""
+"""Afterstates of Daihinmin: how to reach them, sure wins, values of places, symmetries."""

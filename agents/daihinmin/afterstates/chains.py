@@ -1,24 +1,23 @@
 """Actions of Daihinmin as chains of plays, and the afterstates that they lead to.
 
-Some plays bring the turn back to the player who makes them, so that he has not decided yet where
-his turn ends. Kuwabara and Hoki (2018) call them *re-submittable*:
+After some plays the player moves again. Kuwabara and Hoki (2018) call them *re-submittable*:
 
-1. an 8, which makes the trick flow;
-2. the spade 3 on a lone joker, which does so, too;
-3. a play that nobody can answer: all who have not passed hold too few cards for it, or there is no
-   answer to it among the unseen cards. Then all others pass, and he may go on, on his own play;
-4. a pass when all others have passed, if he leads next.
+1. an 8, which ends the trick;
+2. the spade 3 on a lone joker, which ends the trick, too;
+3. a play that nobody can answer: all who have not passed hold too few cards, or no unseen cards
+   answer it. Then all others pass, and the player may follow on its own play;
+4. a pass when all others have passed, if the player leads next.
 
-An *action* is any number of such plays, and one that ends the turn. The position after it, as the
-player sees it, is its *afterstate*. All actions are found by depth first search over the positions
-in which he is asked again; a position that is reached twice is searched once.
+An *action* is a chain of such plays and one play that ends the turn. The position after it, as the
+player sees it, is its *afterstate*. A depth-first search over the positions in which the player
+moves again finds all actions; a position that is reached twice is searched once.
 
-To pass when one leads is legal, but no action here: it only gives the lead away.
+A pass on the lead is legal but no action here: it only gives the lead away.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -39,58 +38,78 @@ from afterstate.envs.daihinmin.rules import (
     seat_of,
 )
 from afterstate.envs.daihinmin.views import unseen_cards
-from afterstate.envs.words import Word
+from afterstate.envs.words import Word, Words
 
 AFTERSTATE = np.dtype(
     [
         ("hand", "u8"),  # the player's own cards
         ("unseen", "u8"),  # cards that the others hold
-        ("played", "u8", N_PLAYERS),  # by player: himself first, then in seat order
-        ("known", "u8", N_PLAYERS - 1),  # what he gave them and they still hold, in seat order
-        ("left", "i1", N_PLAYERS),  # how many cards each holds, himself first
-        ("out", "i1"),  # who has passed in this trick or has finished, as bits, himself lowest
+        ("played", "u8", N_PLAYERS),  # by player: the player itself, then the others in seat order
+        ("known", "u8", N_PLAYERS - 1),  # cards given to each other player that it still holds
+        ("left", "i1", N_PLAYERS),  # the number of cards that each player holds
+        ("out", "i1"),  # bits of the players that passed in this trick or finished, itself lowest
         ("revolution", "i1"),
         ("lock", "i1"),
         ("field", "i2"),  # the play on the field
-        ("play", "i2"),  # the first play of the action that leads here; in the exchange nothing
+        ("play", "i2"),  # the first play of the action that leads here; 0 in the exchange
     ],
     align=True,
 )
-"""A position as one player sees it, without what the game was before it."""
+"""A position as one player sees it, without the history of the game."""
 
 AfterstateType = from_dtype(AFTERSTATE)
 Afterstates = npt.NDArray[np.void]
+"""Records of `AFTERSTATE`."""
+
+
+class Afterstate(Protocol):
+    """One record of `AFTERSTATE`, as kernels see it."""
+
+    hand: Word
+    unseen: Word
+    played: Words
+    known: Words
+    left: npt.NDArray[np.int8]
+    out: int
+    revolution: int
+    lock: int
+    field: int
+    play: int
+
+    def __getitem__(self, name: str, /) -> Any:
+        """Return a field by its name, as Python code reads it."""
+
 
 MAX_POSITIONS = 1 << 15
-"""So many positions of one decision are told apart; what else it could lead to is left out."""
+"""The most positions that the search of one decision keeps; it ignores any others."""
 
 
 class Position(NamedTuple):
-    """A position in which the player may be asked, or a leaf: what differs within a decision."""
+    """A position of the search, in which the player moves or its turn has ended."""
 
     hand: Word
     field: int
     revolution: int
     lock: int
-    alone: int  # whether no other player can answer any more: they have passed or are out
-    flowed: int  # whether the trick has flowed since the decision, so that nobody has passed
-    passed: int  # whether he has passed: the leaf of a pass
+    alone: int  # 1 if no other player can answer any more: they have passed or are out
+    flowed: int  # 1 if the trick has ended since the decision, so that nobody has passed
+    passed: int  # 1 if the player has passed: the leaf of a pass
 
 
 PositionType = types.NamedTuple((uint64, *[int64] * 6), Position)
 
-ASKED_AGAIN, ENDED = 1, 0  # whose turn it is after a play
+MOVES_AGAIN, ENDED = 1, 0  # the turn after a play
 
 
 @njit(boolean(GameType, uint64, PositionType, int64, int64[::1]), cache=True)
 def can_answer(view: Game, unseen: Word, at: Position, largest: int, out: Numbers) -> bool:
-    """Whether other players may be able to answer the play on the field.
+    """Return True if another player may be able to answer the play on the field.
 
     Args:
-        view: gives the rules.
+        view: the view, for its rules.
         unseen: the cards that the others hold.
         at: the position after the play.
-        largest: how many cards those who have not passed hold at most.
+        largest: the largest hand of a player that has not passed.
         out: `int64[N_PLAYS]`, overwritten.
     """
     if largest == 0:
@@ -105,7 +124,7 @@ def can_answer(view: Game, unseen: Word, at: Position, largest: int, out: Number
 
 @njit(PositionType(GameType), cache=True)
 def root(view: Game) -> Position:
-    """The position in which a player decides."""
+    """Return the position in which the player in turn decides."""
     alone = int(largest_hand(view, False) == 0)
     field, revolution, lock = int(view.field), int(view.revolution), int(view.lock)
     return Position(view.hands[view.turn], field, revolution, lock, alone, 0, 0)
@@ -113,15 +132,15 @@ def root(view: Game) -> Position:
 
 @njit(types.Tuple((int64, PositionType))(GameType, PositionType), cache=True)
 def after_pass(view: Game, at: Position) -> tuple[int, Position]:
-    """What a pass leads to; by condition 4 he may be asked again."""
+    """Return the turn after a pass (condition 4 may bring it back) and the position."""
     if at.alone == 0:
         return ENDED, Position(at.hand, at.field, at.revolution, at.lock, 0, at.flowed, 1)
     flowed = Position(at.hand, PASS, at.revolution, 0, 0, 1, 0)
-    # Where he has played since the decision, he played last. Otherwise others have passed before.
+    # If the player has played since the decision, it played last. Otherwise others passed before.
     has_played = at.hand != view.hands[view.turn]
     goes_on = view.idle + 1 < view.idle_limit and leader(view) == view.turn
     leads = (has_played and view.idle_limit > 1) or goes_on
-    return (ASKED_AGAIN if leads else ENDED), flowed
+    return (MOVES_AGAIN if leads else ENDED), flowed
 
 
 @njit(
@@ -131,51 +150,51 @@ def after_pass(view: Game, at: Position) -> tuple[int, Position]:
 def after_play(
     view: Game, unseen: Word, at: Position, play: int, out: Numbers
 ) -> tuple[int, Position]:
-    """What a play leads to: whether he is asked again by conditions 1 to 3, and the position.
+    """Return the turn after a play (conditions 1 to 3 may bring it back) and the position.
 
     Args:
-        view: what the player in turn sees.
+        view: the view of the player in turn.
         unseen: the cards that the others hold.
-        at: where he plays.
+        at: the position before the play.
         play: a legal play, not the pass.
         out: `int64[N_PLAYS]`, overwritten.
     """
     hand = at.hand & ~CARDS[play]
     revolution = order_after(view, at.revolution, play)
     if cuts(view, at.field, play):
-        return ASKED_AGAIN, Position(hand, PASS, revolution, 0, 0, 1, 0)
+        return MOVES_AGAIN, Position(hand, PASS, revolution, 0, 0, 1, 0)
     lock = lock_after(view, at.field, at.lock, play)
     laid = Position(hand, play, revolution, lock, at.alone, at.flowed, 0)
     largest = largest_hand(view, at.flowed != 0)
     if at.alone == 0 and can_answer(view, unseen, laid, largest, out):
         return ENDED, laid
-    return ASKED_AGAIN, Position(hand, play, revolution, lock, 1, at.flowed, 0)
+    return MOVES_AGAIN, Position(hand, play, revolution, lock, 1, at.flowed, 0)
 
 
-# The search. Positions are kept in the order in which they are found. A table of their numbers
-# tells those that are known: each is where its hash points, or at the next place that was free.
+# The search keeps positions in the order in which it reaches them. An open-addressing hash table of
+# their numbers finds those that were reached before.
 
 
-class Found(NamedTuple):
-    """The positions that a decision can lead to."""
+class Positions(NamedTuple):
+    """The positions that the actions of a decision reach."""
 
-    hands: Any  # uint64[n]
-    rests: Numbers  # all but the hand: see `_pack`
-    firsts: Numbers  # the first play of an action that leads there
-    ends: Any  # int8[n], whether it is an afterstate
-    table: Any  # int32[2 n], number + 1 of a position, 0 where there is none
+    hands: Words  # [n]
+    rests: Numbers  # [n] everything but the hand: see `_pack`
+    firsts: Numbers  # [n] the first play of an action that leads to the position
+    ends: npt.NDArray[np.int8]  # [n] 1 for an afterstate
+    table: npt.NDArray[np.int32]  # [2 n] hash table: the number of a position + 1, 0 if empty
 
 
-FoundType = types.NamedTuple(
+PositionsType = types.NamedTuple(
     (uint64[::1], int64[::1], int64[::1], int8[::1], int32[::1]),
-    Found,
+    Positions,
 )
 
 
-@njit(FoundType(int64), cache=True)
-def _nothing(capacity: int) -> Found:
-    """Room for positions, a power of two of them."""
-    return Found(
+@njit(PositionsType(int64), cache=True)
+def _empty(capacity: int) -> Positions:
+    """Return an empty set for a number of positions, a power of two."""
+    return Positions(
         np.empty(capacity, np.uint64),
         np.empty(capacity, np.int64),
         np.empty(capacity, np.int64),
@@ -186,89 +205,90 @@ def _nothing(capacity: int) -> Found:
 
 @njit(int64(PositionType), cache=True)
 def _pack(at: Position) -> int:
-    """A position without the hand, as a number."""
+    """Return a position without its hand as one number."""
     bits = at.field << 1 | at.revolution
     return bits << 4 | at.lock << 3 | at.alone << 2 | at.flowed << 1 | at.passed
 
 
 @njit(PositionType(uint64, int64), cache=True)
 def _unpack(hand: Word, rest: int) -> Position:
-    """The position of a hand and such a number."""
+    """Return the position of a hand and a number of `_pack`."""
     flags = rest >> 4 & 1, rest >> 3 & 1, rest >> 2 & 1, rest >> 1 & 1, rest & 1
     return Position(hand, rest >> 5, *flags)
 
 
-@njit(boolean(FoundType, int64, PositionType, int64, int64), cache=True)
-def _add(found: Found, n: int, at: Position, ends: int, first: int) -> bool:
-    """Adds a position to `n` others unless it is among them; returns whether it was new."""
-    rest, mask = _pack(at), len(found.table) - 1
+@njit(boolean(PositionsType, int64, PositionType, int64, int64), cache=True)
+def _add(reached: Positions, n: int, at: Position, ends: int, first: int) -> bool:
+    """Add a position to the `n` others; return True if it was not among them."""
+    rest, mask = _pack(at), len(reached.table) - 1
     bits = (np.uint64(at.hand) ^ np.uint64(rest) << np.uint64(46)) * np.uint64(
         0x9E37_79B9_7F4A_7C15
     )
     place = np.int64((bits ^ bits >> np.uint64(29)) >> np.uint64(13)) & mask
-    while found.table[place] > 0:
-        number = found.table[place] - 1
-        if found.hands[number] == at.hand and found.rests[number] == rest:
+    while reached.table[place] > 0:
+        number = reached.table[place] - 1
+        if reached.hands[number] == at.hand and reached.rests[number] == rest:
             return False
         place = (place + 1) & mask
-    found.table[place] = n + 1
-    found.hands[n], found.rests[n], found.firsts[n], found.ends[n] = at.hand, rest, first, ends
+    reached.table[place] = n + 1
+    reached.hands[n], reached.rests[n] = at.hand, rest
+    reached.firsts[n], reached.ends[n] = first, ends
     return True
 
 
-@njit(types.Tuple((int64, int64, FoundType))(GameType, boolean, int64), cache=True)
-def search(view: Game, ends_too: bool, capacity: int) -> tuple[int, int, Found]:
-    """Searches all actions of the player in turn, depth first, for one that empties his hand.
+@njit(types.Tuple((int64, int64, PositionsType))(GameType, boolean, int64), cache=True)
+def search(view: Game, with_ends: bool, capacity: int) -> tuple[int, int, Positions]:
+    """Search the actions of the player in turn, depth first, for one that empties its hand.
 
     Args:
-        view: what he sees.
-        ends_too: whether to keep afterstates, or only the positions in which he is asked again.
-        capacity: how many positions are kept, a power of two; others are left out.
+        view: the view of the player in turn.
+        with_ends: keep afterstates, too, and not only the positions in which the player moves.
+        capacity: the most positions to keep, a power of two; others are ignored.
 
     Returns:
         The first play of an action that empties the hand, at which the search stops, or -1; the
-        number of positions found before; and these.
+        number of positions reached before it; and these positions.
     """
-    unseen, found = unseen_cards(view, view.turn), _nothing(capacity)
+    unseen, reached = unseen_cards(view, view.turn), _empty(capacity)
     plays, scratch = np.empty(N_PLAYS, np.int64), np.empty(N_PLAYS, np.int64)
     stack, depth = np.empty(capacity, np.int64), 1
-    _add(found, 0, root(view), 0, -1)  # no afterstate
+    _add(reached, 0, root(view), 0, -1)  # not an afterstate
     stack[0], n = 0, 1
     while depth > 0:
         depth -= 1
         number = stack[depth]
-        at = _unpack(found.hands[number], found.rests[number])
+        at = _unpack(reached.hands[number], reached.rests[number])
         revolution, lock = at.revolution != 0, at.lock != 0
         n_plays = legal_plays(at.hand, at.field, revolution, lock, view.sequences != 0, plays)
         for i in range(-1 if at.field != PASS else 0, n_plays):
             play = plays[i] if i >= 0 else PASS
-            first = found.firsts[number] if number > 0 else play
+            first = reached.firsts[number] if number > 0 else play
             if CARDS[play] == at.hand:
-                return first, n, found
+                return first, n, reached
             if play == PASS:
-                asked, child = after_pass(view, at)
+                again, child = after_pass(view, at)
             else:
-                asked, child = after_play(view, unseen, at, play, scratch)
-            if asked == ASKED_AGAIN or ends_too:
-                if n < capacity and _add(found, n, child, 1 - asked, first):
+                again, child = after_play(view, unseen, at, play, scratch)
+            if again == MOVES_AGAIN or with_ends:
+                if n < capacity and _add(reached, n, child, 1 - again, first):
                     stack[depth] = n
-                    depth += asked
+                    depth += again
                     n += 1
-    return -1, n, found
+    return -1, n, reached
 
 
 # Afterstates
 
 
 @njit(void(GameType, PositionType, int64, AfterstateType), cache=True)
-def write_afterstate(view: Game, at: Position, first: int, out: Any) -> None:
-    """Writes a position that the player in turn comes to, as he sees it.
+def write_afterstate(view: Game, at: Position, first: int, out: Afterstate) -> None:
+    """Write a position after an action, as the player in turn sees it.
 
     Args:
-        view: what he sees before his action.
-        at: the position.
+        view: the view before the action.
+        at: the position after it.
         first: the first play of the action.
-        out: the record.
+        out: the record, overwritten.
     """
     me = view.turn
     seat, bound = seat_of(view, me), partner(view, me)
@@ -289,26 +309,25 @@ def write_afterstate(view: Game, at: Position, first: int, out: Any) -> None:
 
 @njit(AfterstateType[::1](GameType), cache=True)
 def afterstates(view: Game) -> Afterstates:
-    """The afterstates of all actions of the player in turn.
+    """Return the afterstates of all actions of the player in turn.
 
     Args:
-        view: what he sees, or the whole game, of which only his hand and the open cards are used.
+        view: the player's view, or the whole game, of which only its hand and open cards count.
 
     Returns:
-        `AFTERSTATE[n]`, at least one. Where he can play out his hand it is one with an empty hand.
+        `AFTERSTATE[n]`, n >= 1; a single one with an empty hand if an action empties the hand.
     """
-    finish, n, found = search(view, True, MAX_POSITIONS)
+    finish, n, reached = search(view, True, MAX_POSITIONS)
     if finish >= 0:
         out = np.empty(1, AFTERSTATE)
         empty = Position(np.uint64(0), PASS, 0, 0, 0, 0, 0)
         write_afterstate(view, empty, finish, out[0])
         return out
-    out = np.empty(found.ends[:n].sum(), AFTERSTATE)
-    at = 0
+    out = np.empty(reached.ends[:n].sum(), AFTERSTATE)
+    n_ends = 0
     for i in range(n):
-        if found.ends[i]:
-            write_afterstate(
-                view, _unpack(found.hands[i], found.rests[i]), found.firsts[i], out[at]
-            )
-            at += 1
+        if reached.ends[i]:
+            at = _unpack(reached.hands[i], reached.rests[i])
+            write_afterstate(view, at, reached.firsts[i], out[n_ends])
+            n_ends += 1
     return out

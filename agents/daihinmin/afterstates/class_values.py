@@ -1,17 +1,15 @@
-"""What a finishing place is worth: its points, and what its class brings until the next reset.
+"""Values of finishing places: their points, and the points to expect until the next class reset.
 
-The daifugo of a game gets the best cards of the daihinmin in the next one, and so is often daifugo
-again. How often is a matrix of transitions, and what a place is worth with g games to come is
+The daifugo of a game gets the best cards of the daihinmin in the next game, and so is often daifugo
+again. With a matrix of transitions between classes, the value of a place with g games to come is
 
     values(0) = points,   values(g) = points + transitions @ values(g - 1)
 
-for the classes are the places of the game before. A sum over many games grows without end, but the
-differences between places settle within some ten games; `class_values` gives these differences.
+since the places of a game are the classes of the next. These sums grow with g, but the differences
+between places converge within about ten games; `class_values` returns these differences.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +19,9 @@ from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
 Values = npt.NDArray[np.float64]
 
 HORIZON = 32
-"""So many games are looked ahead at most: more of them change nothing."""
+"""The most games to look ahead; values have converged by then."""
 POINTS = (5.0, 4.0, 3.0, 2.0, 1.0)
-"""Points of the places, from the daifugo's down."""
+"""Points of the places, the daifugo's first."""
 TRANSITIONS = np.array(
     [
         [0.556, 0.256, 0.106, 0.048, 0.035],
@@ -33,18 +31,18 @@ TRANSITIONS = np.array(
         [0.029, 0.089, 0.177, 0.296, 0.410],
     ]
 )
-"""How often a player of a class (row) has each place in the next game (column): of 20,000 games of
-five players of an earlier policy at temperature 0.5, in 200 matches of 100 games. Of the policy in
-the package: `python -m benchmarks.experiments.daihinmin.class_transitions`."""
+"""Probability that a player of a class (row) has each place in the next game (column): from 20,000
+games of five players of an earlier policy at temperature 0.5, in 200 matches of 100 games. For the
+pretrained policy: `python -m benchmarks.experiments.daihinmin.class_transitions`."""
 
 
 def games_left(view: Game) -> int:
-    """How many games come after this one before there are no classes again, at most `HORIZON`.
+    """Return the number of games after this one before the next class reset, at most `HORIZON`.
 
-    Where a class brings nothing, because cards are not exchanged, it is 0.
+    Without an exchange of cards classes have no effect, and the number is 0.
 
     Args:
-        view: what a player sees of a game, or the whole game.
+        view: a player's view of a game, or the whole game.
     """
     if not view["exchanges"]:
         return 0
@@ -53,25 +51,25 @@ def games_left(view: Game) -> int:
 
 
 def class_values(games_left: int, transitions: npt.ArrayLike = TRANSITIONS) -> Values:
-    """What each finishing place is worth in points, this game's and those of the games after it.
+    """Return the value of each finishing place, in points of this game and the games after it.
 
     Args:
-        games_left: games after this one before the next class reset; see the function of this name.
-        transitions: `[5, 5]`, how often a player of a class (row) has each place (column) in the
-            next game; rows add up to 1.
+        games_left: number of games after this one before the next class reset: see `games_left`.
+        transitions: `[5, 5]`, the probability that a player of a class (row) has each place
+            (column) in the next game; rows add up to 1.
 
     Returns:
-        `float64[5]` by place, less that of the last place, which is therefore 0.
+        `float64[5]` by place, less the value of the last place, which is therefore 0.
 
     Raises:
-        ValueError: a negative number of games, or no such matrix.
+        ValueError: a negative number of games, or not a matrix of transitions.
 
     >>> class_values(0).tolist()
     [4.0, 3.0, 2.0, 1.0, 0.0]
     """
     matrix = _checked(transitions)
     if games_left < 0:
-        raise ValueError(f"games_left is a number of games from 0 on, got {games_left!r}")
+        raise ValueError(f"games_left must be >= 0, got {games_left!r}")
     values = points = np.array(POINTS)
     for _ in range(games_left):
         values = points + matrix @ (values - values[-1])
@@ -79,34 +77,33 @@ def class_values(games_left: int, transitions: npt.ArrayLike = TRANSITIONS) -> V
 
 
 def _checked(transitions: npt.ArrayLike) -> Values:
-    """The matrix, if it is one of probabilities."""
+    """Return the matrix with rows scaled to 1; raise ValueError if it holds no probabilities."""
     matrix = np.asarray(transitions, np.float64)
-    is_square = matrix.shape == (N_PLAYERS, N_PLAYERS)
-    if (
-        not is_square
-        or not (matrix >= 0).all()
-        or not np.allclose(matrix.sum(axis=1), 1, atol=2e-3)
-    ):
-        raise ValueError("transitions is a 5x5 matrix of probabilities whose rows add up to 1")
+    is_square = matrix.shape == (N_PLAYERS, N_PLAYERS) and bool((matrix >= 0).all())
+    if not is_square or not np.allclose(matrix.sum(axis=1), 1, atol=2e-3):
+        raise ValueError(
+            "transitions must be a 5x5 matrix of probabilities whose rows add up to 1, "
+            f"got {transitions!r}"
+        )
     return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
 
 
-def count_transitions(classes: Any, places: Any) -> Values:
-    """The matrix of transitions of games that were played.
+def count_transitions(classes: npt.ArrayLike, places: npt.ArrayLike) -> Values:
+    """Return the matrix of transitions of played games.
 
     Args:
-        classes: `[G, 5]`, classes before each game by player; games without classes have -1.
-        places: `[G, 5]`, finishing places by player.
+        classes: `[G, 5]`, the classes before each game by player, -1 in games without classes.
+        places: `[G, 5]`, the finishing places by player.
 
     Returns:
-        `float64[5, 5]`: shares of the places (columns) by class (rows).
+        `float64[5, 5]`: frequencies of the places (columns) by class (rows).
 
     Raises:
-        ValueError: a class was never there.
+        ValueError: a class does not occur.
     """
     before, after = np.ravel(classes), np.ravel(places)
     counts = np.zeros((N_PLAYERS, N_PLAYERS))
     np.add.at(counts, (before[before >= 0], after[before >= 0]), 1)
     if not counts.any(axis=1).all():
-        raise ValueError("some class does not occur: give whole matches of several games")
+        raise ValueError("classes must contain every class: pass whole matches of several games")
     return np.asarray(counts / counts.sum(axis=1, keepdims=True))

@@ -1,20 +1,20 @@
-"""Surely won endings of Daihinmin.
+"""Sure wins in endings of Daihinmin.
 
-`mate` looks for a chain of plays that nobody can answer, and that empties the hand: it is sure
-whatever cards the others hold. `duel` solves the game of the last two players, who know each
-other's cards: it says whether the player in turn can surely go out first, and how.
+`mate` searches for a chain of unanswerable plays that empties the hand: it wins whatever cards the
+others hold. `duel` solves the game of the last two players, who know each other's cards.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from numba import int8, int64, njit, types, uint64
 
 from afterstate.agents.daihinmin.afterstates.chains import search
 from afterstate.envs.daihinmin.cards import count
-from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, legal_plays
+from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, Numbers, legal_plays
 from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
     Game,
@@ -25,51 +25,51 @@ from afterstate.envs.daihinmin.rules import (
     order_after,
 )
 from afterstate.envs.daihinmin.views import unseen_cards
-from afterstate.envs.words import Word
+from afterstate.envs.words import Word, Words
 
 MATE_POSITIONS = 1 << 10
-"""So many positions of a decision are searched for a mate."""
+"""The most positions to search for a mate in a decision."""
 DUEL_POSITIONS = 1 << 20
-"""So many positions are searched, at most, to solve the game of the last two. It is enough for all
-of 1,000 games of the policy, from the moment when two are left."""
+"""The most positions to search in the game of the last two players. It was enough for 1,000 games
+of the policy, solved from the moment when two players were left."""
 NOT_WON, WON, UNKNOWN = 0, 1, 2
 
 
 @njit(int64(GameType), cache=True)
 def mate(view: Game) -> int:
-    """A play after which the player in turn surely goes out before anybody else plays again.
+    """Return a play after which the player in turn surely goes out before any other plays again.
 
     Args:
-        view: what he sees, or the whole game, of which only his hand and the open cards are used.
+        view: the player's view, or the whole game, of which only its hand and open cards count.
 
     Returns:
-        The first play of such a chain, or the pass; -1 if none is found.
+        The first play of such a chain, or the pass; -1 if the search finds none.
     """
     first, _, _ = search(view, False, MATE_POSITIONS)
     return int(first)
 
 
 class Duel(NamedTuple):
-    """A position of the last two players, as the one in turn has it."""
+    """A position of the last two players, seen by the one in turn."""
 
     mine: Word  # the hand of the player in turn
     other: Word
     field: int
     revolution: int
     lock: int
-    passed: int  # whether the other has passed
-    leads: int  # whether the player in turn leads if the trick flows
-    attacks: int  # whether it is he who wants to be sure to go out first
+    passed: int  # 1 if the other player has passed
+    leads: int  # 1 if the player in turn leads when the trick ends
+    attacks: int  # 1 if the player in turn is the one that must be sure to go out first
 
 
 class Memory(NamedTuple):
-    """Results of positions: where their hash points, with what tells them from others."""
+    """A transposition table: the results of searched positions at the index of their hash."""
 
-    mine: Any  # uint64[n], n a power of two
-    other: Any
-    rest: Any  # int64[n], 0 where there is none
-    result: Any  # int8[n]
-    visited: Any  # int64[1], how many positions have been searched
+    mine: Words  # [n], n a power of two
+    other: Words  # [n]
+    rest: Numbers  # [n], 0 for an empty entry
+    result: npt.NDArray[np.int8]  # [n]
+    visited: Numbers  # [1], the number of positions searched
 
 
 DuelType = types.NamedTuple((uint64, uint64, *[int64] * 6), Duel)
@@ -78,7 +78,7 @@ MemoryType = types.NamedTuple((uint64[::1], uint64[::1], int64[::1], int8[::1], 
 
 @njit(MemoryType(int64), cache=True)
 def _memory(n: int) -> Memory:
-    """An empty memory of `n` places."""
+    """Return an empty table of `n` entries."""
     return Memory(
         np.empty(n, np.uint64),
         np.empty(n, np.uint64),
@@ -90,14 +90,14 @@ def _memory(n: int) -> Memory:
 
 @njit(int64(DuelType), cache=True)
 def _rest(at: Duel) -> int:
-    """A position without the hands, as a number above 0."""
+    """Return a position without its hands as a number above 0."""
     bits = at.field << 2 | at.revolution << 1 | at.lock
     return bits << 4 | at.passed << 3 | at.leads << 2 | at.attacks << 1 | 1
 
 
 @njit(int64(DuelType, int64, int64), cache=True)
 def _place(at: Duel, rest: int, mask: int) -> int:
-    """Where a position is remembered."""
+    """Return the index of a position in the table."""
     bits = np.uint64(at.mine) * np.uint64(0x9E37_79B9_7F4A_7C15) ^ np.uint64(at.other)
     bits = (bits ^ bits >> np.uint64(31)) * np.uint64(0xBF58_476D_1CE4_E5B9) + np.uint64(rest)
     bits = (bits ^ bits >> np.uint64(29)) * np.uint64(0x94D0_49BB_1331_11EB)
@@ -106,7 +106,7 @@ def _place(at: Duel, rest: int, mask: int) -> int:
 
 @njit(DuelType(DuelType), cache=True)
 def _after_pass(at: Duel) -> Duel:
-    """What a pass leads to."""
+    """Return the position after a pass."""
     if at.passed == 0:
         field, revolution, lock = at.field, at.revolution, at.lock
         leads, attacks = 1 - at.leads, 1 - at.attacks
@@ -118,7 +118,7 @@ def _after_pass(at: Duel) -> Duel:
 
 @njit(DuelType(GameType, DuelType, int64), cache=True)
 def _after_play(game: Game, at: Duel, play: int) -> Duel:
-    """What a play that does not empty the hand leads to."""
+    """Return the position after a play that does not empty the hand."""
     mine = at.mine & ~CARDS[play]
     revolution = order_after(game, at.revolution, play)
     if cuts(game, at.field, play):
@@ -131,10 +131,10 @@ def _after_play(game: Game, at: Duel, play: int) -> Duel:
 
 @njit(int64(GameType, DuelType, MemoryType, int64), cache=True)
 def _solve(game: Game, at: Duel, memory: Memory, limit: int) -> int:
-    """Whether the player who attacks surely goes out first, whatever the other does.
+    """Return whether the attacker surely goes out first, whatever the other player does.
 
-    To pass when one leads brings the attacker nothing, for the other can give the lead back by
-    passing, too; so only the other's passes are looked at there, and not answered by a pass.
+    A pass on the lead never helps the attacker, since the other can return the lead by passing,
+    too. So only the other's passes on the lead are searched, without a pass in reply.
 
     Returns:
         `WON`, `NOT_WON`, or `UNKNOWN` once `limit` positions have been searched.
@@ -160,10 +160,10 @@ def _solve(game: Game, at: Duel, memory: Memory, limit: int) -> int:
         if result == good:
             break
         child = _after_play(game, at, plays[i]) if i >= 0 else _after_pass(at)
-        found = _solve(game, child, memory, limit)
-        if found == good:
+        child_result = _solve(game, child, memory, limit)
+        if child_result == good:
             result = good
-        elif found == UNKNOWN:
+        elif child_result == UNKNOWN:
             result = UNKNOWN
     if result != UNKNOWN:
         memory.mine[place], memory.other[place] = at.mine, at.other
@@ -173,17 +173,17 @@ def _solve(game: Game, at: Duel, memory: Memory, limit: int) -> int:
 
 @njit(types.UniTuple(int64, 2)(GameType, uint64, int64), cache=True)
 def duel(game: Game, other: Word, limit: int) -> tuple[int, int]:
-    """Solves the game of the last two players.
+    """Solve the game of the last two players.
 
     Args:
-        game: the game, or what the player in turn sees of it; two players are left.
-        other: the hand of the other player.
-        limit: how many positions are searched at most.
+        game: the game, or a view of it, with two players left.
+        other: the hand of the player that is not in turn.
+        limit: the most positions to search.
 
     Returns:
-        `WON` if the player in turn can surely go out first, `NOT_WON` if he cannot, or `UNKNOWN`
-        if the limit was reached; and a play, or the pass, that wins, otherwise -1. Near the end of
-        the competition's patience with passes, where places may be drawn, it is `UNKNOWN`.
+        `WON` if the player in turn can surely go out first, `NOT_WON` if it cannot, or `UNKNOWN`
+        if the search reaches the limit; and a play, or the pass, that wins, else -1. Near the limit
+        of passes in a row, after which places are drawn, the result is `UNKNOWN`.
     """
     mine = game.hands[game.turn]
     if game.n_out != N_PLAYERS - 2 or game.idle + 3 >= game.idle_limit:
@@ -204,39 +204,39 @@ def duel(game: Game, other: Word, limit: int) -> tuple[int, int]:
             return WON, plays[i]
     for i in range(n - 1, -1 - int(field != PASS), -1):
         child = _after_play(game, at, plays[i]) if i >= 0 else _after_pass(at)
-        found = _solve(game, child, memory, limit)
-        if found == WON:
+        child_result = _solve(game, child, memory, limit)
+        if child_result == WON:
             return WON, plays[i] if i >= 0 else PASS
-        if found == UNKNOWN:
+        if child_result == UNKNOWN:
             result = UNKNOWN
     return result, -1
 
 
 @njit(int64(GameType), cache=True)
 def won_duel(view: Game) -> int:
-    """A play, or the pass, by which the player in turn surely goes out before the only other one.
+    """Return a play, or the pass, with which the player in turn surely beats the only other one.
 
     Args:
-        view: what he sees, or the whole game.
+        view: the player's view, or the whole game.
 
     Returns:
-        The play; -1 if none is found, or if more than two players are left.
+        The play; -1 if there is none, or if more than two players are left.
     """
     if view.n_out != N_PLAYERS - 2:
         return -1
-    _, chosen = duel(view, unseen_cards(view, view.turn), DUEL_POSITIONS)
-    return int(chosen)
+    _, best = duel(view, unseen_cards(view, view.turn), DUEL_POSITIONS)
+    return int(best)
 
 
 @njit(int64(GameType), cache=True)
 def sure_play(view: Game) -> int:
-    """A play that surely wins: a mate, or with two players left what `duel` finds.
+    """Return a play that surely wins: a mate, or with two players left the solution of `duel`.
 
     Args:
-        view: what the player in turn sees, or the whole game.
+        view: the view of the player in turn, or the whole game.
 
     Returns:
-        The play, or the pass; -1 if none is found.
+        The play, or the pass; -1 if there is none.
     """
     chain = mate(view)
     return chain if chain >= 0 else won_duel(view)

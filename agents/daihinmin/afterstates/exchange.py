@@ -1,4 +1,4 @@
-"""What to give in the exchange: by the parts of a hand, or by what each gift would leave.
+"""Gifts of the exchange: the rule of the champion snowl, and the afterstates of all gifts.
 
 The champion of 2010, snowl, gave cards by `gift`; so do the players of Kuwabara and Hoki (2018).
 """
@@ -31,12 +31,12 @@ from afterstate.envs.words import Word, Words
 
 _THREE, _EIGHT, _JACK, _QUEEN = 1, 6, 9, 10  # columns
 LOOSE, LOOSE_3, LOOSE_8, LOOSE_JQ, GROUPED, IN_SEQUENCE, STRONG, JOKERS = range(8)
-"""What is given first, and in the same class the weakest card first."""
+"""Classes of cards in the order in which they are given; within a class the weakest goes first."""
 
 
 @njit(uint64(uint64, int64, int64), cache=True)
 def _run(hand: Word, row: int, first: int) -> Word:
-    """The cards of a run of a suit from a column on, the joker filling one gap."""
+    """Return the cards of a run of a suit that starts in a column, the joker filling one gap."""
     hand = np.uint64(hand)
     taken, joker = np.uint64(0), hand & np.uint64(1) << np.uint64(JOKER)
     column = first
@@ -53,7 +53,7 @@ def _run(hand: Word, row: int, first: int) -> Word:
 
 @njit(uint64(uint64), cache=True)
 def in_sequences(hand: Word) -> Word:
-    """The cards of sequences, set aside from the weakest on; the joker helps in one of them."""
+    """Return the cards of sequences, taken from the weakest on; the joker completes one of them."""
     rest, aside = np.uint64(hand), np.uint64(0)
     for first in range(1, 14):
         for row in range(4):
@@ -66,7 +66,7 @@ def in_sequences(hand: Word) -> Word:
 
 @njit(int64(int64, int64), cache=True)
 def _loose_class(column: int, n_alike: int) -> int:
-    """When a card is given that is in no sequence, by its rank and how many there are of it."""
+    """Return the class of a card in no sequence, by its rank and the number of its rank."""
     if n_alike >= 2:
         return GROUPED
     if column == _THREE:
@@ -80,11 +80,11 @@ def _loose_class(column: int, n_alike: int) -> int:
 
 @njit(uint64(uint64, int64), cache=True)
 def gift(hand: Word, n: int) -> Word:
-    """The `n` cards of a hand to give away.
+    """Return the `n` cards of a hand to give away.
 
-    Sequences and groups are kept together. Of the loose cards the weakest go first, but 3s, 8s and
-    all from J on are kept; if there are too few, loose 3s go, then 8s, J and Q, groups, sequences,
-    and last the strong ones and the joker.
+    Sequences and groups stay together. The weakest loose cards from 4 to T, except 8s, go first. If
+    they are too few, loose 3s follow, then 8s, J and Q, groups, sequences, and last K, A, 2 and the
+    joker.
     """
     hand = np.uint64(hand)
     runs = in_sequences(hand)
@@ -108,11 +108,11 @@ def gift(hand: Word, n: int) -> Word:
 
 
 @njit(types.Tuple((AfterstateType[::1], uint64[::1]))(GameType), cache=True)
-def hands_left(view: Game) -> tuple[Afterstates, Words]:
-    """What the player in turn can give, and the position after the exchange as he sees it.
+def gift_afterstates(view: Game) -> tuple[Afterstates, Words]:
+    """Return the positions after each gift of the player in turn, as it sees them, and the gifts.
 
     Args:
-        view: what he sees, in the exchange, or the whole game.
+        view: the player's view in the exchange, or the whole game.
 
     Returns:
         `AFTERSTATE[n]` and the gifts, card sets `uint64[n]`.
@@ -120,22 +120,22 @@ def hands_left(view: Game) -> tuple[Afterstates, Words]:
     me, n = view.turn, view.to_give
     hand = view.hands[me]
     gifts = np.empty(JOKER * (JOKER + 1), np.uint64)
-    found = 0
+    n_gifts = 0
     for first in range(JOKER + 1):
         for second in range(first, JOKER + 1 if n == 2 else first + 1):
             cards = np.uint64(1) << np.uint64(first) | np.uint64(1) << np.uint64(second)
             if cards & ~hand == 0 and count(cards) == n:
-                gifts[found] = cards
-                found += 1
-    out, games = np.empty(found, AFTERSTATE), np.empty(1, GAME)
-    for i in range(found):
+                gifts[n_gifts] = cards
+                n_gifts += 1
+    out, games = np.empty(n_gifts, AFTERSTATE), np.empty(1, GAME)
+    for i in range(n_gifts):
         games[0] = view
         after = games[0]
         after.hands[me], after.given[me] = hand & ~gifts[i], gifts[i]
         after.left[me] -= n
         after.left[partner(view, me)] += n
-        if view.classes[me] == DAIFUGO:  # the fugo, who has received a card, has still to give one
+        if view.classes[me] == DAIFUGO:  # the fugo has received a card and still has to give one
             after.left[of_class(view, FUGO)] -= 1
             after.left[of_class(view, HINMIN)] += 1
         write_afterstate(after, root(after), PASS, out[i])
-    return out, gifts[:found]
+    return out, gifts[:n_gifts]

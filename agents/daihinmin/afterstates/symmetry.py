@@ -1,7 +1,7 @@
-"""Hearts, diamonds and clubs can be exchanged: the same game is played with other suits.
+"""Symmetries of Daihinmin: hearts, diamonds and clubs can be permuted without changing the game.
 
-Spades cannot, for the spade 3 beats the lone joker. (The diamond 3 only says who leads first, of
-which an afterstate tells nothing.) So every afterstate is one of six that are worth the same.
+Spades cannot, since the spade 3 beats the lone joker. (The diamond 3 only decides who leads first,
+which is no part of an afterstate.) So every afterstate is one of six of the same value.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ _PLAYS = np.array(
 
 
 @njit(uint64(uint64, int64), cache=True)
-def exchange_suits(cards: Word, symmetry: int) -> Word:
-    """A set of cards with its suits exchanged."""
+def permute_suits(cards: Word, symmetry: int) -> Word:
+    """Return a set of cards with its suits permuted."""
     cards = np.uint64(cards)
     naturals = cards & np.uint64(NATURALS)
-    exchanged = cards ^ naturals
+    out = cards ^ naturals
     for row in range(4):
         suit = naturals >> np.uint64(row) & SPADES
-        exchanged |= suit << np.uint64(_ROWS[symmetry, row])
-    return exchanged
+        out |= suit << np.uint64(_ROWS[symmetry, row])
+    return out
 
 
 @njit(AfterstateType[::1](AfterstateType[::1], int64[::1]), cache=True)
-def exchanged(afters: Afterstates, symmetries: Numbers) -> Afterstates:
-    """Afterstates in other suits, each by one of the six ways; 0 leaves it as it is."""
+def permuted(afters: Afterstates, symmetries: Numbers) -> Afterstates:
+    """Return afterstates, each permuted by one of the six symmetries; 0 is the identity."""
     out = afters.copy()
     for i in range(len(out)):
         after, symmetry = out[i], symmetries[i]
-        after.hand = exchange_suits(after.hand, symmetry)
-        after.unseen = exchange_suits(after.unseen, symmetry)
+        after.hand = permute_suits(after.hand, symmetry)
+        after.unseen = permute_suits(after.unseen, symmetry)
         for player in range(N_PLAYERS):
-            after.played[player] = exchange_suits(after.played[player], symmetry)
+            after.played[player] = permute_suits(after.played[player], symmetry)
         for other in range(N_PLAYERS - 1):
-            after.known[other] = exchange_suits(after.known[other], symmetry)
+            after.known[other] = permute_suits(after.known[other], symmetry)
         after.field = _PLAYS[symmetry, after.field]
     return out

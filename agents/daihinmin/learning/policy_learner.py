@@ -44,13 +44,13 @@ from afterstate.agents.daihinmin.values.features import (
 from afterstate.agents.daihinmin.values.softmax_policy import (
     Policy,
     PolicyAgent,
-    Room,
-    RoomType,
     Scores,
+    Workspace,
+    WorkspaceType,
     draw_option,
     load,
     new_policy,
-    new_room,
+    new_workspace,
     policy_gift,
     policy_play,
     save,
@@ -93,8 +93,8 @@ _KIND = "daihinmin-policy-learning"
 # Gradients
 
 
-@njit(void(RoomType, int64, int64, float64, float64[::1]), cache=True)
-def add_gradient(room: Room, n: int, chosen: int, factor: float, gradient: Scores) -> None:
+@njit(void(WorkspaceType, int64, int64, float64, float64[::1]), cache=True)
+def add_gradient(room: Workspace, n: int, chosen: int, factor: float, gradient: Scores) -> None:
     """Add `factor` times the gradient of log p(chosen) by the weights, at temperature 1.
 
     That is the features of the chosen option less their mean by the policy.
@@ -117,8 +117,8 @@ def add_gradient(room: Room, n: int, chosen: int, factor: float, gradient: Score
             gradient[room.features[i, j]] += share
 
 
-@njit(void(GameType, float64[::1], float64[:, ::1], RoomType), cache=True)
-def _play_game(game: Game, weights: Scores, gradients: Scores, room: Room) -> None:
+@njit(void(GameType, float64[::1], float64[:, ::1], WorkspaceType), cache=True)
+def _play_game(game: Game, weights: Scores, gradients: Scores, room: Workspace) -> None:
     """Play a game to its end by a policy; add up each player's gradient of log likelihood."""
     while game.to_give > 0:
         n = weigh_gifts(game, weights, 1.0, room)
@@ -135,7 +135,7 @@ def _play_game(game: Game, weights: Scores, gradients: Scores, room: Room) -> No
 @njit(
     void(
         *(GameType, GameType[::1], int64, float64[::1], float64[::1]),
-        *(float64[:, :, ::1], RoomType, float64[::1]),
+        *(float64[:, :, ::1], WorkspaceType, float64[::1]),
     ),
     cache=True,
 )
@@ -146,7 +146,7 @@ def _add_games(
     weights: Scores,
     values: Scores,
     gradients: Any,
-    room: Room,
+    room: Workspace,
     total: Scores,
 ) -> None:
     """Play deals of a match, each several times, and add up the policy gradient.
@@ -196,7 +196,7 @@ def self_play_gradient(weights: Scores, seed: int, n_deals: int = CYCLE) -> Scor
     total = np.zeros(len(weights))
     gradients = np.empty((N_REPEATS, N_PLAYERS, len(weights)))
     match, games, values = new_match(seed), np.empty(1, GAME), class_values(HORIZON)
-    _add_games(match, games, n_deals, weights, values, gradients, new_room(), total)
+    _add_games(match, games, n_deals, weights, values, gradients, new_workspace(), total)
     return total / (n_deals * N_REPEATS)
 
 
@@ -216,9 +216,9 @@ class Choices(NamedTuple):
 ChoicesType = types.NamedTuple((int16[:, ::1], int64[::1], int64[::1], int64[::1]), Choices)
 
 
-@njit(float64(ChoicesType, int64[::1], float64[::1], RoomType, float64[::1]), cache=True)
+@njit(float64(ChoicesType, int64[::1], float64[::1], WorkspaceType, float64[::1]), cache=True)
 def add_choices(
-    choices: Choices, which: Numbers, weights: Scores, room: Room, total: Scores
+    choices: Choices, which: Numbers, weights: Scores, room: Workspace, total: Scores
 ) -> float:
     """Add the gradient of the log likelihood of some decisions; return their log likelihood."""
     likelihood = 0.0
@@ -241,15 +241,15 @@ def add_choices(
 def log_likelihood(policy: Policy, choices: Choices) -> float:
     """Return the mean log likelihood of choices by a policy."""
     weights, which = np.ravel(policy.weights), np.arange(len(choices.chosen))
-    total = add_choices(choices, which, weights, new_room(), np.zeros(len(weights)))
+    total = add_choices(choices, which, weights, new_workspace(), np.zeros(len(weights)))
     return float(total / len(which))
 
 
 # Choices of games that are over
 
 
-@njit(types.UniTuple(int64, 2)(GameType, int64, RoomType), cache=True)
-def _describe_play(game: Game, move: int, room: Room) -> tuple[int, int]:
+@njit(types.UniTuple(int64, 2)(GameType, int64, WorkspaceType), cache=True)
+def _describe_play(game: Game, move: int, room: Workspace) -> tuple[int, int]:
     """Describe the options of the player to move; return their number and the index of a move."""
     n = list_options(game, room.options)
     if n > 1:  # otherwise there was nothing to choose
@@ -260,8 +260,8 @@ def _describe_play(game: Game, move: int, room: Room) -> tuple[int, int]:
     return n, -1
 
 
-@njit(types.UniTuple(int64, 2)(GameType, int64, RoomType), cache=True)
-def _describe_gift(game: Game, player: int, room: Room) -> tuple[int, int]:
+@njit(types.UniTuple(int64, 2)(GameType, int64, WorkspaceType), cache=True)
+def _describe_gift(game: Game, player: int, room: Workspace) -> tuple[int, int]:
     """Describe the gifts of a player in the exchange before; no options if it had none."""
     gift = np.uint64(game.given[player])
     if gift == 0 or not 0 <= game.classes[player] <= FUGO:
@@ -277,8 +277,8 @@ def _describe_gift(game: Game, player: int, room: Room) -> tuple[int, int]:
     return n, chosen
 
 
-@njit(ChoicesType(GameType[::1], RoomType), cache=True)
-def choices_in(games: Any, room: Room) -> Choices:
+@njit(ChoicesType(GameType[::1], WorkspaceType), cache=True)
+def choices_in(games: Any, room: Workspace) -> Choices:
     """Return the decisions with several options, gifts included, of games that are over.
 
     Args:
@@ -428,7 +428,7 @@ def learn_from_choices(
     Yields:
         The state after each step, of about `BATCH` decisions.
     """
-    ascent, n, room = start or new_ascent(), n_batches(choices), new_room()
+    ascent, n, room = start or new_ascent(), n_batches(choices), new_workspace()
     rng = np.random.default_rng(seed)
     orders = (rng.permutation(len(choices.chosen)) for _ in range(epochs))
     batches = (which for order in orders for which in np.array_split(order, n))
@@ -455,10 +455,15 @@ def play_share(player: str, n_games: int, seed: int) -> Choices:
     if _is_file(player):
         from afterstate.agents.daihinmin.learning.rank_training import play_alone  # it needs torch
 
-        return choices_in(play_alone(player, n_games, seed).games, new_room())
+        return choices_in(play_alone(player, n_games, seed).games, new_workspace())
     seeds = np.random.default_rng(seed).integers(2**63, size=N_PLAYERS).tolist()
+<<<<<<< HEAD
     log = play_log([find_player(player, one) for one in seeds], n_games, seed)
     return choices_in(log.games, new_room())
+=======
+    log = play_log([find(player, one) for one in seeds], n_games, seed)
+    return choices_in(log.games, new_workspace())
+>>>>>>> layout
 
 
 def record(

@@ -25,7 +25,7 @@ from torch.nn.functional import cross_entropy
 from afterstate.agents.config import Count, settings
 from afterstate.agents.daihinmin.afterstates.chains import Afterstates
 from afterstate.agents.daihinmin.afterstates.class_values import POINTS
-from afterstate.agents.daihinmin.afterstates.symmetry import N_SYMMETRIES, exchanged
+from afterstate.agents.daihinmin.afterstates.symmetry import N_SYMMETRIES, permuted
 from afterstate.agents.daihinmin.learning.game_records import Log
 from afterstate.agents.daihinmin.values.encoding import Planes
 from afterstate.agents.daihinmin.values.history import Moments, decisions
@@ -237,12 +237,12 @@ class Learner:
             order = order[size:]
 
     def _exchange_suits(self, of: Samples) -> Samples:
-        """Return a batch with suits exchanged, if the settings ask for it."""
+        """Return a batch with suits permuted, if the settings ask for it."""
         if not self.settings.symmetries or self.net.encode == "history":
             return of
         rng = np.random.default_rng([self._seed, self.iterations, 1])
         symmetries = rng.integers(N_SYMMETRIES, size=len(of.places))
-        return of._replace(afters=exchanged(of.afters, symmetries))
+        return of._replace(afters=permuted(of.afters, symmetries))
 
     def _step(self, of: Samples, rate: float) -> Tensor:
         """Make a gradient step; return the loss."""

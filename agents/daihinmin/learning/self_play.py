@@ -27,7 +27,7 @@ from afterstate.agents.daihinmin.afterstates.chains import (
 )
 from afterstate.agents.daihinmin.afterstates.class_values import POINTS
 from afterstate.agents.daihinmin.afterstates.endgame import won_duel
-from afterstate.agents.daihinmin.afterstates.exchange import gift, hands_left
+from afterstate.agents.daihinmin.afterstates.exchange import gift, gift_afterstates
 from afterstate.agents.daihinmin.learning.game_records import Log, new_log
 from afterstate.agents.daihinmin.rule_based.heuristic import (
     Weights,
@@ -39,10 +39,10 @@ from afterstate.agents.daihinmin.rule_based.sample_client import sample_play
 from afterstate.agents.daihinmin.values.history import Moments
 from afterstate.agents.daihinmin.values.rank_net import values
 from afterstate.agents.daihinmin.values.softmax_policy import (
-    Room,
-    RoomType,
+    Workspace,
+    WorkspaceType,
     find_policy,
-    new_room,
+    new_workspace,
     policy_gift,
     policy_play,
 )
@@ -77,13 +77,13 @@ class Rules(NamedTuple):
     policy: npt.NDArray[np.float64]  # all weights of the softmax policy
     temperature: float  # of the policy
     epsilon: float  # probability of a random move
-    room: Room
+    room: Workspace
     views: Any  # GAME[1]
     plays: Numbers  # [N_PLAYS]
 
 
 RulesType = types.NamedTuple(
-    (WeightsType, float64[::1], float64, float64, RoomType, GameType[::1], int64[::1]), Rules
+    (WeightsType, float64[::1], float64, float64, WorkspaceType, GameType[::1], int64[::1]), Rules
 )
 
 
@@ -141,7 +141,7 @@ def _move_without_net(game: Game, kind: int, rules: Rules) -> bool:
 def _choices(game: Game) -> Afterstates:
     """Return the afterstates the player in turn can reach; `play` of a gift is its number."""
     if game.to_give > 0:
-        afters, _ = hands_left(game)
+        afters, _ = gift_afterstates(game)
         for i in range(len(afters)):
             afters[i].play = i
         return afters
@@ -161,7 +161,7 @@ def _is_forced(afters: Afterstates) -> bool:
 def _move(game: Game, number: int) -> None:
     """Let the player in turn make a play, or give the cards of this number."""
     if game.to_give > 0:
-        _, gifts = hands_left(game)
+        _, gifts = gift_afterstates(game)
         give(game, gifts[number])
     else:
         play(game, number)
@@ -313,7 +313,7 @@ def _rules(players: Sequence[GamePlayer], temperature: float, epsilon: float) ->
     weights = find_policy(None).weights.reshape(-1) if "policy" in players else np.empty(0)
     views, plays = np.empty(1, GAME), np.empty(N_PLAYS, np.int64)
     temperature = max(float(temperature), 1e-9)  # scores are divided by it
-    return Rules(Weights(), weights, temperature, float(epsilon), new_room(), views, plays)
+    return Rules(Weights(), weights, temperature, float(epsilon), new_workspace(), views, plays)
 
 
 def _check(

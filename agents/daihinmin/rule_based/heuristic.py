@@ -1,9 +1,9 @@
-"""A player of Daihinmin by rules: it divides its hand, and counts what can still beat the parts.
+"""The heuristic player of Daihinmin: hand division and the unseen cards that beat each meld.
 
-Every part of a hand (a single card, a group, a sequence) has a cost: about one lead if it surely
-loses the trick, less than nothing if it wins it and is worth keeping. What can beat it is counted
-among the cards that the player has not seen. A play is judged by the cost of what it leaves in the
-hand, and by the lead, if it is likely to win that.
+Every meld of a hand (a single card, a group, a sequence) has a cost: about one lead if it surely
+loses the trick, a negative cost if it wins the trick and is worth keeping. The cards that beat it
+are counted among those that the player has not seen. The value of a play is the cost of the hand
+that it leaves, less the value of the lead times the chance to win the trick.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ from afterstate.envs.words import Word
 
 
 class Weights(NamedTuple):
-    """What the heuristic player thinks of cards.
+    """The costs of melds, in leads.
 
-    The unit is about one lead: a meld that surely loses the trick costs one to get rid of, a meld
-    that surely wins it is worth keeping, which is a negative cost.
+    A meld that surely loses the trick costs about one lead to get rid of. A meld that surely wins
+    it is worth keeping, which is a negative cost.
     """
 
     keep: float = 0.85
-    """A single card that nothing unseen beats."""
+    """Value of a single card that no unseen card beats."""
     burden: float = 1.2
-    """A single card that is surely beaten."""
+    """Cost of a single card that is surely beaten."""
     scale: float = 3.17
-    """Unseen cards above it that make the one into the other."""
+    """Unseen cards above a single card over which its value falls to 1 / e."""
     slope: float = 0.33
-    """And more the weaker, for it can be laid on fewer cards."""
+    """Extra cost of a weak single card, which can be laid on fewer cards."""
     group_keep: float = 0.67
     group_burden: float = 0.84
     group_scale: float = 1.03
@@ -73,36 +73,37 @@ class Weights(NamedTuple):
     sequence_keep: float = 0.33
     sequence_burden: float = 0.42
     eight: float = 0.59
-    """A single 8, which always wins the trick."""
+    """Value of a single 8, which always wins the trick."""
     eights: float = 0.74
-    """A group or sequence with an 8."""
+    """Value of a group or sequence with an 8."""
     joker: float = 1.56
-    """The joker for itself."""
+    """Value of the joker by itself."""
     lead: float = 1.0
-    """The lead after this trick."""
+    """Value of the lead after this trick."""
     win_scale: float = 2.39
-    """Unseen cards above a play that make its chance of winning the trick 1 / e."""
+    """Unseen cards above a play at which its chance to win the trick is 1 / e."""
     danger: float = 0.31
-    """What the lead is worth more while somebody holds three cards or fewer."""
+    """Extra value of the lead while another player holds three cards or fewer."""
 
 
 WeightsType = types.NamedUniTuple(float64, len(Weights._fields), Weights)
 Table = npt.NDArray[np.float64]
 
-_GROUP_CHANCE = np.zeros((5, 6))  # by size and unseen cards of the rank: that one of four holds it
+# [size, unseen cards of the rank]: the chance that one of four players holds such a group
+_GROUP_CHANCE = np.zeros((5, 6))
 _GROUP_CHANCE[2] = 0, 0, 0.25, 0.625, 0.906, 0.906
 _GROUP_CHANCE[3] = 0, 0, 0, 0.0625, 0.2, 0.2
 _GROUP_CHANCE[4] = 0, 0, 0, 0, 0.0156, 0.02
-_SEQUENCE_WINS = 0.8  # a sequence is seldom beaten, whatever its ranks
-_LITTLE = 3  # cards: then somebody is near his end
+_SEQUENCE_WINS = 0.8  # the chance that a sequence wins, whatever its ranks
+_FEW = 3  # cards of a player who is about to finish
 
 
 @njit(void(uint64, int64, float64[:, ::1]), cache=True)
 def _count_beaters(unseen: Word, revolution: int, out: Table) -> None:
-    """Writes how many unseen groups beat a group, in expectation: `out[size, column]`.
+    """Write the expected number of unseen groups that beat a group to `out[size, column]`.
 
-    For single cards that is the number of cards above it. Groups of others count by the chance that
-    one player holds them.
+    A single card is beaten by every card above it. A larger group counts by the chance that one
+    player holds it.
     """
     joker = int(unseen >> np.uint64(JOKER))
     above = np.zeros(5)
@@ -119,7 +120,7 @@ def _count_beaters(unseen: Word, revolution: int, out: Table) -> None:
 
 @njit(void(float64[:, ::1], WeightsType, float64[:, ::1]), cache=True)
 def _price(beaters: Table, w: Weights, out: Table) -> None:
-    """Writes the cost of a group: `out[size, column]`."""
+    """Write the cost of each group to `out[size, column]`."""
     for column in range(1, 14):
         above = beaters[1, column]
         lost = 1 - math.exp(-above / w.scale)
@@ -135,7 +136,7 @@ def _price(beaters: Table, w: Weights, out: Table) -> None:
 
 @njit(float64(int64, int64, int64, WeightsType), cache=True)
 def _sequence_cost(first: int, size: int, revolution: int, w: Weights) -> float:
-    """The cost of a sequence: it is seldom beaten, and the less the higher."""
+    """Return the cost of a sequence, which falls with its height."""
     last = first + size - 1
     if first <= 6 <= last:
         return -w.eights
@@ -145,15 +146,15 @@ def _sequence_cost(first: int, size: int, revolution: int, w: Weights) -> float:
 
 @njit(float64(uint64, int64, float64[:, ::1], WeightsType), cache=True)
 def _hand_cost(hand: Word, revolution: int, prices: Table, w: Weights) -> float:
-    """The cost of the cheapest way to divide a hand into single cards, groups and sequences.
+    """Return the cost of the cheapest division of a hand into single cards, groups and sequences.
 
     The lowest card goes alone, with others of its rank, with the joker, or into a sequence that it
-    begins, and the rest is divided likewise.
+    begins; the rest is divided recursively.
 
     Args:
         hand: the card set.
-        revolution: whether ranks are turned around.
-        prices: of groups, `[size, column]`.
+        revolution: 1 if ranks are reversed.
+        prices: costs of groups, `[size, column]`.
         w: the weights.
     """
     joker = hand & np.uint64(1) << np.uint64(JOKER)
@@ -193,7 +194,7 @@ def _hand_cost(hand: Word, revolution: int, prices: Table, w: Weights) -> float:
 
 @njit(boolean(uint64, int64, int64), cache=True)
 def _run_beats(unseen: Word, play: int, revolution: int) -> bool:
-    """Whether the unseen cards have a sequence that beats a sequence."""
+    """Return True if the unseen cards contain a sequence that beats a sequence."""
     size = int(SIZE[play])
     joker = unseen >> np.uint64(JOKER) != np.uint64(0)
     cells = (unseen & np.uint64(NATURALS)) << np.uint64(4)
@@ -209,13 +210,13 @@ def _run_beats(unseen: Word, play: int, revolution: int) -> bool:
 
 @njit(boolean(uint64, int64, int64, int64), cache=True)
 def _can_be_beaten(unseen: Word, play: int, revolution: int, largest: int) -> bool:
-    """Whether any of the unseen cards, held together, beat a play.
+    """Return True if the unseen cards, held in one hand, could beat a play.
 
     Args:
         unseen: the cards that others hold.
-        play: what is laid.
-        revolution: the order of ranks after it.
-        largest: how many cards the others hold at most who may still answer.
+        play: the play on the field.
+        revolution: 1 if ranks are reversed after the play.
+        largest: the largest hand of a player who may still answer.
     """
     size = int(SIZE[play])
     if size > largest or CUTS_AS_8[play]:
@@ -237,14 +238,14 @@ def _can_be_beaten(unseen: Word, play: int, revolution: int, largest: int) -> bo
 
 @njit(boolean(uint64, uint64, int64, int64, int64), cache=True)
 def _surely_out(hand: Word, unseen: Word, revolution: int, largest: int, depth: int) -> bool:
-    """Whether a hand that leads can be played out with plays that nobody beats, the last any.
+    """Return True if the leader can go out with plays of which all but the last are unbeatable.
 
     Args:
-        hand: the cards.
+        hand: the leader's cards.
         unseen: the cards that others hold.
-        revolution: whether ranks are turned around.
-        largest: how many cards another player holds at most.
-        depth: how many plays are tried.
+        revolution: 1 if ranks are reversed.
+        largest: the largest hand of another player.
+        depth: the search depth, in plays.
     """
     if hand == np.uint64(0):
         return True
@@ -264,29 +265,29 @@ def _surely_out(hand: Word, unseen: Word, revolution: int, largest: int, depth: 
 
 
 @njit(boolean(GameType), cache=True)
-def _somebody_is_near(view: Game) -> bool:
-    """Whether another player holds little."""
+def _somebody_is_about_to_finish(view: Game) -> bool:
+    """Return True if another player is about to finish."""
     for player in range(N_PLAYERS):
-        if player != view.turn and 0 < view.left[player] <= _LITTLE:
+        if player != view.turn and 0 < view.left[player] <= _FEW:
             return True
     return False
 
 
 @njit(boolean(GameType), cache=True)
 def _has_usual_rules(view: Game) -> bool:
-    """Whether the rules are those by which `_can_be_beaten` judges."""
+    """Return True if the rules are those that `_can_be_beaten` assumes."""
     return bool(view.sequences and view.revolutions and view.eight_cuts)
 
 
 @njit(boolean(GameType), cache=True)
 def _leads_if_passing(view: Game) -> bool:
-    """Whether the player in turn won the trick: he is asked again, and leads if he passes."""
+    """Return True if the player in turn has won the trick and leads after a pass."""
     return bool(view.field != PASS and view.last == view.turn and largest_hand(view, False) == 0)
 
 
 @njit(int64(GameType, uint64, int64[::1], int64), cache=True)
 def _winning_play(view: Game, unseen: Word, plays: Numbers, n: int) -> int:
-    """A play, or the pass, after which the hand is surely played out; -1 if none is found."""
+    """Return a play, or the pass, after which the player surely goes out; -1 if there is none."""
     hand = view.hands[view.turn]
     for i in range(n):
         if CARDS[plays[i]] == hand:
@@ -309,7 +310,7 @@ def _winning_play(view: Game, unseen: Word, plays: Numbers, n: int) -> int:
 
 @njit(float64(GameType, uint64, int64, float64[:, ::1], WeightsType), cache=True)
 def _win_chance(view: Game, unseen: Word, play: int, beaters: Table, w: Weights) -> float:
-    """About the chance that a play wins the trick."""
+    """Return the estimated chance that a play wins the trick."""
     if play == PASS:
         return 1.0 if _leads_if_passing(view) else 0.0
     if CUTS_AS_8[play] or view.field == LONE_JOKER:
@@ -325,28 +326,28 @@ def _win_chance(view: Game, unseen: Word, play: int, beaters: Table, w: Weights)
 
 @njit(int64(GameType, WeightsType), cache=True)
 def heuristic_play(view: Game, w: Weights) -> int:
-    """The play of the heuristic player.
+    """Return the play of the heuristic player.
 
-    It finishes if that is certain. Otherwise it takes the play that leaves the hand of the least
-    cost, less what the lead is worth if the play wins the trick. Passing leaves the hand as it is,
-    and wins the trick for who is asked again on his own cards.
+    It goes out if that is certain. Otherwise it minimizes the cost of the hand that stays less the
+    value of the lead times the chance that the play wins the trick. A pass keeps the hand, and wins
+    the trick if all others have passed on the player's own play.
 
     Args:
-        view: what the player in turn sees.
+        view: the view of the player in turn.
         w: the weights.
     """
     plays = np.empty(N_PLAYS, np.int64)
     n = list_legal(view, plays)
     hand = view.hands[view.turn]
     unseen = unseen_cards(view, view.turn)
-    chosen = _winning_play(view, unseen, plays, n)
-    if chosen >= PASS or n == 0:
-        return max(chosen, PASS)
+    best = _winning_play(view, unseen, plays, n)
+    if best >= PASS or n == 0:
+        return max(best, PASS)
     beaters, prices = np.zeros((2, 5, 15)), np.zeros((2, 5, 15))
     for order in range(2):
         _count_beaters(unseen, order, beaters[order])
         _price(beaters[order], w, prices[order])
-    lead = w.lead + (w.danger if _somebody_is_near(view) else 0.0)
+    lead = w.lead + (w.danger if _somebody_is_about_to_finish(view) else 0.0)
     least = np.inf
     for i in range(-1 if view.field != PASS else 0, n):
         play = plays[i] if i >= 0 else PASS
@@ -354,18 +355,18 @@ def heuristic_play(view: Game, w: Weights) -> int:
         cost = _hand_cost(hand & ~CARDS[play], order, prices[order], w)
         cost -= lead * _win_chance(view, unseen, play, beaters[order], w)
         if cost < least:
-            least, chosen = cost, play
-    return int(chosen)
+            least, best = cost, play
+    return int(best)
 
 
 @njit(uint64(GameType, WeightsType), cache=True)
 def heuristic_gift(view: Game, w: Weights) -> Word:
-    """The cards that the heuristic player gives: those without which the hand costs least."""
+    """Return the cards whose removal leaves the hand of least cost."""
     hand = view.hands[view.turn]
     beaters, prices = np.zeros((5, 15)), np.zeros((5, 15))
     _count_beaters(np.uint64(DECK) & ~hand, 0, beaters)
     _price(beaters, w, prices)
-    least, chosen = np.inf, np.uint64(0)
+    least, best = np.inf, np.uint64(0)
     for first in range(JOKER):
         for second in range(first, first + 1 if view.to_give == 1 else JOKER):
             gift = np.uint64(1) << np.uint64(first) | np.uint64(1) << np.uint64(second)
@@ -373,5 +374,5 @@ def heuristic_gift(view: Game, w: Weights) -> Word:
                 continue
             cost = _hand_cost(hand ^ gift, 0, prices, w)
             if cost < least:
-                least, chosen = cost, gift
-    return chosen
+                least, best = cost, gift
+    return best

@@ -1,6 +1,6 @@
-"""Players of Daihinmin by rules alone: random, the sample client, and a better one.
+"""Players of Daihinmin that follow fixed rules: random, the sample client and the heuristic player.
 
-`RandomAgent` is `afterstate.envs.daihinmin.players.RandomPlayer`, which the environments have too.
+`RandomAgent` is the environments' `afterstate.envs.daihinmin.players.RandomPlayer`.
 """
 
 from __future__ import annotations
@@ -18,37 +18,40 @@ class SampleAgent:
     """The competition's sample client, which is deterministic."""
 
     def choose(self, view: Game) -> int:
-        """The client's submission: see `sample_play`."""
+        """Return the play that the client submits: see `sample_play`."""
         return int(sample_play(view))
 
     def give(self, view: Game, n: int) -> int:
-        """The weakest natural cards."""
+        """Return the weakest natural cards."""
         return int(weakest(view["hands"][view["turn"]], n))
 
 
 class HeuristicAgent:
-    """A player by rules: it divides its hand, and counts what can still beat its parts.
+    """A rule-based player that divides its hand into melds and counts the cards that beat them.
 
-    It keeps groups and sequences whole, gets rid of what loses tricks, saves 8s, 2s and the joker
-    for the lead, and plays out as soon as nobody can hinder it.
+    It keeps groups and sequences whole, gets rid of cards that lose tricks, saves 8s, 2s and the
+    joker for the lead, and goes out as soon as nobody can stop it.
 
     Args:
-        weights: what it thinks of cards.
+        weights: the costs of melds; by default `Weights()`.
 
     Raises:
-        ValueError: not `Weights` of numbers.
+        ValueError: weights are not a `Weights` record of numbers.
     """
 
     def __init__(self, weights: Weights | None = None) -> None:
-        chosen = Weights() if weights is None else weights
-        if not isinstance(chosen, Weights) or not all(isinstance(w, (int, float)) for w in chosen):
-            raise ValueError(f"weights are a `Weights` of numbers, got {weights!r}")
-        self._weights = Weights(*map(float, chosen))
+        weights = Weights() if weights is None else weights
+        is_valid = isinstance(weights, Weights) and all(
+            isinstance(w, (int, float)) for w in weights
+        )
+        if not is_valid:
+            raise ValueError(f"weights must be a Weights record of numbers, got {weights!r}")
+        self._weights = Weights(*map(float, weights))
 
     def choose(self, view: Game) -> int:
-        """The play of least cost: see `heuristic_play`."""
+        """Return the play of least cost: see `heuristic_play`."""
         return int(heuristic_play(view, self._weights))
 
     def give(self, view: Game, n: int) -> int:
-        """The cards that the rest of the hand misses least: see `heuristic_gift`."""
+        """Return the cards whose loss costs the hand least: see `heuristic_gift`."""
         return int(heuristic_gift(view, self._weights))

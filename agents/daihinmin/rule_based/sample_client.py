@@ -1,8 +1,8 @@
-"""What the competition's sample client plays, down to its illegal submissions.
+"""The plays of the competition's sample client, including its illegal submissions.
 
-The yardstick that all published clients can be measured on. It is deterministic and knows no played
-cards, no other player and no plan; a move is a look-up in tables of the cards it holds, here as
-masks of the cells where an entry has the wanted value. Cells are bits 4 * column + row.
+It is the baseline for all published clients. It is deterministic and ignores played cards and the
+other players: a move is a look-up in tables of the cards it holds, represented here by masks of the
+cells whose entry has the wanted value. Cells are bits 4 * column + row.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from afterstate.envs.words import Word
 
 @njit("uint64(uint64, int64, boolean)", cache=True)
 def _run_starts(cells: Word, size: int, joker: bool) -> Word:
-    """The cells that are the start of a run of exactly this value.
+    """Return the cells in which a run of exactly `size` cards starts.
 
-    Without the joker: as many cards from there to the very end of their run. With it: the first
-    column that is missing is filled, and the run ends before the second.
+    Without the joker, `size` counts the cards from there to the end of their run. With it, the
+    joker fills the first missing column, and the run ends before the second.
     """
     cells = np.uint64(cells)
     starts: Word = np.uint64(0)
@@ -58,7 +58,7 @@ def _run_starts(cells: Word, size: int, joker: bool) -> Word:
 
 @njit("int64(uint64)", cache=True)
 def _highest(cells: Word) -> int:
-    """The number of the highest bit of a word that is not 0."""
+    """Return the number of the highest set bit of a nonzero word."""
     highest = -1
     cells = np.uint64(cells)
     while cells:
@@ -69,7 +69,7 @@ def _highest(cells: Word) -> int:
 
 @njit("int64(uint64, uint64, int64)", cache=True)
 def _write_run(hand: Word, start: Word, size: int) -> int:
-    """The run from a start cell: the joker stands where the whole hand has no card."""
+    """Return the run from a start cell, the joker standing where the whole hand has no card."""
     row, first = int(start) % 4, int(start) // 4
     joker_place = -1
     for i in range(size):
@@ -80,10 +80,10 @@ def _write_run(hand: Word, start: Word, size: int) -> int:
 
 @njit("int64(uint64, uint64, int64, boolean, boolean)", cache=True)
 def _run(hand: Word, kept: Word, size: int, joker: bool, high: bool) -> int:
-    """The lowest or highest run of a size, of the cells that are kept; the pass if there is none.
+    """Return the lowest or highest run of a size among the kept cells; the pass if there is none.
 
-    The highest starts at a card that is held. From there it goes down as long as the start below
-    has the same value, which puts a joker that would stand on top below instead.
+    The highest run starts at a card of the hand. From there it moves down while the start below has
+    the same value, which puts a joker below the run instead of on top.
     """
     starts = _run_starts(kept, size, joker)
     if not high:
@@ -99,7 +99,7 @@ def _run(hand: Word, kept: Word, size: int, joker: bool, high: bool) -> int:
 
 @njit("int64(uint64, int64, boolean)", cache=True)
 def _group_value(cells: Word, column: int, joker: bool) -> int:
-    """How many cards a group in a column has, with the joker if it is held; 0 if it is none."""
+    """Return the size of the group in a column, with the joker if held; 0 if there is no group."""
     n = count(np.uint64(cells) >> np.uint64(4 * column) & np.uint64(15))
     if joker:
         return n + 1 if n else 0
@@ -108,11 +108,11 @@ def _group_value(cells: Word, column: int, joker: bool) -> int:
 
 @njit("int64(uint64, uint64, int64, int64, int64)", cache=True)
 def _write_group(hand: Word, kept: Word, column: int, size: int, rows: int) -> int:
-    """The group of a column. The joker stands in the first of `rows` in which no card is held."""
+    """Return the group of a column, the joker standing in the first of `rows` without a card."""
     suits = int(np.uint64(kept) >> np.uint64(4 * column) & np.uint64(15))
     held = int(np.uint64(hand) >> np.uint64(4 * column) & np.uint64(15))
     if count(np.uint64(suits)) == size or (size == 5 and column == 1):
-        return group(column, suits, -1)  # beside four 3s the joker is forgotten
+        return group(column, suits, -1)  # with four 3s the client forgets its joker
     if size == 5:
         return group(column, suits, 4)
     return group(column, suits, lowest(np.uint64(~held & rows & 15)))
@@ -120,7 +120,7 @@ def _write_group(hand: Word, kept: Word, column: int, size: int, rows: int) -> i
 
 @njit("int64(uint64, uint64, int64, boolean, boolean, int64)", cache=True)
 def _group(hand: Word, kept: Word, size: int, joker: bool, high: bool, rows: int) -> int:
-    """The lowest or highest group of a size, of the cells that are kept, or the pass."""
+    """Return the lowest or highest group of a size among the kept cells, or the pass."""
     for i in range(1, 14):
         column = 14 - i if high else i
         if _group_value(kept, column, joker) == size:
@@ -130,7 +130,7 @@ def _group(hand: Word, kept: Word, size: int, joker: bool, high: bool, rows: int
 
 @njit("int64(uint64, boolean, boolean)", cache=True)
 def _single(kept: Word, joker: bool, high: bool) -> int:
-    """The lowest or highest card that is kept, spades first; else the joker, else the pass."""
+    """Return the lowest or highest kept card, spades first; else the joker, else the pass."""
     if not kept:
         return LONE_JOKER if joker else PASS
     cell = lowest(kept)
@@ -142,7 +142,7 @@ def _single(kept: Word, joker: bool, high: bool) -> int:
 
 @njit("int64(uint64, boolean, boolean)", cache=True)
 def _sample_lead(hand: Word, joker: bool, high: bool) -> int:
-    """A lead: the longest run, else the largest group, else a single card."""
+    """Return the lead: the longest run, else the largest group, else a single card."""
     for i in range(MAX_SIZE - 2):
         if _run_starts(hand, MAX_SIZE - i, joker):
             return _run(hand, hand, MAX_SIZE - i, joker, high)
@@ -155,7 +155,7 @@ def _sample_lead(hand: Word, joker: bool, high: bool) -> int:
 
 @njit("uint64(uint64)", cache=True)
 def _loose(hand: Word) -> Word:
-    """The cards that belong to no run of three and share their rank with no other card."""
+    """Return the cards that are in no run of three and share their rank with no other card."""
     hand = np.uint64(hand)
     bound = np.uint64(0)
     starts = runs(hand, 3)
@@ -170,13 +170,13 @@ def _loose(hand: Word) -> Word:
 
 @njit(int64(GameType), cache=True)
 def _last_play(view: Game) -> int:
-    """The last action of a game that has one."""
+    """Return the last action of a game that has one."""
     return int(view.actions[view.n_actions - 1]) % N_PLAYS
 
 
 @njit(boolean(GameType), cache=True)
 def _joker_after_run(view: Game) -> bool:
-    """Whether a lone joker in column 14 is misread, because the play before it was a run."""
+    """Return True if the client misreads a lone joker in column 14, led after a run."""
     if view.joker_column != 14:
         return False
     before = PASS
@@ -191,10 +191,10 @@ def _joker_after_run(view: Game) -> bool:
 
 @njit(int64(GameType), cache=True)
 def _order_value(view: Game) -> int:
-    """The column that must be beaten, as the client reads it.
+    """Return the column that must be beaten, as the client reads it.
 
-    Of a run it is the end by the order *before* the last action: so the player after a run that
-    has turned the order around reads the wrong end.
+    It reads the end of a run by the order *before* the last action, so the player after a run that
+    has reversed the order reads the wrong end.
     """
     field = view.field
     if field == LONE_JOKER:
@@ -206,7 +206,7 @@ def _order_value(view: Game) -> int:
 
 @njit("uint64(uint64, int64, boolean, int64)", cache=True)
 def _beating(cells: Word, value: int, revolution: bool, rows: int) -> Word:
-    """The cells of a set on the strong side of a column, in some suits."""
+    """Return the cells of a set that are stronger than a column, in the given suits."""
     above = np.uint64(0) if value >= 14 else ~np.uint64(0) << np.uint64(4 * (value + 1))
     below = ~(~np.uint64(0) << np.uint64(4 * value))
     return np.uint64(cells) & (below if revolution else above) & SPADES * np.uint64(rows)
@@ -214,10 +214,10 @@ def _beating(cells: Word, value: int, revolution: bool, rows: int) -> Word:
 
 @njit(int64(GameType), cache=True)
 def sample_play(view: Game) -> int:
-    """What the competition's sample client submits; it may be illegal, which is a pass.
+    """Return the submission of the competition's sample client; an illegal one counts as a pass.
 
     Args:
-        view: what the player in turn sees.
+        view: the view of the player in turn.
     """
     own = view.hands[view.turn]
     joker = bool(own >> np.uint64(JOKER))

@@ -15,10 +15,10 @@ from numba import boolean, float64, int64, njit, types, uint64, void
 
 from afterstate.agents.daihinmin.rule_based.sample_client import sample_play
 from afterstate.agents.daihinmin.values.softmax_policy import (
-    Room,
-    RoomType,
     Scores,
-    new_room,
+    Workspace,
+    WorkspaceType,
+    new_workspace,
     policy_gift,
     weigh_options,
 )
@@ -78,21 +78,21 @@ class Deals(NamedTuple):
     now: Scores  # [5] and by this game
     models: Numbers  # [5] what each player is taken for
     number: Numbers  # [1] of the game
-    room: Room
+    room: Workspace
 
 
 _GAMES = GameType[::1]
 DealsType = types.NamedTuple(
     (
         *(_GAMES, _GAMES, int64[::1], uint64[::1], float64[::1], float64[:, :, ::1]),
-        *(float64[::1], float64[::1], int64[::1], int64[::1], RoomType),
+        *(float64[::1], float64[::1], int64[::1], int64[::1], WorkspaceType),
     ),
     Deals,
 )
 
 
 def new_deals(n: int) -> Deals:
-    """Room for a number of deals."""
+    """Workspace for a number of deals."""
     return Deals(
         np.zeros(1, GAME),
         np.zeros(n, GAME),
@@ -104,7 +104,7 @@ def new_deals(n: int) -> Deals:
         np.zeros(N_PLAYERS),
         np.zeros(N_PLAYERS, np.int64),
         np.zeros(1, np.int64),
-        new_room(),
+        new_workspace(),
     )
 
 
@@ -116,7 +116,9 @@ def sample_move(game: Game) -> int:
 
 
 @njit(
-    void(GameType, int64, GameType[::1], float64[::1], SettingsType, RoomType, float64[:, ::1]),
+    void(
+        GameType, int64, GameType[::1], float64[::1], SettingsType, WorkspaceType, float64[:, ::1]
+    ),
     cache=True,
 )
 def log_likelihoods(
@@ -125,7 +127,7 @@ def log_likelihoods(
     scratch: Any,
     weights: Scores,
     settings: Settings,
-    room: Room,
+    room: Workspace,
     out: Scores,
 ) -> None:
     """Writes how well a deal explains what others have played, as sums of log probabilities.

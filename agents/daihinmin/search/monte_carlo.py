@@ -44,9 +44,9 @@ from afterstate.agents.daihinmin.search.deals import (
 )
 from afterstate.agents.daihinmin.values.softmax_policy import (
     Policy,
-    Room,
-    RoomType,
     Scores,
+    Workspace,
+    WorkspaceType,
     find_policy,
     policy_play,
     weigh_gifts,
@@ -98,7 +98,7 @@ ArmsType = types.NamedTuple((uint64[::1], int64[::1], *[float64[::1]] * 3), Arms
 
 
 def _new_arms() -> Arms:
-    """Room for as many arms as there are plays."""
+    """Workspace for as many arms as there are plays."""
     actions, visits = np.zeros(N_PLAYS, np.uint64), np.zeros(N_PLAYS, np.int64)
     return Arms(actions, visits, *np.zeros((3, N_PLAYS)))
 
@@ -130,8 +130,8 @@ def list_plays(view: Game, listed: Numbers, arms: Arms) -> int:
     return n
 
 
-@njit(int64(GameType, int64, float64[::1], RoomType, ArmsType), cache=True)
-def choose_gifts(view: Game, most: int, weights: Scores, room: Room, arms: Arms) -> int:
+@njit(int64(GameType, int64, float64[::1], WorkspaceType, ArmsType), cache=True)
+def choose_gifts(view: Game, most: int, weights: Scores, room: Workspace, arms: Arms) -> int:
     """Writes the gifts that the policy prefers, at most so many; returns their number."""
     n = weigh_gifts(view, weights, 1.0, room)
     for i in range(min(n, most)):

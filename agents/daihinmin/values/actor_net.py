@@ -1,8 +1,7 @@
-"""Actors of Daihinmin: networks that say at once how good each action is, and their player.
+"""Policy networks of Daihinmin (actors): logits of all actions from an observation; their player.
 
-An actor sees what `Daihinmin-v0` shows and answers with logits of all 2,422 actions, plays and
-gifts alike. Algorithms that learn by policy gradient train them, such as MaskablePPO in
-`examples/sb3_daihinmin.py`.
+An actor maps an observation of `Daihinmin-v0` to logits of all 2,422 actions, plays and gifts
+alike. Policy-gradient algorithms train it, such as MaskablePPO in `examples/sb3_daihinmin.py`.
 
     net = network("ActorMLP", hidden=256)
     logits = net(planes)                          # float32[n, 2422]
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -24,19 +24,19 @@ from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import GAME, Game
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained" / "actor.safetensors"
-"""The trained network in the package."""
+"""The file of the pretrained network."""
 
 N_INPUTS = len(CHANNELS) * N_COLUMNS
-"""Numbers of an observation."""
+"""Size of a flattened observation."""
 
 
 class ActorMLP(nn.Module):
-    """Two full layers, and one to the actions.
+    """A multilayer perceptron with two hidden layers.
 
-    Maps planes `[n, 116, 15]` to logits `[n, 2422]`. `body` is all but the last layer, `head`.
+    It maps planes `[n, 116, 15]` to logits `[n, 2422]`. `head` is the last layer, `body` the rest.
 
     Args:
-        hidden: units of each of the two layers.
+        hidden: units of each hidden layer.
     """
 
     def __init__(self, hidden: int = 256) -> None:
@@ -48,7 +48,7 @@ class ActorMLP(nn.Module):
         self.apply(nets.he_init)
 
     def forward(self, planes: Tensor) -> Tensor:
-        """The logits `[n, 2422]` of planes `[n, 116, 15]`."""
+        """Return the logits `[n, 2422]` of planes `[n, 116, 15]`."""
         logits: Tensor = self.head(self.body(planes))
         return logits
 
@@ -58,29 +58,29 @@ NETWORKS: dict[str, type[nn.Module]] = {"ActorMLP": ActorMLP}
 
 
 def network(name: str, **settings: Any) -> nn.Module:
-    """A new network of `NETWORKS`: see `nets.network`."""
+    """Return a new network of `NETWORKS`: see `nets.network`."""
     return nets.network(NETWORKS, name, **settings)
 
 
 def load(path: str | Path, device: str = "cpu") -> nn.Module:
-    """The network of a file: see `nets.load`."""
+    """Return the network of a file: see `nets.load`."""
     return nets.load(path, network, device)
 
 
 class ActorAgent:
-    """Takes the legal action that an actor finds best, or draws one.
+    """A player that takes the legal action of the largest logit, or draws one by softmax.
 
     Args:
-        net: the network or its file; by default that in the package.
-        temperature: 0 takes the best action, else actions are drawn in proportion to
+        net: the network or its file; by default the pretrained one.
+        temperature: 0 takes the best action; otherwise the player draws actions in proportion to
             `exp(logit / temperature)`.
-        seed: of what is drawn.
-        device: where the network calculates; by default a network stays where it is, and that of a
-            file is on the CPU.
+        seed: of the draws.
+        device: the torch device, such as `"cuda"`; by default a network stays where it is, and a
+            file is loaded to the CPU.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: a wrong setting, or another file.
+        ValueError: a wrong setting, or not a file of an actor.
     """
 
     def __init__(
@@ -91,21 +91,23 @@ class ActorAgent:
         device: str | None = None,
     ) -> None:
         if not temperature >= 0:
-            raise ValueError(f"temperature is from 0 on, got {temperature!r}")
+            raise ValueError(f"temperature must be >= 0, got {temperature!r}")
         self.net = nets.load_or_move(PRETRAINED if net is None else net, load, device)
         self.temperature = float(temperature)
         self._generator = np.random.default_rng(seed)
 
     def choose(self, view: Game) -> int:
-        """The number of a play, 0 to pass."""
+        """Return the number of a play, 0 to pass."""
         logits = self._logits(view)
         if self.temperature > 0:
-            noise = self._generator.gumbel(size=logits.shape)  # the largest sum is as if drawn
+            noise = self._generator.gumbel(
+                size=logits.shape
+            )  # the Gumbel-max trick: a draw by softmax
             logits = logits / self.temperature + noise
         return int(logits.argmax())
 
     def give(self, view: Game, n: int) -> int:
-        """The card set of `n` cards to give away, chosen one after the other."""
+        """Return the card set of `n` cards to give away, chosen one after the other."""
         games, gift = np.empty(1, GAME), 0
         games[0] = view
         for _ in range(n):
@@ -113,10 +115,10 @@ class ActorAgent:
             games[0]["gift"] = gift
         return gift
 
-    def _logits(self, view: Game) -> Any:
-        """The logits of all actions, minus infinity where they are illegal."""
+    def _logits(self, view: Game) -> npt.NDArray[np.float64]:
+        """Return the logits of all actions, minus infinity for illegal ones."""
         device = next(self.net.parameters()).device
-        seen = torch.as_tensor(view_planes(view)[None], dtype=torch.float32, device=device)
+        planes = torch.as_tensor(view_planes(view)[None], dtype=torch.float32, device=device)
         with torch.inference_mode():
-            logits = self.net(seen)[0].cpu().numpy().astype(np.float64)
+            logits = self.net(planes)[0].cpu().numpy().astype(np.float64)
         return np.where(view_mask(view) == 1, logits, -np.inf)

@@ -1,45 +1,43 @@
-"""Afterstates as the inputs of rank networks (Kuwabara and Hoki 2018, section 6).
+"""Inputs of rank networks: afterstates as planes or vectors (Kuwabara and Hoki 2018, section 6).
 
 `planes`: 151 planes over the 15 columns of the competition's table. Under a revolution the columns
-are mirrored, so that strength always grows to the right. Players are the one who decides, then
-those after him in seat order. A *card image* is five planes: S, H, D and C with a 1 in the column
-of each card, and JO, 1 everywhere if the joker is among them.
+are mirrored, so that strength always grows to the right. The player that decides comes first, then
+the others in seat order. A *card image* is five planes: S, H, D and C with a 1 in the column of
+each card, and JO, 1 everywhere if the joker is among them.
 
       0 -  12  constants              1 in column 1, 2, ... 13
      13 -  17  own hand               card image
      18 -  22  unseen                 card image: cards that the others hold
      23        strength of the field  the column that must be beaten
-     24 -  28  sequence of 3 .. 7     everywhere: the field is one; the last also for longer ones
+     24 -  28  sequence of 3 .. 7     everywhere, by the size of the field; the last also if longer
      29        lock                   everywhere
      30        revolution             everywhere
-     31 -  35  group of 1 .. 5        everywhere: the field is one
+     31 -  35  group of 1 .. 5        everywhere, by the size of the field
      36 -  40  field                  card image
      41 -  65  played                 card image for each player
      66 - 125  cards left, 0 .. 11    everywhere: 12 planes for each player
     126 - 130  passed or finished     everywhere: a plane for each player
-    131 - 150  known                  card image for each of the others: what he got in the exchange
-                                      and still holds
+    131 - 150  known                  card image for each other player: cards that it got from the
+                                      deciding player in the exchange and still holds
 
-The study's list leaves out the lock, without which it has 150 planes.
+The list in Kuwabara and Hoki (2018) omits the lock and has 150 planes.
 
-`units`: the same as 750 numbers for fully connected networks, whose choice the study leaves open:
+`units`: the same as 750 inputs of a fully connected network, which the paper does not specify:
 12 sets of 53 cards (own hand, unseen, field, played by each, known of each), cards left (60),
 passed or finished (5), revolution, lock, and of the field its lowest and highest column (15 each),
 its suits with that of the joker (5), sequence of 3 to 7 (5), group of 1 to 5 (5), whether it is
 empty, and whether it is the lone joker.
 
-`history.py` draws these planes for every move of a game.
+`history.py` writes these planes for every move of a game.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numba import float32, int64, njit, uint64, void
 
-from afterstate.agents.daihinmin.afterstates.chains import Afterstates, AfterstateType
+from afterstate.agents.daihinmin.afterstates.chains import Afterstate, Afterstates, AfterstateType
 from afterstate.envs.daihinmin.cards import JOKER, NATURALS, lowest
 from afterstate.envs.daihinmin.plays import (
     CARDS,
@@ -67,8 +65,8 @@ _IMAGES = np.array([_HAND, _UNSEEN, _FIELD, *range(_PLAYED, _LEFT, 5), *range(_K
 
 
 @njit(uint64[::1](AfterstateType), cache=True)
-def _card_sets(after: Any) -> Words:
-    """The card sets of a position: own hand, unseen, field, played by each, known of each."""
+def _card_sets(after: Afterstate) -> Words:
+    """Return the card sets: own hand, unseen, field, played by each player, known of each other."""
     sets = np.empty(N_IMAGES, np.uint64)
     sets[0], sets[1], sets[2] = after.hand, after.unseen, CARDS[after.field]
     for i in range(N_PLAYERS):
@@ -80,15 +78,15 @@ def _card_sets(after: Any) -> Words:
 
 @njit(int64(int64, int64), cache=True)
 def _strength(field: int, revolution: int) -> int:
-    """The column, mirrored under a revolution, that an answer must be right of."""
+    """Return the column that must be beaten, mirrored under a revolution."""
     if field == LONE_JOKER:
         return 14
     return 14 - int(LOW[field]) if revolution else int(HIGH[field])
 
 
 @njit(void(AfterstateType, uint64[::1], float32[::1], int64), cache=True)
-def _draw_flags(after: Any, sets: Words, column: Planes, at: int) -> None:
-    """Writes what is the same in every column."""
+def _draw_flags(after: Afterstate, sets: Words, column: Planes, at: int) -> None:
+    """Write the planes that have the same value in every column."""
     column[at + _LOCK], column[at + _REVOLUTION] = after.lock, after.revolution
     size = int(SIZE[after.field])
     if KIND[after.field] == SEQUENCE:
@@ -104,14 +102,14 @@ def _draw_flags(after: Any, sets: Words, column: Planes, at: int) -> None:
 
 @njit(void(float32[:, ::1], int64), cache=True)
 def fill(planes: Planes, channel: int) -> None:
-    """Writes a 1 everywhere on a plane of `planes[column, channel]`."""
+    """Write 1 to a whole plane of `planes[column, channel]`."""
     for column in range(N_COLUMNS):
         planes[column, channel] = 1
 
 
 @njit(void(uint64, int64, float32[:, ::1], int64), cache=True)
 def draw_cards(cards: Word, revolution: int, planes: Planes, at: int) -> None:
-    """Writes a card image, but for the joker, into `planes[column, channel]` from `at` on."""
+    """Write a card image without its joker plane to `planes[column, channel]`, from `at` on."""
     rest = np.uint64(cards) & np.uint64(NATURALS)
     while rest:
         card = lowest(rest)
@@ -121,8 +119,8 @@ def draw_cards(cards: Word, revolution: int, planes: Planes, at: int) -> None:
 
 
 @njit(void(AfterstateType, uint64[::1], float32[:, ::1], int64), cache=True)
-def _draw_cells(after: Any, sets: Words, planes: Planes, at: int) -> None:
-    """Writes what is at its place in one column."""
+def _draw_cells(after: Afterstate, sets: Words, planes: Planes, at: int) -> None:
+    """Write the planes that differ between columns."""
     for i in range(13):
         planes[i + 1, at + i] = 1
     if after.field != PASS:
@@ -132,8 +130,8 @@ def _draw_cells(after: Any, sets: Words, planes: Planes, at: int) -> None:
 
 
 @njit(void(AfterstateType, float32[:, ::1], int64), cache=True)
-def draw_position(after: Any, planes: Planes, at: int) -> None:
-    """Writes the planes of a position into `planes[column, channel]`; column 0 is 0 before."""
+def draw_position(after: Afterstate, planes: Planes, at: int) -> None:
+    """Write the planes of a position to `planes[column, channel]`, whose column 0 must be 0."""
     sets = _card_sets(after)
     _draw_flags(after, sets, planes[0], at)
     for column in range(1, N_COLUMNS):
@@ -144,7 +142,7 @@ def draw_position(after: Any, planes: Planes, at: int) -> None:
 
 @njit(void(AfterstateType[::1], float32[:, :, ::1]), cache=True)
 def draw_planes(afters: Afterstates, out: Planes) -> None:
-    """Writes the planes of afterstates, channels last: `out[n, 15, 151]`, overwritten."""
+    """Write the planes of afterstates to `out[n, 15, 151]`, channels last."""
     for i in range(len(afters)):
         for channel in range(N_PLANES):
             out[i, 0, channel] = 0
@@ -152,7 +150,7 @@ def draw_planes(afters: Afterstates, out: Planes) -> None:
 
 
 def planes(afters: Afterstates) -> Planes:
-    """The planes of afterstates, `float32[n, 151, 15]`, channels last in memory."""
+    """Return the planes of afterstates, `float32[n, 151, 15]`, channels last in memory."""
     drawn = np.empty((len(afters), N_COLUMNS, N_PLANES), np.float32)
     draw_planes(np.ascontiguousarray(afters), drawn)
     return drawn.transpose(0, 2, 1)
@@ -163,7 +161,7 @@ def planes(afters: Afterstates) -> Planes:
 
 @njit(int64(uint64, int64, float32[::1], int64), cache=True)
 def _list_cards(cards: Word, revolution: int, units: Planes, at: int) -> int:
-    """Writes a set of cards as 53 units from `at` on; returns where the next one goes."""
+    """Write a set of cards as 53 units from `at` on; return the index after them."""
     rest = np.uint64(cards)
     while rest:
         card = lowest(rest)
@@ -175,7 +173,7 @@ def _list_cards(cards: Word, revolution: int, units: Planes, at: int) -> int:
 
 @njit(void(int64, int64, float32[::1], int64), cache=True)
 def _list_field(field: int, revolution: int, units: Planes, at: int) -> None:
-    """Writes the 47 units of the field from `at` on."""
+    """Write the 47 units of the field from `at` on."""
     if field == PASS or field == LONE_JOKER:
         units[at + (46 if field else 45)] = 1
         return
@@ -192,8 +190,8 @@ def _list_field(field: int, revolution: int, units: Planes, at: int) -> None:
 
 
 @njit(void(AfterstateType, float32[::1]), cache=True)
-def _list(after: Any, units: Planes) -> None:
-    """Writes the units of an afterstate, which are all 0."""
+def _list(after: Afterstate, units: Planes) -> None:
+    """Write the units of an afterstate to an array of zeros."""
     revolution = int(after.revolution)
     at, sets = 0, _card_sets(after)
     for i in range(N_IMAGES):
@@ -207,7 +205,7 @@ def _list(after: Any, units: Planes) -> None:
 
 @njit(float32[:, ::1](AfterstateType[::1]), cache=True)
 def units(afters: Afterstates) -> Planes:
-    """Afterstates as units for fully connected networks: `float32[n, 750]`."""
+    """Return the inputs of fully connected networks, `float32[n, 750]`."""
     listed = np.zeros((len(afters), N_UNITS), np.float32)
     for i in range(len(afters)):
         _list(afters[i], listed[i])

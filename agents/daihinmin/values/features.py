@@ -1,15 +1,14 @@
-"""What is to be seen of a play, or of a gift, and of the hand that it leaves.
+"""Binary features of a play or a gift and of the hand that it leaves.
 
-Features are yes-or-no questions. They ask what a player may know: of his own hand, of the cards
-that he has not seen, and of what is public.
+They use what the player may know: its own hand, the cards that it has not seen, and public facts.
 
-The strength of a part of a hand is its *level*: how many unseen cards (for groups: unseen groups of
-its size) are above it. Level 0 is what nobody can beat. A hand is divided in one way: cards in runs
-of three or more are runs, what is left are the *loose* groups by rank. The parts are its *melds*,
-and those that something beats are its *losers*.
+The strength of a meld is its *level*: the number of unseen cards (for groups: of unseen groups of
+its size) above it. Nobody beats level 0. A hand is divided into *melds* in one way: cards in runs
+of three or more form runs, the rest *loose* groups by rank. A meld that something beats is a
+*loser*.
 
-A feature is asked in one of 13 *contexts*: whether the player leads or follows, whether he holds
-few cards, how near another player is to his end; and one of gifts. It is a number,
+There are 13 *contexts*: the player leads or follows, holds few cards or not, and another player is
+more or less near its end; and one context of gifts. The number of a feature in a context is
 context * `N_FEATURES` + its number in the list below.
 """
 
@@ -51,7 +50,7 @@ from afterstate.envs.daihinmin.rules import (
 from afterstate.envs.daihinmin.views import unseen_cards
 from afterstate.envs.words import Word
 
-# The features of a context: where each family of them begins.
+# The features of a context: the number of the first one of each family.
 
 LOOSE = 0  # loose groups that stay in the hand, by size (1-4) and level (0-9)
 EIGHTS = LOOSE + 40  # an 8, several 8s that stay
@@ -60,30 +59,30 @@ S3_STAYS = JOKER_STAYS + 1  # the spade 3, while the joker is unseen
 RUNS = S3_STAYS + 1  # a run that stays: low, high, with an 8
 MELDS = RUNS + 3  # number of melds, 0-8
 LOSERS = MELDS + 9  # number of losers, 0-7
-BALANCE = LOSERS + 8  # melds that are no losers less losers, -4 to 4
+BALANCE = LOSERS + 8  # winners less losers, -4 to 4
 LEFT = BALANCE + 9  # cards that stay, 0-11 and more
 RANKS = LEFT + 13  # loose single cards and pairs that stay, by rank
 PLAYED = RANKS + 26  # the play: single, pair, triple, larger group, joker, sequence of 3, 4, more
 LEVEL = PLAYED + 8  # level of the play by size (1, 2, more), 0-9
-WINS = LEVEL + 30  # whether it surely wins the trick, and how many losers then stay, 0-4
+WINS = LEVEL + 30  # the play surely wins the trick or not, by the losers that stay, 0-4
 STRENGTH = WINS + 10  # rank of the play by kind: single, pair, larger group, sequence
 FLAGS = STRENGTH + 52  # see below
-PASSES = FLAGS + 10  # the pass; that of who is asked again on his own play
+PASSES = FLAGS + 10  # the pass; the pass on the own play
 PASS_LOSERS = PASSES + 2  # losers in the hand, 0-7
 PASS_LEVEL = PASS_LOSERS + 8  # level of the field by size (1, 2, more), 0-9
-PASS_FOLLOWERS = PASS_LEVEL + 30  # how many others may still answer the field, 0-3
+PASS_FOLLOWERS = PASS_LEVEL + 30  # others that may still answer the field, 0-3
 PASS_OWNER = PASS_FOLLOWERS + 4  # cards of the player of the field, 0-1, 2, 3, 4-5, more
 N_FEATURES = PASS_OWNER + 5
-"""Features of a context."""
+"""Number of features of a context."""
 LOCKS, TURNS, USES_JOKER, RISKS_JOKER, BEATS_JOKER, BREAKS_RUN, CUTS = range(7)
-BREAKS_GROUP = 7  # a group of 2, 3 or 4 cards, of which some are played
+BREAKS_GROUP = 7  # the play takes some cards of a group of 2, 3 or 4
 
 GIFTS = 12
 N_CONTEXTS = GIFTS + 1
-"""Contexts: 6 * (whether he follows) + 3 * (whether he holds few cards) + how near another player
-is to his end (at most 2 cards, 5, more); and gifts."""
+"""Contexts: 6 * follows + 3 * holds few cards + the smallest hand of another player (0: at most 2
+cards, 1: at most 5, 2: more); and gifts."""
 MOST = 48
-"""No play has more features at once."""
+"""The most features of a play."""
 
 _SINGLE_LEVEL = np.array(
     [0, 1, 2, 3, 3, 4, 4, 5, 5, 5] + [6] * 4 + [7] * 5 + [8] * 7 + [9] * 28, np.int64
@@ -96,19 +95,19 @@ _EACH_RANK = np.uint64(0x1_1111_1111_1111)
 
 
 class Scene(NamedTuple):
-    """What is the same for all plays of a decision. All are `int64`; card sets fit in 53 bits."""
+    """The facts that all plays of a decision share, as `int64`; card sets fit in 53 bits."""
 
     hand: np.int64
     unseen: np.int64
     """The cards that others hold."""
     order: int
-    """Whether ranks are turned around."""
+    """1 if ranks are reversed."""
     field: int
     rows: int
     """The suits that may be laid, as bits: all 15 without a lock."""
     eight_cuts: int
     answering: int
-    """How many cards a player holds at most who may answer a play."""
+    """The largest hand of a player that may answer a play."""
     context: int
     """The number of the first feature of the context."""
 
@@ -119,7 +118,7 @@ Features = npt.NDArray[np.int16]
 
 @njit(uint64(uint64, int64), cache=True)
 def _ranks_with(cards: Word, size: int) -> Word:
-    """The ranks of which a set holds `size` cards, the joker among them: bits 4 * rank + 3."""
+    """Return the ranks of which a set holds `size` cards with the joker, as bits 4 * rank + 3."""
     joker = int(cards >> np.uint64(JOKER))
     counts = cards & np.uint64(NATURALS)
     counts -= counts >> np.uint64(1) & np.uint64(0x5555_5555_5555_5555)
@@ -131,7 +130,7 @@ def _ranks_with(cards: Word, size: int) -> Word:
 
 @njit(uint64(int64, int64, int64), cache=True)
 def _above(low: int, high: int, order: int) -> Word:
-    """The cards of the ranks that are stronger than columns `low` to `high`."""
+    """Return the cards of all ranks stronger than columns `low` to `high`."""
     if order:
         return (np.uint64(1) << np.uint64(4 * max(low - 1, 0))) - np.uint64(1)
     return np.uint64(NATURALS) & ~((np.uint64(1) << np.uint64(4 * min(high, 13))) - np.uint64(1))
@@ -139,14 +138,14 @@ def _above(low: int, high: int, order: int) -> Word:
 
 @njit(int64(uint64, int64, int64, int64, int64), cache=True)
 def group_level(unseen: Word, column: int, size: int, order: int, rows: int) -> int:
-    """The level of a group: 0 if no unseen group beats it, up to 9.
+    """Return the level of a group: 0 if no unseen group beats it, up to 9.
 
     Args:
         unseen: the cards that others hold.
-        column: its rank.
+        column: the column of its rank.
         size: its number of cards; 1 for a single card.
-        order: whether ranks are turned around.
-        rows: the suits in which a single card may be answered, as bits.
+        order: 1 if ranks are reversed.
+        rows: the suits that may answer a single card, as bits.
     """
     above = _above(column, column, order)
     if size > 1:
@@ -157,7 +156,7 @@ def group_level(unseen: Word, column: int, size: int, order: int, rows: int) -> 
 
 @njit(int64(SceneType, int64, int64, int64, int64[::1]), cache=True)
 def _level(scene: Scene, play: int, order: int, rows: int, out: Numbers) -> int:
-    """The level of a play on the field, where `rows` may answer it, by the `order` after it."""
+    """Return the level of a play on the field, that `rows` may answer in the `order` after it."""
     unseen = np.uint64(scene.unseen)
     if play == LONE_JOKER:
         return int(unseen & np.uint64(S3))
@@ -169,17 +168,17 @@ def _level(scene: Scene, play: int, order: int, rows: int, out: Numbers) -> int:
 
 @njit(uint64(uint64), cache=True)
 def _covered(starts: Word) -> Word:
-    """The cards of the runs of three that begin at some cards."""
+    """Return the cards of the runs of three that start at the given cards."""
     starts = np.uint64(starts)
     return starts | starts << np.uint64(4) | starts << np.uint64(8)
 
 
 @njit(int64(SceneType, uint64, int64, int16[::1]), cache=True)
 def _describe_hand(scene: Scene, hand: Word, order: int, out: Features) -> int:
-    """Writes the features of a hand that stays.
+    """Write the features of the hand that stays.
 
     Returns:
-        How many, times 16, plus the number of losers.
+        16 * the number of features + the number of losers.
     """
     unseen = np.uint64(scene.unseen)
     first = scene.context
@@ -233,7 +232,7 @@ def _describe_hand(scene: Scene, hand: Word, order: int, out: Features) -> int:
 
 @njit(int64(GameType, SceneType, int64, int16[::1], int64), cache=True)
 def _describe_flags(game: Game, scene: Scene, play: int, out: Features, n: int) -> int:
-    """Appends the yes-or-no features of a play to the `n` features; returns their number."""
+    """Append the flags of a play to the `n` features; return the new number of features."""
     first = scene.context + FLAGS
     hand, cards = np.uint64(scene.hand), CARDS[play]
     uses_joker = cards >> np.uint64(JOKER) != 0
@@ -270,7 +269,7 @@ def _describe_flags(game: Game, scene: Scene, play: int, out: Features, n: int) 
 
 @njit(int64(GameType, SceneType, int64, int64[::1], int16[::1]), cache=True)
 def _describe_play(game: Game, scene: Scene, play: int, beaters: Numbers, out: Features) -> int:
-    """Writes the features of a play that is no pass; returns their number."""
+    """Write the features of a play other than the pass; return their number."""
     first, size, kind = scene.context, int(SIZE[play]), KIND[play]
     order = order_after(game, scene.order, play)
     rows = int(ROWS[play]) if lock_after(game, scene.field, game.lock, play) else 15
@@ -279,9 +278,9 @@ def _describe_play(game: Game, scene: Scene, play: int, beaters: Numbers, out: F
     n, n_losers = code >> 4, code & 15
     level = _level(scene, play, order, rows, beaters)
     wins = level == 0 or size > scene.answering or cuts(game, scene.field, play)
-    what = 4 if kind > SEQUENCE else min(size, 5) + 2 if kind == SEQUENCE else min(size, 4) - 1
+    shape = 4 if kind > SEQUENCE else min(size, 5) + 2 if kind == SEQUENCE else min(size, 4) - 1
     width = min(size, 3) - 1
-    out[n] = first + PLAYED + what
+    out[n] = first + PLAYED + shape
     out[n + 1] = first + LEVEL + 10 * width + level
     out[n + 2] = first + WINS + 5 * int(wins) + min(n_losers, 4)
     n += 3
@@ -295,7 +294,7 @@ def _describe_play(game: Game, scene: Scene, play: int, beaters: Numbers, out: F
 
 @njit(int64(GameType, SceneType, int64[::1], int16[::1]), cache=True)
 def _describe_pass(game: Game, scene: Scene, beaters: Numbers, out: Features) -> int:
-    """Writes the features of the pass; returns their number."""
+    """Write the features of the pass; return their number."""
     first, field = scene.context, scene.field
     code = _describe_hand(scene, np.uint64(scene.hand), scene.order, out)
     n, n_losers = code >> 4, code & 15
@@ -314,7 +313,7 @@ def _describe_pass(game: Game, scene: Scene, beaters: Numbers, out: Features) ->
 
 @njit(SceneType(GameType), cache=True)
 def _scene(game: Game) -> Scene:
-    """What is the same for all plays of the player in turn."""
+    """Return the facts that all plays of the player in turn share."""
     hand = game.hands[game.turn]
     unseen, nearest = unseen_cards(game, game.turn), 14
     for player in range(N_PLAYERS):
@@ -338,14 +337,14 @@ def _scene(game: Game) -> Scene:
 
 @njit(int64(GameType, int64[::1]), cache=True)
 def list_options(game: Game, out: Numbers) -> int:
-    """Writes what there is to choose from: the legal plays, and the pass where one must follow.
+    """Write the options of the player in turn: the legal plays, and the pass unless it leads.
 
-    Of plays of the same cards only the first is listed: where the joker stands is of little
-    importance. A play that empties the hand is listed alone.
+    Of plays of the same cards, which differ in the joker's place, only the first is listed. A play
+    that empties the hand is listed alone.
 
     Args:
-        game: a view, or a whole game of which only what the player in turn sees is looked at.
-        out: `int64[N_PLAYS]`.
+        game: a view, or a whole game, of which only what the player in turn sees counts.
+        out: `int64[N_PLAYS]`, overwritten.
 
     Returns:
         The number of options, at least 1.
@@ -371,15 +370,15 @@ def list_options(game: Game, out: Numbers) -> int:
 def describe(
     game: Game, options: Numbers, n: int, beaters: Numbers, features: Features, sizes: Numbers
 ) -> None:
-    """Writes the features of the options of the player in turn.
+    """Write the features of the options of the player in turn.
 
     Args:
         game: a view or a whole game.
         options: plays of `list_options`.
-        n: how many.
+        n: number of options.
         beaters: `int64[N_PLAYS]`, overwritten.
-        features: `[n, MOST]`, the features of each.
-        sizes: `[n]`, how many.
+        features: `[n, MOST]`, overwritten with the features of each option.
+        sizes: `[n]`, overwritten with the number of features of each option.
     """
     scene = _scene(game)
     for i in range(n):
@@ -391,7 +390,7 @@ def describe(
 
 @njit(int64(GameType, int64[::1]), cache=True)
 def list_gifts(view: Game, out: Numbers) -> int:
-    """Writes the card sets of one or two cards that can be given; returns their number."""
+    """Write the possible gifts as card sets of one or two cards; return their number."""
     hand, n = view.hands[view.turn], 0
     for first in range(N_CARDS):
         for second in range(first, first + 1 if view.to_give == 1 else N_CARDS):
@@ -404,7 +403,7 @@ def list_gifts(view: Game, out: Numbers) -> int:
 
 @njit(void(GameType, int64[::1], int64, int16[:, ::1], int64[::1]), cache=True)
 def describe_gifts(game: Game, gifts: Numbers, n: int, features: Features, sizes: Numbers) -> None:
-    """The same as `describe` for gifts of `list_gifts`: features of the hands that stay."""
+    """Write the features of the hands that gifts of `list_gifts` leave: see `describe`."""
     hand = game.hands[game.turn]
     unseen = np.int64(np.uint64(DECK) & ~hand)
     first = GIFTS * N_FEATURES

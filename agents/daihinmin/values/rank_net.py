@@ -1,8 +1,8 @@
-"""Networks that predict the finishing place from an afterstate, and the players that follow them.
+"""Rank networks: probabilities of the finishing places of an afterstate; and their player.
 
-Kuwabara and Hoki (2018): a network maps an afterstate to the probabilities of the five finishing
-places; its value is the points that are to be expected; the player takes the action that leads to
-the afterstate of the largest value.
+After Kuwabara and Hoki (2018): a network maps an afterstate to the probabilities of the five
+finishing places; the value of the afterstate is the expected number of points; the player takes the
+action that leads to the afterstate of the largest value.
 
     net = load("rank.safetensors")
     values(net, afterstates(view))          # expected points of each afterstate
@@ -22,21 +22,22 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents import nets
+from afterstate.agents.config import check_names
 from afterstate.agents.daihinmin.afterstates.chains import Afterstates, afterstates
 from afterstate.agents.daihinmin.afterstates.class_values import POINTS, class_values, games_left
 from afterstate.agents.daihinmin.afterstates.endgame import won_duel
-from afterstate.agents.daihinmin.afterstates.exchange import gift, hands_left
+from afterstate.agents.daihinmin.afterstates.exchange import gift, gift_afterstates
 from afterstate.agents.daihinmin.values import encoding
 from afterstate.agents.daihinmin.values.history import N_HISTORY_PLANES, N_ROWS, Moments, histories
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game
 from afterstate.envs.words import Words
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained" / "rank.safetensors"
-"""The trained network in the package."""
+"""The file of the pretrained network."""
 
 
 def _xavier(module: nn.Module) -> None:
-    """Weights by Glorot and Bengio (2010), no bias, as in the study."""
+    """Draw weights as Glorot and Bengio (2010) do and zero biases, as Kuwabara and Hoki (2018)."""
     if isinstance(module, (nn.Conv2d, nn.Linear)):
         nn.init.xavier_uniform_(module.weight)
         if module.bias is not None:
@@ -44,17 +45,17 @@ def _xavier(module: nn.Module) -> None:
 
 
 def _along_columns(n_in: int, n_out: int) -> nn.Conv2d:
-    """A convolution over three columns."""
+    """Return a convolution over three columns."""
     return nn.Conv2d(n_in, n_out, (1, 3), padding=(0, 1))
 
 
 class BaseCNN(nn.Module):
-    """Ten convolutions over the columns, one to a single channel, and a full layer.
+    """Ten convolutions over the columns, one to a single channel, and a fully connected layer.
 
-    Maps planes `[n, 151, 15]` to the logits of the places `[n, 5]`.
+    It maps planes `[n, 151, 15]` to the logits of the places `[n, 5]`.
 
     Args:
-        channels: of the ten convolutions; the study has 16, 32, 64 and 128.
+        channels: channels of the ten convolutions; Kuwabara and Hoki (2018) use 16, 32, 64 and 128.
     """
 
     encode = "planes"
@@ -70,15 +71,18 @@ class BaseCNN(nn.Module):
         self.apply(_xavier)
 
     def forward(self, planes: Tensor) -> Tensor:
-        """The logits of the places."""
+        """Return the logits of the places."""
         logits: Tensor = self.head(self.body(planes.unsqueeze(2)).flatten(1))
         return logits
 
 
 class HistoryCNN(nn.Module):
-    """Convolutions over moves and columns, halving the moves four times.
+    """Convolutions over moves and columns that halve the number of moves four times.
 
-    Maps `[n, 161, 64, 15]` (see `history.py`) to the logits of the places `[n, 5]`.
+    It maps planes `[n, 161, 64, 15]` (see `history.py`) to the logits of the places `[n, 5]`.
+
+    Args:
+        channels: channels of the convolutions.
     """
 
     encode = "history"
@@ -98,13 +102,17 @@ class HistoryCNN(nn.Module):
         self.apply(_xavier)
 
     def forward(self, planes: Tensor) -> Tensor:
-        """The logits of the places."""
+        """Return the logits of the places."""
         logits: Tensor = self.head(self.body(planes).flatten(1))
         return logits
 
 
 class FCNN(nn.Module):
-    """One hidden layer of 700: maps units `[n, 750]` to the logits of the places `[n, 5]`."""
+    """One hidden layer: it maps units `[n, 750]` to the logits of the places `[n, 5]`.
+
+    Args:
+        hidden: units of the hidden layer.
+    """
 
     encode = "units"
 
@@ -116,13 +124,13 @@ class FCNN(nn.Module):
         self.apply(_xavier)
 
     def forward(self, units: Tensor) -> Tensor:
-        """The logits of the places."""
+        """Return the logits of the places."""
         logits: Tensor = self.head(self.body(units))
         return logits
 
 
 class _Block(nn.Module):
-    """Two convolutions, added to what came in (He et al. 2016)."""
+    """Two convolutions with a skip connection (He et al. 2016)."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -134,14 +142,14 @@ class _Block(nn.Module):
 
 
 class RankResNet(nn.Module):
-    """A residual network of one's own size; not from the study.
+    """A residual network, which is not from Kuwabara and Hoki (2018).
 
-    Maps planes `[n, 151, 15]` to the logits of the places `[n, 5]`.
+    It maps planes `[n, 151, 15]` to the logits of the places `[n, 5]`.
 
     Args:
-        channels: of the convolutions.
-        blocks: of two convolutions each.
-        hidden: of the full layer before the last.
+        channels: channels of the convolutions.
+        blocks: number of residual blocks of two convolutions each.
+        hidden: units of the fully connected layer before the last.
     """
 
     encode = "planes"
@@ -164,7 +172,7 @@ class RankResNet(nn.Module):
         self.apply(_xavier)
 
     def forward(self, planes: Tensor) -> Tensor:
-        """The logits of the places."""
+        """Return the logits of the places."""
         logits: Tensor = self.head(self.body(planes.unsqueeze(2)).flatten(1))
         return logits
 
@@ -176,83 +184,83 @@ NETWORKS: dict[str, type[nn.Module]] = {
 
 
 def network(name: str, **settings: Any) -> nn.Module:
-    """A new network.
+    """Return a new network.
 
     Args:
         name: one of `NETWORKS`.
-        **settings: its arguments.
+        **settings: its arguments, integers from 1 to 4096.
 
     Raises:
         ValueError: an unknown name or a wrong setting.
     """
-    if name not in NETWORKS:
-        raise ValueError(f"there is no network {name!r}, but {list(NETWORKS)}")
-    known = signature(NETWORKS[name]).parameters
-    if not set(settings) <= set(known) or not all(
-        type(n) is int and 0 < n <= 4_096 for n in settings.values()
-    ):
-        raise ValueError(f"{name} has {list(known)}, each from 1 to 4096, got {settings}")
-    net = NETWORKS[name](**settings).eval()
+    if name in NETWORKS:
+        check_names(name, settings, signature(NETWORKS[name]).parameters)
+    for key, value in settings.items():
+        if type(value) is not int or not 1 <= value <= 4_096:
+            raise ValueError(f"{key} must be an integer from 1 to 4096, got {value!r}")
+    net = nets.network(NETWORKS, name, **settings)
     for weights in net.parameters():
-        if weights.dim() == 4:  # as the planes are in memory: twice as fast
+        if weights.dim() == 4:  # the memory layout of the planes: twice as fast
             weights.data = weights.data.contiguous(memory_format=torch.channels_last)
     return net
 
 
 def load(path: str | Path, device: str = "cpu") -> nn.Module:
-    """Reads a network from a file of `nets.save`.
+    """Return the network of a file of `nets.save`.
 
     Args:
         path: the file.
-        device: where the network shall be, such as `"cuda"`.
+        device: the torch device to load it to, such as `"cuda"`.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: another file, or a damaged one; or there is no such device.
+        OSError: the file cannot be read.
+        ValueError: another or a damaged file, or an unknown device.
     """
     return nets.load(path, network, device)
 
 
-# Judging afterstates
+# Values of afterstates
 
 CHUNK = 512
-"""Afterstates that are encoded and judged at a time: 4.6 MB of planes."""
+"""Afterstates in a batch: 4.6 MB of planes."""
 
 
 def inputs(net: nn.Module, afters: Afterstates, moments: Moments | None = None) -> Tensor:
-    """Afterstates as a network wants them.
+    """Return the inputs of a network for afterstates.
 
     Raises:
-        ValueError: a network that looks back is not told at what moments of which games they are.
+        ValueError: moments are missing for a network whose input is the history of the game.
     """
     if net.encode == "planes":
         return torch.from_numpy(encoding.planes(afters))
     if net.encode == "units":
         return torch.from_numpy(encoding.units(afters))
     if moments is None:
-        raise ValueError("this network looks at what was played before: give it the moments")
+        raise ValueError(
+            "moments must be given to a network whose input is the history of the game"
+        )
     return torch.from_numpy(histories(afters, moments))
 
 
 def predict(
     net: nn.Module, afters: Afterstates, moments: Moments | None = None
 ) -> npt.NDArray[np.float32]:
-    """The probabilities of the places, `float32[n, 5]`.
+    """Return the probabilities of the places, `float32[n, 5]`.
 
     Args:
-        net: on whatever device it is.
+        net: the network, on any device.
         afters: `AFTERSTATE[n]`.
-        moments: of the games that they are of, for a network that looks back.
+        moments: their moments in games, for a network whose input is the history of the game.
     """
     device = next(net.parameters()).device
-    found = np.empty((len(afters), N_PLAYERS), np.float32)
+    probabilities = np.empty((len(afters), N_PLAYERS), np.float32)
     with torch.inference_mode():
         for at in range(0, len(afters), CHUNK):
             rows = slice(at, at + CHUNK)
             past = None if moments is None else moments.part(rows)
             logits = net(inputs(net, afters[rows], past).to(device))
-            found[rows] = torch.softmax(logits.float(), 1).cpu().numpy()
-    return found
+            probabilities[rows] = torch.softmax(logits.float(), 1).cpu().numpy()
+    return probabilities
 
 
 def values(
@@ -261,7 +269,7 @@ def values(
     moments: Moments | None = None,
     points: Sequence[float] | npt.NDArray[np.float64] = POINTS,
 ) -> npt.NDArray[np.float64]:
-    """The points to be expected of afterstates, `float64[n]`: see `predict`."""
+    """Return the expected points of afterstates, `float64[n]`: see `predict`."""
     return predict(net, afters, moments).astype(np.float64) @ np.asarray(points, np.float64)
 
 
@@ -269,23 +277,24 @@ def values(
 
 
 class RankAgent:
-    """Takes the action whose afterstate promises the most points.
+    """A player that takes the action whose afterstate has the most expected points.
 
-    Sure wins are played first: see `endgame.py`. A play that may bring the turn back is made when
-    the best action begins with it, and what follows is decided anew, from the same position.
+    It plays sure wins first: see `endgame.py`. Of the best action it makes the first play; if the
+    turn returns, it decides again.
 
     Args:
-        net: a network or its file, by default the one in the package.
-        points: what the places are worth, five numbers. With `"classes"` it is what they bring
-            until classes are reset (see `classes.py`), with `"game"` 5 to 1. By default what the
-            file says that the network has learned for, or `"game"`.
-        exchange: `"net"` gives what leaves the hand of the largest value, `"hand"` goes by the
-            parts of the hand (see `exchange.py`), as in the study. By default what the file says.
-        device: where the network calculates.
+        net: the network or its file, by default the pretrained one.
+        points: the values of the places, five numbers; `"classes"`: their values until the next
+            class reset (see `class_values.py`); `"game"`: 5 to 1. By default the metadata of the
+            file decides, or `"game"`.
+        exchange: `"net"` gives the cards that leave the hand of the largest value, `"hand"` applies
+            the rule of Kuwabara and Hoki (2018): see `exchange.py`. By default the metadata of the
+            file decides, or `"hand"`.
+        device: the torch device, such as `"cuda"`.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: a wrong setting, or another file.
+        ValueError: a wrong setting, or not a file of a rank network.
     """
 
     def __init__(
@@ -296,29 +305,29 @@ class RankAgent:
         device: str = "cpu",
     ) -> None:
         if not isinstance(net, (str, Path, nn.Module)):
-            raise ValueError(f"net is a network or its file, got {net!r}")
+            raise ValueError(f"net must be a network or its file, got {net!r}")
         nets.check_device(device)
-        told = nets.metadata(net) if isinstance(net, (str, Path)) else {}
-        points = told.get("points", "game") if points is None else points
-        exchange = told.get("exchange", "hand") if exchange is None else exchange
+        metadata = nets.metadata(net) if isinstance(net, (str, Path)) else {}
+        points = metadata.get("points", "game") if points is None else points
+        exchange = metadata.get("exchange", "hand") if exchange is None else exchange
         if exchange not in ("net", "hand"):
-            raise ValueError(f"exchange is 'net' or 'hand', got {exchange!r}")
+            raise ValueError(f"exchange must be 'net' or 'hand', got {exchange!r}")
         self._points = _checked_points(points)
         self._exchange = exchange
         self.net = load(net, device) if isinstance(net, (str, Path)) else net.to(device)
 
-    def _worth(self, view: Game) -> npt.NDArray[np.float64]:
-        """What the places are worth in a game."""
+    def _place_values(self, view: Game) -> npt.NDArray[np.float64]:
+        """Return the values of the places in a game."""
         if self._points is None:
             return class_values(games_left(view))
         return self._points
 
     def _predict(self, view: Game, afters: Afterstates) -> npt.NDArray[np.float64]:
-        """The probabilities of the places of the player who sees the view, `[n, 5]`.
+        """Return the probabilities of the viewer's places, `[n, 5]`.
 
-        A network that looks back sees the moves before the decision, and not those of the action
-        itself, of which an afterstate has the first only. Where an action is several plays, a
-        network has learned its last one (see `history.decisions`) with those before it as moves.
+        A network with the history as input sees the moves before the decision but not the plays of
+        the action itself, of which an afterstate keeps only the first. In training, the last play
+        of an action is the decision and the plays before it are moves: see `history.decisions`.
         """
         if afters[0]["hand"] == 0:
             return np.eye(N_PLAYERS)[[view["n_out"]]]
@@ -329,45 +338,44 @@ class RankAgent:
         return predict(self.net, afters, moments).astype(np.float64)
 
     def _values(self, view: Game, afters: Afterstates) -> npt.NDArray[np.float64]:
-        """The values of afterstates of the player who sees the view."""
-        return self._predict(view, afters) @ self._worth(view)
+        """Return the values of afterstates for the viewer."""
+        return self._predict(view, afters) @ self._place_values(view)
 
     def values(self, view: Game) -> tuple[Afterstates, npt.NDArray[np.float64]]:
-        """The afterstates of all actions and their values, `[n]`, in points.
+        """Return the afterstates of all actions and their values, `[n]`, in points.
 
-        Where the hand can be played out it is only that, an afterstate with an empty hand, and its
-        value is that of the next place. In the exchange actions are the gifts, in the order of
-        `expect`.
+        If an action empties the hand, its afterstate is the only one and has the value of the next
+        place. In the exchange actions are the gifts, in the order of `expect`.
 
         Args:
-            view: what the player in turn sees.
+            view: the view of the player in turn.
         """
         afters, _ = _actions(view)
         return afters, self._values(view, afters)
 
     def expect(self, view: Game) -> tuple[Words, npt.NDArray[np.float64]]:
-        """The probabilities of the places after each action, also in the exchange.
+        """Return the actions and the probabilities of the places after each of them.
 
         Args:
-            view: what the player in turn sees.
+            view: the view of the player in turn.
 
         Returns:
-            The first play of each action, or the cards given, `uint64[n]`; and `[n, 5]`. Several
-            actions may begin with the same play.
+            The first play of each action, or in the exchange the cards given, `uint64[n]`; and the
+            probabilities `[n, 5]`. Several actions may start with the same play.
         """
         afters, actions = _actions(view)
         return actions, self._predict(view, afters)
 
     def choose(self, view: Game) -> int:
-        """The first play of the best action.
+        """Return the first play of the best action.
 
         Raises:
-            ValueError: cards are to be given.
+            ValueError: the view is of the exchange.
         """
         if view["to_give"] > 0:
-            raise ValueError("cards are to be given: ask `give`")
+            raise ValueError("the view is of the exchange: call `give`")
         afters = afterstates(view)
-        if (afters["play"] == afters["play"][0]).all():  # also where the hand can be played out
+        if (afters["play"] == afters["play"][0]).all():  # also if an action empties the hand
             return int(afters["play"][0])
         won = won_duel(view)
         if won >= 0:
@@ -375,31 +383,29 @@ class RankAgent:
         return int(afters["play"][self._values(view, afters).argmax()])
 
     def give(self, view: Game, n: int) -> int:
-        """The gift that leaves the best hand."""
+        """Return the gift that leaves the best hand."""
         if self._exchange == "hand":
             return int(gift(view["hands"][view["turn"]], n))
-        afters, gifts = hands_left(view)
+        afters, gifts = gift_afterstates(view)
         return int(gifts[self._values(view, afters).argmax()])
 
 
 def _actions(view: Game) -> tuple[Afterstates, Words]:
-    """The afterstates of all actions, and these: their first plays, or the gifts."""
+    """Return the afterstates of all actions, and their first plays or gifts."""
     if view["to_give"] > 0:
-        return hands_left(view)
+        return gift_afterstates(view)
     afters = afterstates(view)
     return afters, afters["play"].astype(np.uint64)
 
 
 def _checked_points(points: Any) -> npt.NDArray[np.float64] | None:
-    """What the places are worth, None if that depends on the games to come."""
-    if isinstance(points, str):
-        if points not in ("game", "classes"):
-            raise ValueError(f"points are 'game', 'classes' or five numbers, got {points!r}")
+    """Return the values of the places, or None for `"classes"`; raise ValueError otherwise."""
+    if isinstance(points, str) and points in ("game", "classes"):
         return None if points == "classes" else np.array(POINTS)
     try:
-        worth = np.asarray(points, np.float64)
+        values = np.asarray(points, np.float64)
     except (TypeError, ValueError):
-        worth = np.empty(0)
-    if worth.shape != (N_PLAYERS,) or not np.isfinite(worth).all():
-        raise ValueError(f"points are five numbers, got {points!r}")
-    return worth
+        values = np.empty(0)
+    if values.shape != (N_PLAYERS,) or not np.isfinite(values).all():
+        raise ValueError(f"points must be 'game', 'classes' or five numbers, got {points!r}")
+    return values

@@ -1,11 +1,11 @@
 """A softmax policy over features of a play and of the hand that it leaves.
 
-Every legal play (and the pass, where one must follow) gets a score, a sum of weights of the
-features that it has (see `features.py`); it is chosen with probability proportional to
-exp(score / temperature). A play that empties the hand is always made. Gifts are chosen likewise.
+The score of a legal play (or of the pass, unless the player leads) is the sum of the weights of its
+features (see `features.py`); its probability is proportional to exp(score / temperature). A play
+that empties the hand is always made. Gifts are chosen in the same way.
 
-The policy in the package was learned from 2.4 million games against itself, from weights of 0, and
-then from what the rank network of the package chose in 5,000 games: see `policy.json`.
+The pretrained policy was learned from zero weights in 2.4 million games of self-play, and then from
+the choices of the pretrained rank network in 5,000 games: see `policy.json`.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from afterstate.envs.daihinmin.rules import Game, GameType, draw
 from afterstate.envs.words import Word
 
 KIND = "daihinmin-policy"
-"""The kind of a policy's file."""
+"""The kind in the header of a policy's file."""
 
 Scores = npt.NDArray[np.float64]
 
 
-class Room(NamedTuple):
-    """Working memory of one simulated player, overwritten at will: see `new_room`."""
+class Workspace(NamedTuple):
+    """Arrays that the policy's kernels overwrite: see `new_workspace`."""
 
     options: Numbers
     beaters: Numbers
@@ -49,91 +49,93 @@ class Room(NamedTuple):
     scores: Scores
 
 
-RoomType = types.NamedTuple((int64[::1], int64[::1], int16[:, ::1], int64[::1], float64[::1]), Room)
+WorkspaceType = types.NamedTuple(
+    (int64[::1], int64[::1], int16[:, ::1], int64[::1], float64[::1]), Workspace
+)
 
 
-def new_room() -> Room:
-    """Memory for the kernels that play by a policy."""
+def new_workspace() -> Workspace:
+    """Return arrays for the kernels that play by a policy."""
     features = np.empty((N_PLAYS, MOST), np.int16)
     options, beaters, sizes = (np.empty(N_PLAYS, np.int64) for _ in range(3))
-    return Room(options, beaters, features, sizes, np.empty(N_PLAYS))
+    return Workspace(options, beaters, features, sizes, np.empty(N_PLAYS))
 
 
-@njit(void(int64, float64[::1], float64, RoomType), cache=True)
-def weigh(n: int, weights: Scores, temperature: float, room: Room) -> None:
-    """Writes exp(score / temperature) of the `n` options, of which the largest is made 1."""
+@njit(void(int64, float64[::1], float64, WorkspaceType), cache=True)
+def weigh(n: int, weights: Scores, temperature: float, workspace: Workspace) -> None:
+    """Write exp(score / temperature) of the `n` options, scaled so that the largest is 1."""
     best = -np.inf
     for i in range(n):
         score = 0.0
-        for j in range(room.sizes[i]):
-            score += weights[room.features[i, j]]
-        room.scores[i] = score / temperature
+        for j in range(workspace.sizes[i]):
+            score += weights[workspace.features[i, j]]
+        workspace.scores[i] = score / temperature
         best = max(best, score / temperature)
     for i in range(n):
-        room.scores[i] = math.exp(room.scores[i] - best)
+        workspace.scores[i] = math.exp(workspace.scores[i] - best)
 
 
-@njit(int64(GameType, float64[::1], float64, RoomType), cache=True)
-def weigh_options(game: Game, weights: Scores, temperature: float, room: Room) -> int:
-    """Writes the options of the player in turn, and how likely each is.
+@njit(int64(GameType, float64[::1], float64, WorkspaceType), cache=True)
+def weigh_options(game: Game, weights: Scores, temperature: float, workspace: Workspace) -> int:
+    """Write the options of the player in turn and their unnormalized probabilities.
 
     Args:
         game: a view or a whole game.
         weights: all weights of a policy, row after row.
-        temperature: scores are divided by it.
-        room: gets `options`, their `features` and `sizes`, and in `scores` numbers proportional to
-            the probabilities, the largest 1. With one option there are no features.
+        temperature: divides the scores.
+        workspace: gets `options`, their `features` and `sizes`, and in `scores` numbers
+            proportional to the probabilities, the largest 1. A single option gets no features.
 
     Returns:
         The number of options.
     """
-    n = list_options(game, room.options)
-    room.scores[0] = 1.0
-    room.sizes[0] = 0
+    n = list_options(game, workspace.options)
+    workspace.scores[0] = 1.0
+    workspace.sizes[0] = 0
     if n == 1:
         return n
-    describe(game, room.options, n, room.beaters, room.features, room.sizes)
-    weigh(n, weights, temperature, room)
+    describe(game, workspace.options, n, workspace.beaters, workspace.features, workspace.sizes)
+    weigh(n, weights, temperature, workspace)
     return n
 
 
-@njit(int64(GameType, int64, RoomType), cache=True)
-def draw_option(game: Game, n: int, room: Room) -> int:
-    """The place of an option drawn from the `n` of `weigh_options`; advances the game's `rng`."""
+@njit(int64(GameType, int64, WorkspaceType), cache=True)
+def draw_option(game: Game, n: int, workspace: Workspace) -> int:
+    """Return the index of an option drawn from `n` of `weigh_options`; advance the `rng`."""
     if n == 1:
         return 0
     total = 0.0
     for i in range(n):
-        total += room.scores[i]
-    chosen = draw(game, 1 << 32) / (1 << 32) * total
+        total += workspace.scores[i]
+    point = draw(game, 1 << 32) / (1 << 32) * total
     for i in range(n - 1):
-        chosen -= room.scores[i]
-        if chosen < 0:
+        point -= workspace.scores[i]
+        if point < 0:
             return i
     return n - 1
 
 
-@njit(int64(GameType, float64[::1], float64, RoomType), cache=True)
-def policy_play(game: Game, weights: Scores, temperature: float, room: Room) -> int:
-    """A play drawn by a policy: see `weigh_options`. Advances the game's `rng`."""
-    n = weigh_options(game, weights, temperature, room)
-    return int(room.options[draw_option(game, n, room)])
+@njit(int64(GameType, float64[::1], float64, WorkspaceType), cache=True)
+def policy_play(game: Game, weights: Scores, temperature: float, workspace: Workspace) -> int:
+    """Return a play drawn by a policy (see `weigh_options`); advance the game's `rng`."""
+    n = weigh_options(game, weights, temperature, workspace)
+    return int(workspace.options[draw_option(game, n, workspace)])
 
 
-@njit(int64(GameType, float64[::1], float64, RoomType), cache=True)
-def weigh_gifts(game: Game, weights: Scores, temperature: float, room: Room) -> int:
-    """The same as `weigh_options` for the gifts of the player in turn, as card sets."""
-    n = list_gifts(game, room.options)
-    describe_gifts(game, room.options, n, room.features, room.sizes)
-    weigh(n, weights, temperature, room)
+@njit(int64(GameType, float64[::1], float64, WorkspaceType), cache=True)
+def weigh_gifts(game: Game, weights: Scores, temperature: float, workspace: Workspace) -> int:
+    """Write the gifts of the player in turn, as card sets, and weigh them: see `weigh_options`."""
+    n = list_gifts(game, workspace.options)
+    describe_gifts(game, workspace.options, n, workspace.features, workspace.sizes)
+    weigh(n, weights, temperature, workspace)
     return n
 
 
-@njit(uint64(GameType, float64[::1], float64, RoomType), cache=True)
-def policy_gift(game: Game, weights: Scores, temperature: float, room: Room) -> Word:
-    """A gift drawn by a policy. Advances the game's `rng`."""
-    n = weigh_gifts(game, weights, temperature, room)
-    return np.uint64(room.options[draw_option(game, n, room)])
+@njit(uint64(GameType, float64[::1], float64, WorkspaceType), cache=True)
+def policy_gift(game: Game, weights: Scores, temperature: float, workspace: Workspace) -> Word:
+    """Return a gift drawn by a policy; advance the game's `rng`."""
+    n = weigh_gifts(game, weights, temperature, workspace)
+    return np.uint64(workspace.options[draw_option(game, n, workspace)])
 
 
 # Policies and their files
@@ -143,69 +145,74 @@ class Policy(NamedTuple):
     """A softmax policy."""
 
     weights: Scores
-    """`float64[N_CONTEXTS, N_FEATURES]`, in units of log probability at temperature 1."""
+    """`float64[N_CONTEXTS, N_FEATURES]`: differences of log probability at temperature 1."""
 
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained" / "policy.npz"
-"""The learned policy in the package."""
+"""The file of the pretrained policy."""
 
 
 def new_policy() -> Policy:
-    """A policy of zero weights: all options are as likely."""
+    """Return a policy of zero weights, for which all options have the same probability."""
     return Policy(np.zeros((N_CONTEXTS, N_FEATURES)))
 
 
 def save(policy: Policy, path: str | Path, **header: Any) -> None:
-    """Writes a policy to a file, with further entries of its header, fit for JSON.
+    """Write a policy to a file.
+
+    Args:
+        policy: the policy.
+        path: the file.
+        **header: metadata for the file's header, fit for JSON.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     weights = np.asarray(policy.weights, np.float32)
     files.write(path, KIND, header, {"weights": weights}, level=9)
 
 
 def load(path: str | Path) -> Policy:
-    """Reads a policy that `save` wrote.
+    """Return the policy of a file of `save`.
 
     Raises:
         OSError: the file cannot be opened.
-        ValueError: it is no policy, or one of other features.
+        ValueError: the file holds no policy, or one for other features.
     """
     _, arrays = files.read(path, KIND)
     weights = arrays.get("weights")
     if weights is None or weights.shape != (N_CONTEXTS, N_FEATURES):
-        raise ValueError(f"{path} holds a policy of other features: learn it again")
+        raise ValueError(f"{path} holds weights for other features: train the policy again")
     if not np.isfinite(weights).all():
-        raise ValueError(f"{path} holds weights that are no numbers")
+        raise ValueError(f"{path} holds weights that are NaN or infinite")
     return Policy(np.asarray(weights, np.float64))
 
 
 def find_policy(policy: Policy | str | Path | None) -> Policy:
-    """A policy as it is, from its file, or the one in the package.
+    """Return a policy: the one given, the one of a file, or for None the pretrained one.
 
     Raises:
         OSError: the file cannot be opened.
-        ValueError: it is no policy.
+        ValueError: neither a policy nor a file of one.
     """
     if policy is None or isinstance(policy, (str, Path)):
         return load(PRETRAINED if policy is None else policy)
     if not isinstance(policy, Policy) or np.shape(policy.weights) != (N_CONTEXTS, N_FEATURES):
-        raise ValueError(f"policy is a file or a Policy, got {policy!r}")
+        raise ValueError(f"policy must be a Policy or a file of one, got {policy!r}")
     return Policy(np.ascontiguousarray(policy.weights, np.float64))
 
 
 class PolicyAgent:
-    """Plays by a policy alone.
+    """A player that follows a policy without search.
 
     Args:
-        policy: the policy or its file; by default the one in the package.
+        policy: the policy or its file; by default the pretrained one.
         temperature: of the softmax; 0 plays the best option.
-        seed: of its choices.
+        seed: of the draws.
 
     Raises:
         OSError: the file cannot be opened.
-        ValueError: no policy, or a temperature that is not from 0 on.
+        ValueError: not a policy, or a negative temperature.
     """
 
     def __init__(
@@ -215,23 +222,24 @@ class PolicyAgent:
         seed: int | None = None,
     ) -> None:
         if not 0 <= temperature < math.inf:
-            raise ValueError(f"temperature is a number from 0 on, got {temperature!r}")
+            raise ValueError(f"temperature must be >= 0 and finite, got {temperature!r}")
         self.policy = find_policy(policy)
         self._weights = self.policy.weights.reshape(-1)
         self._temperature = max(float(temperature), 1e-9)
         self._generator = np.random.default_rng(seed)
-        self._room = new_room()
+        self._workspace = new_workspace()
 
     def choose(self, view: Game) -> int:
-        """A play drawn by the policy."""
-        return self._draw(weigh_options(view, self._weights, self._temperature, self._room))
+        """Return a play drawn by the policy."""
+        return self._draw(weigh_options(view, self._weights, self._temperature, self._workspace))
 
     def give(self, view: Game, n: int) -> int:
-        """A gift drawn by the policy."""
-        return self._draw(weigh_gifts(view, self._weights, self._temperature, self._room))
+        """Return a gift drawn by the policy."""
+        return self._draw(weigh_gifts(view, self._weights, self._temperature, self._workspace))
 
     def _draw(self, n: int) -> int:
-        """One of `n` options."""
-        shares = self._room.scores[:n].cumsum()
-        chosen = np.searchsorted(shares, self._generator.random() * shares[-1], side="right")
-        return int(self._room.options[min(int(chosen), n - 1)])
+        """Return one of `n` weighed options, drawn by their probabilities."""
+        cumulative = self._workspace.scores[:n].cumsum()
+        point = self._generator.random() * cumulative[-1]
+        index = int(np.searchsorted(cumulative, point, side="right"))
+        return int(self._workspace.options[min(index, n - 1)])

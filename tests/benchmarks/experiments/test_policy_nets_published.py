@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from afterstate.agents.config import from_dict
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.training.optimizer import Fitting
 from benchmarks.experiments.policy_nets import run
@@ -28,7 +29,7 @@ def test_published_values_are_those_of_the_paper() -> None:
 def test_settings_belong_to_existing_networks_and_learners() -> None:
     told = run.study()
     assert told["layers"] == list(policy_net.CHANNELS) == list(SCORES)
-    Fitting(**told["learner"])
+    from_dict(told["learner"], Fitting)
 
 
 def test_there_are_twelve_published_filters_with_weights_of_cells_and_tiles() -> None:

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import pytest
 
-from afterstate.agents.daihinmin.afterstates.exchange import gift, hands_left, in_sequences
+from afterstate.agents.daihinmin.afterstates.exchange import gift, gift_afterstates, in_sequences
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.rules import Game, Options, give
@@ -148,7 +148,7 @@ def exchanges(seed: int, n_games: int, options: Options | None = None) -> Iterat
 def test_all_gifts_are_listed_once() -> None:
     for game in exchanges(1, 20):
         hand, n = oracle.names(game["hands"][game["turn"]]), int(game["to_give"])
-        _, gifts = hands_left(view(game, int(game["turn"])))
+        _, gifts = gift_afterstates(view(game, int(game["turn"])))
         expected = {oracle.word(frozenset(pair)) for pair in combinations(hand, n)}
         assert len(gifts) == len(expected)
         assert set(map(int, gifts)) == expected
@@ -159,7 +159,7 @@ def test_what_a_gift_leaves_is_what_the_game_shows_after_the_exchange() -> None:
     n_games = 0
     for game in exchanges(2, 30):
         me = int(game["turn"])
-        afters, gifts = hands_left(view(game, me))
+        afters, gifts = gift_afterstates(view(game, me))
         assert len(afters) == len(gifts)
         for i in rng.sample(range(len(gifts)), 3):
             played = game.copy()
@@ -182,7 +182,7 @@ def test_a_gift_is_known_to_be_with_the_partner_in_seat_order() -> None:
     partner = game["classes"].tolist().index(4)
     seats = game["seats"].tolist()
     at = (seats.index(partner) - seats.index(me)) % 5
-    afters, gifts = hands_left(view(game, me))
+    afters, gifts = gift_afterstates(view(game, me))
     for after, cards_ in zip(afters, gifts, strict=True):
         assert after["known"].tolist() == [int(cards_) if i + 1 == at else 0 for i in range(4)]
         assert after["left"].tolist().count(10) == 2  # 53 cards are 11 11 11 10 10

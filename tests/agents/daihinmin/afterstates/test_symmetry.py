@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from afterstate.agents.daihinmin.afterstates.chains import afterstates
-from afterstate.agents.daihinmin.afterstates.symmetry import N_SYMMETRIES, exchange_suits, exchanged
+from afterstate.agents.daihinmin.afterstates.symmetry import N_SYMMETRIES, permute_suits, permuted
 from afterstate.agents.daihinmin.values.encoding import planes
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match, next_game
@@ -45,7 +45,7 @@ def test_cards_change_their_suits_as_the_permutations_of_three_letters(symmetry:
     for _ in range(50):
         hand = int(rng.integers(1 << cards.N_CARDS))
         names = renamed(cards.text(hand), symmetry)
-        assert exchange_suits(np.uint64(hand), symmetry) == cards.parse(names)
+        assert permute_suits(np.uint64(hand), symmetry) == cards.parse(names)
 
 
 @pytest.mark.parametrize("symmetry", range(N_SYMMETRIES))
@@ -58,7 +58,7 @@ def test_legal_plays_in_other_suits_are_the_legal_plays_renamed(symmetry: int) -
         n = plays.legal_plays(np.uint64(hand), field, revolution, lock, True, out)
         wanted = {plays.parse(renamed(plays.text(int(p)), symmetry)) for p in out[:n]}
         other_field = plays.parse(renamed(plays.text(field), symmetry))
-        other_hand = exchange_suits(np.uint64(hand), symmetry)
+        other_hand = permute_suits(np.uint64(hand), symmetry)
         n = plays.legal_plays(np.uint64(other_hand), other_field, revolution, lock, True, out)
         assert set(map(int, out[:n])) == wanted
 
@@ -69,9 +69,9 @@ def test_afterstates_of_a_game_in_other_suits_are_the_afterstates_exchanged(symm
         here = afterstates(game)
         there = game.copy()
         for name in ("hands", "played", "given"):
-            there[name] = [exchange_suits(np.uint64(word), symmetry) for word in game[name]]
+            there[name] = [permute_suits(np.uint64(word), symmetry) for word in game[name]]
         there["field"] = plays.parse(renamed(plays.text(int(game["field"])), symmetry))
-        wanted = exchanged(here, np.full(len(here), symmetry))
+        wanted = permuted(here, np.full(len(here), symmetry))
         wanted["play"] = 0
         found = afterstates(there)
         found["play"] = 0
@@ -81,7 +81,7 @@ def test_afterstates_of_a_game_in_other_suits_are_the_afterstates_exchanged(symm
 def test_planes_keep_spades_and_have_the_other_rows_of_each_image_exchanged() -> None:
     after = np.concatenate([afterstates(game)[:1] for game in random_games(20)])
     first = list(permutations("HDC")).index(("D", "H", "C"))
-    drawn = planes(exchanged(after, np.full(len(after), first)))
+    drawn = planes(permuted(after, np.full(len(after), first)))
     before = planes(after)
     for image in (13, 18, 36, *range(41, 66, 5), *range(131, 151, 5)):
         swapped = before[:, [image, image + 2, image + 1, image + 3, image + 4]]

@@ -19,7 +19,7 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
     PolicyAgent,
     load,
     new_policy,
-    new_room,
+    new_workspace,
     weigh_gifts,
     weigh_options,
 )
@@ -33,7 +33,7 @@ class Recorder:
     """Plays as another and keeps what he chose among what."""
 
     def __init__(self, player: Player) -> None:
-        self.player, self.room = player, new_room()
+        self.player, self.room = player, new_workspace()
         self.kept: list[tuple[list[list[int]], int]] = []
         self.weights = np.zeros(N_CONTEXTS * N_FEATURES)
 
@@ -61,7 +61,7 @@ class Recorder:
 def test_choices_are_found_again_in_the_games() -> None:
     recorder = Recorder(HeuristicAgent())
     games = [match.copy() for match in play_match([recorder] * 5, 12, seed=4)]
-    found = learning.choices_in(np.array(games, rules.GAME), new_room())
+    found = learning.choices_in(np.array(games, rules.GAME), new_workspace())
     assert len(found.chosen) == len(recorder.kept) > 200
     kept = sorted(recorder.kept)
     assert sum(rows[0][0] >= f.GIFTS * N_FEATURES for rows, _ in kept) == 11 * 2
@@ -93,11 +93,11 @@ def test_the_gradient_is_that_of_the_log_likelihood() -> None:
     weights = rng.normal(scale=0.3, size=N_CONTEXTS * N_FEATURES)
     gradient = np.zeros(len(weights))
     which = np.arange(len(choices.chosen))
-    before = learning.add_choices(choices, which, weights, new_room(), gradient)
+    before = learning.add_choices(choices, which, weights, new_workspace(), gradient)
     for i in np.argsort(-np.abs(gradient))[:30]:
         moved = weights.copy()
         moved[i] += 1e-5
-        after = learning.add_choices(choices, which, moved, new_room(), np.zeros(len(weights)))
+        after = learning.add_choices(choices, which, moved, new_workspace(), np.zeros(len(weights)))
         assert (after - before) / 1e-5 == pytest.approx(gradient[i], rel=1e-3, abs=1e-2)
 
 

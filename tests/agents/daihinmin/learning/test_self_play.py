@@ -23,7 +23,11 @@ from afterstate.agents.daihinmin.learning.self_play import NET, GamePlayer, new_
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, SampleAgent
 from afterstate.agents.daihinmin.values.rank_net import RankAgent, network
-from afterstate.agents.daihinmin.values.softmax_policy import find_policy, new_room, weigh_options
+from afterstate.agents.daihinmin.values.softmax_policy import (
+    find_policy,
+    new_workspace,
+    weigh_options,
+)
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.players import Player
@@ -262,7 +266,7 @@ def test_random_actions_are_as_often_as_told() -> None:
 
 
 def test_at_temperature_0_the_policy_plays_its_best_option() -> None:
-    log, room = play_games(["policy"] * 5, 10, 3, n_matches=2, temperature=0), new_room()
+    log, room = play_games(["policy"] * 5, 10, 3, n_matches=2, temperature=0), new_workspace()
     weights, n = find_policy(None).weights.reshape(-1), 0
     for _, k, game, move in replayed(log):
         if k >= 0:

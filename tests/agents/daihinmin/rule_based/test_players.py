@@ -919,7 +919,7 @@ def test_settings_reach_the_player_that_is_made() -> None:
     ("name", "settings", "told"),
     [
         ("daihinmin-random", {"sead": 1}, "daihinmin-random.*sead"),
-        ("daihinmin-random", {"seed": "x"}, "daihinmin-random.*x"),
+        ("daihinmin-random", {"seed": "x"}, "seed.*x"),
         ("daihinmin-sample", {"seed": 1}, "daihinmin-sample"),
         ("daihinmin-heuristic", {"seed": 1}, "daihinmin-heuristic.*seed"),
         ("daihinmin-heuristic", {"weight": Weights()}, "daihinmin-heuristic.*weight"),

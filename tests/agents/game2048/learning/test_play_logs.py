@@ -408,11 +408,11 @@ PLACES = {
     "first round": (play_logs, "play_round", 1),
     "third round": (play_logs, "play_round", 3),
     "before its buckets": (Buckets, "add", 2),
-    "after the first buckets": (files, "replace", 2),
-    "after the third buckets": (files, "replace", 4),
+    "after the first buckets": (files, "write_bytes", 2),
+    "after the third buckets": (files, "write_bytes", 4),
     "before the log": (Buckets, "write", 1),
     "in the log": (np, "fromfile", 100),
-    "after the log": (files, "replace", N_ROUNDS + 2),
+    "after the log": (files, "write_bytes", N_ROUNDS + 2),
 }
 """Where a run may end, each a function that is called so often by then."""
 

@@ -1,0 +1,52 @@
+"""Callbacks of the stable-baselines3 examples."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from stable_baselines3.common.callbacks import BaseCallback
+
+from afterstate.agents import files
+from afterstate.agents.training.sb3 import actor_from_sb3
+
+
+class Evaluation(BaseCallback):
+    """Play games with the package's player, and append the result to `rows.jsonl`."""
+
+    def __init__(self, file: Path, actor: Any, evaluate: Callable[[Any, bool], dict[str, Any]]):
+        super().__init__()
+        self.file, self.actor, self.evaluate = file, actor, evaluate
+
+    def _on_training_start(self) -> None:
+        files.truncate_rows(self.file, "moves", self.num_timesteps)  # later ones are made again
+        rows = self.file.read_text().splitlines() if self.file.exists() else []
+        self.start = time.monotonic() - (json.loads(rows[-1])["seconds"] if rows else 0)
+
+    def _on_step(self, end: bool = False) -> bool:
+        net, seconds = actor_from_sb3(self.model.policy, self.actor), time.monotonic() - self.start
+        result = self.evaluate(net, end)
+        row = {"moves": self.model.num_timesteps, "seconds": round(seconds, 1), **result}
+        with self.file.open("a") as file:
+            file.write(json.dumps({**row, "end": end}) + "\n")
+        self.logger.record("eval/mean", result["mean"])
+        spread = "" if result["interval"] is None else f" ± {result['interval']:,.1f}"
+        print(f"{row['moves']:,} moves: {result['mean']:,.1f}{spread} in {result['games']:,} games")
+        return True
+
+
+class SelfPlay(BaseCallback):
+    """Copy the policy to the opponents before each rollout."""
+
+    def __init__(self, actor: Any) -> None:
+        super().__init__()
+        self.actor = actor
+
+    def _on_rollout_start(self) -> None:
+        actor_from_sb3(self.model.policy, self.actor)
+
+    def _on_step(self) -> bool:
+        return True
