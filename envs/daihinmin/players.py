@@ -15,7 +15,6 @@ from afterstate.envs.daihinmin import plays
 from afterstate.envs.daihinmin.cards import N_CARDS
 from afterstate.envs.daihinmin.rules import Game, list_legal
 from afterstate.envs.words import check_seed
-from afterstate.envs.words import check_seed
 
 _RANDOM = ("random", "daihinmin-random")
 
@@ -50,8 +49,6 @@ class RandomPlayer:
     """
 
     def __init__(self, seed: int | np.random.Generator | None = None) -> None:
-        if not isinstance(seed, np.random.Generator):
-            check_seed(seed)
         if not isinstance(seed, np.random.Generator):
             check_seed(seed)
         self._generator = np.random.default_rng(seed)

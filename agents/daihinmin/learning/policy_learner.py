@@ -457,13 +457,8 @@ def play_share(player: str, n_games: int, seed: int) -> Choices:
 
         return choices_in(play_alone(player, n_games, seed).games, new_workspace())
     seeds = np.random.default_rng(seed).integers(2**63, size=N_PLAYERS).tolist()
-<<<<<<< HEAD
     log = play_log([find_player(player, one) for one in seeds], n_games, seed)
-    return choices_in(log.games, new_room())
-=======
-    log = play_log([find(player, one) for one in seeds], n_games, seed)
     return choices_in(log.games, new_workspace())
->>>>>>> layout
 
 
 def record(
