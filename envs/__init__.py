@@ -8,7 +8,7 @@
     env = daihinmin_v0.env()
 
 `daihinmin_v0`, `DaihinminEnv`, `Game2048Env`, `Game2048VectorEnv` and `Game2048VecEnv` (for
-stable-baselines3) are imported when they are first asked for, so that this module is light.
+stable-baselines3) are imported on first access, which keeps this module light.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from afterstate.envs.game2048.sb3_vec_env import Game2048VecEnv as Game2048VecEnv
     from afterstate.envs.game2048.vector_env import Game2048VectorEnv
 
-# What needs no extra:
+# Names that need no extra:
 __all__ = ["DaihinminEnv", "Game2048Env", "Game2048VectorEnv", "daihinmin_v0"]
 
-_HOMES = {
+_MODULES = {
     "DaihinminEnv": "afterstate.envs.daihinmin.seat_env",
     "Game2048Env": "afterstate.envs.game2048.env",
     "Game2048VectorEnv": "afterstate.envs.game2048.vector_env",
@@ -35,12 +35,12 @@ _HOMES = {
 
 
 def __dir__() -> list[str]:
-    return sorted([*_HOMES, "daihinmin_v0"])
+    return sorted([*_MODULES, "daihinmin_v0"])
 
 
 def __getattr__(name: str) -> Any:
     if name == "daihinmin_v0":
         return import_module("afterstate.envs.daihinmin_v0")
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

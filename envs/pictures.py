@@ -1,4 +1,4 @@
-"""What pictures of both games are made with: animated GIFs, a window, a font.
+"""Animated GIFs, a window and a font for the pictures of both games.
 
 Pillow and pygame are imported by the functions that need them.
 """
@@ -25,26 +25,26 @@ _LAST_FRAME_MS = 2_000
 
 
 def gif(frames: Sequence[Pixels], path: str | os.PathLike[str], fps: float = 5) -> None:
-    """Writes an animated GIF that repeats for ever and holds its last frame for two seconds.
+    """Write an animated GIF that repeats forever and holds its last frame for two seconds.
 
-    Frames share one palette: the 256 colours that fill most of some frame, so that a tile that
-    shows up in a single frame keeps its colour. A frame equal to the one before it is stored as a
-    longer duration of that one. The file appears whole or not at all.
+    Frames share one palette: the 256 colors with the largest area in any single frame, so that a
+    tile in only one frame keeps its color. A frame equal to the previous one is stored as a longer
+    duration of that one. The file appears whole or not at all.
 
     Args:
-        frames: Pictures `uint8[height, width, 3]` of one size, such as those of `rgb_array`.
-        path: File to write or to replace.
-        fps: Frames per second, at most 50. GIF keeps time in hundredths of a second.
+        frames: pictures `uint8[height, width, 3]` of one size, such as those of `rgb_array`.
+        path: file to write or replace.
+        fps: frames per second, > 0 and <= 50. GIF stores hundredths of a second.
 
     Raises:
         ValueError: no frames, frames of different sizes, or `fps` out of range.
-        OSError: the file cannot be written. What was at `path` before is still there.
+        OSError: the file cannot be written; an earlier file at `path` is kept.
         gymnasium.error.DependencyNotInstalled: Pillow is missing.
     """
     if not 0 < fps <= 50:
-        raise ValueError(f"a GIF plays at more than 0 and at most 50 frames per second, got {fps}")
+        raise ValueError(f"fps must be > 0 and <= 50, got {fps}")
     if not len(frames) or len({frame.shape for frame in frames}) > 1:
-        raise ValueError("a GIF needs at least one frame, and all frames of one size")
+        raise ValueError("frames must be at least one, and all of one size")
     images = _share_palette(frames)
     durations = [10 * round(100 / fps)] * (len(images) - 1) + [_LAST_FRAME_MS]
     with _replacing(Path(path)) as unfinished:
@@ -54,18 +54,18 @@ def gif(frames: Sequence[Pixels], path: str | os.PathLike[str], fps: float = 5) 
 
 
 class Window:
-    """A window that shows pictures as they come, for people who watch a game.
+    """A window that shows the pictures of a game to people.
 
-    It opens at the first `show`. Once it is closed, by its user or by `close`, showing pictures
-    does nothing, so that play goes on without it. pygame has one display, so a program has one
-    window at a time. Key presses stay in pygame's event queue for those who play by keyboard.
+    It opens at the first `show`. Once it is closed, by its user or by `close`, `show` does nothing,
+    so that play goes on without it. pygame has one display, so a program has one window at a time.
+    Key presses stay in pygame's event queue, for play by keyboard.
 
     Args:
-        title: Text of the title bar.
-        fps: Pictures per second that `show` waits for; 0 never waits.
+        title: text of the title bar.
+        fps: maximum pictures per second, for which `show` waits; 0 never waits.
 
     Attributes:
-        closed: Whether the window was closed.
+        closed: True once the window has been closed.
     """
 
     def __init__(self, title: str, fps: float) -> None:
@@ -76,7 +76,7 @@ class Window:
         self._clock: pygame.time.Clock | None = None
 
     def show(self, rgb_array: Pixels) -> None:
-        """Draws a picture `uint8[height, width, 3]`, then waits until a frame's time has passed.
+        """Draw a picture `uint8[height, width, 3]`, then wait for the rest of the frame's time.
 
         Raises:
             pygame.error: there is no display to open a window on.
@@ -97,7 +97,7 @@ class Window:
         self._clock.tick(self.fps)
 
     def close(self) -> None:
-        """Closes the window for good. Closing it again does nothing."""
+        """Close the window for good. Closing it again does nothing."""
         if self._screen is not None:
             import pygame
 
@@ -105,7 +105,7 @@ class Window:
         self._screen, self.closed = None, True
 
     def _screen_of(self, size: tuple[int, int]) -> pygame.Surface:
-        """The open window if it has the size `(width, height)`, else a new or resized one."""
+        """Return the open window, or a new one if it does not have the size `(width, height)`."""
         if self._screen is not None and self._screen.get_size() == size:
             return self._screen
         import pygame
@@ -117,7 +117,7 @@ class Window:
 
 @cache
 def font(size: float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """The font of all pictures.
+    """Return the font of all pictures.
 
     Raises:
         gymnasium.error.DependencyNotInstalled: Pillow is missing.
@@ -128,7 +128,7 @@ def font(size: float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 def _share_palette(frames: Sequence[Pixels]) -> list[Image.Image]:
-    """The frames as images of one palette."""
+    """Return the frames as images with one palette."""
     with extra():
         from PIL import Image
     images = [Image.fromarray(frame) for frame in frames]
@@ -144,7 +144,7 @@ def _share_palette(frames: Sequence[Pixels]) -> list[Image.Image]:
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write to; the file moves to `path` if the block ends well."""
+    """Yield a temporary path next to `path`; the file moves to `path` if the block succeeds."""
     path = Path(os.path.realpath(path))
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -156,7 +156,7 @@ def _replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def extra() -> Iterator[None]:
-    """Turns a failing import of Pillow or pygame into an error that names the fix."""
+    """Turn a failed import of Pillow or pygame into an error that names the extra."""
     try:
         yield
     except ImportError as error:

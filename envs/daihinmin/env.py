@@ -157,8 +157,8 @@ class raw_env(AECEnv):  # type: ignore[misc]
         observation_spaces: the space of each agent's observations.
         action_spaces: the space of each agent's actions.
         state_space: the space of `state()`.
-        shown_to: the agent whose view is drawn; None (default) draws all hands. Behind wrappers, set
-            `env.unwrapped.shown_to`.
+        shown_to: the agent whose view is drawn; None (default) draws all hands. Behind wrappers it
+            is `env.unwrapped.shown_to`.
 
     PettingZoo's `api_test` gives no warning if observations are planes; about dicts it always warns
     twice, except for games that it knows by name. Its `max_cycles_test` plays random illegal
@@ -307,7 +307,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Return to a state from `get_state`, of this or another environment with the same settings.
+        """Return to a state from `get_state`, of this environment or one with the same settings.
 
         Raises:
             ValueError: not such a state; the game is unchanged.

@@ -19,7 +19,7 @@ and JO, 1 everywhere if the joker is among them. Ranks keep their columns under 
      55       size               the column of that number: cards on the field
      56       revolution         all columns: the order of the ranks is reversed
      57       lock               all columns: the suits are locked
-     58       idle               columns as binary digits, the lowest first: passes since the last play
+     58       idle               columns as binary digits, the lowest first: passes since a play
      59       to give            the column of that number: cards that the player in turn must give
      60       game               columns as binary digits, the lowest first: games since the last
                                  reset of the classes, 0 where there are none

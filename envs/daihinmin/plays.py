@@ -113,8 +113,8 @@ CARDS = np.array(
 )
 """The card set that a play takes from the hand."""
 ROWS = np.array([sum({1 << row for row, _ in cells}) for cells in _CELLS], np.int8)
-"""The suits of a play as bits of rows, with the joker's, which the lock compares. The fifth card of a
-rank is bit 4."""
+"""The suits of a play as bits of rows, with the joker's; the lock compares them. The fifth card of
+a rank is bit 4."""
 LOW = np.array([min([column for _, column in cells], default=0) for cells in _CELLS], np.int8)
 """The lowest column of a play."""
 HIGH = np.array([max([column for _, column in cells], default=0) for cells in _CELLS], np.int8)
@@ -183,8 +183,8 @@ def parse(text: str) -> int:
     play = _NUMBERS.get(frozenset(names))
     if play is None or len(names) != len(set(names)):
         raise ValueError(
-            "a play must be 'pass', a card, a group like 'S8 JO=H8', or a sequence like 'S3 S4 S5', "
-            f"got {text!r}"
+            "a play must be 'pass', a card, a group like 'S8 JO=H8' "
+            f"or a sequence like 'S3 S4 S5', got {text!r}"
         )
     return play
 

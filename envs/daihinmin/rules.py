@@ -6,8 +6,8 @@ far. Kernels take a record (`games[i]`) and change it in place. A game goes
     deal -> exchange: `give` by the daifugo, then the fugo -> `play` ... -> over (`turn` is -1)
 
 where `to_give` is the number of cards that the player in `turn` must give away now; 0 means that it
-plays. A view, which holds what one player sees, is such a record with hidden fields: see `views.py`.
-A match reuses the record from game to game: see `match.py`.
+plays. A view holds what one player sees: it is such a record with hidden fields, see `views.py`. A
+match reuses the record from game to game: see `match.py`.
 """
 
 from __future__ import annotations

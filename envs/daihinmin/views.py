@@ -102,7 +102,7 @@ def _stronger(card: Word) -> Word:
 
 @njit(uint64(GameType, int64), cache=True)
 def excluded_cards(view: Game, player: int) -> Word:
-    """Return cards that a player cannot hold, as far as the viewer knows; gifts of the viewer aside.
+    """Return cards that the viewer knows a player not to hold, the viewer's own gift aside.
 
     A rich viewer's partner gave away its strongest cards. Whichever these were, every card that the
     partner kept is weaker than the second strongest card (for a fugo: the strongest) of the hand

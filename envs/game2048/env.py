@@ -1,10 +1,10 @@
-"""2048 as a Gymnasium environment with its afterstates in the open."""
+"""2048 as a Gymnasium environment that exposes its afterstates."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -22,13 +22,15 @@ from afterstate.envs.game2048.rules import (
     check_size,
     table,
 )
-from afterstate.envs.words import check_seed, draw_word, whole
+from afterstate.envs.words import Word, check_seed, draw_word, whole
 
 if TYPE_CHECKING:
     from afterstate.envs.pictures import Window
 
 OBSERVATIONS = ("exponents", "onehot")
 ILLEGAL = ("noop", "terminate", "raise")
+BoardLike: TypeAlias = Word | npt.ArrayLike
+"""A board or boards: a word or words (see `rules.py`), or exponents."""
 ACTION_NAMES = ("up", "right", "down", "left")
 
 _MASKS = {
@@ -49,24 +51,24 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
     Actions: 0 up, 1 right, 2 down, 3 left.
 
     Observations: exponents `uint8[rows, cols]` in 0..17 (0 = empty, 11 = the 2048 tile), or with
-    `observation="onehot"` planes `float32[18, rows, cols]`, one an exponent.
+    `observation="onehot"` planes `float32[18, rows, cols]`, one per exponent.
 
-    Info, at reset and after each step; arrays are copies:
+    Info, at reset and after each step (arrays are copies):
 
     - `action_mask`: `int8[4]`, 1 where the next action is legal
-    - `afterstate`: exponents `uint8[rows, cols]` before the last tile came; at reset, and after an
+    - `afterstate`: exponents `uint8[rows, cols]` before the last new tile; at reset and after an
       illegal action, the board itself
     - `score`: the sum of rewards, an int
     - `max_tile`: the largest tile, such as 2048
-    - `legal`: whether the last action was legal (True at reset)
+    - `legal`: True if the last action was legal, and at reset
 
     Args:
         size: rows and columns, each 1 to 4.
         observation: `"exponents"` or `"onehot"`.
-        illegal: what an illegal action does: nothing with reward 0 (`"noop"`), the same and end the
-            episode (`"terminate"`), or a ValueError that leaves the game as it is (`"raise"`).
-            On a board without a legal action any action does nothing and ends the episode.
-        start_tiles: tiles on the board at the start.
+        illegal: effect of an illegal action. `"noop"`: no change, reward 0. `"terminate"`: the same
+            and the episode ends. `"raise"`: a ValueError that leaves the game unchanged. Without a
+            legal action, any action changes nothing and ends the episode.
+        start_tiles: number of tiles on the board at the start.
         render_mode: `"ansi"` (text), `"rgb_array"` or `"human"` (a window).
 
     Version history:
@@ -95,20 +97,19 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         self.action_space = spaces.Discrete(4)
         self._table = table(rows, cols)
         self._game = np.zeros((1, 8), np.uint64)
-        self._stream: np.random.Generator | None = None  # what the random state was drawn from
+        self._stream: np.random.Generator | None = None  # source of the random state
         self._started = False
         self._window: Window | None = None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[npt.NDArray[Any], dict[str, Any]]:
-        """Starts a game.
+        """Start a game.
 
         Args:
-            seed: starts the random stream of this and the following games; without it the stream
-                goes on.
-            options: `{"board": ...}` starts from a board instead, exponents `[rows, cols]` or a
-                word, with score 0.
+            seed: seed of the random stream of this and later games; None continues the stream.
+            options: `{"board": ...}` starts from a given board, exponents `[rows, cols]` or a word
+                (see `rules.py`), with score 0.
 
         Raises:
             ValueError: a wrong seed, an unknown option or not a board of this size; the game is
@@ -132,10 +133,10 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
     def step(
         self, action: SupportsIndex
     ) -> tuple[npt.NDArray[Any], SupportsFloat, bool, bool, dict[str, Any]]:
-        """Plays an action: see the class.
+        """Play an action: see the class.
 
         Raises:
-            ValueError: not an action, or an illegal one where `illegal="raise"`; the game is
+            ValueError: not an action, or an illegal one with `illegal="raise"`; the game is
                 unchanged.
         """
         move = check_action(action)
@@ -161,11 +162,11 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         return games.board_words(self._running(), *self.size).item()
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
-        """The legal actions as `bool[4]`: what sb3-contrib's MaskablePPO asks for."""
+        """Return the legal actions as `bool[4]`, for sb3-contrib's MaskablePPO."""
         return games.masks(self._running()).astype(np.bool_).reshape(4)
 
     def afterstates(self) -> tuple[Cells, npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-        """What each of the four actions leads to before chance adds a tile.
+        """Return the afterstate of each action, before chance adds a tile.
 
         Returns:
             Afterstates `uint8[4, rows, cols]`, rewards `float64[4]` and legal `bool[4]`. An illegal
@@ -174,8 +175,8 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         boards, rewards, legal = games.afterstates(self._running(), *self.size)
         return boards[0], rewards[0], legal[0]
 
-    def outcomes(self, afterstate: Any) -> tuple[Cells, npt.NDArray[np.float64]]:
-        """The boards that chance can make of an afterstate, exponents `[rows, cols]` or a word.
+    def outcomes(self, afterstate: BoardLike) -> tuple[Cells, npt.NDArray[np.float64]]:
+        """Return the possible boards after an afterstate (exponents `[rows, cols]` or a word).
 
         Returns:
             Boards `uint8[n, rows, cols]` and their probabilities `float64[n]`, which sum to 1.
@@ -186,9 +187,9 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         return games.outcomes(check_board(afterstate, self.size))
 
     def get_state(self) -> dict[str, Any]:
-        """The whole game: `board` (exponents), `score` and `rng`, the state of its random stream.
+        """Return the whole game: `board` (exponents), `score`, and `rng`, the random state.
 
-        After `set_state` of it the same actions give the same game, and so do later games that
+        After `set_state` with it, the same actions give the same game, and so do later games that
         `reset()` starts without a seed.
         """
         game = self._running()
@@ -196,7 +197,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         return {"board": board, "score": game.item(SCORE), "rng": game.item(RNG)}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Goes back to a state from `get_state`, of this or another environment of the same size.
+        """Return to a state from `get_state`, of this or another environment of the same size.
 
         Raises:
             ValueError: not such a state; the game is unchanged.
@@ -210,7 +211,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
     # Pictures
 
     def render(self) -> Any:
-        """The board as text (`"ansi"`) or picture (`"rgb_array"`); None and a window for `"human"`.
+        """Return the board as text (`"ansi"`) or picture (`"rgb_array"`); `"human"` opens a window.
 
         Raises:
             DependencyNotInstalled: pictures need the extra `afterstate[render]`.
@@ -234,7 +235,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         return None
 
     def close(self) -> None:
-        """Closes the window, if there is one."""
+        """Close the window, if there is one."""
         if self._window is not None:
             self._window.close()
             self._window = None
@@ -242,22 +243,22 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
     # Inside
 
     def _start_board(self, options: dict[str, Any] | None) -> Cells | None:
-        """The board of the reset options, checked."""
+        """Return the board of the reset options, checked."""
         board = check_options(options, ("board",)).get("board")
         return None if board is None else check_board(board, self.size)
 
     def _running(self) -> npt.NDArray[np.uint64]:
-        """The game, once there is one."""
+        """Return the game in an array of one."""
         if not self._started:
-            raise ResetNeeded("call reset() before playing, looking at or copying the game")
+            raise ResetNeeded("call reset() first")
         return self._game
 
     def _observe(self, board: Cells) -> npt.NDArray[Any]:
-        """The observation of a board of exponents."""
+        """Return the observation of a board of exponents."""
         return board if self.observation == "exponents" else games.one_hot(board[None])[0]
 
     def _info(self, after: Cells, flags: int) -> dict[str, Any]:
-        """The info of the game as it stands, given its `FLAGS`."""
+        """Return the current info, given the game's `FLAGS`."""
         return {
             "action_mask": _MASKS[flags & 0x0101_0101].copy(),
             "afterstate": after,
@@ -271,80 +272,80 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._table = table(*self.size)  # shared by all, so not copied with each environment
+        self._table = table(*self.size)  # shared, so not copied with each environment
 
 
-# Settings and arguments, checked alike by the environment and the vector environment
+# Checks of settings and arguments, shared with the vector environment
 
 
 def check_settings(
     size: tuple[int, int], observation: str, illegal: str, start_tiles: int
 ) -> tuple[int, int]:
-    """Raises a ValueError for a wrong setting of an environment; returns rows and columns."""
+    """Return rows and columns; raise ValueError for a wrong setting of an environment."""
     if not isinstance(size, (tuple, list)) or len(size) != 2:
-        raise ValueError(f"size is (rows, cols), got {size!r}")
+        raise ValueError(f"size must be (rows, cols), got {size!r}")
     rows, cols = check_size(*size)
     if observation not in OBSERVATIONS:
-        raise ValueError(f"observation is one of {OBSERVATIONS}, got {observation!r}")
+        raise ValueError(f"observation must be one of {OBSERVATIONS}, got {observation!r}")
     if illegal not in ILLEGAL:
-        raise ValueError(f"illegal is one of {ILLEGAL}, got {illegal!r}")
+        raise ValueError(f"illegal must be one of {ILLEGAL}, got {illegal!r}")
     tiles = whole(start_tiles)
     if tiles is None or not 1 <= tiles <= rows * cols:
-        raise ValueError(f"start_tiles is a number in 1..{rows * cols}, got {start_tiles!r}")
+        raise ValueError(f"start_tiles must be in 1..{rows * cols}, got {start_tiles!r}")
     return rows, cols
 
 
 def check_render_mode(render_mode: Any, modes: list[str]) -> None:
-    """Raises a ValueError unless the render mode is None or one of the modes."""
+    """Raise ValueError unless the render mode is None or one of the modes."""
     if render_mode not in (None, *modes):
-        raise ValueError(f"render_mode is None or one of {modes}, got {render_mode!r}")
+        raise ValueError(f"render_mode must be None or one of {modes}, got {render_mode!r}")
 
 
 def observation_space(observation: str, rows: int, cols: int) -> spaces.Box:
-    """The space of one board's observations."""
+    """Return the space of one board's observations."""
     if observation == "onehot":
         return spaces.Box(0.0, 1.0, (MAX_EXPONENT + 1, rows, cols), np.float32)
     return spaces.Box(0, MAX_EXPONENT, (rows, cols), np.uint8)
 
 
 def check_options(options: Any, known: tuple[str, ...]) -> dict[str, Any]:
-    """The options of a reset, none for None.
+    """Return the options of a reset, an empty dict for None.
 
     Raises:
-        ValueError: not a dict, or an option that is not known.
+        ValueError: not a dict, or an unknown option.
     """
     if options is None:
         return {}
     if not isinstance(options, dict) or set(options) - set(known):
         raise ValueError(
-            f"options of a reset are a dict with {' and '.join(map(repr, known))}, got {options!r}"
+            f"options must be a dict with {' and '.join(map(repr, known))} only, got {options!r}"
         )
     return options
 
 
 def check_action(action: Any) -> int:
-    """The action as an int.
+    """Return the action as an int.
 
     Raises:
-        ValueError: not a whole number in 0..3.
+        ValueError: not an integer in 0..3.
     """
     try:
         number = operator.index(action)
     except TypeError:
         number = -1
     if not 0 <= number < 4 or isinstance(action, bool):
-        raise ValueError(f"an action is 0 up, 1 right, 2 down or 3 left, got {action!r}")
+        raise ValueError(f"action must be 0 up, 1 right, 2 down or 3 left, got {action!r}")
     return number
 
 
 def illegal_message(action: int, flags: int) -> str:
-    """What an illegal action raises, given the game's `FLAGS`."""
+    """Return the error message of an illegal action, given the game's `FLAGS`."""
     legal = [f"{a} {ACTION_NAMES[a]}" for a in range(4) if flags >> 8 * a & 1]
-    return f"action {action} {ACTION_NAMES[action]} is illegal here, legal are: {legal}"
+    return f"action must be legal here, one of {legal}, got {action} {ACTION_NAMES[action]}"
 
 
-def check_board(board: Any, *shapes: tuple[int, ...]) -> Cells:
-    """A board, or boards, given as exponents or as words, as exponents of one of the shapes.
+def check_board(board: BoardLike, *shapes: tuple[int, ...]) -> Cells:
+    """Return a board or boards, given as exponents or words, as exponents of one of the shapes.
 
     The last two numbers of every shape are the rows and columns of a board.
 
@@ -357,29 +358,29 @@ def check_board(board: Any, *shapes: tuple[int, ...]) -> Cells:
             raise ValueError(f"got shape {array.shape}")
     except ValueError as error:
         allowed = " or ".join(map(str, shapes))
-        message = f"a board here is a word or exponents of shape {allowed}: {error}"
+        message = f"board must be a word or exponents of shape {allowed}: {error}"
         raise ValueError(message) from None
     return array
 
 
-def are_words(board: Any) -> bool:
-    """Whether boards are given as words: a number or a row of them, not exponents."""
+def are_words(board: BoardLike) -> bool:
+    """Return True if boards are given as words: an integer or a row of integers."""
     if whole(board) is not None or getattr(board, "shape", None) == ():
         return True
     return isinstance(board, (Sequence, np.ndarray)) and all(whole(b) is not None for b in board)
 
 
 def check_state(state: Any, size: tuple[int, int]) -> tuple[Cells, int, int]:
-    """Board, score and random state of a state from `get_state`.
+    """Return board, score and random state of a state from `get_state`.
 
     Raises:
         ValueError: not such a state.
     """
     if not isinstance(state, dict) or set(state) != {"board", "score", "rng"}:
-        raise ValueError("a state is what get_state() returns: a dict of board, score and rng")
+        raise ValueError("state must be a dict of board, score and rng, from get_state()")
     score, rng = state["score"], state["rng"]
     if whole(score) is None or whole(rng) is None:
-        raise ValueError(f"a state has whole numbers as score and rng, got {score!r}, {rng!r}")
+        raise ValueError(f"score and rng of a state must be integers, got {score!r}, {rng!r}")
     if not (0 <= score < 2**63 and 0 <= rng < 2**64):
-        raise ValueError(f"a state has a score and a 64-bit rng, got {score} and {rng}")
+        raise ValueError(f"score and rng of a state must be in range, got {score} and {rng}")
     return check_board(state["board"], size), int(score), int(rng)

@@ -1,7 +1,7 @@
 """Pictures of a 2048 board: text, pixels and SVG.
 
-A picture is a function of the board's exponents and the score, nothing else. All coloured forms
-share one palette and all drawn forms one layout:
+A picture is a function of the board's exponents and the score only. All colored pictures share one
+palette, and pixels and SVG share one layout:
 
     +----------------------+
     | [ Score 1234       ] |    margin, strip, margin,
@@ -31,18 +31,18 @@ TILE_COLORS = (
     *("#f65e3b", "#edcf72", "#edcc61", "#edc850", "#edc53f", "#edc22e"),  # 64 to 2048
     *("#7fb069", "#2f9e8f", "#3487bd", "#5562b5", "#86459c", "#3c3a32"),  # 4096 to 131072
 )
-"""The background of the tile of each exponent, 0 to 17."""
+"""Background color of the tile of each exponent, 0 to 17."""
 PAGE_COLOR, BOARD_COLOR = "#faf8ef", "#bbada0"
 DARK_TEXT, LIGHT_TEXT = "#776e65", "#f9f6f2"
 
 _CAPITAL = 0.72  # height of digits and capitals, in font sizes
-_FINE = 4  # shapes and letters are drawn this much larger, then shrunk to have smooth edges
+_FINE = 4  # shapes and letters are drawn this much larger, then shrunk for smooth edges
 
 
 def ansi(cells: Any, score: int = 0, *, color: bool = False) -> str:
-    r"""The board as text: the score, then a grid of tiles with `.` for an empty cell.
+    r"""Return the board as text: the score, then a grid of tiles with `.` for an empty cell.
 
-    Every column is wide enough for 131072, so boards of one size line up below each other.
+    Every column is wide enough for 131072, so boards of one size line up.
 
     >>> print(ansi([[1, 11], [0, 17]], score=20))
     score 20
@@ -53,9 +53,9 @@ def ansi(cells: Any, score: int = 0, *, color: bool = False) -> str:
     └────────┴────────┘
 
     Args:
-        cells: Exponents `[rows, cols]`.
-        score: Sum of the rewards so far.
-        color: Whether tiles get 24-bit colours, as terminal escape sequences.
+        cells: exponents `[rows, cols]`.
+        score: sum of the rewards so far.
+        color: True for 24-bit colors, as terminal escape sequences.
 
     Raises:
         ValueError: not exponents in 0..17 on at most 4x4 cells.
@@ -67,15 +67,15 @@ def ansi(cells: Any, score: int = 0, *, color: bool = False) -> str:
 
 
 def rgb_array(cells: Any, score: int = 0, tile: int = 100) -> Pixels:
-    """The board as a picture `uint8[height, width, 3]` that the caller may write to.
+    """Return the board as a new picture `uint8[height, width, 3]`.
 
-    The size depends on the board's rows and columns and on `tile` only, and both sides are even,
-    as video codecs ask: 484 x 546 pixels for 4x4 tiles of 100.
+    The size depends only on the board's rows and columns and on `tile`. Both sides are even, as
+    video codecs require: 484 x 546 pixels for 4x4 tiles of 100.
 
     Args:
-        cells: Exponents `[rows, cols]`.
-        score: Sum of the rewards so far.
-        tile: Side of a tile in pixels, at least 16.
+        cells: exponents `[rows, cols]`.
+        score: sum of the rewards so far.
+        tile: side of a tile in pixels, at least 16.
 
     Raises:
         ValueError: not exponents in 0..17 on at most 4x4 cells, or `tile` is too small.
@@ -92,11 +92,11 @@ def rgb_array(cells: Any, score: int = 0, tile: int = 100) -> Pixels:
 
 
 def svg(cells: Any, score: int = 0) -> str:
-    """The picture of `rgb_array` as a self-contained SVG document.
+    """Return the picture of `rgb_array` as a self-contained SVG document.
 
     Args:
-        cells: Exponents `[rows, cols]`.
-        score: Sum of the rewards so far.
+        cells: exponents `[rows, cols]`.
+        score: sum of the rewards so far.
 
     Raises:
         ValueError: not exponents in 0..17 on at most 4x4 cells.
@@ -138,7 +138,7 @@ class _Box(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """Where everything is, in pixels: see the picture at the top of this file."""
+    """Positions and sizes in pixels: see the picture at the top of this file."""
 
     tile: int
     gap: int
@@ -149,7 +149,7 @@ class _Layout(NamedTuple):
     height: int
 
     def places(self, board: Cells) -> Iterator[tuple[_Box, int]]:
-        """The place and the exponent of every cell."""
+        """Yield the place and the exponent of every cell."""
         step = self.tile + self.gap
         left, top = self.board.left + self.gap, self.board.top + self.gap
         for row, exponents in enumerate(board.tolist()):
@@ -157,14 +157,14 @@ class _Layout(NamedTuple):
                 yield _Box(left + col * step, top + row * step, self.tile, self.tile), exponent
 
     def score_size(self, score: int) -> float:
-        """The font size of the score."""
+        """Return the font size of the score."""
         return _font_size(_score_text(score), self.strip.width, 0.3 * self.tile)
 
 
 @cache
 def _layout(rows: int, cols: int, tile: int) -> _Layout:
     if tile < 16:
-        raise ValueError(f"a tile has a side of at least 16 pixels, got {tile}")
+        raise ValueError(f"tile must be >= 16 pixels, got {tile}")
     gap, strip_height = round(0.12 * tile), round(0.5 * tile)
     board_width, board_height = (n * (tile + gap) + gap for n in (cols, rows))
     width, height = board_width + 2 * gap, strip_height + board_height + 3 * gap
@@ -177,7 +177,7 @@ def _layout(rows: int, cols: int, tile: int) -> _Layout:
 def _board(cells: Any) -> Cells:
     board = check_cells(cells)
     if board.ndim != 2:
-        raise ValueError(f"a picture shows one board [rows, cols], got shape {board.shape}")
+        raise ValueError(f"board must have shape [rows, cols], got {board.shape}")
     return board
 
 
@@ -194,7 +194,7 @@ def _text_color(exponent: int) -> str:
 
 
 def _font_size(text: str, width: int, largest: float) -> float:
-    """The font size at which bold digits, 0.55 to 0.7 wide, stay inside the width."""
+    """Return the font size at which bold digits, 0.55 to 0.7 wide, fit into the width."""
     return min(largest, 1.25 * width / max(len(text), 1))
 
 
@@ -232,7 +232,7 @@ def _svg_text(box: _Box, text: str, fill: str, size: float) -> str:
 
 @cache
 def _background(layout: _Layout) -> Pixels:
-    """The picture without score and tiles: shared, so not to be written to."""
+    """Return the picture without score and tiles; it is shared, do not write to it."""
     picture = _rounded(layout.width, layout.height, 0, PAGE_COLOR, PAGE_COLOR)
     for box in (layout.strip, layout.board):
         plate = _rounded(box.width, box.height, layout.radius, BOARD_COLOR, PAGE_COLOR)
@@ -242,14 +242,14 @@ def _background(layout: _Layout) -> Pixels:
 
 @cache
 def _tile(exponent: int, side: int) -> Pixels:
-    """The picture of a tile: shared, so not to be written to."""
+    """Return the picture of a tile; it is shared, do not write to it."""
     fill, text = TILE_COLORS[exponent], _tile_text(exponent)
     blank = _rounded(side, side, round(0.06 * side), fill, BOARD_COLOR)
     return _write(blank, text, _text_color(exponent), _font_size(text, side, 0.5 * side))
 
 
 def _rounded(width: int, height: int, radius: int, fill: str, under: str) -> Pixels:
-    """A filled rectangle whose rounded corners show the colour `under`."""
+    """Return a filled rectangle whose rounded corners show the color `under`."""
     with extra():
         from PIL import Image, ImageDraw
     mask = Image.new("L", (_FINE * width, _FINE * height))
@@ -259,7 +259,7 @@ def _rounded(width: int, height: int, radius: int, fill: str, under: str) -> Pix
 
 
 def _write(picture: Pixels, text: str, fill: str, size: float) -> Pixels:
-    """A copy of the picture with bold text in its middle."""
+    """Return a copy of the picture with bold text in its middle."""
     with extra():
         from PIL import Image, ImageDraw
     image = Image.fromarray(picture)
@@ -271,6 +271,6 @@ def _write(picture: Pixels, text: str, fill: str, size: float) -> Pixels:
 
 
 def _paint(image: Image.Image, fill: str, mask: Image.Image) -> Pixels:
-    """The image with one colour laid on where a mask of `_FINE` times its size is set."""
+    """Return the image with a color where a mask of `_FINE` times its size is set."""
     image.paste(fill, (0, 0, image.width, image.height), mask.reduce(_FINE))
     return np.array(image)

@@ -8,12 +8,12 @@ Cell 0 is the top left cell and the lowest nibble; cells go row by row:
      8  9 10 11        A smaller board lies in the top left corner of the same 16 cells.
     12 13 14 15
 
-A move slides and merges (the *afterstate*), then chance adds a tile. Functions here know no API,
-file or clock, and randomness is an argument. Kernels take the table of `table(rows, cols)`, so that
-every board size up to 4x4 runs the same code.
+A move slides and merges tiles (the *afterstate*), then chance adds a tile. Functions here use no
+API, file or clock, and randomness is an argument. Kernels take the table of `table(rows, cols)`, so
+that every board size up to 4x4 runs the same code.
 
-A nibble ends at exponent 15: in a board word two 32768 tiles merge into one tile that still reads
-32768, with the true reward. Exact play up to 131072 is in `games.py`.
+A nibble holds exponents up to 15: in a board word, two 32768 tiles merge into one tile that still
+reads 32768, with the true reward. Exact play up to 131072 is in `games.py`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Cells = npt.NDArray[np.uint8]
 
 
 def _word(number: int) -> Word:
-    """A constant of a kernel: numba would take a plain number as signed."""
+    """Return a constant for kernels; numba would treat a plain number as signed."""
     return np.uint64(number)
 
 
@@ -54,7 +54,7 @@ _12, _16, _24, _32 = (_word(n) for n in (12, 16, 24, 32))
 
 @njit("int64(uint8[::1], int64)", cache=True)
 def slide(line: Cells, top: int) -> int:
-    """Slides one line of exponents toward its first cell, in place, and returns the reward.
+    """Slide one line of exponents toward its first cell, in place; return the reward.
 
     Equal neighbours merge, those at the far end first, and a merged tile does not merge again in
     the same move. Two tiles of exponent `top` merge into one of exponent `top`.
@@ -79,7 +79,7 @@ def slide(line: Cells, top: int) -> int:
 
 @njit("void(uint64[::1], int64)", cache=True)
 def _fill(entries: Words, width: int) -> None:
-    """Fills the table of one line width: see `table`."""
+    """Fill the table of one line width: see `table`."""
     line = np.zeros(4, np.uint8)
     for row in range(1 << 4 * width):
         entry = _0
@@ -95,7 +95,7 @@ def _fill(entries: Words, width: int) -> None:
 
 
 def table(rows: int = 4, cols: int = 4) -> Words:
-    """The move table of a board size: made once and shared, so not to be written to.
+    """Return the move table of a board size, which is cached and shared: do not write to it.
 
     An entry belongs to a row of four nibbles: bits 0-15 are the row slid toward its first cell,
     bits 16-31 the row slid toward its last cell, bits 32-63 the reward (the same for both).
@@ -109,7 +109,7 @@ def table(rows: int = 4, cols: int = 4) -> Words:
 
 @cache
 def _table(rows: int, cols: int) -> Words:
-    """The move table of a board size, without a check of the size."""
+    """Return the move table of a board size, without a check of the size."""
     widths = (cols,) if rows == cols else (cols, rows)
     entries = np.zeros(65_536 * len(widths), np.uint64)
     for i, width in enumerate(widths):
@@ -119,7 +119,7 @@ def _table(rows: int, cols: int) -> Words:
 
 @njit("uint64(int64, int64)", cache=True)
 def field(rows: int, cols: int) -> Word:
-    """The cells of a board size, as a word with the lowest bit of each cell's nibble set.
+    """Return the cells of a board size, as a word with the lowest bit of each cell's nibble set.
 
     >>> hex(field(2, 3))
     '0x1110111'
@@ -130,15 +130,15 @@ def field(rows: int, cols: int) -> Word:
 
 
 def check_size(rows: Any, cols: Any) -> tuple[int, int]:
-    """Rows and columns as ints.
+    """Return rows and columns as ints.
 
     Raises:
-        ValueError: not whole numbers in 1..4, or a single cell.
+        ValueError: not integers in 1..4, or a single cell.
     """
     sides = whole(rows), whole(cols)
     if not all(side is not None and 1 <= side <= 4 for side in sides) or sides == (1, 1):
         raise ValueError(
-            f"a board has 1 to 4 rows and columns and at least two cells, got {(rows, cols)}"
+            f"size must be 1 to 4 rows and columns with at least two cells, got {(rows, cols)}"
         )
     return int(rows), int(cols)
 
@@ -148,7 +148,7 @@ def check_size(rows: Any, cols: Any) -> tuple[int, int]:
 
 @njit("uint64(uint64)", cache=True)
 def transpose(board: Word) -> Word:
-    """Swaps rows and columns: cells (0,1) and (1,0) of every 2x2 block, then the blocks."""
+    """Swap rows and columns: cells (0,1) and (1,0) of every 2x2 block, then the blocks."""
     board = np.uint64(board)
     swap = (board ^ (board >> _12)) & np.uint64(0x0000_F0F0_0000_F0F0)
     board ^= swap ^ (swap << _12)
@@ -158,7 +158,7 @@ def transpose(board: Word) -> Word:
 
 @njit("uint64(uint64, int64)", cache=True)
 def mirror(board: Word, cols: int) -> Word:
-    """Reverses every row of a board with `cols` columns."""
+    """Reverse every row of a board with `cols` columns."""
     board = np.uint64(board)
     nibbles, pairs = np.uint64(0x0F0F_0F0F_0F0F_0F0F), np.uint64(0x00FF_00FF_00FF_00FF)
     board = (board & nibbles) << _4 | (board >> _4) & nibbles
@@ -168,7 +168,7 @@ def mirror(board: Word, cols: int) -> Word:
 
 @njit("uint64(uint64, int64)", cache=True)
 def flip(board: Word, rows: int) -> Word:
-    """Reverses the order of the rows of a board with `rows` rows."""
+    """Reverse the order of the rows of a board with `rows` rows."""
     board = np.uint64(board)
     halves = np.uint64(0x0000_FFFF_0000_FFFF)
     board = board << _32 | board >> _32
@@ -178,7 +178,7 @@ def flip(board: Word, rows: int) -> Word:
 
 @njit("UniTuple(uint64, 8)(uint64, int64, int64)", cache=True)
 def symmetries(board: Word, rows: int, cols: int) -> tuple[Word, ...]:
-    """The board, its mirror, its flip, its half turn, then the transposes of these four.
+    """Return the board, its mirror, flip and half turn, then the transposes of these four.
 
     The first four have the board's size. The last four have `cols` rows and `rows` columns, so all
     eight are boards of one game when the board is square.
@@ -200,7 +200,7 @@ def symmetries(board: Word, rows: int, cols: int) -> tuple[Word, ...]:
 
 @njit("uint64(uint64, int64, int64, int64)", cache=True)
 def canonical(board: Word, rows: int, cols: int, n: int) -> Word:
-    """The least word among the first `n` of the board's symmetries."""
+    """Return the least word among the first `n` of the board's symmetries."""
     boards = symmetries(board, rows, cols)
     least = boards[0]
     for i in range(1, 8):
@@ -214,7 +214,7 @@ def canonical(board: Word, rows: int, cols: int, n: int) -> Word:
 
 @njit("uint64(uint64)", cache=True)
 def occupied(board: Word) -> Word:
-    """The lowest bit of the nibble of every cell that holds a tile."""
+    """Return the lowest bit of the nibble of every cell that holds a tile."""
     board = np.uint64(board)
     board |= board >> _2
     return (board | board >> _1) & LOW_BITS
@@ -222,13 +222,15 @@ def occupied(board: Word) -> Word:
 
 @njit("int64(uint64)", cache=True)
 def count_cells(cells: Word) -> int:
-    """How many cells have their lowest bit set in a word that has no other bits, up to 15."""
+    """Return the number of cells (up to 15) of a word that has only lowest bits of cells."""
     return int(np.uint64(cells) * LOW_BITS >> np.uint64(60))
 
 
 @njit("int64(uint64)", cache=True)
 def largest(board: Word) -> int:
-    """The largest exponent on a board: bit by bit, among the cells that have all bits so far.
+    """Return the largest exponent on a board.
+
+    It is found bit by bit, among the cells that have all bits so far.
 
     >>> largest(from_text("2 1024 _ 8"))
     10
@@ -236,19 +238,19 @@ def largest(board: Word) -> int:
     board = np.uint64(board)
     exponent, cells = 0, LOW_BITS
     for bit in range(3, -1, -1):
-        having = board >> np.uint64(bit) & cells
-        if having != 0:
-            cells = having
+        with_bit = board >> np.uint64(bit) & cells
+        if with_bit != 0:
+            cells = with_bit
             exponent |= 1 << bit
     return exponent
 
 
 @njit("uint64(uint64, int64)", cache=True)
 def downgrade(board: Word, top: int) -> Word:
-    """Halves all tiles above the largest missing value until every exponent is below `top`.
+    """Halve all tiles above the largest missing value until every exponent is below `top`.
 
-    This keeps the order of the tiles (Guei, Chen and Wu 2021). A board that has all values up to
-    its largest stays as it is.
+    This keeps the order of the tiles (Guei, Chen and Wu 2021). A board with all values up to
+    its largest stays unchanged.
 
     >>> to_text(downgrade(from_text("32768 16384 4 2"), 15), 1, 4)
     '16384 8192 4 2'
@@ -274,14 +276,14 @@ def downgrade(board: Word, top: int) -> Word:
 
 @njit("Tuple((uint64, int64))(uint64, int64, uint64[::1])", cache=True)
 def move(board: Word, action: int, table: Words) -> tuple[Word, int]:
-    """Slides and merges: the afterstate and its reward. An illegal move returns the board and 0.
+    """Return the afterstate of a move and its reward; for an illegal move the board and 0.
 
     >>> after, reward = move(from_text("2 2 2 _"), RIGHT, table(1, 4))
     >>> to_text(after, 1, 4), reward
     ('_ _ 2 4', 4)
     """
     board = np.uint64(board)
-    vertical = ~action & 1  # arithmetic throughout: actions are too random for branches
+    vertical = ~action & 1  # no branches: actions are too random for branch prediction
     first = vertical * (table.size - 65_536)
     side = np.uint64((action ^ action >> 1) & 1) << _4
     turn = _0 - np.uint64(vertical)
@@ -297,7 +299,7 @@ def move(board: Word, action: int, table: Words) -> tuple[Word, int]:
 
 @njit("Tuple((uint64, uint64, int64))(uint64, uint64[::1], int64)", cache=True)
 def _both_ways(lines: Word, table: Words, first: int) -> tuple[Word, Word, int]:
-    """Slides all four rows of `lines` both ways by the entries from `first` on."""
+    """Slide all four rows of `lines` both ways by the entries from `first` on."""
     lines = np.uint64(lines)
     toward_first, toward_last, reward = _0, _0, _0
     for i in range(4):
@@ -311,9 +313,9 @@ def _both_ways(lines: Word, table: Words, first: int) -> tuple[Word, Word, int]:
 
 @njit("Tuple((UniTuple(uint64, 4), UniTuple(int64, 4)))(uint64, uint64[::1])", cache=True)
 def afterstates(board: Word, table: Words) -> tuple[tuple[Word, ...], tuple[int, ...]]:
-    """The afterstates of up, right, down and left, and their rewards.
+    """Return the afterstates of up, right, down and left, and their rewards.
 
-    A move is illegal exactly where its afterstate equals the board.
+    A move is illegal exactly if its afterstate equals the board.
     """
     left, right, horizontal = _both_ways(board, table, 0)
     up, down, vertical = _both_ways(transpose(board), table, table.size - 65_536)
@@ -323,10 +325,10 @@ def afterstates(board: Word, table: Words) -> tuple[tuple[Word, ...], tuple[int,
 
 @njit("int64(uint64, uint64)", cache=True)
 def legal(board: Word, field: Word) -> int:
-    """The legal moves as four bits: bit `a` is set where action `a` changes the board.
+    """Return the legal moves as four bits: bit `a` is set if action `a` changes the board.
 
-    A line moves toward its first cell when some tile has a gap before it, toward its last cell when
-    some tile has a gap after it, and both ways when two neighbours are equal.
+    A line moves toward its first cell if some tile has a gap before it, toward its last cell if
+    some tile has a gap after it, and both ways if two neighbors are equal.
     """
     board, field = np.uint64(board), np.uint64(field)
     tiles = occupied(board)
@@ -344,7 +346,7 @@ def legal(board: Word, field: Word) -> int:
 
 @njit("boolean(uint64, uint64)", cache=True)
 def is_over(board: Word, field: Word) -> bool:
-    """Whether no move is legal."""
+    """Return True if no move is legal."""
     return legal(board, field) == 0
 
 
@@ -353,7 +355,7 @@ def is_over(board: Word, field: Word) -> bool:
 
 @njit("UniTuple(uint64, 2)(uint64, uint64)", cache=True)
 def spawn_cell(empty: Word, rng: Word) -> tuple[Word, Word]:
-    """Draws a tile for one of the cells of `empty`: the tile in its nibble, and the advanced `rng`.
+    """Draw a tile for one of the cells of `empty`; return it in its nibble, and the advanced `rng`.
 
     The high half of the random bits picks the cell, uniform within 2**-28; the low half makes a 2
     with probability 0.9 or a 4. The k-th empty cell is where the running count of empty cells,
@@ -363,8 +365,8 @@ def spawn_cell(empty: Word, rng: Word) -> tuple[Word, Word]:
     rng, bits = next_random(rng)
     pairs = (empty + (empty >> _4)) & np.uint64(0x0F0F_0F0F_0F0F_0F0F)
     n_empty = pairs * np.uint64(0x0101_0101_0101_0101) >> np.uint64(56)
-    chosen = ((bits >> _32) * n_empty >> _32) + _1 & np.uint64(15)
-    other = (empty * LOW_BITS) ^ (chosen * LOW_BITS)
+    k = ((bits >> _32) * n_empty >> _32) + _1 & np.uint64(15)
+    other = (empty * LOW_BITS) ^ (k * LOW_BITS)
     cell = empty & ~occupied(other)
     tile = _2 if bits & np.uint64(0xFFFF_FFFF) < _FOUR_ODDS else _1
     return cell * tile, rng
@@ -372,7 +374,7 @@ def spawn_cell(empty: Word, rng: Word) -> tuple[Word, Word]:
 
 @njit("UniTuple(uint64, 2)(uint64, uint64, uint64)", cache=True)
 def spawn(board: Word, rng: Word, field: Word) -> tuple[Word, Word]:
-    """Adds a tile to an empty cell of `field`: the board and the advanced random state.
+    """Add a tile to an empty cell of `field`; return the board and the advanced random state.
 
     A 2 comes with probability 0.9, a 4 with 0.1; every empty cell is equally likely. A full board
     is returned unchanged.
@@ -382,12 +384,12 @@ def spawn(board: Word, rng: Word, field: Word) -> tuple[Word, Word]:
     return board | tile, rng
 
 
-# Forms
+# Conversions
 
 
 @njit("int64(uint8[:, ::1])", cache=True)
 def _missing(exponents: Cells) -> int:
-    """The largest exponent below the board's largest that no cell holds; 0 if there is none."""
+    """Return the largest exponent below the board's largest that no cell holds, or 0."""
     seen = 0
     for row in exponents:
         for exponent in row:
@@ -401,7 +403,7 @@ def _missing(exponents: Cells) -> int:
 
 @njit("void(uint8[:, :, ::1], uint64[::1])", cache=True)
 def _pack(boards: Cells, words: Words) -> None:
-    """Packs boards into words, downgrading those with an exponent above 15. Changes `boards`."""
+    """Pack boards into words; downgrade those with an exponent above 15. Changes `boards`."""
     for i in range(len(words)):
         word, fits = _0, False
         while not fits:
@@ -417,7 +419,7 @@ def _pack(boards: Cells, words: Words) -> None:
 
 
 def words(cells: Any) -> Words:
-    """Board words of exponent arrays: `[..., rows, cols]` to `uint64[...]`.
+    """Return the board words of exponents: `[..., rows, cols]` to `uint64[...]`.
 
     A board with a tile above 32768 does not fit and is *downgraded* (Guei, Chen and Wu 2021): all
     tiles above the largest value that is missing on the board are halved, which keeps their order.
@@ -438,7 +440,7 @@ def words(cells: Any) -> Words:
 
 
 def cells(words: Any, rows: int = 4, cols: int = 4) -> Cells:
-    """Exponent arrays of board words: `uint64[...]` to `uint8[..., rows, cols]`.
+    """Return the exponents of board words: `uint64[...]` to `uint8[..., rows, cols]`.
 
     Raises:
         ValueError: not words, a wrong size, or a tile outside the board's `rows` and `cols`.
@@ -450,11 +452,11 @@ def cells(words: Any, rows: int = 4, cols: int = 4) -> Cells:
 
 
 def check_words(words: Any, rows: int, cols: int) -> Words:
-    """The same board words as `uint64[...]`.
+    """Return board words as `uint64[...]`.
 
     Raises:
-        ValueError: not whole numbers of 64 bits, or a tile outside the board; or the exponents of a
-            board, which `words` makes a board word.
+        ValueError: not integers of 64 bits, a tile outside the board, or exponents, which `words`
+            converts to a board word.
     """
     boards = words if isinstance(words, np.ndarray) else np.array(words, object)
     if boards.dtype == object:
@@ -464,42 +466,42 @@ def check_words(words: Any, rows: int, cols: int) -> Words:
         is_wide = boards.dtype.kind in "iu" and boards.dtype.itemsize == 8
         fits = is_wide and not (boards.dtype.kind == "i" and (boards < 0).any())
     if not fits:
-        raise ValueError(f"a board word is a whole number of 64 bits from 0 on, got {words!r}")
+        raise ValueError(f"a board word must be an integer in 0..2**64 - 1, got {words!r}")
     boards = np.asarray(boards, np.uint64, order="C")
     if boards.shape[-2:] == (rows, cols) and boards.any() and (boards <= MAX_EXPONENT).all():
-        raise ValueError("exponents [..., rows, cols] are no board words: `words` makes them such")
+        raise ValueError("boards must be words, got exponents: convert them with `rules.words`")
     if (boards & np.uint64(~(15 * field(rows, cols)) & (1 << 64) - 1)).any():
-        raise ValueError(f"a board has tiles outside its {rows} rows and {cols} columns")
+        raise ValueError(f"a board must have no tile outside its {rows} rows and {cols} columns")
     return boards
 
 
 def check_cells(cells: Any) -> Cells:
-    """The same exponents as a contiguous `uint8[..., rows, cols]`.
+    """Return exponents as a contiguous `uint8[..., rows, cols]`.
 
     Raises:
         ValueError: not integers in 0..17, or not boards of at most 4x4 cells.
     """
     try:
         array = np.asarray(cells)
-    except ValueError:  # numpy's own message does not say what a board is
+    except ValueError:  # the message of numpy does not describe a board
         array = np.empty(0)
     if array.ndim < 2:
         raise ValueError(
-            f"a board is exponents [rows, cols] in rows of equal length, got {cells!r}"
+            f"a board must be exponents [rows, cols] with rows of equal length, got {cells!r}"
         )
     check_size(*array.shape[-2:])
     if array.dtype.kind not in "iu":
-        raise ValueError(f"a board holds whole exponents (0 = empty, 11 = 2048), got {array.dtype}")
+        raise ValueError(f"exponents must be integers (0 = empty, 11 = 2048), got {array.dtype}")
     if array.size and not (0 <= array.min() and array.max() <= MAX_EXPONENT):
         raise ValueError(
-            f"exponents go from 0 (empty) to {MAX_EXPONENT} (131072), "
+            f"exponents must be in 0 (empty)..{MAX_EXPONENT} (131072), "
             f"got {array.min()} to {array.max()}"
         )
     return np.ascontiguousarray(array, np.uint8)
 
 
 def from_text(text: str) -> int:
-    """The board word of tiles in rows, which end at `/` or a line break; `_`, `.` or 0 is empty.
+    """Return the board word of a text: rows end at `/` or a line break; `_`, `.` or 0 is empty.
 
     >>> hex(from_text("2 4 _ _ / 1024 . . 2"))
     '0x100a0021'
@@ -509,7 +511,7 @@ def from_text(text: str) -> int:
     """
     lines = [line.split() for line in text.strip().replace("\n", "/").split("/")]
     if not lines[0] or len({len(line) for line in lines}) > 1:
-        raise ValueError(f"a board needs rows of equal length, got {text!r}")
+        raise ValueError(f"a board must have rows of equal length, got {text!r}")
     exponents = [[_exponent(tile) for tile in line] for line in lines]
     return int(words(exponents))
 
@@ -518,16 +520,16 @@ _TILES = ("_", *(str(1 << exponent) for exponent in range(1, 16)))
 
 
 def _exponent(tile: str) -> int:
-    """The exponent of one tile of a text."""
+    """Return the exponent of one tile of a text."""
     if tile in ("_", ".", "0"):
         return 0
     if tile not in _TILES:
-        raise ValueError(f"a tile is _ or a power of two from 2 to 32768, got {tile!r}")
+        raise ValueError(f"a tile must be _ or a power of two from 2 to 32768, got {tile!r}")
     return _TILES.index(tile)
 
 
 def to_text(board: Word, rows: int = 4, cols: int = 4) -> str:
-    """The tiles of a board word in rows: the form that `from_text` reads.
+    """Return the tiles of a board word in rows, as `from_text` reads them.
 
     >>> to_text(from_text("2 _ / 4 2048"), 2, 2)
     '2 _ / 4 2048'

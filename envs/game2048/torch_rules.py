@@ -1,8 +1,9 @@
-"""The rules of 2048 on torch tensors: any number of boards at once, on a CPU or a GPU.
+"""The rules of 2048 on torch tensors: batches of boards on a CPU or a GPU.
 
-A board is the word of `rules.py`, of 16 nibbles, here as `int64`, because torch has few operations
-on unsigned numbers: the sign is but the highest bit of the last cell. Functions take boards of any
-shape, on any device, and answer there. They have the names of `rules.py`, for boards of 4x4 cells.
+A board is the word of 16 nibbles of `rules.py`, here as `int64`, because torch has few operations
+on unsigned numbers; the sign is just the highest bit of the last cell. Functions take boards of any
+shape on any device and return results on the same device. They have the names of `rules.py` and
+support 4x4 boards only.
 
     generator = torch.Generator("cuda").manual_seed(1)
     boards = start((4096,), generator)
@@ -32,21 +33,21 @@ _HALF = 0xFFFF_FFFF
 _FOUR_ODDS = 429_496_730  # 0.1 of 2**32: a drawn half word below it makes a 4
 
 
-# Forms
+# Conversions
 
 
 def from_words(words: Words, device: torch.device | str = "cpu") -> Tensor:
-    """Boards `uint64[...]` of `rules.py` as `int64[...]` with the same bits."""
+    """Return boards `uint64[...]` of `rules.py` as `int64[...]` with the same bits."""
     return torch.from_numpy(np.array(words, np.uint64).view(np.int64)).to(device)
 
 
 def to_words(boards: Tensor) -> Words:
-    """Boards as `uint64[...]` for the functions of `rules.py`."""
+    """Return boards as `uint64[...]` for the functions of `rules.py`."""
     return boards.cpu().contiguous().numpy().view(np.uint64)
 
 
 def exponents(boards: Tensor) -> Tensor:
-    """The exponents of the cells, `int64[..., 4, 4]`: 0 is empty, 11 the 2048 tile."""
+    """Return the exponents of the cells, `int64[..., 4, 4]`: 0 is empty, 11 the 2048 tile."""
     shifts = torch.arange(0, 64, 4, device=boards.device).reshape(4, 4)
     return boards[..., None, None] >> shifts & 15
 
@@ -55,7 +56,7 @@ def exponents(boards: Tensor) -> Tensor:
 
 
 def transpose(boards: Tensor) -> Tensor:
-    """Swaps rows and columns."""
+    """Swap rows and columns."""
     swap = (boards ^ (boards >> 12)) & 0x0000_F0F0_0000_F0F0
     boards = boards ^ swap ^ (swap << 12)
     swap = (boards ^ (boards >> 24)) & 0x0000_0000_FF00_FF00
@@ -63,21 +64,21 @@ def transpose(boards: Tensor) -> Tensor:
 
 
 def mirror(boards: Tensor) -> Tensor:
-    """Reverses every row."""
+    """Reverse every row."""
     nibbles, pairs = 0x0F0F_0F0F_0F0F_0F0F, 0x00FF_00FF_00FF_00FF
     boards = (boards & nibbles) << 4 | (boards >> 4) & nibbles
     return (boards & pairs) << 8 | (boards >> 8) & pairs
 
 
 def flip(boards: Tensor) -> Tensor:
-    """Reverses the order of the rows."""
+    """Reverse the order of the rows."""
     low, halves = 0x0000_0000_FFFF_FFFF, 0x0000_FFFF_0000_FFFF
     boards = boards << 32 | (boards >> 32) & low
     return (boards & halves) << 16 | (boards >> 16) & halves
 
 
 def symmetries(boards: Tensor) -> Tensor:
-    """The eight symmetric boards, `int64[..., 8]`, in the order of `rules.symmetries`."""
+    """Return the eight symmetric boards, `int64[..., 8]`, in the order of `rules.symmetries`."""
     mirrored, flipped = mirror(boards), flip(boards)
     four = torch.stack((boards, mirrored, flipped, flip(mirrored)), -1)
     return torch.cat((four, transpose(four)), -1)
@@ -93,30 +94,30 @@ SYMMETRIC_ACTIONS = (
     (1, 2, 3, 0),
     (1, 0, 3, 2),
 )
-"""What up, right, down and left become in each of the eight symmetries."""
+"""The images of up, right, down and left under each of the eight symmetries."""
 
 
 @cache
 def _symmetric_actions(device: torch.device) -> Tensor:
-    """`SYMMETRIC_ACTIONS` on a device, made once."""
+    """Return `SYMMETRIC_ACTIONS` on a device, cached."""
     return torch.tensor(SYMMETRIC_ACTIONS, device=device)
 
 
-def symmetric(boards: Tensor, which: Tensor) -> Tensor:
-    """One symmetric board of each, `int64[...]`.
+def symmetric(boards: Tensor, symmetry: Tensor) -> Tensor:
+    """Return one symmetric board of each, `int64[...]`.
 
     Args:
         boards: `int64[...]`.
-        which: the symmetry of each, `int64[...]` of 0 to 7, as `symmetries` orders them.
+        symmetry: the symmetry of each board, `int64[...]` of 0 to 7, in the order of `symmetries`.
     """
     for bit, turn in ((1, mirror), (2, flip), (4, transpose)):
-        boards = torch.where((which & bit).bool(), turn(boards), boards)
+        boards = torch.where((symmetry & bit).bool(), turn(boards), boards)
     return boards
 
 
-def symmetric_actions(actions: Tensor, which: Tensor) -> Tensor:
-    """The actions that do to the boards of `symmetric` what `actions` did to them before."""
-    return _symmetric_actions(actions.device)[which, actions]
+def symmetric_actions(actions: Tensor, symmetry: Tensor) -> Tensor:
+    """Return the images of actions under the symmetries that `symmetric` applies to boards."""
+    return _symmetric_actions(actions.device)[symmetry, actions]
 
 
 # Moves
@@ -124,16 +125,16 @@ def symmetric_actions(actions: Tensor, which: Tensor) -> Tensor:
 
 @cache
 def _table(device: torch.device) -> Tensor:
-    """The move table of `rules.table` on a device, `int64[65536]`: half a megabyte, made once."""
+    """Return the move table of `rules.table` on a device, `int64[65536]` (0.5 MB), cached."""
     return from_words(rules.table(), device)
 
 
 def afterstates(boards: Tensor) -> tuple[Tensor, Tensor]:
-    """The afterstates of up, right, down and left, and their rewards, both `int64[..., 4]`.
+    """Return the afterstates of up, right, down and left, and their rewards, both `int64[..., 4]`.
 
-    A move is illegal exactly where its afterstate equals the board; its reward is 0.
+    A move is illegal exactly if its afterstate equals the board; its reward is 0.
     """
-    both = torch.stack((transpose(boards), boards))  # whose rows are the columns, and the rows
+    both = torch.stack((transpose(boards), boards))  # rows of the first: columns of the board
     table = _table(boards.device)
     first, last, reward = (torch.zeros_like(both) for _ in range(3))
     for shift in (0, 16, 32, 48):
@@ -148,25 +149,25 @@ def afterstates(boards: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def move(boards: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-    """The afterstates of an action each, `int64[...]` of 0 to 3, and their rewards."""
+    """Return the afterstates of one action per board, `int64[...]` of 0 to 3, and their rewards."""
     afters, rewards = afterstates(boards)
     at = actions[..., None]
     return afters.gather(-1, at)[..., 0], rewards.gather(-1, at)[..., 0]
 
 
 def legal(boards: Tensor) -> Tensor:
-    """The legal moves, `bool[..., 4]`."""
+    """Return the legal moves, `bool[..., 4]`."""
     return afterstates(boards)[0] != boards[..., None]
 
 
 def is_over(boards: Tensor) -> Tensor:
-    """Whether no move is legal, `bool[...]`."""
+    """Return True for boards without a legal move, `bool[...]`."""
     return ~legal(boards).any(-1)
 
 
 def occupied(boards: Tensor) -> Tensor:
-    """The lowest bit of the nibble of every cell that holds a tile."""
-    boards = boards | boards >> 2  # where this spreads the sign the last cell holds a tile
+    """Return the lowest bit of the nibble of every cell that holds a tile."""
+    boards = boards | boards >> 2  # the sign bit is spread only if the last cell holds a tile
     return (boards | boards >> 1) & LOW_BITS
 
 
@@ -174,32 +175,32 @@ def occupied(boards: Tensor) -> Tensor:
 
 
 def draw_bits(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """64 random bits for each board, `int64[shape]`, on the generator's device."""
+    """Return 64 random bits for each board, `int64[shape]`, on the generator's device."""
     return torch.randint(
         -(1 << 63), (1 << 63) - 1, shape, generator=generator, device=generator.device
     )
 
 
 def spawn(boards: Tensor, bits: Tensor) -> Tensor:
-    """Adds a tile to an empty cell of each board; a full board stays as it is.
+    """Add a tile to an empty cell of each board; a full board stays unchanged.
 
     A 2 comes with probability 0.9, a 4 with 0.1; every empty cell is equally likely, within 2**-28.
     With the same bits the tile is that of `rules.spawn`.
 
     Args:
         boards: `int64[...]`.
-        bits: `int64[...]` of `draw_bits`. The high half says which cell, the low half which tile.
+        bits: `int64[...]` of `draw_bits`. The high half selects the cell, the low half the tile.
     """
     empty = occupied(boards) ^ LOW_BITS
     counts = empty * LOW_BITS  # of empty cells up to and including each, modulo 16
     n_empty = (counts >> 60 & 15) + 16 * (boards == 0)
-    chosen = ((bits >> 32 & _HALF) * n_empty >> 32) + 1 & 15
-    cell = empty & (occupied(counts ^ chosen * LOW_BITS) ^ LOW_BITS)
+    k = ((bits >> 32 & _HALF) * n_empty >> 32) + 1 & 15
+    cell = empty & (occupied(counts ^ k * LOW_BITS) ^ LOW_BITS)
     return boards | torch.where((bits & _HALF) < _FOUR_ODDS, cell << 1, cell)
 
 
 def start(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """Boards with the two tiles of a new game, `int64[shape]`, on the generator's device."""
+    """Return boards with the two tiles of a new game, `int64[shape]`, on the generator's device."""
     boards = torch.zeros(shape, dtype=torch.int64, device=generator.device)
     for _ in range(2):
         boards = spawn(boards, draw_bits(shape, generator))
@@ -207,11 +208,11 @@ def start(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
 
 
 def random_legal(legal: Tensor, generator: torch.Generator) -> Tensor:
-    """A random legal action of each board, `int64[...]`; 0 where none is legal.
+    """Return a random legal action of each board, `int64[...]`; 0 where none is legal.
 
     Args:
         legal: `bool[..., 4]`.
-        generator: on the same device.
+        generator: generator on the same device.
     """
     keys = torch.rand(legal.shape, generator=generator, device=legal.device)
     return torch.where(legal, keys, -1.0).argmax(-1)

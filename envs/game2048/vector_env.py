@@ -1,4 +1,4 @@
-"""Many games of 2048 in one kernel call, as a Gymnasium vector environment."""
+"""2048 as a Gymnasium vector environment that steps all games in one kernel call."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ Infos = dict[str, Any]
 
 
 class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.NDArray[Any]]):
-    """`num_envs` games of 2048, each the game that `Game2048Env` plays from the same seed.
+    """`num_envs` games of 2048, each as `Game2048Env` plays it from the same seed.
 
     `gym.make_vec("Game2048-v0", num_envs=B)` makes it. Observations, actions and settings are those
-    of `Game2048Env`, batched; infos are arrays over all games beside their masks (`_score` for
-    `score`). All arrays returned are copies.
+    of `Game2048Env`, batched; infos are arrays over all games, each with its mask (`_score` for
+    `score`). All returned arrays are copies.
 
     Args:
-        num_envs: how many games.
+        num_envs: number of games.
         size: rows and columns, each 1 to 4.
         observation: `"exponents"` or `"onehot"`.
-        illegal: `"noop"`, `"terminate"` or `"raise"`; the last plays no game if one is illegal.
-        start_tiles: tiles on a board at the start.
-        render_mode: `"ansi"` or `"rgb_array"`; `render()` gives a tuple with one a game.
-        autoreset_mode: what follows the end of a game, with Gymnasium's meaning: the next step
-            starts a new one (`NEXT_STEP`), the same step does, leaving the end in
-            `infos["final_obs"]` and `infos["final_info"]` (`SAME_STEP`), or the user calls
-            `reset(options={"reset_mask": ...})` (`DISABLED`).
-        max_episode_steps: after so many steps a game is truncated.
+        illegal: `"noop"`, `"terminate"` or `"raise"`; one illegal action raises for all games.
+        start_tiles: number of tiles on a board at the start.
+        render_mode: `"ansi"` or `"rgb_array"`; `render()` returns a tuple with one per game.
+        autoreset_mode: restart after the end of a game, as in Gymnasium: in the next step
+            (`NEXT_STEP`); in the same step, with the end in `infos["final_obs"]` and
+            `infos["final_info"]` (`SAME_STEP`); or by `reset(options={"reset_mask": ...})`
+            (`DISABLED`).
+        max_episode_steps: truncates a game after this many steps.
     """
 
     metadata: dict[str, Any] = {
@@ -77,10 +77,12 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
     ) -> None:
         self.size = rows, cols = check_settings(size, observation, illegal, start_tiles)
         if (whole(num_envs) or 0) < 1:
-            raise ValueError(f"num_envs is a number from 1 on, got {num_envs!r}")
+            raise ValueError(f"num_envs must be an integer >= 1, got {num_envs!r}")
         check_render_mode(render_mode, self.metadata["render_modes"])
         if max_episode_steps is not None and (whole(max_episode_steps) or 0) < 1:
-            raise ValueError(f"max_episode_steps is None or from 1 on, got {max_episode_steps!r}")
+            raise ValueError(
+                f"max_episode_steps must be None or an integer >= 1, got {max_episode_steps!r}"
+            )
         self.num_envs, self.render_mode = num_envs, render_mode
         self.observation, self.illegal, self.start_tiles = observation, illegal, start_tiles
         self.autoreset_mode = _autoreset_mode(autoreset_mode)
@@ -94,7 +96,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         self._games = np.zeros((num_envs, 8), np.uint64)
         self._elapsed = np.zeros(num_envs, np.int64)
         self._over = np.zeros(num_envs, np.bool_)  # games that ended with the last step
-        self._stream: np.random.Generator | None = None  # what the random states were drawn from
+        self._stream: np.random.Generator | None = None  # source of the random states
         self._sampler: Word = 0  # random state of `sample_legal`
 
     def reset(
@@ -103,14 +105,14 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[npt.NDArray[Any], Infos]:
-        """Starts all games, or those of a mask.
+        """Start all games, or those of a mask.
 
         Args:
-            seed: game `i` gets `seed + i`, or `seed[i]` of a sequence, and then plays what
-                `Game2048Env` plays from that seed. Without a seed the random streams go on.
-            options: `{"board": ...}` starts all games from a board, exponents `[rows, cols]` or a
+            seed: game `i` gets `seed + i`, or `seed[i]` of a sequence, and plays as `Game2048Env`
+                does from that seed. None continues the random streams.
+            options: `{"board": ...}` starts all games from one board, exponents `[rows, cols]` or a
                 word, or each from its own, `[num_envs, rows, cols]` or an array of words;
-                `{"reset_mask": bool[num_envs]}` resets only some.
+                `{"reset_mask": bool[num_envs]}` resets only some games.
 
         Raises:
             ValueError: a wrong option, board, mask or number of seeds; the games are unchanged.
@@ -122,9 +124,9 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         if boards is None:
             self._start(mask)
         else:
-            chosen = self._games[mask]
-            games.put(chosen, boards[mask])
-            self._games[mask] = chosen
+            selected = self._games[mask]
+            games.put(selected, boards[mask])
+            self._games[mask] = selected
         self._elapsed[mask] = 0
         self._over[mask] = False
         return self._observe(), self._infos(mask)
@@ -132,7 +134,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
     def step(
         self, actions: npt.NDArray[np.integer[Any]]
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Flags, Flags, Infos]:
-        """Plays one action of every game.
+        """Play one action of every game.
 
         Args:
             actions: integers `[num_envs]` in 0..3: up, right, down, left.
@@ -141,12 +143,12 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
             Observations, rewards `float64[num_envs]`, terminations, truncations and infos.
 
         Raises:
-            ValueError: wrong actions, or an illegal one where `illegal="raise"`; the games are
+            ValueError: wrong actions, or an illegal one with `illegal="raise"`; the games are
                 unchanged.
-            ResetNeeded: before the first reset, or where a game is over and autoreset is disabled.
+            ResetNeeded: before the first reset, or if a game is over and autoreset is disabled.
         """
         moves = self._check_actions(actions)
-        fresh = self._over  # NEXT_STEP: this step starts them; otherwise none are left
+        fresh = self._over  # with NEXT_STEP this step restarts them; otherwise there are none
         games.play_all(self._games, moves, fresh, self.start_tiles, self._table, *self.size)
         self._elapsed += 1
         self._elapsed[fresh] = 0
@@ -168,20 +170,20 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         return games.board_words(self._running(), *self.size)
 
     def action_masks(self) -> Flags:
-        """The legal actions of every game, `bool[num_envs, 4]`."""
+        """Return the legal actions of every game, `bool[num_envs, 4]`."""
         return games.masks(self._running()).astype(np.bool_)
 
     def sample_legal(self) -> npt.NDArray[np.int64]:
-        """A random legal action of every game, `int64[num_envs]`; 0 where a game has none.
+        """Return a random legal action of every game, `int64[num_envs]`; 0 where a game has none.
 
-        It has a random stream of its own, so that drawing actions does not change the games.
+        The actions have their own random stream, so that drawing them does not change the games.
         """
         actions = np.empty(self.num_envs, np.int64)
         self._sampler = games.sample_legal(self._running(), self._sampler, actions)
         return actions
 
     def afterstates(self) -> tuple[Cells, npt.NDArray[np.float64], Flags]:
-        """What each action of every game leads to before chance adds a tile.
+        """Return the afterstate of each action of every game, before chance adds a tile.
 
         Returns:
             Afterstates `uint8[num_envs, 4, rows, cols]`, rewards `float64[num_envs, 4]` and legal
@@ -190,7 +192,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         return games.afterstates(self._running(), *self.size)
 
     def render(self) -> tuple[Any, ...] | None:
-        """One text or picture a game, by `render_mode`; None without one.
+        """Return one text or picture per game, by `render_mode`; None without a render mode.
 
         Raises:
             DependencyNotInstalled: pictures need the extra `afterstate[render]`.
@@ -208,24 +210,24 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
     # Inside
 
     def _running(self) -> Words:
-        """The games, once there are any."""
+        """Return the games."""
         if self._stream is None:
-            raise ResetNeeded("call reset() before playing or looking at the games")
+            raise ResetNeeded("call reset() first")
         return self._games
 
     def _check_actions(self, actions: Any) -> npt.NDArray[np.int64]:
-        """The actions as `int64[num_envs]`, checked."""
+        """Return the actions as `int64[num_envs]`, checked."""
         running = self._running()
         moves = np.asarray(actions)
         if moves.shape != (self.num_envs,) or moves.dtype.kind not in "iu":
             raise ValueError(
-                f"actions are integers of shape ({self.num_envs},), "
+                f"actions must be integers of shape ({self.num_envs},), "
                 f"got {moves.dtype} of shape {moves.shape}"
             )
         if moves.min() < 0 or moves.max() > 3:
             i = int(np.argmax((moves < 0) | (moves > 3)))
             raise ValueError(
-                f"an action is 0 up, 1 right, 2 down or 3 left, got {moves[i]} for game {i}"
+                f"actions must be 0 up, 1 right, 2 down or 3 left, got {moves[i]} for game {i}"
             )
         if self.autoreset_mode is AutoresetMode.DISABLED and self._over.any():
             ended = np.flatnonzero(self._over)
@@ -241,12 +243,12 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         return np.ascontiguousarray(moves, np.int64)
 
     def _check_options(self, options: dict[str, Any] | None) -> tuple[Flags, Cells | None]:
-        """Which games to reset, and the boards `[num_envs, rows, cols]` to start from, if any."""
+        """Return the mask of games to reset, and their boards `[num_envs, rows, cols]` or None."""
         given = check_options(options, ("board", "reset_mask"))
         mask = np.asarray(given.get("reset_mask", np.ones(self.num_envs, np.bool_)))
         if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
             raise ValueError(
-                f"reset_mask is bool[{self.num_envs}] with at least one True, "
+                f"reset_mask must be bool[{self.num_envs}] with at least one True, "
                 f"got {mask.dtype} of shape {mask.shape}"
             )
         if not mask.all():
@@ -258,18 +260,18 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         return mask, np.broadcast_to(check_board(board, self.size, wanted), wanted)
 
     def _check_seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
-        """One seed or None for each game."""
+        """Return one seed or None for each game."""
         if seed is None:
             return [None] * self.num_envs
         if isinstance(seed, (int, np.integer)):
             seed = [int(seed) + i for i in range(self.num_envs)]
         seeds = list(seed) if isinstance(seed, (Sequence, np.ndarray)) else [seed]
         if len(seeds) != self.num_envs:
-            raise ValueError(f"seed is one number or {self.num_envs}, got {len(seeds)}")
+            raise ValueError(f"seed must be one number or {self.num_envs}, got {len(seeds)}")
         return [check_seed(one) for one in seeds]
 
     def _draw_streams(self, seeds: list[int | None], mask: Flags) -> None:
-        """Starts the random streams of seeded games, and all of them at first."""
+        """Start the random streams of seeded games; at the first reset, of all games."""
         seeded = [int(seed) for seed in seeds if seed is not None]
         if self.np_random is not self._stream and (self._stream is None or not seeded):
             draws = self.np_random.integers(0, 2**64, self.num_envs + 1, dtype=np.uint64)
@@ -283,11 +285,11 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
             self._sampler = draw_word(np.random.default_rng(seeded))
 
     def _start(self, mask: Flags) -> None:
-        """Starts the games of a mask."""
+        """Start the games of a mask."""
         games.start_all(self._games, mask, self.start_tiles, *self.size)
 
     def _ends(self, fresh: Flags) -> tuple[Flags, Flags]:
-        """Which games end with this step, by the rules and by the limit of steps."""
+        """Return masks of the games that this step terminates and truncates."""
         flags = self._games[:, FLAGS]
         terminated = flags >> np.uint64(40) & np.uint64(1) != 0
         if self.illegal == "terminate":
@@ -298,12 +300,12 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         return terminated, self._elapsed >= self.max_episode_steps
 
     def _observe(self) -> npt.NDArray[Any]:
-        """The observations of all games."""
+        """Return the observations of all games."""
         boards = games.read(self._games, BOARD, *self.size)
         return boards if self.observation == "exponents" else games.one_hot(boards)
 
     def _values(self) -> Infos:
-        """The infos of all games as they stand, without masks."""
+        """Return the current infos of all games, without masks."""
         flags = self._games[:, FLAGS]
         largest = (flags >> np.uint64(48)).astype(np.int64)
         values = (
@@ -316,13 +318,13 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         return dict(zip(self.info_keys, values, strict=True))
 
     def _infos(self, mask: Flags) -> Infos:
-        """The infos of all games with `mask` as the mask of each."""
+        """Return the infos of all games, with `mask` as the mask of each key."""
         infos = self._values()
         infos.update({f"_{key}": mask.copy() for key in infos})
         return infos
 
     def _finals(self, ended: Flags) -> Infos:
-        """`final_obs` and `final_info` of the games that ended, empty for the others."""
+        """Return `final_obs` and `final_info` of the games that ended, empty for the others."""
         final_obs = np.full(self.num_envs, None, object)
         observations = self._observe()
         for i in np.flatnonzero(ended):
@@ -342,13 +344,13 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._table = table(*self.size)  # shared by all, so not copied with each environment
+        self._table = table(*self.size)  # shared, so not copied with each environment
 
 
 def _autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
-    """The mode, given itself or by its value, such as `"SameStep"`."""
+    """Return the mode of a mode or its value, such as `"SameStep"`."""
     try:
         return AutoresetMode(mode)
     except ValueError:
         values = [known.value for known in AutoresetMode]
-        raise ValueError(f"autoreset_mode is one of {values}, got {mode!r}") from None
+        raise ValueError(f"autoreset_mode must be one of {values}, got {mode!r}") from None

@@ -143,9 +143,9 @@ def serving(folder: Path, own: int | Sequence[Player] = 0, **settings: Any) -> I
     players = [RandomPlayer(100 + i) for i in range(own)] if isinstance(own, int) else own
     seats = tuple((f"own{number}", player) for number, player in enumerate(players))
     files = {"log": folder / "games.jsonl", "events": folder / "events.jsonl"}
-    chosen: dict[str, Any] = {"port": 0, "seed": 1, "reply_seconds": SOON, "own": seats} | files
+    defaults: dict[str, Any] = {"port": 0, "seed": 1, "reply_seconds": SOON} | files
     with ThreadPoolExecutor(16) as pool:
-        running = Running(Server(Settings(**chosen | settings)), pool)
+        running = Running(Server(Settings(**defaults | settings), seats), pool)
         try:
             running.wait_until_listening()
             yield running

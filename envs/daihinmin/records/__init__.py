@@ -1,1 +1,1 @@
-"""Recorded games of Daihinmin: their file format and their check against the rules."""
+"""Recorded games of Daihinmin: their file format and a check against the rules."""

@@ -2,18 +2,19 @@
 
     python -m afterstate.envs.daihinmin.uecda.client --port 42485 --player random
 
-It plays on any server of that protocol, the competition's own one as well.
+It plays on any server of that protocol, including the competition's own.
 """
 
 from __future__ import annotations
 
-import argparse
 import logging
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from afterstate.envs import commands
 from afterstate.envs.daihinmin import players, plays
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import ACCEPTED, N_PLAYERS, REFUSED, Game
@@ -24,19 +25,19 @@ from afterstate.envs.daihinmin.views import view
 
 LOGGER = logging.getLogger(__name__)
 SILENCE_SECONDS = 3600.0
-"""How long a client waits for a server that sends nothing, as while players are missing."""
+"""Time after which a silent server is given up; a server is silent while players are missing."""
 CONNECT_SECONDS = 10.0
 _CHUNK = 1 << 16
 
 
 class Result(NamedTuple):
-    """What a client knows of a match at its end."""
+    """The result of a match, as far as a client knows it."""
 
     player: int
-    """Its number."""
+    """Number of the client."""
     games: int
     points: list[int]
-    """By player: see `Watcher.points`."""
+    """Points by player: see `Watcher.points`."""
 
 
 class Connection:
@@ -44,7 +45,7 @@ class Connection:
 
     Args:
         connected: the socket.
-        seconds: how long to wait for a server that sends nothing.
+        seconds: time limit for a silent server.
     """
 
     def __init__(self, connected: socket.socket, seconds: float = SILENCE_SECONDS) -> None:
@@ -55,11 +56,11 @@ class Connection:
         self._unread = bytearray()
 
     def _read(self, n: int) -> bytes:
-        """The next bytes.
+        """Return the next bytes.
 
         Raises:
             ConnectionError: the server hung up.
-            TimeoutError: it sends nothing.
+            TimeoutError: the server sends nothing.
         """
         while len(self._unread) < n:
             try:
@@ -76,58 +77,58 @@ class Connection:
         return message
 
     def table(self) -> Table:
-        """The next message, a table."""
+        """Return the next message, a table."""
         return tables.from_bytes(self._read(tables.TABLE_BYTES))
 
-    def number(self, what: str, allowed: Sequence[int]) -> int:
-        """The next message, a number.
+    def number(self, meaning: str, allowed: Sequence[int]) -> int:
+        """Return the next message, a number.
 
         Raises:
-            ProtocolError: the server sent another one than allowed.
+            ProtocolError: the number is not one of those allowed.
         """
         number = tables.read_int(self._read(tables.INT_BYTES))
         if number not in allowed:
-            raise ProtocolError(f"the server sent {number} as {what}, one of {list(allowed)}")
+            raise ProtocolError(f"{meaning} must be one of {list(allowed)}, got {number}")
         return number
 
     def send(self, table: Table) -> None:
-        """Sends a table.
+        """Send a table.
 
         Raises:
-            ConnectionError: the server hung up, or does not read.
+            ConnectionError: the server hung up or does not read.
         """
         try:
             self._socket.sendall(tables.to_bytes(table))
         except OSError as error:
-            raise ConnectionError(f"the server took no table ({error})") from error
+            raise ConnectionError(f"the server did not accept a table ({error})") from error
 
 
 def play_match(
     address: tuple[str, int], player: Player, name: str, seconds: float = SILENCE_SECONDS
 ) -> Result:
-    """Plays a match on a server, to its end.
+    """Play a whole match on a server.
 
     Args:
         address: host and port of the server.
-        player: who chooses.
-        name: under which it is listed.
-        seconds: how long to wait for a server that sends nothing.
+        player: the player.
+        name: its name in the server's lists.
+        seconds: time limit for a silent server.
 
     Raises:
         OSError: the server cannot be reached, hung up, or fell silent.
-        ProtocolError: it sent what the protocol does not know.
+        ProtocolError: the server does not follow the protocol.
     """
     with socket.create_connection(address, CONNECT_SECONDS) as connected:
         connection = Connection(connected, seconds)
-        watcher = Watcher(_number(connection, name))
+        watcher = Watcher(_join(connection, name))
         LOGGER.info("player %d, waiting for the others", watcher.viewer)
         while _play_game(connection, watcher, player) != tables.MATCH_OVER:
             pass
     return Result(watcher.viewer, int(watcher.view["number"]), watcher.points)
 
 
-def _number(connection: Connection, name: str) -> int:
-    """The number that the server gives a client that sends its profile."""
+def _join(connection: Connection, name: str) -> int:
+    """Send the profile and return the number that the server gives."""
     try:
         connection.send(tables.profile_table(name))
         return connection.number("the number of a player", range(N_PLAYERS))
@@ -139,7 +140,7 @@ def _number(connection: Connection, name: str) -> int:
 
 
 def _play_game(connection: Connection, watcher: Watcher, player: Player) -> int:
-    """Plays one game; returns the server's last word."""
+    """Play one game; return the server's last number."""
     watcher.start(connection.table())
     n = int(watcher.view["to_give"])
     if n:
@@ -149,63 +150,73 @@ def _play_game(connection: Connection, watcher: Watcher, player: Player) -> int:
         if watcher.turn(connection.table()):
             _submit(connection, watcher, player)
         watcher.field(connection.table())
-        end = connection.number("the end", (tables.MORE, tables.GAME_OVER, tables.MATCH_OVER))
+        end = connection.number(
+            "the end of an action", (tables.MORE, tables.GAME_OVER, tables.MATCH_OVER)
+        )
     LOGGER.debug("game %d is over, points %s", watcher.view["number"], watcher.points)
     return end
 
 
 def _submit(connection: Connection, watcher: Watcher, player: Player) -> None:
-    """The player's turn."""
+    """Submit a play of the player."""
     play = player.choose(_seen(watcher))
     connection.send(tables.play_table(play, tables.lone_joker_cell(watcher.view)))
-    answer = connection.number("its answer", (ACCEPTED, REFUSED))
+    answer = connection.number("the answer to a play", (ACCEPTED, REFUSED))
     if answer == REFUSED and play != plays.PASS:
         LOGGER.warning("the server refused %s", plays.text(play))
 
 
 def _seen(watcher: Watcher) -> Game:
-    """The view, for the player to keep."""
+    """Return a copy of the view, which the player may keep."""
     return view(watcher.view, watcher.viewer)
 
 
 # The command
 
 
-def _parser() -> argparse.ArgumentParser:
-    """The options of the command."""
-    parser = argparse.ArgumentParser(
-        prog="python -m afterstate.envs.daihinmin.uecda.client",
-        description="Plays a match of Daihinmin on a server of the UEC competition's protocol "
-        "20070, which is the only one it speaks.",
-    )
-    add = parser.add_argument
-    add("--host", default="127.0.0.1", help="of the server (%(default)s)")
-    add("--port", type=int, default=tables.PORT, metavar="N", help="of the server (%(default)s)")
-    add("--player", default="random", help="by name (%(default)s)")
-    add("--name", help="in the server's lists, 9 characters (that of the player)")
-    text = "give up when the server sends nothing for so long (%(default)g)"
-    add("--silence-seconds", type=float, default=SILENCE_SECONDS, metavar="S", help=text)
-    return parser
+@dataclass(frozen=True)
+class Args:
+    """Play a match of Daihinmin on a server of the UEC competition's protocol 20070."""
+
+    host: str = "127.0.0.1"
+    """Address of the server."""
+    port: int = tables.PORT
+    """Port of the server."""
+    player: str = "random"
+    """Player, by name or file."""
+    name: str | None = None
+    """Name in the server's lists, 9 characters; by default that of the player."""
+    silence_seconds: float = SILENCE_SECONDS
+    """Time after which a server that sends nothing is given up, in seconds."""
+
+
+def _player(args: Args) -> Player:
+    """Return the player of a command line.
+
+    Raises:
+        OSError: the player's file cannot be read.
+        ValueError: a wrong option.
+    """
+    if not 0 < args.port < 2**16:
+        raise ValueError(f"port must be in 1..65535, got {args.port}")
+    if not 0 < args.silence_seconds < 1e9:
+        raise ValueError(f"silence_seconds must be > 0 and < 1e9, got {args.silence_seconds}")
+    return players.resolve(args.player)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command: returns 0 after a whole match, 130 after Ctrl-C, otherwise 1."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if not 0 < options.port < 2**16 or not 0 < options.silence_seconds < 1e9:
-        parser.error("a port is a number from 1 to 65535, a time limit above 0 and below 1e9")
+    """Run the command; return 0 after a whole match, 130 after Ctrl-C, otherwise 1."""
+    args = commands.parse(Args, "python -m afterstate.envs.daihinmin.uecda.client", arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     try:
-        player = players.find(options.player)
-    except ValueError as error:
-        parser.error(str(error))
-    address = options.host, options.port
+        player = _player(args)
+    except (OSError, ValueError) as error:
+        commands.fail(error)
+    address, name = (args.host, args.port), args.name or args.player
     try:
-        result = play_match(
-            address, player, options.name or options.player, options.silence_seconds
-        )
+        result = play_match(address, player, name, args.silence_seconds)
     except ConnectionRefusedError:
-        print(f"error: no server listens on {options.host}:{options.port}", file=sys.stderr)
+        print(f"error: no server listens on {args.host}:{args.port}", file=sys.stderr)
         return 1
     except (OSError, UnicodeError, ProtocolError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""Who sits at a server's table: clients at the other end of a connection, and players of our own.
+"""The seats of a server's match: clients at the other end of a connection, and built-in players.
 
-Whatever a client does, its seat answers: a client that is gone passes and gives no cards, which the
-rules punish by its strongest ones.
+A seat always answers, whatever its client does: the seat of a client that is gone passes and gives
+no cards, so that by the rules it loses its strongest ones.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from afterstate.envs.daihinmin.views import view
 
 LOGGER = logging.getLogger(__name__)
 MAX_UNREAD = 1 << 20
-"""Bytes that may wait for a client to read them: about 10 games."""
+"""Limit of bytes that a client has not read yet: about 10 games."""
 MAX_EARLY = 4 * TABLE_BYTES
-"""Limit of a client's stream: where twice as much waits to be asked for, no more is read."""
+"""Limit of a client's stream: the server stops reading when twice as much is buffered."""
 
 
 class Gone(Exception):
-    """Why a client is no longer there, as the end of a sentence that starts with `it`."""
+    """The reason why a client is gone, as the end of a sentence that starts with `it`."""
 
 
 async def read_table(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float
 ) -> Table:
-    """The next table of a client, whole within a time limit; otherwise the connection is cut.
+    """Return the next table of a client, or cut the connection after a time limit.
 
     Raises:
-        Gone: it hung up, or was too slow.
+        Gone: the client hung up or was too slow.
     """
     late: list[str] = []
 
@@ -67,27 +67,27 @@ async def read_table(
 
 
 class Seat(Protocol):
-    """What the server asks for tables and tells what happens."""
+    """A player as the server sees it: it receives messages and answers with tables."""
 
     name: str
     gone: bool
 
     def send(self, data: bytes) -> None:
-        """Keeps bytes to be sent by the next `flush`."""
+        """Queue bytes for the next `flush`."""
 
     def flush(self) -> None:
-        """Sends what was kept, in one piece."""
+        """Send the queued bytes in one piece."""
 
     async def give(self, game: Game) -> Table:
-        """The cards that the player gives away in the exchange."""
+        """Return the cards that the player gives away in the exchange."""
         ...
 
     async def play(self, game: Game) -> Table:
-        """What the player submits in his turn."""
+        """Return the play that the player submits."""
         ...
 
     async def close(self, seconds: float) -> None:
-        """Hangs up, when all is sent or after a time limit."""
+        """Close the connection once all is sent, or after a time limit."""
         ...
 
 
@@ -95,11 +95,11 @@ class ClientSeat:
     """A client at the other end of a connection.
 
     Args:
-        reader: its side of the connection, past the profile.
-        writer: ours.
+        reader: stream from the client, after its profile.
+        writer: stream to the client.
         name: its name.
-        seconds: within which it must answer.
-        on_gone: told once why it is dropped.
+        seconds: time limit for each answer.
+        on_gone: called once with the reason when the client is dropped.
     """
 
     def __init__(
@@ -118,11 +118,11 @@ class ClientSeat:
         self._unsent: list[bytes] = []
 
     def send(self, data: bytes) -> None:
-        """Keeps bytes to be sent by the next `flush`."""
+        """Queue bytes for the next `flush`."""
         self._unsent.append(data)
 
     def flush(self) -> None:
-        """Sends what was kept; drops a client that has hung up or does not read."""
+        """Send the queued bytes; drop a client that has hung up or does not read."""
         data = b"".join(self._unsent)
         self._unsent.clear()
         if self.gone:
@@ -136,27 +136,27 @@ class ClientSeat:
             self.drop(f"left {MAX_UNREAD:,} bytes unread")
 
     def has_hung_up(self) -> bool:
-        """Whether nothing more will come from it."""
+        """Return True if the client will send nothing more."""
         closed = self._reader.exception() is not None or self._writer.transport.is_closing()
         return closed or self._reader.at_eof()
 
     def drop(self, why: str) -> None:
-        """Cuts the connection: from now on its seat passes."""
+        """Cut the connection; from now on the seat passes."""
         if not self.gone:
             self.gone = True
             self._writer.transport.abort()
             self._on_gone(why)
 
     async def give(self, game: Game) -> Table:
-        """The table that the client answers the start table with."""
+        """Return the client's answer to the start table."""
         return await self._answer()
 
     async def play(self, game: Game) -> Table:
-        """The table that the client answers the turn table with."""
+        """Return the client's answer to the turn table."""
         return await self._answer()
 
     async def _answer(self) -> Table:
-        """The next table of the client; an empty one, from now on, if none comes."""
+        """Return the next table of the client; an empty one once the client is gone."""
         if not self.gone:
             try:
                 return await read_table(self._reader, self._writer, self._seconds)
@@ -165,7 +165,7 @@ class ClientSeat:
         return np.zeros(SHAPE, np.int32)
 
     async def close(self, seconds: float) -> None:
-        """Hangs up, when the client has read all or after a time limit."""
+        """Close the connection once the client has read all, or after a time limit."""
         self.flush()
         self._writer.close()
         try:
@@ -174,14 +174,14 @@ class ClientSeat:
             self._writer.transport.abort()
 
 
-class OwnSeat:
-    """A player of our own, in the server's process.
+class PlayerSeat:
+    """A built-in player, which runs in the server's process.
 
     Args:
         player: the player.
         name: its name.
         number: its number in the match.
-        on_gone: told once that it failed.
+        on_gone: called once with the reason when the player fails.
     """
 
     def __init__(
@@ -194,28 +194,28 @@ class OwnSeat:
         self._on_gone = on_gone
 
     def send(self, data: bytes) -> None:
-        """Nothing: it sees the game itself."""
+        """Do nothing: the player sees the game itself."""
 
     def flush(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     async def close(self, seconds: float) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     async def give(self, game: Game) -> Table:
-        """The cards that the player gives away."""
+        """Return the cards that the player gives away."""
         seen, n = view(game, self._number), int(game["to_give"])
         return await self._ask(lambda: gift_table(self._player.give(seen, n)))
 
     async def play(self, game: Game) -> Table:
-        """What the player chooses."""
+        """Return the play that the player chooses."""
         seen = view(game, self._number)
         cell = lone_joker_cell(game)
         return await self._ask(lambda: play_table(self._player.choose(seen), cell))
 
     async def _ask(self, answer: Callable[[], Table]) -> Table:
-        """The player's answer; a failure ends its part in the match, but not the match."""
-        await asyncio.sleep(0)  # a match of own players alone can be interrupted, too
+        """Return the player's answer; a player that raises is gone, but the match goes on."""
+        await asyncio.sleep(0)  # so that a match of built-in players alone can be interrupted
         if not self.gone:
             try:
                 return answer()

@@ -1,43 +1,41 @@
-"""A server of the competition's protocol 20070: a match of five clients, or of players of our own.
+"""A server of the competition's protocol 20070: a match of five clients or built-in players.
 
     python -m afterstate.envs.daihinmin.uecda.server --games 100 --log games.jsonl --seats random
 
-Whatever a client does, the match goes on: who is refused or dropped, and why, is logged, and the
-seat of a client that is dropped passes. Nothing tells a late answer from the next one, so that a
-client which does not answer in time is dropped for good. While a player of our own thinks, the
-server does nothing else.
+The match goes on whatever a client does. The server logs whom it refuses or drops and why; the seat
+of a dropped client passes. A late answer looks like the next one, so a client that does not answer
+in time is dropped for good. While a built-in player thinks, the server does nothing else.
 
-Own players have the lowest numbers, clients the next ones in the order of their profiles.
+Built-in players get the lowest numbers, clients the next ones in the order of their profiles.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import logging
-import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from afterstate.envs import commands
 from afterstate.envs.daihinmin import players
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.plays import PASS
 from afterstate.envs.daihinmin.records import recording
 from afterstate.envs.daihinmin.rules import ACCEPTED, N_PLAYERS
 from afterstate.envs.daihinmin.uecda import tables
+from afterstate.envs.daihinmin.uecda.journal import Journal
 from afterstate.envs.daihinmin.uecda.seats import (
     MAX_EARLY,
     ClientSeat,
     Gone,
-    OwnSeat,
+    PlayerSeat,
     Seat,
     read_table,
 )
@@ -45,153 +43,65 @@ from afterstate.envs.words import draw_word
 
 LOGGER = logging.getLogger(__name__)
 MAX_GREETINGS = 32
-"""Connections that may be without a seat at the same time."""
+"""Maximum number of connections without a seat."""
 GOODBYE_SECONDS = 2.0
-"""How long clients may read what is left when the match is over."""
-TELL_SECONDS = 0.005
-"""After which clients that are not in turn are told what happened: where all play fast, this saves
-half of the messages."""
-PROGRESS_SECONDS = 10.0
-"""Between two lines about the games played."""
+"""Time for clients to read the rest when the match is over."""
+BATCH_SECONDS = 0.005
+"""Delay of messages to clients that are not in turn; among fast players this saves half of them."""
+
+NamedPlayer = tuple[str, players.Player]
+"""A built-in player and its name."""
 
 
-class Settings(NamedTuple):
-    """What a match is played with."""
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a match."""
 
     host: str = "127.0.0.1"
+    """Address to listen on; the default is reachable from this machine only, 0.0.0.0 from all
+    networks."""
     port: int = tables.PORT
-    """0: any that is free."""
+    """Port to listen on; 0: any free port."""
     games: int = 100
+    """Number of games."""
     seed: int | None = None
-    """Of deals, seats and drawn places; None: drawn."""
-    own: tuple[tuple[str, players.Player], ...] = ()
-    """Names and players that fill seats in the server's process."""
+    """Seed of deals, seats, drawn places and built-in random players; by default random."""
     match: str = ""
-    """The name of the match in the log; by default the time of its start."""
+    """Name of the match in the log; by default the time of its start."""
     log: Path | None = None
-    """Finished games are appended, a line each, in the recorded format."""
+    """File to which finished games are appended, in the format of recorded games."""
     events: Path | None = None
-    """What happens is appended, a JSON object a line."""
+    """File to which events (connections, drops, results) are appended, as JSON lines."""
     handshake_seconds: float = 5.0
-    """Within which a client must send its profile."""
+    """Time limit for a client to send its profile, in seconds."""
     reply_seconds: float = 10.0
-    """Within which a client must answer."""
+    """Time limit for each answer of a client, in seconds; a late client is dropped and passes."""
     wait_seconds: float = 0.0
-    """Within which the seats must be filled; 0: for ever."""
+    """Time limit for all seats to be filled, in seconds; 0: none."""
 
 
 class Standing(NamedTuple):
-    """One player's part in a match."""
+    """Name and points of one player."""
 
     name: str
     points: int
-
-
-class Lines:
-    """A file to which JSON lines are appended, each at once and whole or not at all.
-
-    Args:
-        path: the file; a last line that was cut off is ended first. None: nothing is written.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-
-    def __init__(self, path: Path | None) -> None:
-        self._file = open(path, "a+b", buffering=0) if path else None
-        if self._file and self._file.seekable() and self._file.seek(0, os.SEEK_END):
-            self._file.seek(-1, os.SEEK_END)
-            if self._file.read(1) != b"\n":
-                self._file.write(b"\n")
-
-    def append(self, entry: recording.Entry) -> None:
-        """Appends a line.
-
-        Raises:
-            OSError: it cannot be written; what was written of it is taken back.
-        """
-        if not self._file:
-            return
-        start = os.fstat(self._file.fileno()).st_size
-        data = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
-        try:
-            while data:
-                data = data[self._file.write(data) :]
-        except OSError:
-            with suppress(OSError):
-                os.ftruncate(self._file.fileno(), start)
-            raise
-
-    def close(self) -> None:
-        """Closes the file."""
-        if self._file:
-            self._file.close()
-        self._file = None
-
-
-class Journal:
-    """What is written of a match as it goes: games, events, and lines for people.
-
-    Who kills the server loses the running game. A game that cannot be written ends the match; an
-    event that cannot be written ends the file of events.
-    """
-
-    def __init__(self, log: Path | None, events: Path | None) -> None:
-        self._log = Lines(log)
-        self._events = Lines(events)
-        self._told = time.monotonic()
-
-    def event(self, kind: str, text: str, level: int = logging.INFO, **facts: Any) -> None:
-        """Something happened: a sentence for people, facts for programs."""
-        LOGGER.log(level, "%s", text)
-        seconds = round(time.time(), 3)
-        try:
-            self._events.append({"time": seconds, "event": kind, "text": text} | facts)
-        except OSError as error:
-            LOGGER.warning("events are written no more: %s", error)
-            self._events.close()
-
-    def game(self, game: recording.Entry, points: list[int]) -> None:
-        """A game is over.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        self._log.append(game)
-        refused = [0] * N_PLAYERS
-        for action in game["actions"]:
-            refused[action["p"]] += action["ack"] != ACCEPTED and action["m"] != "pass"
-        facts: dict[str, Any] = {"game": game["game"], "finish": game["finish"], "points": points}
-        text = f"game {game['game']} is over, points {points}"
-        self.event("game", text, self._level(), **facts, illegal=refused)
-
-    def _level(self) -> int:
-        """How loud the next result is: people are told one in 10 seconds."""
-        if time.monotonic() - self._told < PROGRESS_SECONDS:
-            return logging.DEBUG
-        self._told = time.monotonic()
-        return logging.INFO
-
-    def close(self) -> None:
-        """Closes the files."""
-        self._log.close()
-        self._events.close()
 
 
 class Server:
     """One match, from the first connection to the last result.
 
     Args:
-        settings: what the match is played with.
+        settings: settings of the match.
+        own: built-in players that take the first seats.
 
     Raises:
         ValueError: a wrong setting.
         OSError: a file cannot be written.
     """
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, own: Sequence[NamedPlayer] = ()) -> None:
         self.settings = settings or Settings()
-        _check(self.settings)
+        _check(self.settings, len(own))
         seed = self.settings.seed
         self._seed = draw_word(np.random.default_rng()) if seed is None else seed
         self._match = new_match(self._seed)
@@ -202,23 +112,23 @@ class Server:
         self._is_over = False
         self._flushing: asyncio.TimerHandle | None = None
         self._seats: list[Seat | None] = [None] * N_PLAYERS
-        for number, (name, player) in enumerate(self.settings.own):
-            self._seats[number] = OwnSeat(player, name, number, self._on_gone(number))
+        for number, (name, player) in enumerate(own):
+            self._seats[number] = PlayerSeat(player, name, number, self._on_gone(number))
         self.games = 0
-        """Games that have been played to their end."""
+        """Number of finished games."""
         self._journal = Journal(self.settings.log, self.settings.events)
 
     async def run(self, on_listening: Callable[[int], None] | None = None) -> list[Standing]:
-        """Waits for the clients and plays the match.
+        """Wait for the clients and play the match.
 
         Args:
-            on_listening: told the port as soon as clients can connect.
+            on_listening: called with the port once clients can connect.
 
         Returns:
-            The standings. The match ends early when nobody is left.
+            The standings. The match ends early if all players are gone.
 
         Raises:
-            OSError: the port cannot be listened on, or a file not written.
+            OSError: the server cannot listen on the port, or a file cannot be written.
             TimeoutError: not all seats were filled in time.
         """
         try:
@@ -227,7 +137,7 @@ class Server:
                 await self._play_match(listener.sockets[0].getsockname()[1], on_listening)
             finally:
                 listener.close()
-                await self._say_goodbye()
+                await self._close_connections()
                 text = f"{self.games} of {self.settings.games} games played"
                 self._journal.event("over", text, **self._facts())
         finally:
@@ -235,17 +145,17 @@ class Server:
         return self.standings()
 
     async def _listen(self) -> asyncio.Server:
-        """Lets clients connect from now on."""
+        """Start to listen for clients."""
         host, port = self.settings.host, self.settings.port
         try:
             return await asyncio.start_server(self._connected, host, port, limit=MAX_EARLY)
         except (OSError, UnicodeError) as error:
             why = getattr(error, "strerror", None) or error
-            fix = "choose another --host or --port; --port 0 is any that is free"
+            fix = "choose another --host or --port; --port 0 takes any free port"
             raise OSError(f"cannot listen on {host}:{port} ({why}): {fix}") from error
 
     def standings(self) -> list[Standing]:
-        """Names and points of all games that are over, by player."""
+        """Return names and points of all finished games, by player."""
         names = [seat.name if seat else "" for seat in self._seats]
         points = self._match["points"].tolist()
         return [Standing(*pair) for pair in zip(names, points, strict=True)]
@@ -253,18 +163,18 @@ class Server:
     # Before the match
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Someone has connected."""
+        """Greet a new connection."""
         if self._is_over:
             writer.transport.abort()
             return
-        if len(self._greetings) >= MAX_GREETINGS:  # the one that has been silent longest goes
+        if len(self._greetings) >= MAX_GREETINGS:  # drop the oldest
             self._greetings.pop(next(iter(self._greetings))).transport.abort()
         greeting = asyncio.ensure_future(self._greet(reader, writer))
         self._greetings[greeting] = writer
         greeting.add_done_callback(lambda done: self._greetings.pop(done, None))
 
     async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Gives a client that sends its profile the next number, or refuses it."""
+        """Give the next number to a client that sends its profile, or refuse it."""
         address = "{}:{}".format(*writer.get_extra_info("peername", ("?", "?"))[:2])
         try:
             name = await self._read_name(reader, writer)
@@ -275,10 +185,10 @@ class Server:
             writer.close()
 
     async def _read_name(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
-        """The name in a client's profile.
+        """Return the name in a client's profile.
 
         Raises:
-            Gone: it cannot play.
+            Gone: the client cannot play.
         """
         if self._free_number() is None:
             raise Gone("came when all seats were taken")
@@ -292,7 +202,7 @@ class Server:
         return name or "unnamed"
 
     def _free_number(self) -> int | None:
-        """The lowest free number; who has hung up before the match begins has lost his."""
+        """Return the lowest free number; clients that hung up before the match lose theirs."""
         if self._is_full.is_set():
             return None
         for number, seat in enumerate(self._seats):
@@ -304,7 +214,7 @@ class Server:
     def _take_seat(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, name: str, address: str
     ) -> None:
-        """Gives a client its number; the fifth completes the match."""
+        """Give a client its number; the fifth starts the match."""
         number = self._free_number()
         if number is None:
             raise Gone("came when all seats were taken")
@@ -318,9 +228,9 @@ class Server:
             self._is_full.set()
 
     def _on_gone(self, number: int) -> Callable[[str], None]:
-        """What to do when a player is dropped."""
+        """Return the function that logs the drop of a player."""
 
-        def note(why: str) -> None:
+        def log_drop(why: str) -> None:
             seat, game = self._seats[number], int(self._match["number"])
             name = seat.name if seat else ""
             when = f"in game {game}" if game else "before the match"
@@ -328,10 +238,10 @@ class Server:
             who: dict[str, Any] = {"player": number, "name": name, "game": game}
             self._journal.event("dropped", text, logging.WARNING, why=why, **who)
 
-        return note
+        return log_drop
 
     async def _wait_for_players(self) -> None:
-        """Until all seats are taken."""
+        """Wait until all seats are taken."""
         if self._free_number() is None:
             self._is_full.set()
         try:
@@ -340,13 +250,13 @@ class Server:
             missing = self._seats.count(None)
             raise TimeoutError(
                 f"{missing} of {N_PLAYERS} players are missing after "
-                f"{self.settings.wait_seconds:g} seconds: start them, or fill seats by --seats"
+                f"{self.settings.wait_seconds:g} seconds: start them, or fill seats with --seats"
             ) from error
 
     # The match
 
     async def _play_match(self, port: int, on_listening: Callable[[int], None] | None) -> None:
-        """Waits for the players and plays all games."""
+        """Wait for the players and play all games."""
         settings = self.settings
         text = f"listening on {settings.host}:{port} for {self._seats.count(None)} clients"
         facts: dict[str, Any] = {"host": settings.host, "port": port, "seed": self._seed}
@@ -360,32 +270,32 @@ class Server:
             self.games += 1
 
     def _table(self) -> list[Seat]:
-        """The five seats, all taken, by player."""
+        """Return the five taken seats, by player."""
         return [seat for seat in self._seats if seat]
 
     def _facts(self) -> dict[str, Any]:
-        """The result for programs."""
+        """Return the result for the file of events."""
         names, points = zip(*self.standings(), strict=True)
         return {"games": self.games, "names": names, "points": points}
 
     def _send(self, messages: Sequence[bytes]) -> None:
-        """Keeps a message for each player."""
+        """Queue a message for each player."""
         for seat, message in zip(self._table(), messages, strict=True):
             seat.send(message)
 
     def _seat_in_turn(self) -> Seat:
-        """The seat to be asked now: it is told at once what happened, the others soon."""
+        """Return the seat in turn: it gets its messages now, the others soon."""
         seat = self._table()[int(self._match["turn"])]
         if not isinstance(seat, ClientSeat):
-            self._flush()  # while a player of our own thinks, nothing can be sent
+            self._flush()  # nothing can be sent while a built-in player thinks
             return seat
         seat.flush()
         if self._flushing is None:
-            self._flushing = asyncio.get_running_loop().call_later(TELL_SECONDS, self._flush)
+            self._flushing = asyncio.get_running_loop().call_later(BATCH_SECONDS, self._flush)
         return seat
 
     def _flush(self) -> None:
-        """Tells all clients what happened."""
+        """Send all queued messages."""
         if self._flushing:
             self._flushing.cancel()
             self._flushing = None
@@ -393,7 +303,7 @@ class Server:
             seat.flush()
 
     async def _play_game(self) -> recording.Entry:
-        """Plays the next game; returns what is logged of it."""
+        """Play the next game and return its log entry."""
         match = self._match
         next_game(match)
         self._field = tables.NOTHING
@@ -411,7 +321,7 @@ class Server:
         return game
 
     async def _act(self) -> recording.Entry:
-        """One action: asks the player in turn and tells all what he did."""
+        """Play one action: ask the player in turn and send the result to all."""
         match = self._match
         self._send(tables.messages(tables.turn_tables(match)))
         seat = self._seat_in_turn()
@@ -426,7 +336,7 @@ class Server:
         return action
 
     def _field_message(self, action: recording.Entry) -> bytes:
-        """The field table after an action, as it was before the trick flowed."""
+        """Return the field table after an action, as it was before the end of the trick."""
         play, _, joker = self._field
         if joker:
             self._match["joker_column"] = joker[1]
@@ -436,14 +346,14 @@ class Server:
         return tables.to_bytes(tables.field_table(state, play, joker))
 
     def _end(self) -> int:
-        """What the clients are told after an action."""
+        """Return the number that clients get after an action."""
         if self._match["turn"] >= 0:
             return tables.MORE
         is_last = self._match["number"] == self.settings.games
         return tables.MATCH_OVER if is_last else tables.GAME_OVER
 
-    async def _say_goodbye(self) -> None:
-        """Ends all connections."""
+    async def _close_connections(self) -> None:
+        """Close all connections."""
         self._is_over = True
         if self._flushing:
             self._flushing.cancel()
@@ -455,76 +365,59 @@ class Server:
         await asyncio.gather(*greetings, *closing, return_exceptions=True)
 
 
-def _check(settings: Settings) -> None:
-    """Raises a ValueError for settings that no match can be played with."""
+def _check(settings: Settings, n_players: int) -> None:
+    """Raise ValueError for settings that no match can be played with."""
     if not 0 <= settings.port < 2**16:
-        raise ValueError(f"a port is a number from 0 to 65535, got {settings.port}")
+        raise ValueError(f"port must be in 0..65535, got {settings.port}")
     if settings.games < 1:
-        raise ValueError(f"a match has one game or more, got {settings.games}")
-    if len(settings.own) > N_PLAYERS:
-        raise ValueError(f"there are {N_PLAYERS} seats, got {len(settings.own)} players for them")
+        raise ValueError(f"games must be >= 1, got {settings.games}")
+    if n_players > N_PLAYERS:
+        raise ValueError(f"seats must be at most {N_PLAYERS}, got {n_players}")
     if settings.seed is not None and not 0 <= settings.seed < 2**64:
-        raise ValueError(f"a seed is a number from 0 on, of 64 bits, got {settings.seed}")
-    limits = settings.handshake_seconds, settings.reply_seconds
-    if not (all(limit > 0 for limit in limits) and settings.wait_seconds >= 0):
-        raise ValueError(f"time limits are above 0, got {limits} and {settings.wait_seconds}")
+        raise ValueError(f"seed must be in 0..2**64 - 1, got {settings.seed}")
+    for name in ("handshake_seconds", "reply_seconds"):
+        if not getattr(settings, name) > 0:
+            raise ValueError(f"{name} must be > 0, got {getattr(settings, name)}")
+    if not settings.wait_seconds >= 0:
+        raise ValueError(f"wait_seconds must be >= 0, got {settings.wait_seconds}")
 
 
 # The command
 
 
-def _parser() -> argparse.ArgumentParser:
-    """The options of the command."""
-    default = Settings()
-    parser = argparse.ArgumentParser(
-        prog="python -m afterstate.envs.daihinmin.uecda.server",
-        description="Plays a match of Daihinmin with clients of the UEC competition's protocol "
-        "20070, or with players of our own. The standings go to stdout, what happens to stderr. "
-        "Ctrl-C and SIGTERM end the match with the results so far.",
+@dataclass(frozen=True)
+class Args(Settings):
+    """Play a match of Daihinmin with clients of the UEC competition's protocol 20070.
+
+    The standings go to stdout, events to stderr. Ctrl-C and SIGTERM end the match and print the
+    results so far.
+    """
+
+    seats: tuple[str, ...] = ()
+    """Built-in players, by name or file, that fill the first seats."""
+    log: Path | None = field(
+        default_factory=lambda: Path(time.strftime("uecda-%Y%m%d%H%M%S.jsonl"))
     )
-    add = parser.add_argument
-    hosts = "address to listen on (%(default)s: this machine alone; 0.0.0.0: all networks)"
-    add("--host", default=default.host, help=hosts)
-    ports = "port to listen on (%(default)s; 0: any that is free)"
-    add("--port", type=int, default=default.port, metavar="N", help=ports)
-    add("--games", type=int, default=default.games, metavar="N", help="(%(default)s)")
-    add(
-        "--seed",
-        type=int,
-        metavar="N",
-        help="of deals, seats, drawn places and random players (drawn)",
-    )
-    own = "our own players, by name, that fill the first seats"
-    add("--seats", nargs="+", default=[], metavar="PLAYER", help=own)
-    add("--match", default="", metavar="NAME", help="name of the match in the log (the time)")
-    log = "append each game, when it is over, in the format of recorded games (uecda-TIME.jsonl)"
-    file = Path(time.strftime("uecda-%Y%m%d%H%M%S.jsonl"))
-    add("--log", type=Path, default=file, metavar="FILE", help=log)
-    add("--no-log", dest="log", action="store_const", const=None, help="keep no games")
-    events = "append who came, was refused or dropped, and results, as JSON lines"
-    add("--events", type=Path, metavar="FILE", help=events)
-    limits = {
-        "handshake": "limit for a client to send its profile (%(default)g)",
-        "reply": "limit for each answer; who is late is dropped, and passes (%(default)g)",
-        "wait": "limit for the seats to be filled (%(default)g; 0: none)",
-    }
-    for name, text in limits.items():
-        seconds = getattr(default, f"{name}_seconds")
-        add(f"--{name}-seconds", type=float, default=seconds, metavar="S", help=text)
-    return parser
+    """File to which finished games are appended, in the format of recorded games."""
+    no_log: bool = False
+    """Keep no games."""
 
 
-def _settings(options: argparse.Namespace) -> Settings:
-    """The settings of the command's options."""
-    values = {name: value for name, value in vars(options).items() if name in Settings._fields}
-    rng = np.random.default_rng(None if options.seed is None else options.seed % 2**64)
-    seeds = rng.integers(2**63, size=len(options.seats)).tolist()
-    seated = zip(options.seats, seeds, strict=True)
-    return Settings(**values, own=tuple((name, players.find(name, seed)) for name, seed in seated))
+def _server(args: Args) -> Server:
+    """Return the server of a command line."""
+    settings = {name: getattr(args, name) for name in Settings.__dataclass_fields__}
+    if args.no_log:
+        settings["log"] = None
+    rng = np.random.default_rng(None if args.seed is None else args.seed % 2**64)
+    seeds = rng.integers(2**63, size=len(args.seats)).tolist()
+    seated = zip(args.seats, seeds, strict=True)
+    return Server(
+        Settings(**settings), [(name, players.resolve(name, seed)) for name, seed in seated]
+    )
 
 
 def _print_standings(server: Server) -> None:
-    """Writes the result for people."""
+    """Print the number of games and the standings, best player first."""
     print(f"{server.games:,} of {server.settings.games:,} games")
     standings = enumerate(server.standings())
     for number, (name, points) in sorted(standings, key=lambda standing: -standing[1].points):
@@ -532,17 +425,16 @@ def _print_standings(server: Server) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command: returns 0 after a whole match, 130 after Ctrl-C, otherwise 1."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    """Run the command; return 0 after a whole match, 130 after Ctrl-C, otherwise 1."""
+    args = commands.parse(Args, "python -m afterstate.envs.daihinmin.uecda.server", arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     try:
-        server = Server(_settings(options))
+        server = _server(args)
     except (ValueError, OSError) as error:
-        parser.error(str(error))
+        commands.fail(error)
     try:
         asyncio.run(server.run())
-        code = int(server.games < options.games)
+        code = int(server.games < args.games)
     except OSError as error:
         print(f"error: {error}", file=sys.stderr)
         code = 1

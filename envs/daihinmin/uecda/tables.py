@@ -3,13 +3,13 @@
 Server and client exchange two kinds of messages: tables of 8 rows and 15 columns, and single
 numbers. Every number is an `int32`, high byte first. Columns are the ranks of `cards.py`:
 
-    row 0-3   spades, hearts, diamonds, clubs: 1 a card, 2 the joker in its place
-    row 4     the joker: column 1 of a hand, the column of the four others as their fifth
+    row 0-3   spades, hearts, diamonds, clubs: 1 a card, 2 the joker in place of a card
+    row 4     the joker: in a hand column 1, as the fifth card of a rank its column
     row 5     0 the game starts, 1 cards to give, 2 it is your turn, 3 a player, 4 empty field,
               6 revolution, 7 lock
     row 6     0-4 cards left by player, 5-9 classes by player, 10-14 players by seat
 
-A client's tables hold rows 0 to 4 alone. A match goes, for each client,
+A client's tables have only rows 0 to 4. The messages of a match, for each client:
 
     profile ->, <- its number, and for each game
         <- start table, (gift table ->), and for each action
@@ -33,17 +33,17 @@ from afterstate.envs.daihinmin.rules import DAIFUGO, HEIMIN, N_PLAYERS, Game, n_
 PROTOCOL = 20070
 """The version of the protocol."""
 PORT = 42485
-"""The port that servers listen on by custom."""
+"""The customary port of servers."""
 SHAPE = (8, 15)
 """Rows and columns of a table."""
 TABLE_BYTES, INT_BYTES = 480, 4
-"""The lengths of the messages."""
+"""Lengths of the messages."""
 MORE, GAME_OVER, MATCH_OVER = range(3)
-"""What the number after each action says."""
+"""Values of the number after each action."""
 NOBODY = 6
-"""The player that a start table names."""
+"""The player number in a start table."""
 MAX_SENT_NAME, MAX_NAME = 14, 9
-"""Characters of a name that a client may send, and that a server keeps."""
+"""Maximum lengths of a name, as sent by a client and as kept by a server."""
 
 Table = npt.NDArray[np.int32]
 
@@ -52,14 +52,14 @@ _PLAYERS = set(range(N_PLAYERS))
 
 
 class ProtocolError(Exception):
-    """The other side sent what the protocol does not know."""
+    """The other side sent a message that the protocol does not allow."""
 
 
 # Bytes
 
 
 def to_bytes(table: Table) -> bytes:
-    """The 480 bytes of a table, or those of several one after the other.
+    """Return the 480 bytes of a table, or those of several in a row.
 
     A negative cell is sent as 0.
     """
@@ -67,18 +67,18 @@ def to_bytes(table: Table) -> bytes:
 
 
 def messages(tables: Table) -> list[bytes]:
-    """The bytes of several tables `[T, 8, 15]`, one by one."""
+    """Return the bytes of each of several tables `[T, 8, 15]`."""
     data = to_bytes(tables)
     return [data[at : at + TABLE_BYTES] for at in range(0, len(data), TABLE_BYTES)]
 
 
 def from_bytes(data: bytes) -> Table:
-    """The table of 480 bytes."""
+    """Return the table of 480 bytes."""
     return np.frombuffer(data, ">i4").astype(np.int32).reshape(SHAPE)
 
 
 def int_bytes(number: int) -> bytes:
-    """The 4 bytes of a number.
+    """Return the 4 bytes of a number.
 
     >>> int_bytes(9).hex()
     '00000009'
@@ -87,7 +87,7 @@ def int_bytes(number: int) -> bytes:
 
 
 def read_int(data: bytes) -> int:
-    """The number of 4 bytes."""
+    """Return the number of 4 bytes."""
     return int.from_bytes(data, "big", signed=True)
 
 
@@ -95,9 +95,9 @@ def read_int(data: bytes) -> int:
 
 
 def profile_table(name: str) -> Table:
-    """The first table of a client: the protocol's version, and the first 14 characters of its name.
+    """Return the first table of a client: the version, and the first 14 characters of its name.
 
-    What is not ASCII is sent as `?`.
+    Characters outside ASCII are sent as `?`.
     """
     table = np.zeros(SHAPE, np.int32)
     table[0, 0] = PROTOCOL
@@ -107,9 +107,9 @@ def profile_table(name: str) -> Table:
 
 
 def read_profile(table: Table) -> tuple[int, str]:
-    """The version that a client asks for, and the first 9 characters of its name.
+    """Return the version that a client asks for, and the first 9 characters of its name.
 
-    What cannot be printed becomes `?`.
+    Unprintable characters become `?`.
     """
     codes = table[1, :MAX_NAME].tolist()
     name = codes[: codes.index(0)] if 0 in codes else codes
@@ -120,7 +120,7 @@ def read_profile(table: Table) -> tuple[int, str]:
 
 
 def _hand_cells(hands: npt.NDArray[np.uint64]) -> Table:
-    """Rows 0 to 4 of the tables of hands `[H]`: `[H, 5, 15]`."""
+    """Return rows 0 to 4 of the tables of hands `[H]`: `[H, 5, 15]`."""
     bits = np.unpackbits(hands.astype("<u8").view(np.uint8), bitorder="little").reshape(-1, 64)
     cells = np.zeros((len(bits), _CARD_ROWS, SHAPE[1]), np.int32)
     cells[:, :4, 1:14] = bits[:, :JOKER].reshape(-1, 13, 4).transpose(0, 2, 1)
@@ -132,33 +132,33 @@ _BITS = np.array([[1 << 4 * rank + suit for rank in range(13)] for suit in range
 
 
 def read_hand(table: Table) -> int:
-    """The cards of a hand's table; cells that hold no card of a hand are left out."""
+    """Return the cards of a hand's table, without cells that cannot hold a card of a hand."""
     return _hand(table[:_CARD_ROWS].tobytes())
 
 
 @lru_cache(maxsize=64)
 def _hand(cells: bytes) -> int:
-    """The cards of rows 0 to 4: most hands are read many times."""
+    """Return the cards of rows 0 to 4, cached because most hands are read many times."""
     rows = np.frombuffer(cells, np.int32).reshape(_CARD_ROWS, SHAPE[1])
     naturals = int(_BITS[rows[:4, 1:14] == 1].sum())
     return naturals | int(rows[4, 1] == 2) << JOKER
 
 
 def gift_table(cards: int) -> Table:
-    """The table by which a client gives cards away.
+    """Return the table by which a client gives cards away.
 
     Raises:
-        ValueError: it is no card set.
+        ValueError: not a card set.
     """
     if not 0 <= int(cards) <= DECK:
-        raise ValueError(f"a card set has 53 bits, got {cards!r}")
+        raise ValueError(f"cards must be a set of 53 bits, got {cards!r}")
     table = np.zeros(SHAPE, np.int32)
     table[:_CARD_ROWS] = _hand_cells(np.array([cards], np.uint64))[0]
     return table
 
 
 def gift(table: Table) -> int:
-    """The cards that a client gives away; none, which is punished, if a cell is out of place."""
+    """Return the cards that a client gives away; 0, which is punished, if a cell is wrong."""
     cards = read_hand(table)
     return cards if np.array_equal(gift_table(cards)[:_CARD_ROWS], table[:_CARD_ROWS]) else 0
 
@@ -167,7 +167,7 @@ def gift(table: Table) -> int:
 
 
 def _play_cells(play: int) -> Table:
-    """Rows 0 to 4 of a play's table."""
+    """Return rows 0 to 4 of a play's table."""
     naturals, joker = plays.cells(play)
     cells = np.zeros((_CARD_ROWS, SHAPE[1]), np.int32)
     for cell in naturals:
@@ -182,17 +182,17 @@ _PLAYS = {cells.tobytes(): play for play, cells in enumerate(_CELLS)}
 
 
 def play_table(play: int, joker: Cell | None = None) -> Table:
-    """The table of a play.
+    """Return the table of a play.
 
     Args:
         play: its number.
-        joker: where a lone joker lies; by default in row 0, column 14.
+        joker: cell of a lone joker; by default row 0, column 14.
 
     Raises:
-        ValueError: there is no such play.
+        ValueError: not the number of a play.
     """
     if not 0 <= play < plays.N_PLAYS:
-        raise ValueError(f"a play is a number from 0 to {plays.N_PLAYS - 1}, got {play!r}")
+        raise ValueError(f"play must be in 0..{plays.N_PLAYS - 1}, got {play!r}")
     table = np.zeros(SHAPE, np.int32)
     if play == LONE_JOKER and joker is not None:
         table[joker] = 2
@@ -202,29 +202,29 @@ def play_table(play: int, joker: Cell | None = None) -> Table:
 
 
 def lone_joker_cell(game: Game) -> Cell:
-    """Where our players put a lone joker: beyond the strongest rank, as the sample client does."""
+    """Return the cell of our lone joker: beyond the strongest rank, as in the sample client."""
     return 0, 0 if game["revolution"] else 14
 
 
 class Submission(NamedTuple):
-    """What a player lays down, or wants to."""
+    """A play that a client submits, or the play on the field."""
 
     play: int
-    """Its number, `ILLEGAL` for what is no play."""
+    """Number of the play, `ILLEGAL` if it is not a play."""
     text: str
-    """In the notation of recorded games; `?r,c=v` is a cell that holds no card."""
+    """Notation of recorded games; `?r,c=v` is a cell that cannot hold a card."""
     joker: Cell | None = None
-    """Where a lone joker lies."""
+    """Cell of a lone joker."""
 
 
 NOTHING = Submission(PASS, plays.text(PASS))
-"""The pass, and an empty field."""
+"""A pass, or an empty field."""
 
 
 def _lone_joker(cells: Table) -> Cell | None:
-    """Where the joker lies that is alone in rows 0 to 3; None if that is not what the cells hold.
+    """Return the cell of a joker that is alone in rows 0 to 3, or None for any other cells.
 
-    In row 4 it stands for no suit: that is illegal.
+    In row 4 it has no suit, which is illegal.
     """
     used = np.argwhere(cells).tolist()
     if len(used) != 1 or used[0][0] > 3 or cells[tuple(used[0])] != 2:
@@ -234,7 +234,7 @@ def _lone_joker(cells: Table) -> Cell | None:
 
 
 def _cell_text(row: int, column: int, value: int) -> str:
-    """How one cell of a submission is written."""
+    """Return the notation of one cell of a submission."""
     if value == 1 and row < 4 and 1 <= column <= 13:
         return SUITS[row] + RANKS[column]
     if value == 2:
@@ -243,7 +243,7 @@ def _cell_text(row: int, column: int, value: int) -> str:
 
 
 def submission(table: Table) -> Submission:
-    """Reads what a client submits, or what lies on the field, from rows 0 to 4."""
+    """Return the submission of a client, or the play on the field, from rows 0 to 4."""
     cells = table[:_CARD_ROWS]
     play = _PLAYS.get(cells.tobytes())
     if play is not None and play != LONE_JOKER:
@@ -256,32 +256,33 @@ def submission(table: Table) -> Submission:
     return Submission(ILLEGAL, " ".join(names))
 
 
-# What a server tells
+# Server tables
 
 
 class State(NamedTuple):
-    """What rows 5 and 6 of a server's table tell."""
+    """Rows 5 and 6 of a server's table."""
 
     player: int
-    """To move in a turn table, who has just acted in a field table, nobody in a start table."""
+    """The player to move in a turn table, the one that has just acted in a field table, `NOBODY` in
+    a start table."""
     is_empty: bool
-    """No cards lie on the field."""
+    """True if the field is empty."""
     revolution: bool
     lock: bool
     left: list[int]
     classes: list[int]
-    """All 0 where there are none. The competition's server changes them while a game goes on: only
-    those of the start table hold."""
+    """All 0 if there are none. The competition's server changes them during a game: only those of
+    the start table are valid."""
     seats: list[int]
     is_mine: bool = False
-    """It is this client's turn."""
+    """True if it is this client's turn."""
     is_start: bool = False
     to_give: int = 0
-    """How many cards this client must give now."""
+    """Number of cards that this client must give now."""
 
 
 def state_of(game: Game) -> State:
-    """What all clients are told of a game before an action."""
+    """Return the state of a game before an action."""
     classes = game["classes"].tolist()
     return State(
         int(game["turn"]),
@@ -295,22 +296,22 @@ def state_of(game: Game) -> State:
 
 
 def read_state(table: Table) -> State:
-    """Reads rows 5 and 6 of a server's table.
+    """Return the state in rows 5 and 6 of a server's table.
 
     Raises:
-        ProtocolError: no server of this protocol sends them.
+        ProtocolError: impossible rows.
     """
     flags, people = table[5:7].tolist()
-    start, to_give, mine, player, empty, _, turned, locked = flags[:8]
-    told = player, empty == 1, turned == 1, locked == 1, people[:5], people[5:10], people[10:]
-    state = State(*told, mine == 1, start == 1, to_give)
+    start, to_give, mine, player, empty, _, revolution, lock = flags[:8]
+    public = player, empty == 1, revolution == 1, lock == 1, people[:5], people[5:10], people[10:]
+    state = State(*public, mine == 1, start == 1, to_give)
     if not _is_possible(state):
-        raise ProtocolError(f"a table of the server has impossible rows 5 and 6: {flags}, {people}")
+        raise ProtocolError(f"the server sent impossible rows 5 and 6: {flags}, {people}")
     return state
 
 
 def _is_possible(state: State) -> bool:
-    """Whether players, seats, classes and counts are in their ranges."""
+    """Return True if players, seats, classes and counts are in their ranges."""
     return (
         (0 <= state.player < N_PLAYERS or (state.is_start and state.player == NOBODY))
         and 0 <= state.to_give <= n_exchanged(DAIFUGO)
@@ -323,14 +324,14 @@ def _is_possible(state: State) -> bool:
 
 
 def _state_rows(state: State) -> list[list[int]]:
-    """Rows 5 and 6 of a table, as all clients see them."""
+    """Return rows 5 and 6 of a table, as all clients see them."""
     row = [0] * SHAPE[1]
     row[3], row[4], row[6], row[7] = state.player, state.is_empty, state.revolution, state.lock
     return [row, [*state.left, *state.classes, *state.seats]]
 
 
 def _tables(hands: npt.NDArray[np.uint64], state: State) -> Table:
-    """The five players' tables with a hand each: `[5, 8, 15]`."""
+    """Return the five players' tables, each with its hand: `[5, 8, 15]`."""
     tables = np.zeros((N_PLAYERS, *SHAPE), np.int32)
     tables[:, :_CARD_ROWS] = _hand_cells(hands)
     tables[:, 5:7] = _state_rows(state)
@@ -338,10 +339,10 @@ def _tables(hands: npt.NDArray[np.uint64], state: State) -> Table:
 
 
 def start_tables(game: Game) -> Table:
-    """The five players' tables of a game in which the poor have given, the rich not: `[5, 8, 15]`.
+    """Return the five start tables, after the gifts of the poor, before the rich: `[5, 8, 15]`.
 
-    The rich see the cards that they received, the poor still those that they gave away, and all
-    the numbers of cards that were dealt.
+    The rich see the cards they received, the poor still those they gave away, and all see the
+    numbers of dealt cards.
     """
     exchanged = HEIMIN - game["classes"] if game["to_give"] else np.zeros(N_PLAYERS, np.int64)
     dealt = (game["left"] - exchanged).tolist()
@@ -353,19 +354,19 @@ def start_tables(game: Game) -> Table:
 
 
 def turn_tables(game: Game) -> Table:
-    """The five players' tables before an action, each with his hand: `[5, 8, 15]`."""
+    """Return the five turn tables before an action, each with its hand: `[5, 8, 15]`."""
     tables = _tables(game["hands"], state_of(game))
     tables[game["turn"], 5, 2] = 1
     return tables
 
 
 def field_table(state: State, field: int, joker: Cell | None = None) -> Table:
-    """The table that all see after an action, before the trick flows and the turn goes on.
+    """Return the table for all after an action, before the trick ends and the turn passes on.
 
     Args:
-        state: of that moment.
-        field: the play that lies on the field then.
-        joker: where a lone joker lies.
+        state: the state at that moment.
+        field: the play on the field.
+        joker: cell of a lone joker.
     """
     table = play_table(field, joker)
     table[5:7] = _state_rows(state)

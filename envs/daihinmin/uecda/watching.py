@@ -1,8 +1,8 @@
-"""What a client sees of a match: a view that the server's tables keep up to date.
+"""A client's view of a match, kept up to date with the server's tables.
 
-No table says who passed, what another player gave away, or how a game ended. A watcher plays the
-game along on its own record, by the rules, and has in it at every turn what `views.view` shows of
-a game in the same process.
+No table says who passed, which cards others gave away, or how a game ended. A watcher therefore
+plays the game along by the rules on its own record, which at every turn equals the view that
+`views.view` returns of a game in the same process.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ LOGGER = logging.getLogger(__name__)
 class Watcher:
     """One client's view of a match.
 
-    Where the server's tables differ from the rules, they hold, and a warning is logged.
+    If the server's tables differ from the rules, the watcher follows the tables and logs a warning.
 
     Args:
-        viewer: the client's number.
+        viewer: number of the client.
     """
 
     def __init__(self, viewer: int) -> None:
@@ -54,7 +54,7 @@ class Watcher:
         self._points_before = np.zeros(N_PLAYERS, np.int64)
 
     def _new_view(self) -> Game:
-        """A view before its first table."""
+        """Return a view before its first table."""
         view = new_match()
         view["viewer"] = self.viewer
         view["places"] = view["last"] = -1
@@ -62,10 +62,10 @@ class Watcher:
 
     @property
     def points(self) -> list[int]:
-        """The points of all games so far, by player.
+        """Points of all games so far, by player.
 
-        Places that were drawn are told only by the classes of the next game, and not before a game
-        without classes nor at the end of the match.
+        Drawn places are known only from the classes of the next game; they stay unknown before a
+        game without classes and at the end of the match.
         """
         points: list[int] = self.view["points"].tolist()
         return points
@@ -73,10 +73,10 @@ class Watcher:
     # Start and exchange
 
     def start(self, table: Table) -> None:
-        """A start table: a new game."""
+        """Start a game from a start table."""
         state = read_state(table)
         if not state.is_start:
-            raise ProtocolError("the server sent another table where a game should start")
+            raise ProtocolError("the server sent another table instead of a start table")
         before, view = self.view, self._new_view()
         has_classes = len(set(state.classes)) == N_PLAYERS
         if has_classes and before["number"] > 0:
@@ -92,11 +92,13 @@ class Watcher:
             self._give(state.to_give)
 
     def _give(self, n: int) -> None:
-        """It is on the viewer to give: the poor have done so, and before the fugo the daifugo."""
+        """Set the viewer's gift: the poor have given already, and the daifugo before the fugo."""
         view = self.view
         exchanged = HEIMIN - view["classes"]
         if n != exchanged[self.viewer]:
-            raise ProtocolError(f"the server asks for {n} cards, which no class of this game gives")
+            raise ProtocolError(
+                f"the server asks for {n} cards, which the viewer's class does not give"
+            )
         if n != n_exchanged(DAIFUGO):
             exchanged[np.abs(exchanged) == n_exchanged(DAIFUGO)] = 0
         view["left"] += exchanged
@@ -104,7 +106,7 @@ class Watcher:
         view["to_give"] = n
 
     def _lead(self, state: State, hand: int) -> None:
-        """The first turn: the exchange is over."""
+        """Start the first turn, after the exchange."""
         view = self.view
         before, rank = int(view["hands"][self.viewer]), int(view["classes"][self.viewer])
         given = cards.strongest(before, n_exchanged(rank)) if rank > HEIMIN else before & ~hand
@@ -117,14 +119,14 @@ class Watcher:
     # Actions
 
     def _read(self, table: Table) -> State:
-        """What a turn or field table tells."""
+        """Return the state of a turn or field table."""
         state = read_state(table)
         if state.is_start:
             raise ProtocolError("the server started a game in the middle of another one")
         return state
 
     def turn(self, table: Table) -> bool:
-        """A turn table: whether it is the viewer's turn."""
+        """Read a turn table; return True if it is the viewer's turn."""
         state = self._read(table)
         hand = read_hand(table)
         if self.view["starter"] < 0:
@@ -132,23 +134,25 @@ class Watcher:
         if state.is_empty != (self.view["field"] == PASS):
             LOGGER.warning("by the rules the field is %s", plays.text(int(self.view["field"])))
             self.view["field"] = self.view["passed"] = 0
-        self._take("turn", state.player)
-        self._take("revolution", state.revolution)
-        self._take("lock", state.lock)
-        self._take("left", state.left)
+        self._follow("turn", state.player)
+        self._follow("revolution", state.revolution)
+        self._follow("lock", state.lock)
+        self._follow("left", state.left)
         if hand != self.view["hands"][self.viewer]:
-            LOGGER.warning("the server tells a hand of %s", cards.text(hand))
+            LOGGER.warning("the server sent another hand: %s", cards.text(hand))
             self.view["hands"][self.viewer] = hand
         if state.is_mine != (state.player == self.viewer):
             raise ProtocolError(f"the server gave player {self.viewer} the turn of {state.player}")
         return state.is_mine
 
     def field(self, table: Table) -> None:
-        """A field table: what the player in turn did."""
+        """Read a field table: the action of the player in turn."""
         state, view = self._read(table), self.view
         if view["starter"] < 0 or view["n_actions"] >= MAX_ACTIONS:
-            raise ProtocolError("the server sent a field before a turn, or a game without end")
-        self._take("turn", state.player)
+            raise ProtocolError(
+                "the server sent a field table before a turn, or a game without end"
+            )
+        self._follow("turn", state.player)
         if state.left[state.player] < view["left"][state.player]:
             self._lay(table)
         else:
@@ -156,17 +160,17 @@ class Watcher:
         advance(view)
 
     def _lay(self, table: Table) -> None:
-        """The player in turn has laid down what lies on the field."""
+        """Make the play of the player in turn that is on the field."""
         play, text, joker = submission(table)
         if play in (PASS, ILLEGAL):
-            raise ProtocolError(f"the server says that {text!r} lies on the field: that is no play")
+            raise ProtocolError(f"the server sent a field of {text!r}, which is not a play")
         lay(self.view, play)
         if play == LONE_JOKER and joker is not None:
             self.view["joker_column"] = joker[1]
 
-    def _take(self, name: str, told: Any) -> None:
-        """Takes over what the server tells; says so if it differs from the rules."""
-        ours = self.view[name].tolist()
-        if ours != told:
-            LOGGER.warning("the server tells %s %s, by the rules it is %s", name, told, ours)
-            self.view[name] = told
+    def _follow(self, name: str, value: Any) -> None:
+        """Set a field to the server's value; log a warning if it differs from the rules."""
+        expected = self.view[name].tolist()
+        if expected != value:
+            LOGGER.warning("the server sent %s %s, by the rules it is %s", name, value, expected)
+            self.view[name] = value

@@ -1,4 +1,4 @@
-"""What `Game2048Env` refuses: settings, actions, options, seeds, boards, states; what it takes."""
+"""Arguments of `Game2048Env`: wrong settings, actions, options, seeds, boards and states."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from tests.support.env_checks import FULL, ONLY_SIDEWAYS, assert_same, on_board,
 
 
 @pytest.mark.parametrize(
-    ("settings", "allowed"),
+    "settings",
     [
-        ({"size": (0, 4)}, "1 to 4"),
-        ({"size": (5, 4)}, "1 to 4"),
-        ({"size": (1, 1)}, "at least two cells"),
-        ({"size": (4.0, 4)}, "1 to 4"),
-        ({"size": (True, 4)}, "1 to 4"),
-        ({"size": ("4", 4)}, "1 to 4"),
-        ({"size": (4,)}, r"\(rows, cols\)"),
-        ({"size": (4, 4, 4)}, r"\(rows, cols\)"),
-        ({"size": 4}, r"\(rows, cols\)"),
-        ({"size": None}, r"\(rows, cols\)"),
-        ({"observation": "pixels"}, "'exponents', 'onehot'"),
-        ({"observation": None}, "'exponents', 'onehot'"),
-        ({"observation": 1}, "'exponents', 'onehot'"),
-        ({"observation": ["onehot"]}, "'exponents', 'onehot'"),
-        ({"illegal": "skip"}, "'noop', 'terminate', 'raise'"),
-        ({"illegal": None}, "'noop', 'terminate', 'raise'"),
-        ({"illegal": ["noop"]}, "'noop', 'terminate', 'raise'"),
-        ({"start_tiles": 0}, r"1\.\.16"),
-        ({"start_tiles": 17}, r"1\.\.16"),
-        ({"start_tiles": -1}, r"1\.\.16"),
-        ({"start_tiles": 2.0}, r"1\.\.16"),
-        ({"start_tiles": True}, r"1\.\.16"),
-        ({"start_tiles": "2"}, r"1\.\.16"),
-        ({"start_tiles": 7, "size": (2, 3)}, r"1\.\.6"),
-        ({"render_mode": "svg"}, "'ansi', 'rgb_array', 'human'"),
-        ({"render_mode": 1}, "'ansi', 'rgb_array', 'human'"),
-        ({"render_mode": ["ansi"]}, "'ansi', 'rgb_array', 'human'"),
+        {"size": (0, 4)},
+        {"size": (5, 4)},
+        {"size": (1, 1)},
+        {"size": (4.0, 4)},
+        {"size": (True, 4)},
+        {"size": ("4", 4)},
+        {"size": (4,)},
+        {"size": (4, 4, 4)},
+        {"size": 4},
+        {"size": None},
+        {"observation": "pixels"},
+        {"observation": None},
+        {"observation": 1},
+        {"observation": ["onehot"]},
+        {"illegal": "skip"},
+        {"illegal": None},
+        {"illegal": ["noop"]},
+        {"start_tiles": 0},
+        {"start_tiles": 17},
+        {"start_tiles": -1},
+        {"start_tiles": 2.0},
+        {"start_tiles": True},
+        {"start_tiles": "2"},
+        {"start_tiles": 7, "size": (2, 3)},
+        {"render_mode": "svg"},
+        {"render_mode": 1},
+        {"render_mode": ["ansi"]},
     ],
 )
-def test_wrong_settings_are_refused(settings: dict[str, Any], allowed: str) -> None:
-    with pytest.raises(ValueError, match=allowed):
+def test_wrong_settings_raise_errors_that_name_them(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(settings))):
         Game2048Env(**settings)
 
 
@@ -82,10 +82,10 @@ def test_a_size_may_be_a_list() -> None:
     ],
     ids=repr,
 )
-def test_wrong_actions_are_refused(action: Any) -> None:
+def test_wrong_actions_raise_errors_and_change_nothing(action: Any) -> None:
     env = on_board(ONLY_SIDEWAYS)
     error = unchanged(env, lambda: env.step(action))
-    assert "0 up, 1 right, 2 down or 3 left" in str(error.value)
+    error.match("action")
 
 
 @pytest.mark.parametrize("kind", [int, np.int8, np.int64, np.uint8, np.uint64, np.array])
@@ -96,51 +96,52 @@ def test_whole_numbers_of_any_type_are_actions(kind: Callable[[int], Any]) -> No
 
 
 @pytest.mark.parametrize(
-    ("options", "allowed"),
+    ("options", "noun"),
     [
-        ({"boards": FULL}, "'board'"),
-        ({"board": FULL, "seed": 3}, "'board'"),
-        ({3: FULL}, "'board'"),
-        ({"board": [[1, 2], [3, 4]]}, r"\(4, 4\)"),
-        ({"board": np.zeros((4, 5), int)}, r"\(4, 4\)"),
-        ({"board": np.zeros((1, 4, 4), int)}, r"\(4, 4\)"),
-        ({"board": np.zeros(16, int)}, r"\(4, 4\)"),
-        ({"board": [*FULL[:3], [5, 6, 7]]}, r"\(4, 4\)|\[4, 4\]"),
-        ({"board": [*FULL[:3], [5, 6, 7, 18]]}, "17"),
-        ({"board": [*FULL[:3], [5, 6, 7, 2048]]}, "17"),
-        ({"board": [*FULL[:3], [5, 6, 7, 256]]}, "17"),
-        ({"board": [*FULL[:3], [5, 6, 7, -1]]}, "0"),
-        ({"board": np.array(FULL, np.float64)}, "whole exponents"),
-        ({"board": np.array(FULL) > 2}, "whole exponents"),
-        ({"board": np.array(FULL).astype(str)}, "whole exponents"),
-        ({"board": -1}, "word"),
-        ({"board": 2**64}, "word"),
-        ({"board": 1.0}, "word"),
-        ({"board": "2 4"}, "word"),
-        ({"board": True}, "word"),
+        ({"boards": FULL}, "options"),
+        ({"board": FULL, "seed": 3}, "options"),
+        ({3: FULL}, "options"),
+        ({"board": [[1, 2], [3, 4]]}, "board|exponents"),
+        ({"board": np.zeros((4, 5), int)}, "board|exponents"),
+        ({"board": np.zeros((1, 4, 4), int)}, "board|exponents"),
+        ({"board": np.zeros(16, int)}, "board|exponents"),
+        ({"board": [*FULL[:3], [5, 6, 7]]}, "board|exponents"),
+        ({"board": [*FULL[:3], [5, 6, 7, 18]]}, "board|exponents"),
+        ({"board": [*FULL[:3], [5, 6, 7, 2048]]}, "board|exponents"),
+        ({"board": [*FULL[:3], [5, 6, 7, 256]]}, "board|exponents"),
+        ({"board": [*FULL[:3], [5, 6, 7, -1]]}, "board|exponents"),
+        ({"board": np.array(FULL, np.float64)}, "board|exponents"),
+        ({"board": np.array(FULL) > 2}, "board|exponents"),
+        ({"board": np.array(FULL).astype(str)}, "board|exponents"),
+        ({"board": -1}, "board|exponents"),
+        ({"board": 2**64}, "board|exponents"),
+        ({"board": 1.0}, "board|exponents"),
+        ({"board": "2 4"}, "board|exponents"),
+        ({"board": True}, "board|exponents"),
     ],
 )
-def test_wrong_reset_options_are_refused(options: dict[Any, Any], allowed: str) -> None:
+def test_wrong_reset_options_raise_errors_and_change_nothing(
+    options: dict[Any, Any], noun: str
+) -> None:
     env = Game2048Env()
     env.reset(seed=3)
     play(env, 10, 1)
     for seed in (None, 5):
-        unchanged(env, partial(env.reset, seed=seed, options=options)).match(allowed)
+        unchanged(env, partial(env.reset, seed=seed, options=options)).match(noun)
 
 
-def test_a_word_with_tiles_off_the_board_is_refused() -> None:
+def test_a_word_with_tiles_outside_the_board_is_an_error() -> None:
     env = on_board([[1, 2], [3, 4]])
     for word in (0x0100, 0x0001_0000_0000, 1 << 63):
-        error = unchanged(env, partial(env.reset, options={"board": word}))
-        error.match("outside its 2 rows and 2 columns")
+        unchanged(env, partial(env.reset, options={"board": word})).match("board")
 
 
-def test_a_wrong_seed_is_refused() -> None:
+def test_a_wrong_seed_is_an_error() -> None:
     env = on_board(ONLY_SIDEWAYS)
     before = env.get_state()
     for seed in (-1, 1.5, "1"):
         wrong: Any = seed
-        with pytest.raises(ValueError, match="a seed is None or a whole number from 0 on"):
+        with pytest.raises(ValueError, match="seed"):
             env.reset(seed=wrong)
         assert_same(env.get_state(), before)
 
@@ -148,7 +149,7 @@ def test_a_wrong_seed_is_refused() -> None:
 @pytest.mark.parametrize(
     "board", [[[1, 2]], np.zeros((4, 4)), [*FULL[:3], [5, 6, 7, 18]], -1, None, "2 4"]
 )
-def test_outcomes_of_what_is_no_board_are_refused(board: Any) -> None:
+def test_outcomes_of_a_wrong_board_are_an_error(board: Any) -> None:
     env = on_board(ONLY_SIDEWAYS)
     unchanged(env, lambda: env.outcomes(board))
 
@@ -176,17 +177,17 @@ def test_outcomes_of_what_is_no_board_are_refused(board: Any) -> None:
         {"board": FULL, "score": 0, "rng": None},
     ],
 )
-def test_wrong_states_are_refused(wrong: Any) -> None:
+def test_wrong_states_raise_errors_and_change_nothing(wrong: Any) -> None:
     env = Game2048Env()
     env.reset(seed=3)
     play(env, 10, 1)
     error = unchanged(env, lambda: env.set_state(wrong))
-    error.match("get_state|state has|board|exponents")
+    error.match("state|board|exponents")
 
 
-def test_nothing_can_be_asked_before_the_first_reset() -> None:
+def test_methods_raise_errors_before_the_first_reset() -> None:
     env = Game2048Env(render_mode="ansi")
-    asked: list[Callable[[], Any]] = [
+    methods: list[Callable[[], Any]] = [
         lambda: env.step(0),
         lambda: env.board,
         env.action_masks,
@@ -194,18 +195,18 @@ def test_nothing_can_be_asked_before_the_first_reset() -> None:
         env.get_state,
         env.render,
     ]
-    for ask in asked:
+    for method in methods:
         with pytest.raises(ResetNeeded, match="reset"):
-            ask()
+            method()
     with pytest.raises(ValueError, match="action"):
         env.step(4)
     assert_same(env.reset(seed=1), Game2048Env().reset(seed=1))
     env.close()
 
 
-def test_a_refused_first_reset_starts_nothing() -> None:
+def test_a_failed_first_reset_starts_no_game() -> None:
     env = Game2048Env()
-    with pytest.raises(ValueError, match="board"):
+    with pytest.raises(ValueError, match="options"):
         env.reset(options={"boards": FULL})
     with pytest.raises(ResetNeeded):
         env.step(0)

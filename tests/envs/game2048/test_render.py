@@ -3,11 +3,11 @@ from __future__ import annotations
 import itertools
 import re
 import sys
-import time
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock, call
 
 import numpy as np
 import pytest
@@ -223,36 +223,37 @@ def test_a_window_that_never_opened_closes(window: pictures.Window) -> None:
     assert not pygame.display.get_init()
 
 
-def test_window_keeps_time(window: pictures.Window) -> None:
+def test_window_waits_by_its_frame_rate(
+    window: pictures.Window, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = MagicMock()
+    monkeypatch.setattr(pygame.time, "Clock", lambda: clock)
     window.fps = 50
-    picture = render.rgb_array(BOARD)
-    window.show(picture)
-    start = time.perf_counter()
-    for _ in range(10):
-        window.show(picture)
-    assert 0.15 < time.perf_counter() - start < 5
+    for _ in range(3):
+        window.show(render.rgb_array(BOARD))
+    assert clock.tick.mock_calls == [call(50)] * 3
 
 
 # Errors
 
 
-def test_a_picture_shows_one_valid_board() -> None:
+def test_wrong_boards_and_tile_sizes_are_errors() -> None:
     for draw in (render.ansi, render.rgb_array, render.svg):
-        with pytest.raises(ValueError, match="one board"):
+        with pytest.raises(ValueError, match="shape"):
             draw(np.zeros((2, 4, 4), np.uint8))
         with pytest.raises(ValueError, match="18"):
             draw([[18, 0]])
-    with pytest.raises(ValueError, match="at least 16 pixels"):
+    with pytest.raises(ValueError, match="tile"):
         render.rgb_array(BOARD, tile=15)
 
 
-def test_gif_names_what_is_wrong(tmp_path: Path) -> None:
+def test_wrong_frames_and_frame_rates_of_a_gif_are_errors(tmp_path: Path) -> None:
     frame = render.rgb_array(BOARD)
     for frames in ([], [frame, frame[2:]]):
-        with pytest.raises(ValueError, match="at least one frame"):
+        with pytest.raises(ValueError, match="frames"):
             pictures.gif(frames, tmp_path / "game.gif")
     for fps in (0, 51):
-        with pytest.raises(ValueError, match="frames per second"):
+        with pytest.raises(ValueError, match="fps"):
             pictures.gif([frame], tmp_path / "game.gif", fps)
     assert not list(tmp_path.iterdir())
 

@@ -125,7 +125,7 @@ def test_options_give_each_game_its_board() -> None:
         each.set_options({"board": boards[0]})
     assert_same(env.reset(), other.reset())
     env.set_options([{"board": boards[0]}, {}, {}])
-    with pytest.raises(ValueError, match="same options"):
+    with pytest.raises(ValueError, match="options"):
         env.reset()
 
 
@@ -135,7 +135,7 @@ def test_options_may_be_words() -> None:
     assert env.reset().tolist() == [ONLY_SIDEWAYS] * 2  # type: ignore[union-attr]
 
 
-def test_bad_input_is_refused_and_changes_nothing() -> None:
+def test_wrong_actions_and_settings_raise_errors_and_change_nothing() -> None:
     env, twin = Game2048VecEnv(3), Game2048VecEnv(3)
     for each in (env, twin):
         each.seed(1)
@@ -145,7 +145,7 @@ def test_bad_input_is_refused_and_changes_nothing() -> None:
             env.step(np.array(actions))
     assert_same(play_batch(env, 50, 1), play_batch(twin, 50, 1))
     for settings in ({"size": (5, 5)}, {"observation": "pixels"}, {"illegal": "skip"}):
-        with pytest.raises(ValueError, match=r"board has|one of"):
+        with pytest.raises(ValueError, match=next(iter(settings))):
             Game2048VecEnv(2, **settings)
 
 
@@ -395,6 +395,6 @@ def test_methods_and_attributes_are_told_apart_by_game() -> None:
 def test_a_wrong_option_is_forgotten() -> None:
     envs = Game2048VecEnv(num_envs=2)
     envs.set_options({"boards": 5})
-    with pytest.raises(ValueError, match="'board'"):
+    with pytest.raises(ValueError, match="options"):
         envs.reset()
     envs.reset()

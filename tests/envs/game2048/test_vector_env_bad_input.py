@@ -1,4 +1,4 @@
-"""What `Game2048VectorEnv` refuses: settings, actions, options, seeds; and what it takes."""
+"""Arguments of `Game2048VectorEnv`: wrong settings, actions, options and seeds."""
 
 from __future__ import annotations
 
@@ -25,57 +25,57 @@ from tests.support.env_checks import (
 
 
 @pytest.mark.parametrize(
-    ("settings", "allowed"),
+    "settings",
     [
-        ({"num_envs": 0}, "from 1 on"),
-        ({"num_envs": -2}, "from 1 on"),
-        ({"num_envs": 2.0}, "from 1 on"),
-        ({"num_envs": True}, "from 1 on"),
-        ({"size": (5, 4)}, "1 to 4"),
-        ({"size": (1, 1)}, "at least two cells"),
-        ({"size": 4}, r"\(rows, cols\)"),
-        ({"observation": "pixels"}, "'exponents', 'onehot'"),
-        ({"illegal": "skip"}, "'noop', 'terminate', 'raise'"),
-        ({"start_tiles": 17}, r"1\.\.16"),
-        ({"render_mode": "human"}, "'ansi', 'rgb_array'"),
-        ({"autoreset_mode": "Never"}, "'NextStep', 'SameStep', 'Disabled'"),
-        ({"autoreset_mode": None}, "'NextStep', 'SameStep', 'Disabled'"),
-        ({"max_episode_steps": 0}, "None or from 1 on"),
-        ({"max_episode_steps": -1}, "None or from 1 on"),
-        ({"max_episode_steps": 1.5}, "None or from 1 on"),
-        ({"max_episode_steps": "9"}, "None or from 1 on"),
+        {"num_envs": 0},
+        {"num_envs": -2},
+        {"num_envs": 2.0},
+        {"num_envs": True},
+        {"size": (5, 4)},
+        {"size": (1, 1)},
+        {"size": 4},
+        {"observation": "pixels"},
+        {"illegal": "skip"},
+        {"start_tiles": 17},
+        {"render_mode": "human"},
+        {"autoreset_mode": "Never"},
+        {"autoreset_mode": None},
+        {"max_episode_steps": 0},
+        {"max_episode_steps": -1},
+        {"max_episode_steps": 1.5},
+        {"max_episode_steps": "9"},
     ],
 )
-def test_wrong_settings_are_refused(settings: dict[str, Any], allowed: str) -> None:
-    with pytest.raises(ValueError, match=allowed):
+def test_wrong_settings_raise_errors_that_name_them(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(settings))):
         Game2048VectorEnv(**settings)
 
 
 @pytest.mark.parametrize(
-    ("actions", "allowed"),
+    "actions",
     [
-        ([0, 1, 2], r"\(5,\)"),
-        ([[0, 1, 2, 3, 0]], r"\(5,\)"),
-        (2, r"\(5,\)"),
-        (None, r"\(5,\)"),
-        ([0, 1, 2, 3, 4], "0 up, 1 right, 2 down or 3 left"),
-        ([0, 1, -1, 3, 0], "0 up, 1 right, 2 down or 3 left"),
-        ([2**40, 0, 0, 0, 0], "0 up, 1 right, 2 down or 3 left"),
-        (np.array([255, 0, 0, 0, 0], np.uint8), "0 up, 1 right, 2 down or 3 left"),
-        ([0.0, 1.0, 2.0, 3.0, 0.0], "integers"),
-        ([0, 1, 2, 3, 1.5], "integers"),
-        ([True, False, True, False, True], "integers"),
-        (["up"] * 5, "integers"),
-        ([0, 1, 2, 3, None], "integers"),
-        ([0, 1, 2, 3, [0]], r"integers|\(5,\)"),
+        [0, 1, 2],
+        [[0, 1, 2, 3, 0]],
+        2,
+        None,
+        [0, 1, 2, 3, 4],
+        [0, 1, -1, 3, 0],
+        [2**40, 0, 0, 0, 0],
+        np.array([255, 0, 0, 0, 0], np.uint8),
+        [0.0, 1.0, 2.0, 3.0, 0.0],
+        [0, 1, 2, 3, 1.5],
+        [True, False, True, False, True],
+        ["up"] * 5,
+        [0, 1, 2, 3, None],
+        [0, 1, 2, 3, [0]],
     ],
     ids=str,
 )
 @by_mode
-def test_wrong_actions_are_refused(actions: Any, allowed: str, mode: AutoresetMode) -> None:
+def test_wrong_actions_raise_errors_and_change_nothing(actions: Any, mode: AutoresetMode) -> None:
     envs = started(5, autoreset_mode=mode)
     play_legal(envs, 3)
-    unchanged_batch(envs, lambda: envs.step(actions)).match(allowed)
+    unchanged_batch(envs, lambda: envs.step(actions)).match("action|shape")
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8, np.uint64, list])
@@ -89,50 +89,52 @@ def test_actions_may_be_of_any_integer_type(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "allowed"),
+    ("options", "noun"),
     [
-        ({"boards": FULL}, "'board' and 'reset_mask'"),
-        ({"board": FULL, "mask": 1}, "'board' and 'reset_mask'"),
-        ({"board": [[1, 2], [3, 4]]}, r"\(4, 4\)"),
-        ({"board": np.zeros((2, 4, 4), int)}, r"\(3, 4, 4\)"),
-        ({"board": np.zeros((3, 4, 3), int)}, r"\(3, 4, 4\)"),
-        ({"board": np.zeros((3, 5, 4), int)}, r"\(3, 4, 4\)|1 to 4"),
-        ({"board": np.zeros((1, 3, 4, 4), int)}, r"\(4, 4\)"),
-        ({"board": [FULL, FULL, [*FULL[:3], [5, 6, 7, 18]]]}, "17"),
-        ({"board": [FULL, FULL, [*FULL[:3], [5, 6, 7, -1]]]}, "0"),
-        ({"board": np.array([FULL] * 3, float)}, "whole exponents"),
-        ({"board": np.array(FULL, float)}, "whole exponents"),
-        ({"board": [FULL, FULL, FULL[:3]]}, r"\(3, 4, 4\)|\(4, 4\)"),
-        ({"board": [1, 2]}, r"\(4, 4\)"),
-        ({"board": -1}, "word"),
-        ({"reset_mask": np.zeros(3, bool)}, "at least one True"),
-        ({"reset_mask": np.ones(2, bool)}, r"bool\[3\]"),
-        ({"reset_mask": np.ones(3, int)}, r"bool\[3\]"),
-        ({"reset_mask": np.ones((3, 1), bool)}, r"bool\[3\]"),
-        ({"reset_mask": None}, r"bool\[3\]"),
-        ({"reset_mask": "all"}, r"bool\[3\]"),
-        ({"reset_mask": np.array([True, False, True]), "board": -1}, "word"),
+        ({"boards": FULL}, "options"),
+        ({"board": FULL, "mask": 1}, "options"),
+        ({"board": [[1, 2], [3, 4]]}, "board|exponents"),
+        ({"board": np.zeros((2, 4, 4), int)}, "board|exponents"),
+        ({"board": np.zeros((3, 4, 3), int)}, "board|exponents"),
+        ({"board": np.zeros((3, 5, 4), int)}, "board|exponents"),
+        ({"board": np.zeros((1, 3, 4, 4), int)}, "board|exponents"),
+        ({"board": [FULL, FULL, [*FULL[:3], [5, 6, 7, 18]]]}, "board|exponents"),
+        ({"board": [FULL, FULL, [*FULL[:3], [5, 6, 7, -1]]]}, "board|exponents"),
+        ({"board": np.array([FULL] * 3, float)}, "board|exponents"),
+        ({"board": np.array(FULL, float)}, "board|exponents"),
+        ({"board": [FULL, FULL, FULL[:3]]}, "board|exponents"),
+        ({"board": [1, 2]}, "board|exponents"),
+        ({"board": -1}, "board|exponents"),
+        ({"reset_mask": np.zeros(3, bool)}, "reset_mask"),
+        ({"reset_mask": np.ones(2, bool)}, "reset_mask"),
+        ({"reset_mask": np.ones(3, int)}, "reset_mask"),
+        ({"reset_mask": np.ones((3, 1), bool)}, "reset_mask"),
+        ({"reset_mask": None}, "reset_mask"),
+        ({"reset_mask": "all"}, "reset_mask"),
+        ({"reset_mask": np.array([True, False, True]), "board": -1}, "board"),
     ],
     ids=str,
 )
-def test_wrong_reset_options_are_refused(options: dict[str, Any], allowed: str) -> None:
+def test_wrong_reset_options_raise_errors_and_change_nothing(
+    options: dict[str, Any], noun: str
+) -> None:
     envs = started(3)
     play_legal(envs, 5)
     seeds: list[Any] = [None, 9, [1, 2, 3]]
     for seed in seeds:
-        unchanged_batch(envs, partial(envs.reset, seed=seed, options=options)).match(allowed)
+        unchanged_batch(envs, partial(envs.reset, seed=seed, options=options)).match(noun)
 
 
 @pytest.mark.parametrize(
     "seed", [[1, 2], [1, 2, 3, 4], [], [1, 2, -3], [1, 2, 1.5], [1, 2, "3"], 1.5, -1, "abc"]
 )
-def test_wrong_seeds_are_refused(seed: Any) -> None:
+def test_wrong_seeds_raise_errors_and_change_nothing(seed: Any) -> None:
     envs = started(3)
     play_legal(envs, 5)
     unchanged_batch(envs, lambda: envs.reset(seed=seed), (ValueError, TypeError, gym.error.Error))
 
 
-def test_options_stay_the_callers() -> None:
+def test_options_of_the_caller_are_not_changed() -> None:
     envs = started(3)
     mask, board = np.array([True, False, True]), np.array([FULL] * 3, np.uint8)
     options = {"reset_mask": mask, "board": board}
@@ -144,9 +146,9 @@ def test_options_stay_the_callers() -> None:
     assert boards_of(envs)[0] == boards_of(envs)[2] == FULL
 
 
-def test_nothing_can_be_asked_before_the_first_reset() -> None:
+def test_methods_raise_errors_before_the_first_reset() -> None:
     envs = Game2048VectorEnv(3, render_mode="ansi")
-    asked: list[Callable[[], Any]] = [
+    methods: list[Callable[[], Any]] = [
         lambda: envs.step(np.zeros(3, int)),
         lambda: envs.boards,
         envs.action_masks,
@@ -155,9 +157,9 @@ def test_nothing_can_be_asked_before_the_first_reset() -> None:
         envs.render,
         lambda: envs.reset(options={"reset_mask": np.array([True, False, True])}),
     ]
-    for ask in asked:
+    for method in methods:
         with pytest.raises(ResetNeeded, match="reset"):
-            ask()
+            method()
     with pytest.raises(ValueError, match="options"):
         envs.reset(options={"boards": FULL})
     with pytest.raises(ResetNeeded):

@@ -253,7 +253,7 @@ def test_any_changed_value_is_found_and_named(name: str, index: int) -> None:
             action = changed["actions"][path[1]]
             where = f"action {int(path[1]) + 1}, {action['m']!r} of player {action['p']}: {key}"
             assert [mismatch.where for mismatch in found] == [where]
-            assert found[0].recorded != found[0].ours
+            assert found[0].recorded != found[0].expected
         elif path[0] == "seats" and entry["game"] % 3 == 1:  # drawn seats show by the turn alone
             assert found[0].where.endswith(": next")
         elif path[0] == "exchange" and key == "cards" and int(path[1]) >= 2:

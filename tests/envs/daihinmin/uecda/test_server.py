@@ -21,7 +21,7 @@ import pytest
 from afterstate.envs.daihinmin import cards, players, plays
 from afterstate.envs.daihinmin.records.replay import replay
 from afterstate.envs.daihinmin.rules import Game
-from afterstate.envs.daihinmin.uecda import seats, server, tables
+from afterstate.envs.daihinmin.uecda import journal, seats, server, tables
 from afterstate.envs.daihinmin.uecda.server import Settings
 from tests.support.uecda_peers import SOON, Answer, RandomPlayer, Raw, Running, honest_play, serving
 
@@ -467,7 +467,7 @@ def test_what_comes_too_early_is_read_only_up_to_a_limit(monkeypatch: pytest.Mon
     listen = asyncio.start_server
     monkeypatch.setattr(asyncio, "start_server", start_server)
     own = tuple((f"p{i}", RandomPlayer(i)) for i in range(5))
-    asyncio.run(server.Server(Settings(port=0, games=1, own=own)).run())
+    asyncio.run(server.Server(Settings(port=0, games=1), own).run())
     assert limits == [seats.MAX_EARLY] and seats.MAX_EARLY <= 4 * tables.TABLE_BYTES
 
 
@@ -578,7 +578,7 @@ def test_the_command_prints_the_standings_and_keeps_the_games(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(players, "find", lambda name, seed=None: RandomPlayer(len(name)))
+    monkeypatch.setattr(players, "resolve", lambda name, seed=None: RandomPlayer(len(name)))
     arguments = "--port 0 --games 2 --seed 5 --seats a bb ccc dddd eeeee".split()
     assert server.main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -627,7 +627,7 @@ def test_wrong_options_of_the_server_are_named(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(players, "find", lambda name, seed=None: RandomPlayer(1))
+    monkeypatch.setattr(players, "resolve", lambda name, seed=None: RandomPlayer(1))
     with pytest.raises(SystemExit) as stop:
         server.main(["--no-log", *arguments.split()])
     assert stop.value.code == 2
@@ -673,7 +673,7 @@ class Stingy:
 
 def append(path: Path, entry: dict[str, Any], n_writes: int | None = None) -> None:
     """Appends one line; to a file that takes little at a time, so many times, if asked for."""
-    lines = server.Lines(path)
+    lines = journal.Lines(path)
     file = lines._file
     if n_writes is not None:
         lines._file = Stingy(file, n_writes)  # type: ignore[assignment]
@@ -707,13 +707,13 @@ def test_a_match_goes_on_without_events_but_not_without_its_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     full, own = Path("/dev/full"), tuple((f"p{i}", RandomPlayer(i)) for i in range(5))
-    played = server.Server(Settings(port=0, games=2, own=own, events=full))
+    played = server.Server(Settings(port=0, games=2, events=full), own)
     asyncio.run(played.run())
     assert played.games == 2
     assert [r.message.split(":")[0] for r in caplog.records].count(
         "events are written no more"
     ) == 1
-    stopped = server.Server(Settings(port=0, games=2, own=own, log=full))
+    stopped = server.Server(Settings(port=0, games=2, log=full), own)
     with pytest.raises(OSError, match="No space left"):
         asyncio.run(stopped.run())
     assert stopped.games == 0

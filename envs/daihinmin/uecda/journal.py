@@ -1,0 +1,109 @@
+"""The files that a server writes: a log of the games, and events."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from afterstate.envs.daihinmin.records.recording import Entry
+from afterstate.envs.daihinmin.rules import ACCEPTED, N_PLAYERS
+
+LOGGER = logging.getLogger(__name__)
+PROGRESS_SECONDS = 10.0
+"""Minimum time between two INFO lines about finished games."""
+
+
+class Lines:
+    """A file of JSON lines. Each line is written immediately, and whole or not at all.
+
+    Args:
+        path: the file; an incomplete last line is ended first. None: nothing is written.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._file = open(path, "a+b", buffering=0) if path else None
+        if self._file and self._file.seekable() and self._file.seek(0, os.SEEK_END):
+            self._file.seek(-1, os.SEEK_END)
+            if self._file.read(1) != b"\n":
+                self._file.write(b"\n")
+
+    def append(self, entry: Entry) -> None:
+        """Append a line.
+
+        Raises:
+            OSError: the line cannot be written; the part already written is removed.
+        """
+        if not self._file:
+            return
+        start = os.fstat(self._file.fileno()).st_size
+        data = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
+        try:
+            while data:
+                data = data[self._file.write(data) :]
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._file.fileno(), start)
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file:
+            self._file.close()
+        self._file = None
+
+
+class Journal:
+    """The record of a match in progress: its games, its events, and log messages.
+
+    A killed server loses only the running game. A game that cannot be written ends the match; an
+    event that cannot be written only ends the file of events.
+    """
+
+    def __init__(self, log: Path | None, events: Path | None) -> None:
+        self._log = Lines(log)
+        self._events = Lines(events)
+        self._last_progress = time.monotonic()
+
+    def event(self, kind: str, text: str, level: int = logging.INFO, **facts: Any) -> None:
+        """Log an event: a sentence for people, facts for programs."""
+        LOGGER.log(level, "%s", text)
+        seconds = round(time.time(), 3)
+        try:
+            self._events.append({"time": seconds, "event": kind, "text": text} | facts)
+        except OSError as error:
+            LOGGER.warning("events are no longer written: %s", error)
+            self._events.close()
+
+    def game(self, game: Entry, points: list[int]) -> None:
+        """Log a finished game.
+
+        Raises:
+            OSError: the game cannot be written.
+        """
+        self._log.append(game)
+        illegal = [0] * N_PLAYERS
+        for action in game["actions"]:
+            illegal[action["p"]] += action["ack"] != ACCEPTED and action["m"] != "pass"
+        facts: dict[str, Any] = {"game": game["game"], "finish": game["finish"], "points": points}
+        text = f"game {game['game']} is over, points {points}"
+        self.event("game", text, self._level(), **facts, illegal=illegal)
+
+    def _level(self) -> int:
+        """Return the log level of the next result: INFO at most once per `PROGRESS_SECONDS`."""
+        if time.monotonic() - self._last_progress < PROGRESS_SECONDS:
+            return logging.DEBUG
+        self._last_progress = time.monotonic()
+        return logging.INFO
+
+    def close(self) -> None:
+        """Close the files."""
+        self._log.close()
+        self._events.close()
