@@ -323,7 +323,7 @@ def test_a_card_is_not_given_twice() -> None:
     action = int(np.flatnonzero(mask_of(env))[4])
     env.step(action)
     assert not mask_of(env)[action]
-    refused(env, lambda: env.step(action), "illegal for player_0")
+    refused(env, lambda: env.step(action), "action")
 
 
 def test_auto_exchange_gives_the_weakest_natural_cards() -> None:
@@ -380,14 +380,14 @@ def test_an_illegal_action_may_end_the_episode(make: Callable[..., raw_env]) -> 
 def test_an_illegal_action_may_raise(make: Callable[..., raw_env]) -> None:
     env = make(illegal="raise")
     for action in np.flatnonzero(mask_of(env) == 0)[::100]:
-        refused(env, lambda action=action: env.step(action), "is illegal for")  # type: ignore[misc]
+        refused(env, lambda action=action: env.step(action), "action")  # type: ignore[misc]
     env.step(int(np.flatnonzero(mask_of(env))[-1]))
 
 
 @pytest.mark.parametrize("action", [-1, 2422, 1.0, "pass", True, None, [1]])
-def test_what_is_no_action_is_refused(action: Any) -> None:
+def test_a_wrong_action_raises_an_error_and_changes_nothing(action: Any) -> None:
     env = started()
-    refused(env, lambda: env.step(action), r"an action is the number of a play in 0\.\.2421")
+    refused(env, lambda: env.step(action), "action")
 
 
 def test_whole_numbers_of_numpy_are_actions() -> None:
@@ -400,40 +400,41 @@ def test_whole_numbers_of_numpy_are_actions() -> None:
 # Before a reset, and wrong settings
 
 
-def test_nothing_works_before_a_reset() -> None:
+def test_methods_raise_errors_before_the_first_reset() -> None:
     env = raw_env(render_mode="ansi")
-    looked: list[Callable[[], Any]] = [
+    methods: list[Callable[[], Any]] = [
         env.state,
         env.get_state,
         env.render,
         lambda: env.observe(AGENTS[0]),
         lambda: env.view(AGENTS[0]),
     ]
-    for look in looked:
+    for method in methods:
         with pytest.raises(ResetNeeded, match="reset"):
-            look()
+            method()
     with pytest.raises(AssertionError, match="reset"):
         daihinmin_v0.env().step(0)
 
 
 @pytest.mark.parametrize(
-    ("settings", "match"),
+    "settings",
     [
-        ({"games": 0}, "games is a number from 1 on"),
-        ({"games": 1.5}, "games is a number from 1 on"),
-        ({"exchange": "none"}, "exchange is one of"),
-        ({"reward": "money"}, "reward is one of"),
-        ({"observation": "words"}, "observation is one of"),
-        ({"illegal": "noop"}, "illegal is one of"),
-        ({"max_cycles": 0}, "max_cycles is None or a number from 1 on"),
-        ({"max_cycles": "4"}, "max_cycles is None or a number from 1 on"),
-        ({"rules": Options(idle_limit=0)}, "idle_limit"),
-        ({"render_mode": "svg"}, "render_mode is one of"),
+        {"games": 0},
+        {"games": 1.5},
+        {"exchange": "none"},
+        {"reward": "money"},
+        {"observation": "words"},
+        {"illegal": "noop"},
+        {"max_cycles": 0},
+        {"max_cycles": "4"},
+        {"rules": Options(idle_limit=0)},
+        {"render_mode": "svg"},
     ],
 )
-def test_wrong_settings_are_refused(settings: dict[str, Any], match: str) -> None:
+def test_wrong_settings_raise_errors_that_name_them(settings: dict[str, Any]) -> None:
+    noun = "idle_limit" if "rules" in settings else next(iter(settings))
     for maker in (daihinmin_v0.env, daihinmin_v0.raw_env, daihinmin_v0.parallel_env):
-        with pytest.raises(ValueError, match=match):
+        with pytest.raises(ValueError, match=noun):
             maker(**settings)
 
 
@@ -469,7 +470,7 @@ def test_the_parallel_form_asks_for_the_action_of_the_turn() -> None:
     env = daihinmin_v0.parallel_env(render_mode="ansi")
     env.reset(seed=1)
     turn = env.aec.agent_selection
-    with pytest.raises(ValueError, match=f"the turn of {turn}"):
+    with pytest.raises(ValueError, match=turn):
         env.step({agent: 0 for agent in AGENTS if agent != turn})
     env.step({turn: 0})
     assert env.aec.infos[turn]["play"] == "pass"

@@ -51,7 +51,7 @@ def test_an_episode_can_be_played_again_by_the_seed_of_its_game() -> None:
 
 
 @pytest.mark.parametrize("seed", [1.5, "1", True])
-def test_a_wrong_seed_is_refused(seed: Any) -> None:
+def test_a_wrong_seed_raises_an_error_and_changes_nothing(seed: Any) -> None:
     env = started()
     refused(env, lambda: env.reset(seed))
 
@@ -105,7 +105,7 @@ def test_deals_by_classes_and_seats_are_those_of_a_match() -> None:
     ],
     ids=str,
 )
-def test_a_wrong_deal_is_refused(options: dict[str, Any]) -> None:
+def test_a_wrong_deal_raises_an_error_and_changes_nothing(options: dict[str, Any]) -> None:
     env = started()
     refused(env, lambda: env.reset(1, options))
 
@@ -203,7 +203,7 @@ def test_hidden_cards_do_not_show() -> None:
 
 
 @pytest.mark.parametrize("state", [None, {}, {"game": 1}, "game"])
-def test_a_wrong_state_is_refused(state: Any) -> None:
+def test_a_wrong_state_raises_an_error_and_changes_nothing(state: Any) -> None:
     env = started()
     refused(env, lambda: env.set_state(state), "get_state")
 
@@ -211,8 +211,8 @@ def test_a_wrong_state_is_refused(state: Any) -> None:
 def test_a_view_is_no_state() -> None:
     env = started()
     state = {**env.get_state(), "game": env.view("player_1")}
-    refused(env, lambda: env.set_state(state), "not a view")
-    refused(env, lambda: env.set_state({**env.get_state(), "game": 3}), "a record")
+    refused(env, lambda: env.set_state(state), "view")
+    refused(env, lambda: env.set_state({**env.get_state(), "game": 3}), "record")
 
 
 @by_duplicate
@@ -243,7 +243,7 @@ def test_the_parallel_form_can_be_copied(duplicate: Callable[[Any], Any]) -> Non
 
 
 @by_observation
-def test_what_the_environment_hands_out_is_the_callers(observation: str) -> None:
+def test_returned_arrays_are_copies(observation: str) -> None:
     env, twin = (started(games=2, observation=observation) for _ in range(2))
     rng = np.random.default_rng(1)
     kept: list[Any] = []
@@ -277,15 +277,15 @@ def test_results_of_earlier_steps_stay_as_they_were() -> None:
     ("name", "value"),
     [("n_actions", 10**8), ("turn", 9), ("field", 3_000), ("seats", 1), ("left", 10**8)],
 )
-def test_a_state_that_no_game_has_is_refused(name: str, value: int) -> None:
+def test_a_state_with_impossible_values_is_an_error(name: str, value: int) -> None:
     env = started()
     state = env.get_state()
     state["game"][name] = value
-    with pytest.raises(ValueError, match=r"no game has|hands have as many"):
+    with pytest.raises(ValueError, match=name):
         env.set_state(state)
 
 
-def test_a_state_of_other_agents_is_refused() -> None:
+def test_a_state_of_other_agents_is_an_error() -> None:
     env = started()
-    with pytest.raises(ValueError, match="agents of a state"):
+    with pytest.raises(ValueError, match="agents"):
         env.set_state(env.get_state() | {"agent_selection": "zzz"})

@@ -408,8 +408,8 @@ def test_options_of_a_match_are_those_it_was_made_with() -> None:
 
 
 @pytest.mark.parametrize("seed", [1.0, "1", None, True, [1], np.float64(2)])
-def test_a_seed_is_a_whole_number(seed: Any) -> None:
-    with pytest.raises(ValueError, match="seed is a whole number, got"):
+def test_a_wrong_seed_is_an_error(seed: Any) -> None:
+    with pytest.raises(ValueError, match="seed"):
         new_match(seed)
 
 
@@ -423,8 +423,8 @@ def test_a_seed_is_a_whole_number(seed: Any) -> None:
         Options(class_reset_every=-3),
     ],
 )
-def test_wrong_options_are_named(options: Options) -> None:
-    with pytest.raises(ValueError, match="idle_limit 1 to 20, got Opt"):
+def test_wrong_options_are_errors(options: Options) -> None:
+    with pytest.raises(ValueError, match="idle_limit"):
         new_match(1, options)
 
 
@@ -479,7 +479,7 @@ def deviation(counts: Any, n: int, odds: Any) -> float:
 
 
 @pytest.mark.parametrize("options", [{}, 5, (True,) * 8, Options(idle_limit=2.5)])  # type: ignore[arg-type]
-def test_what_is_no_options_record_is_refused(options: Any) -> None:
+def test_rules_that_are_not_options_are_an_error(options: Any) -> None:
     with pytest.raises(ValueError, match="Options"):
         new_match(1, options)
 

@@ -412,10 +412,10 @@ def test_the_command_counts_and_names_the_first_mismatch(
     wrong = written(tmp_path / "wrong.jsonl", games)
     assert main([str(wrong), str(fine)]) == 1
     where = f"line 2, action 11, {action['m']!r} of player {action['p']}: rev"
-    told = f"recorded {1 - action['rev']}, by the rules {action['rev']}"
+    out = f"recorded {1 - action['rev']}, by the rules {action['rev']}"
     assert capsys.readouterr() == (
         f"{wrong}: {counts}, 2 mismatches\n"
-        f"{wrong}: first mismatch: {where}: {told}\n"
+        f"{wrong}: first mismatch: {where}: {out}\n"
         f"{fine}: {counts}, 0 mismatches\n",
         "",
     )
@@ -452,20 +452,24 @@ BAD_FILES: dict[str, tuple[str, bytes, str]] = {
     "empty line": ("a.jsonl", first_game() + b"\n", "line 3 is not JSON: "),
     "no object": ("a.jsonl", b"[1, 2]\n", "line 1 is not a JSON object"),
     "no text": ("a.jsonl", b"\xff\xfe{}\n", "can't decode byte 0xff"),
-    "no keys": ("a.jsonl", b"{}\n", "line 1 is no recorded game or position: KeyError('hand')"),
-    "actions are no list": ("a.jsonl", first_game(actions=7), "line 2 is no recorded game"),
-    "an action is no object": ("a.jsonl", first_game(actions=[7]), "line 2 is no recorded game"),
+    "no keys": ("a.jsonl", b"{}\n", "line 1 is not a recorded game or position: KeyError('hand')"),
+    "actions are no list": ("a.jsonl", first_game(actions=7), "line 2 is not a recorded game"),
+    "an action is no object": ("a.jsonl", first_game(actions=[7]), "line 2 is not a recorded game"),
     "no submission": ("a.jsonl", first_game(actions=[{"p": 3}]), "KeyError('m')"),
-    "no finish": ("a.jsonl", first_game(finish=None), "line 2 is no recorded game"),
-    "no names": ("a.jsonl", first_game(names=None), "line 2 is no recorded game"),
-    "a card twice": ("a.jsonl", first_game(deal=["S3 S3"] * 5), "S3 is named twice"),
-    "cards are missing": ("a.jsonl", first_game(deal=["S3"] + [""] * 4), "not the whole pack"),
-    "no card": ("a.jsonl", first_game(deal=["S1"] + [""] * 4), "'S1' is no card"),
+    "no finish": ("a.jsonl", first_game(finish=None), "line 2 is not a recorded game"),
+    "no names": ("a.jsonl", first_game(names=None), "line 2 is not a recorded game"),
+    "a card twice": ("a.jsonl", first_game(deal=["S3 S3"] * 5), "S3 twice"),
+    "cards are missing": ("a.jsonl", first_game(deal=["S3"] + [""] * 4), "whole pack"),
+    "no card": ("a.jsonl", first_game(deal=["S1"] + [""] * 4), "S1"),
     "corrupt": ("a.jsonl.gz", packed()[:500] + b"\xff" * 100 + packed()[600:], "decompress"),
-    "huge": ("a.jsonl", json.dumps(POSITION | {"rev": 10**30}).encode(), "line 1 is no recorded"),
+    "huge": (
+        "a.jsonl",
+        json.dumps(POSITION | {"rev": 10**30}).encode(),
+        "line 1 is not a recorded",
+    ),
     "deep": ("a.jsonl", b"[" * 100_000, "line 1"),
-    "no field": ("a.jsonl", json.dumps(POSITION | {"field": "S3 S4"}).encode(), "is no play"),
-    "no hand": ("a.jsonl", json.dumps(POSITION | {"hand": 3}).encode(), "line 1 is no recorded"),
+    "no field": ("a.jsonl", json.dumps(POSITION | {"field": "S3 S4"}).encode(), "a play must be"),
+    "no hand": ("a.jsonl", json.dumps(POSITION | {"hand": 3}).encode(), "line 1 is not a recorded"),
 }
 
 
@@ -485,8 +489,8 @@ def test_players_that_cannot_be_are_a_mismatch(
     file = tmp_path / "a.jsonl"
     file.write_bytes(first_game(**{key: value}))
     assert main([str(file)]) == 1
-    told, error = capsys.readouterr()
-    assert f"first mismatch: line 2, {key}: recorded {value!r}" in told
+    out, error = capsys.readouterr()
+    assert f"first mismatch: line 2, {key}: recorded {value!r}" in out
     assert error == ""
 
 
@@ -498,8 +502,8 @@ def test_a_bad_file_is_one_line_of_error_and_the_others_are_replayed(
     bad, good = tmp_path / name, DATA / "passer5.jsonl.gz"
     bad.write_bytes(content)
     assert main([str(bad), str(good)]) == 1
-    told, error = capsys.readouterr()
-    assert told == f"{good}: 20 games, 0 positions, 491 actions, 0 mismatches\n"
+    out, error = capsys.readouterr()
+    assert out == f"{good}: 20 games, 0 positions, 491 actions, 0 mismatches\n"
     assert error.startswith(f"{bad}: ")
     assert message in error
     assert error.count("\n") == 1
@@ -510,8 +514,8 @@ def test_a_missing_file_and_a_folder_are_one_line_of_error(
 ) -> None:
     for path in (tmp_path / "none.jsonl.gz", tmp_path):
         assert main([str(path)]) == 1
-        told, error = capsys.readouterr()
-        assert told == ""
+        out, error = capsys.readouterr()
+        assert out == ""
         assert str(path) in error
         assert error.count("\n") == 1
 
@@ -519,7 +523,7 @@ def test_a_missing_file_and_a_folder_are_one_line_of_error(
 def test_the_command_needs_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main([])
-    assert "FILE" in capsys.readouterr().err
+    assert "files" in capsys.readouterr().err
 
 
 def test_a_gift_that_is_not_recorded_is_a_mismatch(

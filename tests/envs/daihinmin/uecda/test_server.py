@@ -1,14 +1,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import os
 import re
-import signal
 import socket
-import subprocess
-import sys
 import time
 from contextlib import suppress
 from functools import partial
@@ -18,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from afterstate.envs.daihinmin import cards, players, plays
-from afterstate.envs.daihinmin.records.replay import replay
+from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.rules import Game
-from afterstate.envs.daihinmin.uecda import journal, seats, server, tables
+from afterstate.envs.daihinmin.uecda import seats, server, tables
 from afterstate.envs.daihinmin.uecda.server import Settings
 from tests.support.uecda_peers import SOON, Answer, RandomPlayer, Raw, Running, honest_play, serving
 
@@ -504,143 +498,6 @@ def test_an_own_player_that_fails_passes_from_then_on(
     assert "Traceback" in caplog.text
 
 
-# The command
-
-SCRIPT = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from tests.support.uecda_peers import RandomPlayer
-from afterstate.envs.daihinmin import players
-from afterstate.envs.daihinmin.uecda import server
-players.resolve = lambda name, seed=None: RandomPlayer(len(name))
-sys.exit(server.main(sys.argv[1:]))
-"""
-
-
-def start_command(folder: Path, games: int) -> subprocess.Popen[str]:
-    """The command with five players of ours in a process of its own."""
-    names = ["a", "bb", "ccc", "dddd", "eeeee"]
-    log = ["--log", str(folder / "games.jsonl"), "--events", str(folder / "events.jsonl")]
-    options = ["--port", "0", "--games", str(games), "--seed", "1", *log, "--seats", *names]
-    paths = os.pathsep.join([str(Path(__file__).parents[4]), os.environ.get("PYTHONPATH", "")])
-    return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": paths},
-    )
-
-
-def wait_for_games(command: subprocess.Popen[str], folder: Path, n: int) -> None:
-    """Until so many games are in the log."""
-    log, deadline = folder / "games.jsonl", time.monotonic() + SOON
-    while not log.exists() or log.read_bytes().count(b"\n") < n:
-        assert command.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def test_ctrl_c_ends_with_the_results_so_far(tmp_path: Path) -> None:
-    with start_command(tmp_path, games=10**6) as command:
-        try:
-            wait_for_games(command, tmp_path, 3)
-            command.send_signal(signal.SIGINT)
-            out, err = command.communicate(timeout=SOON)
-        finally:
-            command.kill()
-    assert command.returncode == 130
-    assert "Traceback" not in err
-    report = replay(tmp_path / "games.jsonl")
-    assert report.mismatches == 0
-    lines = out.splitlines()
-    assert lines[0] == f"{report.games:,} of 1,000,000 games"
-    assert sum(int(line.split()[0].replace(",", "")) for line in lines[1:]) == 15 * report.games
-    last = json.loads((tmp_path / "events.jsonl").read_text().splitlines()[-1])
-    assert (last["event"], last["games"]) == ("over", report.games)
-
-
-def test_a_killed_server_leaves_all_games_but_the_running_one(tmp_path: Path) -> None:
-    with start_command(tmp_path, games=10**6) as command:
-        try:
-            wait_for_games(command, tmp_path, 3)
-        finally:
-            command.kill()
-            command.communicate(timeout=SOON)
-    assert (tmp_path / "games.jsonl").read_bytes().endswith(b"}\n")
-    report = replay(tmp_path / "games.jsonl")
-    assert (report.games >= 3, report.mismatches) == (True, 0)
-    events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
-    assert report.games - sum(event["event"] == "game" for event in events) in (0, 1)
-
-
-def test_the_command_prints_the_standings_and_keeps_the_games(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(players, "resolve", lambda name, seed=None: RandomPlayer(len(name)))
-    arguments = "--port 0 --games 2 --seed 5 --seats a bb ccc dddd eeeee".split()
-    assert server.main(arguments) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "2 of 2 games"
-    rows = [line.split() for line in lines[1:]]
-    points = [int(row[0]) for row in rows]
-    assert (sum(points), points) == (30, sorted(points, reverse=True))
-    assert sorted((row[3], row[4]) for row in rows) == [
-        ("0", "a"),
-        ("1", "bb"),
-        ("2", "ccc"),
-        ("3", "dddd"),
-        ("4", "eeeee"),
-    ]
-    (log,) = tmp_path.glob("uecda-*.jsonl")
-    assert replay(log).games == 2
-
-
-def test_a_used_port_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        assert server.main(["--port", str(port), "--no-log"]) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
-    assert f"cannot listen on 127.0.0.1:{port}" in line
-    assert "--port 0 is any that is free" in line
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("--port 65536", "0 to 65535"),
-        ("--games 0", "one game or more"),
-        ("--reply-seconds 0", "above 0"),
-        ("--reply-seconds nan", "above 0"),
-        ("--handshake-seconds nan", "above 0"),
-        ("--wait-seconds -1", "above 0"),
-        ("--log /nowhere/games.jsonl", "/nowhere"),
-        ("--seats a b c d e f", "5 seats"),
-    ],
-)
-def test_wrong_options_of_the_server_are_named(
-    arguments: str,
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(players, "resolve", lambda name, seed=None: RandomPlayer(1))
-    with pytest.raises(SystemExit) as stop:
-        server.main(["--no-log", *arguments.split()])
-    assert stop.value.code == 2
-    assert message in capsys.readouterr().err
-
-
-def test_an_unknown_player_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        server.main(["--no-log", "--seats", "nobody-of-that-name"])
-    assert stop.value.code == 2
-    assert "nobody-of-that-name" in capsys.readouterr().err
-
-
 def test_it_binds_to_loopback_unless_told_otherwise(tmp_path: Path) -> None:
     assert Settings().host == "127.0.0.1"
     with serving(tmp_path) as match:
@@ -648,72 +505,3 @@ def test_it_binds_to_loopback_unless_told_otherwise(tmp_path: Path) -> None:
             socket.create_connection(("127.0.0.2", match.port), 1)
         socket.create_connection(("127.0.0.1", match.port), SOON).close()
         assert refusals(match, 1)
-
-
-# Files
-
-
-class Stingy:
-    """A file that takes seven bytes at a time, and at last none."""
-
-    def __init__(self, file: Any, n_writes: int) -> None:
-        self.file, self.n_writes = file, n_writes
-
-    def write(self, data: bytes) -> int:
-        """Writes some of it."""
-        if self.n_writes == 0:
-            raise OSError(28, "No space left on device")
-        self.n_writes -= 1
-        return int(self.file.write(data[:7]))
-
-    def fileno(self) -> int:
-        """The number of the file."""
-        return int(self.file.fileno())
-
-
-def append(path: Path, entry: dict[str, Any], n_writes: int | None = None) -> None:
-    """Appends one line; to a file that takes little at a time, so many times, if asked for."""
-    lines = journal.Lines(path)
-    file = lines._file
-    if n_writes is not None:
-        lines._file = Stingy(file, n_writes)  # type: ignore[assignment]
-    try:
-        lines.append(entry)
-    finally:
-        lines._file = file
-        lines.close()
-
-
-def test_a_line_is_written_whole_however_little_the_file_takes_at_once(tmp_path: Path) -> None:
-    append(tmp_path / "a", {"name": "x" * 50}, 100)
-    assert (tmp_path / "a").read_text() == '{"name":"' + "x" * 50 + '"}\n'
-
-
-def test_of_a_line_that_does_not_fit_nothing_is_left(tmp_path: Path) -> None:
-    append(tmp_path / "a", {"game": 1})
-    with pytest.raises(OSError, match="No space left"):
-        append(tmp_path / "a", {"name": "x" * 50}, 3)
-    assert (tmp_path / "a").read_text() == '{"game":1}\n'
-
-
-def test_a_line_that_was_cut_off_is_ended_before_the_next(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text('{"game":1}\n{"ga')
-    append(tmp_path / "a", {"game": 2})
-    assert (tmp_path / "a").read_text() == '{"game":1}\n{"ga\n{"game":2}\n'
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
-def test_a_match_goes_on_without_events_but_not_without_its_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    full, own = Path("/dev/full"), tuple((f"p{i}", RandomPlayer(i)) for i in range(5))
-    played = server.Server(Settings(port=0, games=2, events=full), own)
-    asyncio.run(played.run())
-    assert played.games == 2
-    assert [r.message.split(":")[0] for r in caplog.records].count(
-        "events are written no more"
-    ) == 1
-    stopped = server.Server(Settings(port=0, games=2, log=full), own)
-    with pytest.raises(OSError, match="No space left"):
-        asyncio.run(stopped.run())
-    assert stopped.games == 0

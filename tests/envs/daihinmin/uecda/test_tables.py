@@ -193,9 +193,9 @@ def test_the_text_of_any_submission_replays_as_what_it_is() -> None:
         assert replay.submission(read.text) == read.play
 
 
-def test_there_is_no_play_beyond_the_last() -> None:
+def test_a_wrong_play_number_is_an_error() -> None:
     for play in (-1, plays.N_PLAYS):
-        with pytest.raises(ValueError, match="0 to 2421"):
+        with pytest.raises(ValueError, match="play"):
             tables.play_table(play)
 
 
@@ -306,7 +306,7 @@ def test_rows_that_no_server_sends_are_refused(cells: Cells) -> None:
     tables.read_state(table)
     for cell, value in cells.items():
         table[cell] = value
-    with pytest.raises(tables.ProtocolError, match="impossible rows 5 and 6"):
+    with pytest.raises(tables.ProtocolError, match="rows 5 and 6"):
         tables.read_state(table)
 
 

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from afterstate.envs.daihinmin.uecda import journal, server
+from afterstate.envs.daihinmin.uecda.server import Settings
+from tests.support.uecda_peers import RandomPlayer
+
+
+class Stingy:
+    """A file that takes seven bytes at a time, and at last none."""
+
+    def __init__(self, file: Any, n_writes: int) -> None:
+        self.file, self.n_writes = file, n_writes
+
+    def write(self, data: bytes) -> int:
+        """Writes some of it."""
+        if self.n_writes == 0:
+            raise OSError(28, "No space left on device")
+        self.n_writes -= 1
+        return int(self.file.write(data[:7]))
+
+    def fileno(self) -> int:
+        """The number of the file."""
+        return int(self.file.fileno())
+
+
+def append(path: Path, entry: dict[str, Any], n_writes: int | None = None) -> None:
+    """Appends one line; to a file that takes little at a time, so many times, if asked for."""
+    lines = journal.Lines(path)
+    file = lines._file
+    if n_writes is not None:
+        lines._file = Stingy(file, n_writes)  # type: ignore[assignment]
+    try:
+        lines.append(entry)
+    finally:
+        lines._file = file
+        lines.close()
+
+
+def test_a_line_is_written_whole_however_little_the_file_takes_at_once(tmp_path: Path) -> None:
+    append(tmp_path / "a", {"name": "x" * 50}, 100)
+    assert (tmp_path / "a").read_text() == '{"name":"' + "x" * 50 + '"}\n'
+
+
+def test_of_a_line_that_does_not_fit_nothing_is_left(tmp_path: Path) -> None:
+    append(tmp_path / "a", {"game": 1})
+    with pytest.raises(OSError, match="No space left"):
+        append(tmp_path / "a", {"name": "x" * 50}, 3)
+    assert (tmp_path / "a").read_text() == '{"game":1}\n'
+
+
+def test_a_line_that_was_cut_off_is_ended_before_the_next(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text('{"game":1}\n{"ga')
+    append(tmp_path / "a", {"game": 2})
+    assert (tmp_path / "a").read_text() == '{"game":1}\n{"ga\n{"game":2}\n'
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_a_match_goes_on_without_events_but_not_without_its_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    full, own = Path("/dev/full"), tuple((f"p{i}", RandomPlayer(i)) for i in range(5))
+    played = server.Server(Settings(port=0, games=2, events=full), own)
+    asyncio.run(played.run())
+    assert played.games == 2
+    assert [r.message.split(":")[0] for r in caplog.records].count(
+        "events are no longer written"
+    ) == 1
+    stopped = server.Server(Settings(port=0, games=2, log=full), own)
+    with pytest.raises(OSError, match="No space left"):
+        asyncio.run(stopped.run())
+    assert stopped.games == 0

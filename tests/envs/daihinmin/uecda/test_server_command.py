@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from afterstate.envs.daihinmin import players
+from afterstate.envs.daihinmin.records.replay import replay
+from afterstate.envs.daihinmin.uecda import server
+from tests.support.uecda_peers import SOON, RandomPlayer
+
+SCRIPT = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from tests.support.uecda_peers import RandomPlayer
+from afterstate.envs.daihinmin import players
+from afterstate.envs.daihinmin.uecda import server
+players.resolve = lambda name, seed=None: RandomPlayer(len(name))
+sys.exit(server.main(sys.argv[1:]))
+"""
+
+
+def start_command(folder: Path, games: int) -> subprocess.Popen[str]:
+    """The command with five players of ours in a process of its own."""
+    names = ["a", "bb", "ccc", "dddd", "eeeee"]
+    log = ["--log", str(folder / "games.jsonl"), "--events", str(folder / "events.jsonl")]
+    options = ["--port", "0", "--games", str(games), "--seed", "1", *log, "--seats", *names]
+    paths = os.pathsep.join([str(Path(__file__).parents[4]), os.environ.get("PYTHONPATH", "")])
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": paths},
+    )
+
+
+def wait_for_games(command: subprocess.Popen[str], folder: Path, n: int) -> None:
+    """Until so many games are in the log."""
+    log, deadline = folder / "games.jsonl", time.monotonic() + SOON
+    while not log.exists() or log.read_bytes().count(b"\n") < n:
+        assert command.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_ctrl_c_ends_with_the_results_so_far(tmp_path: Path) -> None:
+    with start_command(tmp_path, games=10**6) as command:
+        try:
+            wait_for_games(command, tmp_path, 3)
+            command.send_signal(signal.SIGINT)
+            out, err = command.communicate(timeout=SOON)
+        finally:
+            command.kill()
+    assert command.returncode == 130
+    assert "Traceback" not in err
+    report = replay(tmp_path / "games.jsonl")
+    assert report.mismatches == 0
+    lines = out.splitlines()
+    assert lines[0] == f"{report.games:,} of 1,000,000 games"
+    assert sum(int(line.split()[0].replace(",", "")) for line in lines[1:]) == 15 * report.games
+    last = json.loads((tmp_path / "events.jsonl").read_text().splitlines()[-1])
+    assert (last["event"], last["games"]) == ("over", report.games)
+
+
+def test_a_killed_server_leaves_all_games_but_the_running_one(tmp_path: Path) -> None:
+    with start_command(tmp_path, games=10**6) as command:
+        try:
+            wait_for_games(command, tmp_path, 3)
+        finally:
+            command.kill()
+            command.communicate(timeout=SOON)
+    assert (tmp_path / "games.jsonl").read_bytes().endswith(b"}\n")
+    report = replay(tmp_path / "games.jsonl")
+    assert (report.games >= 3, report.mismatches) == (True, 0)
+    events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert report.games - sum(event["event"] == "game" for event in events) in (0, 1)
+
+
+def test_the_command_prints_the_standings_and_keeps_the_games(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(players, "resolve", lambda name, seed=None: RandomPlayer(len(name)))
+    arguments = "--port 0 --games 2 --seed 5 --seats a bb ccc dddd eeeee".split()
+    assert server.main(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "2 of 2 games"
+    rows = [line.split() for line in lines[1:]]
+    points = [int(row[0]) for row in rows]
+    assert (sum(points), points) == (30, sorted(points, reverse=True))
+    assert sorted((row[3], row[4]) for row in rows) == [
+        ("0", "a"),
+        ("1", "bb"),
+        ("2", "ccc"),
+        ("3", "dddd"),
+        ("4", "eeeee"),
+    ]
+    (log,) = tmp_path.glob("uecda-*.jsonl")
+    assert replay(log).games == 2
+
+
+def test_a_used_port_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert server.main(["--port", str(port), "--no-log"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert f"cannot listen on 127.0.0.1:{port}" in line
+    assert "--port 0" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "noun"),
+    [
+        ("--port 65536", "port"),
+        ("--games 0", "games"),
+        ("--reply-seconds 0", "reply_seconds"),
+        ("--reply-seconds nan", "reply_seconds"),
+        ("--handshake-seconds nan", "handshake_seconds"),
+        ("--wait-seconds -1", "wait_seconds"),
+        ("--log /nowhere/games.jsonl", "/nowhere"),
+        ("--seats a b c d e f", "seats"),
+    ],
+)
+def test_wrong_options_of_the_server_are_named(
+    arguments: str,
+    noun: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(players, "resolve", lambda name, seed=None: RandomPlayer(1))
+    with pytest.raises(SystemExit) as stop:
+        server.main([*arguments.split(), *(["--no-log"] if "--log" not in arguments else [])])
+    assert stop.value.code == 2
+    assert noun in capsys.readouterr().err
+
+
+def test_an_unknown_player_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        server.main(["--no-log", "--seats", "nobody-of-that-name"])
+    assert stop.value.code == 2
+    assert "nobody-of-that-name" in capsys.readouterr().err
