@@ -98,10 +98,8 @@ def test_the_gradient_is_that_of_the_log_likelihood() -> None:
     for i in np.argsort(-np.abs(gradient))[:30]:
         moved = weights.copy()
         moved[i] += 1e-5
-        value = policy_gradient.add_choices
-        after = value(choices, which, moved, new_workspace(), np.zeros(len(weights)))
-            choices, which, moved, new_workspace(), np.zeros(len(weights))
-        )
+        unused = np.zeros(len(weights))
+        after = policy_gradient.add_choices(choices, which, moved, new_workspace(), unused)
         assert (after - before) / 1e-5 == pytest.approx(gradient[i], rel=1e-3, abs=1e-2)
 
 
