@@ -30,12 +30,12 @@ from scipy import stats
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor
 
 import afterstate.envs  # noqa: F401 - registers the environment
-from afterstate.agents.daihinmin.play import play_match
+from afterstate.agents.daihinmin.play import find_player, play_match
 from afterstate.agents.daihinmin.values import actor_net
 from afterstate.agents.daihinmin.values.actor_net import ActorAgent
 from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.envs.daihinmin.observation import CHANNELS
-from afterstate.envs.daihinmin.players import Player, find
+from afterstate.envs.daihinmin.players import Player
 
 ENV = "Daihinmin-v0"
 GAMES = 100
@@ -60,7 +60,7 @@ def four(names: Sequence[str], option: str, allowed: Sequence[str] = ()) -> list
         if len(names) not in (1, 4):
             raise ValueError(f"expected one name or four, got {len(names)}")
         for name in {*names} - {*allowed}:
-            find(name)
+            find_player(name)
     except (OSError, ValueError) as error:
         raise SystemExit(f"{option}: {error}") from error
     return [*names] * (4 // len(names))
@@ -79,7 +79,7 @@ def evaluate(player: Player, n_games: int, against: Sequence[str]) -> dict[str, 
     """Return the mean of points per 100 games and its 95% interval (Student's t over cycles)."""
     points = []
     for seed in range(EVALUATION_SEED, EVALUATION_SEED + n_games // GAMES):
-        players = [player, *(find(name, seed) for name in against)]
+        players = [player, *(find_player(name, seed) for name in against)]
         *_, match = play_match(players, GAMES, seed)
         points.append(int(match["points"][0]))
     n, half = len(points), None
@@ -112,7 +112,10 @@ def main(args: Args) -> None:
         lambda actor, end: evaluate(ActorAgent(actor), n_games[end], against),
         SelfPlay(earlier),
     )
-    players = [find(str(folder / "actor.safetensors")), *(find(name) for name in against)]
+    players = [
+        find_player(str(folder / "actor.safetensors")),
+        *(find_player(name) for name in against),
+    ]
     watch(players, ["learned", *against], args.seed, folder / "game.gif")
 
 

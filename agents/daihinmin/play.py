@@ -1,13 +1,41 @@
-"""Matches between players in one process."""
+"""Matches between players in one process, and players by name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from afterstate import agents
 from afterstate.envs.daihinmin.match import new_match, next_game
-from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.daihinmin.players import Player, check_player
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, give, play
 from afterstate.envs.daihinmin.views import view
+
+_PREFIX = "daihinmin-"  # of the names that `agents.make` knows
+
+
+def find_player(player: Player | str, seed: int | None = None) -> Player:
+    """Return the player of a name or of a file, or the player itself.
+
+    Args:
+        player: a name of `agents.make`, with or without `daihinmin-`, such as `"sample"`; a file
+            for `agents.load` (its name ends in `.npz` or `.safetensors`); or a player.
+        seed: seed of the player's choices, if it has a name and chooses by chance.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: an unknown name, another program's file, or not a player.
+        ImportError: the player needs an extra that is not installed.
+    """
+    if not isinstance(player, str):
+        return check_player(player)
+    if player.endswith((".npz", ".safetensors")):
+        return check_player(agents.load(player))
+    name = _PREFIX + player.removeprefix(_PREFIX)
+    if name not in agents.names():
+        known = [each.removeprefix(_PREFIX) for each in agents.names() if each.startswith(_PREFIX)]
+        raise ValueError(f"player must be one of {known} or a player's file, got {player!r}")
+    settings = {"seed": seed} if "seed" in agents.setting_names(name) else {}
+    return check_player(agents.make(name, **settings))
 
 
 def play_match(
@@ -40,9 +68,9 @@ def _games(players: Sequence[Player], n_games: int, match: Game) -> Iterator[Gam
     for _ in range(n_games):
         next_game(match)
         while (turn := int(match["turn"])) >= 0:
-            seen, n = view(match, turn), int(match["to_give"])
-            if n:
-                give(match, players[turn].give(seen, n))
+            seen, n_cards = view(match, turn), int(match["to_give"])
+            if n_cards:
+                give(match, players[turn].give(seen, n_cards))
             else:
                 play(match, players[turn].choose(seen))
         yield match

@@ -46,7 +46,7 @@ class RandomAgent(Agent):
 
     def __init__(self, seed: int | None = None, size: tuple[int, int] = (4, 4)) -> None:
         self.size = check_size(*size)
-        self._rng = seed_word(seed)
+        self._rng: Word = seed_word(seed)
 
     def _act(self, boards: Words) -> npt.NDArray[np.int8]:
         actions = np.zeros(len(boards), np.int8)

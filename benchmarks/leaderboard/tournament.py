@@ -37,8 +37,8 @@ from joblib import Parallel, delayed
 from scipy.stats import t
 from tqdm import tqdm
 
-from afterstate.agents.daihinmin.play import play_match
-from afterstate.envs.daihinmin.players import Player, find
+from afterstate.agents.daihinmin.play import find_player, play_match
+from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 
 GAMES = 100
@@ -87,7 +87,7 @@ def factory(path: str) -> Any:
 
 def make(name: str, seed: int | None = None) -> Player:
     """A player by its name, or by `module:name` of what makes it; the seed is for `random`."""
-    return find(factory(name)()) if ":" in name else find(name, seed)
+    return find_player(factory(name)()) if ":" in name else find_player(name, seed)
 
 
 def draw_cycles(pool: Sequence[str], n_cycles: int, seed: int, duplicate: bool) -> list[Cycle]:

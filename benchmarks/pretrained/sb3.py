@@ -26,6 +26,7 @@ from matplotlib import pyplot as plt
 from sb3_daihinmin import GAMES, evaluate
 
 from afterstate.agents import files
+from afterstate.agents.daihinmin.play import find_player
 from afterstate.agents.daihinmin.values import actor_net
 from afterstate.agents.game2048.learning.ntuple_learner import Learner
 from afterstate.agents.game2048.play import play
@@ -33,7 +34,6 @@ from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.training.commands import markdown
 from afterstate.agents.training.run import EVALUATION_SEED, summary
-from afterstate.envs.daihinmin.players import find
 from benchmarks import figures
 from benchmarks.row_files import Row
 
@@ -161,7 +161,7 @@ def table_rows(n_moves: int) -> Iterator[Row]:
 
 def reference_row(name: str, against: Sequence[str]) -> Row:
     """The row of a player of Daihinmin that learns nothing, in the matches of the evaluations."""
-    told = evaluate(find(name), N_CYCLES * GAMES, against)
+    told = evaluate(find_player(name), N_CYCLES * GAMES, against)
     return {"player": name, "against": list(against), "moves": None, **told, "end": True}
 
 

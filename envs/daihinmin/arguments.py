@@ -1,4 +1,4 @@
-"""What the environments of Daihinmin are told, checked: settings, actions and deals."""
+"""Checks of the arguments of the Daihinmin environments: settings, actions and deals."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ REWARDS = {
     "zero_sum": (2.0, 1.0, 0.0, -1.0, -2.0),
     "class_value": CLASS_VALUES,
 }
-"""What each finishing place is worth."""
+"""Reward of each finishing place, by the name of the setting `reward`."""
 
 
 def check_one_of(allowed: Any, **setting: Any) -> None:
-    """Raises a ValueError unless the setting is one of those allowed."""
+    """Raise ValueError unless the setting has one of the allowed values."""
     for name, value in setting.items():
         if value not in allowed:
-            raise ValueError(f"{name} is one of {tuple(allowed)}, got {value!r}")
+            raise ValueError(f"{name} must be one of {tuple(allowed)}, got {value!r}")
 
 
 def check_settings(games: int, exchange: str, reward: str, observation: str, illegal: str) -> None:
-    """Raises a ValueError for a wrong setting of an environment."""
+    """Raise ValueError for a wrong setting of an environment."""
     number = whole(games)
     if number is None or number < 1:
-        raise ValueError(f"games is a number from 1 on, got {games!r}")
+        raise ValueError(f"games must be an integer >= 1, got {games!r}")
     check_one_of(EXCHANGES, exchange=exchange)
     check_one_of(tuple(REWARDS), reward=reward)
     check_one_of(OBSERVATIONS, observation=observation)
@@ -44,29 +44,29 @@ def check_settings(games: int, exchange: str, reward: str, observation: str, ill
 
 
 def check_max_cycles(max_cycles: int | None) -> None:
-    """Raises a ValueError unless it is None or a number from 1 on."""
+    """Raise ValueError unless `max_cycles` is None or an integer >= 1."""
     number = whole(max_cycles)
     if max_cycles is not None and (number is None or number < 1):
-        raise ValueError(f"max_cycles is None or a number from 1 on, got {max_cycles!r}")
+        raise ValueError(f"max_cycles must be None or an integer >= 1, got {max_cycles!r}")
 
 
 def check_action(action: Any) -> int:
-    """The action as an int.
+    """Return the action as an int.
 
     Raises:
-        ValueError: not a whole number in 0..2421.
+        ValueError: not an integer in 0..2421.
     """
     try:
         number = operator.index(action)
     except TypeError:
         number = -1
     if not 0 <= number < N_PLAYS or isinstance(action, bool):
-        raise ValueError(f"an action is the number of a play in 0..{N_PLAYS - 1}, got {action!r}")
+        raise ValueError(f"action must be an integer in 0..{N_PLAYS - 1}, got {action!r}")
     return number
 
 
 def start_match(match: Game, options: dict[str, Any]) -> None:
-    """Starts the first game of a match, dealt by the options of a reset where they say how.
+    """Start the first game of a match, with seats, classes and deal of the reset options, if any.
 
     Raises:
         ValueError: wrong options.
@@ -84,29 +84,31 @@ def start_match(match: Game, options: dict[str, Any]) -> None:
 
 
 def check_order(name: str, order: Any) -> list[int]:
-    """Five numbers from 0 to 4, each once.
+    """Return an order of the numbers 0 to 4 as a list.
 
     Raises:
-        ValueError: something else.
+        ValueError: it does not have each number exactly once.
     """
     numbers = [whole(number) for number in order] if isinstance(order, Iterable) else []
     if set(numbers) != set(range(N_PLAYERS)) or len(numbers) != N_PLAYERS:
-        raise ValueError(f"{name} are the numbers 0 to 4, each once, got {order!r}")
+        raise ValueError(f"{name} must have each number from 0 to 4 once, got {order!r}")
     return [number for number in numbers if number is not None]
 
 
 def check_deal(hands: Any) -> list[int]:
-    """Five hands in notation as card sets.
+    """Return five hands in notation as card sets.
 
     Raises:
-        ValueError: they are not the pack, or not of 10 or 11 cards.
+        ValueError: they are not the whole pack, or a hand does not have 10 or 11 cards.
     """
     if not isinstance(hands, Iterable) or not all(isinstance(hand, str) for hand in hands):
-        raise ValueError(f"a deal has five hands in notation, got {hands!r}")
+        raise ValueError(f"deal must be five hands in notation, got {hands!r}")
     parsed = [cards.parse(hand) for hand in hands]
     sizes = [cards.count(hand) for hand in parsed]
     if len(parsed) != N_PLAYERS or not set(sizes) <= {10, 11} or sum(sizes) != cards.N_CARDS:
-        raise ValueError(f"a deal has five hands of 10 or 11 cards, 53 in all, got sizes {sizes}")
+        raise ValueError(
+            f"deal must be five hands of 10 or 11 cards, 53 in all, got hands of {sizes} cards"
+        )
     cards.parse(" ".join(hands))  # raises if a card is dealt twice
     return parsed
 
@@ -128,21 +130,25 @@ _RANGES = {
     "n_out": (0, N_PLAYERS),
     "n_actions": (0, MAX_ACTIONS),
     "viewer": (-1, -1),
-}  # of the values of a whole game, for kernels trust them
+}  # of the fields of a whole game: kernels do not check them
 
 
 def check_game(game: Any) -> Game:
-    """A record of a whole game, as it is.
+    """Return the record of a whole game.
 
     Raises:
-        ValueError: it is none, or a view, or no game has such values.
+        ValueError: not a record, a view, or a record with impossible values.
     """
     if getattr(game, "dtype", None) != GAME or game.shape != () or game["viewer"] >= 0:
-        raise ValueError("the game of a state is a record of a whole game, not a view")
+        raise ValueError("the game of a state must be the record of a whole game, not a view")
     for name, (low, high) in _RANGES.items():
         if np.any(game[name] < low) or np.any(game[name] > high):
-            raise ValueError(f"no game has {name} {game[name]}: {low} to {high}")
+            raise ValueError(f"{name} of a game must be in {low}..{high}, got {game[name]}")
     counts = [cards.count(hand) for hand in game["hands"]]
     if sorted(game["seats"]) != list(range(N_PLAYERS)) or game["left"].tolist() != counts:
-        raise ValueError("seats are the numbers 0 to 4, and hands have as many cards as are left")
-    return game
+        raise ValueError(
+            "seats of a game must be the numbers 0 to 4, and left the sizes of its hands, "
+            f"got {game['seats']} and {game['left']}"
+        )
+    checked: Game = game
+    return checked

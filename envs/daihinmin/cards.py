@@ -10,7 +10,7 @@ on top:
     suit (row)   S = 0, H = 1, D = 2, C = 3;   bit of a card = 4 * (column - 1) + row
 
 Columns are those of the competition's tables: ranks from weak to strong, 1 to 13. Columns 0
-("below 3") and 14 ("above 2") are places where only a joker can stand.
+("below 3") and 14 ("above 2") are positions that only a joker can take.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from numba import njit
 from afterstate.envs.words import Word
 
 SUITS = "SHDC"
-"""The suits by row."""
+"""Suits by row."""
 RANKS = "-3456789TJQKA2+"
-"""The ranks by column, with the joker's places below 3 and above 2."""
+"""Ranks by column, with the joker's positions below 3 and above 2."""
 N_CARDS = 53
 JOKER = N_CARDS - 1
-"""The number of the joker's bit."""
+"""Number of the joker's bit."""
 NATURALS = (1 << JOKER) - 1
 """All cards but the joker."""
 DECK = (1 << N_CARDS) - 1
@@ -37,7 +37,7 @@ S3, D3 = 1 << 0, 1 << 2
 
 @njit("int64(uint64)", cache=True)
 def count(cards: Word) -> int:
-    """The number of cards in a set.
+    """Return the number of cards in a set.
 
     >>> count(parse("S3 D3 JO"))
     3
@@ -52,14 +52,14 @@ def count(cards: Word) -> int:
 
 @njit("int64(uint64)", cache=True)
 def lowest(cards: Word) -> int:
-    """The number of the lowest bit of a set that is not empty."""
+    """Return the number of the lowest bit of a set that is not empty."""
     cards = np.uint64(cards)
     return count((cards & (~cards + np.uint64(1))) - np.uint64(1))
 
 
 @njit("uint64(uint64, int64)", cache=True)
 def strongest(cards: Word, n: int) -> Word:
-    """The `n` strongest cards of a set: the joker, then from 2 down to 3, and S, H, D, C in a rank.
+    """Return the `n` strongest cards: the joker, then from 2 down to 3, and S, H, D, C in a rank.
 
     >>> text(strongest(parse("S3 JO H2 C2 SA"), 2))
     'JO H2'
@@ -78,7 +78,7 @@ def strongest(cards: Word, n: int) -> Word:
 
 @njit("uint64(uint64, int64)", cache=True)
 def weakest(cards: Word, n: int) -> Word:
-    """The `n` weakest natural cards of a set: from 3 up to 2, and S, H, D, C in a rank.
+    """Return the `n` weakest natural cards: from 3 up to 2, and S, H, D, C in a rank.
 
     >>> text(weakest(parse("JO D4 S4 S2"), 2))
     'S4 D4'
@@ -91,7 +91,7 @@ def weakest(cards: Word, n: int) -> Word:
 
 
 def card_text(card: int) -> str:
-    """A card's name: suit and rank, or `JO`.
+    """Return the name of a card: suit and rank, or `JO`.
 
     >>> card_text(0), card_text(51), card_text(52)
     ('S3', 'C2', 'JO')
@@ -105,34 +105,36 @@ _PRINTED = sorted(range(N_CARDS), key=lambda card: 3.5 if card == JOKER else car
 
 
 def text(cards: Word) -> str:
-    """The cards of a set in the notation of recorded games: by rank, then suit.
+    """Return the cards of a set in the notation of recorded games: by rank, then suit.
 
-    The joker comes after the 3s, as its place in the competition's tables has it.
+    The joker comes after the 3s, where the competition's tables have it.
 
     >>> text(parse("JO H4 S3"))
     'S3 JO H4'
     """
     word = int(cards)
     if word >> N_CARDS:
-        raise ValueError(f"a card set has {N_CARDS} bits, got {word:#x}")
+        raise ValueError(f"cards must be a set of {N_CARDS} bits, got {word:#x}")
     return " ".join(card_text(card) for card in _PRINTED if word >> card & 1)
 
 
 def parse(text: str) -> int:
-    """The set of cards that are named, in any order.
+    """Return the set of the named cards, which may be in any order.
 
     >>> hex(parse("S3 H4"))
     '0x21'
 
     Raises:
-        ValueError: a name that is no card, or a card twice.
+        ValueError: an unknown card, or the same card twice.
     """
     cards = 0
     for name in text.split():
         if name not in CARD_NUMBERS:
-            raise ValueError(f"{name!r} is no card: one of {SUITS} and one of {RANKS[1:-1]}, or JO")
+            raise ValueError(
+                f"a card must be JO, or one of {SUITS} and one of {RANKS[1:-1]}, got {name!r}"
+            )
         card = 1 << CARD_NUMBERS[name]
         if cards & card:
-            raise ValueError(f"{name} is named twice in {text!r}")
+            raise ValueError(f"cards must differ, got {name} twice in {text!r}")
         cards |= card
     return cards

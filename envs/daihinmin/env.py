@@ -1,4 +1,4 @@
-"""Daihinmin as a PettingZoo environment in which players act one after the other."""
+"""Daihinmin as a PettingZoo environment whose agents act in turn (AEC)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import gymnasium as gym
 import numpy as np
-import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from numba import boolean, int64, njit, void
@@ -42,6 +41,7 @@ from afterstate.envs.daihinmin.rules import (
     GAME,
     N_PLAYERS,
     Game,
+    Games,
     GameType,
     Options,
     give,
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     from afterstate.envs.pictures import Window
 
 AGENTS = tuple(f"player_{number}" for number in range(N_PLAYERS))
-"""The agents by player number."""
+"""Agents by player number."""
 ILLEGAL_REWARD = -1.0
-"""The reward of an illegal action that ends the episode; the others have 0."""
+"""Reward of an illegal action that ends the episode; the other agents get 0."""
 
 PLANES = (len(CHANNELS), N_COLUMNS)
 """Shape of the planes of an observation."""
@@ -67,22 +67,22 @@ STATE = (len(STATE_CHANNELS), N_COLUMNS)
 
 _NUMBERS = {agent: number for number, agent in enumerate(AGENTS)}
 _GIFTS = tuple("gives " + cards.card_text(card) for card in range(cards.N_CARDS))
-_KEPT = (
+_STATE_ATTRIBUTES = (
     *("agents", "agent_selection", "rewards", "terminations", "truncations", "infos"),
     *("_cumulative_rewards", "_skip_agent_selection", "_rewarded"),
     *("_games_left", "_n_actions", "_generator"),
-)  # what belongs to a state, besides the game
+)  # the attributes in a state, besides the game
 
 
 # Kernels
 
 
 @njit(int64(GameType[::1], int64, boolean), cache=True)
-def act(games: Any, action: int, lenient: bool) -> int:
-    """The player in turn of `games[0]` acts, unless it is illegal and `lenient` is false.
+def act(games: Games, action: int, lenient: bool) -> int:
+    """Play an action of the player in turn of `games[0]`; an illegal one only if `lenient`.
 
     Returns:
-        Bits: 1 whether it was legal, 2 whether it was a gift; from 4 on the next turn, plus 1.
+        Bits: 1 if the action was legal, 2 if it was a gift; from 4 on the next turn, plus 1.
     """
     game = games[0]
     giving = game.to_give > 0
@@ -100,8 +100,8 @@ def act(games: Any, action: int, lenient: bool) -> int:
 
 
 @njit(void(GameType[::1]), cache=True)
-def give_weakest(games: Any) -> None:
-    """The rich of `games[0]` give their weakest natural cards, as long as one must give."""
+def give_weakest(games: Games) -> None:
+    """Make all gifts of the rich of `games[0]` with their weakest natural cards."""
     game = games[0]
     while game.to_give > 0:
         give(game, cards.weakest(game.hands[game.turn], game.to_give))
@@ -111,44 +111,45 @@ def give_weakest(games: Any) -> None:
 
 
 def env(**settings: Any) -> Any:
-    """The environment `raw_env(**settings)` behind PettingZoo's checks of actions and order."""
+    """Return `raw_env(**settings)` in PettingZoo's wrappers, which check actions and order."""
     return OrderEnforcingWrapper(AssertOutOfBoundsWrapper(raw_env(**settings)))
 
 
 class raw_env(AECEnv):  # type: ignore[misc]
     """Five-player Daihinmin under the rules of the UEC competition.
 
-    Agents are `player_0` to `player_4`. They act in the order of play: those who have passed or
-    finished are not asked. An episode is one game, or a match of several.
+    Agents are `player_0` to `player_4`. They act in the order of play, without those that have
+    passed or finished. An episode is one game, or a match of several.
 
     Actions: the numbers of the 2,422 plays, see `plays.py`; 0 is the pass. In the exchange before a
-    game the daifugo gives two cards and the fugo one, one card an action: `plays.single(card)`.
+    game the daifugo gives two cards and the fugo one, each by an action `plays.single(card)`.
 
-    Observations: a dict of `observation`, planes `int8[116, 15]` of what the player sees, see
-    `observation.py`, and `action_mask`, `int8[2422]`, 1 where an action is legal. Who is not in
-    turn may only pass. With `observation="planes"` the planes alone, and the mask is in the info.
+    Observations: a dict of `observation`, planes `int8[116, 15]` of what the player sees (see
+    `observation.py`), and `action_mask`, `int8[2422]`, 1 where an action is legal. An agent that is
+    not in turn may only pass. With `observation="planes"`: the planes alone; the mask is in the
+    info.
 
-    Rewards come at the end of each game, to all.
+    Rewards: all agents get theirs at the end of each game.
 
-    Infos; each has to do with the agent's own last action:
+    Infos, about the agent's own last action:
 
     - `play`: that action in notation, such as `"S8 JO=H8"`, `"pass"` or `"gives S3"`; `""` at first
-    - `legal`: whether it was legal
-    - `place`: only from the end of a game to his next action: his place in it, from 0
-    - `action_mask`: only where observations are planes
+    - `legal`: True if it was legal
+    - `place`: finishing place from 0, only from the end of a game to the agent's next action
+    - `action_mask`: only if observations are planes
 
     Args:
-        games: games an episode. Seats, classes and points are carried on from game to game.
+        games: games per episode. Seats, classes and points carry over from game to game.
         exchange: the rich choose the cards they give (`"agent"`), or give their weakest natural
             cards (`"auto"`).
-        reward: what places are worth: `"points"` 5 to 1, `"zero_sum"` 2 to -2, or `"class_value"`,
+        reward: value of the places: `"points"` 5 to 1, `"zero_sum"` 2 to -2, or `"class_value"`,
             see `match.CLASS_VALUES`.
         observation: `"dict"` or `"planes"`.
-        illegal: what an illegal action does. It counts as a pass, and as a gift it is punished by
-            the loss of the strongest cards, as in the competition (`"pass"`); it ends the episode,
-            its player has -1 and the others 0 (`"terminate"`); or it raises a ValueError that
-            leaves the game as it is (`"raise"`).
-        max_cycles: truncates an episode after that many times five actions.
+        illegal: effect of an illegal action. `"pass"`, as in the competition: it counts as a pass,
+            and as a gift it costs the player the strongest cards. `"terminate"`: it ends the
+            episode, with reward -1 for its player and 0 for the others. `"raise"`: it raises a
+            ValueError and leaves the game unchanged.
+        max_cycles: truncates an episode after five times as many actions.
         rules: the rules, by default the competition's.
         render_mode: `"ansi"` (text), `"rgb_array"` or `"human"` (a window).
 
@@ -156,12 +157,12 @@ class raw_env(AECEnv):  # type: ignore[misc]
         observation_spaces: the space of each agent's observations.
         action_spaces: the space of each agent's actions.
         state_space: the space of `state()`.
-        shown_to: the agent whose view is drawn; None, as at first, draws all hands. Behind wrappers
-            it is set as `env.unwrapped.shown_to`.
+        shown_to: the agent whose view is drawn; None (default) draws all hands. Behind wrappers,
+            set `env.unwrapped.shown_to`.
 
-    PettingZoo's `api_test` passes without a warning where observations are planes. Of dicts it
-    always warns, twice, but for games that it knows by name. Its `max_cycles_test` plays illegal
-    actions at random; a rare legal one among them makes it fail.
+    PettingZoo's `api_test` gives no warning if observations are planes; about dicts it always warns
+    twice, except for games that it knows by name. Its `max_cycles_test` plays random illegal
+    actions and fails if a legal one is among them, which is rare.
     """
 
     metadata: dict[str, Any] = {
@@ -185,7 +186,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
         check_settings(games, exchange, reward, observation, illegal)
         check_max_cycles(max_cycles)
         check_one_of((None, *self.metadata["render_modes"]), render_mode=render_mode)
-        new_match(0, rules)  # raises what is wrong with the rules
+        new_match(0, rules)  # checks the rules
         self.games, self.exchange, self.reward = games, exchange, reward
         self.observation, self.illegal, self.max_cycles = observation, illegal, max_cycles
         self.rules, self.render_mode = rules, render_mode
@@ -196,20 +197,20 @@ class raw_env(AECEnv):  # type: ignore[misc]
         self.observation_spaces = {agent: observation_space(observation) for agent in AGENTS}
         self.state_space = spaces.Box(0, 1, STATE, np.int8)
         self._games = np.zeros(1, GAME)
-        self._seen = np.zeros(1, GAME)  # overwritten at will
+        self._view = np.zeros(1, GAME)  # scratch space
         self._generator: np.random.Generator | None = None
         self._window: Window | None = None
         self.shown_to: str | None = None
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Starts an episode.
+        """Start an episode.
 
         Args:
-            seed: of the match, see `match.new_match`, and of those of the following episodes;
-                without it they go on.
-            options: how the first game is dealt, all optional: `"deal"`, five hands in notation by
+            seed: seed of this match (see `match.new_match`) and of the matches of later episodes;
+                None continues the random stream.
+            options: start of the first game, all optional: `"deal"`, five hands in notation by
                 player, before any exchange; `"classes"`, the class of each player from 0, daifugo;
-                `"seats"`, the player at each seat. Others are ignored.
+                `"seats"`, the player at each seat. Other options are ignored.
 
         Raises:
             ValueError: a wrong seed or deal; the game is unchanged.
@@ -233,7 +234,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
         self._show()
 
     def step(self, action: SupportsIndex | None) -> None:
-        """The agent selected acts: see the class. Agents whose episode is over take None.
+        """Play an action of the selected agent: see the class. Agents that are done take None.
 
         Raises:
             ValueError: not an action, or an illegal one where `illegal="raise"`; the game is
@@ -247,12 +248,14 @@ class raw_env(AECEnv):  # type: ignore[misc]
         flags = act(games, number, self.illegal == "pass")
         legal, turn = bool(flags & 1), (flags >> 2) - 1
         if not legal and self.illegal == "raise":
-            raise ValueError(f"{action_text(number, flags)!r} is illegal for {agent} here")
+            raise ValueError(
+                f"action of {agent} must be legal here, got {number} ({action_text(number, flags)})"
+            )
         if self._rewarded:
             self._clear_rewards()
             self._rewarded = False
         self._cumulative_rewards[agent] = 0.0
-        self.infos[agent] = self._info(self._told(agent, number, flags), legal)
+        self.infos[agent] = self._info(self._effect(agent, number, flags), legal)
         self._n_actions += 1
         if not legal and self.illegal == "terminate":
             self._lose(agent)
@@ -265,57 +268,59 @@ class raw_env(AECEnv):  # type: ignore[misc]
         self._show()
 
     def observe(self, agent: str) -> Any:
-        """What an agent sees now: see the class."""
+        """Return the observation of an agent: see the class."""
         planes = np.zeros(PLANES, np.int8)
         player = _NUMBERS[agent]
-        observe(self._running(), player, self._seen, planes)
+        observe(self._running(), player, self._view, planes)
         if self.observation == "planes":
             return planes
         return {"observation": planes, "action_mask": self._mask(player)}
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """The space of an agent's observations."""
+        """Return the space of an agent's observations."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Discrete:
-        """The space of an agent's actions."""
+        """Return the space of an agent's actions."""
         return self.action_spaces[agent]
 
     # Search and critics
 
     def state(self) -> Planes:
-        """The whole game as planes `int8[131, 15]`: see `observation.py`."""
+        """Return the whole game as planes `int8[131, 15]`: see `observation.py`."""
         planes = np.zeros(STATE, np.int8)
         draw_state(self._running(), planes)
         return planes
 
     def view(self, agent: str) -> Game:
-        """What an agent sees, as a record: what `players.Player` are asked with."""
+        """Return what an agent sees as a record, which is what a `players.Player` gets."""
         return view(self._running()[0], _NUMBERS[agent])
 
     def get_state(self) -> dict[str, Any]:
-        """Everything that the rest of this and later episodes depend on, independent and picklable.
+        """Return a picklable copy of all that the rest of this and later episodes depend on.
 
-        `state["game"]` is the game record. A deal of `determinise` may be put in its place.
+        `state["game"]` is the game record; a deal of `determinise` may replace it.
         """
-        game = self._running()[0].copy()
-        return {"game": game} | {name: copy.deepcopy(getattr(self, name)) for name in _KEPT}
+        game: Game = self._running()[0].copy()
+        return {"game": game} | {
+            name: copy.deepcopy(getattr(self, name)) for name in _STATE_ATTRIBUTES
+        }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Goes back to a state from `get_state`, of this or another environment alike.
+        """Return to a state of `get_state`, of this or another environment with the same settings.
 
         Raises:
             ValueError: not such a state; the game is unchanged.
         """
         game = check_state(state)
         self._games[0] = game
-        for name in _KEPT:
+        for name in _STATE_ATTRIBUTES:
             setattr(self, name, copy.deepcopy(state[name]))
 
     # Pictures
 
     def render(self) -> Any:
-        """The table as text (`"ansi"`) or picture (`"rgb_array"`); None and a window for `"human"`.
+        """Return the table as text (`"ansi"`) or picture (`"rgb_array"`); `"human"` opens a window.
 
         Raises:
             DependencyNotInstalled: pictures need the extra `afterstate[render]`.
@@ -339,35 +344,35 @@ class raw_env(AECEnv):  # type: ignore[misc]
         return None
 
     def close(self) -> None:
-        """Closes the window, if there is one."""
+        """Close the window, if there is one."""
         if self._window is not None:
             self._window.close()
             self._window = None
 
     # Inside
 
-    def _running(self) -> npt.NDArray[np.void]:
-        """The game, once there is one."""
+    def _running(self) -> Games:
+        """Return the game record in an array of one."""
         if self._generator is None:
-            raise ResetNeeded("call reset() before playing, looking at or copying the game")
+            raise ResetNeeded("call reset() first")
         return self._games
 
     def _mask(self, player: int) -> Planes:
-        """The legal actions of a player."""
+        """Return the legal actions of a player as a mask."""
         mask = np.zeros(N_PLAYS, np.int8)
         draw_mask(self._running(), player, mask)
         return mask
 
     def _info(self, text: str, legal: bool) -> dict[str, Any]:
-        """The info of an agent who has just acted and is not in turn."""
+        """Return the info of an agent that has just acted and is not in turn."""
         info: dict[str, Any] = {"play": text, "legal": legal}
         if self.observation == "planes":
             info["action_mask"] = mask = np.zeros(N_PLAYS, np.int8)
             mask[plays.PASS] = 1
         return info
 
-    def _told(self, agent: str, number: int, flags: int) -> str:
-        """An action that was made, in notation; of an illegal one what was made of it."""
+    def _effect(self, agent: str, number: int, flags: int) -> str:
+        """Return an action in notation, or for an illegal one the action played in its place."""
         if flags & 1:
             return action_text(number, flags)
         if flags & 2 and self.illegal == "pass":
@@ -375,13 +380,13 @@ class raw_env(AECEnv):  # type: ignore[misc]
         return plays.text(plays.PASS)
 
     def _begin_game(self) -> None:
-        """The first turn of a game that is dealt goes to its player."""
+        """Select the first agent of a game that has been dealt."""
         if self.exchange == "auto":
             give_weakest(self._games)
         self.agent_selection = AGENTS[int(self._games[0]["turn"])]
 
     def _finish_game(self) -> None:
-        """The end of a game: rewards, and the next game or the end of the episode."""
+        """Give the rewards of a game, then start the next game or end the episode."""
         for agent, place in zip(AGENTS, self._games[0]["places"].tolist(), strict=True):
             self.rewards[agent] = REWARDS[self.reward][place]
             self.infos[agent] = {**self.infos[agent], "place": place}
@@ -394,29 +399,29 @@ class raw_env(AECEnv):  # type: ignore[misc]
             self._end(self.terminations)
 
     def _lose(self, agent: str) -> None:
-        """An illegal action ends the episode."""
+        """End the episode after an illegal action."""
         self.rewards[agent] = ILLEGAL_REWARD
         self._pay()
         self._end(self.terminations)
 
     def _truncate(self) -> None:
-        """The episode has gone on for long enough, unless it has just ended by itself."""
+        """Truncate the episode, unless it has just ended by itself."""
         if not any(self.terminations.values()):
             self._end(self.truncations)
 
     def _pay(self) -> None:
-        """The rewards are new."""
+        """Accumulate new rewards."""
         self._rewarded = True
         self._accumulate_rewards()
 
     def _end(self, ends: dict[str, bool]) -> None:
-        """The episode ends for all."""
+        """End the episode for all agents."""
         for agent in ends:
             ends[agent] = True
         self.agent_selection = self.agents[0]
 
     def _show(self) -> None:
-        """The mask of the agent selected, and the picture, where they are asked for."""
+        """Put the mask into the selected agent's info and draw the picture, if so set."""
         if self.observation == "planes":
             agent = self.agent_selection
             mask = self._mask(_NUMBERS[agent])
@@ -429,7 +434,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
 
 
 def observation_space(observation: str) -> spaces.Space[Any]:
-    """The space of observations, as a dict with the mask or as planes."""
+    """Return the space of observations, a dict with the mask or planes."""
     planes = spaces.Box(0, 1, PLANES, np.int8)
     if observation == "planes":
         return planes
@@ -438,18 +443,18 @@ def observation_space(observation: str) -> spaces.Space[Any]:
 
 
 def action_text(action: int, flags: int) -> str:
-    """An action in notation, given the flags of `act`."""
+    """Return an action in notation, given the flags of `act`."""
     return _GIFTS[action - 1] if flags & 2 and 0 < action <= len(_GIFTS) else plays.text(action)
 
 
 def check_state(state: Any) -> Game:
-    """The game record of a state from `get_state`.
+    """Return the game record of a state from `get_state`.
 
     Raises:
         ValueError: not such a state.
     """
-    if not isinstance(state, dict) or set(state) != {"game", *_KEPT}:
-        raise ValueError("a state is what get_state() returns, with any whole game in it")
+    if not isinstance(state, dict) or set(state) != {"game", *_STATE_ATTRIBUTES}:
+        raise ValueError(f"state must be a dict from get_state(), got {type(state).__name__}")
     if state["agent_selection"] not in AGENTS or not set(state["agents"]) <= set(AGENTS):
-        raise ValueError("the agents of a state are those of the environment")
+        raise ValueError("the agents of a state must be player_0 to player_4")
     return check_game(state["game"])

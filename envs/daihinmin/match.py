@@ -1,6 +1,6 @@
-"""Matches: games in which seats, classes and points are carried on.
+"""Matches: series of games that carry over seats, classes and points.
 
-A match is one record of `rules.GAME`, from game to game:
+A match is one record of `rules.GAME`, which each game reuses:
 
     match = new_match(seed=1)
     next_game(match)            # deals game 1
@@ -30,54 +30,57 @@ from afterstate.envs.daihinmin.rules import (
 from afterstate.envs.words import next_random, whole
 
 CLASS_VALUES = (9.72, 7.23, 3.66, 1.44, 0.0)
-"""What a finishing place is worth among good players, far from the next class reset: its points and
-those that its class brings in the games that follow, from daifugo to daihinmin, whose is 0. (The
-points alone would be 4, 3, 2, 1, 0.)"""
+"""Value of each finishing place among good players, far from the next class reset: its points and
+the points that its class brings in the following games, from daifugo to daihinmin, less those of
+daihinmin. (The points alone would be 4, 3, 2, 1, 0.)"""
 
 
 def new_match(seed: Any = 0, options: Options | None = None) -> Game:
-    """A match before its first game.
+    """Return a match before its first game.
 
     Args:
-        seed: a whole number, or 64 random bits. How the pack of game n is shuffled, and what else
-            chance does in it, depends on the seed and on n alone; the deal begins at the daifugo.
+        seed: an integer, or 64 random bits. The shuffle of game n and all other chance in it depend
+            on the seed and n alone; the deal begins at the daifugo.
         options: the rules, by default the competition's.
 
     Raises:
         ValueError: a wrong seed or option.
     """
-    chosen = Options() if options is None else options
+    options = Options() if options is None else options
     number = whole(seed)
     if number is None:
-        raise ValueError(f"seed is a whole number, got {seed!r}")
-    _check(chosen)
-    match = np.zeros(1, GAME)[0]
+        raise ValueError(f"seed must be an integer, got {seed!r}")
+    _check(options)
+    match: Game = np.zeros(1, GAME)[0]
     match["seed"] = number % 2**64
     match["viewer"] = match["turn"] = match["starter"] = match["classes"] = -1
     match["joker_column"] = 14
     match["seats"] = range(N_PLAYERS)
-    for option, value in chosen._asdict().items():
-        match[option] = int(value)
+    for name, value in options._asdict().items():
+        match[name] = int(value)
     return match
 
 
 def _check(options: Any) -> None:
-    """Raises a ValueError unless these are options of the rules."""
+    """Raise ValueError unless these are options of the rules."""
     if not isinstance(options, Options):
-        raise ValueError(f"the rules are an `Options` record, got {options!r}")
+        raise ValueError(f"rules must be an `Options` record, got {options!r}")
     numbers = [whole(n) for n in options[-3:]]
     if any(n is None or not 0 <= n < 2**62 for n in numbers) or not 1 <= options.idle_limit <= 20:
-        raise ValueError(f"periods are numbers from 0 on, idle_limit 1 to 20, got {options}")
+        raise ValueError(
+            "reseat_every and class_reset_every must be integers >= 0, and idle_limit in 1..20, "
+            f"got {options}"
+        )
 
 
 def options_of(game: Game) -> Options:
-    """The rules of a game."""
+    """Return the rules of a game."""
     return Options(*(type(value)(game[name]) for name, value in Options()._asdict().items()))
 
 
 @njit(void(GameType), cache=True)
 def _clear(game: Game) -> None:
-    """Empties what belongs to one game; the hands are dealt anew anyway."""
+    """Clear the fields of one game, but for the hands, which are dealt anew."""
     for player in range(N_PLAYERS):
         game.played[player] = game.given[player] = 0
         game.places[player] = -1
@@ -90,7 +93,7 @@ def _clear(game: Game) -> None:
 
 @njit(void(GameType), cache=True)
 def _seat(game: Game) -> None:
-    """Draws the seats."""
+    """Draw the seats."""
     for i in range(N_PLAYERS):
         j = i + draw(game, N_PLAYERS - i)
         game.seats[i], game.seats[j] = game.seats[j], game.seats[i]
@@ -98,7 +101,7 @@ def _seat(game: Game) -> None:
 
 @njit(void(GameType), cache=True)
 def set_up(game: Game) -> None:
-    """Numbers the next game and gives it classes and seats, before its cards are dealt."""
+    """Set number, classes and seats of the next game, before its cards are dealt."""
     before = game.number
     game.number += 1
     _, game.rng = next_random(game.seed + np.uint64(game.number) * np.uint64(0xD134_2543_DE82_EF95))
@@ -113,7 +116,7 @@ def set_up(game: Game) -> None:
 
 @njit(void(GameType), cache=True)
 def begin(game: Game) -> None:
-    """Deals the cards of a game that is set up, and starts it."""
+    """Deal the cards of a game after `set_up`, and start it."""
     dealer = of_class(game, DAIFUGO)
     if dealer < 0:
         dealer = draw(game, N_PLAYERS)
@@ -123,6 +126,6 @@ def begin(game: Game) -> None:
 
 @njit(void(GameType), cache=True)
 def next_game(game: Game) -> None:
-    """Starts the next game of a match: classes, seats, deal, and what the poor give away."""
+    """Start the next game of a match: classes, seats, deal, and the gifts of the poor."""
     set_up(game)
     begin(game)

@@ -1,42 +1,42 @@
-"""What a player sees of a game of Daihinmin, as planes over the 15 columns of the table.
+"""Observations of Daihinmin: planes over the 15 columns of the table.
 
-All planes are 0 or 1. Players are counted from the viewer on: he is 0, then those who follow him in
+All planes are 0 or 1. Players are counted from the viewer on: it is 0, then those that follow in
 the order of play. A *card image* is five planes: S, H, D and C with a 1 in the column of each card,
 and JO, 1 everywhere if the joker is among them. Ranks keep their columns under a revolution.
 
     channels  name               1 where
-      0 -   4 hand S .. JO       card image: his own cards
-      5 -   9 unseen S .. JO     card image: cards that he has not seen, so held by the others
-     10 -  14 gave S .. JO       card image: what he gave in the exchange before this game
-     15 -  19 gift S .. JO       card image: what he has chosen to give so far
-     20 -  39 known 1 S .. 4 JO  card images: what he knows players 1 to 4 to hold: what he gave
-                                 them, and the diamond 3 of who led first, until it is played
-     40 -  44 field S .. X       the cells of the play on the field, that of its joker too; X is
+      0 -   4 hand S .. JO       card image: own cards
+      5 -   9 unseen S .. JO     card image: cards not seen yet, which the others hold
+     10 -  14 gave S .. JO       card image: gift in the exchange before this game
+     15 -  19 gift S .. JO       card image: cards chosen to give so far
+     20 -  39 known 1 S .. 4 JO  card images: known cards of players 1 to 4: those received from the
+                                 viewer, and the first leader's diamond 3, until they are played
+     40 -  44 field S .. X       the cells of the play on the field, with its joker's; X is
                                  the fifth card of a rank; a lone joker has no cell
      45 -  49 joker S .. X       the cell of the field that the joker stands at
      50 -  54 kind empty, single, group, sequence, joker
                                  all columns: the kind of the play on the field
      55       size               the column of that number: cards on the field
-     56       revolution         all columns: the order of the ranks is turned around
+     56       revolution         all columns: the order of the ranks is reversed
      57       lock               all columns: the suits are locked
-     58       idle               columns as binary digits, the lowest first: passes since a play
+     58       idle               columns as binary digits, lowest first: passes since the last play
      59       to give            the column of that number: cards that the player in turn must give
-     60       game               columns as binary digits, the lowest first: games since there were
-                                 no classes, 0 where there are none
-     61 -  85 played 0 S .. 4 JO card images: what each player has played
-     86 -  90 left 0 .. 4        the column of that number: cards in each player's hand
+     60       game               columns as binary digits, the lowest first: games since the last
+                                 reset of the classes, 0 where there are none
+     61 -  85 played 0 S .. 4 JO card images: cards each player has played
+     86 -  90 left 0 .. 4        the column of that number: cards left in each hand
      91 -  95 passed 0 .. 4      all columns: the player has passed in this trick
-     96 - 100 place 0 .. 4       the column of his place, from 0, once he has finished
-    101 - 105 class 0 .. 4       the column of his class, 0 daifugo to 4 daihinmin, if there are any
-    106 - 110 owner 0 .. 4       all columns: the play on the field is his
-    111 - 115 turn 0 .. 4        all columns: it is his turn
+     96 - 100 place 0 .. 4       the column of the place, from 0, of a player that has finished
+    101 - 105 class 0 .. 4       the column of the class, 0 daifugo to 4 daihinmin, if there are any
+    106 - 110 owner 0 .. 4       all columns: the play on the field is the player's
+    111 - 115 turn 0 .. 4        all columns: it is the player's turn
 
-`CHANNELS` has these names in this order. The *state*, for critics who see everything, counts the
-players from number 0 on, has the hands and gifts of all, and then channels 40 to 115:
+`CHANNELS` has these names in this order. The *state*, for critics that see everything, counts the
+players from number 0 on and has all hands and gifts before channels 40 to 115:
 
       0 -  24 hand 0 S .. 4 JO   card images: each player's cards
-     25 -  49 gave 0 S .. 4 JO   card images: what each gave in the exchange
-     50 -  54 gift S .. JO       card image: what the player in turn has chosen to give so far
+     25 -  49 gave 0 S .. 4 JO   card images: each player's gift in the exchange
+     50 -  54 gift S .. JO       card image: cards the player in turn has chosen to give so far
      55 - 130                    as channels 40 - 115
 """
 
@@ -60,7 +60,15 @@ from afterstate.envs.daihinmin.plays import (
     PASS,
     SIZE,
 )
-from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game, GameType, list_legal, seat_of
+from afterstate.envs.daihinmin.rules import (
+    GAME,
+    N_PLAYERS,
+    Game,
+    Games,
+    GameType,
+    list_legal,
+    seat_of,
+)
 from afterstate.envs.daihinmin.views import known_cards, look, unseen_cards
 from afterstate.envs.words import Word
 
@@ -75,12 +83,12 @@ _KINDS = ("empty", "single", "group", "sequence", "joker")
 
 
 def _names(group: str, *parts: Any) -> list[str]:
-    """The channels of a group: its name with each of the parts."""
+    """Return the channels of a group: its name with each of the parts."""
     return [f"{group} {part}" for part in parts]
 
 
 def _images(group: str, players: range) -> list[str]:
-    """The channels of a card image for each of the players."""
+    """Return the channels of a card image for each player."""
     return [f"{group} {player} {row}" for player in players for row in _IMAGE]
 
 
@@ -92,7 +100,7 @@ _OWN = [
     _names("gift", *_IMAGE),
     _images("known", range(1, N_PLAYERS)),
 ]
-_OPEN = [
+_PUBLIC = [
     _names("field", *_CELLS),
     _names("joker", *_CELLS),
     _names("kind", *_KINDS),
@@ -102,30 +110,30 @@ _OPEN = [
 ]
 _HANDS = [_images("hand", _ALL), _images("gave", _ALL), _names("gift", *_IMAGE)]
 
-CHANNELS = tuple(chain(*_OWN, *_OPEN))
-"""The names of the planes of an observation."""
-STATE_CHANNELS = tuple(chain(*_HANDS, *_OPEN))
-"""The names of the planes of a state."""
+CHANNELS = tuple(chain(*_OWN, *_PUBLIC))
+"""Names of the planes of an observation."""
+STATE_CHANNELS = tuple(chain(*_HANDS, *_PUBLIC))
+"""Names of the planes of a state."""
 
 
 def _starts(groups: list[list[str]]) -> Iterator[int]:
-    """The first channel of each group, and one after the last."""
+    """Return the first channel of each group, and the number of channels."""
     return accumulate(map(len, groups), initial=0)
 
 
-_HAND, _UNSEEN, _GAVE, _GIFT, _KNOWN, _FIRST_OPEN = _starts(_OWN)
-_STATE_HANDS, _STATE_GAVE, _STATE_GIFT, _STATE_OPEN = _starts(_HANDS)
-_FIELD, _JOKER, _KIND, _SIZE, *_REST = _starts(_OPEN)
+_HAND, _UNSEEN, _GAVE, _GIFT, _KNOWN, _FIRST_PUBLIC = _starts(_OWN)
+_STATE_HANDS, _STATE_GAVE, _STATE_GIFT, _STATE_PUBLIC = _starts(_HANDS)
+_FIELD, _JOKER, _KIND, _SIZE, *_REST = _starts(_PUBLIC)
 _REVOLUTION, _LOCK, _IDLE, _TO_GIVE, _GAME, *_BY_PLAYER = _REST
 _PLAYED, _LEFT, _PASSED, _PLACE, _CLASS, _OWNER, _TURN, _ = _BY_PLAYER
 
 
-# Kernels. They write 1s into planes that are all 0.
+# Kernels, which write 1s into planes that are all 0
 
 
 @njit(void(uint64, int8[:, ::1], int64), cache=True)
 def _draw_cards(cards: Word, planes: Planes, at: int) -> None:
-    """Writes a card image from channel `at` on."""
+    """Write a card image from channel `at` on."""
     rest = np.uint64(cards) & np.uint64(NATURALS)
     if cards != rest:
         planes[at + 4] = 1
@@ -137,14 +145,14 @@ def _draw_cards(cards: Word, planes: Planes, at: int) -> None:
 
 @njit(void(int64, int8[:, ::1], int64), cache=True)
 def _draw_number(number: int, planes: Planes, at: int) -> None:
-    """Writes the binary digits of a number from 0 on, the lowest first."""
+    """Write the binary digits of a number >= 0, the lowest first."""
     for digit in range(N_COLUMNS):
         planes[at, digit] = number >> digit & 1
 
 
 @njit(void(int64, int8[:, ::1], int64), cache=True)
 def _draw_field(play: int, planes: Planes, at: int) -> None:
-    """Writes the play on the field: its cells, its kind and its size."""
+    """Write the play on the field: its cells, its kind and its size."""
     _draw_cards(CARDS[play] & np.uint64(NATURALS), planes, at + _FIELD)
     cell = JOKER_CELL[play]
     if cell >= 0 and play != LONE_JOKER:
@@ -157,7 +165,7 @@ def _draw_field(play: int, planes: Planes, at: int) -> None:
 
 @njit(void(GameType, int8[:, ::1], int64), cache=True)
 def _draw_flags(game: Game, planes: Planes, at: int) -> None:
-    """Writes what belongs to no player."""
+    """Write what belongs to no player."""
     planes[at + _REVOLUTION] = game.revolution
     planes[at + _LOCK] = game.lock
     _draw_number(game.idle, planes, at + _IDLE)
@@ -169,7 +177,7 @@ def _draw_flags(game: Game, planes: Planes, at: int) -> None:
 
 @njit(void(GameType, int64, int64, int8[:, ::1], int64), cache=True)
 def _draw_player(game: Game, player: int, i: int, planes: Planes, at: int) -> None:
-    """Writes what everybody knows of the `i`-th player."""
+    """Write the public information about the `i`-th player."""
     _draw_cards(game.played[player], planes, at + _PLAYED + 5 * i)
     planes[at + _LEFT + i, game.left[player]] = 1
     planes[at + _PASSED + i] = game.passed >> player & 1
@@ -182,8 +190,8 @@ def _draw_player(game: Game, player: int, i: int, planes: Planes, at: int) -> No
 
 
 @njit(void(GameType, int64, int8[:, ::1], int64), cache=True)
-def _draw_open(game: Game, first: int, planes: Planes, at: int) -> None:
-    """Writes what everybody knows, from channel `at` on; players are counted from `first` on."""
+def _draw_public(game: Game, first: int, planes: Planes, at: int) -> None:
+    """Write public information from channel `at` on; players are counted from `first` on."""
     _draw_field(game.field, planes, at)
     _draw_flags(game, planes, at)
     seat = seat_of(game, first)
@@ -192,8 +200,8 @@ def _draw_open(game: Game, first: int, planes: Planes, at: int) -> None:
 
 
 @njit(void(GameType[::1], int8[:, ::1]), cache=True)
-def draw_view(views: Any, planes: Planes) -> None:
-    """Writes the planes of the view `views[0]`."""
+def draw_view(views: Games, planes: Planes) -> None:
+    """Write the planes of the view `views[0]`."""
     view = views[0]
     viewer = view.viewer
     hand = view.hands[viewer]
@@ -205,12 +213,12 @@ def draw_view(views: Any, planes: Planes) -> None:
     for i in range(1, N_PLAYERS):
         other = view.seats[(seat + i) % N_PLAYERS]
         _draw_cards(known_cards(view, other), planes, _KNOWN + 5 * (i - 1))
-    _draw_open(view, viewer, planes, _FIRST_OPEN)
+    _draw_public(view, viewer, planes, _FIRST_PUBLIC)
 
 
 @njit(void(GameType[::1], int8[:, ::1]), cache=True)
-def draw_state(games: Any, planes: Planes) -> None:
-    """Writes the state of the game `games[0]`."""
+def draw_state(games: Games, planes: Planes) -> None:
+    """Write the state of the game `games[0]`."""
     game = games[0]
     seat = seat_of(game, 0)
     for i in range(N_PLAYERS):
@@ -218,15 +226,15 @@ def draw_state(games: Any, planes: Planes) -> None:
         _draw_cards(game.hands[player], planes, _STATE_HANDS + 5 * i)
         _draw_cards(game.given[player], planes, _STATE_GAVE + 5 * i)
     _draw_cards(game.gift, planes, _STATE_GIFT)
-    _draw_open(game, 0, planes, _STATE_OPEN)
+    _draw_public(game, 0, planes, _STATE_PUBLIC)
 
 
 @njit(void(GameType[::1], int64, int8[::1]), cache=True)
-def draw_mask(games: Any, player: int, mask: Planes) -> None:
-    """Writes which actions of a player are legal in the game or his view `games[0]`.
+def draw_mask(games: Games, player: int, mask: Planes) -> None:
+    """Write the legal actions of a player in the game, or the player's view, `games[0]`.
 
-    The player in turn may pass or make his legal plays; in the exchange he may give each card that
-    he has not chosen yet. All others may only pass.
+    The player in turn may pass or make a legal play; in the exchange it may give each card that it
+    has not chosen yet. All others may only pass.
     """
     game = games[0]
     if game.turn != player:
@@ -236,15 +244,15 @@ def draw_mask(games: Any, player: int, mask: Planes) -> None:
         for card in range(JOKER + 1):
             mask[1 + card] = rest >> np.uint64(card) & np.uint64(1)
     else:
-        listed = np.empty(N_PLAYS, np.int64)
+        legal = np.empty(N_PLAYS, np.int64)
         mask[PASS] = 1
-        for i in range(list_legal(game, listed)):
-            mask[listed[i]] = 1
+        for i in range(list_legal(game, legal)):
+            mask[legal[i]] = 1
 
 
 @njit(void(GameType[::1], int64, GameType[::1], int8[:, ::1]), cache=True)
-def observe(games: Any, player: int, views: Any, planes: Planes) -> None:
-    """Writes the planes of what a player sees of the game `games[0]`; overwrites `views[0]`."""
+def observe(games: Games, player: int, views: Games, planes: Planes) -> None:
+    """Write the observation of a player of the game `games[0]`; overwrites `views[0]`."""
     look(games[0], player, views)
     draw_view(views, planes)
 
@@ -253,28 +261,28 @@ def observe(games: Any, player: int, views: Any, planes: Planes) -> None:
 
 
 def view_planes(view: Game) -> Planes:
-    """The observation of the player who sees a view: `int8[116, 15]`."""
-    drawn = np.zeros((len(CHANNELS), N_COLUMNS), np.int8)
-    draw_view(_boxed(view), drawn)
-    return drawn
+    """Return the observation of a view: `int8[116, 15]`."""
+    planes = np.zeros((len(CHANNELS), N_COLUMNS), np.int8)
+    draw_view(_as_array(view), planes)
+    return planes
 
 
 def view_mask(view: Game) -> Planes:
-    """Which actions of the player who sees a view are legal: `int8[2422]`, see `draw_mask`."""
+    """Return the legal actions of a view's player: `int8[2422]`, see `draw_mask`."""
     mask = np.zeros(N_PLAYS, np.int8)
-    draw_mask(_boxed(view), int(view["viewer"]), mask)
+    draw_mask(_as_array(view), int(view["viewer"]), mask)
     return mask
 
 
 def state_planes(game: Game) -> Planes:
-    """The state of a whole game: `int8[131, 15]`."""
-    drawn = np.zeros((len(STATE_CHANNELS), N_COLUMNS), np.int8)
-    draw_state(_boxed(game), drawn)
-    return drawn
+    """Return the state of a whole game: `int8[131, 15]`."""
+    planes = np.zeros((len(STATE_CHANNELS), N_COLUMNS), np.int8)
+    draw_state(_as_array(game), planes)
+    return planes
 
 
-def _boxed(game: Game) -> npt.NDArray[np.void]:
-    """A copy of a game record as an array of one, which kernels take faster."""
+def _as_array(game: Game) -> Games:
+    """Return a copy of a game record as an array of one, which kernels take faster."""
     games = np.empty(1, GAME)
     games[0] = game
     return games

@@ -1,4 +1,4 @@
-"""Daihinmin for libraries that step all agents at once."""
+"""Daihinmin as a PettingZoo environment that takes the actions of all agents in each step."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Results = tuple[
 
 
 class parallel_env(ParallelEnv):  # type: ignore[misc]
-    """Daihinmin with one turn a step: who is not in turn may only pass, and is not asked.
+    """Daihinmin with one turn per step: agents that are not in turn may only pass, without effect.
 
     Observations, actions, rewards and infos are those of `raw_env`.
 
     Args:
-        max_cycles: truncates an episode after that many steps.
+        max_cycles: truncates an episode after this many steps.
         **settings: the other settings of `raw_env`.
 
     Attributes:
-        aec: the environment in which agents act one after the other.
+        aec: the environment `raw_env` whose agents act in turn.
     """
 
     metadata = {**raw_env.metadata, "is_parallelizable": True}
@@ -48,24 +48,24 @@ class parallel_env(ParallelEnv):  # type: ignore[misc]
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Starts an episode: see `raw_env.reset`. Returns observations and infos by agent."""
+        """Start an episode (see `raw_env.reset`) and return observations and infos by agent."""
         self.aec.reset(seed, options)
         self.agents = list(self.aec.agents)
         self._n_steps = 0
         return self._observations(), self._infos()
 
     def step(self, actions: Mapping[str, Any]) -> Results:
-        """The agent in turn makes his action; those of the others are ignored.
+        """Play the action of the agent in turn; those of the others are ignored.
 
         Raises:
-            ValueError: no action for the agent in turn, or as `raw_env.step`.
-            gymnasium.error.ResetNeeded: the episode is over, or none was started.
+            ValueError: no action for the agent in turn, or an error of `raw_env.step`.
+            gymnasium.error.ResetNeeded: before the first reset, or the episode is over.
         """
         if not self.agents:
-            raise ResetNeeded("call reset() before playing")
+            raise ResetNeeded("call reset() first")
         agent = self.aec.agent_selection
         if agent not in actions:
-            raise ValueError(f"it is the turn of {agent}, got actions of {sorted(actions)}")
+            raise ValueError(f"actions must have {agent}, got those of {sorted(actions)}")
         self.aec.step(actions[agent])
         self._n_steps += 1
         terminations = dict(self.aec.terminations)
@@ -78,29 +78,29 @@ class parallel_env(ParallelEnv):  # type: ignore[misc]
         return self._observations(), rewards, terminations, truncations, self._infos()
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """The space of an agent's observations."""
+        """Return the space of an agent's observations."""
         return self.aec.observation_space(agent)
 
     def action_space(self, agent: str) -> spaces.Discrete:
-        """The space of an agent's actions."""
+        """Return the space of an agent's actions."""
         return self.aec.action_space(agent)
 
     def state(self) -> Planes:
-        """The whole game as planes: see `raw_env.state`."""
+        """Return the whole game as planes: see `raw_env.state`."""
         return self.aec.state()
 
     def render(self) -> Any:
-        """The table as text or picture: see `raw_env.render`."""
+        """Return the table as text or picture: see `raw_env.render`."""
         return self.aec.render()
 
     def close(self) -> None:
-        """Closes the window, if there is one."""
+        """Close the window, if there is one."""
         self.aec.close()
 
     def _observations(self) -> dict[str, Any]:
-        """What each agent sees."""
+        """Return the observation of each agent."""
         return {agent: self.aec.observe(agent) for agent in self.possible_agents}
 
     def _infos(self) -> dict[str, dict[str, Any]]:
-        """The info of each agent."""
+        """Return the info of each agent."""
         return {agent: dict(info) for agent, info in self.aec.infos.items()}

@@ -1,6 +1,6 @@
-"""What plays Daihinmin: the one protocol by which environments, server and client ask a player.
+"""The protocol by which environments, server and client ask a player of Daihinmin, and its checks.
 
-The player that needs no method, `RandomPlayer`, is here too; all others are in `afterstate.agents`.
+`RandomPlayer` needs no method and is here too; all other players are in `afterstate.agents`.
 """
 
 from __future__ import annotations
@@ -16,117 +16,105 @@ from afterstate.envs.daihinmin.cards import N_CARDS
 from afterstate.envs.daihinmin.rules import Game, list_legal
 from afterstate.envs.words import check_seed
 
-_PREFIX = "daihinmin-"  # of the names that `afterstate.agents.make` knows
+_RANDOM = ("random", "daihinmin-random")
 
 
 class Player(Protocol):
     """A player: any agent of `afterstate.agents`, or your own."""
 
     def choose(self, view: Game) -> int:
-        """The number of a play, `plays.PASS` to pass.
+        """Return the number of a play, `plays.PASS` to pass.
 
         Args:
-            view: what the player in turn sees: see `views.py`. What is not legal counts as a pass.
+            view: what the player in turn sees: see `views.py`. An illegal play counts as a pass.
         """
         ...
 
     def give(self, view: Game, n: int) -> int:
-        """The card set of `n` cards to give away in the exchange.
+        """Return the set of `n` cards to give away in the exchange.
 
         Args:
-            view: what the player in turn sees, the received cards in his hand. A wrong choice is
-                punished: then his strongest cards go.
+            view: what the player in turn sees; the received cards are in the hand already. A wrong
+                set is punished: the player loses the strongest cards of the hand.
             n: 2 for the daifugo, 1 for the fugo.
         """
         ...
 
 
 class RandomPlayer:
-    """Random legal plays, all alike, and random gifts; it passes only where it must follow.
+    """A player of uniformly random legal plays and gifts, which passes only where it must follow.
 
     Args:
-        seed: of its choices, or the generator that makes them.
+        seed: seed of its choices, or the generator that makes them.
     """
 
     def __init__(self, seed: int | np.random.Generator | None = None) -> None:
         if not isinstance(seed, np.random.Generator):
             check_seed(seed)
         self._generator = np.random.default_rng(seed)
-        self._listed = np.empty(plays.N_PLAYS, np.int64)  # overwritten at will
+        self._legal = np.empty(plays.N_PLAYS, np.int64)  # scratch space
 
     def choose(self, view: Game) -> int:
-        """A random legal play, or the pass with the same chance as each of them."""
-        n = list_legal(view, self._listed)
-        chosen = int(self._generator.integers(n + (view["field"] != plays.PASS)))
-        return int(self._listed[chosen]) if chosen < n else plays.PASS
+        """Return a random legal play, or the pass with the same probability as each of them."""
+        n_legal = list_legal(view, self._legal)
+        index = int(self._generator.integers(n_legal + (view["field"] != plays.PASS)))
+        return int(self._legal[index]) if index < n_legal else plays.PASS
 
     def give(self, view: Game, n: int) -> int:
-        """Random cards."""
-        return sum(1 << card for card in self._generator.choice(_held(view), n, replace=False))
+        """Return random cards of the hand."""
+        return sum(1 << card for card in self._generator.choice(_hand(view), n, replace=False))
 
 
-def _held(view: Game) -> list[int]:
-    """The numbers of the cards that the player in turn holds."""
+def _hand(view: Game) -> list[int]:
+    """Return the numbers of the cards that the player in turn holds."""
     hand = int(view["hands"][view["turn"]])
     return [card for card in range(N_CARDS) if hand >> card & 1]
 
 
 def actions_of(player: Player, view: Game) -> list[int]:
-    """What a player does next, as actions of the environments.
+    """Return a player's next move as actions of the environments.
 
     Args:
         player: the player in turn.
-        view: what he sees.
+        view: what the player sees.
 
     Returns:
-        The number of a play, or in the exchange one number for each card that he gives. An invalid
-        play or gift is a pass, which for a gift is punished.
+        The number of a play, or in the exchange one number for each card to give. An invalid play
+        or gift becomes a pass, which is punished if it stands for a gift.
     """
     n = int(view["to_give"])
     if n == 0:
         play = operator.index(player.choose(view))
         return [play if 0 <= play < plays.N_PLAYS else plays.PASS]
     gift = operator.index(player.give(view, n))
-    chosen = [plays.single(card) for card in _held(view) if gift >> card & 1]
-    return chosen if len(chosen) == gift.bit_count() == n else [plays.PASS]
+    actions = [plays.single(card) for card in _hand(view) if gift >> card & 1]
+    return actions if len(actions) == gift.bit_count() == n else [plays.PASS]
 
 
-def _named(name: str, seed: int | None) -> Any:
-    """The player of a name or of a file."""
-    agents = import_module("afterstate.agents")
-    if name.endswith((".npz", ".safetensors")):
-        return agents.load(name)
-    full = _PREFIX + name.removeprefix(_PREFIX)
-    if full not in agents.names():
-        known = [each.removeprefix(_PREFIX) for each in agents.names() if each.startswith(_PREFIX)]
-        raise ValueError(f"there is no player {name!r}, but {known}, or a player's file")
-    return agents.make(full, **({"seed": seed} if "seed" in agents.setting_names(full) else {}))
-
-
-def find(player: Any, seed: int | None = None) -> Player:
-    """A player by its name, like `"sample"`, the player of a file, or the player itself.
-
-    Names are those of `afterstate.agents.make` without `daihinmin-`; the agents are imported only
-    when a name or a file is given.
-
-    Args:
-        player: the name, a file of `afterstate.agents.load` (its name ends in `.npz` or
-            `.safetensors`), or the player.
-        seed: of the player's choices, if it has a name and chooses by chance.
+def check_player(player: Any) -> Player:
+    """Return an object that has the two methods of a player.
 
     Raises:
-        OSError: the file cannot be read.
-        ValueError: an unknown name, another file, or no player.
-        ImportError: the player needs what is not installed.
+        ValueError: it lacks one, or it is a class.
     """
-    if player in ("random", "daihinmin-random"):
+    methods = [getattr(player, name, None) for name in ("choose", "give")]
+    if not all(map(callable, methods)) or isinstance(player, type):
+        raise ValueError(
+            f"player must be a name, or have choose(view) and give(view, n), got {player!r}"
+        )
+    checked: Player = player
+    return checked
+
+
+def resolve(player: Player | str, seed: int | None = None) -> Player:
+    """Return a player, or the player of a name or of a file.
+
+    Only a name or a file imports `afterstate.agents`: see `agents.daihinmin.play.find_player`,
+    which has the same arguments and raises the same errors.
+    """
+    if isinstance(player, str) and player in _RANDOM:
         return RandomPlayer(seed)
     if isinstance(player, str):
-        player = _named(player, seed)
-    methods = [getattr(player, name, None) for name in ("choose", "give")]
-    if all(map(callable, methods)) and not isinstance(player, type):
-        checked: Player = player
-        return checked
-    raise ValueError(
-        f"a player has `choose(view)` and `give(view, n)`, or is a name; got {player!r}"
-    )
+        agents = import_module("afterstate.agents.daihinmin.play")
+        return check_player(agents.find_player(player, seed))
+    return check_player(player)

@@ -1,7 +1,7 @@
-"""The 2,422 plays of Daihinmin, and which of them are legal.
+"""The 2,422 plays of Daihinmin and the search for the legal ones.
 
-A *play* is a number. It tells the joker's card apart, as the rules do: `S8 JO=H8` and `S8 JO=D8`
-are two plays, for the lock sees another suit.
+A *play* is a number. The card that the joker stands for is part of it, as in the rules: `S8 JO=H8`
+and `S8 JO=D8` are two plays, since the lock compares suits.
 
     0             pass
     1 - 53        one card: 1 + the number of its bit, so 53 is the lone joker
@@ -9,8 +9,8 @@ are two plays, for the lock sees another suit.
     574 - 825     sequences: by size 3 to 11, then by first card
     826 - 2421    sequences with the joker: by size, the joker's place in it, then by first cell
 
-Every play has a row in the tables below. Whether it follows what lies on the field is a comparison
-of rows (`follows`); all plays of a hand are found by masks on the hand's word (`legal_plays`).
+Every play has a row in the tables below. `follows` compares the row of a play with that of the play
+on the field; `legal_plays` finds all plays of a hand by masks on the hand's word.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from afterstate.envs.daihinmin.cards import (
 from afterstate.envs.words import Word
 
 PASS, LONE_JOKER = 0, 53
-"""Plays by name."""
+"""Numbers of the pass and of the lone joker."""
 NO_PLAY, SINGLE, GROUP, SEQUENCE, JOKER_SINGLE = range(5)
 """Kinds of plays. Kind 0 is the pass."""
 MAX_SIZE = 11
@@ -52,7 +52,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 def _groups(column: int) -> Iterator[tuple[list[Cell], Cell | None]]:
-    """The 40 groups of a rank: natural cells, and the cell that the joker stands at."""
+    """Yield the 40 groups of a rank: natural cells, and the joker's cell."""
     for size in range(2, 5):
         for rows in combinations(range(4), size):
             yield [(row, column) for row in rows], None
@@ -64,14 +64,14 @@ def _groups(column: int) -> Iterator[tuple[list[Cell], Cell | None]]:
 
 
 def _sequences(size: int) -> Iterator[tuple[list[Cell], Cell | None]]:
-    """The sequences of one size without the joker."""
+    """Yield the sequences of one size without the joker."""
     for first in range(1, 15 - size):
         for row in range(4):
             yield [(row, first + i) for i in range(size)], None
 
 
 def _joker_sequences(size: int) -> Iterator[tuple[list[Cell], Cell | None]]:
-    """The sequences of one size with the joker: it alone may stand in column 0 or 14."""
+    """Yield the sequences of one size with the joker; only it may stand in column 0 or 14."""
     for place in range(size):
         for first in range(place > 0, 15 - size + (place == size - 1)):
             for row in range(4):
@@ -81,7 +81,7 @@ def _joker_sequences(size: int) -> Iterator[tuple[list[Cell], Cell | None]]:
 
 
 def _all_plays() -> Iterator[tuple[int, list[Cell], Cell | None]]:
-    """Kind, natural cells and the joker's cell of every play, in the order of their numbers."""
+    """Yield kind, natural cells and the joker's cell of every play, in the order of numbers."""
     yield NO_PLAY, [], None
     for card in range(JOKER):
         yield SINGLE, [(card % 4, card // 4 + 1)], None
@@ -113,22 +113,22 @@ CARDS = np.array(
 )
 """The card set that a play takes from the hand."""
 ROWS = np.array([sum({1 << row for row, _ in cells}) for cells in _CELLS], np.int8)
-"""The suits of a play as bits of rows, those that the joker stands for with them. What the lock
-compares. The fifth card of a rank is bit 4."""
+"""The suits of a play as bits of rows, with the joker's, which the lock compares. The fifth card
+of a rank is bit 4."""
 LOW = np.array([min([column for _, column in cells], default=0) for cells in _CELLS], np.int8)
 """The lowest column of a play."""
 HIGH = np.array([max([column for _, column in cells], default=0) for cells in _CELLS], np.int8)
 """The highest column of a play."""
 JOKER_CELL = np.array([15 * j[0] + j[1] if j else -1 for _, _, j in _PLAYS], np.int8)
-"""15 * row + column of the cell that the joker stands at, or -1. (A lone joker: anywhere.)"""
+"""15 * row + column of the joker's cell, or -1. (A lone joker may lie anywhere.)"""
 REVOLVES = (KIND == GROUP) & (SIZE >= 4) | (KIND == SEQUENCE) & (SIZE >= 5)
-"""Whether a play turns the order of the ranks around."""
+"""True for plays that reverse the order of the ranks."""
 CUTS_AS_8 = (KIND != JOKER_SINGLE) & (LOW <= 6) & (HIGH >= 6)
-"""Whether a play contains an 8 (the joker may stand for it), which makes the trick flow."""
+"""True for plays with an 8 (the joker may stand for it), which end the trick."""
 
 
 def cells(play: int) -> tuple[list[Cell], Cell | None]:
-    """The cells of a play on the table: its natural cards, and where its joker stands.
+    """Return the cells of a play on the table: those of its natural cards, and its joker's.
 
     >>> cells(parse("S3 JO=H3"))
     ([(0, 1)], (1, 1))
@@ -141,7 +141,7 @@ def cells(play: int) -> tuple[list[Cell], Cell | None]:
 
 
 def _play_text(play: int) -> str:
-    """A play in the notation of recorded games."""
+    """Return a play in the notation of recorded games."""
     kind, naturals, joker = _PLAYS[play]
     if kind == NO_PLAY:
         return "pass"
@@ -159,7 +159,7 @@ _NUMBERS = {frozenset(play.split()): number for number, play in enumerate(_TEXTS
 
 
 def text(play: int) -> str:
-    """A play in the notation of recorded games: its cells by column, then suit.
+    """Return a play in the notation of recorded games: its cells by column, then suit.
 
     `JO=H8` is the joker standing for the 8 of hearts, `JO=S-` and `JO=S+` the joker below the 3 and
     above the 2 of spades, `JO=X8` the fifth card beside four 8s, `JO` the lone joker.
@@ -171,26 +171,26 @@ def text(play: int) -> str:
 
 
 def parse(text: str) -> int:
-    """The number of a play.
+    """Return the number of a play.
 
     >>> parse("pass"), parse("S3"), parse("JO"), parse("H3 S3")
     (0, 1, 53, 54)
 
     Raises:
-        ValueError: the text names no play.
+        ValueError: not a play.
     """
     names = text.split()
     play = _NUMBERS.get(frozenset(names))
     if play is None or len(names) != len(set(names)):
         raise ValueError(
-            f"{text!r} is no play: 'pass', a card, a group like 'S8 JO=H8', "
-            "or a sequence like 'S3 S4 S5'"
+            "a play must be 'pass', a card, a group like 'S8 JO=H8', or a sequence like "
+            f"'S3 S4 S5', got {text!r}"
         )
     return play
 
 
 def single(card: int) -> int:
-    """The play of one card: also its number as an action, where a card is given away.
+    """Return the play of one card, which is also the action that gives the card away.
 
     >>> text(single(0))
     'S3'
@@ -202,10 +202,11 @@ def single(card: int) -> int:
 
 
 def _group_masks() -> tuple[npt.NDArray[np.uint64], ...]:
-    """Which of the 40 groups of a rank can be made, as bits.
+    """Return masks of the 40 groups of a rank.
 
-    By joker held and suits held `[2, 16]`; by size, 0 for any `[6]`; by suits shown, 32 for any
-    `[33]`.
+    Returns:
+        Groups of a hand, by joker and suits held `[2, 16]`; groups of a size, 0 for any `[6]`;
+        groups that show some suits, 32 for any `[33]`.
     """
     held = np.zeros((2, 16), np.uint64)
     sized = np.zeros(6, np.uint64)
@@ -218,18 +219,19 @@ def _group_masks() -> tuple[npt.NDArray[np.uint64], ...]:
                 held[1, suits] |= bit
                 held[0, suits] |= bit * np.uint64(joker is None)
         rows = need | (1 << joker[0] if joker else 0)
-        for of in (0, len(naturals) + (joker is not None)):
-            sized[of] |= bit
+        for size in (0, len(naturals) + (joker is not None)):
+            sized[size] |= bit
         for suits in (rows, 32):
             shown[suits] |= bit
     return held, sized, shown
 
 
 def _first_numbers() -> tuple[Numbers, Numbers]:
-    """What to add to the bit of a sequence's first cell to have its number.
+    """Return what to add to the bit number of a sequence's first cell to get the play.
 
-    Without the joker by size `[12]`, where the first card's bit is that of the card set; with it by
-    size and the joker's place `[12, 11]`, where the bit is 4 * column + row.
+    Returns:
+        Without the joker: by size `[12]`, where the bit is that of the card set. With the joker: by
+        size and the joker's position `[12, 11]`, where the bit is 4 * column + row.
     """
     plain = np.zeros(MAX_SIZE + 1, np.int64)
     joker = np.zeros((MAX_SIZE + 1, MAX_SIZE), np.int64)
@@ -261,15 +263,12 @@ for _place, (_naturals, _joker) in enumerate(_groups(1)):
 
 @njit("int64(int64, int64, int64)", cache=True)
 def group(column: int, suits: int, joker_row: int) -> int:
-    """The number of a group.
+    """Return the number of a group, or -1 if there is no such group.
 
     Args:
         column: its rank.
         suits: its natural cards, as bits of rows.
-        joker_row: where the joker stands, 4 beside four cards; -1: it does not.
-
-    Returns:
-        The play, or -1 if there is no such group.
+        joker_row: row of the joker, 4 for the fifth card; -1 without the joker.
     """
     if not 1 <= column <= 13 or joker_row > 4:
         return -1
@@ -279,13 +278,13 @@ def group(column: int, suits: int, joker_row: int) -> int:
 
 @njit("int64(int64, int64, int64, int64)", cache=True)
 def sequence(row: int, first: int, size: int, joker_place: int) -> int:
-    """The number of a sequence that is known to be one, of 3 to 11 cells.
+    """Return the number of a sequence, without a check that there is one.
 
     Args:
         row: its suit.
         first: its lowest column.
-        size: how many cells.
-        joker_place: the joker's place in it, from 0; -1: without the joker.
+        size: number of cells, 3 to 11.
+        joker_place: the joker's position in it, from 0; -1 without the joker.
     """
     if joker_place < 0:
         return int(_PLAIN[size]) + 4 * (first - 1) + row
@@ -297,13 +296,13 @@ def sequence(row: int, first: int, size: int, joker_place: int) -> int:
 
 @njit("boolean(int64, int64, boolean, boolean)", cache=True)
 def follows(play: int, field: int, revolution: bool, lock: bool) -> bool:
-    """Whether a play (no pass) may be laid on the play on the field, whoever holds its cards.
+    """Return True if a play (not the pass) beats the play on the field, regardless of the hand.
 
     Args:
         play: the number of the play.
         field: the play on the field, 0 if it is empty.
-        revolution: whether the order of the ranks is turned around.
-        lock: whether the suits are locked.
+        revolution: True if the order of the ranks is reversed.
+        lock: True if the suits are locked.
     """
     if not (0 < play < N_PLAYS and 0 <= field < N_PLAYS):
         return False
@@ -322,7 +321,7 @@ def follows(play: int, field: int, revolution: bool, lock: bool) -> bool:
 
 @njit("int64(uint64, int64, int64[::1], int64)", cache=True)
 def _list(bits: Word, first: int, out: Numbers, n: int) -> int:
-    """Appends `first` + the number of each bit to the `n` entries of `out`; returns their count."""
+    """Append `first` + the number of each bit to the `n` entries of `out`; return their count."""
     bits = np.uint64(bits)
     while bits:
         out[n] = first + lowest(bits)
@@ -335,7 +334,7 @@ def _list(bits: Word, first: int, out: Numbers, n: int) -> int:
 def _list_groups(
     hand: Word, size: int, rows: int, first: int, last: int, out: Numbers, n: int
 ) -> int:
-    """Appends the groups of a size (0: any) and suits (32: any) in columns `first` to `last`."""
+    """Append the groups of a size (0: any) and suits (32: any) in columns `first` to `last`."""
     hand = np.uint64(hand)
     joker = np.int64(hand >> np.uint64(JOKER))
     wanted = _SIZED[size] & _SHOWN[rows]
@@ -347,23 +346,23 @@ def _list_groups(
 
 @njit("uint64(uint64, int64)", cache=True)
 def runs(columns: Word, size: int) -> Word:
-    """The first cells of runs of a size, all for size 0; cells are bits 4 * column + row."""
-    runs = _COLUMNS
+    """Return the first cells of runs of a size (0: all cells) as bits 4 * column + row."""
+    starts = _COLUMNS
     for i in range(size):
-        runs &= np.uint64(columns) >> np.uint64(4 * i)
-    return runs
+        starts &= np.uint64(columns) >> np.uint64(4 * i)
+    return starts
 
 
 @njit("int64(uint64, int64, uint64, int64[::1], int64)", cache=True)
-def _list_sequences(hand: Word, size: int, where: Word, out: Numbers, n: int) -> int:
-    """Appends the sequences of a size whose first cells are in `where` (bits 4 * column + row)."""
-    hand, where = np.uint64(hand), np.uint64(where)
+def _list_sequences(hand: Word, size: int, starts: Word, out: Numbers, n: int) -> int:
+    """Append the sequences of a size whose first cells are in `starts` (bits 4 * column + row)."""
+    hand, starts = np.uint64(hand), np.uint64(starts)
     columns = (hand & np.uint64(NATURALS)) << np.uint64(4)
-    n = _list(runs(columns, size) & where, _PLAIN[size] - 4, out, n)
+    n = _list(runs(columns, size) & starts, _PLAIN[size] - 4, out, n)
     if hand >> np.uint64(JOKER) == 0:
         return n
     for place in range(size):
-        firsts = runs(columns, place) & where
+        firsts = runs(columns, place) & starts
         if place < size - 1:
             firsts &= runs(columns, size - 1 - place) >> np.uint64(4 * (place + 1))
         n = _list(firsts, _WITH_JOKER[size, place], out, n)
@@ -372,7 +371,7 @@ def _list_sequences(hand: Word, size: int, where: Word, out: Numbers, n: int) ->
 
 @njit("uint64(int64, int64)", cache=True)
 def _between(first: int, last: int) -> Word:
-    """Cells as bits 4 * column + row, of the columns `first` to `last`."""
+    """Return the cells of the columns `first` to `last` as bits 4 * column + row."""
     if first > last:
         return np.uint64(0)
     below = np.uint64(0xFFFF_FFFF_FFFF_FFFF) << np.uint64(4 * first)
@@ -381,15 +380,15 @@ def _between(first: int, last: int) -> Word:
 
 @njit("int64(uint64, boolean, int64[::1])", cache=True)
 def _leads(hand: Word, sequences: bool, out: Numbers) -> int:
-    """Writes all plays of a hand on an empty field."""
+    """Write all plays of a hand on an empty field; return their number."""
     n = _list(hand, 1, out, 0)
     n = _list_groups(hand, 0, _ANY_SUITS, 1, 13, out, n)
     size = 3
     while sequences and size <= MAX_SIZE:
-        found = _list_sequences(hand, size, _COLUMNS, out, n)
-        if found == n:
+        n_before = n
+        n = _list_sequences(hand, size, _COLUMNS, out, n)
+        if n == n_before:
             break  # a longer sequence contains one of this size
-        n = found
         size += 1
     return n
 
@@ -398,18 +397,15 @@ def _leads(hand: Word, sequences: bool, out: Numbers) -> int:
 def legal_plays(
     hand: Word, field: int, revolution: bool, lock: bool, sequences: bool, out: Numbers
 ) -> int:
-    """Writes the plays of a hand that are legal on a field, without the pass, which always is.
+    """Write the legal plays of a hand, without the pass (always legal); return their number.
 
     Args:
         hand: the card set.
         field: the play on the field, 0 if it is empty.
-        revolution: whether the order of the ranks is turned around.
-        lock: whether the suits are locked.
-        sequences: whether the rules have sequences.
+        revolution: True if the order of the ranks is reversed.
+        lock: True if the suits are locked.
+        sequences: True if the rules have sequences.
         out: `int64[N_PLAYS]`, written from its start.
-
-    Returns:
-        The number of legal plays.
     """
     hand = np.uint64(hand)
     if field == PASS:
@@ -421,10 +417,10 @@ def legal_plays(
     size, rows = int(SIZE[field]), int(ROWS[field])
     first, last = (0, int(LOW[field]) - 1) if revolution else (int(HIGH[field]) + 1, 14)
     if KIND[field] == SEQUENCE:
-        where = _between(first, last - (size - 1))
+        starts = _between(first, last - (size - 1))
         if lock:
-            where &= np.uint64(rows) * SPADES
-        return _list_sequences(hand, size, where, out, 0)
+            starts &= np.uint64(rows) * SPADES
+        return _list_sequences(hand, size, starts, out, 0)
     first, last = max(first, 1), min(last, 13)
     if KIND[field] == GROUP:
         return _list_groups(hand, size, rows if lock else _ANY_SUITS, first, last, out, 0)

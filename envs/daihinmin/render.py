@@ -1,7 +1,7 @@
 """Pictures of a game of Daihinmin: text and pixels.
 
-A picture is a function of a game record and the players' names. Of a view it shows what the viewer
-knows: the other hands lie face down. Players sit clockwise in the order of play, the viewer (in a
+A picture is a function of a game record and the players' names. For a view it shows what the viewer
+knows, with unknown cards face down. Players sit clockwise in the order of play, the viewer (in a
 whole game player 0) at the bottom:
 
     +-----------------------------------+
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from PIL import Image, ImageDraw
 
 CLASSES = ("daifugo", "fugo", "heimin", "hinmin", "daihinmin")
-"""The names of the classes, 0 to 4."""
+"""Names of the classes, 0 to 4."""
 NAMES = tuple(f"player_{number}" for number in range(N_PLAYERS))
-"""The players' names by number, unless others are given."""
+"""Default names of the players, by number."""
 PLACES = ("1st", "2nd", "3rd", "4th", "5th")
-"""The finishing places, 0 to 4."""
+"""Names of the finishing places, 0 to 4."""
 
 WIDTH, HEIGHT = 960, 640
-"""The size of a picture in pixels."""
+"""Size of a picture in pixels."""
 
 _SEATS = ((480, 488), (180, 236), (270, 30), (690, 30), (780, 236))  # top middle of each
 _FIELD = (480, 300)
@@ -57,40 +57,40 @@ _FINE = 4  # cards are drawn this much larger, then shrunk to have smooth edges
 
 
 class _Seat(NamedTuple):
-    """A player as a picture shows him."""
+    """A player in a picture."""
 
     name: str
-    rank: str  # his class, "" where there are none
+    rank: str  # class, "" if there are none
     left: int
-    status: str  # his place, "passed", or ""
+    status: str  # place, "passed", or ""
     in_turn: bool
-    shown: int  # the cards whose faces are seen
-    last: str  # his last play in this game, or ""
+    shown: int  # cards that lie face up
+    last: str  # last play in this game, or ""
 
 
 def ansi(game: Game, names: Sequence[str] = NAMES) -> str:
-    """The table as text of at most 80 columns, if names have at most 9 letters.
+    """Return the table as text, at most 80 columns wide if names have at most 9 letters.
 
-    The players stand in the order of play, `>` before the one in turn; cards that a view does not
-    show are `??`.
+    Players are listed in the order of play, with `>` before the one in turn; `??` is an unknown
+    card.
 
     Args:
-        game: a game, or a view.
-        names: by player.
+        game: a game or a view.
+        names: names by player.
     """
     rows = [_row(seat) for seat in _seats(game, names)]
     heading = f"  {'player':9}  {'class':9}  cards          hand"
-    told = ", ".join(f"{names[player]} {text}" for player, text in _actions(game)[-N_PLAYERS:])
-    last = textwrap.wrap(told or "none", 80, initial_indent="last   ", subsequent_indent=" " * 7)
+    recent = ", ".join(f"{names[player]} {text}" for player, text in _actions(game)[-N_PLAYERS:])
+    last = textwrap.wrap(recent or "none", 80, initial_indent="last   ", subsequent_indent=" " * 7)
     return "\n".join([_heading(game), f"field  {_field_text(game, names)}", heading, *rows, *last])
 
 
 def rgb_array(game: Game, names: Sequence[str] = NAMES) -> Pixels:
-    """The table as a picture `uint8[640, 960, 3]` that the caller may write to.
+    """Return the table as a new picture `uint8[640, 960, 3]`.
 
     Args:
-        game: a game, or a view.
-        names: by player.
+        game: a game or a view.
+        names: names by player.
 
     Raises:
         gymnasium.error.DependencyNotInstalled: Pillow is missing.
@@ -106,11 +106,11 @@ def rgb_array(game: Game, names: Sequence[str] = NAMES) -> Pixels:
     return np.array(image)
 
 
-# What is shown
+# Contents
 
 
 def _seats(game: Game, names: Sequence[str]) -> list[_Seat]:
-    """The players in the order of play, the viewer or player 0 first."""
+    """Return the players in the order of play, the viewer or player 0 first."""
     first = seat_of(game, max(int(game["viewer"]), 0))
     order = [int(game["seats"][(first + i) % N_PLAYERS]) for i in range(N_PLAYERS)]
     last = dict(_actions(game))
@@ -129,38 +129,38 @@ def _seats(game: Game, names: Sequence[str]) -> list[_Seat]:
 
 
 def _shown(game: Game, player: int) -> int:
-    """The cards of a player whose faces are seen."""
+    """Return the cards of a player that lie face up."""
     return int(game["hands"][player] if game["viewer"] < 0 else known_cards(game, player))
 
 
 def _status(game: Game, player: int) -> str:
-    """A player's place, or whether he has passed."""
+    """Return a player's place, `"passed"`, or an empty text."""
     if game["places"][player] >= 0:
         return PLACES[game["places"][player]]
     return "passed" if int(game["passed"]) >> player & 1 else ""
 
 
 def _actions(game: Game) -> list[tuple[int, str]]:
-    """What was played so far, as player and text."""
+    """Return all actions so far, as player and text."""
     played = game["actions"][: game["n_actions"]].tolist()
     return [(action // plays.N_PLAYS, plays.text(action % plays.N_PLAYS)) for action in played]
 
 
 def _flags(game: Game) -> list[str]:
-    """The states of the game that bind those who play."""
+    """Return the names of the flags that are set."""
     return [name for name in ("revolution", "lock") if game[name]]
 
 
 def _heading(game: Game) -> str:
-    """The number of the game, and the flags."""
+    """Return the number of the game and the flags."""
     return ", ".join([f"game {int(game['number'])}", *_flags(game)])
 
 
 def _field_text(game: Game, names: Sequence[str]) -> str:
-    """What lies on the field, or what is done at an empty field."""
+    """Return the play on the field, or what happens at an empty field."""
     if game["to_give"]:
-        chosen = f", has chosen {cards.text(game['gift'])}" if game["gift"] else ""
-        return f"{names[game['turn']]} gives {int(game['to_give'])}{chosen}"
+        gift = f", has chosen {cards.text(game['gift'])}" if game["gift"] else ""
+        return f"{names[game['turn']]} gives {int(game['to_give'])}{gift}"
     if game["turn"] < 0:
         return "the game is over"
     if not game["field"]:
@@ -172,7 +172,7 @@ def _field_text(game: Game, names: Sequence[str]) -> str:
 
 
 def _row(seat: _Seat) -> str:
-    """A player's line."""
+    """Return the line of a player."""
     hidden = seat.left - cards.count(seat.shown)
     hand = " ".join([*cards.text(seat.shown).split(), *["??"] * hidden])
     mark = ">" if seat.in_turn else " "
@@ -184,7 +184,7 @@ def _row(seat: _Seat) -> str:
 
 
 def _draw_seat(image: Image.Image, seat: _Seat, x: int, y: int) -> None:
-    """A player's plate, his hand below it, and his last play below that."""
+    """Draw a player's plate, the hand below it, and the last play below that."""
     _draw_plate(image, seat, x, y)
     faces: list[int | None] = [card for card in range(JOKER + 1) if seat.shown >> card & 1]
     faces += [None] * (seat.left - len(faces))
@@ -197,7 +197,7 @@ def _draw_seat(image: Image.Image, seat: _Seat, x: int, y: int) -> None:
 
 
 def _draw_plate(image: Image.Image, seat: _Seat, x: int, y: int) -> None:
-    """A player's name, class, and place or number of cards; its colour tells turn and passes."""
+    """Draw a player's name, class, and place or number of cards; the color shows turn or pass."""
     width, height = _PLATE
     left, middle = x - width // 2, y + height // 2
     passed = seat.status == "passed"
@@ -211,7 +211,7 @@ def _draw_plate(image: Image.Image, seat: _Seat, x: int, y: int) -> None:
 
 
 def _draw_field(image: Image.Image, play: int) -> None:
-    """The cards of a play, the joker with the name of what it stands for."""
+    """Draw the cards of a play, the joker with the card it stands for."""
     naturals, joker = plays.cells(play)
     lone = play == plays.LONE_JOKER
     laid = [(column, row, 4 * (column - 1) + row, "") for row, column in naturals]
@@ -227,7 +227,7 @@ def _draw_field(image: Image.Image, play: int) -> None:
 
 
 def _draw_flags(image: Image.Image, flags: list[str], y: int) -> None:
-    """A pill for each flag, side by side."""
+    """Draw a pill for each flag, side by side."""
     for i, flag in enumerate(flags):
         x = WIDTH // 2 + round((i - (len(flags) - 1) / 2) * 124)
         sprite = _pill((112, 26), _RED if flag == "revolution" else _VIOLET)
@@ -243,13 +243,13 @@ def _write(
     fill: str,
     anchor: str = "mm",
 ) -> None:
-    """Text at a point, by default its middle."""
+    """Draw text, by default with its middle at a point."""
     _pillow().ImageDraw.Draw(image).text(at, text, fill, font(size), anchor=anchor)
 
 
 @cache
 def _table() -> Image.Image:
-    """The empty table: shared, so not to be written to."""
+    """Return the empty table; it is shared, do not write to it."""
     image: Image.Image = _pillow().Image.new("RGB", (WIDTH, HEIGHT), _PAGE)
     felt = _pill((WIDTH - 20, HEIGHT - 20), _FELT, 60, _LINE)
     image.paste(felt, (10, 10), felt)
@@ -258,7 +258,7 @@ def _table() -> Image.Image:
 
 @cache
 def _pill(size: tuple[int, int], fill: str, radius: int = 13, edge: str | None = None) -> Any:
-    """A rounded rectangle: shared, so not to be written to."""
+    """Return a rounded rectangle; it is shared, do not write to it."""
     fine = _pillow().Image.new("RGBA", (_FINE * size[0], _FINE * size[1]))
     corner = (fine.width - 1, fine.height - 1)
     pen = _pillow().ImageDraw.Draw(fine)
@@ -268,7 +268,7 @@ def _pill(size: tuple[int, int], fill: str, radius: int = 13, edge: str | None =
 
 @cache
 def _card(card: int | None, stands_for: str, size: tuple[int, int]) -> Any:
-    """The picture of a card, its back for None: shared, so not to be written to."""
+    """Return the picture of a card, its back for None; it is shared, do not write to it."""
     fine = _pillow().Image.new("RGBA", (_FINE * size[0], _FINE * size[1]))
     pen = _pillow().ImageDraw.Draw(fine)
     box = (0, 0, fine.width - 1, fine.height - 1)
@@ -281,7 +281,7 @@ def _card(card: int | None, stands_for: str, size: tuple[int, int]) -> Any:
 
 
 def _draw_back(pen: ImageDraw.ImageDraw, width: int, height: int) -> None:
-    """The back of a card: a frame with a lattice."""
+    """Draw the back of a card: a frame with a lattice."""
     edge, step = width // 12, width // 6
     box = (edge, edge, width - 1 - edge, height - 1 - edge)
     pen.rounded_rectangle(box, width // 12, _BACK)
@@ -294,7 +294,7 @@ def _draw_back(pen: ImageDraw.ImageDraw, width: int, height: int) -> None:
 def _draw_face(
     pen: ImageDraw.ImageDraw, card: int, stands_for: str, width: int, height: int
 ) -> None:
-    """The face of a card: rank and suit in the corner that a fan shows, and a large suit."""
+    """Draw the face of a card: rank and suit in the corner that a fan shows, and a large suit."""
     suit = 4 if card == JOKER else card % 4
     color = (_INK, _RED, _RED, _INK, _VIOLET)[suit]
     rank = "JK" if card == JOKER else RANKS[card // 4 + 1].replace("T", "10")
@@ -309,7 +309,7 @@ def _draw_face(
 def _draw_suit(
     pen: ImageDraw.ImageDraw, suit: int, x: float, y: float, side: float, fill: str
 ) -> None:
-    """A suit's sign, or the joker's star, in a square around a point."""
+    """Draw a suit's sign, or the joker's star, in a square around a point."""
     left, top = x - side / 2, y - side / 2
     discs, *polygons = _SIGNS[suit]
     for cx, cy, radius in discs:
@@ -320,7 +320,7 @@ def _draw_suit(
 
 
 def _star() -> list[tuple[float, float]]:
-    """A star of five points in the unit square."""
+    """Return a star of five points in the unit square."""
     turns = [(math.pi * i / 5, 0.52 if i % 2 == 0 else 0.22) for i in range(10)]
     return [(0.5 + r * math.sin(turn), 0.53 - r * math.cos(turn)) for turn, r in turns]
 
@@ -345,10 +345,10 @@ _SIGNS: tuple[Any, ...] = (
 
 @cache
 def _pillow() -> Any:
-    """Pillow, with the modules that are used here.
+    """Return Pillow, with the modules used here.
 
     Raises:
-        gymnasium.error.DependencyNotInstalled: it is missing.
+        gymnasium.error.DependencyNotInstalled: Pillow is missing.
     """
     with extra():
         import PIL.Image

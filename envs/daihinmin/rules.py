@@ -1,20 +1,21 @@
-"""One game of Daihinmin under the rules of the UEC competition, on a record that kernels change.
+"""The rules of one game of Daihinmin, by the UEC competition, on a record that kernels change.
 
-A *game* is a record of `GAME`: hands, what lies on the field, whose turn it is, and everything that
-was played. Kernels take a record (`games[i]`) and change it in place. A game goes
+A *game* is a record of `GAME`: hands, the play on the field, the player in turn, and all plays so
+far. Kernels take a record (`games[i]`) and change it in place. A game goes
 
     deal -> exchange: `give` by the daifugo, then the fugo -> `play` ... -> over (`turn` is -1)
 
-where `to_give` says how many cards the player in `turn` must give away now; 0 means that he plays.
-What a player sees of a game is again such a record, with holes: see `views.py`. A match is a game
-record that goes on: see `match.py`.
+where `to_give` is the number of cards that the player in `turn` must give away now; 0 means that
+it plays. A view, which holds what one player sees, is a record with hidden fields (`views.py`).
+A match reuses the record from game to game: see `match.py`.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 from numba import boolean, from_dtype, int64, njit, uint64, void
 
 from afterstate.envs.daihinmin.cards import D3, N_CARDS, count, strongest
@@ -33,36 +34,36 @@ from afterstate.envs.daihinmin.plays import (
     follows,
     legal_plays,
 )
-from afterstate.envs.words import Word, next_random
+from afterstate.envs.words import Word, Words, next_random
 
 N_PLAYERS = 5
 ACCEPTED, REFUSED = 9, 8
-"""The answers to a submission. A pass on cards is refused, too, without harm."""
+"""Answers to a submission. A pass is refused, too, unless the field is empty; that does no harm."""
 DAIFUGO, FUGO, HEIMIN, HINMIN, DAIHINMIN = range(5)
-"""Classes, by finishing place in the game before."""
+"""Classes, by finishing place in the previous game."""
 MAX_ACTIONS = N_CARDS * 20
 """No game has more actions: after 20 passes in a row it ends."""
 
 
 class Options(NamedTuple):
-    """The rules that may differ, with the competition's values."""
+    """Options of the rules; the defaults are those of the competition."""
 
     sequences: bool = True
     """Three or more cards of a suit in a row can be played."""
     locks: bool = True
     """A second play of the same suits binds those that follow to these suits."""
     revolutions: bool = True
-    """Four of a rank, or a sequence of five, turn the order of the ranks around."""
+    """Four of a rank, or a sequence of five, reverse the order of the ranks."""
     eight_cuts: bool = True
-    """A play with an 8 makes the trick flow."""
+    """A play with an 8 ends the trick."""
     exchanges: bool = True
     """Before a game, cards are exchanged between the rich and the poor."""
     reseat_every: int = 3
-    """Games after which seats are drawn again; 0: they are drawn once."""
+    """Games after which seats are drawn again; 0: only once."""
     class_reset_every: int = 100
-    """Games after which there are no classes again; 0: never again after the first game."""
+    """Games after which classes are reset to none; 0: never."""
     idle_limit: int = 20
-    """Passes in a row after which places are drawn, from 1 to 20."""
+    """Passes in a row after which the remaining places are drawn, from 1 to 20."""
 
 
 GAME = np.dtype(
@@ -71,34 +72,34 @@ GAME = np.dtype(
         ("hands", "u8", 5),
         ("played", "u8", 5),  # in this game
         ("given", "u8", 5),  # in the exchange before it
-        ("left", "i8", 5),  # how many cards in the hand
+        ("left", "i8", 5),  # number of cards in the hand
         # The exchange
         ("classes", "i8", 5),  # by player; -1 where there are none
-        ("to_give", "i8"),  # how many cards the player in turn must give now
-        ("gift", "u8"),  # those that he has chosen so far
+        ("to_give", "i8"),  # number of cards that the player in turn must give now
+        ("gift", "u8"),  # the cards chosen for it so far
         # The trick
         ("turn", "i8"),  # the player to move; -1 when the game is over
         ("field", "i8"),  # the play on the field; 0 when it is empty
-        ("joker_column", "i8"),  # where a lone joker lies: of no importance to the rules
+        ("joker_column", "i8"),  # of a lone joker; the rules do not use it
         ("revolution", "i8"),
         ("lock", "i8"),
-        ("cut", "i8"),  # whether the last play makes the trick flow
+        ("cut", "i8"),  # 1 if the last play ends the trick
         ("passed", "i8"),  # players who have passed in this trick, as bits
-        ("last", "i8"),  # the player of the last play
-        ("idle", "i8"),  # passes since then
+        ("last", "i8"),  # player of the last play
+        ("idle", "i8"),  # passes since the last play
         # The game
-        ("starter", "i8"),  # who held the diamond 3
-        ("places", "i8", 5),  # finishing places by player, from 0; -1 while he plays
-        ("n_out", "i8"),  # how many have finished
+        ("starter", "i8"),  # holder of the diamond 3
+        ("places", "i8", 5),  # finishing places by player, from 0; -1 while it plays
+        ("n_out", "i8"),  # number of players who have finished
         ("actions", "u2", MAX_ACTIONS),  # player * N_PLAYS + play; a refused play is a pass
         ("n_actions", "i8"),
         # The match
-        ("number", "i8"),  # of this game in its match, from 1
+        ("number", "i8"),  # number of this game in its match, from 1
         ("seats", "i8", 5),  # the player at each seat; play goes to the next seat
-        ("points", "i8", 5),  # in all games that are over
+        ("points", "i8", 5),  # in all finished games
         ("seed", "u8"),
         ("rng", "u8"),
-        ("viewer", "i8"),  # in a view the player who sees it; otherwise -1
+        ("viewer", "i8"),  # in a view, the player who sees it; otherwise -1
         *((option, "i8") for option in Options._fields),
     ],
     align=True,
@@ -106,7 +107,67 @@ GAME = np.dtype(
 """A game, or what one player sees of it. `i8` are `int64`, `u8` are `uint64`."""
 
 GameType = from_dtype(GAME)
-Game: TypeAlias = Any  # a record of GAME: `games[i]`, that is `numpy.void`
+
+
+class Game(Protocol):
+    """A record of `GAME`: a `numpy.void` such as `games[i]`.
+
+    Kernels read a field as `game.turn`; Python reads it as `game["turn"]`.
+    """
+
+    hands: Words
+    played: Words
+    given: Words
+    left: Numbers
+    classes: Numbers
+    to_give: int
+    gift: Word
+    turn: int
+    field: int
+    joker_column: int
+    revolution: int
+    lock: int
+    cut: int
+    passed: int
+    last: int
+    idle: int
+    starter: int
+    places: Numbers
+    n_out: int
+    actions: npt.NDArray[np.uint16]
+    n_actions: int
+    number: int
+    seats: Numbers
+    points: Numbers
+    seed: Word
+    rng: Word
+    viewer: int
+    sequences: int
+    locks: int
+    revolutions: int
+    eight_cuts: int
+    exchanges: int
+    reseat_every: int
+    class_reset_every: int
+    idle_limit: int
+
+    def __getitem__(self, name: str, /) -> Any:
+        """Return a field."""
+
+    def __setitem__(self, name: str, value: Any, /) -> None:
+        """Set a field."""
+
+    def copy(self) -> Game:
+        """Return an independent record."""
+        ...
+
+    def tobytes(self) -> bytes:
+        """Return the record's bytes."""
+        ...
+
+
+Games = npt.NDArray[np.void]
+"""Records of `GAME`."""
 
 
 # Seats and classes
@@ -114,7 +175,7 @@ Game: TypeAlias = Any  # a record of GAME: `games[i]`, that is `numpy.void`
 
 @njit(int64(GameType, int64), cache=True)
 def seat_of(game: Game, player: int) -> int:
-    """The seat of a player."""
+    """Return the seat of a player."""
     for seat in range(N_PLAYERS):
         if game.seats[seat] == player:
             return seat
@@ -123,7 +184,7 @@ def seat_of(game: Game, player: int) -> int:
 
 @njit(int64(GameType, int64), cache=True)
 def of_class(game: Game, class_: int) -> int:
-    """The player of a class; -1 if there are no classes."""
+    """Return the player of a class; -1 if there are no classes."""
     for player in range(N_PLAYERS):
         if game.classes[player] == class_:
             return player
@@ -132,7 +193,7 @@ def of_class(game: Game, class_: int) -> int:
 
 @njit(int64(GameType, int64), cache=True)
 def partner(game: Game, player: int) -> int:
-    """With whom a player exchanges cards; -1: with nobody."""
+    """Return the player with whom a player exchanges cards, or -1."""
     class_ = game.classes[player]
     if class_ < 0 or class_ == HEIMIN or not game.exchanges:
         return -1
@@ -141,7 +202,7 @@ def partner(game: Game, player: int) -> int:
 
 @njit(int64(int64), cache=True)
 def n_exchanged(class_: int) -> int:
-    """How many cards a class exchanges: 2, 1, 0, 1, 2."""
+    """Return the number of cards that a class exchanges: 2, 1, 0, 1, 2."""
     return abs(HEIMIN - class_) if class_ >= 0 else 0
 
 
@@ -150,14 +211,14 @@ def n_exchanged(class_: int) -> int:
 
 @njit(int64(GameType, int64), cache=True)
 def draw(game: Game, n: int) -> int:
-    """A random number in 0..n-1, uniform within n / 2**32; advances `rng`."""
+    """Return a random number in 0..n-1, uniform within n / 2**32; advances `rng`."""
     game.rng, bits = next_random(game.rng)
     return int((bits >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))
 
 
 @njit(void(GameType, int64), cache=True)
 def deal(game: Game, dealer: int) -> None:
-    """Deals the pack one card at a time, from the seat of the player `dealer` on."""
+    """Deal the pack one card at a time, from the seat of the player `dealer` on."""
     pack = np.arange(N_CARDS)
     seat = seat_of(game, dealer)
     game.hands[:] = 0
@@ -174,7 +235,7 @@ def deal(game: Game, dealer: int) -> None:
 
 @njit(void(GameType, int64, uint64), cache=True)
 def _hand_over(game: Game, giver: int, cards: Word) -> None:
-    """Moves cards to the partner's hand."""
+    """Move cards to the partner's hand."""
     receiver = partner(game, giver)
     game.given[giver] = cards
     game.hands[giver] &= ~np.uint64(cards)
@@ -185,7 +246,7 @@ def _hand_over(game: Game, giver: int, cards: Word) -> None:
 
 @njit(int64(GameType, uint64), cache=True)
 def holder(game: Game, cards: Word) -> int:
-    """The first player who holds any of the cards; -1: nobody."""
+    """Return the first player who holds any of the cards, or -1."""
     for player in range(N_PLAYERS):
         if game.hands[player] & np.uint64(cards):
             return player
@@ -194,7 +255,7 @@ def holder(game: Game, cards: Word) -> int:
 
 @njit(void(GameType, int64), cache=True)
 def _next_giver(game: Game, class_: int) -> None:
-    """The turn goes to the rich player of a class, or, after the fugo, to the first lead."""
+    """Give the turn to the rich player of a class, or, after the fugo, to the first leader."""
     player = of_class(game, class_)
     if class_ > FUGO or player < 0 or not game.exchanges:
         game.to_give = 0
@@ -207,9 +268,9 @@ def _next_giver(game: Game, class_: int) -> None:
 
 @njit(void(GameType), cache=True)
 def start(game: Game) -> None:
-    """What happens after the deal: the poor give their strongest cards, then the rich must choose.
+    """Start the exchange after a deal: the poor give their strongest cards, the rich must choose.
 
-    Without classes or without exchange the holder of the diamond 3 leads at once.
+    Without classes or exchange, the holder of the diamond 3 leads.
     """
     for class_ in (DAIHINMIN, HINMIN):
         player = of_class(game, class_)
@@ -220,11 +281,10 @@ def start(game: Game) -> None:
 
 @njit(boolean(GameType, uint64), cache=True)
 def give(game: Game, cards: Word) -> bool:
-    """The player in turn gives cards to his partner, who gave him his strongest ones.
+    """Give cards of the player in turn to the partner; return True if they were a valid choice.
 
-    Cards that he does not hold, or another number of them than `to_give`, are punished: then his
-    strongest cards go. Returns whether his choice was valid. When nobody must give, nothing
-    changes.
+    Cards that the player does not hold, or another number of cards than `to_give`, are punished:
+    the player's strongest cards are given. Nothing changes if nobody must give.
     """
     if game.to_give == 0:
         return False
@@ -241,10 +301,9 @@ def give(game: Game, cards: Word) -> bool:
 
 @njit(boolean(GameType, int64), cache=True)
 def give_card(game: Game, card: int) -> bool:
-    """Adds one card to the gift, which is given when it is complete.
+    """Add one card to the gift, which is given once complete; return True if the card was valid.
 
-    A card that he does not hold, or has chosen already, is punished as in `give`. Returns whether
-    the choice was valid.
+    A card that the player does not hold, or has chosen already, is punished as in `give`.
     """
     bit = np.uint64(1) << np.uint64(card)
     if card < 0 or card >= N_CARDS or bit & ~game.hands[game.turn] or bit & game.gift:
@@ -260,7 +319,7 @@ def give_card(game: Game, card: int) -> bool:
 
 @njit(boolean(GameType, int64), cache=True)
 def is_legal(game: Game, play: int) -> bool:
-    """Whether the player in turn may make a play, whatever number is given."""
+    """Return True if the player in turn may make a play; accepts any number."""
     if play <= PASS or play >= N_PLAYS:
         return play == PASS
     if CARDS[play] & ~game.hands[game.turn]:
@@ -272,7 +331,7 @@ def is_legal(game: Game, play: int) -> bool:
 
 @njit(int64(GameType, int64[::1]), cache=True)
 def list_legal(game: Game, out: Numbers) -> int:
-    """Writes the legal plays of the player in turn but the pass: see `plays.legal_plays`."""
+    """Write the legal plays of the player in turn without the pass: see `plays.legal_plays`."""
     hand = game.hands[game.turn]
     revolution, lock = game.revolution != 0, game.lock != 0
     return legal_plays(hand, game.field, revolution, lock, game.sequences != 0, out)
@@ -280,15 +339,15 @@ def list_legal(game: Game, out: Numbers) -> int:
 
 @njit(void(GameType, int64), cache=True)
 def _record(game: Game, play: int) -> None:
-    """Adds to the list of actions."""
-    if game.n_actions < MAX_ACTIONS:  # always, in a game by the rules
+    """Append a play to the actions."""
+    if game.n_actions < MAX_ACTIONS:  # always true in a game by the rules
         game.actions[game.n_actions] = game.turn * N_PLAYS + play
         game.n_actions += 1
 
 
 @njit(int64(GameType, boolean), cache=True)
 def largest_hand(game: Game, passed_too: bool) -> int:
-    """How many cards another player than that in turn holds at most; those who passed, if asked."""
+    """Return the size of the largest hand of the others; of those who passed, if `passed_too`."""
     largest = 0
     for player in range(N_PLAYERS):
         if player != game.turn and (passed_too or not game.passed >> player & 1):
@@ -298,13 +357,13 @@ def largest_hand(game: Game, passed_too: bool) -> int:
 
 @njit(boolean(GameType, int64, int64), cache=True)
 def cuts(game: Game, field: int, play: int) -> bool:
-    """Whether a play on a field makes the trick flow at once: an 8, or the spade 3 on the joker."""
+    """Return True if a play on a field ends the trick: an 8, or the spade 3 on the joker."""
     return bool(field == LONE_JOKER or (game.eight_cuts and CUTS_AS_8[play]))
 
 
 @njit(int64(GameType, int64, int64, int64), cache=True)
 def lock_after(game: Game, field: int, lock: int, play: int) -> int:
-    """Whether suits are locked after a play on a field."""
+    """Return 1 if suits are locked after a play on a field, otherwise 0."""
     if play == LONE_JOKER:
         return 0
     locks = game.locks and field != PASS and field != LONE_JOKER and ROWS[play] == ROWS[field]
@@ -313,13 +372,13 @@ def lock_after(game: Game, field: int, lock: int, play: int) -> int:
 
 @njit(int64(GameType, int64, int64), cache=True)
 def order_after(game: Game, revolution: int, play: int) -> int:
-    """Whether the order of the ranks is turned around after a play."""
+    """Return 1 if the order of the ranks is reversed after a play, otherwise 0."""
     return revolution ^ 1 if game.revolutions and REVOLVES[play] else revolution
 
 
 @njit(void(GameType, int64), cache=True)
 def lay(game: Game, play: int) -> None:
-    """The player in turn lays a play down, legal or not: everything but the change of the turn."""
+    """Make a play of the player in turn, without a legality check or the change of the turn."""
     player = game.turn
     _record(game, play)
     if play == LONE_JOKER:
@@ -340,7 +399,7 @@ def lay(game: Game, play: int) -> None:
 
 @njit(void(GameType), cache=True)
 def skip(game: Game) -> None:
-    """The player in turn passes: everything but the change of the turn."""
+    """Pass for the player in turn, without the change of the turn."""
     _record(game, PASS)
     game.passed |= 1 << game.turn
     game.idle += 1
@@ -348,9 +407,9 @@ def skip(game: Game) -> None:
 
 @njit(int64(GameType, int64), cache=True)
 def submit(game: Game, play: int) -> int:
-    """The player in turn submits a play: everything but the change of the turn.
+    """Submit a play of the player in turn, without the change of the turn.
 
-    Any number is taken; what is not legal counts as a pass.
+    Any number is accepted; an illegal play counts as a pass.
 
     Returns:
         `ACCEPTED` for a legal play or a pass on an empty field, otherwise `REFUSED`.
@@ -365,7 +424,7 @@ def submit(game: Game, play: int) -> int:
 
 @njit(int64(GameType, int64), cache=True)
 def _next_player(game: Game, player: int) -> int:
-    """The next player in seat order with cards who has not passed."""
+    """Return the next player in seat order that has cards and has not passed."""
     seat = seat_of(game, player)
     for i in range(1, N_PLAYERS + 1):
         other = game.seats[(seat + i) % N_PLAYERS]
@@ -376,7 +435,7 @@ def _next_player(game: Game, player: int) -> int:
 
 @njit(int64(GameType), cache=True)
 def leader(game: Game) -> int:
-    """Who leads when the trick flows: who played last, or the next with cards if he is out."""
+    """Return the leader of the next trick: the last to play, or the next player with cards."""
     seat = seat_of(game, game.last)
     for i in range(N_PLAYERS):
         player = game.seats[(seat + i) % N_PLAYERS]
@@ -387,12 +446,12 @@ def leader(game: Game) -> int:
 
 @njit(void(GameType), cache=True)
 def _draw_places(game: Game) -> None:
-    """Those who still hold cards get the places that are left, in random order."""
+    """Give the remaining places in random order to the players who still hold cards."""
     while game.n_out < N_PLAYERS:
-        chosen = draw(game, N_PLAYERS - game.n_out)
+        n_before = draw(game, N_PLAYERS - game.n_out)
         for player in range(N_PLAYERS):
-            chosen -= game.places[player] < 0
-            if chosen < 0:
+            n_before -= game.places[player] < 0
+            if n_before < 0:
                 game.places[player] = game.n_out
                 game.n_out += 1
                 break
@@ -400,7 +459,7 @@ def _draw_places(game: Game) -> None:
 
 @njit(void(GameType), cache=True)
 def _finish(game: Game) -> None:
-    """Ends the game: the last place, and the points."""
+    """End the game: give the last place and the points."""
     _draw_places(game)
     game.turn = -1
     for player in range(N_PLAYERS):
@@ -409,31 +468,26 @@ def _finish(game: Game) -> None:
 
 @njit(boolean(GameType), cache=True)
 def advance(game: Game) -> bool:
-    """After a submission: the trick flows if it is at its end, and the turn goes on.
-
-    Returns:
-        Whether the trick flowed.
-    """
+    """End the trick, if it is complete, and pass the turn on; return True if the trick ended."""
     if game.idle >= game.idle_limit:
         _draw_places(game)
-    flows = game.cut != 0 or count(np.uint64(game.passed)) >= N_PLAYERS - game.n_out
-    if flows:
+    trick_ends = game.cut != 0 or count(np.uint64(game.passed)) >= N_PLAYERS - game.n_out
+    if trick_ends:
         game.field, game.lock, game.cut, game.passed = PASS, 0, 0, 0
     if game.n_out >= N_PLAYERS - 1:
         _finish(game)
-    elif flows:
+    elif trick_ends:
         game.turn = game.last = leader(game)
     else:
         game.turn = _next_player(game, game.turn)
-    return bool(flows)
+    return bool(trick_ends)
 
 
 @njit(int64(GameType, int64), cache=True)
 def play(game: Game, play: int) -> int:
-    """The player in turn makes a play, and the turn goes on: `submit` and `advance`.
+    """Submit a play of the player in turn and pass the turn on: `submit` and `advance`.
 
-    Where nobody can play, in the exchange or when the game is over, it is refused and changes
-    nothing.
+    In the exchange and after the end of the game it is refused and changes nothing.
     """
     if game.turn < 0 or game.to_give > 0:
         return REFUSED
@@ -442,12 +496,12 @@ def play(game: Game, play: int) -> int:
     return answer
 
 
-# Going back
+# Rewinding
 
 
 @njit(void(GameType), cache=True)
 def rewind(game: Game) -> None:
-    """Sets a game, or what a player sees of it, back to the moment after the exchange."""
+    """Return a game or a view to the moment after the exchange."""
     for player in range(N_PLAYERS):
         game.hands[player] |= game.played[player]
         game.left[player] += count(game.played[player])
@@ -464,20 +518,20 @@ def rewind(game: Game) -> None:
 
 @njit(int64(GameType, int64[::1]), cache=True)
 def draw_play(game: Game, out: Numbers) -> int:
-    """A random legal play of the player in turn, all alike; it passes only where it must follow.
+    """Return a uniformly random legal play of the player in turn; it never passes when leading.
 
     Args:
         game: its `rng` is advanced.
         out: `int64[N_PLAYS]`, overwritten.
     """
     n = list_legal(game, out)
-    chosen = draw(game, n + (game.field != PASS))
-    return int(out[chosen]) if chosen < n else PASS
+    index = draw(game, n + (game.field != PASS))
+    return int(out[index]) if index < n else PASS
 
 
 @njit(int64(GameType, int64[::1]), cache=True)
 def play_out(game: Game, out: Numbers) -> int:
-    """Plays a game to its end at random (see `draw_play`); returns the number of actions."""
+    """Play a game to its end at random (see `draw_play`); return the number of actions."""
     n = 0
     while game.turn >= 0:
         play(game, draw_play(game, out))

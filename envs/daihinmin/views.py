@@ -1,15 +1,13 @@
-"""What one player sees of a game, and the deals that agree with it.
+"""Views, which hold what one player sees of a game, and random deals that agree with them.
 
-A *view* is a game record with holes: the other hands are empty (but `left` says how many cards they
-hold), what others gave away in the exchange is 0, and so are seed and random state. `viewer` is the
-player. It holds what the competition's messages tell and no more: a rich player gives from a hand
-that the received cards are already in, and is not told which they are. (A poor player could tell
-which he received. They are in his hand, and that they were given says nothing of other hands.)
+A *view* is a game record with hidden fields: the other hands are empty (`left` still has their
+sizes), the cards that others gave in the exchange are 0, and so are seed and random state. `viewer`
+is the player. A view holds what the competition's messages contain and no more: a rich player gives
+from a hand that already includes the received cards, and no message names these. (A poor player
+could tell which cards came back. They are in the hand, and say nothing about other hands.)
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numba import boolean, float64, int64, njit, uint64, void
@@ -20,6 +18,7 @@ from afterstate.envs.daihinmin.rules import (
     HEIMIN,
     N_PLAYERS,
     Game,
+    Games,
     GameType,
     draw,
     n_exchanged,
@@ -29,8 +28,8 @@ from afterstate.envs.words import Word, draw_word
 
 
 @njit(void(GameType, int64, GameType[::1]), cache=True)
-def look(game: Game, player: int, views: Any) -> None:
-    """Writes what a player sees of a game into `views[0]`."""
+def look(game: Game, player: int, views: Games) -> None:
+    """Write the view of a player into `views[0]`."""
     views[0] = game
     view = views[0]
     for other in range(N_PLAYERS):
@@ -43,22 +42,23 @@ def look(game: Game, player: int, views: Any) -> None:
 
 
 def view(game: Game, player: int) -> Game:
-    """What a player sees of a game: a new record, without what he cannot know.
+    """Return what a player sees of a game, as a new record.
 
     Raises:
-        ValueError: there is no such player.
+        ValueError: `player` is not in 0..4.
     """
     if not 0 <= player < N_PLAYERS:
-        raise ValueError(f"players are 0 to {N_PLAYERS - 1}, got {player!r}")
-    seen = np.empty(1, GAME)
-    look(game, player, seen)
-    return seen[0]
+        raise ValueError(f"player must be in 0..{N_PLAYERS - 1}, got {player!r}")
+    views = np.empty(1, GAME)
+    look(game, player, views)
+    seen: Game = views[0]
+    return seen
 
 
 @njit(uint64(GameType), cache=True)
 def all_played(game: Game) -> Word:
-    """The cards that have been played in this game."""
-    played = np.uint64(0)
+    """Return the cards that have been played in this game."""
+    played: Word = np.uint64(0)
     for player in range(N_PLAYERS):
         played |= game.played[player]
     return played
@@ -66,22 +66,23 @@ def all_played(game: Game) -> Word:
 
 @njit(uint64(GameType, int64), cache=True)
 def unseen_cards(game: Game, player: int) -> Word:
-    """The cards that a player has not seen, so that others hold them."""
-    return np.uint64(DECK) & ~(game.hands[player] | all_played(game))
+    """Return the cards that a player has not seen, which the others hold."""
+    unseen: Word = np.uint64(DECK) & ~(game.hands[player] | all_played(game))
+    return unseen
 
 
 @njit(uint64(GameType, int64), cache=True)
 def known_cards(view: Game, player: int) -> Word:
-    """The cards that the viewer knows a player to hold now.
+    """Return the cards that the viewer knows to be in a player's hand.
 
-    Those that he gave him in the exchange and that have not been seen since, and the diamond 3 of
-    the player who led first.
+    These are the cards that the viewer gave this player in the exchange and that have not been
+    played since, and the diamond 3 of the player who led first.
     """
-    own = view.hands[view.viewer]
+    own: Word = view.hands[view.viewer]
     if player == view.viewer:
         return own
     unseen = unseen_cards(view, view.viewer)
-    known = np.uint64(0)
+    known: Word = np.uint64(0)
     if player == partner(view, view.viewer):
         known |= view.given[view.viewer] & unseen
     if player == view.starter:
@@ -91,7 +92,7 @@ def known_cards(view: Game, player: int) -> Word:
 
 @njit(uint64(uint64), cache=True)
 def _stronger(card: Word) -> Word:
-    """The cards stronger than a card, in the order in which the poor give them away."""
+    """Return the cards stronger than a card, in the order by which the poor give cards away."""
     rest = np.uint64(DECK)
     for n in range(1, N_CARDS + 1):
         if strongest(rest, n) & np.uint64(card):
@@ -101,25 +102,25 @@ def _stronger(card: Word) -> Word:
 
 @njit(uint64(GameType, int64), cache=True)
 def excluded_cards(view: Game, player: int) -> Word:
-    """The cards that the viewer knows a player not to hold, unless he gave them to him.
+    """Return cards that a player cannot hold, as far as the viewer knows, except viewer's gifts.
 
-    A rich player's partner gave him the strongest cards that he had. Whichever these were, all the
-    partner kept is weaker than the second strongest (the fugo's: the strongest) card of the hand
-    that the rich player then chose from.
+    A rich viewer's partner gave away its strongest cards. Whichever these were, every card that the
+    partner kept is weaker than the second strongest card (for a fugo: the strongest) of the hand
+    from which the viewer then chose a gift.
     """
     viewer = view.viewer
     rank = view.classes[viewer]
     if player != partner(view, viewer) or rank >= HEIMIN:
         return np.uint64(0)
-    chosen_from = view.hands[viewer] | view.played[viewer] | view.given[viewer]
+    full_hand = view.hands[viewer] | view.played[viewer] | view.given[viewer]
     n = n_exchanged(rank)
-    weakest_received = strongest(chosen_from, n) & ~strongest(chosen_from, n - 1)
+    weakest_received = strongest(full_hand, n) & ~strongest(full_hand, n - 1)
     return _stronger(weakest_received)
 
 
 @njit(uint64(GameType, uint64, int64), cache=True)
 def _draw_cards(game: Game, pool: Word, n: int) -> Word:
-    """`n` random cards of a pool."""
+    """Return `n` random cards of a pool."""
     drawn = np.uint64(0)
     for _ in range(n):
         rest = np.uint64(pool) & ~drawn
@@ -131,7 +132,7 @@ def _draw_cards(game: Game, pool: Word, n: int) -> Word:
 
 @njit(float64(int64, int64), cache=True)
 def _ways(n: int, k: int) -> float:
-    """How many ways there are to choose `k` of `n`; 0 if there are too few."""
+    """Return the binomial coefficient of `n` and `k`; 0 if `k` is larger than `n`."""
     ways = 1.0
     for i in range(k):
         ways *= max(n - i, 0) / (i + 1)
@@ -140,49 +141,50 @@ def _ways(n: int, k: int) -> float:
 
 @njit(uint64(GameType, uint64, int64, uint64), cache=True)
 def _draw_not_kept(game: Game, hidden: Word, need: int, kept: Word) -> Word:
-    """The cards that a rich viewer's partner cannot have kept, after drawing which he gave.
+    """Return the cards that a rich viewer's partner cannot have kept, given a randomly drawn gift.
 
-    Of the hand that the viewer chose from, the partner gave the strongest of all that were his. The
-    weakest card of that gift is drawn by the number of gifts and deals that it allows.
+    The partner gave its strongest cards, which are now in the hand from which the viewer chose. The
+    weakest card of that gift is drawn in proportion to the number of gifts and deals it allows.
 
     Args:
         game: the view.
-        hidden: the cards to be dealt.
-        need: how many of them the partner gets.
-        kept: cards that the partner kept, as far as they are known.
+        hidden: the cards to deal.
+        need: number of them that the partner gets.
+        kept: cards that the partner is known to have kept.
     """
     viewer = game.viewer
-    had = game.hands[viewer] | game.played[viewer] | game.given[viewer]
+    full_hand = game.hands[viewer] | game.played[viewer] | game.given[viewer]
     n = n_exchanged(game.classes[viewer])
     ways = np.zeros(N_CARDS)
-    barred = np.zeros(N_CARDS, np.uint64)
-    for i in range(n - 1, count(had)):
-        weakest_given = strongest(had, i + 1) & ~strongest(had, i)
-        barred[i] = _stronger(weakest_given)
-        if barred[i] & kept == 0:
-            ways[i] = _ways(i, n - 1) * _ways(count(hidden & ~barred[i]), need)
-    chosen = draw(game, 1 << 32) / (1 << 32) * ways.sum()
+    excluded = np.zeros(N_CARDS, np.uint64)
+    for i in range(n - 1, count(full_hand)):
+        weakest_given = strongest(full_hand, i + 1) & ~strongest(full_hand, i)
+        excluded[i] = _stronger(weakest_given)
+        if excluded[i] & kept == 0:
+            ways[i] = _ways(i, n - 1) * _ways(count(hidden & ~excluded[i]), need)
+    threshold = draw(game, 1 << 32) / (1 << 32) * ways.sum()
     for i in range(N_CARDS):
-        chosen -= ways[i]
-        if chosen < 0:
-            return barred[i]
+        threshold -= ways[i]
+        if threshold < 0:
+            excluded_by_gift: Word = excluded[i]
+            return excluded_by_gift
     return np.uint64(DECK)
 
 
 @njit(boolean(GameType), cache=True)
 def fill_hidden(game: Game) -> bool:
-    """Fills the holes of a view with random cards.
+    """Deal random cards to the hidden hands of a view.
 
-    What is drawn agrees with the numbers of cards, with everything played, with `known_cards`, and
-    with what the viewer's partner gave him: as if every deal of the pack were as likely, so that a
-    hand that can have been kept after several gifts comes the more often. Nothing is made of what
-    players chose to give or to play, and of what others exchanged.
+    The deal agrees with the sizes of the hands, with all cards played, with `known_cards`, and with
+    the gift of the viewer's partner. Every deal of the pack is equally likely beforehand, so a hand
+    that could have been kept after several gifts is drawn more often. The choices of players (gifts
+    and plays) and the exchange between others are not used as evidence.
 
     Args:
         game: a copy of a view, with `rng` set; becomes a whole game.
 
     Returns:
-        Whether there is such a deal. If not, the record is of no use any more.
+        True if there is such a deal. Otherwise the record must not be used any more.
     """
     viewer = game.viewer
     hidden = unseen_cards(game, viewer)
@@ -190,11 +192,11 @@ def fill_hidden(game: Game) -> bool:
         if player != viewer:
             game.hands[player] = known_cards(game, player)
             hidden &= ~game.hands[player]
-    # The partner's cards first: whichever they are, the rest can be dealt in as many ways.
-    bound = partner(game, viewer)
+    # The partner first: whichever cards it gets, the rest can be dealt in equally many ways.
+    partner_ = partner(game, viewer)
     for turn in range(-1, N_PLAYERS):
-        player = bound if turn < 0 else turn
-        if player < 0 or player == viewer or (turn >= 0 and player == bound):
+        player = partner_ if turn < 0 else turn
+        if player < 0 or player == viewer or (turn >= 0 and player == partner_):
             continue
         need, pool = game.left[player] - count(game.hands[player]), hidden
         if turn < 0 and game.classes[viewer] < HEIMIN:
@@ -210,20 +212,21 @@ def fill_hidden(game: Game) -> bool:
 
 
 def determinise(view: Game, rng: np.random.Generator) -> Game:
-    """A whole game that agrees with a view, its hidden cards dealt at random: see `fill_hidden`.
+    """Return a whole game that agrees with a view, with random hidden cards: see `fill_hidden`.
 
     Args:
-        view: what a player sees; it is left as it is.
-        rng: draws the cards, and the seeds of what will be drawn in this game and those after it.
+        view: what a player sees; unchanged.
+        rng: draws the cards, and the seeds of this game and the games after it.
 
     Raises:
-        ValueError: no deal agrees with the view, or it is none.
+        ValueError: `view` is a whole game, or no deal agrees with it.
     """
     if view["viewer"] < 0:
-        raise ValueError("this is a whole game, not what a player sees of one")
-    game = np.empty(1, GAME)
-    game[0] = view
-    game[0]["rng"], game[0]["seed"] = draw_word(rng), draw_word(rng)
-    if not fill_hidden(game[0]):
-        raise ValueError("no deal agrees with this view")
-    return game[0]
+        raise ValueError("view must be what one player sees, got a whole game")
+    games = np.empty(1, GAME)
+    games[0] = view
+    game: Game = games[0]
+    game["rng"], game["seed"] = draw_word(rng), draw_word(rng)
+    if not fill_hidden(game):
+        raise ValueError("view must allow a deal, got one that no deal agrees with")
+    return game

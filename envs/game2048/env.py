@@ -22,7 +22,7 @@ from afterstate.envs.game2048.rules import (
     check_size,
     table,
 )
-from afterstate.envs.words import draw_word, whole
+from afterstate.envs.words import check_seed, draw_word, whole
 
 if TYPE_CHECKING:
     from afterstate.envs.pictures import Window
@@ -320,18 +320,6 @@ def check_options(options: Any, known: tuple[str, ...]) -> dict[str, Any]:
             f"options of a reset are a dict with {' and '.join(map(repr, known))}, got {options!r}"
         )
     return options
-
-
-def check_seed(seed: Any) -> int | None:
-    """The seed as an int, or None.
-
-    Raises:
-        ValueError: neither None nor a whole number from 0 on.
-    """
-    number = whole(seed)
-    if seed is not None and (number is None or number < 0):
-        raise ValueError(f"a seed is None or a whole number from 0 on, got {seed!r}")
-    return number
 
 
 def check_action(action: Any) -> int:

@@ -96,7 +96,7 @@ def _exponent(board: Word, excess: Word, cell: int) -> Word:
 @njit("uint64(uint64, uint64)", cache=True)
 def largest_exponent(board: Word, excess: Word) -> Word:
     """The largest exponent of a board and its excess."""
-    largest = _0
+    largest: Word = _0
     for cell in range(16):
         largest = max(largest, _exponent(board, excess, cell))
     return largest
@@ -208,7 +208,7 @@ def play(games: Words, i: int, action: int, table: Words, rows: int, cols: int) 
 @njit("void(uint64[:, ::1], int64, int64, int64, int64)", cache=True)
 def start(games: Words, i: int, n_tiles: int, rows: int, cols: int) -> None:
     """Starts game `i` with `n_tiles` tiles drawn from `RNG`; its afterstate is the board itself."""
-    board = _0
+    board: Word = _0
     for _ in range(n_tiles):
         board, games[i, RNG] = spawn(board, games[i, RNG], field(rows, cols))
     games[i, BOARD], games[i, EXCESS] = board, _0

@@ -17,14 +17,13 @@ from afterstate.envs.game2048.env import (
     check_board,
     check_options,
     check_render_mode,
-    check_seed,
     check_settings,
     illegal_message,
     observation_space,
 )
 from afterstate.envs.game2048.games import AFTER, BOARD, FLAGS, REWARD, RNG, SCORE
 from afterstate.envs.game2048.rules import Cells, table
-from afterstate.envs.words import Words, draw_word, seed_word, whole
+from afterstate.envs.words import Word, Words, check_seed, draw_word, seed_word, whole
 
 Flags = npt.NDArray[np.bool_]
 Infos = dict[str, Any]
@@ -96,7 +95,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         self._elapsed = np.zeros(num_envs, np.int64)
         self._over = np.zeros(num_envs, np.bool_)  # games that ended with the last step
         self._stream: np.random.Generator | None = None  # what the random states were drawn from
-        self._sampler = 0  # random state of `sample_legal`
+        self._sampler: Word = 0  # random state of `sample_legal`
 
     def reset(
         self,

@@ -37,6 +37,7 @@ from afterstate.agents.daihinmin.learning.policy_gradient import (
     join,
     self_play_gradient,
 )
+from afterstate.agents.daihinmin.play import find_player
 from afterstate.agents.daihinmin.values.features import (
     N_CONTEXTS,
     N_FEATURES,
@@ -53,7 +54,6 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
 from afterstate.agents.training.commands import progress_bar
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import EVALUATION_SEED, Options
-from afterstate.envs.daihinmin.players import find
 from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
 )
@@ -200,7 +200,7 @@ def play_share(player: str, n_games: int, seed: int) -> Choices:
 
         return choices_in(play_alone(player, n_games, seed).games, new_workspace())
     seeds = np.random.default_rng(seed).integers(2**63, size=N_PLAYERS).tolist()
-    log = play_log([find(player, one) for one in seeds], n_games, seed)
+    log = play_log([find_player(player, one) for one in seeds], n_games, seed)
     return choices_in(log.games, new_workspace())
 
 
@@ -311,7 +311,7 @@ class PolicyTraining:
         if (place := self._share(0)).exists():
             self._read(place)
         if run.player is not None and not _is_file(run.player):
-            find(run.player)
+            find_player(run.player)
         self._steps: Iterator[Ascent] | None = None
         self._choices: Choices | None = None
 
@@ -385,7 +385,7 @@ class PolicyTraining:
     def evaluate(self) -> dict[str, Any]:
         """Return the points per 100 games of the policy against four sample clients."""
         players: list[Any] = [PolicyAgent(self.ascent.policy(), seed=1)]
-        players += [find("sample", seed) for seed in range(2, N_PLAYERS + 1)]
+        players += [find_player("sample", seed) for seed in range(2, N_PLAYERS + 1)]
         places = play_log(players, self.options.evaluate, EVALUATION_SEED).games["places"][:, 0]
         return {"against_sample": round(100 * float(np.mean(N_PLAYERS - places)), 1)}
 

@@ -64,6 +64,7 @@ from afterstate.agents.daihinmin.learning.rank_learner import (
     without_games,
 )
 from afterstate.agents.daihinmin.learning.self_play import RULE_PLAYERS, play_games
+from afterstate.agents.daihinmin.play import find_player
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.softmax_policy import PolicyAgent
 from afterstate.agents.training.commands import uninterrupted
@@ -71,7 +72,7 @@ from afterstate.agents.training.fitting import BelowOne, StepSize
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import EVALUATION_SEED, Options
 from afterstate.envs.daihinmin.match import CLASS_VALUES
-from afterstate.envs.daihinmin.players import Player, find
+from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS
 
 Report: TypeAlias = "Callable[[int], Any]"
@@ -202,7 +203,7 @@ def _teacher(name: str, temperature: float, seed: int) -> Player:
     """Return a player by its name; the policy has the temperature of the run."""
     if name == "policy":
         return PolicyAgent(temperature=temperature, seed=seed)
-    return find(name, seed)
+    return find_player(name, seed)
 
 
 def _play_share(run: Run, players: list[str], n_games: int, seed: int, device: str) -> Log:
@@ -350,7 +351,7 @@ class RankTraining:
         if torch.device(options.device).type not in ("cpu", "cuda"):
             raise ValueError(f"device must be cpu or cuda, got {options.device!r}")
         for name in run.teacher:
-            find(name)
+            find_player(name)
         if options.resume:
             self._check_settings()
         net = self._new_net(None if options.resume else run.start)

@@ -187,8 +187,8 @@ def _hand_cost(hand: Word, revolution: int, prices: Table, w: Weights) -> float:
         run |= here
         size = end - column + 1
         if size >= 3:
-            rest = _hand_cost(hand ^ run, revolution, prices, w)
-            cost = min(cost, _sequence_cost(column, size, revolution, w) + rest)
+            rest_cost = _hand_cost(hand ^ run, revolution, prices, w)
+            cost = min(cost, _sequence_cost(column, size, revolution, w) + rest_cost)
     return float(cost)
 
 

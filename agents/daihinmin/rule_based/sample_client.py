@@ -45,7 +45,7 @@ def _run_starts(cells: Word, size: int, joker: bool) -> Word:
     joker fills the first missing column, and the run ends before the second.
     """
     cells = np.uint64(cells)
-    starts = np.uint64(0)
+    starts: Word = np.uint64(0)
     if not joker:
         starts = runs(cells, size)
     for place in range(size if joker else 0):

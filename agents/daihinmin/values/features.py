@@ -97,8 +97,8 @@ _EACH_RANK = np.uint64(0x1_1111_1111_1111)
 class Scene(NamedTuple):
     """The facts that all plays of a decision share, as `int64`; card sets fit in 53 bits."""
 
-    hand: Word
-    unseen: Word
+    hand: np.int64
+    unseen: np.int64
     """The cards that others hold."""
     order: int
     """1 if ranks are reversed."""

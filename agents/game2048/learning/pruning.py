@@ -103,7 +103,8 @@ def count_uses(
         Uses `uint32[weights]`.
     """
     uses = np.zeros(net.weights.size, np.uint32)
-    rng, indices = seed_word(seed), np.empty(net.n_entries, np.int64)
+    rng: Word = seed_word(seed)
+    indices = np.empty(net.n_entries, np.int64)
     search = new_search(net, CUTOFF, table_bits=10)
     for _ in range(n_games):
         rng = _count_game(net, search, rng, uses, indices)

@@ -196,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("a port is a number from 1 to 65535, a time limit above 0 and below 1e9")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     try:
-        player = players.find(options.player)
+        player = players.resolve(options.player)
     except ValueError as error:
         parser.error(str(error))
     address = options.host, options.port

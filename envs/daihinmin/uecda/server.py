@@ -520,7 +520,9 @@ def _settings(options: argparse.Namespace) -> Settings:
     rng = np.random.default_rng(None if options.seed is None else options.seed % 2**64)
     seeds = rng.integers(2**63, size=len(options.seats)).tolist()
     seated = zip(options.seats, seeds, strict=True)
-    return Settings(**values, own=tuple((name, players.find(name, seed)) for name, seed in seated))
+    return Settings(
+        **values, own=tuple((name, players.resolve(name, seed)) for name, seed in seated)
+    )
 
 
 def _print_standings(server: Server) -> None:

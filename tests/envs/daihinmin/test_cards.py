@@ -108,17 +108,17 @@ def test_notation_goes_by_rank_then_suit_with_the_joker_after_the_3s() -> None:
     ["S1", "X3", "3S", "S10", "s3", "SS", "JOKER", "J", "S-", "S+", "JO=S3", "pass", "S3,H3"],
 )
 def test_what_is_no_card_is_named(name: str) -> None:
-    with pytest.raises(ValueError, match="is no card: one of SHDC and one of 3456789TJQKA2, or JO"):
+    with pytest.raises(ValueError, match="a card must be"):
         cards.parse(f"S4 {name}")
 
 
 @pytest.mark.parametrize("text", ["S3 S3", "JO S4 JO"])
 def test_a_card_cannot_be_named_twice(text: str) -> None:
-    with pytest.raises(ValueError, match=f"{text[:2]} is named twice in '{text}'"):
+    with pytest.raises(ValueError, match=f"got {text[:2]} twice in '{text}'"):
         cards.parse(text)
 
 
 @pytest.mark.parametrize("word", [1 << 53, 2**64 - 1, -1])
 def test_a_word_with_more_bits_than_cards_has_no_notation(word: int) -> None:
-    with pytest.raises(ValueError, match="a card set has 53 bits"):
+    with pytest.raises(ValueError, match="53 bits"):
         cards.text(word)

@@ -323,7 +323,7 @@ def test_a_card_is_not_given_twice() -> None:
     action = int(np.flatnonzero(mask_of(env))[4])
     env.step(action)
     assert not mask_of(env)[action]
-    refused(env, lambda: env.step(action), "illegal for player_0")
+    refused(env, lambda: env.step(action), "player_0 must be legal")
 
 
 def test_auto_exchange_gives_the_weakest_natural_cards() -> None:
@@ -380,14 +380,14 @@ def test_an_illegal_action_may_end_the_episode(make: Callable[..., raw_env]) -> 
 def test_an_illegal_action_may_raise(make: Callable[..., raw_env]) -> None:
     env = make(illegal="raise")
     for action in np.flatnonzero(mask_of(env) == 0)[::100]:
-        refused(env, lambda action=action: env.step(action), "is illegal for")  # type: ignore[misc]
+        refused(env, lambda action=action: env.step(action), "must be legal")  # type: ignore[misc]
     env.step(int(np.flatnonzero(mask_of(env))[-1]))
 
 
 @pytest.mark.parametrize("action", [-1, 2422, 1.0, "pass", True, None, [1]])
 def test_what_is_no_action_is_refused(action: Any) -> None:
     env = started()
-    refused(env, lambda: env.step(action), r"an action is the number of a play in 0\.\.2421")
+    refused(env, lambda: env.step(action), r"action must be")
 
 
 def test_whole_numbers_of_numpy_are_actions() -> None:
@@ -419,16 +419,16 @@ def test_nothing_works_before_a_reset() -> None:
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"games": 0}, "games is a number from 1 on"),
-        ({"games": 1.5}, "games is a number from 1 on"),
-        ({"exchange": "none"}, "exchange is one of"),
-        ({"reward": "money"}, "reward is one of"),
-        ({"observation": "words"}, "observation is one of"),
-        ({"illegal": "noop"}, "illegal is one of"),
-        ({"max_cycles": 0}, "max_cycles is None or a number from 1 on"),
-        ({"max_cycles": "4"}, "max_cycles is None or a number from 1 on"),
+        ({"games": 0}, "games"),
+        ({"games": 1.5}, "games"),
+        ({"exchange": "none"}, "exchange"),
+        ({"reward": "money"}, "reward"),
+        ({"observation": "words"}, "observation"),
+        ({"illegal": "noop"}, "illegal"),
+        ({"max_cycles": 0}, "max_cycles"),
+        ({"max_cycles": "4"}, "max_cycles"),
         ({"rules": Options(idle_limit=0)}, "idle_limit"),
-        ({"render_mode": "svg"}, "render_mode is one of"),
+        ({"render_mode": "svg"}, "render_mode"),
     ],
 )
 def test_wrong_settings_are_refused(settings: dict[str, Any], match: str) -> None:

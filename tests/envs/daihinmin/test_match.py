@@ -409,7 +409,7 @@ def test_options_of_a_match_are_those_it_was_made_with() -> None:
 
 @pytest.mark.parametrize("seed", [1.0, "1", None, True, [1], np.float64(2)])
 def test_a_seed_is_a_whole_number(seed: Any) -> None:
-    with pytest.raises(ValueError, match="seed is a whole number, got"):
+    with pytest.raises(ValueError, match="seed"):
         new_match(seed)
 
 
@@ -424,7 +424,7 @@ def test_a_seed_is_a_whole_number(seed: Any) -> None:
     ],
 )
 def test_wrong_options_are_named(options: Options) -> None:
-    with pytest.raises(ValueError, match="idle_limit 1 to 20, got Opt"):
+    with pytest.raises(ValueError, match="idle_limit"):
         new_match(1, options)
 
 

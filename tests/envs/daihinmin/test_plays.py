@@ -199,7 +199,7 @@ def test_names_of_a_text_go_by_column_then_suit() -> None:
     ],
 )
 def test_what_is_no_play_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no play: 'pass', a card, a group like 'S8 JO=H8'"):
+    with pytest.raises(ValueError, match="a play must be"):
         plays.parse(text)
 
 
@@ -220,7 +220,7 @@ def test_random_texts_are_plays_exactly_where_the_oracle_finds_a_shape() -> None
         s = oracle.analyze(text)
         found[s.kind if s else "malformed"] += 1
         if s is None:
-            with pytest.raises(ValueError, match="is no play"):
+            with pytest.raises(ValueError, match="a play must be"):
                 plays.parse(text)
         else:
             play = plays.parse(text)

@@ -209,7 +209,7 @@ def test_the_joker_in_the_place_of_the_spade_3_does_not_beat_a_joker() -> None:
     """Whoever holds the spade 3 but shows the joker for it submits no play."""
     game = table("JO S9", "S3 H9")
     run(game, "0 JO")
-    with pytest.raises(ValueError, match="is no play"):
+    with pytest.raises(ValueError, match="a play must be"):
         plays.parse("JO=S3")
     assert run(game, "1 illegal") == [REFUSED]
     assert hands(game)[1] == "S3 H9"

@@ -30,13 +30,14 @@ from afterstate.envs.daihinmin.views import (
     known_cards,
     view,
 )
+from afterstate.envs.words import Word
 from tests.oracles import daihinmin as oracle
 
 HIDDEN = {"hands", "given", "gift", "seed", "rng", "viewer"}
 """The fields in which a view differs from the game."""
 
 
-def names(word: int) -> set[str]:
+def names(word: Word) -> set[str]:
     """A card set as names."""
     return set(cards.text(word).split())
 
@@ -352,7 +353,7 @@ def test_the_cases_have_as_many_deals_as_counted_by_hand() -> None:
 
 def test_a_whole_game_is_refused() -> None:
     game = next(moments(9, 1, 1))
-    with pytest.raises(ValueError, match="this is a whole game, not what a player sees of one"):
+    with pytest.raises(ValueError, match="a whole game"):
         determinise(game, np.random.default_rng(1))
 
 
@@ -371,14 +372,14 @@ def impossible_views() -> dict[str, Game]:
 @pytest.mark.parametrize("case", ["more", "fewer", "known", "excluded"])
 def test_a_view_with_which_no_deal_agrees_is_refused(case: str) -> None:
     seen = impossible_views()[case]
-    with pytest.raises(ValueError, match="no deal agrees with this view"):
+    with pytest.raises(ValueError, match="no deal agrees"):
         determinise(seen, np.random.default_rng(1))
     assert not fill_hidden(seen)
 
 
 @pytest.mark.parametrize("player", [-3, -1, 5, 10**9])
 def test_there_is_no_view_of_a_player_who_is_not_there(player: int) -> None:
-    with pytest.raises(ValueError, match="players are 0 to 4"):
+    with pytest.raises(ValueError, match="player must be"):
         view(next(moments(7, 1, 1)), player)
 
 

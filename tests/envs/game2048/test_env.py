@@ -18,7 +18,7 @@ from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, netwo
 from afterstate.envs.game2048.env import Game2048Env
 from afterstate.envs.game2048.rules import DOWN, LEFT, RIGHT, UP, field, spawn, words
 from afterstate.envs.game2048.vector_env import Game2048VectorEnv
-from afterstate.envs.words import seed_word
+from afterstate.envs.words import Word, seed_word
 from tests.oracles import game2048 as oracle
 from tests.support.env_checks import (
     ACTIONS,
@@ -330,7 +330,8 @@ def test_environment_vector_environment_and_trainer_play_one_game(net: Network, 
     agent = NTupleAgent(net)
     env, envs = Game2048Env(net.size), Game2048VectorEnv(2, net.size, autoreset_mode="SameStep")
     learner, path = Learner(net, seed=seed), new_path(net, 10_000)
-    rng, cells = learner.rng, field(*net.size)
+    rng: Word = learner.rng
+    cells = field(*net.size)
     assert rng == seed_word(seed)
     batch, infos = envs.reset(seed=seed)
     for game in range(3):

@@ -36,7 +36,7 @@ from afterstate.envs.game2048.rules import (
     to_text,
     transpose,
 )
-from afterstate.envs.words import next_random
+from afterstate.envs.words import Word, next_random
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import downgrade as naive_downgrade
 from tests.support.rules_checks import ACTIONS, by_size, random_board
@@ -280,7 +280,8 @@ def test_moves_commute_with_symmetries(rows: int, cols: int) -> None:
 
 
 def test_random_bits_are_those_published_for_splitmix64() -> None:
-    state, bits = 1_234_567, []
+    state: Word = 1_234_567
+    bits = []
     for _ in range(5):
         state, drawn = next_random(state)
         bits.append(drawn)
@@ -374,10 +375,11 @@ def test_spawn_draws_cells_evenly_and_nine_twos_to_a_four(full_cells: tuple[int,
     board = sum(7 << 4 * cell for cell in full_cells)
     empty = [cell for cell in range(16) if cell not in full_cells]
     counts = {tile << 4 * cell: 0 for cell in empty for tile in (1, 2)}
-    n, state = 140_000, 10
+    n = 140_000
+    state: Word = 10
     for _ in range(n):
         after, state = spawn(board, state, field(4, 4))
-        counts[after - board] += 1
+        counts[int(after) - board] += 1
     statistic = 0.0
     for cell, (tile, odds) in product(empty, ((1, 0.9), (2, 0.1))):
         expected = n * odds / len(empty)
@@ -407,9 +409,10 @@ PERFTS = [
 by_perft = pytest.mark.parametrize("case", PERFTS, ids=[case.board for case in PERFTS])
 
 
-def outcomes(after: int, rows: int, cols: int) -> list[tuple[int, float]]:
+def outcomes(after: Word, rows: int, cols: int) -> list[tuple[int, float]]:
     """The boards that chance makes of an afterstate and their probabilities, from the kernels."""
-    empty = field(rows, cols) & ~occupied(after)
+    after = int(after)
+    empty = int(field(rows, cols)) & ~int(occupied(after))
     holes = [1 << 4 * cell for cell in range(16) if empty >> 4 * cell & 1]
     tiles = ((1, 0.9), (2, 0.1))
     return [(after | hole * tile, odds / len(holes)) for hole in holes for tile, odds in tiles]
@@ -449,7 +452,8 @@ def test_optimal_play_of_the_2x2_board_scores_as_known() -> None:
     def value(board: int) -> float:
         best = 0.0
         for action in ACTIONS:
-            after, reward = move(board, action, lines)
+            moved, reward = move(board, action, lines)
+            after = int(moved)
             if after == board:
                 continue
             if after not in after_values:

@@ -19,7 +19,7 @@ from tests.oracles.daihinmin import PACK, RANKS, SUITS
 
 def given(hand: str, n: int) -> set[str]:
     """The gift of a hand, by name."""
-    return set(oracle.names(gift(cards.parse(hand), n)))
+    return set(oracle.names(int(gift(cards.parse(hand), n))))
 
 
 # By the parts of a hand
@@ -72,7 +72,7 @@ def test_what_is_given_by_hand(hand: str, two: str) -> None:
 def test_sequences_are_set_aside_from_the_weakest_on_with_the_joker_once(
     hand: str, aside: str
 ) -> None:
-    assert set(oracle.names(in_sequences(cards.parse(hand)))) == set(aside.split())
+    assert set(oracle.names(int(in_sequences(cards.parse(hand))))) == set(aside.split())
 
 
 def sequence_from(hand: set[str], suit: str, first: int) -> list[str]:

@@ -12,7 +12,7 @@ from afterstate.agents.daihinmin.afterstates.symmetry import N_SYMMETRIES, permu
 from afterstate.agents.daihinmin.values.encoding import planes
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match, next_game
-from afterstate.envs.daihinmin.rules import draw_play, give, play
+from afterstate.envs.daihinmin.rules import Game, draw_play, give, play
 
 
 def renamed(text: str, symmetry: int) -> str:
@@ -21,10 +21,10 @@ def renamed(text: str, symmetry: int) -> str:
     return text.translate(str.maketrans("HDC", "".join(letters)))
 
 
-def random_games(n: int) -> list[np.void]:
+def random_games(n: int) -> list[Game]:
     """Games in the middle."""
     rng = np.random.default_rng(5)
-    out: list[np.void] = []
+    out: list[Game] = []
     listed = np.empty(plays.N_PLAYS, np.int64)
     while len(out) < n:
         match = new_match(int(rng.integers(2**62)))

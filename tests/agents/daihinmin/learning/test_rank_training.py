@@ -36,12 +36,12 @@ from afterstate.agents.daihinmin.learning.rank_training import (
     generate,
     points_against_sample,
 )
+from afterstate.agents.daihinmin.play import find_player
 from afterstate.agents.daihinmin.rule_based.players import SampleAgent
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.rank_net import load
 from afterstate.agents.daihinmin.values.softmax_policy import PolicyAgent
 from afterstate.agents.training.__main__ import main
-from afterstate.envs.daihinmin import players
 from afterstate.envs.daihinmin.match import CLASS_VALUES
 
 DATA = Path(__file__).parents[3] / "data" / "daihinmin"
@@ -255,9 +255,9 @@ def test_teachers_of_a_mixed_table_have_their_own_chance_and_the_temperature() -
     seeds: list[int] = []
     temperatures: list[float] = []
 
-    def found(name: str, seed: int) -> Any:
+    def spy_find_player(name: str, seed: int) -> Any:
         seeds.append(seed)
-        return players.find(name, seed)
+        return find_player(name, seed)
 
     def new_policy(temperature: float, seed: int) -> Any:
         seeds.append(seed)
@@ -265,7 +265,7 @@ def test_teachers_of_a_mixed_table_have_their_own_chance_and_the_temperature() -
         return PolicyAgent(temperature=temperature, seed=seed)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rank_training, "find", found)
+        patch.setattr(rank_training, "find_player", spy_find_player)
         patch.setattr(rank_training, "PolicyAgent", new_policy)
         run = Run(teacher=["random", "policy"], temperature=0.7, games=3, table=1)
         generate(run, [], [1, 1], 1, "cpu")

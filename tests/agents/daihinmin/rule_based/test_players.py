@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from afterstate import agents
-from afterstate.agents.daihinmin.play import play_match
+from afterstate.agents.daihinmin.play import find_player, play_match
 from afterstate.agents.daihinmin.rule_based.heuristic import (
     Weights,
     _can_be_beaten,
@@ -876,9 +876,9 @@ def test_players_of_daihinmin_are_made_by_name() -> None:
     assert set(NAMED) <= set(agents.names())
     made = [agents.make(name) for name in NAMED]
     assert [type(player) for player in made] == list(NAMED.values())
-    found = [players.find(name.removeprefix("daihinmin-")) for name in NAMED]
+    found = [find_player(name.removeprefix("daihinmin-")) for name in NAMED]
     assert [type(player) for player in found] == list(NAMED.values())
-    assert [type(players.find(name)) for name in NAMED] == list(NAMED.values())
+    assert [type(find_player(name)) for name in NAMED] == list(NAMED.values())
     for match in play_match([*made, *found[:2]], 4, seed=1):
         assert sorted(match["places"]) == [0, 1, 2, 3, 4]
 
@@ -889,7 +889,7 @@ def test_a_seed_reaches_every_player_who_plays_by_chance() -> None:
     for name in ("random", "mc", "policy", "daihinmin-mc", "sample", "heuristic"):
         drawn = []
         for seed in (5, 5, 6):
-            player: Any = players.find(name, seed)
+            player: Any = find_player(name, seed)
             if name.endswith("mc"):
                 drawn.append(player.values(view(game, 0)).values.tolist())
             else:
@@ -899,13 +899,13 @@ def test_a_seed_reaches_every_player_who_plays_by_chance() -> None:
 
 
 def test_a_player_is_found_by_its_file() -> None:
-    found: Any = players.find(str(PRETRAINED))
+    found: Any = find_player(str(PRETRAINED))
     assert isinstance(found, PolicyAgent)
     assert isinstance(agents.load(PRETRAINED), PolicyAgent)
     pytest.importorskip("torch")
-    assert type(players.find(str(PRETRAINED.parent / "rank.safetensors"))).__name__ == "RankAgent"
+    assert type(find_player(str(PRETRAINED.parent / "rank.safetensors"))).__name__ == "RankAgent"
     with pytest.raises(FileNotFoundError):
-        players.find("nobody.npz")
+        find_player("nobody.npz")
 
 
 def test_settings_reach_the_player_that_is_made() -> None:
@@ -936,9 +936,9 @@ def test_wrong_names_and_settings_are_refused(
 @pytest.mark.parametrize("player", ["nobody", "expectimax", "", None, 3, Weights()])
 def test_what_is_no_player_is_not_found(player: Any) -> None:
     with pytest.raises(ValueError, match="player"):
-        players.find(player)
+        find_player(player)
 
 
 def test_any_object_with_the_two_methods_is_a_player() -> None:
     watched = Watched()
-    assert players.find(watched) is watched
+    assert find_player(watched) is watched

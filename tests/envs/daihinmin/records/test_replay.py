@@ -458,13 +458,13 @@ BAD_FILES: dict[str, tuple[str, bytes, str]] = {
     "no submission": ("a.jsonl", first_game(actions=[{"p": 3}]), "KeyError('m')"),
     "no finish": ("a.jsonl", first_game(finish=None), "line 2 is no recorded game"),
     "no names": ("a.jsonl", first_game(names=None), "line 2 is no recorded game"),
-    "a card twice": ("a.jsonl", first_game(deal=["S3 S3"] * 5), "S3 is named twice"),
+    "a card twice": ("a.jsonl", first_game(deal=["S3 S3"] * 5), "got S3 twice"),
     "cards are missing": ("a.jsonl", first_game(deal=["S3"] + [""] * 4), "not the whole pack"),
-    "no card": ("a.jsonl", first_game(deal=["S1"] + [""] * 4), "'S1' is no card"),
+    "no card": ("a.jsonl", first_game(deal=["S1"] + [""] * 4), "got 'S1'"),
     "corrupt": ("a.jsonl.gz", packed()[:500] + b"\xff" * 100 + packed()[600:], "decompress"),
     "huge": ("a.jsonl", json.dumps(POSITION | {"rev": 10**30}).encode(), "line 1 is no recorded"),
     "deep": ("a.jsonl", b"[" * 100_000, "line 1"),
-    "no field": ("a.jsonl", json.dumps(POSITION | {"field": "S3 S4"}).encode(), "is no play"),
+    "no field": ("a.jsonl", json.dumps(POSITION | {"field": "S3 S4"}).encode(), "a play must be"),
     "no hand": ("a.jsonl", json.dumps(POSITION | {"hand": 3}).encode(), "line 1 is no recorded"),
 }
 

@@ -266,7 +266,7 @@ def run(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, str, str]:
     """The command with a player of ours: exit code, stdout and stderr."""
-    monkeypatch.setattr(players, "find", lambda name: RandomPlayer(1))
+    monkeypatch.setattr(players, "resolve", lambda name: RandomPlayer(1))
     monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
     code = client.main(arguments)
     out, err = capsys.readouterr()

@@ -394,7 +394,7 @@ def a_card_too_many(client: Raw, view: Game) -> bytes:
 
 def gift_not_held(client: Raw, view: Game) -> bytes:
     missing = cards.DECK & ~int(view["hands"][view["viewer"]])
-    return tables.to_bytes(tables.gift_table(cards.weakest(missing, view["to_give"])))
+    return tables.to_bytes(tables.gift_table(int(cards.weakest(missing, view["to_give"]))))
 
 
 def no_gift(client: Raw, view: Game) -> bytes:
@@ -512,7 +512,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from tests.support.uecda_peers import RandomPlayer
 from afterstate.envs.daihinmin import players
 from afterstate.envs.daihinmin.uecda import server
-players.find = lambda name, seed=None: RandomPlayer(len(name))
+players.resolve = lambda name, seed=None: RandomPlayer(len(name))
 sys.exit(server.main(sys.argv[1:]))
 """
 
@@ -578,7 +578,7 @@ def test_the_command_prints_the_standings_and_keeps_the_games(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(players, "find", lambda name, seed=None: RandomPlayer(len(name)))
+    monkeypatch.setattr(players, "resolve", lambda name, seed=None: RandomPlayer(len(name)))
     arguments = "--port 0 --games 2 --seed 5 --seats a bb ccc dddd eeeee".split()
     assert server.main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -627,7 +627,7 @@ def test_wrong_options_of_the_server_are_named(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(players, "find", lambda name, seed=None: RandomPlayer(1))
+    monkeypatch.setattr(players, "resolve", lambda name, seed=None: RandomPlayer(1))
     with pytest.raises(SystemExit) as stop:
         server.main(["--no-log", *arguments.split()])
     assert stop.value.code == 2
