@@ -469,7 +469,7 @@ def test_the_parallel_form_asks_for_the_action_of_the_turn() -> None:
     env = daihinmin_v0.parallel_env(render_mode="ansi")
     env.reset(seed=1)
     turn = env.aec.agent_selection
-    with pytest.raises(ValueError, match=f"the turn of {turn}"):
+    with pytest.raises(ValueError, match=turn):
         env.step({agent: 0 for agent in AGENTS if agent != turn})
     env.step({turn: 0})
     assert env.aec.infos[turn]["play"] == "pass"
