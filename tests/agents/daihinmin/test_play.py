@@ -198,7 +198,7 @@ def test_rules_are_those_of_the_options() -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 4, 6])
 def test_five_players_play(n: int) -> None:
-    with pytest.raises(ValueError, match=f"players"):
+    with pytest.raises(ValueError, match="players"):
         next(play_match([SampleAgent() for _ in range(n)], 1))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from afterstate.agents import files
+from afterstate.agents.daihinmin.learning import policy_gradient
 from afterstate.agents.daihinmin.learning import policy_learner as learning
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent
@@ -61,7 +62,7 @@ class Recorder:
 def test_choices_are_found_again_in_the_games() -> None:
     recorder = Recorder(HeuristicAgent())
     games = [match.copy() for match in play_match([recorder] * 5, 12, seed=4)]
-    found = learning.choices_in(np.array(games, rules.GAME), new_workspace())
+    found = policy_gradient.choices_in(np.array(games, rules.GAME), new_workspace())
     assert len(found.chosen) == len(recorder.kept) > 200
     kept = sorted(recorder.kept)
     assert sum(rows[0][0] >= f.GIFTS * N_FEATURES for rows, _ in kept) == 11 * 2
@@ -80,7 +81,7 @@ def test_a_rank_network_can_be_learned_from(tmp_path: Any) -> None:
 
     file = str(tmp_path / "net.safetensors")
     nets.save(rank_net.network("FCNN", hidden=4), file, points="classes", exchange="net")
-    found = learning.join(list(learning.record(file, 20, seed=1)))
+    found = policy_gradient.join(list(learning.record(file, 20, seed=1)))
     assert len(found.chosen) > 20 * 20
     assert (
         found.features[found.first[:-1], 0] >= f.GIFTS * N_FEATURES
@@ -93,20 +94,21 @@ def test_the_gradient_is_that_of_the_log_likelihood() -> None:
     weights = rng.normal(scale=0.3, size=N_CONTEXTS * N_FEATURES)
     gradient = np.zeros(len(weights))
     which = np.arange(len(choices.chosen))
-    before = learning.add_choices(choices, which, weights, new_workspace(), gradient)
+    before = policy_gradient.add_choices(choices, which, weights, new_workspace(), gradient)
     for i in np.argsort(-np.abs(gradient))[:30]:
         moved = weights.copy()
         moved[i] += 1e-5
-        after = learning.add_choices(choices, which, moved, new_workspace(), np.zeros(len(weights)))
+        unused = np.zeros(len(weights))
+        after = policy_gradient.add_choices(choices, which, moved, new_workspace(), unused)
         assert (after - before) / 1e-5 == pytest.approx(gradient[i], rel=1e-3, abs=1e-2)
 
 
 def test_a_policy_learns_to_choose_as_a_player_does() -> None:
-    choices = learning.join([learning.play_share("heuristic", 40, seed) for seed in (1, 2)])
+    choices = policy_gradient.join([learning.play_share("heuristic", 40, seed) for seed in (1, 2)])
     unseen = learning.play_share("heuristic", 20, 3)
     *_, learned = learning.learn_from_choices(choices, epochs=3)
     policies = new_policy(), learned.policy()
-    before, after = (learning.log_likelihood(policy, unseen) for policy in policies)
+    before, after = (policy_gradient.log_likelihood(policy, unseen) for policy in policies)
     assert before < -1.0
     assert after > 0.75 * before
 
@@ -171,7 +173,7 @@ def test_choices_are_written_while_they_are_recorded(
     expected = load(run(whole, *options)).weights
     recorded, play_share = [], learning.play_share
 
-    def interrupted(*args: Any) -> learning.Choices:
+    def interrupted(*args: Any) -> policy_gradient.Choices:
         recorded.append(args)
         if len(recorded) == 2:
             raise KeyboardInterrupt
