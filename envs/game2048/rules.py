@@ -138,7 +138,8 @@ def check_size(rows: Any, cols: Any) -> tuple[int, int]:
     sides = whole(rows), whole(cols)
     if not all(side is not None and 1 <= side <= 4 for side in sides) or sides == (1, 1):
         raise ValueError(
-            f"size must be 1 to 4 rows and columns with at least two cells, got {(rows, cols)}"
+            "size of a board must be 1 to 4 rows and columns and at least two cells, "
+            f"got {(rows, cols)}"
         )
     return int(rows), int(cols)
 
@@ -469,9 +470,9 @@ def check_words(words: Any, rows: int, cols: int) -> Words:
         raise ValueError(f"a board word must be an integer in 0..2**64 - 1, got {words!r}")
     boards = np.asarray(boards, np.uint64, order="C")
     if boards.shape[-2:] == (rows, cols) and boards.any() and (boards <= MAX_EXPONENT).all():
-        raise ValueError("boards must be words, got exponents: convert them with `rules.words`")
+        raise ValueError("boards must be board words, got exponents: see `rules.words`")
     if (boards & np.uint64(~(15 * field(rows, cols)) & (1 << 64) - 1)).any():
-        raise ValueError(f"a board must have no tile outside its {rows} rows and {cols} columns")
+        raise ValueError(f"a board must have no tiles outside its {rows} rows and {cols} columns")
     return boards
 
 
@@ -487,7 +488,7 @@ def check_cells(cells: Any) -> Cells:
         array = np.empty(0)
     if array.ndim < 2:
         raise ValueError(
-            f"a board must be exponents [rows, cols] with rows of equal length, got {cells!r}"
+            f"a board must be exponents [rows, cols] in rows of equal length, got {cells!r}"
         )
     check_size(*array.shape[-2:])
     if array.dtype.kind not in "iu":

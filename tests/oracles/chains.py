@@ -37,7 +37,7 @@ def word(held: Cards) -> int:
 
 
 class Seen(NamedTuple):
-    """What the player in turn sees, players by number."""
+    """The knowledge of the player in turn, with players by number."""
 
     me: int
     hand: Cards
@@ -60,7 +60,7 @@ class Seen(NamedTuple):
 
 
 def seen(view: Game) -> Seen:
-    """What a record tells the player in turn."""
+    """Return the knowledge of the player in turn, from a record."""
     me = int(view["turn"])
     hand, played = names(view["hands"][me]), tuple(names(cards_) for cards_ in view["played"])
     unseen = frozenset(oracle.PACK) - hand - frozenset().union(*played)
@@ -103,7 +103,7 @@ class Node(NamedTuple):
 
 
 def root(at: Seen) -> Node:
-    """Where the decision begins."""
+    """Return the state at the start of the decision."""
     return Node(at.hand, at.field, at.revolution, at.lock, at.passed, at.last, at.idle)
 
 
@@ -130,7 +130,7 @@ def waiting(at: Seen, node: Node) -> list[int]:
 
 
 def answerable(at: Seen, node: Node) -> bool:
-    """Whether somebody else may be able to answer what lies on the field."""
+    """Return True if another player may be able to answer the play on the field."""
     others = waiting(at, node)
     if not others:
         return False
@@ -144,7 +144,7 @@ def answerable(at: Seen, node: Node) -> bool:
 
 
 def leads_next(at: Seen, node: Node) -> bool:
-    """Whether the player leads if the trick flows now."""
+    """Return True if the player leads when the trick ends now."""
     seat = at.seats.index(node.last)
     for player in at.seats[seat:] + at.seats[:seat]:
         if at.left[player] > 0:
@@ -195,7 +195,7 @@ FINISHED = Node(frozenset(), "pass", False, False, NOBODY, -1, 0)
 
 
 def ends(at: Seen) -> dict[Node, set[str]]:
-    """Where the turn can end, each with the first plays of the actions that lead there."""
+    """Return the possible ends of the turn, each with the first plays that lead there."""
 
     @cache
     def below(node: Node) -> frozenset[Node]:

@@ -26,7 +26,7 @@ STRONGEST_FIRST = ["JO", *[suit + rank for rank in reversed(RANKS) for suit in S
 
 
 class Shape(NamedTuple):
-    """What the server sees in a submission: its analysis of the cells."""
+    """The server's analysis of the cells of a submission."""
 
     kind: str
     size: int
@@ -38,7 +38,7 @@ class Shape(NamedTuple):
 
 @cache  # a million positions show the same plays again and again
 def analyze(text: str) -> Shape | None:
-    """What a submission is; None if it is malformed."""
+    """Return the analysis of a submission, or None if it is malformed."""
     if text == "pass":
         return Shape("pass", 0, "", 0, 0, frozenset())
     if text == "JO":
@@ -71,7 +71,7 @@ def analyze(text: str) -> Shape | None:
 
 
 def consecutive(columns: list[int]) -> bool:
-    """Whether every column is the next one of that before it."""
+    """Return True if the columns follow one another."""
     return columns == list(range(columns[0], columns[0] + len(columns)))
 
 
@@ -129,7 +129,7 @@ def plays_of(hand: set[str], sequences: bool = True) -> list[str]:
 
 @cache
 def may_follow(text: str, field: str, revolution: bool, lock: bool) -> bool:
-    """Whether a well-formed play may be laid on the field, whoever holds its cards (A5.1, A5.2)."""
+    """Return True if a well-formed play beats the field, regardless of hands (A5.1, A5.2)."""
     play, under = analyze(text), analyze(field)
     assert play is not None and under is not None
     if under.kind == "pass":
@@ -156,7 +156,7 @@ def legal(
 def is_legal(
     text: str, hand: set[str], field: str, revolution: bool, lock: bool, sequences: bool = True
 ) -> bool:
-    """Whether a submission is a legal play, found from its cells and not by listing."""
+    """Return True if a submission is a legal play, by its cells and not by listing."""
     play = analyze(text)
     if play is None or play.kind == "pass" or not play.cards <= hand:
         return False
@@ -349,6 +349,6 @@ def classes_of(number: int, finished_before: list[int], rules: Rules) -> list[in
 
 
 def reseats(number: int, rules: Rules) -> bool:
-    """Whether seats are drawn before game `number` (A1)."""
+    """Return True if seats are drawn before game `number` (A1)."""
     every = rules.reseat_every
     return number == 1 or (every > 0 and (number - 1) % every == 0)

@@ -16,7 +16,7 @@ UP, RIGHT, DOWN, LEFT = 0, 1, 2, 3
 
 @cache  # a million moves slide the same rows again and again
 def slide(row: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    """Slides a row to the left: the new row and the sum of the values of newly made tiles."""
+    """Slide a row to the left; return the row and the sum of the newly made tiles."""
     waiting = [tile for tile in row if tile != 0]
     slid: list[int] = []
     reward = 0
@@ -69,7 +69,7 @@ def legal_moves(board: Board) -> list[int]:
 
 
 def is_over(board: Board) -> bool:
-    """Whether no action changes the board."""
+    """Return True if no action changes the board."""
     return not legal_moves(board)
 
 
@@ -115,7 +115,7 @@ def splitmix64(state: int) -> tuple[int, int]:
 
 
 def spawn(board: Board, state: int) -> tuple[Board, int]:
-    """Adds a tile: the high 32 bits choose the empty cell, the low 32 bits a 4 in one of ten."""
+    """Add a tile: the high 32 bits choose the empty cell, the low 32 bits a 4 in one of ten."""
     state, bits = splitmix64(state)
     high, low = bits // 2**32, bits % 2**32
     empty = empty_cells(board)
@@ -134,7 +134,7 @@ def start(rows: int, cols: int, n_tiles: int, state: int) -> tuple[Board, int]:
 
 
 def downgrade(board: Board) -> Board:
-    """Halves the tiles above the largest missing value until none is above 32768 (Guei 2021).
+    """Halve the tiles above the largest missing value until none is above 32768 (Guei 2021).
 
     Without a missing value nothing can be halved, and tiles above 32768 become 32768.
     """

@@ -20,7 +20,7 @@ Groups = dict[int, int]
 
 
 class Question(NamedTuple):
-    """What the client knows when it is asked for a play."""
+    """The knowledge of the client when it is asked for a play."""
 
     hand: list[str]  # natural cards
     joker: bool  # whether the joker is held
@@ -174,7 +174,7 @@ def picked_single(x: Collection[Cell], high: bool, joker: bool) -> str:
 
 
 def own_joker_cell(rev: bool) -> Cell:
-    """Where the client puts its lone joker."""
+    """Return the cell of the client's lone joker."""
     return (0, 0) if rev else (0, 14)
 
 
@@ -263,7 +263,7 @@ def follow_group(
 
 
 def submission(question: Question) -> str:
-    """What the client submits, in notation. It may be illegal."""
+    """Return the client's submission in notation. It may be illegal."""
     hand = [cell_of(name) for name in question.hand]
     joker, rev = question.joker, question.rev
     if not question.field:

@@ -1,4 +1,4 @@
-"""What the tests of Daihinmin's environments share: random play, and environments to start from."""
+"""Random play and starting environments for tests of the Daihinmin environments."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def started(seed: int = 1, options: Any = None, **settings: Any) -> raw_env:
 
 
 def path(env: Any, n_steps: int, seed: int, rate: float = 0.0) -> list[Any]:
-    """What random actions lead to, some of them illegal; after an episode comes another."""
+    """Return the steps of random actions, some illegal; episodes follow one another."""
     rng, steps = np.random.default_rng(seed), []
     for _ in range(n_steps):
         steps.append((env.agent_selection, env.last(), dict(env.rewards), list(env.agents)))
@@ -53,7 +53,7 @@ def path(env: Any, n_steps: int, seed: int, rate: float = 0.0) -> list[Any]:
 
 
 def refused(env: raw_env, action: Callable[[], Any], match: str = "[a-z]") -> None:
-    """Runs what must raise a ValueError and must leave the environment as it is."""
+    """Check that an action raises ValueError and leaves the environment unchanged."""
     before = env.get_state()
     with pytest.raises(ValueError, match=match):
         action()
@@ -66,12 +66,12 @@ def refused(env: raw_env, action: Callable[[], Any], match: str = "[a-z]") -> No
 
 
 def in_exchange(seed: int = 1, **settings: Any) -> raw_env:
-    """An environment in which the daifugo, player_0, must give two cards."""
+    """Return an environment in which the daifugo, player_0, must give two cards."""
     return started(seed, {"classes": [0, 1, 2, 3, 4]}, **settings)
 
 
 def following(**settings: Any) -> raw_env:
-    """An environment in which something lies on the field."""
+    """Return an environment with a play on the field."""
     env = started(**settings)
     env.step(int(np.flatnonzero(mask_of(env))[1]))
     assert env.get_state()["game"]["field"]

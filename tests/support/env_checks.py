@@ -1,4 +1,4 @@
-"""What the tests of the environments share: boards, settings, random play and deep equality."""
+"""Boards, settings, random play and deep equality for tests of the environments."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ by_duplicate = pytest.mark.parametrize("duplicate", [copied, pickled])
 
 
 def play(env: gym.Env[Any, Any], n_steps: int, seed: int) -> list[Any]:
-    """What random actions, legal or not, lead to; games that end are followed by others."""
+    """Return the steps of random actions, legal or not; games follow one another."""
     rng = np.random.default_rng(seed)
     path: list[Any] = []
     for _ in range(n_steps):
@@ -97,13 +97,13 @@ def play(env: gym.Env[Any, Any], n_steps: int, seed: int) -> list[Any]:
 
 
 def play_batch(envs: Any, n_steps: int, seed: int) -> list[Any]:
-    """What random actions, legal or not, lead to in an environment of many games."""
+    """Return the steps of random actions, legal or not, in an environment of many games."""
     rng = np.random.default_rng(seed)
     return [envs.step(rng.integers(4, size=envs.num_envs)) for _ in range(n_steps)]
 
 
 def play_legal(envs: Game2048VectorEnv, n_steps: int) -> list[Any]:
-    """What the first legal actions lead to."""
+    """Return the steps of the first legal actions."""
     return [envs.step(envs.action_masks().argmax(axis=1)) for _ in range(n_steps)]
 
 
@@ -132,7 +132,7 @@ def assert_same(first: Any, second: Any) -> None:
 
 
 def unchanged(env: Game2048Env, action: Callable[[], Any]) -> pytest.ExceptionInfo[ValueError]:
-    """Runs what must raise a ValueError and must leave the game, and the games after it, alone."""
+    """Check that a call raises ValueError and leaves this game and later games unchanged."""
     before, twin = env.get_state(), copy.deepcopy(env)
     with pytest.raises(ValueError) as error:
         action()
@@ -149,7 +149,7 @@ def unchanged_batch(
     action: Callable[[], Any],
     expected: type[Exception] | tuple[type[Exception], ...] = ValueError,
 ) -> pytest.ExceptionInfo[Exception]:
-    """Runs what must raise and must leave the games, and those after them, as they are."""
+    """Check that a call raises and leaves these games and later games unchanged."""
     twin = copy.deepcopy(envs)
     with pytest.raises(expected) as error:
         action()
@@ -163,7 +163,7 @@ def unchanged_batch(
 
 
 def spoil(value: Any) -> None:
-    """Overwrites every array and empties every dict, through tuples, lists and dicts."""
+    """Overwrite every array and empty every dict, within tuples, lists and dicts."""
     if isinstance(value, np.ndarray):
         value[...] = 1
     elif isinstance(value, (tuple, list)):

@@ -1,4 +1,4 @@
-"""What the tests of rules and forms share: the actions, every size, and random boards."""
+"""Actions, board sizes and random boards for tests of the rules of 2048."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ by_size = pytest.mark.parametrize(("rows", "cols"), SIZES)
 
 
 def random_board(rng: random.Random, rows: int = 4, cols: int = 4) -> oracle.Board:
-    """A board of cells drawn from one of the palettes."""
+    """Return a board of cells drawn from one of the palettes."""
     drawn = rng.choices(rng.choice(PALETTES), k=rows * cols)
     return [drawn[cols * r : cols * (r + 1)] for r in range(rows)]

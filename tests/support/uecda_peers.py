@@ -1,4 +1,4 @@
-"""A server in a thread, and clients good and bad: what the tests of server and client share."""
+"""A server in a thread, and correct and faulty clients, for tests of server and client."""
 
 from __future__ import annotations
 
@@ -27,42 +27,42 @@ from afterstate.envs.daihinmin.uecda.server import Server, Settings, Standing
 from afterstate.envs.daihinmin.uecda.watching import Watcher
 
 SOON = 60.0
-"""A limit for what happens within a second or two: only a test that fails waits for so long."""
+"""Time limit for events that take a second or two; only failing tests wait for so long."""
 
 
 class RandomPlayer:
-    """Plays at random, passes only where it must follow, and gives random cards."""
+    """A player of random legal plays and gifts, which passes only where it must follow."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.out = np.empty(plays.N_PLAYS, np.int64)
 
     def choose(self, view: Game) -> int:
-        """A random legal play."""
+        """Return a random legal play."""
         n = list_legal(view, self.out)
-        chosen = self.random.randrange(n + (view["field"] != plays.PASS))
-        return int(self.out[chosen]) if chosen < n else plays.PASS
+        index = self.random.randrange(n + (view["field"] != plays.PASS))
+        return int(self.out[index]) if index < n else plays.PASS
 
     def give(self, view: Game, n: int) -> int:
-        """Random cards."""
+        """Return random cards of the hand."""
         held = cards.text(view["hands"][view["viewer"]]).split()
         return cards.parse(" ".join(self.random.sample(held, n)))
 
 
 class Recorder(RandomPlayer):
-    """Keeps the views that it is asked with."""
+    """A random player that keeps all views it gets."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.seen: list[Game] = []
 
     def choose(self, view: Game) -> int:
-        """A random legal play."""
+        """Return a random legal play."""
         self.seen.append(view.copy())
         return super().choose(view)
 
     def give(self, view: Game, n: int) -> int:
-        """Random cards."""
+        """Return random cards of the hand."""
         self.seen.append(view.copy())
         return super().give(view, n)
 
@@ -79,27 +79,27 @@ class Running:
         self._match: Future[list[Standing]] = pool.submit(asyncio.run, self._run())
 
     async def _run(self) -> list[Standing]:
-        """The match, which can be stopped from another thread."""
+        """Run the match, which another thread can stop."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         self._stop = partial(loop.call_soon_threadsafe, task.cancel)
         return await self.server.run(self._ports.put)
 
     def wait_until_listening(self) -> None:
-        """Until clients can connect."""
+        """Wait until clients can connect."""
         self.port = self._ports.get(timeout=SOON)
 
     def result(self) -> list[Standing]:
-        """The standings, when the match is over."""
+        """Return the standings at the end of the match."""
         return self._match.result(timeout=SOON)
 
     def stop(self) -> None:
-        """Stops a match that has not come to its end."""
+        """Stop a match that is not over."""
         if not self._match.done():
             self._stop()
 
     def join(self, seed: int, player: RandomPlayer | None = None) -> Future[Result]:
-        """A good client, in a thread of its own."""
+        """Start a correct client in another thread."""
         return self.spawn(
             lambda: play_match(
                 ("127.0.0.1", self.port), player or RandomPlayer(seed), f"c{seed}", SOON
@@ -107,39 +107,39 @@ class Running:
         )
 
     def spawn(self, work: Callable[[], Any]) -> Future[Any]:
-        """Does something in another thread."""
+        """Start work in another thread."""
         return self._pool.submit(work)
 
-    # What it wrote
+    # Its files
 
     def events(self, kind: str, n: int = 0) -> list[dict[str, Any]]:
-        """Its events of one kind, when there are so many."""
+        """Return the events of one kind, once there are `n` of them."""
         file = self.server.settings.events
         assert file is not None
         deadline = time.monotonic() + SOON
         while time.monotonic() < deadline:
             entries = [json.loads(line) for line in file.read_text().splitlines()]
-            found = [entry for entry in entries if entry["event"] == kind]
-            if len(found) >= n:
-                return found
+            matching = [entry for entry in entries if entry["event"] == kind]
+            if len(matching) >= n:
+                return matching
             time.sleep(0.02)
-        raise TimeoutError(f"{len(found)} of {n} events {kind!r}: {entries}")
+        raise TimeoutError(f"{len(matching)} of {n} events {kind!r}: {entries}")
 
     def games(self) -> list[dict[str, Any]]:
-        """The games that it logged."""
+        """Return the logged games."""
         file = self.server.settings.log
         assert file is not None
         return [json.loads(line) for line in file.read_text().splitlines()]
 
     def replayed(self) -> Report:
-        """Its log, replayed by the rules."""
+        """Replay the log by the rules."""
         assert self.server.settings.log is not None
         return replay(self.server.settings.log)
 
 
 @contextmanager
 def serving(folder: Path, own: int | Sequence[Player] = 0, **settings: Any) -> Iterator[Running]:
-    """A server whose first seats are filled by players of its own, random ones by default."""
+    """Run a server whose first seats have built-in players, random ones by default."""
     players = [RandomPlayer(100 + i) for i in range(own)] if isinstance(own, int) else own
     seats = tuple((f"own{number}", player) for number, player in enumerate(players))
     files = {"log": folder / "games.jsonl", "events": folder / "events.jsonl"}
@@ -154,14 +154,14 @@ def serving(folder: Path, own: int | Sequence[Player] = 0, **settings: Any) -> I
 
 
 class Raw:
-    """A client that plays at random, but for what a test replaces.
+    """A client of random plays, parts of which a test replaces.
 
     Args:
-        port: of the server.
-        play: what it sends in its turn.
-        gift: what it sends in the exchange.
-        watch: called where another player is to move.
-        seed: of its random plays.
+        port: port of the server.
+        play: returns the bytes of its plays.
+        gift: returns the bytes of its gifts.
+        watch: called when another player is to move.
+        seed: seed of its random plays.
     """
 
     def __init__(
@@ -185,18 +185,18 @@ class Raw:
         self.socket.close()
 
     def send(self, data: bytes) -> None:
-        """Sends bytes as they are."""
+        """Send bytes unchanged."""
         self.socket.sendall(data)
 
     def join(self, name: str = "raw") -> int:
-        """The handshake; returns its number."""
+        """Send the profile and return the client's number."""
         self.connection.send(tables.profile_table(name))
         number = self.connection.number("number", range(5))
         self.watcher = Watcher(number)
         return number
 
     def is_cut(self) -> bool:
-        """Whether the server hangs up, whatever it sends before."""
+        """Read until the server hangs up, then return True."""
         try:
             while self.socket.recv(1 << 16):
                 pass
@@ -205,7 +205,7 @@ class Raw:
         return True
 
     def play_match(self) -> list[int]:
-        """Plays to the end of the match; returns the points."""
+        """Play to the end of the match; return the points."""
         end = tables.MORE
         while end != tables.MATCH_OVER:
             self.watcher.start(self.connection.table())
@@ -215,7 +215,7 @@ class Raw:
         return self.watcher.points
 
     def _play_game(self) -> int:
-        """Plays a game from its first turn on."""
+        """Play a game from its first turn on."""
         end = tables.MORE
         while end == tables.MORE:
             if self.watcher.turn(self.connection.table()):
@@ -229,11 +229,11 @@ class Raw:
 
 
 Answer = Callable[[Raw, Game], bytes]
-"""What a client sends for what it sees."""
+"""Returns the bytes that a client sends, given itself and its view."""
 
 
 def honest_play(client: Raw, view: Game) -> bytes:
-    """A random legal play."""
+    """Return a random legal play."""
     return tables.to_bytes(tables.play_table(client.player.choose(view)))
 
 

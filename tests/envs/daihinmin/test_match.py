@@ -47,7 +47,7 @@ def names(word: int) -> set[str]:
 
 
 def our_state(game: Game) -> dict[str, Any]:
-    """What both programs know about a game, from the record."""
+    """Return the facts of a game that both programs know."""
     return {
         "hands": game["hands"].tolist(),
         "left": game["left"].tolist(),
@@ -248,7 +248,7 @@ NEVER = {
     "every game anew": {"chosen", "penalty"},
     "plain": {"sequence", "lock", "revolution", "chosen", "penalty"},
 }
-"""What cannot happen under some rules."""
+"""Events that are impossible under some rules."""
 EVENTS = {"single", "group", "sequence", "joker single", "pass", "illegal", "lock", "revolution"}
 EVENTS |= {"pass on a lead", "own cards", "finish with a cut", "spade 3", "drawn places"}
 EVENTS |= {"chosen", "penalty", "no classes"}

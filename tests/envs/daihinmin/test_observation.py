@@ -66,7 +66,7 @@ def order(game: Game, first: int) -> list[int]:
 
 
 def played(game: Game) -> list[set[int]]:
-    """What each player has played, from the list of actions."""
+    """Return the cards that each player has played, from the list of actions."""
     sets: list[set[int]] = [set() for _ in PLAYERS]
     for action in game["actions"][: game["n_actions"]].tolist():
         sets[action // 2422] |= bits(plays.CARDS[action % 2422])

@@ -232,7 +232,7 @@ def test_random_texts_are_plays_exactly_where_the_oracle_finds_a_shape() -> None
 
 
 class Position(NamedTuple):
-    """What decides which plays are legal."""
+    """The facts that decide which plays are legal."""
 
     hand: set[str]
     field: str

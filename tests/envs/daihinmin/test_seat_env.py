@@ -22,7 +22,7 @@ from tests.support.env_checks import assert_same, by_duplicate, spoil
 
 
 class Highest:
-    """Plays the legal play of the highest number and gives the weakest cards; keeps the views."""
+    """A player of the highest legal play and the weakest gift, which keeps its views."""
 
     def __init__(self) -> None:
         self.views: list[Game] = []
@@ -60,7 +60,7 @@ def make(**settings: Any) -> DaihinminEnv:
 
 
 def path(env: gym.Env[Any, Any], n_steps: int, seed: int) -> list[Any]:
-    """What random legal actions lead to; episodes that end are followed by others."""
+    """Return the steps of random legal actions; episodes follow one another."""
     rng, steps = np.random.default_rng(seed), list[Any]()
     for _ in range(n_steps):
         legal = np.flatnonzero(env.get_wrapper_attr("action_masks")())

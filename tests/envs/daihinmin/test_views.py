@@ -1,4 +1,4 @@
-"""What a player sees: nothing that is hidden, and all deals that agree with it, as often each."""
+"""Views, which must hide all hidden fields, and uniformly random deals that agree with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `Game2048Env` says of its game: afterstates, outcomes, the board word, large tiles."""
+"""Afterstates, outcomes, board words and large tiles of `Game2048Env`."""
 
 from __future__ import annotations
 

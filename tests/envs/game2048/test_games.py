@@ -212,7 +212,7 @@ def test_score_is_that_of_all_twos_less_four_for_every_four(rows: int, cols: int
     [(11, 20_480), (12, 45_056), (13, 98_304), (14, 212_992), (15, 458_752), (17, 2_097_152)],
 )
 def test_building_a_tile_from_twos_scores_as_the_formula(exponent: int, score: int) -> None:
-    """Merges all pairs of 2**n twos with the kernel, level by level."""
+    """Merge all pairs of 2**n twos with the kernel, level by level."""
     total = 0
     for tile in range(1, exponent):
         game, _ = placed([[tile, tile]], 3)

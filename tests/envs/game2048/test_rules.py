@@ -222,7 +222,7 @@ def test_downgrading_equals_the_oracle_and_keeps_the_order_of_tiles() -> None:
 # Symmetries
 
 IMAGES: list[tuple[int, ...]] = [(0, 1, 2, 3), (0, 3, 2, 1), (2, 1, 0, 3), (2, 3, 0, 1)]
-"""What mirror, flip and half turn make of up, right, down and left; then transposed."""
+"""The images of up, right, down and left under mirror, flip and half turn; then transposed."""
 IMAGES += [tuple(3 - action for action in image) for image in IMAGES]
 
 

@@ -29,7 +29,7 @@ from afterstate.envs.daihinmin.rules import draw_play
 
 Entry = dict[str, Any]
 Path_ = tuple[str | int, ...]
-"""Where a value is in an entry: keys and indices."""
+"""Keys and indices of a value in an entry."""
 
 DATA = Path(__file__).parents[3] / "data" / "daihinmin"
 ROOT = Path(__file__).parents[4]
@@ -114,7 +114,7 @@ def entries(name: str) -> list[Entry]:
 
 
 def happenings(entry: Entry) -> Iterator[str]:
-    """What a recorded game shows."""
+    """Return the features that a recorded game shows."""
     if entry["class_reset"]:
         yield "no classes after the first game" if entry["game"] > 1 else "no classes"
     yield from entry["names"]

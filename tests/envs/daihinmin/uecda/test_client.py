@@ -24,7 +24,7 @@ from tests.support.uecda_peers import SOON, RandomPlayer, Recorder, serving
 
 SAME = """viewer hands played given left classes to_give gift turn field joker_column revolution
 lock cut passed idle starter places n_out n_actions number seats""".split()
-"""What a player may build on in a view; the rest is a rule, a seed, or compared by itself."""
+"""The fields of a view that a player may use; the others are rules, seeds or compared apart."""
 
 
 def difference(ours: Game, theirs: Game) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class Watched:
         self.field = tables.NOTHING
 
     def next_game(self, player: RandomPlayer) -> None:
-        """Starts the next game; the rich give as the player says."""
+        """Start the next game with the player's gifts for the rich."""
         match = self.match
         next_game(match)
         self.field = tables.NOTHING
@@ -160,7 +160,7 @@ def test_the_server_is_right_where_it_differs_from_the_rules(
 
 
 def recorded_views(entry: dict[str, Any]) -> Iterator[tuple[int, Game]]:
-    """Who was asked in a logged game, and what he sees of it in the same process."""
+    """Yield the players asked in a logged game, and their views in the same process."""
     game = dealt(entry)
     game["starter"], game["joker_column"] = -1, 14  # as `match.set_up` leaves them
     if not entry["exchange"]:

@@ -12,25 +12,25 @@ from tests.support.uecda_peers import RandomPlayer
 
 
 class Stingy:
-    """A file that takes seven bytes at a time, and at last none."""
+    """A file that accepts seven bytes per write, and fails after `n_writes` writes."""
 
     def __init__(self, file: Any, n_writes: int) -> None:
         self.file, self.n_writes = file, n_writes
 
     def write(self, data: bytes) -> int:
-        """Writes some of it."""
+        """Write up to seven bytes."""
         if self.n_writes == 0:
             raise OSError(28, "No space left on device")
         self.n_writes -= 1
         return int(self.file.write(data[:7]))
 
     def fileno(self) -> int:
-        """The number of the file."""
+        """Return the number of the file."""
         return int(self.file.fileno())
 
 
 def append(path: Path, entry: dict[str, Any], n_writes: int | None = None) -> None:
-    """Appends one line; to a file that takes little at a time, so many times, if asked for."""
+    """Append one line; with `n_writes`, to a file that accepts so many short writes."""
     lines = journal.Lines(path)
     file = lines._file
     if n_writes is not None:

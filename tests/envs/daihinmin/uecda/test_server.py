@@ -21,7 +21,7 @@ from tests.support.uecda_peers import SOON, Answer, RandomPlayer, Raw, Running, 
 
 
 def check_result(match: Running, games: int) -> None:
-    """A match was played to its end, and its log agrees with the rules and the result."""
+    """Check that a match was played to its end and that its log agrees with rules and result."""
     standings, report = match.result(), match.replayed()
     assert report.first == ""
     assert (report.games, report.mismatches) == (games, 0)
@@ -33,17 +33,17 @@ def check_result(match: Running, games: int) -> None:
 
 
 def refusals(match: Running, n: int = 0) -> list[str]:
-    """Why clients were refused, when there are so many."""
+    """Return the reasons of refusals, once there are `n`."""
     return [event["why"] for event in match.events("refused", n)]
 
 
 def drops(match: Running, n: int = 0) -> list[tuple[int, int, str]]:
-    """Player, game and reason of those that were dropped, when there are so many."""
+    """Return player, game and reason of drops, once there are `n`."""
     return [(event["player"], event["game"], event["why"]) for event in match.events("dropped", n)]
 
 
 def passes_from(match: Running, player: int, first: int = 1) -> bool:
-    """Whether all that a player submits from some game on is the pass."""
+    """Return True if a player only passes from a game on."""
     actions = [action for game in match.games()[first - 1 :] for action in game["actions"]]
     return {action["m"] for action in actions if action["p"] == player} == {"pass"}
 
