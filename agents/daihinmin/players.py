@@ -27,5 +27,5 @@ def monte_carlo_with_rank_net(
         policy: the policy of the playouts.
         seed: of the search.
     """
-    adviser = RankAgent(net=net, device=device)
-    return MonteCarloAgent(playouts, milliseconds, policy, seed, adviser=adviser)
+    prior = RankAgent(net=net, device=device)
+    return MonteCarloAgent(playouts, milliseconds, policy, seed, prior=prior)
