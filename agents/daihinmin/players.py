@@ -1,31 +1,33 @@
-"""The player of Daihinmin that combines two others: see `afterstate.agents.make`."""
+"""The Monte-Carlo player with the prior of a rank network, for `afterstate.agents.make`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+
+from torch import nn
 
 from afterstate.agents.daihinmin.search.monte_carlo import MonteCarloAgent
 from afterstate.agents.daihinmin.values.rank_net import PRETRAINED, RankAgent
+from afterstate.agents.daihinmin.values.softmax_policy import Policy
 
 
 def monte_carlo_with_rank_net(
-    net: Any = PRETRAINED,
+    net: nn.Module | str | Path = PRETRAINED,
     device: str = "cpu",
     playouts: int | None = 2000,
     milliseconds: float | None = None,
-    policy: Any | str | Path | None = None,
+    policy: Policy | str | Path | None = None,
     seed: int | None = None,
 ) -> MonteCarloAgent:
     """Return the Monte-Carlo player with the prior of a rank network.
 
     Args:
         net: the rank network or its file, by default the pretrained one.
-        device: where the network runs.
+        device: the torch device of the network, such as `"cuda"`.
         playouts: playouts a decision; see `MonteCarloAgent` for the rest.
         milliseconds: time a decision.
         policy: the policy of the playouts.
         seed: of the search.
     """
-    adviser = RankAgent(net=net, device=device)
-    return MonteCarloAgent(playouts, milliseconds, policy, seed, adviser=adviser)
+    prior = RankAgent(net=net, device=device)
+    return MonteCarloAgent(playouts, milliseconds, policy, seed, prior=prior)

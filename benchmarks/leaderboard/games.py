@@ -50,7 +50,7 @@ _LONGEST, _MARKS = 100, set("|`[]<>*$\\\r\n")
 """Longest name, and characters that neither Markdown nor figures may get in names of entries."""
 
 _FILES = (".npz", ".safetensors", ".w")
-_LEARNED = ("network", "net", "policy", "adviser")
+_LEARNED = ("network", "net", "policy", "prior")
 _BY_TABLE = ("ntuple", "expectimax", "mc-softmax")
 _OF_TABLE = {"network", "tuples", "size"}
 
@@ -245,7 +245,7 @@ def is_seeded(entry: Entry) -> bool:
 def fingerprint(player: Any) -> str | None:
     """Return the first 16 digits of the SHA-256 of a player's weights; None without weights.
 
-    Weights are the arrays of `network`, `net`, `policy` and `adviser`, also in lists of them.
+    Weights are the arrays of `network`, `net`, `policy` and `prior`, also in lists of them.
     """
     parts = list(_arrays(player, {}))
     digest = hashlib.sha256()

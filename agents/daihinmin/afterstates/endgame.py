@@ -131,7 +131,7 @@ def _after_play(game: Game, at: Duel, play: int) -> Duel:
 
 @njit(int64(GameType, DuelType, MemoryType, int64), cache=True)
 def _solve(game: Game, at: Duel, memory: Memory, limit: int) -> int:
-    """Return whether the attacker surely goes out first, whatever the other player does.
+    """Solve a position: the attacker surely goes out first against all replies, or it does not.
 
     A pass on the lead never helps the attacker, since the other can return the lead by passing,
     too. So only the other's passes on the lead are searched, without a pass in reply.

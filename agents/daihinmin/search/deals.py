@@ -1,16 +1,17 @@
-"""Deals that agree with what a player sees, weighed by how well they explain the plays seen.
+"""Deals consistent with a view, weighted by the likelihood of the plays seen.
 
-Each other player is taken for one of two kinds: one that plays by the policy, or one by the rules
-of the competition's sample client. He is what explains his plays better, in this game and in those
-of the match before it.
+Every other player is modelled in one of two ways: it plays by the policy, or it is the
+competition's sample client. The search uses the model of the larger likelihood of the plays in this
+game and in the games of the match before it.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from numba import boolean, float64, int64, njit, types, uint64, void
 
 from afterstate.agents.daihinmin.rule_based.sample_client import sample_play
@@ -38,47 +39,37 @@ from afterstate.envs.daihinmin.views import fill_hidden
 from afterstate.envs.words import Word, Words, next_random
 
 MODELS = ("policy", "sample")
-"""What players are taken for."""
+"""The models of a player, by their index."""
 
 
-class Settings(NamedTuple):
-    """How the search works. All are `float64` for the kernels."""
+class Parameters(NamedTuple):
+    """The settings that kernels read, as `float64`: see `monte_carlo.Settings`."""
 
-    deals: float = 512.0
-    """How many deals are drawn and weighed; never more than there are playouts."""
-    trust: float = 0.25
-    """The power of the likelihood that a deal is weighed with; 0: all weigh the same."""
-    doubt: float = 0.1
-    """Share of plays that are taken to be random ones when deals are weighed."""
-    temperature: float = 1.0
-    """Of the policy in playouts and when deals are weighed."""
-    exploration: float = 1.0
-    """Factor of the bandit's bonus."""
-    gifts: float = 20.0
-    """How many gifts are tried, those that the policy prefers."""
-    models: float = 1.0
-    """Whether others may be taken for sample clients; 0: they all play by the policy."""
-    advice: float = 1000.0
-    """As many playouts count what an adviser expects of a play, where there is one."""
+    likelihood_power: float
+    noise: float
+    temperature: float
+    exploration: float
+    detect_sample_clients: float  # 0 or 1
+    prior_visits: float
 
 
-SettingsType = types.NamedUniTuple(float64, len(Settings._fields), Settings)
+ParametersType = types.NamedUniTuple(float64, len(Parameters._fields), Parameters)
 
 
 class Deals(NamedTuple):
-    """Deals, what is known of the players, and room to work in."""
+    """Sampled deals, the models of the players, and the arrays that playouts overwrite."""
 
-    scratch: Any  # GAME[1], the game that is played out
-    deals: Any  # GAME[D], those that were drawn
-    order: Numbers  # [D] which deal the n-th playout starts from
-    gifts: Words  # [D] what the fugo gives in each deal
-    chances: Scores  # [D] log weight of each deal
-    evidence: Any  # [D, 2, 5] log likelihood of each deal by model and player
-    before: Scores  # [5] log odds that a player is a sample client, by the games before
-    now: Scores  # [5] and by this game
-    models: Numbers  # [5] what each player is taken for
-    number: Numbers  # [1] of the game
-    room: Workspace
+    scratch: npt.NDArray[np.void]  # GAME[1], the game that is played out
+    games: npt.NDArray[np.void]  # GAME[D], the sampled deals
+    order: Numbers  # [D] the index of the deal from which the n-th playout starts
+    gifts: Words  # [D] the fugo's gift in each deal
+    weights: Scores  # [D] log weights of the deals, then their weights
+    likelihoods: Scores  # [D, 2, 5] log likelihood of the plays by deal, model and player
+    odds_before: Scores  # [5] log odds of a sample client from the games before
+    odds_now: Scores  # [5] log odds of a sample client from this game
+    models: Numbers  # [5] the index of each player's model
+    number: Numbers  # [1] the number of the game in its match
+    workspace: Workspace
 
 
 _GAMES = GameType[::1]
@@ -92,7 +83,7 @@ DealsType = types.NamedTuple(
 
 
 def new_deals(n: int) -> Deals:
-    """Workspace for a number of deals."""
+    """Return arrays for `n` deals."""
     return Deals(
         np.zeros(1, GAME),
         np.zeros(n, GAME),
@@ -110,36 +101,36 @@ def new_deals(n: int) -> Deals:
 
 @njit(int64(GameType), cache=True)
 def sample_move(game: Game) -> int:
-    """What counts of the sample client's submission."""
+    """Return the sample client's play, the pass if its submission is illegal."""
     play = sample_play(game)
     return int(play) if is_legal(game, play) else PASS
 
 
 @njit(
     void(
-        GameType, int64, GameType[::1], float64[::1], SettingsType, WorkspaceType, float64[:, ::1]
+        GameType, int64, GameType[::1], float64[::1], ParametersType, WorkspaceType, float64[:, ::1]
     ),
     cache=True,
 )
 def log_likelihoods(
     game: Game,
     viewer: int,
-    scratch: Any,
-    weights: Scores,
-    settings: Settings,
-    room: Workspace,
+    scratch: npt.NDArray[np.void],
+    policy: Scores,
+    parameters: Parameters,
+    workspace: Workspace,
     out: Scores,
 ) -> None:
-    """Writes how well a deal explains what others have played, as sums of log probabilities.
+    """Write the log likelihood of the plays of all players but the viewer, given a deal.
 
     Args:
-        game: the whole game.
-        viewer: whose plays do not count.
-        scratch: `[1]`, overwritten.
-        weights: of the policy.
-        settings: `doubt`, `temperature` and `models`.
-        room: overwritten.
-        out: `[2, 5]`, by model, the policy or the sample client, and by player.
+        game: the whole game, with the hidden cards dealt.
+        viewer: the player whose plays do not count.
+        scratch: `GAME[1]`, overwritten.
+        policy: the weights of the policy.
+        parameters: `noise`, `temperature` and `detect_sample_clients`.
+        workspace: overwritten.
+        out: `[2, 5]`, overwritten: by model (policy, sample client) and by player.
     """
     out[:] = 0.0
     scratch[0] = game
@@ -149,116 +140,134 @@ def log_likelihoods(
         player, played = int(game.actions[i]) // N_PLAYS, int(game.actions[i]) % N_PLAYS
         if past.turn != player:
             break
-        n = weigh_options(past, weights, settings.temperature, room) if player != viewer else 0
-        mass, chance = 0.0, 0.0
+        n = 0
+        if player != viewer:
+            n = weigh_options(past, policy, parameters.temperature, workspace)
+        total, score = 0.0, 0.0
         for j in range(n):
-            mass += room.scores[j]
-            if CARDS[room.options[j]] == CARDS[played]:
-                chance = room.scores[j]
-        if n > 1:  # otherwise there was nothing to choose
-            out[0, player] += math.log((1 - settings.doubt) * chance / mass + settings.doubt / n)
-            if settings.models:
+            total += workspace.scores[j]
+            if CARDS[workspace.options[j]] == CARDS[played]:
+                score = workspace.scores[j]
+        if n > 1:  # a single option has likelihood 1
+            noise = parameters.noise
+            out[0, player] += math.log((1 - noise) * score / total + noise / n)
+            if parameters.detect_sample_clients:
                 agrees = 1.0 if CARDS[sample_move(past)] == CARDS[played] else 0.0
-                out[1, player] += math.log((1 - settings.doubt) * agrees + settings.doubt / n)
+                out[1, player] += math.log((1 - noise) * agrees + noise / n)
         play(past, played)
 
 
 @njit(float64(float64[:, :, ::1], int64, int64, int64), cache=True)
-def _marginal(evidence: Any, n: int, model: int, player: int) -> float:
-    """The log of the mean likelihood of a player's plays over `n` deals."""
+def _marginal(likelihoods: Scores, n: int, model: int, player: int) -> float:
+    """Return the log of the mean likelihood of a player's plays over `n` deals."""
     best, total = -np.inf, 0.0
     for i in range(n):
-        best = max(best, evidence[i, model, player])
+        best = max(best, likelihoods[i, model, player])
     for i in range(n):
-        total += math.exp(evidence[i, model, player] - best)
+        total += math.exp(likelihoods[i, model, player] - best)
     return best + math.log(total / n)
 
 
 @njit(void(GameType, int64, boolean, DealsType), cache=True)
-def _judge(view: Game, n: int, may_be: bool, dealt: Deals) -> None:
-    """Takes each player for what explains his plays best, those in the games before too.
+def _choose_models(view: Game, n: int, detect: bool, deals: Deals) -> None:
+    """Write the more likely model of each player, by its plays in this game and those before.
 
     Args:
-        view: what the player in turn sees.
-        n: how many deals there are.
-        may_be: whether he may be taken for a sample client.
-        dealt: the `evidence` of the deals, and what is known of the players.
+        view: the view of the player in turn.
+        n: number of deals.
+        detect: allow the model of the sample client.
+        deals: gets the `models` and keeps the odds from game to game.
     """
-    if view.number != dealt.number[0]:
-        goes_on = view.number > dealt.number[0]
+    if view.number != deals.number[0]:
+        same_match = view.number > deals.number[0]
         for player in range(N_PLAYERS):
-            now = dealt.before[player] + dealt.now[player]
-            dealt.before[player] = now if goes_on else 0.0
-            dealt.now[player] = 0.0
-        dealt.number[0] = view.number
+            odds = deals.odds_before[player] + deals.odds_now[player]
+            deals.odds_before[player] = odds if same_match else 0.0
+            deals.odds_now[player] = 0.0
+        deals.number[0] = view.number
     for player in range(N_PLAYERS):
-        odds = _marginal(dealt.evidence, n, 1, player) - _marginal(dealt.evidence, n, 0, player)
-        dealt.now[player] = odds
-        dealt.models[player] = 1 if may_be and dealt.before[player] + odds > 0 else 0
+        by_policy = _marginal(deals.likelihoods, n, 0, player)
+        odds = _marginal(deals.likelihoods, n, 1, player) - by_policy
+        deals.odds_now[player] = odds
+        deals.models[player] = 1 if detect and deals.odds_before[player] + odds > 0 else 0
 
 
 @njit(void(float64[::1], int64, float64, uint64, int64[::1]), cache=True)
-def _resample(chances: Scores, n: int, trust: float, rng: Word, order: Numbers) -> None:
-    """Writes `n` places of deals, drawn by their weights (systematically), in random order."""
+def _resample(weights: Scores, n: int, power: float, rng: Word, order: Numbers) -> None:
+    """Write `n` indices of deals, drawn by systematic resampling, in random order.
+
+    Args:
+        weights: `[n]`, log weights of the deals, overwritten.
+        n: number of deals.
+        power: of the weights.
+        rng: the random state.
+        order: `[n]`, overwritten.
+    """
     best = -np.inf
     for i in range(n):
-        best = max(best, chances[i])
+        best = max(best, weights[i])
     total = 0.0
     for i in range(n):
-        chances[i] = math.exp(trust * (chances[i] - best))
-        total += chances[i]
+        weights[i] = math.exp(power * (weights[i] - best))
+        total += weights[i]
     rng, bits = next_random(rng)
-    at = (bits >> np.uint64(11)) / (1 << 53)
-    mass, place = chances[0], 0
+    offset = (bits >> np.uint64(11)) / (1 << 53)
+    cumulative, index = weights[0], 0
     for i in range(n):
-        while mass < (i + at) / n * total and place < n - 1:
-            place += 1
-            mass += chances[place]
-        order[i] = place
+        while cumulative < (i + offset) / n * total and index < n - 1:
+            index += 1
+            cumulative += weights[index]
+        order[i] = index
     for i in range(n - 1):
         rng, bits = next_random(rng)
         j = i + int((bits >> np.uint64(32)) * np.uint64(n - i) >> np.uint64(32))
         order[i], order[j] = order[j], order[i]
 
 
-@njit(int64(GameType, uint64, float64[::1], SettingsType, DealsType), cache=True)
-def draw_deals(view: Game, rng: Word, weights: Scores, settings: Settings, dealt: Deals) -> int:
-    """Draws deals that agree with a view, and which of them the playouts start from.
+@njit(int64(GameType, uint64, float64[::1], ParametersType, DealsType), cache=True)
+def draw_deals(view: Game, rng: Word, policy: Scores, parameters: Parameters, deals: Deals) -> int:
+    """Draw deals that are consistent with a view, and the order in which playouts use them.
+
+    Args:
+        view: the view of the player in turn.
+        rng: the random state.
+        policy: the weights of the policy.
+        parameters: the settings of the search.
+        deals: overwritten, except the odds from earlier games.
 
     Returns:
-        How many deals there are: 0 if none agrees with the view.
+        The number of deals: 0 if none is consistent with the view.
     """
     n = 0
     viewer = view.viewer
-    for _ in range(len(dealt.deals)):
-        dealt.deals[n] = view
-        deal = dealt.deals[n]
-        rng, deal.rng = next_random(rng)
-        if not fill_hidden(deal):
+    for _ in range(len(deals.games)):
+        deals.games[n] = view
+        game = deals.games[n]
+        rng, game.rng = next_random(rng)
+        if not fill_hidden(game):
             continue
-        log_likelihoods(
-            deal, viewer, dealt.scratch, weights, settings, dealt.room, dealt.evidence[n]
-        )
+        out = deals.likelihoods[n]
+        log_likelihoods(game, viewer, deals.scratch, policy, parameters, deals.workspace, out)
         n += 1
     if n:
-        _judge(view, n, settings.models != 0, dealt)
+        _choose_models(view, n, parameters.detect_sample_clients != 0, deals)
         for i in range(n):
-            dealt.chances[i] = 0.0
+            deals.weights[i] = 0.0
             for player in range(N_PLAYERS):
-                dealt.chances[i] += dealt.evidence[i, dealt.models[player], player]
-        _resample(dealt.chances, n, settings.trust, rng, dealt.order)
+                deals.weights[i] += deals.likelihoods[i, deals.models[player], player]
+        _resample(deals.weights, n, parameters.likelihood_power, rng, deals.order)
     return n
 
 
 @njit(void(int64, float64[::1], float64, DealsType), cache=True)
-def add_gifts(n: int, weights: Scores, temperature: float, dealt: Deals) -> None:
-    """What the fugo gives in each of `n` deals in which the daifugo is to give now."""
+def add_gifts(n: int, policy: Scores, temperature: float, deals: Deals) -> None:
+    """Write the fugo's gift in each of `n` deals in which the daifugo gives now."""
     for i in range(n):
-        dealt.scratch[0] = dealt.deals[i]
-        game = dealt.scratch[0]
-        give(game, np.uint64(0))  # whatever it is: the fugo's hand does not depend on it
-        dealt.gifts[i] = 0
-        if game.to_give > 0 and dealt.models[game.turn]:
-            dealt.gifts[i] = weakest(game.hands[game.turn], game.to_give)
+        deals.scratch[0] = deals.games[i]
+        game = deals.scratch[0]
+        give(game, np.uint64(0))  # any gift: the fugo's hand does not depend on it
+        deals.gifts[i] = 0
+        if game.to_give > 0 and deals.models[game.turn]:
+            deals.gifts[i] = weakest(game.hands[game.turn], game.to_give)
         elif game.to_give > 0:
-            dealt.gifts[i] = policy_gift(game, weights, temperature, dealt.room)
+            deals.gifts[i] = policy_gift(game, policy, temperature, deals.workspace)

@@ -1,16 +1,16 @@
-"""A search player of Daihinmin: playouts from dealt hidden cards, shared out by a bandit rule.
+"""A search player of Daihinmin: playouts from sampled hidden cards, allocated by a bandit rule.
 
 A decision goes
 
-    view -> deals that agree with it -> weights: how well they explain the plays seen -> drawn deals
-         -> playouts of the legal plays (UCB1-Tuned) -> the play tried most
+    view -> consistent deals -> weights: likelihood of the plays seen -> resampled deals
+         -> playouts of the legal plays (UCB1-Tuned) -> the play of most visits
 
-The player himself plays by the policy in playouts, and so do the others, but for those who are
-taken for sample clients by what they have played (see `deals.py`).
+In playouts the player itself follows the policy, and so do the others, except those whose earlier
+plays are more likely for the sample client (see `deals.py`).
 
-The n-th playout of every play starts from the same deal with the same random numbers, so that what
-is compared are the plays and not the luck of their deals. A playout ends when the player is out; it
-is worth what his place is: its points and what its class brings in the games to come.
+The n-th playout of every play starts from the same deal and random numbers, which compares the
+plays and not the luck of their deals. A playout ends when the player is out; its reward is the
+value of the finishing place: its points and the value of its class in the games to come.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ import math
 import time
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from numba import boolean, float64, int64, njit, types, uint64
 
+from afterstate.agents.config import Count, NonNegative, Positive, Rate, settings
 from afterstate.agents.daihinmin.afterstates.class_values import (
     TRANSITIONS,
     class_values,
@@ -35,8 +36,8 @@ from afterstate.agents.daihinmin.search.deals import (
     MODELS,
     Deals,
     DealsType,
-    Settings,
-    SettingsType,
+    Parameters,
+    ParametersType,
     add_gifts,
     draw_deals,
     new_deals,
@@ -65,40 +66,67 @@ from afterstate.envs.daihinmin.rules import (
 )
 from afterstate.envs.words import Word, Words, draw_word, next_random, whole
 
-if TYPE_CHECKING:  # it needs torch
-    from afterstate.agents.daihinmin.values.rank_net import RankAgent
-
-_ENDLESS = 1 << 40  # playouts
+_UNLIMITED = 1 << 40  # playouts
 _CHUNK = 64  # playouts between two looks at the clock
-_DEALS_A_SECOND = 10_000  # are drawn in about a third of the time
+_DEALS_PER_SECOND = 10_000  # with as many, drawing takes about a third of the time
+
+
+@settings
+class Settings:
+    """Settings of the search."""
+
+    deals: Count = 512
+    """Deals to draw and weight; never more than there are playouts."""
+    likelihood_power: NonNegative = 0.25
+    """Power of the likelihood that weights a deal; 0: all deals have the same weight."""
+    noise: Rate = 0.1
+    """Share of random plays in the model of a player, above 0."""
+    temperature: Positive = 1.0
+    """Temperature of the policy in playouts and in the likelihood of deals."""
+    exploration: NonNegative = 1.0
+    """Factor of the bandit's exploration bonus."""
+    gifts: Count = 20
+    """Most gifts to try, those of the largest probability by the policy."""
+    detect_sample_clients: bool = True
+    """Model a player as the sample client if that is more likely; else all follow the policy."""
+    prior_visits: NonNegative = 1000.0
+    """Virtual visits given to the reward that the prior expects of an action."""
+
+
+class Prior(Protocol):
+    """A player that predicts the finishing place, such as `RankAgent`."""
+
+    def expect(self, view: Game) -> tuple[Words, Scores]:
+        """Return actions (plays or gifts) `[n]` and the probabilities of the places `[n, 5]`."""
+        ...
 
 
 class Estimates(NamedTuple):
-    """What a search found."""
+    """The result of a search."""
 
     actions: Words
-    """The plays, or card sets to give, `[A]`."""
+    """The plays, or in the exchange the card sets to give, `[A]`."""
     values: Scores
-    """What each is worth by the playouts, in points of `class_values`; nan without playouts."""
+    """The mean values of the playouts, in points of `class_values`; nan without playouts."""
     visits: Numbers
-    """Playouts of each."""
+    """The number of playouts of each action."""
 
 
 class Arms(NamedTuple):
-    """What is tried, and what is known of it."""
+    """The statistics of the actions that the bandit tries."""
 
     actions: Words  # plays or gifts
     visits: Numbers
     sums: Scores  # of rewards
-    squares: Scores
-    advice: Scores  # the reward that the adviser expects
+    squares: Scores  # sums of squared rewards
+    priors: Scores  # expected rewards by the prior
 
 
 ArmsType = types.NamedTuple((uint64[::1], int64[::1], *[float64[::1]] * 3), Arms)
 
 
 def _new_arms() -> Arms:
-    """Workspace for as many arms as there are plays."""
+    """Return statistics for as many actions as there are plays."""
     actions, visits = np.zeros(N_PLAYS, np.uint64), np.zeros(N_PLAYS, np.int64)
     return Arms(actions, visits, *np.zeros((3, N_PLAYS)))
 
@@ -108,10 +136,10 @@ def _new_arms() -> Arms:
 
 @njit(int64(GameType, int64[::1], ArmsType), cache=True)
 def list_plays(view: Game, listed: Numbers, arms: Arms) -> int:
-    """Writes the plays that are tried; returns their number.
+    """Write the plays to try; return their number.
 
-    These are the legal ones, and the pass where one must follow. Of plays of the same cards, where
-    the joker stands for another suit, there is one that locks the suits and one that does not.
+    They are the legal plays, and the pass unless the player leads. Of plays of the same cards,
+    which differ in the joker's suit, one that locks the suits and one that does not are tried.
     """
     n_legal, n = list_legal(view, listed), 0
     before = -1
@@ -131,16 +159,16 @@ def list_plays(view: Game, listed: Numbers, arms: Arms) -> int:
 
 
 @njit(int64(GameType, int64, float64[::1], WorkspaceType, ArmsType), cache=True)
-def choose_gifts(view: Game, most: int, weights: Scores, room: Workspace, arms: Arms) -> int:
-    """Writes the gifts that the policy prefers, at most so many; returns their number."""
-    n = weigh_gifts(view, weights, 1.0, room)
+def choose_gifts(view: Game, most: int, policy: Scores, workspace: Workspace, arms: Arms) -> int:
+    """Write the gifts of the largest probability, at most `most`; return their number."""
+    n = weigh_gifts(view, policy, 1.0, workspace)
     for i in range(min(n, most)):
         best = 0
         for j in range(n):
-            if room.scores[j] > room.scores[best]:
+            if workspace.scores[j] > workspace.scores[best]:
                 best = j
-        arms.actions[i] = np.uint64(room.options[best])
-        room.scores[best] = -1.0
+        arms.actions[i] = np.uint64(workspace.options[best])
+        workspace.scores[best] = -1.0
     return min(n, most)
 
 
@@ -149,46 +177,47 @@ def choose_gifts(view: Game, most: int, weights: Scores, room: Workspace, arms: 
 
 @njit(int64(GameType, int64, float64[::1], float64, DealsType), cache=True)
 def _play_until_out(
-    game: Game, player: int, weights: Scores, temperature: float, dealt: Deals
+    game: Game, player: int, policy: Scores, temperature: float, deals: Deals
 ) -> int:
-    """Plays until a player has finished, each as he is taken for; returns the player's place."""
+    """Play by the models until a player has finished; return the player's place."""
     while game.places[player] < 0:
-        if dealt.models[game.turn] and game.turn != player:
-            chosen = sample_move(game)
+        if deals.models[game.turn] and game.turn != player:
+            move = sample_move(game)
         else:
-            chosen = policy_play(game, weights, temperature, dealt.room)
-        if chosen == PASS:
+            move = policy_play(game, policy, temperature, deals.workspace)
+        if move == PASS:
             skip(game)
         else:
-            lay(game, chosen)
+            lay(game, move)
         advance(game)
     return int(game.places[player])
 
 
-@njit(int64(int64, int64, SettingsType, ArmsType), cache=True)
-def _most_promising(n_arms: int, n_playouts: int, settings: Settings, arms: Arms) -> int:
-    """The arm of the highest upper bound: UCB1-Tuned (Auer, Cesa-Bianchi and Fischer 2002).
+@njit(int64(int64, int64, ParametersType, ArmsType), cache=True)
+def _most_promising(n_arms: int, n_playouts: int, parameters: Parameters, arms: Arms) -> int:
+    """Return the arm of the highest bound by UCB1-Tuned (Auer, Cesa-Bianchi and Fischer 2002).
 
-    What the adviser expects counts in the mean as much as `settings.advice` playouts.
+    The mean includes `prior_visits` virtual visits with the reward that the prior expects.
     """
     log = math.log(n_playouts + 1)
-    best, chosen = -np.inf, 0
+    highest, best = -np.inf, 0
     for arm in range(n_arms):
         n = arms.visits[arm]
         if n == 0:
             return arm
         mean = arms.sums[arm] / n
         variance = arms.squares[arm] / n - mean * mean + math.sqrt(2 * log / n)
-        mean += settings.advice / (settings.advice + n) * (arms.advice[arm] - mean)
-        bound = mean + settings.exploration * math.sqrt(log / n * min(0.25, variance))
-        if bound > best:
-            best, chosen = bound, arm
-    return chosen
+        virtual = parameters.prior_visits
+        mean += virtual / (virtual + n) * (arms.priors[arm] - mean)
+        bound = mean + parameters.exploration * math.sqrt(log / n * min(0.25, variance))
+        if bound > highest:
+            highest, best = bound, arm
+    return best
 
 
 @njit(boolean(int64, int64, ArmsType), cache=True)
 def _cannot_change(n_arms: int, n_more: int, arms: Arms) -> bool:
-    """Whether the arm that was tried most stays so, whatever the next playouts say."""
+    """Return True if the next `n_more` playouts cannot change the arm of most visits."""
     first, second = 0, 0
     for arm in range(n_arms):
         n = arms.visits[arm]
@@ -200,16 +229,16 @@ def _cannot_change(n_arms: int, n_more: int, arms: Arms) -> bool:
 
 
 class Task(NamedTuple):
-    """How far a search has come and how far it goes."""
+    """The progress of a search and the limits of one call of `search`."""
 
     n_deals: int
     n_arms: int
     done: int
-    """Playouts before."""
+    """Playouts made before the call."""
     until: int
-    """Playouts when to return."""
+    """Playouts after which the call returns."""
     total: int
-    """Playouts when the search will end; it ends earlier if nothing can change any more."""
+    """Playouts of the whole search, which ends earlier once its result cannot change."""
 
 
 TaskType = types.NamedUniTuple(int64, len(Task._fields), Task)
@@ -217,7 +246,8 @@ TaskType = types.NamedUniTuple(int64, len(Task._fields), Task)
 
 @njit(
     int64(
-        GameType, TaskType, uint64, float64[::1], float64[::1], SettingsType, DealsType, ArmsType
+        *(GameType, TaskType, uint64, float64[::1], float64[::1]),
+        *(ParametersType, DealsType, ArmsType),
     ),
     cache=True,
 )
@@ -226,43 +256,43 @@ def search(
     task: Task,
     rng: Word,
     rewards: Scores,
-    weights: Scores,
-    settings: Settings,
-    dealt: Deals,
+    policy: Scores,
+    parameters: Parameters,
+    deals: Deals,
     arms: Arms,
 ) -> int:
-    """Tries arms by playouts.
+    """Try the arms by playouts.
 
     Args:
-        view: what the player in turn sees.
-        task: how many playouts.
-        rng: of the search.
-        rewards: of the places, from 0 to 1.
-        weights: of the policy.
-        settings: how the search works.
-        dealt: the deals.
-        arms: what is tried, and what is known of it.
+        view: the view of the player in turn.
+        task: the progress and the limits.
+        rng: the random state of the search.
+        rewards: `[5]`, rewards of the places, from 0 to 1.
+        policy: the weights of the policy.
+        parameters: the settings of the search.
+        deals: the deals.
+        arms: the statistics, updated.
 
     Returns:
-        How many playouts have been made, with those before.
+        The number of playouts made so far.
     """
     viewer, gives, done = view.viewer, view.to_give > 0, task.done
     while done < task.until:
         if done % 32 == 0 and _cannot_change(task.n_arms, task.total - done, arms):
             return done
-        arm = _most_promising(task.n_arms, done, settings, arms)
+        arm = _most_promising(task.n_arms, done, parameters, arms)
         n = arms.visits[arm]
-        deal = dealt.order[n % task.n_deals]
-        dealt.scratch[0] = dealt.deals[deal]
-        game = dealt.scratch[0]
+        deal = deals.order[n % task.n_deals]
+        deals.scratch[0] = deals.games[deal]
+        game = deals.scratch[0]
         game.rng = next_random(rng + np.uint64(n))[1]
         if gives:
             give(game, arms.actions[arm])
             if game.to_give > 0:
-                give(game, dealt.gifts[deal])
+                give(game, deals.gifts[deal])
         else:
             play(game, int(arms.actions[arm]))
-        place = _play_until_out(game, viewer, weights, settings.temperature, dealt)
+        place = _play_until_out(game, viewer, policy, parameters.temperature, deals)
         arms.visits[arm] += 1
         arms.sums[arm] += rewards[place]
         arms.squares[arm] += rewards[place] * rewards[place]
@@ -271,22 +301,22 @@ def search(
 
 
 class MonteCarloAgent:
-    """Plays what does best in playouts.
+    """A player that chooses the action of most visits in a Monte-Carlo search.
 
-    What surely wins (see `endgame.sure_play`) is played without a search, and so is an only choice.
-    A search also ends when its result cannot change any more. It remembers what the others have
-    played in the match: have one such player for each seat, and a new one for another match.
+    It plays sure wins (see `endgame.sure_play`) and single options without a search. A search ends
+    early once its result cannot change. The player remembers the plays of the others in its match:
+    use one such player for each seat, and a new one for another match.
 
     Args:
-        playouts: of a decision; None: no limit but the time.
-        milliseconds: of a decision, by the clock; None: no limit but the playouts. Then the same
-            seed need not give the same choices.
-        policy: of the playouts: a policy or its file, by default the one in the package.
+        playouts: playouts a decision; None: only `milliseconds` limits them.
+        milliseconds: wall-clock time a decision; None: only `playouts` limits it. With a time limit
+            the same seed may give other choices.
+        policy: the policy of the playouts or its file, by default the pretrained one.
         seed: of all random numbers.
-        settings: how the search works.
-        transitions: by which a finishing place is valued: see `classes.class_values`.
-        adviser: a player with a rank network. What it expects of each play counts beside the
-            playouts: see `Settings.advice`.
+        settings: the settings of the search.
+        transitions: `[5, 5]`, for the values of finishing places: see `class_values.class_values`.
+        prior: a player with a rank network, whose expected rewards count as virtual visits: see
+            `Settings.prior_visits`.
 
     Raises:
         OSError: the policy's file cannot be opened.
@@ -301,140 +331,128 @@ class MonteCarloAgent:
         seed: int | None = None,
         settings: Settings | None = None,
         transitions: npt.ArrayLike = TRANSITIONS,
-        adviser: RankAgent | None = None,
+        prior: Prior | None = None,
     ) -> None:
         _check_budget(playouts, milliseconds)
-        settings = _checked(Settings() if settings is None else settings)
-        self._playouts = _ENDLESS if playouts is None else playouts
+        settings = Settings() if settings is None else settings
+        if not isinstance(settings, Settings):
+            raise ValueError(f"settings must be a Settings record, got {settings!r}")
+        if prior is not None and not callable(getattr(prior, "expect", None)):
+            raise ValueError(f"prior must be a RankAgent, got {prior!r}")
+        self._playouts = _UNLIMITED if playouts is None else playouts
         self._seconds = math.inf if milliseconds is None else milliseconds / 1000
-        self.policy, self.adviser = find_policy(policy), adviser
+        self.policy, self.prior = find_policy(policy), prior
         self._weights = self.policy.weights.reshape(-1)
         self._generator = np.random.default_rng(seed)
         self._transitions = np.array(transitions, np.float64)
         class_values(0, self._transitions)
-        if adviser is not None and not callable(getattr(adviser, "expect", None)):
-            raise ValueError(f"an adviser is a `RankAgent`, got {adviser!r}")
-        self._settings = settings._replace(advice=0.0) if adviser is None else settings
-        self._dealt, self._arms = new_deals(self._n_deals()), _new_arms()
+        self._settings, self._parameters = settings, _parameters(settings, prior is not None)
+        self._deals, self._arms = new_deals(self._n_deals()), _new_arms()
 
     def _n_deals(self) -> int:
-        """How many deals are drawn: no more than there are playouts, or time for."""
-        most = min(self._settings.deals, self._playouts, _DEALS_A_SECOND * self._seconds)
+        """Return the number of deals, limited by the playouts and the time."""
+        most = min(self._settings.deals, self._playouts, _DEALS_PER_SECOND * self._seconds)
         return max(1, int(most))
 
     def choose(self, view: Game) -> int:
-        """The play that was tried most, or one that surely wins."""
+        """Return a play that surely wins, or the play of most visits."""
         start = time.perf_counter()
         sure = int(sure_play(view))
         return sure if sure >= 0 else self._best(view, start)
 
     def give(self, view: Game, n: int) -> int:
-        """The gift that was tried most."""
+        """Return the gift of most visits."""
         return self._best(view, time.perf_counter())
 
     def _best(self, view: Game, start: float) -> int:
-        """The action that was tried most; without playouts that of the policy."""
-        found = self._estimate(view, start)
-        if len(found.visits) == 1 or found.visits.any():
-            return int(found.actions[np.argmax(found.visits)])
-        room, weigh = self._dealt.room, weigh_gifts if view["to_give"] > 0 else weigh_options
-        n = weigh(view, self._weights, 1.0, room)
-        return int(room.options[np.argmax(room.scores[:n])])
+        """Return the action of most visits; without playouts the policy's best action."""
+        result = self._estimate(view, start)
+        if len(result.visits) == 1 or result.visits.any():
+            return int(result.actions[np.argmax(result.visits)])
+        workspace = self._deals.workspace
+        weigh = weigh_gifts if view["to_give"] > 0 else weigh_options
+        n = weigh(view, self._weights, 1.0, workspace)
+        return int(workspace.options[np.argmax(workspace.scores[:n])])
 
     def opponents(self) -> list[str]:
-        """What the players, by number, are taken for in the last search: "policy" or "sample"."""
-        return [MODELS[model] for model in self._dealt.models]
+        """Return the model of each player in the last search: "policy" or "sample"."""
+        return [MODELS[model] for model in self._deals.models]
 
     def values(self, view: Game) -> Estimates:
-        """What a search finds of the plays, or of the gifts where cards are to be given.
+        """Return the result of a search of the plays, or in the exchange of the gifts.
 
         Args:
-            view: what the player in turn sees. Where he has one action there is no search.
+            view: the view of the player in turn. A single action is not searched.
         """
         return self._estimate(view, time.perf_counter())
 
     def _estimate(self, view: Game, start: float) -> Estimates:
-        """The same for a decision that began at a time of the clock."""
-        n, arms = int(self._list_arms(view)), self._arms
+        """Return the result of a search whose time began at `start`."""
+        n, arms = self._list_arms(view), self._arms
         arms.visits[:n] = 0
         arms.sums[:n] = arms.squares[:n] = 0
-        worth = class_values(games_left(view), self._transitions)
-        least, span = worth.min(), np.ptp(worth) or 1.0  # where all are equal, rewards are 0
+        place_values = class_values(games_left(view), self._transitions)
+        least, span = place_values.min(), np.ptp(place_values) or 1.0  # equal values: rewards 0
         if n > 1:
-            rewards = (worth - least) / span
-            self._take_advice(view, n, rewards)
+            rewards = (place_values - least) / span
+            self._set_priors(view, n, rewards)
             self._search(view, n, rewards, start)
         visits = arms.visits[:n].copy()
         with np.errstate(invalid="ignore"):
             values = arms.sums[:n] / visits * span + least
         return Estimates(arms.actions[:n].copy(), values, visits)
 
-    def _take_advice(self, view: Game, n_arms: int, rewards: Scores) -> None:
-        """Writes what the adviser expects of each arm; of those that he does not see, the least."""
-        if self.adviser is None:
+    def _set_priors(self, view: Game, n_arms: int, rewards: Scores) -> None:
+        """Write the prior's expected reward of each arm, for unknown arms its least one."""
+        if self.prior is None:
             return
         gives, arms = view["to_give"] > 0, self._arms
-        actions, places = self.adviser.expect(view)
+        actions, places = self.prior.expect(view)
         expected = places @ rewards
         known = actions if gives else CARDS[actions]
         listed = arms.actions[:n_arms] if gives else CARDS[arms.actions[:n_arms]]
         for arm, cards in enumerate(listed):
-            arms.advice[arm] = expected[known == cards].max(initial=expected.min())
+            arms.priors[arm] = expected[known == cards].max(initial=expected.min())
 
     def _list_arms(self, view: Game) -> int:
-        """Writes what is tried; returns how much."""
-        room = self._dealt.room
+        """Write the actions to try; return their number."""
+        workspace = self._deals.workspace
         if view["to_give"] > 0:
-            most = int(self._settings.gifts)
-            return int(choose_gifts(view, most, self._weights, room, self._arms))
-        return int(list_plays(view, room.options, self._arms))
+            most = self._settings.gifts
+            return int(choose_gifts(view, most, self._weights, workspace, self._arms))
+        return int(list_plays(view, workspace.options, self._arms))
 
     def _search(self, view: Game, n_arms: int, rewards: Scores, start: float) -> None:
-        """Deals, and makes playouts until the budget is used up."""
-        weights, settings, dealt = self._weights, self._settings, self._dealt
+        """Draw deals, and make playouts until the budget is used up."""
+        weights, parameters, deals = self._weights, self._parameters, self._deals
         deals_rng, rng = draw_word(self._generator), draw_word(self._generator)
-        n_deals = int(draw_deals(view, deals_rng, weights, settings, dealt))
+        n_deals = int(draw_deals(view, deals_rng, weights, parameters, deals))
         if n_deals == 0:
             return
         if view["to_give"] > 0:
-            add_gifts(n_deals, weights, settings.temperature, dealt)
+            add_gifts(n_deals, weights, parameters.temperature, deals)
         done, total, is_over = 0, self._playouts, False
         while not is_over:
             until = total if self._seconds == math.inf else min(done + _CHUNK, total)
             task = Task(n_deals, n_arms, done, until, total)
-            done = int(search(view, task, rng, rewards, weights, settings, dealt, self._arms))
+            done = int(search(view, task, rng, rewards, weights, parameters, deals, self._arms))
             late = time.perf_counter() - start >= self._seconds
             is_over = late or done < until or done == total
 
 
+def _parameters(settings: Settings, has_prior: bool) -> Parameters:
+    """Return the settings as the kernels read them; without a prior it has no virtual visits."""
+    values = Parameters(*(float(getattr(settings, name)) for name in Parameters._fields))
+    return values if has_prior else values._replace(prior_visits=0.0)
+
+
 def _check_budget(playouts: Any, milliseconds: Any) -> None:
-    """Raises a ValueError unless this is a budget."""
+    """Raise ValueError unless this is a budget."""
     number = whole(playouts)
-    if playouts is not None and (number is None or not 1 <= number < _ENDLESS):
-        raise ValueError(f"playouts is a number from 1 on, or None, got {playouts!r}")
+    if playouts is not None and (number is None or not 1 <= number < _UNLIMITED):
+        raise ValueError(f"playouts must be an integer >= 1 or None, got {playouts!r}")
     limit = float(milliseconds) if isinstance(milliseconds, Real) else math.nan
     if milliseconds is not None and not 0 < limit < math.inf:
-        raise ValueError(f"milliseconds is a number above 0, or None, got {milliseconds!r}")
+        raise ValueError(f"milliseconds must be > 0 or None, got {milliseconds!r}")
     if playouts is None and milliseconds is None:
-        raise ValueError("a search needs playouts or milliseconds, or it would never end")
-
-
-def _checked(settings: Any) -> Settings:
-    """Settings as floats, if they are such."""
-    if not isinstance(settings, Settings):
-        raise ValueError(f"settings are a `Settings` record, got {settings!r}")
-    numbers = Settings(*map(float, settings))
-    if not (
-        all(map(math.isfinite, numbers))
-        and min(numbers.deals, numbers.gifts) >= 1
-        and min(numbers.trust, numbers.exploration) >= 0
-        and 0 < numbers.doubt <= 1
-        and numbers.temperature > 0
-        and numbers.models in (0, 1)
-        and numbers.advice >= 0
-    ):
-        raise ValueError(
-            "settings: deals and gifts from 1 on, trust, exploration and advice from 0 on, doubt "
-            f"above 0 and at most 1, temperature above 0, models 0 or 1; got {settings}"
-        )
-    return numbers
+        raise ValueError("playouts or milliseconds must limit a search, got None for both")

@@ -100,10 +100,8 @@ class ActorAgent:
         """Return the number of a play, 0 to pass."""
         logits = self._logits(view)
         if self.temperature > 0:
-            noise = self._generator.gumbel(
-                size=logits.shape
-            )  # the Gumbel-max trick: a draw by softmax
-            logits = logits / self.temperature + noise
+            # The Gumbel-max trick: the largest sum is a draw by softmax.
+            logits = logits / self.temperature + self._generator.gumbel(size=logits.shape)
         return int(logits.argmax())
 
     def give(self, view: Game, n: int) -> int:

@@ -1,4 +1,4 @@
-"""Whole matches in one process: what players are asked, and what becomes of their answers."""
+"""Matches in one process: views that players get, and effects of their answers."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ from afterstate.envs.daihinmin.rules import Game, Options
 from afterstate.envs.daihinmin.views import known_cards
 
 
-class Asked:
-    """A player that lets a function see every view, and plays like another one."""
+class Observed:
+    """A player that passes every view to a function and plays like another player."""
 
     def __init__(self, seen: Callable[[Game], None], player: Player) -> None:
         self._seen, self._player = seen, player
 
     def choose(self, view: Game) -> int:
-        """The other player's play."""
+        """Return the other player's play."""
         self._seen(view)
         return self._player.choose(view)
 
     def give(self, view: Game, n: int) -> int:
-        """The other player's gift."""
+        """Return the other player's gift."""
         self._seen(view)
         assert n == view["to_give"]
         return self._player.give(view, n)
 
 
 class Answering:
-    """A player with one answer to everything."""
+    """A player that always gives the same answer."""
 
     def __init__(self, play: int, gift: int = 0) -> None:
         self._play, self._gift = play, gift
-        self.asked = 0
+        self.n_calls = 0
 
     def choose(self, view: Game) -> int:
-        """The play."""
-        self.asked += 1
+        """Return the play."""
+        self.n_calls += 1
         return self._play
 
     def give(self, view: Game, n: int) -> int:
-        """The gift."""
+        """Return the gift."""
         return self._gift
 
 
 def table(seed: int = 0) -> list[Player]:
-    """Five players of all kinds."""
+    """Return five players of all kinds."""
     rivals: list[Player] = [RandomAgent(seed), HeuristicAgent(), SampleAgent()]
     return [*rivals, RandomAgent(seed + 1), SampleAgent()]
 
 
 def played(players: list[Player], n_games: int, **settings: Any) -> list[bytes]:
-    """The match after each game."""
+    """Return the match after each game."""
     return [match.tobytes() for match in play_match(players, n_games, **settings)]
 
 
@@ -73,7 +73,7 @@ def test_a_longer_match_begins_with_the_shorter() -> None:
     assert played(table(), 12, seed=5)[:4] == played(table(), 4, seed=5)
 
 
-def test_15_points_are_shared_in_each_game() -> None:
+def test_each_game_gives_15_points() -> None:
     before = np.zeros(5, np.int64)
     for number, match in enumerate(play_match(table(), 30, seed=2), 1):
         assert sorted(match["places"]) == [0, 1, 2, 3, 4]
@@ -83,7 +83,7 @@ def test_15_points_are_shared_in_each_game() -> None:
         before = match["points"].copy()
 
 
-def test_the_match_is_one_record_with_the_game_that_is_over() -> None:
+def test_the_match_is_one_record_after_each_game() -> None:
     games = list(play_match(table(), 3, seed=2))
     assert all(np.shares_memory(game, games[0]) for game in games)
     assert games[0]["turn"] == -1
@@ -95,7 +95,7 @@ def test_a_match_of_no_games_is_empty() -> None:
     assert list(play_match(table(), 0)) == []
 
 
-def test_classes_are_places_of_the_game_before_until_they_are_reset() -> None:
+def test_classes_are_the_places_of_the_game_before_until_a_reset() -> None:
     options = Options(class_reset_every=3)
     places = None
     for match in play_match(table(), 7, seed=3, options=options):
@@ -108,9 +108,9 @@ def test_classes_are_places_of_the_game_before_until_they_are_reset() -> None:
         places = match["places"].tolist()
 
 
-def test_views_show_a_player_only_what_is_his_to_see() -> None:
+def test_views_hide_the_cards_of_other_players() -> None:
     views: list[Game] = []
-    *_, match = play_match([Asked(views.append, player) for player in table()], 8, seed=4)
+    *_, match = play_match([Observed(views.append, player) for player in table()], 8, seed=4)
     assert {int(view["viewer"]) for view in views} == {0, 1, 2, 3, 4}
     for view in views:
         viewer, others = int(view["viewer"]), [p for p in range(5) if p != view["viewer"]]
@@ -123,12 +123,12 @@ def test_views_show_a_player_only_what_is_his_to_see() -> None:
         assert all(cards.count(known_cards(view, p)) <= view["left"][p] for p in others)
 
 
-def test_a_view_is_the_players_own_to_change() -> None:
+def test_a_player_may_change_its_view() -> None:
     def spoil(view: Game) -> None:
         view["hands"] = cards.DECK
         view["left"] = view["points"] = 99
 
-    class Spoiling(Asked):
+    class Spoiling(Observed):
         def choose(self, view: Game) -> int:
             play = self._player.choose(view)
             self._seen(view)
@@ -144,24 +144,24 @@ def test_a_view_is_the_players_own_to_change() -> None:
 
 
 @pytest.mark.parametrize("play", [-1, plays.N_PLAYS, 10**12, -(2**40)])
-def test_what_is_no_play_is_a_pass(play: int) -> None:
+def test_a_number_that_is_no_play_is_a_pass(play: int) -> None:
     wrong, passing = Answering(play), Answering(plays.PASS)
     rest: list[Player] = [SampleAgent() for _ in range(4)]
     assert played([wrong, *rest], 4, seed=6) == played([passing, *rest], 4, seed=6)
-    assert wrong.asked == passing.asked > 10
+    assert wrong.n_calls == passing.n_calls > 10
 
 
-def test_a_player_that_submits_illegal_plays_just_passes() -> None:
+def test_an_illegal_play_is_a_pass() -> None:
     class Illegal(Answering):
         def choose(self, view: Game) -> int:
-            self.asked += 1
+            self.n_calls += 1
             legal = legal_list(view)
             return next(play for play in range(1, plays.N_PLAYS) if play not in legal)
 
     wrong, passing = Illegal(0), Answering(plays.PASS)
     rest: list[Player] = [SampleAgent() for _ in range(4)]
     assert played([wrong, *rest], 4, seed=6) == played([passing, *rest], 4, seed=6)
-    assert wrong.asked > 10
+    assert wrong.n_calls > 10
     for match in play_match([wrong, *rest], 4, seed=6):
         assert match["places"][0] == 4
         assert match["played"][0] == 0
@@ -179,25 +179,25 @@ def test_five_players_that_pass_have_places_drawn_after_20_passes() -> None:
 
 def test_a_wrong_gift_costs_the_strongest_cards() -> None:
     views: list[Game] = []
-    wrong: list[Player] = [Asked(views.append, Answering(plays.PASS)) for _ in range(5)]
+    wrong: list[Player] = [Observed(views.append, Answering(plays.PASS)) for _ in range(5)]
     given = []
     for match in play_match(wrong, 2, seed=1):
         given = match["given"].tolist()
-    asked = [view for view in views if view["to_give"]]
-    assert [int(view["to_give"]) for view in asked] == [2, 1]
-    for view in asked:
+    exchanges = [view for view in views if view["to_give"]]
+    assert [int(view["to_give"]) for view in exchanges] == [2, 1]
+    for view in exchanges:
         hand, n = view["hands"][view["viewer"]], int(view["to_give"])
         assert given[view["viewer"]] == cards.strongest(hand, n)
 
 
-def test_rules_are_those_of_the_options() -> None:
+def test_options_set_the_rules() -> None:
     for match in play_match(table(), 12, seed=7, options=Options(sequences=False)):
         shown = match["actions"][: match["n_actions"]] % plays.N_PLAYS
         assert not (plays.KIND[shown] == plays.SEQUENCE).any()
 
 
 @pytest.mark.parametrize("n", [0, 1, 4, 6])
-def test_five_players_play(n: int) -> None:
+def test_another_number_of_players_is_refused(n: int) -> None:
     with pytest.raises(ValueError, match="players"):
         next(play_match([SampleAgent() for _ in range(n)], 1))
 

@@ -36,24 +36,24 @@ RULES = {
 
 
 def compare(game: Game) -> tuple[int, bool]:
-    """Asserts that the afterstates of a position are right; returns how many, and if one is out."""
+    """Check the afterstates of a position; return their number and True if one empties the hand."""
     turn = int(game["turn"])
     at = oracle.seen(view(game, turn))
-    expected, found = oracle.ends(at), afterstates(view(game, turn))
-    hidden_too = afterstates(game)  # they do not matter
-    assert all(np.array_equal(found[name], hidden_too[name]) for name in AFTERSTATE.names or ())
+    expected, result = oracle.ends(at), afterstates(view(game, turn))
+    hidden_too = afterstates(game)  # must be ignored
+    assert all(np.array_equal(result[name], hidden_too[name]) for name in AFTERSTATE.names or ())
     if FINISHED in expected:
-        assert len(found) == 1
-        assert found[0]["hand"] == 0
-        assert plays.text(found[0]["play"]) in expected[FINISHED]
+        assert len(result) == 1
+        assert result[0]["hand"] == 0
+        assert plays.text(result[0]["play"]) in expected[FINISHED]
         return 1, True
-    records = [tuple(oracle.record_of(after).items()) for after in found]
+    records = [tuple(oracle.record_of(after).items()) for after in result]
     assert len(set(records)) == len(records)
     firsts = {tuple(oracle.fields_of(at, end).items()): first for end, first in expected.items()}
     assert set(records) == set(firsts)
-    for record, after in zip(records, found, strict=True):
+    for record, after in zip(records, result, strict=True):
         assert plays.text(after["play"]) in firsts[record]
-    return len(found), False
+    return len(result), False
 
 
 # Random positions
@@ -86,7 +86,7 @@ def test_afterstates_of_many_positions_are_those_of_all_actions(rules: str) -> N
         compare(game)
 
 
-def test_what_the_exchange_partner_is_known_to_hold_is_told() -> None:
+def test_cards_known_to_be_with_the_exchange_partner_are_written() -> None:
     n = 0
     for game in oracle.in_games(5, 12, 30):
         afters = afterstates(view(game, int(game["turn"])))
@@ -95,7 +95,7 @@ def test_what_the_exchange_partner_is_known_to_hold_is_told() -> None:
     assert n > 10
 
 
-def test_in_a_position_that_is_reached_twice_the_search_goes_on_once() -> None:
+def test_a_position_that_is_reached_twice_is_searched_once() -> None:
     """Eight lone winners can be laid in 8! orders, and leave 2**8 hands."""
     game = position("S8 H8 D8 C8 S2 H2 D2 C2 S3 C5 D6", "H9", unseen="ST HT DT CT")
     _, n, _ = search(view(game, 0), True, MAX_POSITIONS)
@@ -103,18 +103,18 @@ def test_in_a_position_that_is_reached_twice_the_search_goes_on_once() -> None:
     compare(game)
 
 
-def test_with_less_room_some_of_the_positions_are_found() -> None:
+def test_with_less_capacity_a_part_of_the_positions_is_reached() -> None:
     rng, n_cut = random.Random(9), 0
     for _ in range(100):
         game = oracle.ending(rng, rng.randint(2, 5), 8)
-        finish, n, found = search(view(game, int(game["turn"])), True, MAX_POSITIONS)
-        for room in (2, 8, 32):
-            first, n_some, some = search(view(game, int(game["turn"])), True, room)
-            assert n_some <= room
+        finish, n, result = search(view(game, int(game["turn"])), True, MAX_POSITIONS)
+        for capacity in (2, 8, 32):
+            first, n_some, some = search(view(game, int(game["turn"])), True, capacity)
+            assert n_some <= capacity
             assert first == -1 or plays.text(first) in oracle.ends(oracle.seen(game))[FINISHED]
             if finish >= 0:
                 continue
-            all_ = {(int(found.hands[i]), int(found.rests[i])) for i in range(n)}
+            all_ = {(int(result.hands[i]), int(result.rests[i])) for i in range(n)}
             kept = {(int(some.hands[i]), int(some.rests[i])) for i in range(n_some)}
             assert len(kept) == n_some
             assert kept <= all_
@@ -125,19 +125,19 @@ def test_with_less_room_some_of_the_positions_are_found() -> None:
 # The conditions one by one
 
 
-def asked(game: Game, text: str) -> int:
-    """By which condition player 0 is asked again after a play; 0 if he is not, by the module."""
+def condition_after(game: Game, text: str) -> int:
+    """Return the condition by which player 0 moves again after a play, 0 if it does not."""
     at = oracle.seen(view(game, 0))
     step = next(step for step in oracle.steps(at, oracle.root(at)) if step.text == text)
     after = oracle.fields_of(at, step.node)
-    ends = [oracle.record_of(found) for found in afterstates(view(game, 0))]
-    assert all(end["hand"] for end in ends), "the hand can be played out: choose another"
+    ends = [oracle.record_of(end) for end in afterstates(view(game, 0))]
+    assert all(end["hand"] for end in ends), "an action empties the hand: choose another position"
     assert (after in ends) == (step.condition == 0), text
     return step.condition
 
 
 def chain(game: Game, *texts: str) -> tuple[int, ...]:
-    """By which conditions player 0 is asked again after each of some plays, and what then ends."""
+    """Return the conditions by which player 0 moves again after each of some plays."""
     at = oracle.seen(view(game, 0))
     node, conditions = oracle.root(at), []
     for text in texts:
@@ -145,17 +145,17 @@ def chain(game: Game, *texts: str) -> tuple[int, ...]:
         conditions.append(step.condition)
         node = step.node
     expected = oracle.fields_of(at, node)
-    found = [a for a in afterstates(view(game, 0)) if oracle.record_of(a) == expected]
-    assert len(found) == 1
+    result = [a for a in afterstates(view(game, 0)) if oracle.record_of(a) == expected]
+    assert len(result) == 1
     return tuple(conditions)
 
 
 REST = "S5 H5 D5 C5 S6 H6 D6 C6 S7 H7 D7 C7 S9 H9"
-"""Cards to hold that win nothing against 10s and above."""
+"""Cards that lose to 10s and above."""
 
 
 def others(text: str, *, each: str = "") -> list[str]:
-    """Four hands that share some cards."""
+    """Deal some cards to four hands."""
     held = text.split()
     return [" ".join(held[i::4]) for i in range(4)]
 
@@ -175,17 +175,19 @@ STRONG = others("SK HK DK CK SA HA DA CA S2 H2 D2 C2")
         ("S8 JO=H8", 1),
     ],
 )
-def test_what_has_an_8_or_a_joker_in_its_place_is_an_8_cut(text: str, condition: int) -> None:
+def test_a_play_with_an_8_or_a_joker_in_its_place_ends_the_trick(text: str, condition: int) -> None:
     if condition is None:
         with pytest.raises(StopIteration):
-            asked(position("S8 D8 H6 H7 JO C4 C5", *STRONG[:3], "S3 C2"), text)
+            condition_after(position("S8 D8 H6 H7 JO C4 C5", *STRONG[:3], "S3 C2"), text)
         return
-    assert asked(position("S8 D8 H6 H7 JO C4 C5", *STRONG[:3], "S3 C2"), text) == condition
+    assert (
+        condition_after(position("S8 D8 H6 H7 JO C4 C5", *STRONG[:3], "S3 C2"), text) == condition
+    )
 
 
 def test_without_8_cuts_an_8_can_be_answered() -> None:
     options = Options(eight_cuts=False)
-    assert asked(position("S8 D8 C4", *STRONG, options=options), "S8") == 0
+    assert condition_after(position("S8 D8 C4", *STRONG, options=options), "S8") == 0
 
 
 def test_the_example_of_two_8s_and_a_3_is_one_action() -> None:
@@ -197,21 +199,21 @@ def test_the_example_of_two_2s_an_8_and_a_4_is_one_action() -> None:
     """Once two 2s are laid, no pair is above them: the joker needs a card of its rank."""
     game = position("S2 D2 S8 S4 C5", *others("SK HK DK CK SA HA DA JO"))
     assert chain(game, "S2 D2", "pass", "S8", "S4") == (3, 4, 1, 0)
-    assert asked(game, "S2") == 0  # the joker is unseen
+    assert condition_after(game, "S2") == 0  # the joker is unseen
 
 
 def test_the_spade_3_cuts_on_a_lone_joker_alone() -> None:
     game = position("S3 S8 C4 D5", *STRONG, field="JO", last=4)
-    assert asked(game, "S3") == 2
-    assert asked(game, "pass") == 0
+    assert condition_after(game, "S3") == 2
+    assert condition_after(game, "pass") == 0
     assert chain(game, "S3", "C4") == (2, 0)
-    assert asked(position("S3 C4", *STRONG), "S3") == 0  # a lead
+    assert condition_after(position("S3 C4", *STRONG), "S3") == 0  # a lead
 
 
 def test_a_lone_joker_can_be_answered_by_an_unseen_spade_3_alone() -> None:
     for unseen, condition in [("S3", 0), ("H3", 3)]:
         game = position("JO C4 D5", "HK HA", "DK DA", "CK", "CA", unseen=unseen)
-        assert asked(game, "JO") == condition
+        assert condition_after(game, "JO") == condition
 
 
 @pytest.mark.parametrize(
@@ -229,41 +231,41 @@ def test_a_lone_joker_can_be_answered_by_an_unseen_spade_3_alone() -> None:
         ("C4", "HA DA SK HK", 0),
     ],
 )
-def test_what_no_unseen_cards_can_answer_brings_the_turn_back(
+def test_a_play_that_no_unseen_cards_answer_brings_the_turn_back(
     text: str, unseen: str, condition: int
 ) -> None:
     held = others(unseen + " S4 H4 D4 S5 H5 D5 S6 H6 D6 S7 H7")
-    assert asked(position("SA CA HT HJ HQ C4 C5 C7", *held), text) == condition
+    assert condition_after(position("SA CA HT HJ HQ C4 C5 C7", *held), text) == condition
 
 
-def test_under_a_revolution_it_is_the_3_that_nobody_beats() -> None:
+def test_under_a_revolution_nobody_beats_a_3() -> None:
     game = position("S3 SA C4 D5 H6", *others("HA DA SK HK S5 H5 D5 C5"))
     game["revolution"] = 1
-    assert asked(game, "S3") == 3
-    assert asked(game, "SA") == 0
-    assert asked(game, "C4") == 3  # no 3 is unseen
+    assert condition_after(game, "S3") == 3
+    assert condition_after(game, "SA") == 0
+    assert condition_after(game, "C4") == 3  # no 3 is unseen
 
 
 def test_a_lock_leaves_fewer_answers() -> None:
     """On a heart, a heart locks: then the spade A cannot answer any more."""
     game = position("HQ DQ C4", *others("SA SK DK S4 D4 S5 D5 S6"), field="HJ", last=4)
-    assert asked(game, "HQ") == 3
-    assert asked(game, "DQ") == 0
+    assert condition_after(game, "HQ") == 3
+    assert condition_after(game, "DQ") == 0
     free = position(
         *("HQ DQ C4", *others("SA SK DK S4 D4 S5 D5 S6")),
         field="HJ",
         last=4,
         options=Options(locks=False),
     )
-    assert asked(free, "HQ") == 0
+    assert condition_after(free, "HQ") == 0
 
 
 def test_a_revolution_is_in_force_for_those_who_answer_it() -> None:
     """Four 4s turn the ranks around: only four 3s would beat them, and four As do not."""
     held = others("SA HA DA CA SK HK DK CK S9 H9 D9 C9 ST HT DT CT")
     hand, fours = "S4 H4 D4 C4 CQ DJ", "S4 H4 D4 C4"
-    assert asked(position(hand, *held), fours) == 3
-    assert asked(position(hand, *held, options=Options(revolutions=False)), fours) == 0
+    assert condition_after(position(hand, *held), fours) == 3
+    assert condition_after(position(hand, *held, options=Options(revolutions=False)), fours) == 0
 
 
 FOURS = "H4 D4 C4 S4 C5 H6 D7"
@@ -275,7 +277,7 @@ FOURS = "H4 D4 C4 S4 C5 H6 D7"
         (["S3 H3 D3", "C3 SK HK", "DK", "CK"], "", 3),  # all hold at most 3
         (["S3 H3 D3 C3", "SK HK", "DK", "CK"], "", 0),
         (["S3 H3 D3 SA", "C3 SK HK", "DK", "CK"], "", 0),  # the cards might be together
-        (["S3 H3 D3 C3", "SK HK", "DK", "CK"], "1", 3),  # who could has passed
+        (["S3 H3 D3 C3", "SK HK", "DK", "CK"], "1", 3),  # the one that could answer has passed
         (["S3 H3 D3 C3", "SK HK", "DK", "CK"], "2", 0),
     ],
 )
@@ -283,7 +285,7 @@ def test_four_cards_cannot_be_answered_if_all_who_have_not_passed_hold_at_most_t
     hands: list[str], passed: str, condition: int
 ) -> None:
     """After the revolution, 3s are strong."""
-    assert asked(position(FOURS, *hands, passed=passed), "S4 H4 D4 C4") == condition
+    assert condition_after(position(FOURS, *hands, passed=passed), "S4 H4 D4 C4") == condition
 
 
 def test_after_a_cut_those_who_had_passed_can_answer_again() -> None:
@@ -294,22 +296,22 @@ def test_after_a_cut_those_who_had_passed_can_answer_again() -> None:
     assert chain(short, "S8", "ST HT DT", "pass", "C4") == (1, 3, 4, 0)
 
 
-def test_after_an_unanswered_play_one_may_play_on_it_oneself() -> None:
+def test_a_player_may_follow_on_its_own_unanswered_play() -> None:
     game = position("SA H2 C4 D5 H6", *others("SK HK DK CK SQ HQ DQ CQ"))
     assert chain(game, "SA", "H2", "pass", "C4") == (3, 3, 4, 0)
     assert chain(game, "SA", "pass", "C4") == (3, 4, 0)
 
 
-def test_a_pass_after_all_others_have_passed_flows_and_one_leads_again() -> None:
+def test_a_pass_after_all_others_have_passed_brings_the_lead() -> None:
     game = position("SA C4 D5 H6", "SK", "HK", "DK", "CK CQ", field="SQ", last=0, passed="1234")
-    assert asked(game, "pass") == 4
+    assert condition_after(game, "pass") == 4
     assert chain(game, "pass", "C4") == (4, 0)
-    assert asked(position("SA C4 D5 H6", *STRONG, field="SQ", last=4), "pass") == 0
+    assert condition_after(position("SA C4 D5 H6", *STRONG, field="SQ", last=4), "pass") == 0
 
 
-def test_on_ones_own_play_one_may_play_what_others_could_answer_if_they_had_not_passed() -> None:
+def test_players_that_have_passed_cannot_answer() -> None:
     game = position("SK C4 D5 H6", "S2", "H2", "D2", "C2 CQ", field="SQ", last=0, passed="1234")
-    assert asked(game, "SK") == 3
+    assert condition_after(game, "SK") == 3
     assert chain(game, "SK", "pass", "C4") == (3, 4, 0)
 
 
@@ -320,7 +322,7 @@ def test_on_ones_own_play_one_may_play_what_others_could_answer_if_they_had_not_
         (3, ["H2", "D2", "", ""], 4),  # so are 3 and 4
         (3, ["H2", "D2", "", "C2"], 0),  # 4 leads
         (1, ["", "D2", "C2", ""], 0),  # 2 leads
-        (2, ["H2", "D2", "C2", ""], 0),  # 2 himself leads
+        (2, ["H2", "D2", "C2", ""], 0),  # 2 leads
     ],
 )
 def test_if_all_have_passed_and_the_last_is_out_the_next_seat_leads(
@@ -329,30 +331,30 @@ def test_if_all_have_passed_and_the_last_is_out_the_next_seat_leads(
     passed = "".join(str(i + 1) for i, hand in enumerate(hands) if hand)
     game = position("SA C4 D5 H6", *hands, field="SQ", last=last, passed=passed)
     game["idle"] = 2
-    assert asked(game, "pass") == condition
+    assert condition_after(game, "pass") == condition
     for end in afterstates(view(game, 0)):
         if end["play"] == plays.PASS and condition == 0:
-            assert end["field"] == plays.PASS  # flowed, whoever leads
+            assert end["field"] == plays.PASS  # the trick is over
             assert end["out"] == sum(1 << i for i, hand in enumerate(["x", *hands]) if not hand)
 
 
-def test_patience_with_passes_ends_the_game_before_the_pass_brings_the_lead() -> None:
+def test_at_the_limit_of_passes_the_game_ends_before_a_pass_brings_the_lead() -> None:
     for idle, condition in [(18, 4), (19, 0)]:
         game = position("SA C4 D5 H6", "SK", "HK", "DK", "CK", field="SQ", last=0, passed="1234")
         game["idle"] = idle
-        assert asked(game, "pass") == condition
+        assert condition_after(game, "pass") == condition
 
 
-def test_a_play_is_told_again_after_all_others_have_passed_whatever_the_patience() -> None:
+def test_the_turn_returns_after_all_others_have_passed_at_any_limit_of_passes() -> None:
     options = Options(idle_limit=1)
     game = position(
         "SK C4 D5 H6", "S2", "H2", "D2", "C2", field="SQ", last=0, passed="1234", options=options
     )
-    assert asked(game, "SK") == 3
+    assert condition_after(game, "SK") == 3
     assert chain(game, "SK", "pass") == (3, 0)  # which ends the game
 
 
-def test_to_pass_on_the_lead_is_no_action() -> None:
+def test_a_pass_on_the_lead_is_no_action() -> None:
     for seed in range(20):
         game = oracle.ending(random.Random(seed), 4, 6)
         game["field"] = game["passed"] = game["lock"] = 0
@@ -360,7 +362,7 @@ def test_to_pass_on_the_lead_is_no_action() -> None:
         assert plays.PASS not in afterstates(view(game, int(game["turn"])))["play"]
 
 
-def test_to_pass_is_an_action_in_any_trick() -> None:
+def test_a_pass_is_an_action_in_any_trick() -> None:
     game = position("SA C4", *others("SK HK DK CK S2 H2 D2 C2"), field="D5", last=3)
     after = next(a for a in afterstates(view(game, 0)) if a["play"] == plays.PASS)
     assert after["out"] == 1
@@ -371,7 +373,7 @@ def test_to_pass_is_an_action_in_any_trick() -> None:
 # Records
 
 
-def test_a_record_tells_the_position_as_the_player_sees_it() -> None:
+def test_a_record_is_the_position_as_the_player_sees_it() -> None:
     """By hand: seats 2 0 4 1 3, player 0 in turn, player 1 is out, player 3 has passed."""
     game = position("S4 C9 DA", "", "H9 DK", "HT", "C2 CK", field="H3", last=2, passed="3")
     game["seats"] = [2, 0, 4, 1, 3]
@@ -388,21 +390,21 @@ def test_a_record_tells_the_position_as_the_player_sees_it() -> None:
     assert (after["revolution"], after["lock"], after["field"]) == (0, 0, plays.parse("S4"))
 
 
-def test_where_the_hand_can_be_played_out_that_is_the_only_afterstate() -> None:
+def test_an_empty_hand_is_the_only_afterstate() -> None:
     game = position("S8 H8 C4", *STRONG)
-    found = afterstates(view(game, 0))
-    assert len(found) == 1
-    assert found.dtype == AFTERSTATE
-    assert found[0]["hand"] == 0
-    assert found[0]["left"][0] == 0
-    assert plays.text(found[0]["play"]) in ("S8", "H8", "S8 H8")
+    result = afterstates(view(game, 0))
+    assert len(result) == 1
+    assert result.dtype == AFTERSTATE
+    assert result[0]["hand"] == 0
+    assert result[0]["left"][0] == 0
+    assert plays.text(result[0]["play"]) in ("S8", "H8", "S8 H8")
 
 
 # Played out
 
 
 def played_out(game: Game, steps: Iterator[oracle.Step]) -> Node | None:
-    """Makes an action; asserts that the turn comes back, or not; returns where it ends."""
+    """Play an action, check when the turn returns, and return the node at its end."""
     me, out = int(game["turn"]), np.empty(plays.N_PLAYS, np.int64)
     for step in steps:
         assert game["turn"] == me
@@ -422,21 +424,20 @@ def played_out(game: Game, steps: Iterator[oracle.Step]) -> Node | None:
 
 
 def end_as_played(at: Seen, game: Game, node: Node) -> None:
-    """Asserts that a game, right after an action, is what the afterstate tells."""
+    """Check that a game right after an action agrees with the afterstate."""
     me = at.me
     assert game["turn"] != me or game["n_out"] >= 4
     assert game["hands"][me] == oracle.word(node.hand)
     if game["turn"] >= 0:
-        told = (node.field, node.revolution, node.lock)
-        is_so = (plays.text(int(game["field"])), bool(game["revolution"]), bool(game["lock"]))
-        assert told == is_so
+        actual = (plays.text(int(game["field"])), bool(game["revolution"]), bool(game["lock"]))
+        assert actual == (node.field, node.revolution, node.lock)
         passed = sum(1 << player for player in node.passed)
         held = sum(1 << player for player in range(5) if game["left"][player])
         assert passed & held == game["passed"] & held
 
 
 @pytest.mark.parametrize("rules", RULES)
-def test_whatever_others_hold_an_action_brings_the_turn_back_until_its_end(rules: str) -> None:
+def test_the_turn_returns_within_an_action_for_all_hidden_cards(rules: str) -> None:
     rng, generator = random.Random(7), np.random.default_rng(7)
     conditions, ends = Counter[int](), 0
     positions = [oracle.ending(rng, rng.randint(2, 5), 6, RULES[rules]) for _ in range(60)]

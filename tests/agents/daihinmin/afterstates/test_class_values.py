@@ -32,15 +32,15 @@ def test_two_more_games_by_hand() -> None:
     np.testing.assert_allclose(class_values(2, matrix), expected - 3)
 
 
-def test_who_keeps_his_place_gets_its_points_each_game() -> None:
+def test_a_player_that_keeps_its_place_gets_its_points_each_game() -> None:
     np.testing.assert_allclose(class_values(6, np.eye(5)), [28, 21, 14, 7, 0])
 
 
-def test_a_class_that_changes_nothing_is_worth_nothing() -> None:
+def test_classes_without_effect_have_no_value() -> None:
     np.testing.assert_allclose(class_values(9, np.full((5, 5), 0.2)), class_values(0))
 
 
-def test_the_shipped_values_are_near_the_champions_and_settle() -> None:
+def test_the_default_values_converge_near_the_champions() -> None:
     values = class_values(HORIZON)
     np.testing.assert_allclose(values, CLASS_VALUES, atol=0.15)
     np.testing.assert_allclose(class_values(10 * HORIZON), values, atol=1e-3)
@@ -57,7 +57,7 @@ def test_games_until_the_reset(number: int, every: int, left: int) -> None:
     assert games_left(match) == left
 
 
-def test_without_exchanges_a_class_brings_nothing() -> None:
+def test_without_exchanges_no_games_count() -> None:
     match = new_match(1, Options(exchanges=False))
     next_game(match)
     assert games_left(match) == 0
@@ -72,7 +72,7 @@ def test_transitions_are_counted_from_games() -> None:
     np.testing.assert_allclose(count_transitions(classes, places), expected)
 
 
-def test_errors() -> None:
+def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="games_left"):
         class_values(-1)
     for matrix in (np.eye(4), np.ones((5, 5)), -np.eye(5)):

@@ -1,4 +1,4 @@
-"""Surely won endings: the last two against plain recursion, mates against all that can happen."""
+"""Sure wins: games of two players against plain recursion, mates against all hidden cards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RULES = {
     "no revolutions": Options(revolutions=False, idle_limit=9),
     "no sequences": Options(sequences=False, idle_limit=9),
 }
-"""Patience is short, for recursion passes where it likes."""
+"""Options with a low limit of passes, since the recursion tries all passes."""
 
 
 # The last two
@@ -53,21 +53,21 @@ FIELDS = "hands field revolution lock passed last idle turn".split()
 
 
 def wins(game: Game, me: int, known: dict[bytes, bool]) -> bool:
-    """Whether one of two players can go out first whatever the other does, by trying everything.
+    """Return True if one of two players can go out first for sure, by trying all plays.
 
-    Where patience ends and places are drawn he cannot be sure.
+    Places that are drawn at the limit of passes do not count as sure.
     """
     if game["turn"] < 0 or game["n_out"] > 3:
         return bool(game["left"][me] == 0)
     key = b"".join(game[name].tobytes() for name in FIELDS)
     if key not in known:
-        found = (wins(after(game, move), me, known) for move in legal(game))
-        known[key] = any(found) if game["turn"] == me else all(found)
+        result = (wins(after(game, move), me, known) for move in legal(game))
+        known[key] = any(result) if game["turn"] == me else all(result)
     return known[key]
 
 
 def compare(game: Game) -> int:
-    """Asserts that the game of two is solved right; returns the result."""
+    """Check the solution of a game of two players; return the result."""
     me = int(game["turn"])
     rival = next(player for player in range(5) if player != me and game["left"][player])
     known: dict[bytes, bool] = {}
@@ -107,13 +107,19 @@ def test_many_games_of_two_are_solved_as_by_recursion(rules: str) -> None:
         ("S4 SA", "S2 S3", "pass", "", None),
         ("S4 S8", "S2 JO", "pass", "", "S8"),
         ("S4 H4 D9", "ST HT C3", "pass", "", None),
-        ("S4 H4 D9", "ST HJ C3", "pass", "", "S4 H4"),  # he has no pair
+        ("S4 H4 D9", "ST HJ C3", "pass", "", "S4 H4"),  # the other has no pair
         ("S4 H9", "S5 H5 D5", "pass", "", "S4, H9"),
-        ("S4 DK", "S5 H2", "SQ", "1", "DK"),  # he has passed
+        ("S4 DK", "S5 H2", "SQ", "1", "DK"),  # the other has passed
         ("S4 DK", "S5 H2", "SQ", "", None),
         ("S3 D4", "S5 H2", "JO", "", "S3"),
         ("H3 D4", "S5 H2", "JO", "", None),
-        ("S4 H4 DJ", "S5 SA", "SQ", "1", "pass"),  # he has passed: flow, and then the pair
+        (
+            "S4 H4 DJ",
+            "S5 SA",
+            "SQ",
+            "1",
+            "pass",
+        ),  # the other has passed: the trick ends, then the pair
     ],
 )
 def test_endings_solved_by_hand(
@@ -131,12 +137,12 @@ def test_endings_solved_by_hand(
 @pytest.mark.parametrize(
     ("seats", "result"),
     [
-        ([2, 0, 1, 3, 4], WON),  # 2 is out, and after both pass it is 0 who leads his pair
+        ([2, 0, 1, 3, 4], WON),  # 2 is out; after both pass, 0 leads its pair
         ([2, 1, 0, 3, 4], NOT_WON),
     ],
 )
-def test_who_leads_after_one_who_is_out_decides(seats: list[int], result: int) -> None:
-    """1 has passed on the 2; if 0 leads next his 5s cannot be answered."""
+def test_the_seat_after_a_finished_player_leads(seats: list[int], result: int) -> None:
+    """1 has passed on the 2; if 0 leads next, nothing answers its 5s."""
     game = position("S5 H5 DQ", "S6 SA", field="S2", last=2, passed="1")
     game["seats"] = seats
     assert duel(view(game, 0), game["hands"][1], DUEL_POSITIONS)[0] == result
@@ -172,7 +178,7 @@ def test_it_is_unknown_where_places_may_be_drawn() -> None:
         assert duel(game, game["hands"][1], DUEL_POSITIONS)[0] == result
 
 
-def test_near_the_end_of_patience_no_claim_is_wrong() -> None:
+def test_near_the_limit_of_passes_no_result_is_wrong() -> None:
     rng, n = random.Random(4), 0
     for _ in range(150):
         game = oracle.ending(rng, 2, 3, Options(idle_limit=6))
@@ -190,7 +196,7 @@ def test_near_the_end_of_patience_no_claim_is_wrong() -> None:
 
 
 def surely_goes_out(game: Game, seen_: Game, generator: np.random.Generator) -> None:
-    """Deals the hidden cards, and asserts that the player goes out before others can play."""
+    """Deal the hidden cards and check that the player goes out before others can play."""
     whole, me = determinise(seen_, generator), int(game["turn"])
     n_out = int(whole["n_out"])
     while whole["left"][me]:
@@ -207,7 +213,7 @@ def surely_goes_out(game: Game, seen_: Game, generator: np.random.Generator) -> 
 
 
 @pytest.mark.parametrize("most", [4, 7])
-def test_a_mate_wins_whatever_others_hold(most: int) -> None:
+def test_a_mate_wins_for_all_hidden_cards(most: int) -> None:
     rng, generator, n = random.Random(5), np.random.default_rng(5), 0
     for _ in range(200):
         game = oracle.ending(rng, rng.randint(2, 5), most, Options(idle_limit=rng.choice([6, 20])))
@@ -219,7 +225,7 @@ def test_a_mate_wins_whatever_others_hold(most: int) -> None:
     assert n > 20
 
 
-def test_mates_in_whole_games_win_whatever_others_hold() -> None:
+def test_mates_in_whole_games_win_for_all_hidden_cards() -> None:
     generator, n = np.random.default_rng(6), 0
     for game in oracle.in_games(6, 40, 2):
         seen_ = view(game, int(game["turn"]))
@@ -230,8 +236,8 @@ def test_mates_in_whole_games_win_whatever_others_hold() -> None:
 
 
 @pytest.mark.parametrize("rules", [*RULES, "one pass"])
-def test_a_mate_is_found_where_some_action_empties_the_hand_and_nowhere_else(rules: str) -> None:
-    rng, found = random.Random(7), Counter[bool]()
+def test_a_mate_exists_exactly_if_an_action_empties_the_hand(rules: str) -> None:
+    rng, counts = random.Random(7), Counter[bool]()
     for _ in range(150):
         options = RULES.get(rules, Options(idle_limit=1))
         game = oracle.ending(rng, rng.randint(2, 5), 6, options)
@@ -240,8 +246,8 @@ def test_a_mate_is_found_where_some_action_empties_the_hand_and_nowhere_else(rul
         assert (move >= 0) == (FINISHED in ends), oracle.seen(game)
         if move >= 0:
             assert plays.text(move) in ends[FINISHED]
-        found[move >= 0] += 1
-    assert min(found.values()) > 10
+        counts[move >= 0] += 1
+    assert min(counts.values()) > 10
 
 
 WEAK = ["SK HK DK CK", "SQ HQ DQ CQ", "SJ HJ DJ CJ", "ST HT DT CT"]
@@ -265,18 +271,18 @@ WEAK = ["SK HK DK CK", "SQ HQ DQ CQ", "SJ HJ DJ CJ", "ST HT DT CT"]
         ("SA C4 D5", None),
     ],
 )
-def test_mates_found_by_hand(hand: str, move: str | None) -> None:
+def test_mates_by_hand(hand: str, move: str | None) -> None:
     """Others hold 10s to Ks."""
     game = position(hand, *WEAK)
-    found = mate(view(game, 0))
-    assert (found >= 0) == (move is not None)
+    result = mate(view(game, 0))
+    assert (result >= 0) == (move is not None)
     if move is not None:
         assert FINISHED in (ends := oracle.ends(oracle.seen(game)))
-        assert {move, plays.text(found)} <= ends[FINISHED]
+        assert {move, plays.text(result)} <= ends[FINISHED]
 
 
-def test_to_pass_first_can_be_the_mate() -> None:
-    """On his own 9, when all have passed, he cannot lay the pair: he passes, and leads it."""
+def test_a_mate_can_begin_with_a_pass() -> None:
+    """On its own 9, when all others have passed, the player passes and leads its pair."""
     game = position("C4 D4", *WEAK, field="H9", last=0, passed="1234")
     assert mate(view(game, 0)) == plays.PASS
     assert mate(view(position("C4 D4", *WEAK, field="H9", last=1, passed="234"), 0)) == -1

@@ -1,4 +1,4 @@
-"""What to give in the exchange: by the parts of a hand, and all that can be given."""
+"""Gifts of the exchange: the rule of snowl by hand and by an oracle, and all possible gifts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.oracles.daihinmin import PACK, RANKS, SUITS
 
 
 def given(hand: str, n: int) -> set[str]:
-    """The gift of a hand, by name."""
+    """Return the gift of a hand in notation."""
     return set(oracle.names(int(gift(cards.parse(hand), n))))
 
 
@@ -48,7 +48,7 @@ def given(hand: str, n: int) -> set[str]:
         ("S4 S5 S6 H7 H8 H9 D9 DT DJ DQ", "S4 S5"),
     ],
 )
-def test_what_is_given_by_hand(hand: str, two: str) -> None:
+def test_gifts_by_hand(hand: str, two: str) -> None:
     assert given(hand, 2) == set(two.split())
     assert given(hand, 1) == {two.split()[0]}
 
@@ -76,7 +76,7 @@ def test_sequences_are_set_aside_from_the_weakest_on_with_the_joker_once(
 
 
 def sequence_from(hand: set[str], suit: str, first: int) -> list[str]:
-    """The longest run of a suit from a rank on, the joker in a gap or at its end."""
+    """Return the longest run of a suit from a rank on, the joker in a gap or at its end."""
     run: list[str] = []
     for rank in RANKS[first:]:
         if suit + rank in hand:
@@ -89,7 +89,7 @@ def sequence_from(hand: set[str], suit: str, first: int) -> list[str]:
 
 
 def naive_gift(hand: set[str], n: int) -> set[str]:
-    """The gift from the text: parts are set aside, and what is given goes in an order."""
+    """Return the gift by the text of the rule: sequences are set aside, the rest is sorted."""
     rest, runs = set(hand), set[str]()
     for first in range(13):
         for suit in SUITS:
@@ -117,7 +117,7 @@ def naive_gift(hand: set[str], n: int) -> set[str]:
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_gifts_of_random_hands_are_those_of_the_text(n: int) -> None:
+def test_gifts_of_random_hands_are_those_of_the_rule(n: int) -> None:
     rng = random.Random(n)
     for _ in range(2_000):
         hand = rng.sample(PACK, rng.randint(10, 13))
@@ -130,7 +130,7 @@ def test_gifts_of_random_hands_are_those_of_the_text(n: int) -> None:
 
 
 def exchanges(seed: int, n_games: int, options: Options | None = None) -> Iterator[Game]:
-    """Games in which somebody must give."""
+    """Yield games in which a player must give."""
     rng = random.Random(seed)
     match = new_match(seed, options)
     match["places"] = rng.sample(range(5), 5)
@@ -154,7 +154,7 @@ def test_all_gifts_are_listed_once() -> None:
         assert set(map(int, gifts)) == expected
 
 
-def test_what_a_gift_leaves_is_what_the_game_shows_after_the_exchange() -> None:
+def test_the_afterstate_of_a_gift_is_the_position_after_the_exchange() -> None:
     rng = random.Random(2)
     n_games = 0
     for game in exchanges(2, 30):
@@ -167,7 +167,7 @@ def test_what_a_gift_leaves_is_what_the_game_shows_after_the_exchange() -> None:
             while played["to_give"]:
                 give(played, cards.weakest(played["hands"][played["turn"]], played["to_give"]))
             played["turn"] = me
-            # A card that comes back to the daifugo is not known: he does not see it yet.
+            # The daifugo does not see yet that a card comes back, so the card is not known.
             at = oracle.seen(view(played, me))
             expected = oracle.fields_of(at, oracle.root(at))
             assert oracle.record_of(afters[i]) == expected

@@ -1,4 +1,4 @@
-"""Exchanging hearts, diamonds and clubs changes nothing but names."""
+"""A permutation of hearts, diamonds and clubs changes only names."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from afterstate.envs.daihinmin.rules import Game, draw_play, give, play
 
 
 def renamed(text: str, symmetry: int) -> str:
-    """A notation in other suits: the n-th permutation of H, D and C."""
+    """Return a notation in other suits, by the n-th permutation of H, D and C."""
     letters = list(permutations("HDC"))[symmetry]
     return text.translate(str.maketrans("HDC", "".join(letters)))
 
 
 def random_games(n: int) -> list[Game]:
-    """Games in the middle."""
+    """Return unfinished games."""
     rng = np.random.default_rng(5)
     out: list[Game] = []
     listed = np.empty(plays.N_PLAYS, np.int64)
@@ -64,7 +64,7 @@ def test_legal_plays_in_other_suits_are_the_legal_plays_renamed(symmetry: int) -
 
 
 @pytest.mark.parametrize("symmetry", range(N_SYMMETRIES))
-def test_afterstates_of_a_game_in_other_suits_are_the_afterstates_exchanged(symmetry: int) -> None:
+def test_afterstates_of_a_game_in_other_suits_are_the_permuted_afterstates(symmetry: int) -> None:
     for game in random_games(40):
         here = afterstates(game)
         there = game.copy()
@@ -78,7 +78,7 @@ def test_afterstates_of_a_game_in_other_suits_are_the_afterstates_exchanged(symm
         assert set(map(str, found)) == set(map(str, wanted))
 
 
-def test_planes_keep_spades_and_have_the_other_rows_of_each_image_exchanged() -> None:
+def test_planes_keep_spades_and_permute_the_other_rows_of_each_image() -> None:
     after = np.concatenate([afterstates(game)[:1] for game in random_games(20)])
     first = list(permutations("HDC")).index(("D", "H", "C"))
     drawn = planes(permuted(after, np.full(len(after), first)))

@@ -1,9 +1,8 @@
-"""The search player: what it must find, how deals are weighed, and its budget and seeds."""
+"""The search player: moves that it must find, weights of deals, budgets and seeds."""
 
 from __future__ import annotations
 
 import pickle
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,8 +16,8 @@ from afterstate.agents.daihinmin.afterstates.exchange import gift_afterstates
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.rule_based.players import SampleAgent
 from afterstate.agents.daihinmin.search import monte_carlo
-from afterstate.agents.daihinmin.search.deals import Settings, log_likelihoods
-from afterstate.agents.daihinmin.search.monte_carlo import MonteCarloAgent, search
+from afterstate.agents.daihinmin.search.deals import Parameters, log_likelihoods
+from afterstate.agents.daihinmin.search.monte_carlo import MonteCarloAgent, Settings, search
 from afterstate.agents.daihinmin.values.softmax_policy import (
     Policy,
     PolicyAgent,
@@ -34,7 +33,7 @@ from afterstate.envs.daihinmin.views import determinise, view
 
 
 def dealt_to(*hands: str) -> Game:
-    """What player 0 sees who is to lead, when all hold just these cards; the rest is played."""
+    """Return the view of player 0, who leads, if all hold only these cards; the rest is played."""
     game = new_match()
     held = [cards.parse(hand) for hand in hands]
     game["hands"] = held
@@ -47,7 +46,7 @@ def dealt_to(*hands: str) -> Game:
 
 
 def exchange_view(class_: int, seed: int = 4) -> Game:
-    """What a rich player sees who must give now, in a match of good players."""
+    """Return the view of the daifugo (0) or the fugo (1) in the exchange."""
     match = new_match(seed)
     match["places"] = range(5)
     match["number"] = 1
@@ -58,49 +57,49 @@ def exchange_view(class_: int, seed: int = 4) -> Game:
 
 
 def positions(n_games: int, options: Options | None = None, seed: int = 1) -> list[Game]:
-    """What the players in turn see in games of the policy, and of the exchange."""
-    found, match = [], new_match(seed, options)
+    """Return the views of the players in turn in games of the policy, with their exchanges."""
+    views, match = [], new_match(seed, options)
     agent = PolicyAgent(temperature=1.0, seed=seed)
     for _ in range(n_games):
         next_game(match)
         while (turn := int(match["turn"])) >= 0:
             seen = view(match, turn)
-            found.append(seen)
+            views.append(seen)
             if n := int(match["to_give"]):
                 rules.give(match, agent.give(seen, n))
             else:
                 rules.play(match, agent.choose(seen))
-    return found
+    return views
 
 
 @pytest.mark.parametrize(
     ("hands", "best"),
     [
-        # nobody can answer the pair, and then the last card goes out
+        # nobody can answer the pair, then the last card goes out
         (["S9 H9 S4", "S5 D6", "HJ DK", "CQ DA", "C7 CT"], {"S9 H9"}),
-        # the 8 wins the trick, and then the last card goes out
+        # the 8 wins the trick, then the last card goes out
         (["S8 S4", "S5 D6", "HJ DK", "CQ DA", "C7 CT"], {"S8"}),
-        # whoever leads the 4 is beaten for good: another plays his last card on it
+        # after a lead of the 4 another player goes out with its last card
         (["S4 HA", "S5", "D6", "C7", "CT"], {"HA"}),
     ],
 )
-def test_it_finds_the_play_that_wins(hands: Sequence[str], best: set[str]) -> None:
+def test_the_winning_play_is_found(hands: Sequence[str], best: set[str]) -> None:
     seen = dealt_to(*hands)
     assert plays.text(MonteCarloAgent(200, seed=1).choose(seen)) in best
-    found = MonteCarloAgent(2000, seed=1).values(seen)
-    assert plays.text(int(found.actions[np.argmax(found.values)])) in best
+    result = MonteCarloAgent(2000, seed=1).values(seen)
+    assert plays.text(int(result.actions[np.argmax(result.values)])) in best
 
 
-def test_values_are_what_places_are_worth() -> None:
+def test_values_are_those_of_finishing_places() -> None:
     seen = dealt_to("S8 S4", "S5 D6", "HJ DK", "CQ DA", "C7 CT")
-    found = MonteCarloAgent(500, seed=1).values(seen)
-    values = {plays.text(int(a)): v for a, v in zip(found.actions, found.values, strict=True)}
+    result = MonteCarloAgent(500, seed=1).values(seen)
+    values = {plays.text(int(a)): v for a, v in zip(result.actions, result.values, strict=True)}
     assert values["S8"] == pytest.approx(class_values(99)[0])
     assert values["S4"] < values["S8"]
 
 
-def test_rewards_are_from_0_to_1_whatever_classes_bring(monkeypatch: Any) -> None:
-    """With one game to come after this one; places 0 and 4 become others then."""
+def test_rewards_are_from_0_to_1_for_any_transitions(monkeypatch: Any) -> None:
+    """One game follows this one, in which the classes lead to other places."""
     seen, rewards = dealt_to("S8 S4", "S5 D6", "HJ DK", "CQ DA", "C7 CT"), []
     seen["number"] = 99
 
@@ -109,44 +108,45 @@ def test_rewards_are_from_0_to_1_whatever_classes_bring(monkeypatch: Any) -> Non
         return search(*args)
 
     monkeypatch.setattr(monte_carlo, "search", watched)
-    next_place = [4, 0, 2, 3, 1]  # places bring 5, 8, 5, 3 and 4 points
-    found = MonteCarloAgent(500, seed=1, transitions=np.eye(5)[next_place]).values(seen)
+    next_place = [4, 0, 2, 3, 1]  # values of places: 5, 8, 5, 3 and 4 points
+    result = MonteCarloAgent(500, seed=1, transitions=np.eye(5)[next_place]).values(seen)
     assert rewards.pop().tolist() == [0.4, 1, 0.4, 0, 0.2]
-    assert plays.text(int(found.actions[0])) == "S4"
-    assert -1 < found.values[0] < 4
-    assert found.values[1:] == pytest.approx([1] * (len(found.values) - 1))
-    found = MonteCarloAgent(500, seed=1, transitions=np.eye(5)[::-1]).values(seen)
+    assert plays.text(int(result.actions[0])) == "S4"
+    assert -1 < result.values[0] < 4
+    assert result.values[1:] == pytest.approx([1] * (len(result.values) - 1))
+    result = MonteCarloAgent(500, seed=1, transitions=np.eye(5)[::-1]).values(seen)
     assert rewards.pop().tolist() == [0] * 5
-    assert found.visits.all()
-    assert not found.values.any()
+    assert result.visits.all()
+    assert not result.values.any()
 
 
-def test_every_play_is_listed_and_the_budget_is_kept() -> None:
+def test_every_play_is_tried_within_the_budget() -> None:
     listed = np.empty(plays.N_PLAYS, np.int64)
     agent = MonteCarloAgent(100, seed=1)
     for seen in positions(3):
         if seen["to_give"]:
             continue
-        found = agent.values(seen)
+        result = agent.values(seen)
         legal = {int(play) for play in listed[: rules.list_legal(seen, listed)]}
-        assert {int(a) for a in found.actions} <= legal | {plays.PASS}
-        played = {int(plays.CARDS[int(a)]) for a in found.actions}
+        assert {int(a) for a in result.actions} <= legal | {plays.PASS}
+        played = {int(plays.CARDS[int(a)]) for a in result.actions}
         assert played - {0} == {int(plays.CARDS[play]) for play in legal}
-        assert found.visits.sum() <= 100
-        assert found.visits.any() == (len(found.visits) > 1)
+        assert result.visits.sum() <= 100
+        assert result.visits.any() == (len(result.visits) > 1)
 
 
 def log_likelihood(game: Game, viewer: int, policy: Policy, model: int = 0) -> float:
-    """How well the plays of all but the viewer are explained."""
-    out, settings = np.empty((2, 5)), Settings(temperature=1.0)
-    weights, scratch = policy.weights.reshape(-1), np.empty(1, GAME)
-    log_likelihoods(game, viewer, scratch, weights, settings, new_workspace(), out)
+    """Return the log likelihood of the plays of all but the viewer, by a model."""
+    settings = Settings(temperature=1.0)
+    parameters = Parameters(*(float(getattr(settings, name)) for name in Parameters._fields))
+    out, weights, scratch = np.empty((2, 5)), policy.weights.reshape(-1), np.empty(1, GAME)
+    log_likelihoods(game, viewer, scratch, weights, parameters, new_workspace(), out)
     assert not out[:, viewer].any()
     return float(out[model].sum())
 
 
 def after_plays(match: Game, player: Player, n: int) -> Game:
-    """What the player in turn sees after some plays of the next game."""
+    """Return the view of the player in turn after `n` plays of the next game."""
     next_game(match)
     while match["to_give"]:
         rules.give(match, cards.weakest(match["hands"][match["turn"]], match["to_give"]))
@@ -156,7 +156,7 @@ def after_plays(match: Game, player: Player, n: int) -> Game:
 
 
 @pytest.mark.parametrize("model", [0, 1])
-def test_the_true_deal_explains_plays_better_than_random_deals(model: int) -> None:
+def test_plays_are_more_likely_by_the_true_deal_than_by_random_deals(model: int) -> None:
     players: list[Player] = [PolicyAgent(temperature=1.0, seed=2), SampleAgent()]
     rng, match, policy = np.random.default_rng(1), new_match(3), find_policy(None)
     ahead = []
@@ -171,7 +171,7 @@ def test_the_true_deal_explains_plays_better_than_random_deals(model: int) -> No
     assert np.mean(np.array(ahead) > 0) > 0.8
 
 
-def test_a_uniform_policy_finds_likelihood_in_the_number_of_options() -> None:
+def test_the_likelihood_by_a_uniform_policy_is_one_over_the_options() -> None:
     match = new_match(5)
     next_game(match)
     first, listed = int(match["turn"]), np.empty(plays.N_PLAYS, np.int64)
@@ -182,7 +182,7 @@ def test_a_uniform_policy_finds_likelihood_in_the_number_of_options() -> None:
     assert log_likelihood(match, first, new_policy()) == 0
 
 
-def test_sample_clients_are_recognised() -> None:
+def test_sample_clients_are_detected() -> None:
     agent = MonteCarloAgent(100, seed=1)
     others: list[Player] = [SampleAgent(), PolicyAgent(seed=1), SampleAgent(), PolicyAgent(seed=2)]
     for _ in play_match([agent, *others], 12, seed=3):
@@ -203,7 +203,7 @@ def test_the_same_seed_makes_the_same_choices() -> None:
     assert all(first == other for other in others)
 
 
-def test_it_gives_useless_cards() -> None:
+def test_gifts_are_weak_cards() -> None:
     agent = MonteCarloAgent(400, seed=1)
     for class_, n in ((0, 2), (1, 1)):
         seen = exchange_view(class_)
@@ -211,16 +211,16 @@ def test_it_gives_useless_cards() -> None:
         assert cards.count(gift) == n
         assert not gift & ~int(seen["hands"][seen["turn"]])
         assert not gift & cards.parse("JO S2 H2 D2 C2 SA HA DA CA S8 H8 D8 C8")
-        found = agent.values(seen)
-        assert gift in found.actions
-        assert 20 >= len(found.actions) > 5
+        result = agent.values(seen)
+        assert gift in result.actions
+        assert 20 >= len(result.actions) > 5
 
 
-def test_an_only_choice_is_made_without_a_search() -> None:
+def test_a_single_option_is_played_without_a_search() -> None:
     seen = dealt_to("S4", "S5 D6", "HJ DK", "CQ DA", "C7 CT")
-    found = MonteCarloAgent(100, seed=1).values(seen)
-    assert [plays.text(int(a)) for a in found.actions] == ["S4"]
-    assert found.visits.tolist() == [0]
+    result = MonteCarloAgent(100, seed=1).values(seen)
+    assert [plays.text(int(a)) for a in result.actions] == ["S4"]
+    assert result.visits.tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_an_only_choice_is_made_without_a_search() -> None:
         Options(reseat_every=0, class_reset_every=2, idle_limit=1),
     ],
 )
-def test_it_plays_legally_under_all_options(options: Options) -> None:
+def test_choices_are_legal_under_all_options(options: Options) -> None:
     agent = MonteCarloAgent(20, seed=1)
     for seen in positions(4, options):
         if n := int(seen["to_give"]):
@@ -243,45 +243,42 @@ def test_it_plays_legally_under_all_options(options: Options) -> None:
             assert rules.is_legal(seen, agent.choose(seen))
 
 
-def test_more_time_is_more_playouts_and_both_limits_hold() -> None:
-    seen = positions(1)[0]
-    visits = []
-    for milliseconds in (10, 200):
-        agent, seconds = MonteCarloAgent(None, milliseconds, seed=1), []
-        for _ in range(5):
-            start = time.perf_counter()
-            visits.append(agent.values(seen).visits.sum())
-            seconds.append(time.perf_counter() - start)
-        assert min(seconds) < 3 * milliseconds / 1000
-    assert max(visits[:5]) < max(visits[5:])
+class Clock:
+    """A clock that advances by a fixed time at each reading."""
+
+    def __init__(self, tick: float = 0.0) -> None:
+        self.now, self.tick, self.readings = 0.0, tick, 0
+
+    def perf_counter(self) -> float:
+        """Return the time in seconds before it advances."""
+        self.readings += 1
+        self.now += self.tick
+        return self.now - self.tick
+
+
+def test_more_time_is_more_playouts_and_both_limits_hold(monkeypatch: Any) -> None:
+    seen, chunk, tick = positions(1)[0], 64, 1 / 128
+    for n_chunks in (1, 2, 20):
+        monkeypatch.setattr(monte_carlo, "time", Clock(tick))
+        agent = MonteCarloAgent(None, 1000 * tick * n_chunks, seed=1)
+        assert agent.values(seen).visits.sum() == n_chunks * chunk
     assert MonteCarloAgent(50, 60_000, seed=1).values(seen).visits.sum() <= 50
 
 
-def test_the_search_for_a_sure_play_is_of_the_time_of_the_decision(monkeypatch: Any) -> None:
-    seen, looks = positions(1)[0], []
-
-    class Clock:
-        """Stands still but for what is added to it."""
-
-        now = 0.0
-
-        def perf_counter(self) -> float:
-            """The seconds."""
-            looks.append(self.now)
-            return self.now
+def test_the_time_of_a_decision_includes_the_search_for_a_sure_play(monkeypatch: Any) -> None:
+    seen, clock = positions(1)[0], Clock()
 
     def slow(view: Game) -> int:
         clock.now += 1.0
         return -1
 
-    clock = Clock()
     monkeypatch.setattr(monte_carlo, "time", clock)
     monkeypatch.setattr(monte_carlo, "sure_play", slow)
     MonteCarloAgent(2000, milliseconds=500, seed=1).choose(seen)
-    assert looks == [0.0, 1.0]  # at the start, and after the first playouts
+    assert clock.readings == 2  # at the start, and after the first playouts
 
 
-def test_a_view_that_no_deal_agrees_with_is_left_to_the_policy() -> None:
+def test_without_a_consistent_deal_the_policy_decides() -> None:
     seen = dealt_to("S4 HA", "S5 D6", "HJ DK", "CQ DA", "C7 CT")
     seen["left"][1] = 9
     agent = MonteCarloAgent(100, seed=1)
@@ -290,13 +287,13 @@ def test_a_view_that_no_deal_agrees_with_is_left_to_the_policy() -> None:
 
 
 class Favours:
-    """An adviser who expects to win by some actions, and to be last by the others."""
+    """A prior that expects to win by some actions and to be last by all others."""
 
     def __init__(self, wanted: set[int]) -> None:
         self._wanted = wanted
 
     def expect(self, view: Game) -> tuple[Any, Any]:
-        """All actions that there are, some of them twice."""
+        """Return all actions, the first one twice, and their places."""
         if view["to_give"]:
             actions = gift_afterstates(view)[1]
         else:
@@ -306,24 +303,23 @@ class Favours:
 
 
 @pytest.mark.parametrize("size", [-1, 0, 1], ids=["exchange", "lead", "follow a single"])
-def test_an_adviser_is_heard_as_much_as_is_asked_for(size: int) -> None:
+def test_a_prior_counts_as_many_visits_as_it_is_given(size: int) -> None:
     seen = exchange_view(0)
     if size >= 0:
-        asked = (seen for seen in positions(1) if not seen["to_give"])
-        seen = next(seen for seen in asked if plays.SIZE[seen["field"]] == size)
+        views = (seen for seen in positions(1) if not seen["to_give"])
+        seen = next(seen for seen in views if plays.SIZE[seen["field"]] == size)
     alone = MonteCarloAgent(400, seed=7).values(seen)
     assert len(alone.actions) > 2
-    adviser: Any = None
     for action in alone.actions:
-        adviser, settings = Favours({int(action)}), Settings(advice=1e9)
-        heard = MonteCarloAgent(400, seed=7, settings=settings, adviser=adviser).values(seen)
-        assert heard.actions[heard.visits.argmax()] == action
-    settings = Settings(advice=0.0)
-    unheard = MonteCarloAgent(400, seed=7, settings=settings, adviser=adviser).values(seen)
-    assert unheard.visits.tolist() == alone.visits.tolist()
+        prior = Favours({int(action)})
+        strong = MonteCarloAgent(400, seed=7, settings=Settings(prior_visits=1e9), prior=prior)
+        result = strong.values(seen)
+        assert result.actions[result.visits.argmax()] == action
+    ignored = MonteCarloAgent(400, seed=7, settings=Settings(prior_visits=0.0), prior=prior)
+    assert ignored.values(seen).visits.tolist() == alone.visits.tolist()
 
 
-def test_the_network_of_the_package_can_advise() -> None:
+def test_the_pretrained_rank_network_is_a_prior() -> None:
     pytest.importorskip("torch")
     agent, seen = agents.make("daihinmin-mc-rank", playouts=50, seed=1), positions(1)[-1]
     assert rules.is_legal(seen, agent.choose(seen)) or agent.choose(seen) == plays.PASS
@@ -337,7 +333,7 @@ def test_few_playouts_beat_four_sample_clients() -> None:
 
 @pytest.mark.slow
 def test_the_search_beats_its_policy() -> None:
-    """In short matches: in long ones classes carry the luck of one game to the next."""
+    """Matches are short, since in long ones classes carry luck from game to game."""
     points = 0.0
     for seed in range(40):
         others = [PolicyAgent(seed=i) for i in range(4)]
@@ -356,18 +352,37 @@ def test_the_search_beats_its_policy() -> None:
         {"milliseconds": "5"},
         {"milliseconds": float("nan")},
         {"settings": 3},
-        {"settings": Settings(deals=0)},
-        {"settings": Settings(doubt=0)},
-        {"settings": Settings(temperature=0)},
-        {"settings": Settings(trust=float("inf"))},
-        {"settings": Settings(models=0.5)},
-        {"settings": Settings(advice=-1)},
         {"transitions": np.eye(3)},
         {"policy": 5},
-        {"adviser": 3},
-        {"adviser": "rank.safetensors"},
+        {"prior": 3},
+        {"prior": "rank.safetensors"},
     ],
 )
-def test_errors(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"playouts|milliseconds|settings|5x5|policy|adviser"):
+def test_wrong_arguments_are_refused(wrong: dict[str, Any]) -> None:
+    (name,) = wrong
+    with pytest.raises(ValueError, match=name):
         MonteCarloAgent(**wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"deals": 0},
+        {"gifts": 1.5},
+        {"noise": 0},
+        {"temperature": 0},
+        {"likelihood_power": float("inf")},
+        {"detect_sample_clients": 0.5},
+        {"prior_visits": -1},
+        {"trust": 0.25},
+    ],
+)
+def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
+    (name,) = wrong
+    with pytest.raises(ValueError, match=name):
+        Settings(**wrong)
+
+
+def test_earlier_names_of_settings_are_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"adviser.*prior"):
+        agents.make("daihinmin-mc", adviser=None)

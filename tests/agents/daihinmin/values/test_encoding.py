@@ -38,7 +38,7 @@ SECTIONS = {
 
 
 def some_afterstates(seed: int, n: int) -> Iterator[Afterstates]:
-    """Afterstates of games and of endings, under a revolution too, with fields of all kinds."""
+    """Yield afterstates of games and endings, on all kinds of fields."""
     rng = random.Random(seed)
     for game in chains_oracle.in_games(seed, n, 11):
         yield afterstates(view(game, int(game["turn"])))[::5].copy()
@@ -51,7 +51,7 @@ def some_afterstates(seed: int, n: int) -> Iterator[Afterstates]:
 
 
 def on_fields() -> Afterstates:
-    """The same position with every play on the field, each in both orders."""
+    """Return one position with every play on the field, each in both orders of ranks."""
     out = np.zeros(2 * plays_.N_PLAYS, AFTERSTATE)
     out["left"] = [3, 11, 0, 2, 14]
     out["field"] = np.arange(len(out)) // 2
@@ -60,7 +60,7 @@ def on_fields() -> Afterstates:
 
 
 def section(drawn: np.ndarray, name: str) -> np.ndarray:
-    """Some of the planes of one position."""
+    """Return some of the planes of one position."""
     first, n = SECTIONS[name]
     return drawn[first : first + n]
 
@@ -98,8 +98,8 @@ def test_the_planes_of_a_position_worked_out_by_hand() -> None:
     game["classes"] = [4, 1, 2, 3, 0]
     game["given"][0] = cards.parse("C9 CA")
     game["lock"] = 1
-    found = afterstates(view(game, 0))
-    drawn = planes(found[found["field"] == plays_.parse("SK")])[0]
+    result = afterstates(view(game, 0))
+    drawn = planes(result[result["field"] == plays_.parse("SK")])[0]
     assert section(drawn, "constants")[:, 1:14].tolist() == np.eye(13).tolist()
     assert not section(drawn, "constants")[:, [0, 14]].any()
     hand = np.zeros((5, 15))
@@ -117,7 +117,10 @@ def test_the_planes_of_a_position_worked_out_by_hand() -> None:
     assert np.argwhere(section(drawn, "field")).tolist() == [[0, 11]]
     played = section(drawn, "played").reshape(5, 5, 15)
     assert not played[:, 4].any()  # the joker
-    assert (played[0, 0, 11], played[1, 0, 9]) == (1, 1)  # the K by himself, the J by the next
+    assert (played[0, 0, 11], played[1, 0, 9]) == (
+        1,
+        1,
+    )  # the K by the player itself, the J by the next
     assert played.sum() == 53 - 3 - 6  # all that is in no hand
     left = section(drawn, "left").reshape(5, 12, 15)
     assert left.all(2).argmax(1).tolist() == [3, 1, 3, 0, 2]
@@ -224,7 +227,7 @@ def test_in_other_suits_a_position_has_the_same_actions() -> None:
     rng = random.Random(3)
     for _ in range(20):
         game = chains_oracle.ending(rng, rng.randint(2, 5), 6)
-        found = afterstates(view(game, int(game["turn"])))
+        result = afterstates(view(game, int(game["turn"])))
         seen = set()
         for symmetry, order in enumerate(permutations("HDC")):
             other, table = game.copy(), str.maketrans("HDC", "".join(order))
@@ -246,7 +249,7 @@ def test_in_other_suits_a_position_has_the_same_actions() -> None:
                 ]
                 other["field"] = plays_.parse(" ".join(suited))
             turned = afterstates(view(other, int(other["turn"])))
-            ours = permuted(found, np.full(len(found), symmetry))
+            ours = permuted(result, np.full(len(result), symmetry))
             records = {tuple(chains_oracle.record_of(after).items()) for after in ours}
             if not (turned["hand"] == 0).all():
                 assert records == {tuple(chains_oracle.record_of(a).items()) for a in turned}
@@ -254,7 +257,7 @@ def test_in_other_suits_a_position_has_the_same_actions() -> None:
         assert len(seen) > 1
 
 
-def test_each_afterstate_is_turned_in_its_own_way() -> None:
+def test_each_afterstate_is_permuted_by_its_own_symmetry() -> None:
     afters = np.concatenate(list(some_afterstates(4, 1)))
     symmetries = np.arange(len(afters)) % 6
     turned = permuted(afters, symmetries)

@@ -1,4 +1,4 @@
-"""What was decided in finished games, and HistoryCNN's inputs, against games recorded live."""
+"""Decisions of finished games and the inputs of HistoryCNN, against games recorded live."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Record = dict[str, object]
 
 
 class Played(NamedTuple):
-    """A game played to its end, and what was seen on the way."""
+    """A finished game with the views of its players."""
 
     game: Game
-    gifts: list[tuple[int, Record]]  # the player and what he was left with
-    before: list[list[Game]]  # before each action, what each player saw
+    gifts: list[tuple[int, Record]]  # the player and its position after the gift
+    before: list[list[Game]]  # before each action, the view of each player
     moves: list[tuple[int, int]]  # the player and the play
 
 
 def live(seed: int, n_games: int, options: Options | None = None) -> list[Played]:
-    """Games of a match, with random gifts, plays and passes."""
+    """Play games of a match with random gifts, plays and passes."""
     rng, out = random.Random(seed), np.empty(plays.N_PLAYS, np.int64)
     match, games = new_match(seed, options), []
     for _ in range(n_games):
@@ -57,7 +57,7 @@ def live(seed: int, n_games: int, options: Options | None = None) -> list[Played
 def all_decisions(
     games: list[Played], first: list[int] | None = None, gifts_too: bool = False
 ) -> tuple[Afterstates, list[tuple[int, ...]]]:
-    """What the module finds: afterstates, and player, action and game of each."""
+    """Return the afterstates of decisions, and the player, action and game of each."""
     records = np.array([played.game for played in games], GAME)
     begin = np.array(first or [-1] * len(games), np.int64)
     afters, facts = decisions(records, begin, gifts_too)
@@ -65,8 +65,8 @@ def all_decisions(
 
 
 def chosen(played: Played) -> dict[int, Record]:
-    """The afterstates that were chosen, by the number of the action, by the oracle's conditions."""
-    found = {}
+    """Return the chosen afterstates by the number of the action, by the oracle's conditions."""
+    result = {}
     for k, (player, move) in enumerate(played.moves):
         seen = played.before[k][player]
         at = chains_oracle.seen(seen)
@@ -77,8 +77,8 @@ def chosen(played: Played) -> dict[int, Record]:
             continue
         step = next(step for step in steps if plays.parse(step.text) == move)
         if step.condition == 0 and step.node.hand:
-            found[k] = chains_oracle.fields_of(at, step.node)
-    return found
+            result[k] = chains_oracle.fields_of(at, step.node)
+    return result
 
 
 # Decisions
@@ -102,7 +102,7 @@ def test_decisions_of_finished_games_are_those_made_live(options: Options) -> No
 
 
 def player_of(played: Played, k: int) -> int:
-    """Who made an action."""
+    """Return the player of an action."""
     return played.moves[k][0]
 
 
@@ -113,14 +113,14 @@ def test_a_decision_is_one_of_the_afterstates_that_the_player_had() -> None:
         assert seen["turn"] == player
         choices = [chains_oracle.record_of(choice) for choice in afterstates(seen)]
         if any(choice["hand"] == 0 for choice in choices):
-            continue  # he could have finished: then there is only that choice
+            continue  # the player could have gone out: then that is the only afterstate
         assert chains_oracle.record_of(after) in choices
         assert after["play"] == games[i].moves[k][1]
         n += 1
     assert n > 100
 
 
-def test_where_two_players_are_left_nothing_is_decided() -> None:
+def test_with_two_players_left_there_are_no_decisions() -> None:
     games = live(3, 10)
     _, facts = all_decisions(games)
     last = {i: max(k for _, k, game in facts if game == i) for i in range(10)}
@@ -129,7 +129,7 @@ def test_where_two_players_are_left_nothing_is_decided() -> None:
         assert not ends or last[i] < min(ends)
 
 
-def test_what_was_before_the_first_move_looked_at_is_left_out() -> None:
+def test_decisions_before_the_first_move_considered_are_left_out() -> None:
     games = live(4, 5)
     first = [0, 7, 20, 1, 10_000]
     afters, facts = all_decisions(games)
@@ -140,8 +140,8 @@ def test_what_was_before_the_first_move_looked_at_is_left_out() -> None:
     assert records == [chains_oracle.record_of(afters[row]) for row in kept]
 
 
-def test_gifts_come_first_if_they_are_asked_for() -> None:
-    """As the rich saw them when they chose, but that the exchange is over."""
+def test_gifts_come_first_if_they_are_included() -> None:
+    """Their positions are those that the givers saw, after the exchange."""
     games = live(5, 6)
     assert not games[0].gifts
     assert all(len(played.gifts) == 2 for played in games[1:])
@@ -151,16 +151,16 @@ def test_gifts_come_first_if_they_are_asked_for() -> None:
         without, facts_without = all_decisions([played])
         assert facts[n:] == facts_without
         assert len(afters) == n + len(without)
-        found = {
+        result = {
             fact[0]: chains_oracle.record_of(after)
             for fact, after in zip(facts[:n], afters[:n], strict=True)
         }
-        assert found == dict(played.gifts)
+        assert result == dict(played.gifts)
         assert all(fact[1:] == (0, 0) for fact in facts[:n]), i
 
 
-def test_gifts_of_games_that_are_not_looked_at_from_their_exchange_on_are_left_out() -> None:
-    """Also where all moves are: then the first one was random, and the exchange was before it."""
+def test_gifts_are_left_out_unless_the_whole_game_counts() -> None:
+    """A first move 0 leaves out the exchange before it."""
     played = live(5, 2)[1]
     whole, facts = all_decisions([played], gifts_too=True)
     for first in (0, 3):
@@ -169,7 +169,7 @@ def test_gifts_of_games_that_are_not_looked_at_from_their_exchange_on_are_left_o
     assert len(whole) == len(facts)
 
 
-def test_the_records_are_left_as_they_are() -> None:
+def test_the_records_are_not_changed() -> None:
     records = np.array([played.game for played in live(6, 3)], GAME)
     before = records.tobytes()
     afters, facts = decisions(records, np.full(3, -1), True)
@@ -183,7 +183,7 @@ Row = list[list[float]]
 
 
 def rows_of(played: Played, viewer: int, actions: int) -> list[Row]:
-    """What a player has seen, the last move first."""
+    """Return the moves that a player has seen as rows, the last move first."""
     rows = []
     for k in range(actions):
         player, move = played.moves[k]
@@ -201,7 +201,7 @@ def rows_of(played: Played, viewer: int, actions: int) -> list[Row]:
 
 
 def may_play(seen: Game, viewer: int, player: int, at: dict[str, Any]) -> bool:
-    """Whether a player may have had a legal play, as far as the viewer knows."""
+    """Return True if a player may have had a legal play, as far as the viewer knows."""
     field, revolution = plays.text(at["field"]), bool(at["revolution"])
     own = player == viewer
     held = set(chains_oracle.names(at["hand"] if own else at["unseen"]))
@@ -212,7 +212,7 @@ def may_play(seen: Game, viewer: int, player: int, at: dict[str, Any]) -> bool:
 
 
 def compare(games: list[Played], rows: list[int], afters: Afterstates, moments: Moments) -> None:
-    """Asserts that the inputs of some decisions are right."""
+    """Check the inputs of some decisions."""
     drawn = histories(afters[rows], moments.part(rows))
     assert drawn.shape == (len(rows), 161, 64, 15)
     assert drawn.dtype == np.float32
@@ -226,14 +226,14 @@ def compare(games: list[Played], rows: list[int], afters: Afterstates, moments: 
 
 
 def moments_of(games: list[Played], gifts_too: bool = False) -> tuple[Afterstates, Moments]:
-    """The decisions of some games with their moments."""
+    """Return the decisions of some games with their moments."""
     afters, facts = all_decisions(games, gifts_too=gifts_too)
     players, actions, origins = np.array(facts).T.copy()
     return afters, Moments(np.array([g.game for g in games], GAME), origins, players, actions)
 
 
 @pytest.mark.parametrize("options", [Options(), Options(revolutions=False, idle_limit=8)])
-def test_the_rows_are_the_afterstate_and_the_latest_moves_as_they_were_seen(
+def test_rows_are_the_afterstate_and_the_latest_moves_as_seen(
     options: Options,
 ) -> None:
     games = live(7, 4, options)
@@ -251,8 +251,7 @@ def test_no_more_than_63_moves_are_shown() -> None:
     assert histories(afters[[row]], moments.part([row]))[0, :, 63].any()
 
 
-def test_what_a_player_sees_at_the_time_is_enough() -> None:
-    """The views at the decisions give the same inputs as the finished games."""
+def test_views_at_the_decisions_give_the_same_inputs() -> None:
     games = live(9, 3)
     afters, moments = moments_of(games)
     rows = list(range(0, len(afters), 12))
@@ -272,9 +271,9 @@ def test_what_a_player_sees_at_the_time_is_enough() -> None:
 
 
 def test_a_forced_pass_is_left_out_and_another_one_is_shown() -> None:
-    """Player 0 leads a 2, which the joker alone beats; player 1 has it, and he alone knows that.
+    """Player 0 leads a 2, which only the joker beats; player 1 holds it, and only player 1 knows.
 
-    To the others, 1, 2 and 3 may have had it. Each sees his own forced pass for what it is.
+    For the others, 1, 2 and 3 may hold it. Each player knows that its own pass was forced.
     """
     games = np.empty(1, GAME)
     games[0] = new_match(1)
@@ -295,12 +294,12 @@ def test_a_forced_pass_is_left_out_and_another_one_is_shown() -> None:
             int(drawn[:5, row, 0].argmax()) for row in range(1, 64) if drawn[:5, row].any()
         ]
     # The seat of the mover counted from the viewer, the last move first.
-    assert shown[4] == [4, 3, 2, 1]  # not his own
-    assert shown[1] == [0, 4]  # his own pass and the 2: no other can have the joker
+    assert shown[4] == [4, 3, 2, 1]  # not its own pass
+    assert shown[1] == [0, 4]  # its own pass and the 2: no other can hold the joker
     assert shown[0] == [4, 3, 2, 1, 0]
 
 
-def test_games_do_not_mix() -> None:
+def test_inputs_of_several_games_are_those_of_each_alone() -> None:
     games = live(10, 3)
     afters, moments = moments_of(games)
     rows = [0, len(afters) - 1, len(afters) // 2]

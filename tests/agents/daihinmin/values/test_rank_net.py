@@ -39,13 +39,13 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def some(seed: int, n: int = 40) -> Afterstates:
-    """Afterstates of endings."""
+    """Return afterstates of endings."""
     rng = random.Random(seed)
-    found: list[Afterstates] = []
-    while sum(len(afters) for afters in found) < n:
+    result: list[Afterstates] = []
+    while sum(len(afters) for afters in result) < n:
         game = chains_oracle.ending(rng, rng.randint(2, 5), 6)
-        found.append(afterstates(view(game, int(game["turn"])))[:5])
-    return np.concatenate(found)[:n]
+        result.append(afterstates(view(game, int(game["turn"])))[:5])
+    return np.concatenate(result)[:n]
 
 
 def seeded(name: str, **settings: int) -> nn.Module:
@@ -69,7 +69,7 @@ def seeded(name: str, **settings: int) -> nn.Module:
         ("FCNN", {}, 529_205),
     ],
 )
-def test_networks_have_as_many_weights_as_those_of_the_study(
+def test_networks_have_as_many_weights_as_in_kuwabara_and_hoki(
     name: str, settings: dict[str, int], n: int
 ) -> None:
     net = network(name, **settings)
@@ -89,8 +89,7 @@ def test_biases_begin_at_0_and_weights_within_the_bound_of_glorot_and_bengio() -
 
 
 @pytest.mark.parametrize("name", ["BaseCNN", "FCNN", "RankResNet", "HistoryCNN"])
-def test_each_afterstate_is_judged_alone(name: str) -> None:
-    """A row of a batch has the value that it has by itself, and in any other batch."""
+def test_the_prediction_of_an_afterstate_is_the_same_in_any_batch(name: str) -> None:
     net, afters = seeded(name, **({"channels": 8} if name != "FCNN" else {})), some(1, 12)
     moments = played_moments(len(afters))
     together = predict(net, afters, moments)
@@ -104,19 +103,19 @@ def test_each_afterstate_is_judged_alone(name: str) -> None:
 
 
 def played_moments(n: int) -> Moments:
-    """Moments of some game, one after another."""
+    """Return `n` moments of one game, one after another."""
     game = list(play_match([agents.make("daihinmin-sample")] * 5, 1, 1))[-1]
     games = np.empty(1, GAME)
     games[0] = game
     return Moments(games, np.zeros(n, np.int64), np.zeros(n, np.int64), np.arange(n))
 
 
-def test_more_afterstates_than_are_judged_at_a_time_have_the_same_values() -> None:
+def test_several_chunks_have_the_same_values() -> None:
     net, afters = seeded("FCNN", hidden=4), some(2, 30)
     many = np.concatenate([afters] * 40)
     assert len(many) > 2 * rank_net.CHUNK
-    found = predict(net, many)
-    np.testing.assert_allclose(found, np.concatenate([predict(net, afters)] * 40), atol=1e-6)
+    result = predict(net, many)
+    np.testing.assert_allclose(result, np.concatenate([predict(net, afters)] * 40), atol=1e-6)
 
 
 def test_without_afterstates_there_are_no_values() -> None:
@@ -124,22 +123,22 @@ def test_without_afterstates_there_are_no_values() -> None:
 
 
 class Logits(nn.Module):
-    """Gives logits as told by a function of the units."""
+    """A network whose logits are a function of the units."""
 
     encode = "units"
 
-    def __init__(self, tell: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, logits: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.tell = tell
-        self.unused = nn.Parameter(torch.zeros(1))  # says on what device it is
+        self.logits = logits
+        self.unused = nn.Parameter(torch.zeros(1))  # gives the device
 
     def forward(self, units: Tensor) -> Tensor:
-        """The logits of the places."""
-        return self.tell(units)
+        """Return the logits of the places."""
+        return self.logits(units)
 
 
-def test_values_are_the_points_expected_by_the_softmax() -> None:
-    """Logits ln 4, ln 3, ln 2, ln 1, -inf: chances 0.4, 0.3, 0.2, 0.1, 0."""
+def test_values_are_the_expected_points_by_the_softmax() -> None:
+    """Logits ln 4, ln 3, ln 2, ln 1, -inf are probabilities 0.4, 0.3, 0.2, 0.1, 0."""
     logits = torch.tensor([4.0, 3.0, 2.0, 1.0, 0.0]).log()
     net = Logits(lambda units: logits.repeat(len(units), 1))
     afters = some(3, 2)
@@ -147,8 +146,8 @@ def test_values_are_the_points_expected_by_the_softmax() -> None:
     # 0.4 * 5 + 0.3 * 4 + 0.2 * 3 + 0.1 * 2 = 4
     np.testing.assert_allclose(values(net, afters), [4, 4], atol=1e-6)
     # 0.4 * 10 - 0.1 * 5 = 3.5
-    worth = values(net, afters, points=(10, 0, 0, -5, 7))
-    np.testing.assert_allclose(worth, [3.5, 3.5], atol=1e-6)
+    expected_points = values(net, afters, points=(10, 0, 0, -5, 7))
+    np.testing.assert_allclose(expected_points, [3.5, 3.5], atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -162,14 +161,14 @@ def test_values_are_the_points_expected_by_the_softmax() -> None:
         ("BaseCNN", {"channels": True}, "1 to 4096"),
     ],
 )
-def test_a_network_that_there_is_not_is_refused(
+def test_unknown_networks_and_wrong_settings_are_refused(
     name: str, settings: dict[str, Any], match: str
 ) -> None:
     with pytest.raises(ValueError, match=match):
         network(name, **settings)
 
 
-def test_a_network_that_looks_back_must_be_told_the_moments() -> None:
+def test_a_network_of_histories_needs_the_moments() -> None:
     with pytest.raises(ValueError, match="moments"):
         values(seeded("HistoryCNN", channels=2), some(1, 1))
 
@@ -186,7 +185,7 @@ def test_a_network_that_looks_back_must_be_told_the_moments() -> None:
         ("HistoryCNN", {"channels": 2}),
     ],
 )
-def test_a_network_comes_back_from_its_file(
+def test_a_saved_network_is_loaded_again(
     name: str, settings: dict[str, int], tmp_path: Path
 ) -> None:
     net, afters, moments = seeded(name, **settings), some(4, 5), played_moments(5)
@@ -195,12 +194,12 @@ def test_a_network_comes_back_from_its_file(
     assert type(again) is type(net)
     assert not again.training
     assert np.array_equal(predict(net, afters, moments), predict(again, afters, moments))
-    told = nets.metadata(tmp_path / "net.safetensors")
-    assert told == {"network": name, "settings": settings, "games": 3, "of": "tests"}
+    metadata = nets.metadata(tmp_path / "net.safetensors")
+    assert metadata == {"network": name, "settings": settings, "games": 3, "of": "tests"}
 
 
 class Trap:
-    """Raises an error of its own where it is unpickled."""
+    """An object that raises an error when it is unpickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return exec, ("raise SystemError('it was unpickled')",)
@@ -229,7 +228,7 @@ def test_a_file_that_is_cut_off_or_damaged_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "metadata",
     [
         {"network": "BaseCNN"},
         {"network": "BaseCNN", "settings": {"channels": 5}},
@@ -242,12 +241,10 @@ def test_a_file_that_is_cut_off_or_damaged_is_refused(tmp_path: Path) -> None:
         7,
     ],
 )
-def test_a_file_that_says_something_else_than_it_holds_is_refused(
-    told: Any, tmp_path: Path
-) -> None:
+def test_a_file_with_wrong_metadata_is_refused(metadata: Any, tmp_path: Path) -> None:
     tensors = {k: v.contiguous() for k, v in seeded("BaseCNN", channels=4).state_dict().items()}
     path = tmp_path / "net.safetensors"
-    path.write_bytes(safetensors.torch.save(tensors, {"afterstate": json.dumps(told)}))
+    path.write_bytes(safetensors.torch.save(tensors, {"afterstate": json.dumps(metadata)}))
     with pytest.raises(ValueError):
         load(path)
 
@@ -278,21 +275,20 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> Non
         (Options(class_reset_every=0, reseat_every=0), {"exchange": "net", "points": "classes"}),
     ],
 )
-def test_it_plays_whole_matches_by_the_rules(options: Options, settings: dict[str, Any]) -> None:
-    """Every move is legal, and every gift is its own."""
+def test_moves_and_gifts_are_legal(options: Options, settings: dict[str, Any]) -> None:
     agent = RankAgent(seeded("FCNN", hidden=4), **settings)
 
     class Checked:
-        """Asserts that what it does is legal."""
+        """The agent with checks of its moves and gifts."""
 
         def choose(self, view: Any) -> int:
-            """The agent's choice."""
+            """Return the agent's choice."""
             move = agent.choose(view)
             assert is_legal(view, move)
             return move
 
         def give(self, view: Any, n: int) -> int:
-            """The agent's gift."""
+            """Return the agent's gift."""
             gift_ = agent.give(view, n)
             assert cards.count(gift_) == n
             assert gift_ & ~int(view["hands"][view["turn"]]) == 0
@@ -302,14 +298,14 @@ def test_it_plays_whole_matches_by_the_rules(options: Options, settings: dict[st
         assert game["turn"] == -1
 
 
-def test_a_player_that_looks_back_plays_a_game() -> None:
+def test_a_network_of_histories_plays_a_game() -> None:
     agent = RankAgent(seeded("HistoryCNN", channels=1), exchange="net")
     sample = agents.make("daihinmin-sample")
     assert len([*play_match([agent, sample, sample, sample, sample], 1, 1)]) == 1
 
 
 def prefers(unit: int) -> Logits:
-    """A network that expects the first place exactly where a unit is 1."""
+    """Return a network that expects the first place exactly if a unit is 1."""
     return Logits(lambda units: torch.nn.functional.one_hot((units[:, unit] < 0.5).long(), 5) * 9.0)
 
 
@@ -317,27 +313,27 @@ LOOSE = ["S4 D6 C9 HJ", "SK HK DK", "SA HA DA", "S2 H2 D2", "CK CA C2"]
 
 
 @pytest.mark.parametrize("name", ["S4", "D6", "C9", "HJ"])
-def test_it_plays_what_leads_to_the_afterstate_of_the_largest_value(name: str) -> None:
-    """Units 106 to 158 are the field: the network likes one card to lie there."""
+def test_the_play_leads_to_the_afterstate_of_the_largest_value(name: str) -> None:
+    """Units 106 to 158 are the field; the network prefers one card on it."""
     net = prefers(2 * 53 + cards.CARD_NUMBERS[name])
     seen = view(position(*LOOSE), 0)
     assert plays.text(RankAgent(net).choose(seen)) == name
     assert plays.text(RankAgent(net, points=[0, 1, 0, 0, 0]).choose(seen)) != name
 
 
-def test_it_passes_where_that_is_worth_most() -> None:
-    """Unit 12 * 53 + 60 tells that he himself has passed."""
+def test_the_player_passes_if_that_has_the_largest_value() -> None:
+    """Unit 12 * 53 + 60 is 1 if the player itself has passed."""
     seen = view(position(*LOOSE, field="S5", last=4), 0)
     assert RankAgent(prefers(12 * 53 + 60)).choose(seen) == plays.PASS
     assert plays.text(RankAgent(prefers(106 + cards.CARD_NUMBERS["C9"])).choose(seen)) == "C9"
 
 
-def test_it_begins_the_chain_whose_end_is_worth_most() -> None:
-    """The 8 brings the lead back; then the D6 lies on the field, and the 8 has gone."""
+def test_the_play_starts_the_chain_whose_end_has_the_largest_value() -> None:
+    """The 8 brings the lead back; then the D6 is on the field, and the 8 is gone."""
     hands = ["S8 S4 D6 C9 HJ", *LOOSE[1:]]
 
     def wanted(units: Tensor) -> Tensor:
-        """The first place where the D6 lies there and he holds no 8."""
+        """Expect the first place if the D6 is on the field and the hand has no 8."""
         lies = units[:, 106 + cards.CARD_NUMBERS["D6"]] > 0
         holds = units[:, cards.CARD_NUMBERS["S8"]] > 0
         return torch.nn.functional.one_hot((~(lies & ~holds)).long(), 5) * 9.0
@@ -346,8 +342,8 @@ def test_it_begins_the_chain_whose_end_is_worth_most() -> None:
 
 
 @pytest.mark.parametrize("hand", ["S4", "S8 C4", "S8 H8 C5", "S4 D4"])
-def test_it_goes_out_when_it_can(hand: str) -> None:
-    """Whatever the network thinks of it."""
+def test_the_player_goes_out_when_it_can(hand: str) -> None:
+    """The values of the network do not matter."""
     game = position(hand, *LOOSE[1:])
     seen, net = view(game, 0), Logits(lambda units: units[:, :5] * 0)
     move = RankAgent(net, points=[0, 0, 0, 0, 1]).choose(seen)
@@ -357,39 +353,39 @@ def test_it_goes_out_when_it_can(hand: str) -> None:
 
 def test_the_values_of_a_view_are_those_of_its_afterstates() -> None:
     net, seen = seeded("FCNN", hidden=4), view(position(*LOOSE), 0)
-    afters, found = RankAgent(net, points=[4, 0, 0, 0, 1]).values(seen)
+    afters, result = RankAgent(net, points=[4, 0, 0, 0, 1]).values(seen)
     assert [a["play"] for a in afters] == [a["play"] for a in afterstates(seen)]
-    np.testing.assert_allclose(found, values(net, afters, points=[4, 0, 0, 0, 1]), atol=1e-6)
-    out, worth = RankAgent(net).values(view(position("S4", *LOOSE[1:]), 0))
-    assert (len(out), worth.tolist()) == (1, [5.0])
+    np.testing.assert_allclose(result, values(net, afters, points=[4, 0, 0, 0, 1]), atol=1e-6)
+    out, expected_points = RankAgent(net).values(view(position("S4", *LOOSE[1:]), 0))
+    assert (len(out), expected_points.tolist()) == (1, [5.0])
 
 
-def test_what_is_expected_of_actions_is_what_the_network_predicts() -> None:
+def test_expected_places_of_actions_are_those_of_the_network() -> None:
     net, seen = seeded("FCNN", hidden=4), view(position(*LOOSE), 0)
-    afters, found = RankAgent(net, points=[4, 0, 0, 0, 1]).values(seen)
+    afters, result = RankAgent(net, points=[4, 0, 0, 0, 1]).values(seen)
     actions, places = RankAgent(net).expect(seen)
     assert actions.dtype == np.uint64
     assert actions.tolist() == afters["play"].tolist()
-    np.testing.assert_allclose(places @ [4, 0, 0, 0, 1], found, rtol=1e-5)
+    np.testing.assert_allclose(places @ [4, 0, 0, 0, 1], result, rtol=1e-5)
     np.testing.assert_allclose(places.sum(1), 1, rtol=1e-5)
     actions, places = RankAgent(net).expect(view(position("S4", *LOOSE[1:]), 0))
     assert (len(actions), places.tolist()) == (1, [[1, 0, 0, 0, 0]])
 
 
-@pytest.mark.parametrize(("number", "worth"), [(100, [4, 3, 2, 1]), (200, [4, 3, 2, 1])])
-def test_before_a_reset_classes_bring_nothing_more(number: int, worth: list[float]) -> None:
+@pytest.mark.parametrize(("number", "expected_points"), [(100, [4, 3, 2, 1]), (200, [4, 3, 2, 1])])
+def test_before_a_reset_only_points_count(number: int, expected_points: list[float]) -> None:
     agent = RankAgent(seeded("FCNN", hidden=2), points="classes")
     for n_out in range(4):
         game = position("S4", *["SK HK", "SA HA", "S2 H2", "CK CA"][n_out:])
         game["number"] = number
         assert game["n_out"] == n_out
-        assert agent.values(view(game, 0))[1].tolist() == worth[n_out : n_out + 1]
-        game["number"] = number - 50  # the class is worth something
+        assert agent.values(view(game, 0))[1].tolist() == expected_points[n_out : n_out + 1]
+        game["number"] = number - 50  # the class has a value
         more = agent.values(view(game, 0))[1]
-        assert more > worth[n_out] + (0.1 if n_out < 3 else 0)
+        assert more > expected_points[n_out] + (0.1 if n_out < 3 else 0)
 
 
-def test_gifts_go_by_the_hand_or_by_the_network() -> None:
+def test_gifts_follow_the_rule_or_the_network() -> None:
     match = new_match(3)
     match["places"], match["number"] = range(5), 1
     next_game(match)
@@ -404,15 +400,15 @@ def test_gifts_go_by_the_hand_or_by_the_network() -> None:
     actions, places = RankAgent(net).expect(seen)
     assert actions.tolist() == gifts.tolist()
     np.testing.assert_allclose(places, predict(net, afters), rtol=1e-5)
-    left, worth = RankAgent(net).values(seen)
+    left, expected_points = RankAgent(net).values(seen)
     assert left["hand"].tolist() == [hand & ~given for given in gifts]
-    np.testing.assert_allclose(worth, values(net, afters))
+    np.testing.assert_allclose(expected_points, values(net, afters))
     assert RankAgent(net).give(seen, 2) == gift(hand, 2)
     with pytest.raises(ValueError, match="give"):
         RankAgent(net).choose(seen)
 
 
-def test_a_network_is_played_as_its_file_says(tmp_path: Path) -> None:
+def test_the_metadata_of_a_file_set_points_and_exchange(tmp_path: Path) -> None:
     file, net = tmp_path / "net.safetensors", network("FCNN", hidden=4)
     nets.save(net, file, points="classes", exchange="net")
     match = new_match(1)
@@ -424,11 +420,11 @@ def test_a_network_is_played_as_its_file_says(tmp_path: Path) -> None:
     assert RankAgent(net).values(seen)[1] == pytest.approx(values(net, afters))
 
 
-def test_a_file_that_asks_for_more_than_it_holds_takes_no_memory(tmp_path: Path) -> None:
+def test_wrong_metadata_of_a_large_network_take_no_memory(tmp_path: Path) -> None:
     file = tmp_path / "net.safetensors"
-    asked = {"network": "RankResNet", "settings": {"channels": 4096, "blocks": 300, "hidden": 9}}
+    metadata = {"network": "RankResNet", "settings": {"channels": 4096, "blocks": 300, "hidden": 9}}
     tensors = {"head.bias": torch.zeros(1)}
-    safetensors.torch.save_file(tensors, file, {"afterstate": json.dumps(asked)})
+    safetensors.torch.save_file(tensors, file, {"afterstate": json.dumps(metadata)})
     with pytest.raises(ValueError, match="weights"):  # of 120 GB
         load(file)
     safetensors.torch.save_file(tensors, file, {"afterstate": "[" * 50_000})
@@ -436,7 +432,7 @@ def test_a_file_that_asks_for_more_than_it_holds_takes_no_memory(tmp_path: Path)
         load(file)
 
 
-def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+def test_weights_that_are_nan_are_refused(tmp_path: Path) -> None:
     net = network("FCNN", hidden=2)
     torch.nn.init.constant_(next(net.parameters()), float("nan"))
     nets.save(net, tmp_path / "net.safetensors")
@@ -445,7 +441,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("device", ["foo", "cuda:99"])
-def test_a_device_that_there_is_not_is_refused(tmp_path: Path, device: str) -> None:
+def test_an_unknown_device_is_refused(tmp_path: Path, device: str) -> None:
     nets.save(network("FCNN", hidden=2), tmp_path / "net.safetensors")
     with pytest.raises(ValueError, match=f"no device '{device}'"):
         load(tmp_path / "net.safetensors", device)
@@ -453,7 +449,7 @@ def test_a_device_that_there_is_not_is_refused(tmp_path: Path, device: str) -> N
         RankAgent(network("FCNN", hidden=2), device=device)
 
 
-def test_what_is_no_network_is_refused() -> None:
+def test_a_net_that_is_no_network_is_refused() -> None:
     with pytest.raises(ValueError, match="network or its file, got 5"):
         agents.make("daihinmin-rank", net=5)
 
@@ -474,7 +470,7 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], match: str) -> Non
         RankAgent(seeded("FCNN", hidden=2), **settings)
 
 
-def test_it_is_made_by_name_from_a_file(tmp_path: Path) -> None:
+def test_the_player_is_made_by_name_from_a_file(tmp_path: Path) -> None:
     nets.save(seeded("FCNN", hidden=2), tmp_path / "net.safetensors")
     agent = agents.make("daihinmin-rank", net=tmp_path / "net.safetensors", points="classes")
     assert isinstance(agent, RankAgent)

@@ -1,4 +1,4 @@
-"""Features by a slow reading of their description, gradients by differences, learning by effect."""
+"""The softmax policy: features against a slow oracle, probabilities, files and players."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ SINGLE_LEVELS = [0, 1, 2, 4, 6, 9, 13, 18, 25]  # the most cards above of levels
 
 
 def names(word: Any) -> set[str]:
-    """The names of the cards of a set."""
+    """Return the names of the cards of a set."""
     return set(cards.text(word).split())
 
 
 def column(card: str) -> int:
-    """The column of a card that is not the joker."""
+    """Return the column of a card that is not the joker."""
     return cards.RANKS.index(card[1])
 
 
 def beats(order: int, a: int, b: int) -> bool:
-    """Whether a column beats another."""
+    """Return True if a column beats another."""
     return a < b if order else a > b
 
 
@@ -56,8 +56,8 @@ SEQUENCES = {
 """The cards of the sequences."""
 
 
-class Slow:
-    """The features of one decision, with sets and loops."""
+class SlowFeatures:
+    """An oracle of the features of one decision, with sets and loops."""
 
     def __init__(self, game: Game) -> None:
         self.game, turn = game, int(game["turn"])
@@ -73,7 +73,7 @@ class Slow:
         self.context = 6 * (self.field != 0) + 3 * (len(self.hand) <= 5) + near_context
 
     def level(self, at: int, size: int, order: int, suits: str = cards.SUITS) -> int:
-        """The level of a group."""
+        """Return the level of a group."""
         above = [c for c in self.unseen - {JOKER} if beats(order, column(c), at)]
         joker = JOKER in self.unseen
         if size == 1:
@@ -82,8 +82,8 @@ class Slow:
         return min(sum(n + joker >= size for n in Counter(map(column, above)).values()), 9)
 
     def stays(self, hand: set[str], order: int) -> tuple[list[int], int]:
-        """Features of a hand that stays, and its losers."""
-        found, n_melds, n_losers = [], 0, 0
+        """Return the features of a hand that stays and the number of its losers."""
+        features, n_melds, n_losers = [], 0, 0
         loose = hand - {JOKER}
         for suit in cards.SUITS:
             run: list[int] = []
@@ -96,31 +96,31 @@ class Slow:
                     loose -= {suit + cards.RANKS[i] for i in run}
                     high = run[0] <= 4 if order else run[-1] >= 10
                     with_8 = self.game["eight_cuts"] and 6 in run
-                    found.append(f.RUNS + (2 if with_8 else int(high)))
+                    features.append(f.RUNS + (2 if with_8 else int(high)))
                     n_melds += 1
                 run = []
         for at, size in Counter(map(column, loose)).items():
             n_melds += 1
             if at == 6 and self.game["eight_cuts"]:
-                found.append(f.EIGHTS + (size > 1))
+                features.append(f.EIGHTS + (size > 1))
                 continue
             level = self.level(at, size, order)
             n_losers += level > 0
-            found.append(f.LOOSE + 10 * (size - 1) + level)
+            features.append(f.LOOSE + 10 * (size - 1) + level)
             if size <= 2:
-                found.append(f.RANKS + 13 * (size - 1) + (13 - at if order else at - 1))
+                features.append(f.RANKS + 13 * (size - 1) + (13 - at if order else at - 1))
         if JOKER in hand:
-            found.append(f.JOKER_STAYS)
+            features.append(f.JOKER_STAYS)
             n_melds += 1
         if "S3" in hand and JOKER in self.unseen:
-            found.append(f.S3_STAYS)
-        found += [f.MELDS + min(n_melds, 8), f.LOSERS + min(n_losers, 7)]
-        found.append(f.BALANCE + min(max(n_melds - 2 * n_losers, -4), 4) + 4)
-        found.append(f.LEFT + min(len(hand), 12))
-        return found, n_losers
+            features.append(f.S3_STAYS)
+        features += [f.MELDS + min(n_melds, 8), f.LOSERS + min(n_losers, 7)]
+        features.append(f.BALANCE + min(max(n_melds - 2 * n_losers, -4), 4) + 4)
+        features.append(f.LEFT + min(len(hand), 12))
+        return features, n_losers
 
     def play_level(self, play: int, order: int, suits: str) -> int:
-        """The level of a play on the field."""
+        """Return the level of a play on the field."""
         if play == plays.LONE_JOKER:
             return int("S3" in self.unseen)
         size = int(plays.SIZE[play])
@@ -135,9 +135,9 @@ class Slow:
         return min(len(answers), 9)
 
     def pass_(self) -> list[int]:
-        """Features of the pass."""
+        """Return the features of the pass."""
         game, field = self.game, self.field
-        found, n_losers = self.stays(self.hand, int(game["revolution"]))
+        features, n_losers = self.stays(self.hand, int(game["revolution"]))
         suits = suits_of(field) if game["lock"] else cards.SUITS
         width = min(int(plays.SIZE[field]), 3) - 1
         level = self.play_level(field, int(game["revolution"]), suits)
@@ -149,7 +149,7 @@ class Slow:
         ]
         owner = int(game["left"][game["last"]])
         return [
-            *found,
+            *features,
             f.PASSES + (game["last"] == game["turn"]),
             f.PASS_LOSERS + min(n_losers, 7),
             f.PASS_LEVEL + 10 * width + level,
@@ -158,7 +158,7 @@ class Slow:
         ]
 
     def play(self, play: int) -> list[int]:
-        """Features of a play."""
+        """Return the features of a play."""
         game, kind, size = self.game, int(plays.KIND[play]), int(plays.SIZE[play])
         used = names(plays.CARDS[play])
         order = int(game["revolution"]) ^ int(game["revolutions"] and plays.REVOLVES[play])
@@ -170,18 +170,20 @@ class Slow:
             and suits_of(play) == suits_of(self.field)
         )
         is_locked = play != plays.LONE_JOKER and (game["lock"] or sets_lock)
-        found, n_losers = self.stays(self.hand - used, order)
+        features, n_losers = self.stays(self.hand - used, order)
         level = self.play_level(play, order, suits_of(play) if is_locked else cards.SUITS)
         cut = on_joker or bool(game["eight_cuts"] and plays.CUTS_AS_8[play])
         wins = level == 0 or size > self.answering or cut
-        what = {plays.JOKER_SINGLE: 4, plays.SEQUENCE: min(size, 5) + 2}.get(kind, min(size, 4) - 1)
+        shape = {plays.JOKER_SINGLE: 4, plays.SEQUENCE: min(size, 5) + 2}.get(
+            kind, min(size, 4) - 1
+        )
         width = min(size, 3) - 1
-        found += [f.PLAYED + what, f.LEVEL + 10 * width + level]
-        found.append(f.WINS + 5 * wins + min(n_losers, 4))
+        features += [f.PLAYED + shape, f.LEVEL + 10 * width + level]
+        features.append(f.WINS + 5 * wins + min(n_losers, 4))
         if play != plays.LONE_JOKER:
             low, high = max(int(plays.LOW[play]), 1), min(int(plays.HIGH[play]), 13)
             family = 3 if kind == plays.SEQUENCE else width
-            found.append(f.STRENGTH + 13 * family + (13 - high if order else low - 1))
+            features.append(f.STRENGTH + 13 * family + (13 - high if order else low - 1))
         flags = {
             f.LOCKS: sets_lock and not game["lock"],
             f.TURNS: order != game["revolution"],
@@ -191,29 +193,29 @@ class Slow:
             f.CUTS: cut and not on_joker,
             f.BREAKS_RUN: kind != plays.SEQUENCE and used & self.in_runs(),
         }
-        found += [f.FLAGS + flag for flag, is_set in flags.items() if is_set]
+        features += [f.FLAGS + flag for flag, is_set in flags.items() if is_set]
         if kind in (plays.SINGLE, plays.GROUP):
             held = sum(column(c) == plays.LOW[play] for c in self.hand - {JOKER})
             if held > size - (JOKER in used):
-                found.append(f.FLAGS + f.BREAKS_GROUP + held - 2)
-        return found
+                features.append(f.FLAGS + f.BREAKS_GROUP + held - 2)
+        return features
 
     def in_runs(self) -> set[str]:
-        """The cards of the hand that are in runs of three or more."""
+        """Return the cards of the hand that are in runs of three or more."""
         naturals = self.hand - {JOKER}
         return set().union(*(run for run in SEQUENCES.values() if run <= naturals))
 
 
 def suits_of(play: int) -> str:
-    """The suits that a play shows."""
+    """Return the suits of a play."""
     return "".join(suit for row, suit in enumerate(cards.SUITS) if plays.ROWS[play] >> row & 1)
 
 
 def positions(n_games: int, seed: int, options: Options | None = None) -> list[Game]:
-    """Positions of random games in which there is something to choose."""
+    """Return positions of random games with several options."""
     chance = random.Random(seed)
-    match, found = new_match(seed, options), []
-    room = new_workspace()
+    match, views = new_match(seed, options), []
+    workspace = new_workspace()
     for _ in range(n_games):
         next_game(match)
         while match["turn"] >= 0:
@@ -221,63 +223,65 @@ def positions(n_games: int, seed: int, options: Options | None = None) -> list[G
                 rules.give(match, cards.weakest(match["hands"][match["turn"]], match["to_give"]))
                 continue
             seen = view(match, int(match["turn"]))
-            n = f.list_options(seen, room.options)
+            n = f.list_options(seen, workspace.options)
             if n > 1:
-                found.append(seen)
-            rules.play(match, int(room.options[chance.randrange(n)]))
-    return found
+                views.append(seen)
+            rules.play(match, int(workspace.options[chance.randrange(n)]))
+    return views
 
 
 @pytest.mark.parametrize("options", [Options(), Options(eight_cuts=False, locks=False)])
-def test_features_are_those_of_a_slow_reading(options: Options) -> None:
-    room = new_workspace()
+def test_features_are_those_of_the_oracle(options: Options) -> None:
+    workspace = new_workspace()
     for seen in positions(4, 3, options):
-        n = weigh_options(seen, np.zeros(N_CONTEXTS * N_FEATURES), 1.0, room)
-        slow = Slow(seen)
+        n = weigh_options(seen, np.zeros(N_CONTEXTS * N_FEATURES), 1.0, workspace)
+        slow = SlowFeatures(seen)
         for i in range(n):
-            play = int(room.options[i])
+            play = int(workspace.options[i])
             expected = slow.play(play) if play else slow.pass_()
-            found = room.features[i, : room.sizes[i]].astype(int) - slow.context * N_FEATURES
-            assert sorted(found) == sorted(map(int, expected)), plays.text(play)
+            result = (
+                workspace.features[i, : workspace.sizes[i]].astype(int) - slow.context * N_FEATURES
+            )
+            assert sorted(result) == sorted(map(int, expected)), plays.text(play)
 
 
-def test_gifts_are_described_by_the_hand_that_stays() -> None:
+def test_features_of_gifts_are_those_of_the_hand_that_stays() -> None:
     match = new_match(4)
     match["places"] = range(5)
     match["number"] = 1
     next_game(match)
-    seen, room = view(match, int(match["turn"])), new_workspace()
-    n = weigh_gifts(seen, np.zeros(N_CONTEXTS * N_FEATURES), 1.0, room)
+    seen, workspace = view(match, int(match["turn"])), new_workspace()
+    n = weigh_gifts(seen, np.zeros(N_CONTEXTS * N_FEATURES), 1.0, workspace)
     hand = names(seen["hands"][seen["turn"]])
     assert n == len(hand) * (len(hand) - 1) // 2
-    slow = Slow(seen)
+    slow = SlowFeatures(seen)
     for i in range(n):
-        expected, _ = slow.stays(hand - names(room.options[i]), 0)
-        found = room.features[i, : room.sizes[i]].astype(int) - f.GIFTS * N_FEATURES
-        assert sorted(found) == sorted(map(int, expected))
+        expected, _ = slow.stays(hand - names(workspace.options[i]), 0)
+        result = workspace.features[i, : workspace.sizes[i]].astype(int) - f.GIFTS * N_FEATURES
+        assert sorted(result) == sorted(map(int, expected))
 
 
 def test_a_play_that_empties_the_hand_is_the_only_option() -> None:
     game = positions(1, 5)[0].copy()
     hand = cards.parse("S5 H5")
     game["hands"][game["turn"]], game["field"] = hand, 0
-    room = new_workspace()
-    assert f.list_options(game, room.options) == 1
-    assert int(plays.CARDS[room.options[0]]) == hand
+    workspace = new_workspace()
+    assert f.list_options(game, workspace.options) == 1
+    assert int(plays.CARDS[workspace.options[0]]) == hand
 
 
 def test_probabilities_follow_the_scores_and_the_temperature() -> None:
     weights = np.random.default_rng(1).normal(size=N_CONTEXTS * N_FEATURES)
-    room = new_workspace()
+    workspace = new_workspace()
     for seen in positions(2, 6)[:40]:
         for temperature in (0.5, 1.0, 3.0):
-            n = weigh_options(seen, weights, temperature, room)
-            scores = [weights[room.features[i, : room.sizes[i]]].sum() for i in range(n)]
+            n = weigh_options(seen, weights, temperature, workspace)
+            scores = [weights[workspace.features[i, : workspace.sizes[i]]].sum() for i in range(n)]
             expected = np.exp((np.array(scores) - max(scores)) / temperature)
-            np.testing.assert_allclose(room.scores[:n], expected)
+            np.testing.assert_allclose(workspace.scores[:n], expected)
 
 
-def test_the_shipped_policy_beats_the_sample_client() -> None:
+def test_the_pretrained_policy_beats_the_sample_client() -> None:
     *_, match = play_match([PolicyAgent(), *(SampleAgent() for _ in range(4))], 200, seed=3)
     assert match["points"][0] > 200 * 4.0
 
@@ -289,7 +293,7 @@ def test_policies_are_saved_and_loaded(tmp_path: Any) -> None:
     np.testing.assert_array_equal(find_policy(tmp_path / "a.npz").weights, weights)
 
 
-def test_an_agent_is_pickled_and_repeats_itself() -> None:
+def test_a_pickled_player_makes_the_same_choices() -> None:
     seen = positions(3, 8)
     agent = PolicyAgent(temperature=1.0, seed=5)
     other = pickle.loads(pickle.dumps(agent))
@@ -300,7 +304,7 @@ def test_an_agent_is_pickled_and_repeats_itself() -> None:
     "options",
     [Options(exchanges=False), Options(sequences=False), Options(revolutions=False, locks=False)],
 )
-def test_it_plays_legally_under_all_options(options: Options) -> None:
+def test_choices_are_legal_under_all_options(options: Options) -> None:
     match = new_match(2, options)
     agent = PolicyAgent(temperature=1.0, seed=1)
     for _ in range(5):
@@ -315,7 +319,7 @@ def test_it_plays_legally_under_all_options(options: Options) -> None:
                 rules.play(match, play)
 
 
-def test_errors(tmp_path: Any) -> None:
+def test_wrong_policies_and_settings_are_refused(tmp_path: Any) -> None:
     with pytest.raises(ValueError, match="temperature"):
         PolicyAgent(temperature=-1)
     with pytest.raises(ValueError, match="policy"):
