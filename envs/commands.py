@@ -1,4 +1,4 @@
-"""Command lines of the environments, read by tyro into dataclasses."""
+"""Command lines, read by tyro into dataclasses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def parse(kind: type[T], program: str, arguments: Sequence[str] | None = None) -
     try:
         import tyro
     except ImportError as error:
-        message = 'this command needs tyro: pip install "afterstate[train]"'
+        message = 'this command needs tyro: pip install "afterstate[cli]"'
         raise SystemExit(message) from error
     config = (tyro.conf.PositionalRequiredArgs, tyro.conf.FlagCreatePairsOff)
     return tyro.cli(kind, prog=program, args=arguments, config=config)

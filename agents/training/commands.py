@@ -8,31 +8,7 @@ import math
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
-
-T = TypeVar("T")
-
-
-def parse(kind: type[T], program: str, arguments: Sequence[str] | None = None) -> T:
-    """Return the settings of a command line; those without a default are positional.
-
-    Args:
-        kind: a class of settings, whose docstrings are the help texts.
-        program: the command, as the usage shows it.
-        arguments: the words of the command line, by default those of this process.
-
-    Raises:
-        SystemExit: the command line is wrong or asks for help, or tyro is not installed.
-    """
-    try:
-        import tyro
-    except ImportError as error:
-        message = 'this command needs tyro: pip install "afterstate[train]"'
-        raise SystemExit(message) from error
-    args: T = tyro.cli(
-        kind, prog=program, args=arguments, config=(tyro.conf.PositionalRequiredArgs,)
-    )
-    return args
+from typing import Any
 
 
 def progress_bar() -> Any:

@@ -41,7 +41,8 @@ from afterstate import agents
 from afterstate.agents import files
 from afterstate.agents.config import Amount, Count, Rate, Whole, settings
 from afterstate.agents.game2048.play import Player, play
-from afterstate.agents.training.commands import parse, progress_bar, sigterm_raises
+from afterstate.agents.training.commands import progress_bar, sigterm_raises
+from afterstate.envs import commands
 from afterstate.envs.words import Words
 
 MOVE = np.dtype([("board", "<u8"), ("action", "u1")])
@@ -419,7 +420,9 @@ def _write(args: Args, buckets: Buckets) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    args = parse(Args, "python -m afterstate.agents.game2048.learning.play_logs", arguments)
+    args = commands.parse(
+        Args, "python -m afterstate.agents.game2048.learning.play_logs", arguments
+    )
     try:
         buckets = _begin(args)
         if args.log.exists():  # a run was killed before its buckets were removed

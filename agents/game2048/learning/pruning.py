@@ -47,7 +47,8 @@ from afterstate.agents.game2048.values.ntuple import (
     pack_network,
     source,
 )
-from afterstate.agents.training.commands import parse, progress_bar
+from afterstate.agents.training.commands import progress_bar
+from afterstate.envs import commands
 from afterstate.envs.game2048.rules import afterstates, field, occupied, spawn
 from afterstate.envs.words import Word, seed_word
 
@@ -213,7 +214,7 @@ def prune(args: Args) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    args = parse(Args, "python -m afterstate.agents.game2048.learning.pruning", arguments)
+    args = commands.parse(Args, "python -m afterstate.agents.game2048.learning.pruning", arguments)
     try:
         prune(args)
     except (OSError, ValueError) as error:
