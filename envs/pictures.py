@@ -57,8 +57,9 @@ class Window:
     """A window that shows the pictures of a game to people.
 
     It opens at the first `show`. Once it is closed, by its user or by `close`, `show` does nothing,
-    so that play goes on without it. pygame has one display, so a program has one window at a time.
-    Key presses stay in pygame's event queue, for play by keyboard.
+    so that the game continues without it. pygame has one display, so a program has one window at a
+    time. A copy opens its own window. Key presses stay in pygame's event queue, for play by
+    keyboard.
 
     Args:
         title: text of the title bar.
@@ -103,6 +104,9 @@ class Window:
 
             pygame.display.quit()
         self._screen, self.closed = None, True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_screen": None, "_clock": None}
 
     def _screen_of(self, size: tuple[int, int]) -> pygame.Surface:
         """Return the open window, or a new one if it does not have the size `(width, height)`."""

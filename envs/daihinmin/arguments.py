@@ -130,7 +130,8 @@ _RANGES = {
     "n_out": (0, N_PLAYERS),
     "n_actions": (0, MAX_ACTIONS),
     "viewer": (-1, -1),
-}  # of the fields of a whole game: kernels do not check them
+}
+"""Ranges of the fields of a whole game, which kernels do not check."""
 
 
 def check_game(game: Any) -> Game:

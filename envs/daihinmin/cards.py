@@ -83,11 +83,11 @@ def weakest(cards: Word, n: int) -> Word:
     >>> text(weakest(parse("JO D4 S4 S2"), 2))
     'S4 D4'
     """
-    rest = np.uint64(cards) & np.uint64(NATURALS)
-    kept = rest
+    naturals = np.uint64(cards) & np.uint64(NATURALS)
+    rest = naturals
     for _ in range(n):
         rest &= rest - np.uint64(1) if rest else rest
-    return kept ^ rest
+    return naturals ^ rest
 
 
 def card_text(card: int) -> str:

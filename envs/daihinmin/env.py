@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 import gymnasium as gym
 import numpy as np
@@ -50,10 +50,8 @@ from afterstate.envs.daihinmin.rules import (
     play,
 )
 from afterstate.envs.daihinmin.views import view
+from afterstate.envs.pictures import Window
 from afterstate.envs.words import draw_word
-
-if TYPE_CHECKING:
-    from afterstate.envs.pictures import Window
 
 AGENTS = tuple(f"player_{number}" for number in range(N_PLAYERS))
 """Agents by player number."""
@@ -72,9 +70,6 @@ _STATE_ATTRIBUTES = (
     *("_cumulative_rewards", "_skip_agent_selection", "_rewarded"),
     *("_games_left", "_n_actions", "_generator"),
 )  # the attributes in a state, besides the game
-
-
-# Kernels
 
 
 @njit(int64(GameType[::1], int64, boolean), cache=True)
@@ -105,9 +100,6 @@ def give_weakest(games: Games) -> None:
     game = games[0]
     while game.to_give > 0:
         give(game, cards.weakest(game.hands[game.turn], game.to_give))
-
-
-# The environment
 
 
 def env(**settings: Any) -> Any:
@@ -199,7 +191,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
         self._games = np.zeros(1, GAME)
         self._view = np.zeros(1, GAME)  # scratch space
         self._generator: np.random.Generator | None = None
-        self._window: Window | None = None
+        self._window = self._new_window()
         self.shown_to: str | None = None
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
@@ -284,8 +276,6 @@ class raw_env(AECEnv):  # type: ignore[misc]
         """Return the space of an agent's actions."""
         return self.action_spaces[agent]
 
-    # Search and critics
-
     def state(self) -> Planes:
         """Return the whole game as planes `int8[131, 15]`: see `observation.py`."""
         planes = np.zeros(STATE, np.int8)
@@ -317,8 +307,6 @@ class raw_env(AECEnv):  # type: ignore[misc]
         for name in _STATE_ATTRIBUTES:
             setattr(self, name, copy.deepcopy(state[name]))
 
-    # Pictures
-
     def render(self) -> Any:
         """Return the table as text (`"ansi"`) or picture (`"rgb_array"`); `"human"` opens a window.
 
@@ -336,20 +324,17 @@ class raw_env(AECEnv):  # type: ignore[misc]
         picture = render.rgb_array(game)
         if self.render_mode == "rgb_array":
             return picture
-        if self._window is None:
-            from afterstate.envs.pictures import Window
-
-            self._window = Window("Daihinmin", self.metadata["render_fps"])
         self._window.show(picture)
         return None
 
     def close(self) -> None:
-        """Close the window, if there is one."""
-        if self._window is not None:
-            self._window.close()
-            self._window = None
+        """Close the window, if there is one; a later game opens another."""
+        self._window.close()
+        self._window = self._new_window()
 
-    # Inside
+    def _new_window(self) -> Window:
+        """Return a window that is not open yet."""
+        return Window("Daihinmin", self.metadata["render_fps"])
 
     def _running(self) -> Games:
         """Return the game record in an array of one."""
@@ -421,16 +406,13 @@ class raw_env(AECEnv):  # type: ignore[misc]
         self.agent_selection = self.agents[0]
 
     def _show(self) -> None:
-        """Put the mask into the selected agent's info and draw the picture, if so set."""
+        """Put the mask into the selected agent's info, and draw in mode `"human"`."""
         if self.observation == "planes":
             agent = self.agent_selection
             mask = self._mask(_NUMBERS[agent])
             self.infos[agent] = {**self.infos[agent], "action_mask": mask}
         if self.render_mode == "human":
             self.render()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_window": None}
 
 
 def observation_space(observation: str) -> spaces.Space[Any]:

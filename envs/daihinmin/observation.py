@@ -9,8 +9,8 @@ and JO, 1 everywhere if the joker is among them. Ranks keep their columns under 
       5 -   9 unseen S .. JO     card image: cards not seen yet, which the others hold
      10 -  14 gave S .. JO       card image: gift in the exchange before this game
      15 -  19 gift S .. JO       card image: cards chosen to give so far
-     20 -  39 known 1 S .. 4 JO  card images: known cards of players 1 to 4: those received from the
-                                 viewer, and the first leader's diamond 3, until they are played
+     20 -  39 known 1 S .. 4 JO  card images: cards known to be in the hands of players 1 to 4:
+                                 the viewer's gift and the first leader's diamond 3
      40 -  44 field S .. X       the cells of the play on the field, with its joker's; X is
                                  the fifth card of a rank; a lone joker has no cell
      45 -  49 joker S .. X       the cell of the field that the joker stands at
@@ -128,9 +128,6 @@ _REVOLUTION, _LOCK, _IDLE, _TO_GIVE, _GAME, *_BY_PLAYER = _REST
 _PLAYED, _LEFT, _PASSED, _PLACE, _CLASS, _OWNER, _TURN, _ = _BY_PLAYER
 
 
-# Kernels, which write 1s into planes that are all 0
-
-
 @njit(void(uint64, int8[:, ::1], int64), cache=True)
 def _draw_cards(cards: Word, planes: Planes, at: int) -> None:
     """Write a card image from channel `at` on."""
@@ -165,7 +162,7 @@ def _draw_field(play: int, planes: Planes, at: int) -> None:
 
 @njit(void(GameType, int8[:, ::1], int64), cache=True)
 def _draw_flags(game: Game, planes: Planes, at: int) -> None:
-    """Write what belongs to no player."""
+    """Write the flags, the numbers of passes and cards to give, and the number of the game."""
     planes[at + _REVOLUTION] = game.revolution
     planes[at + _LOCK] = game.lock
     _draw_number(game.idle, planes, at + _IDLE)
@@ -255,9 +252,6 @@ def observe(games: Games, player: int, views: Games, planes: Planes) -> None:
     """Write the observation of a player of the game `games[0]`; overwrites `views[0]`."""
     look(games[0], player, views)
     draw_view(views, planes)
-
-
-# Arrays
 
 
 def view_planes(view: Game) -> Planes:

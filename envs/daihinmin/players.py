@@ -1,6 +1,6 @@
-"""The protocol by which environments, server and client ask a player of Daihinmin, and its checks.
+"""The interface between a player of Daihinmin and the environments, the server and the client.
 
-`RandomPlayer` needs no method and is here too; all other players are in `afterstate.agents`.
+`RandomPlayer` plays at random; all other players are in `afterstate.agents`.
 """
 
 from __future__ import annotations

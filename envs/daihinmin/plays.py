@@ -22,13 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from afterstate.envs.daihinmin.cards import (
-    JOKER,
-    NATURALS,
-    RANKS,
-    SUITS,
-    lowest,
-)
+from afterstate.envs.daihinmin.cards import JOKER, NATURALS, RANKS, SUITS, lowest
 from afterstate.envs.words import Word
 
 PASS, LONE_JOKER = 0, 53
@@ -44,11 +38,8 @@ SPADES = np.uint64(0x0111_1111_1111_1111)
 """The spades of all 15 columns, where cells are bits 4 * column + row; times 15 all four suits."""
 
 Cell = tuple[int, int]
-"""Row and column of a card on the table. Row 4 is the joker's, as the fifth card of a rank."""
+"""Row and column of a card on the table. Row 4 is for a joker added to four of a rank."""
 Numbers = npt.NDArray[np.int64]
-
-
-# The table of plays
 
 
 def _groups(column: int) -> Iterator[tuple[list[Cell], Cell | None]]:
@@ -113,8 +104,8 @@ CARDS = np.array(
 )
 """The card set that a play takes from the hand."""
 ROWS = np.array([sum({1 << row for row, _ in cells}) for cells in _CELLS], np.int8)
-"""The suits of a play as bits of rows, with the joker's; the lock compares them. The fifth card of
-a rank is bit 4."""
+"""The suits of a play as bits of rows, including the joker's; the lock compares them. Bit 4 is a
+joker added to four of a rank."""
 LOW = np.array([min([column for _, column in cells], default=0) for cells in _CELLS], np.int8)
 """The lowest column of a play."""
 HIGH = np.array([max([column for _, column in cells], default=0) for cells in _CELLS], np.int8)
@@ -135,9 +126,6 @@ def cells(play: int) -> tuple[list[Cell], Cell | None]:
     """
     _, naturals, joker = _PLAYS[play]
     return list(naturals), joker
-
-
-# Notation
 
 
 def _play_text(play: int) -> str:
@@ -162,7 +150,7 @@ def text(play: int) -> str:
     """Return a play in the notation of recorded games: its cells by column, then suit.
 
     `JO=H8` is the joker standing for the 8 of hearts, `JO=S-` and `JO=S+` the joker below the 3 and
-    above the 2 of spades, `JO=X8` the fifth card beside four 8s, `JO` the lone joker.
+    above the 2 of spades, `JO=X8` the joker added to four 8s, `JO` the lone joker.
 
     >>> text(54), text(826), text(2421)
     ('S3 H3', 'JO=S- S3 S4', 'C6 C7 C8 C9 CT CJ CQ CK CA C2 JO=C+')
@@ -196,9 +184,6 @@ def single(card: int) -> int:
     'S3'
     """
     return 1 + card
-
-
-# Masks for the search of legal plays
 
 
 def _group_masks() -> tuple[npt.NDArray[np.uint64], ...]:
@@ -251,9 +236,6 @@ _PLAIN, _WITH_JOKER = _first_numbers()
 _ANY_SUITS = 32
 
 
-# Numbers of plays from their cells
-
-
 _NO_JOKER = 5
 _GROUP_PLACES = np.full((16, 6), -1, np.int64)
 for _place, (_naturals, _joker) in enumerate(_groups(1)):
@@ -263,12 +245,12 @@ for _place, (_naturals, _joker) in enumerate(_groups(1)):
 
 @njit("int64(int64, int64, int64)", cache=True)
 def group(column: int, suits: int, joker_row: int) -> int:
-    """Return the number of a group, or -1 if there is no such group.
+    """Return the number of a group, or -1 if the cells are no group.
 
     Args:
         column: its rank.
         suits: its natural cards, as bits of rows.
-        joker_row: row of the joker, 4 for the fifth card; -1 without the joker.
+        joker_row: row of the joker, 4 next to four natural cards; -1 without the joker.
     """
     if not 1 <= column <= 13 or joker_row > 4:
         return -1
@@ -289,9 +271,6 @@ def sequence(row: int, first: int, size: int, joker_place: int) -> int:
     if joker_place < 0:
         return int(_PLAIN[size]) + 4 * (first - 1) + row
     return int(_WITH_JOKER[size, joker_place]) + 4 * first + row
-
-
-# Legal plays
 
 
 @njit("boolean(int64, int64, boolean, boolean)", cache=True)

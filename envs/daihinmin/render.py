@@ -106,9 +106,6 @@ def rgb_array(game: Game, names: Sequence[str] = NAMES) -> Pixels:
     return np.array(image)
 
 
-# Contents
-
-
 def _seats(game: Game, names: Sequence[str]) -> list[_Seat]:
     """Return the players in the order of play, the viewer or player 0 first."""
     first = seat_of(game, max(int(game["viewer"]), 0))
@@ -168,9 +165,6 @@ def _field_text(game: Game, names: Sequence[str]) -> str:
     return f"{plays.text(game['field'])} of {names[game['last']]}"
 
 
-# Text
-
-
 def _row(seat: _Seat) -> str:
     """Return the line of a player."""
     hidden = seat.left - cards.count(seat.shown)
@@ -178,9 +172,6 @@ def _row(seat: _Seat) -> str:
     mark = ">" if seat.in_turn else " "
     line = f"{mark} {seat.name:9}  {seat.rank:9}  {seat.left:5}  {seat.status:6}  {hand}"
     return line.rstrip()
-
-
-# Pixels
 
 
 def _draw_seat(image: Image.Image, seat: _Seat, x: int, y: int) -> None:
@@ -227,7 +218,7 @@ def _draw_field(image: Image.Image, play: int) -> None:
 
 
 def _draw_flags(image: Image.Image, flags: list[str], y: int) -> None:
-    """Draw a pill for each flag, side by side."""
+    """Draw a row of pills, one for each flag."""
     for i, flag in enumerate(flags):
         x = WIDTH // 2 + round((i - (len(flags) - 1) / 2) * 124)
         sprite = _pill((112, 26), _RED if flag == "revolution" else _VIOLET)

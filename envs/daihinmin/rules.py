@@ -38,7 +38,7 @@ from afterstate.envs.words import Word, Words, next_random
 
 N_PLAYERS = 5
 ACCEPTED, REFUSED = 9, 8
-"""Answers to a submission. A pass is refused, too, unless the field is empty; that does no harm."""
+"""Answers to a submission. A pass is accepted on an empty field only; its effect is the same."""
 DAIFUGO, FUGO, HEIMIN, HINMIN, DAIHINMIN = range(5)
 """Classes, by finishing place in the previous game."""
 MAX_ACTIONS = N_CARDS * 20
@@ -170,9 +170,6 @@ Games = npt.NDArray[np.void]
 """Records of `GAME`."""
 
 
-# Seats and classes
-
-
 @njit(int64(GameType, int64), cache=True)
 def seat_of(game: Game, player: int) -> int:
     """Return the seat of a player."""
@@ -206,9 +203,6 @@ def n_exchanged(class_: int) -> int:
     return abs(HEIMIN - class_) if class_ >= 0 else 0
 
 
-# Chance
-
-
 @njit(int64(GameType, int64), cache=True)
 def draw(game: Game, n: int) -> int:
     """Return a random number in 0..n-1, uniform within n / 2**32; advances `rng`."""
@@ -228,9 +222,6 @@ def deal(game: Game, dealer: int) -> None:
         game.hands[game.seats[(seat + i) % N_PLAYERS]] |= np.uint64(1) << np.uint64(card)
     for player in range(N_PLAYERS):
         game.left[player] = count(game.hands[player])
-
-
-# The exchange
 
 
 @njit(void(GameType, int64, uint64), cache=True)
@@ -312,9 +303,6 @@ def give_card(game: Game, card: int) -> bool:
     if count(game.gift) == game.to_give:
         give(game, game.gift)
     return True
-
-
-# The trick
 
 
 @njit(boolean(GameType, int64), cache=True)
@@ -496,9 +484,6 @@ def play(game: Game, play: int) -> int:
     return answer
 
 
-# Rewinding
-
-
 @njit(void(GameType), cache=True)
 def rewind(game: Game) -> None:
     """Return a game or a view to the moment after the exchange."""
@@ -511,9 +496,6 @@ def rewind(game: Game) -> None:
     game.n_out = game.n_actions = 0
     game.joker_column = 14
     game.turn = game.last = game.starter
-
-
-# Random play
 
 
 @njit(int64(GameType, int64[::1]), cache=True)

@@ -169,8 +169,6 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         """Close the window, if there is one."""
         self._table.close()
 
-    # Inside
-
     def _observe(self) -> tuple[Planes, dict[str, Any]]:
         """Return the current observation and info."""
         seen = self._table.observe(self.agent)

@@ -4,7 +4,7 @@ A *view* is a game record with hidden fields: the other hands are empty (`left` 
 sizes), the cards that others gave in the exchange are 0, and so are seed and random state. `viewer`
 is the player. A view holds what the competition's messages contain and no more: a rich player gives
 from a hand that already includes the received cards, and no message names these. (A poor player
-could tell which cards came back. They are in the hand, and say nothing about other hands.)
+could infer which cards it got back, but they tell nothing about other hands.)
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def all_played(game: Game) -> Word:
 @njit(uint64(GameType, int64), cache=True)
 def unseen_cards(game: Game, player: int) -> Word:
     """Return the cards that a player has not seen, which the others hold."""
-    unseen: Word = np.uint64(DECK) & ~(game.hands[player] | all_played(game))
-    return unseen
+    hidden: Word = np.uint64(DECK) & ~(game.hands[player] | all_played(game))
+    return hidden
 
 
 @njit(uint64(GameType, int64), cache=True)
@@ -81,18 +81,18 @@ def known_cards(view: Game, player: int) -> Word:
     own: Word = view.hands[view.viewer]
     if player == view.viewer:
         return own
-    unseen = unseen_cards(view, view.viewer)
+    hidden = unseen_cards(view, view.viewer)
     known: Word = np.uint64(0)
     if player == partner(view, view.viewer):
-        known |= view.given[view.viewer] & unseen
+        known |= view.given[view.viewer] & hidden
     if player == view.starter:
-        known |= np.uint64(D3) & unseen
+        known |= np.uint64(D3) & hidden
     return known
 
 
 @njit(uint64(uint64), cache=True)
 def _stronger(card: Word) -> Word:
-    """Return the cards stronger than a card, in the order by which the poor give cards away."""
+    """Return the cards stronger than a card, in the order of `cards.strongest`."""
     rest = np.uint64(DECK)
     for n in range(1, N_CARDS + 1):
         if strongest(rest, n) & np.uint64(card):
@@ -102,11 +102,11 @@ def _stronger(card: Word) -> Word:
 
 @njit(uint64(GameType, int64), cache=True)
 def excluded_cards(view: Game, player: int) -> Word:
-    """Return cards that the viewer knows a player not to hold, the viewer's own gift aside.
+    """Return cards that a player cannot hold, by what the viewer knows, except the viewer's gift.
 
-    A rich viewer's partner gave away its strongest cards. Whichever these were, every card that the
-    partner kept is weaker than the second strongest card (for a fugo: the strongest) of the hand
-    from which the viewer then chose a gift.
+    The partner of a rich viewer gave away its strongest cards. They were in the hand from which the
+    viewer then chose its own gift. So every card left to the partner is weaker than the second
+    strongest card of that hand (for a fugo: the strongest).
     """
     viewer = view.viewer
     rank = view.classes[viewer]
@@ -140,17 +140,17 @@ def _ways(n: int, k: int) -> float:
 
 
 @njit(uint64(GameType, uint64, int64, uint64), cache=True)
-def _draw_not_kept(game: Game, hidden: Word, need: int, kept: Word) -> Word:
-    """Return the cards that a rich viewer's partner cannot have kept, given a randomly drawn gift.
+def _draw_excluded(game: Game, hidden: Word, need: int, remaining: Word) -> Word:
+    """Draw the gift that a rich viewer received; return the cards that its partner cannot hold.
 
-    The partner gave its strongest cards, which are now in the hand from which the viewer chose. The
+    The partner gave its strongest cards, which are in the hand from which the viewer chose. The
     weakest card of that gift is drawn in proportion to the number of gifts and deals it allows.
 
     Args:
         game: the view.
         hidden: the cards to deal.
         need: number of them that the partner gets.
-        kept: cards that the partner is known to have kept.
+        remaining: cards that the partner is known to have had after its gift.
     """
     viewer = game.viewer
     full_hand = game.hands[viewer] | game.played[viewer] | game.given[viewer]
@@ -160,7 +160,7 @@ def _draw_not_kept(game: Game, hidden: Word, need: int, kept: Word) -> Word:
     for i in range(n - 1, count(full_hand)):
         weakest_given = strongest(full_hand, i + 1) & ~strongest(full_hand, i)
         excluded[i] = _stronger(weakest_given)
-        if excluded[i] & kept == 0:
+        if excluded[i] & remaining == 0:
             ways[i] = _ways(i, n - 1) * _ways(count(hidden & ~excluded[i]), need)
     threshold = draw(game, 1 << 32) / (1 << 32) * ways.sum()
     for i in range(N_CARDS):
@@ -176,9 +176,9 @@ def fill_hidden(game: Game) -> bool:
     """Deal random cards to the hidden hands of a view.
 
     The deal agrees with the sizes of the hands, with all cards played, with `known_cards`, and with
-    the gift of the viewer's partner. Every deal of the pack is equally likely beforehand, so a hand
-    that could have been kept after several gifts is drawn more often. The choices of players (gifts
-    and plays) and the exchange between others are not used as evidence.
+    the gift of the viewer's partner. All deals of the pack are equally likely a priori, so a hand
+    that several gifts explain is drawn more often. The choices of players (gifts and plays) and the
+    exchange between others are not used as evidence.
 
     Args:
         game: a copy of a view, with `rng` set; becomes a whole game.
@@ -200,8 +200,8 @@ def fill_hidden(game: Game) -> bool:
             continue
         need, pool = game.left[player] - count(game.hands[player]), hidden
         if turn < 0 and game.classes[viewer] < HEIMIN:
-            kept = (game.hands[player] | game.played[player]) & ~game.given[viewer]
-            pool &= ~_draw_not_kept(game, hidden, need, kept)
+            remaining = (game.hands[player] | game.played[player]) & ~game.given[viewer]
+            pool &= ~_draw_excluded(game, hidden, need, remaining)
         if need < 0 or need > count(pool):
             return False
         cards = _draw_cards(game, pool, need)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, TypeAlias
+from typing import Any, SupportsFloat, SupportsIndex, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -22,10 +22,8 @@ from afterstate.envs.game2048.rules import (
     check_size,
     table,
 )
+from afterstate.envs.pictures import Window
 from afterstate.envs.words import Word, check_seed, draw_word, whole
-
-if TYPE_CHECKING:
-    from afterstate.envs.pictures import Window
 
 OBSERVATIONS = ("exponents", "onehot")
 ILLEGAL = ("noop", "terminate", "raise")
@@ -99,7 +97,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         self._game = np.zeros((1, 8), np.uint64)
         self._stream: np.random.Generator | None = None  # source of the random state
         self._started = False
-        self._window: Window | None = None
+        self._window = self._new_window()
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -154,8 +152,6 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         observation = self._observe(board)
         return observation, float(game.item(REWARD)), terminated, False, self._info(after, flags)
 
-    # Afterstates and chance
-
     @property
     def board(self) -> int:
         """The board as a word of 16 nibbles, downgraded if a tile is above 32768."""
@@ -208,15 +204,12 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         self._stream = self.np_random
         self._started = True
 
-    # Pictures
-
     def render(self) -> Any:
         """Return the board as text (`"ansi"`) or picture (`"rgb_array"`); `"human"` opens a window.
 
         Raises:
             DependencyNotInstalled: pictures need the extra `afterstate[render]`.
         """
-        from afterstate.envs import pictures
         from afterstate.envs.game2048 import render
 
         board = games.read(self._running(), BOARD, *self.size)[0]
@@ -229,18 +222,17 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         picture = render.rgb_array(board, score)
         if self.render_mode == "rgb_array":
             return picture
-        if self._window is None:
-            self._window = pictures.Window("2048", self.metadata["render_fps"])
         self._window.show(picture)
         return None
 
     def close(self) -> None:
-        """Close the window, if there is one."""
-        if self._window is not None:
-            self._window.close()
-            self._window = None
+        """Close the window, if there is one; a later game opens another."""
+        self._window.close()
+        self._window = self._new_window()
 
-    # Inside
+    def _new_window(self) -> Window:
+        """Return a window that is not open yet."""
+        return Window("2048", self.metadata["render_fps"])
 
     def _start_board(self, options: dict[str, Any] | None) -> Cells | None:
         """Return the board of the reset options, checked."""
@@ -268,14 +260,11 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         }
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_table": None, "_window": None}
+        return {**self.__dict__, "_table": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._table = table(*self.size)  # shared, so not copied with each environment
-
-
-# Checks of settings and arguments, shared with the vector environment
 
 
 def check_settings(

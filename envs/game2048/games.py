@@ -56,9 +56,6 @@ def _flags(moves: int, largest: Word) -> Word:
     return mask | _LEGAL | over | np.uint64(largest) << np.uint64(48)
 
 
-# The word path
-
-
 @njit("boolean(uint64)", cache=True)
 def _fits(board: Word) -> bool:
     """Return True if no nibble of `BOARD` is 15, so that every move stays within the word."""
@@ -81,9 +78,6 @@ def _play_word(games: Words, i: int, action: int, table: Words, field: Word) -> 
     largest += np.uint64(occupied(board ^ larger) != LOW_BITS)
     games[i, FLAGS] = _flags(legal(board, field), largest)
     return True
-
-
-# The cell path
 
 
 @njit("uint64(uint64, uint64, int64)", cache=True)
@@ -185,9 +179,6 @@ def _play_cells(games: Words, i: int, action: int, rows: int, cols: int) -> bool
     return True
 
 
-# Games
-
-
 @njit("void(uint64[:, ::1], int64, int64, uint64[::1], int64, int64)", **_INLINED)
 def play(games: Words, i: int, action: int, table: Words, rows: int, cols: int) -> None:
     """Play one action of game `i`: move, reward, tile.
@@ -247,9 +238,6 @@ def start_all(
             start(games, i, n_tiles, rows, cols)
 
 
-# Random players
-
-
 @njit("uint64(uint64[:, ::1], uint64, int64[::1])", cache=True)
 def sample_legal(games: Words, rng: Word, actions: npt.NDArray[np.int64]) -> Word:
     """Draw a legal action of every game, 0 where none is; return the advanced random state."""
@@ -267,9 +255,6 @@ def sample_legal(games: Words, rng: Word, actions: npt.NDArray[np.int64]) -> Wor
             action += a * int(hit)
         actions[i] = action
     return rng
-
-
-# Reading
 
 
 @njit("void(uint64, uint64, uint8[:, ::1])", cache=True)

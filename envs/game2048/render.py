@@ -120,9 +120,6 @@ def svg(cells: Any, score: int = 0) -> str:
     return "\n".join([*filter(None, parts), "</svg>\n"])
 
 
-# Layout
-
-
 class _Box(NamedTuple):
     """A rectangle in pixels from the top left corner of the picture."""
 
@@ -198,9 +195,6 @@ def _font_size(text: str, width: int, largest: float) -> float:
     return min(largest, 1.25 * width / max(len(text), 1))
 
 
-# Text and SVG
-
-
 def _ruler(joints: str, cols: int) -> str:
     return joints[0] + joints[1].join(["─" * 8] * cols) + joints[2]
 
@@ -225,9 +219,6 @@ def _svg_text(box: _Box, text: str, fill: str, size: float) -> str:
     x, y = box.left + box.width / 2, box.top + (box.height + _CAPITAL * size) / 2
     style = f'font-size="{size:.1f}" fill="{fill}"'
     return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{text}</text>' if text else ""
-
-
-# Pixels
 
 
 @cache

@@ -49,9 +49,6 @@ _0, _1, _2, _4, _8 = (_word(n) for n in (0, 1, 2, 4, 8))
 _12, _16, _24, _32 = (_word(n) for n in (12, 16, 24, 32))
 
 
-# Tables
-
-
 @njit("int64(uint8[::1], int64)", cache=True)
 def slide(line: Cells, top: int) -> int:
     """Slide one line of exponents toward its first cell, in place; return the reward.
@@ -144,9 +141,6 @@ def check_size(rows: Any, cols: Any) -> tuple[int, int]:
     return int(rows), int(cols)
 
 
-# Symmetries
-
-
 @njit("uint64(uint64)", cache=True)
 def transpose(board: Word) -> Word:
     """Swap rows and columns: cells (0,1) and (1,0) of every 2x2 block, then the blocks."""
@@ -208,9 +202,6 @@ def canonical(board: Word, rows: int, cols: int, n: int) -> Word:
         if i < n:
             least = min(least, boards[i])
     return least
-
-
-# Moves
 
 
 @njit("uint64(uint64)", cache=True)
@@ -351,9 +342,6 @@ def is_over(board: Word, field: Word) -> bool:
     return legal(board, field) == 0
 
 
-# Chance
-
-
 @njit("UniTuple(uint64, 2)(uint64, uint64)", cache=True)
 def spawn_cell(empty: Word, rng: Word) -> tuple[Word, Word]:
     """Draw a tile for one of the cells of `empty`; return it in its nibble, and the advanced `rng`.
@@ -383,9 +371,6 @@ def spawn(board: Word, rng: Word, field: Word) -> tuple[Word, Word]:
     board = np.uint64(board)
     tile, rng = spawn_cell(np.uint64(field) & ~occupied(board), rng)
     return board | tile, rng
-
-
-# Conversions
 
 
 @njit("int64(uint8[:, ::1])", cache=True)

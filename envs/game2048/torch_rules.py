@@ -33,9 +33,6 @@ _HALF = 0xFFFF_FFFF
 _FOUR_ODDS = 429_496_730  # 0.1 of 2**32: a drawn half word below it makes a 4
 
 
-# Conversions
-
-
 def from_words(words: Words, device: torch.device | str = "cpu") -> Tensor:
     """Return boards `uint64[...]` of `rules.py` as `int64[...]` with the same bits."""
     return torch.from_numpy(np.array(words, np.uint64).view(np.int64)).to(device)
@@ -50,9 +47,6 @@ def exponents(boards: Tensor) -> Tensor:
     """Return the exponents of the cells, `int64[..., 4, 4]`: 0 is empty, 11 the 2048 tile."""
     shifts = torch.arange(0, 64, 4, device=boards.device).reshape(4, 4)
     return boards[..., None, None] >> shifts & 15
-
-
-# Symmetries
 
 
 def transpose(boards: Tensor) -> Tensor:
@@ -120,9 +114,6 @@ def symmetric_actions(actions: Tensor, symmetry: Tensor) -> Tensor:
     return _symmetric_actions(actions.device)[symmetry, actions]
 
 
-# Moves
-
-
 @cache
 def _table(device: torch.device) -> Tensor:
     """Return the move table of `rules.table` on a device, `int64[65536]` (0.5 MB), cached."""
@@ -169,9 +160,6 @@ def occupied(boards: Tensor) -> Tensor:
     """Return the lowest bit of the nibble of every cell that holds a tile."""
     boards = boards | boards >> 2  # the sign bit is spread only if the last cell holds a tile
     return (boards | boards >> 1) & LOW_BITS
-
-
-# Chance
 
 
 def draw_bits(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:

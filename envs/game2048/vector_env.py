@@ -207,8 +207,6 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         scores = running[:, SCORE].tolist()
         return tuple(draw(board, score) for board, score in zip(boards, scores, strict=True))
 
-    # Inside
-
     def _running(self) -> Words:
         """Return the games."""
         if self._stream is None:

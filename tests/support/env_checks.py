@@ -34,9 +34,6 @@ by_observation = pytest.mark.parametrize("observation", ["exponents", "onehot"])
 by_mode = pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 
 
-# Environments
-
-
 def make(**settings: Any) -> Game2048Env:
     """The environment without wrappers, as registered."""
     env = gym.make("Game2048-v0", **settings).unwrapped
@@ -82,9 +79,6 @@ def pickled(env: Any) -> Any:
 by_duplicate = pytest.mark.parametrize("duplicate", [copied, pickled])
 
 
-# Play
-
-
 def play(env: gym.Env[Any, Any], n_steps: int, seed: int) -> list[Any]:
     """Return the steps of random actions, legal or not; games follow one another."""
     rng = np.random.default_rng(seed)
@@ -105,9 +99,6 @@ def play_batch(envs: Any, n_steps: int, seed: int) -> list[Any]:
 def play_legal(envs: Game2048VectorEnv, n_steps: int) -> list[Any]:
     """Return the steps of the first legal actions."""
     return [envs.step(envs.action_masks().argmax(axis=1)) for _ in range(n_steps)]
-
-
-# Checks
 
 
 def assert_same(first: Any, second: Any) -> None:

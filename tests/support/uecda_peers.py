@@ -23,7 +23,7 @@ from afterstate.envs.daihinmin.records.replay import Report, replay
 from afterstate.envs.daihinmin.rules import Game, list_legal
 from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.client import Connection, Result, play_match
-from afterstate.envs.daihinmin.uecda.server import Server, Settings, Standing
+from afterstate.envs.daihinmin.uecda.server import Score, Server, Settings
 from afterstate.envs.daihinmin.uecda.watching import Watcher
 
 SOON = 60.0
@@ -76,9 +76,9 @@ class Running:
         self._pool = pool
         self._ports: queue.Queue[int] = queue.Queue()
         self._stop: Callable[[], object] = lambda: None
-        self._match: Future[list[Standing]] = pool.submit(asyncio.run, self._run())
+        self._match: Future[list[Score]] = pool.submit(asyncio.run, self._run())
 
-    async def _run(self) -> list[Standing]:
+    async def _run(self) -> list[Score]:
         """Run the match, which another thread can stop."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
@@ -89,7 +89,7 @@ class Running:
         """Wait until clients can connect."""
         self.port = self._ports.get(timeout=SOON)
 
-    def result(self) -> list[Standing]:
+    def result(self) -> list[Score]:
         """Return the standings at the end of the match."""
         return self._match.result(timeout=SOON)
 
@@ -109,8 +109,6 @@ class Running:
     def spawn(self, work: Callable[[], Any]) -> Future[Any]:
         """Start work in another thread."""
         return self._pool.submit(work)
-
-    # Its files
 
     def events(self, kind: str, n: int = 0) -> list[dict[str, Any]]:
         """Return the events of one kind, once there are `n` of them."""

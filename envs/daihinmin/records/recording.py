@@ -1,7 +1,7 @@
 """The format of recorded games: one JSON object per game, as played by the competition's server.
 
-The functions here play a step of a game and return its entry, so recorder and replay share one
-source. The keys:
+The functions here play a step of a game and return its entry; the recorder and the replay both call
+them. The keys:
 
     match, game          name of the match, number of the game in it from 1
     names, seats         by player; the player at each seat

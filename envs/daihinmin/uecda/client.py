@@ -171,9 +171,6 @@ def _seen(watcher: Watcher) -> Game:
     return view(watcher.view, watcher.viewer)
 
 
-# The command
-
-
 @dataclass(frozen=True)
 class Args:
     """Play a match of Daihinmin on a server of the UEC competition's protocol 20070."""

@@ -1,7 +1,7 @@
 """The seats of a server's match: clients at the other end of a connection, and built-in players.
 
-A seat always answers, whatever its client does: the seat of a client that is gone passes and gives
-no cards, so that by the rules it loses its strongest ones.
+A seat always answers. If its client is gone, it passes in the tricks and gives no cards in the
+exchange, which the rules punish by taking its strongest ones.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class PlayerSeat:
         return await self._ask(lambda: play_table(self._player.choose(seen), cell))
 
     async def _ask(self, answer: Callable[[], Table]) -> Table:
-        """Return the player's answer; a player that raises is gone, but the match goes on."""
+        """Return the player's answer. A player that raises is gone, and its seat passes."""
         await asyncio.sleep(0)  # so that a match of built-in players alone can be interrupted
         if not self.gone:
             try:

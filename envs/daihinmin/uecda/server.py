@@ -2,9 +2,9 @@
 
     python -m afterstate.envs.daihinmin.uecda.server --games 100 --log games.jsonl --seats random
 
-The match goes on whatever a client does. The server logs whom it refuses or drops and why; the seat
-of a dropped client passes. A late answer looks like the next one, so a client that does not answer
-in time is dropped for good. While a built-in player thinks, the server does nothing else.
+No client can stop the match. The server logs which clients it refuses or drops and why; the seat of
+a dropped client passes. A client that does not answer in time is dropped for good, because its late
+answer would count as its next one. While a built-in player thinks, the server does nothing else.
 
 Built-in players get the lowest numbers, clients the next ones in the order of their profiles.
 """
@@ -80,7 +80,7 @@ class Settings:
     """Time limit for all seats to be filled, in seconds; 0: none."""
 
 
-class Standing(NamedTuple):
+class Score(NamedTuple):
     """Name and points of one player."""
 
     name: str
@@ -118,14 +118,14 @@ class Server:
         """Number of finished games."""
         self._journal = Journal(self.settings.log, self.settings.events)
 
-    async def run(self, on_listening: Callable[[int], None] | None = None) -> list[Standing]:
+    async def run(self, on_listening: Callable[[int], None] | None = None) -> list[Score]:
         """Wait for the clients and play the match.
 
         Args:
             on_listening: called with the port once clients can connect.
 
         Returns:
-            The standings. The match ends early if all players are gone.
+            Names and points by player. The match ends early if all players are gone.
 
         Raises:
             OSError: the server cannot listen on the port, or a file cannot be written.
@@ -154,13 +154,11 @@ class Server:
             fix = "choose another --host or --port; --port 0 takes any free port"
             raise OSError(f"cannot listen on {host}:{port} ({why}): {fix}") from error
 
-    def standings(self) -> list[Standing]:
+    def standings(self) -> list[Score]:
         """Return names and points of all finished games, by player."""
         names = [seat.name if seat else "" for seat in self._seats]
         points = self._match["points"].tolist()
-        return [Standing(*pair) for pair in zip(names, points, strict=True)]
-
-    # Before the match
+        return [Score(*pair) for pair in zip(names, points, strict=True)]
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Greet a new connection."""
@@ -252,8 +250,6 @@ class Server:
                 f"{missing} of {N_PLAYERS} players are missing after "
                 f"{self.settings.wait_seconds:g} seconds: start them, or fill seats with --seats"
             ) from error
-
-    # The match
 
     async def _play_match(self, port: int, on_listening: Callable[[int], None] | None) -> None:
         """Wait for the players and play all games."""
@@ -382,9 +378,6 @@ def _check(settings: Settings, n_players: int) -> None:
         raise ValueError(f"wait_seconds must be >= 0, got {settings.wait_seconds}")
 
 
-# The command
-
-
 @dataclass(frozen=True)
 class Args(Settings):
     """Play a match of Daihinmin with clients of the UEC competition's protocol 20070.
@@ -419,8 +412,8 @@ def _server(args: Args) -> Server:
 def _print_standings(server: Server) -> None:
     """Print the number of games and the standings, best player first."""
     print(f"{server.games:,} of {server.settings.games:,} games")
-    standings = enumerate(server.standings())
-    for number, (name, points) in sorted(standings, key=lambda standing: -standing[1].points):
+    scores = enumerate(server.standings())
+    for number, (name, points) in sorted(scores, key=lambda score: -score[1].points):
         print(f"{points:7,} points  player {number}  {name}")
 
 

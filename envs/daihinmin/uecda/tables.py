@@ -55,9 +55,6 @@ class ProtocolError(Exception):
     """The other side sent a message that the protocol does not allow."""
 
 
-# Bytes
-
-
 def to_bytes(table: Table) -> bytes:
     """Return the 480 bytes of a table, or those of several in a row.
 
@@ -91,9 +88,6 @@ def read_int(data: bytes) -> int:
     return int.from_bytes(data, "big", signed=True)
 
 
-# Profiles
-
-
 def profile_table(name: str) -> Table:
     """Return the first table of a client: the version, and the first 14 characters of its name.
 
@@ -114,9 +108,6 @@ def read_profile(table: Table) -> tuple[int, str]:
     codes = table[1, :MAX_NAME].tolist()
     name = codes[: codes.index(0)] if 0 in codes else codes
     return int(table[0, 0]), "".join(chr(code) if 32 <= code < 127 else "?" for code in name)
-
-
-# Hands
 
 
 def _hand_cells(hands: npt.NDArray[np.uint64]) -> Table:
@@ -161,9 +152,6 @@ def gift(table: Table) -> int:
     """Return the cards that a client gives away; 0, which is punished, if a cell is wrong."""
     cards = read_hand(table)
     return cards if np.array_equal(gift_table(cards)[:_CARD_ROWS], table[:_CARD_ROWS]) else 0
-
-
-# Plays
 
 
 def _play_cells(play: int) -> Table:
@@ -254,9 +242,6 @@ def submission(table: Table) -> Submission:
     used = np.argwhere(cells.T).tolist()
     names = [_cell_text(row, column, int(cells[row, column])) for column, row in used]
     return Submission(ILLEGAL, " ".join(names))
-
-
-# Server tables
 
 
 class State(NamedTuple):

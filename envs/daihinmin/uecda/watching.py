@@ -70,8 +70,6 @@ class Watcher:
         points: list[int] = self.view["points"].tolist()
         return points
 
-    # Start and exchange
-
     def start(self, table: Table) -> None:
         """Start a game from a start table."""
         state = read_state(table)
@@ -115,8 +113,6 @@ class Watcher:
         view["left"] = state.left
         view["to_give"] = 0
         view["turn"] = view["starter"] = view["last"] = state.player
-
-    # Actions
 
     def _read(self, table: Table) -> State:
         """Return the state of a turn or field table."""

@@ -59,9 +59,6 @@ SETTINGS: list[dict[str, Any]] = [
 by_settings = pytest.mark.parametrize("settings", SETTINGS, ids=str)
 
 
-# Contract checkers
-
-
 @by_settings
 @pytest.mark.parametrize("maker", ["env", "raw_env"])
 def test_pettingzoos_checker_has_no_complaint_about_planes(
@@ -141,9 +138,6 @@ def test_pettingzoos_registry_knows_the_environments() -> None:
     assert type(parallel) is daihinmin_v0.parallel_env and parallel.max_cycles == 3
 
 
-# Beside the rules
-
-
 def kernel_match(seed: int, games: int, auto: bool, options: Options | None) -> list[Any]:
     """Turns, actions, points and whole games of a match played by the kernels alone."""
     match, rng, told = new_match(seed, options), np.random.default_rng(seed), list[Any]()
@@ -216,9 +210,6 @@ def test_masks_of_planes_are_in_the_infos() -> None:
         other.step(action)
     else:
         pytest.fail("the match did not end")
-
-
-# Rewards and infos
 
 
 @pytest.mark.parametrize(
@@ -295,9 +286,6 @@ def test_finished_players_stay_until_the_episode_ends() -> None:
     assert len(env.agents) == 5
 
 
-# The exchange
-
-
 def test_the_rich_choose_their_gifts_card_by_card() -> None:
     env = in_exchange()
     for agent, n in (("player_0", 2), ("player_1", 1)):
@@ -333,9 +321,6 @@ def test_auto_exchange_gives_the_weakest_natural_cards() -> None:
         assert int(game["given"][player]) == cards.weakest(dealt["hands"][player], n)
     assert not game["to_give"] and env.agent_selection == AGENTS[int(game["starter"])]
     assert all(info == {"play": "", "legal": True} for info in env.infos.values())
-
-
-# Illegal actions
 
 
 def test_an_illegal_play_is_a_pass() -> None:
@@ -397,9 +382,6 @@ def test_whole_numbers_of_numpy_are_actions() -> None:
         assert env.infos[AGENTS[int(env.get_state()["game"]["starter"])]]["play"] == "pass"
 
 
-# Before a reset, and wrong settings
-
-
 def test_methods_raise_errors_before_the_first_reset() -> None:
     env = raw_env(render_mode="ansi")
     methods: list[Callable[[], Any]] = [
@@ -436,9 +418,6 @@ def test_wrong_settings_raise_errors_that_name_them(settings: dict[str, Any]) ->
     for maker in (daihinmin_v0.env, daihinmin_v0.raw_env, daihinmin_v0.parallel_env):
         with pytest.raises(ValueError, match=noun):
             maker(**settings)
-
-
-# The parallel form
 
 
 @by_observation

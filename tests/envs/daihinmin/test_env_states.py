@@ -26,8 +26,6 @@ from tests.support.daihinmin_env_checks import (
 )
 from tests.support.env_checks import assert_same, by_duplicate, spoil
 
-# Episodes, seeds and deals
-
 
 def test_a_seed_starts_the_episodes_that_follow_too() -> None:
     env, twin, other = started(11), started(11), started(12)
@@ -127,9 +125,6 @@ def test_truncation_comes_after_so_many_actions_but_not_with_the_end() -> None:
         env.step(0)
     assert all(env.terminations.values()) and not any(env.truncations.values())
     assert sorted(env.rewards.values()) == [1, 2, 3, 4, 5]
-
-
-# States and copies
 
 
 @pytest.mark.parametrize("settings", [{"games": 3}, {"games": 2, "observation": "planes"}], ids=str)

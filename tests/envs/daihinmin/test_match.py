@@ -43,9 +43,6 @@ def names(word: int) -> set[str]:
     return {name for name, bit in CARD_BITS.items() if word & bit}
 
 
-# Both programs
-
-
 def our_state(game: Game) -> dict[str, Any]:
     """Return the facts of a game that both programs know."""
     return {
@@ -284,9 +281,6 @@ def test_many_random_matches_go_alike_in_both_programs(name: str) -> None:
         assert set(seen) >= EVENTS - NEVER.get(name, set()) - rare
 
 
-# What is carried on
-
-
 def play_match(seed: int, n_games: int, options: Options | None = None) -> list[Game]:
     """The games of a random match as they were dealt, and the last one when it was over."""
     match = new_match(seed, options)
@@ -426,9 +420,6 @@ def test_a_wrong_seed_is_an_error(seed: Any) -> None:
 def test_wrong_options_are_errors(options: Options) -> None:
     with pytest.raises(ValueError, match="idle_limit"):
         new_match(1, options)
-
-
-# Chance
 
 
 def test_seats_and_dealers_are_uniform() -> None:

@@ -73,9 +73,6 @@ def played(game: Game) -> list[set[int]]:
     return sets
 
 
-# Planes by name, from the words of the table
-
-
 def row(columns: Any) -> list[int]:
     return [int(column in columns) for column in range(15)]
 
@@ -152,9 +149,6 @@ def stated(game: Game) -> dict[str, list[int]]:
 
 def named(channels: tuple[str, ...], planes: Any) -> dict[str, list[int]]:
     return dict(zip(channels, planes.tolist(), strict=True))
-
-
-# Tests
 
 
 def test_channels_are_as_many_as_the_table_says() -> None:

@@ -38,9 +38,6 @@ def word(names: set[str]) -> int:
     return sum(CARD_BITS[name] for name in names)
 
 
-# The table
-
-
 def test_the_table_has_every_play_of_the_pack_once() -> None:
     assert plays.N_PLAYS == 2_422 == 1 + 53 + 520 + 252 + 1_596
     assert TEXTS[plays.PASS] == "pass"
@@ -141,9 +138,6 @@ def test_single_is_the_play_of_one_card() -> None:
         assert TEXTS[plays.single(card)] == name
 
 
-# Notation
-
-
 def test_every_play_is_read_back_from_its_text_in_any_order() -> None:
     rng = random.Random(1)
     for play, text in enumerate(TEXTS):
@@ -226,9 +220,6 @@ def test_random_texts_are_plays_exactly_where_the_oracle_finds_a_shape() -> None
             play = plays.parse(text)
             assert set(TEXTS[play].split()) == set(names)
     assert min(found[kind] for kind in ("single", "group", "sequence", "malformed")) > 1_000, found
-
-
-# Legal plays
 
 
 class Position(NamedTuple):

@@ -42,9 +42,6 @@ def dealt() -> Game:
     return game
 
 
-# Text
-
-
 def test_text_shows_the_table() -> None:
     game = dealt()
     hands = [cards.parse(text) for text in ("S3 JO H8", "D3 D4", "", "C2", "H5 S6")]
@@ -105,9 +102,6 @@ def test_text_of_a_view_hides_the_other_hands() -> None:
             hidden = sum(int(game["left"][other]) for other in range(5) if other != player)
             known = hidden - text.count("??")
             assert 0 <= known <= 3  # the diamond 3 and what was given
-
-
-# Pixels
 
 
 def test_pictures_are_the_callers_and_of_one_size() -> None:
@@ -194,9 +188,6 @@ def test_missing_pillow_names_the_extra() -> None:
     assert run.returncode == 1
     assert "DependencyNotInstalled: pictures need PIL" in run.stderr
     assert 'pip install "afterstate[render]"' in run.stderr
-
-
-# Environments
 
 
 def test_environments_draw_all_hands_or_those_of_one() -> None:

@@ -17,8 +17,6 @@ from afterstate.envs.daihinmin.rules import (
 )
 from tests.support.daihinmin_positions import FULL, hands, legal, on_field, run, table
 
-# Legal plays (A5)
-
 
 @pytest.mark.parametrize(
     ("hand", "listed"),
@@ -172,9 +170,6 @@ def test_a_pass_is_always_legal_and_not_listed() -> None:
     assert legal(game) == set()
 
 
-# The lock (A6.1)
-
-
 def test_the_second_play_of_the_same_suit_locks_and_the_third_is_bound() -> None:
     game = table("S4 H9", "S5 H9", "S7 H9", "ST HT")
     run(game, "0 S4")
@@ -250,9 +245,6 @@ def test_without_locks_suits_are_free() -> None:
     assert legal(game) == {"H7"}
 
 
-# Revolution (A6.4)
-
-
 @pytest.mark.parametrize(
     ("play_", "turns"),
     [
@@ -295,9 +287,6 @@ def test_a_revolution_outlives_the_trick_and_only_turns_the_order() -> None:
     run(game, "3 S3")
     assert game["turn"] == 3
     assert game["revolution"]
-
-
-# Cuts (A6.5, A6.6)
 
 
 @pytest.mark.parametrize(
@@ -365,9 +354,6 @@ def test_who_has_passed_cannot_answer_the_joker_with_the_spade_3() -> None:
     assert on_field(game) == "pass"
 
 
-# Finishing (A6.3, A7)
-
-
 @pytest.mark.parametrize(
     "play_", ["JO", "S8", "S2", "S3", "S8 H8 D8 C8", "S9 ST SJ SQ SK", "SA S2 JO=S+"]
 )
@@ -417,9 +403,6 @@ def test_the_game_ends_when_four_are_out_and_the_fifth_is_last() -> None:
     assert game["turn"] == -1
     assert game["places"].tolist() == [0, 1, 2, 3, 4]
     assert game["points"].tolist() == [15, 24, 33, 42, 51]
-
-
-# Passes and turns (A7)
 
 
 def test_play_goes_on_by_seats_past_those_who_passed_or_are_out() -> None:
@@ -486,9 +469,6 @@ def test_actions_are_recorded_with_their_players_refused_ones_as_passes() -> Non
     ]
     assert cards.text(game["played"][0]) == "S4"
     assert cards.text(game["played"][4]) == "C6"
-
-
-# Twenty passes in a row (A7)
 
 
 def test_after_20_passes_in_a_row_the_remaining_places_are_drawn() -> None:

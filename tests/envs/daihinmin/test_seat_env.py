@@ -70,9 +70,6 @@ def path(env: gym.Env[Any, Any], n_steps: int, seed: int) -> list[Any]:
     return steps
 
 
-# Contract checkers
-
-
 @pytest.mark.parametrize("render_mode", [None, "ansi", "rgb_array", "human"])
 @pytest.mark.parametrize("illegal", ["pass", "terminate"])
 def test_gymnasiums_checker_has_no_complaint(
@@ -112,9 +109,6 @@ def test_spaces() -> None:
     env = make()
     assert env.observation_space == gym.spaces.Box(0, 1, (116, 15), np.int8)
     assert env.action_space == gym.spaces.Discrete(2422)
-
-
-# Beside the environment of five players
 
 
 def others_play(table: raw_env, agent: str, player: Highest) -> float:
@@ -239,9 +233,6 @@ def test_opponents_may_be_mixed_and_may_be_named() -> None:
             make(opponents=opponents)
 
 
-# Rewards, seats and seeds
-
-
 @pytest.mark.parametrize(
     ("reward", "values"),
     [
@@ -298,9 +289,6 @@ def test_a_deal_can_be_given() -> None:
         env.step(0)
 
 
-# Illegal actions
-
-
 def test_an_illegal_action_is_a_pass() -> None:
     env, twin = make(seat=0), make(seat=0)
     for each in (env, twin):
@@ -344,9 +332,6 @@ def test_an_illegal_gift_costs_the_strongest_cards() -> None:
     strongest = cards.strongest(env.view()["hands"][3], 2)
     _, _, _, _, info = env.step(0)
     assert info["play"] == f"gives {cards.text(strongest)}" and info["legal"] is False
-
-
-# Copies, pictures and settings
 
 
 @by_duplicate

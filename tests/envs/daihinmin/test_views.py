@@ -63,9 +63,6 @@ def moments(seed: int, n_games: int, every: int) -> Iterator[Game]:
         yield match
 
 
-# What is seen
-
-
 def test_a_view_is_the_game_without_what_others_hold_and_gave() -> None:
     for game in moments(1, 8, 5):
         for player in range(5):
@@ -113,9 +110,6 @@ def test_a_view_is_a_record_of_its_own() -> None:
     seen = view(game, 0)
     seen["hands"][0], seen["played"][3], seen["turn"] = 1, 2, 4
     assert game.tobytes() == before
-
-
-# What is known
 
 
 def possible_gifts(seen: Game, kept: set[str]) -> int:
@@ -233,9 +227,6 @@ def test_the_diamond_3_is_with_the_first_leader_until_it_is_played() -> None:
     assert known_cards(seen, 2) == 0
     seen = small_view(2, hands, [""] * 5, [""] * 5)
     assert names(known_cards(seen, 2)) == {"D3", "H9"}
-
-
-# Deals that agree
 
 
 def test_any_moment_of_a_game_can_be_dealt_anew() -> None:

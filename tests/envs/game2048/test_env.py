@@ -33,8 +33,6 @@ from tests.support.env_checks import (
     unchanged,
 )
 
-# Contract checkers
-
 
 @pytest.mark.parametrize("render_mode", [None, "ansi", "rgb_array", "human"])
 @pytest.mark.parametrize("illegal", ["noop", "terminate"])
@@ -78,9 +76,6 @@ def test_spaces(size: tuple[int, int]) -> None:
     assert env.action_space == planes.action_space == gym.spaces.Discrete(4)
     assert env.observation_space == gym.spaces.Box(0, 17, size, np.uint8)
     assert planes.observation_space == gym.spaces.Box(0, 1, (18, *size), np.float32)
-
-
-# Games by the oracle
 
 
 @by_size
@@ -154,9 +149,6 @@ def test_start_tiles(start_tiles: int) -> None:
         assert_same(info["afterstate"], board)
 
 
-# Seeds
-
-
 def test_same_seed_same_games_and_another_seed_others() -> None:
     def games(seed: int) -> list[Any]:
         env = make()
@@ -193,9 +185,6 @@ def test_a_reset_to_a_board_goes_on_with_the_random_stream() -> None:
     assert second.tolist() == oracle.spawn(after, state)[0]
 
 
-# Start from a board
-
-
 @by_observation
 def test_reset_to_a_board(observation: str) -> None:
     env = Game2048Env(observation=observation)
@@ -220,9 +209,6 @@ def test_an_empty_board_has_no_tile_and_no_move() -> None:
     _, info = env.reset(options={"board": np.zeros((4, 4), int)})
     assert info["max_tile"] == 0
     assert not info["action_mask"].any()
-
-
-# Illegal actions
 
 
 def test_noop_changes_nothing() -> None:
@@ -281,9 +267,6 @@ def test_a_finished_game_stays_finished() -> None:
     assert on_board(FULL, illegal="raise").step(UP)[2]
 
 
-# Wrappers
-
-
 def test_statistics_are_those_of_the_game() -> None:
     env = RecordEpisodeStatistics(gym.make("Game2048-v0"))
     rng = np.random.default_rng(0)
@@ -311,9 +294,6 @@ def test_action_masks_reach_through_wrappers() -> None:
     masks = env.get_wrapper_attr("action_masks")()
     assert masks.dtype == np.bool_ and masks.tolist() == [False, True, False, True]
     assert env.has_wrapper_attr("afterstates") and env.has_wrapper_attr("outcomes")
-
-
-# One game everywhere
 
 
 def random_network(size: tuple[int, int]) -> Network:

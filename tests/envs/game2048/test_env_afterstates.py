@@ -17,9 +17,6 @@ from tests.support.env_checks import ACTIONS, FULL, assert_same, by_size, on_boa
 Step = tuple[Any, Any, bool, bool, dict[str, Any]]
 
 
-# Afterstates and chance
-
-
 @by_size
 def test_afterstates_are_the_oracles(size: tuple[int, int]) -> None:
     env, rng = Game2048Env(size), np.random.default_rng(2)
@@ -109,9 +106,6 @@ def test_outcomes_come_as_often_as_their_probabilities_say() -> None:
     assert sum((seen[key] - n) ** 2 / n for key, n in expected.items()) < 20.5
 
 
-# Words
-
-
 def test_board_is_a_word() -> None:
     env = on_board([[1, 2, 3], [0, 11, 15]])
     assert type(env.board) is int
@@ -137,9 +131,6 @@ def test_a_board_word_may_use_all_64_bits() -> None:
     assert board[3].tolist() == [3, 2, 1, 15]
     env.reset(options={"board": np.uint64(0xF123_4567_1234_5671)})
     assert env.board == 0xF123_4567_1234_5671
-
-
-# Large tiles
 
 
 @pytest.mark.parametrize("exponent", [15, 16])

@@ -27,8 +27,6 @@ from tests.support.env_checks import (
     spoil,
 )
 
-# Copies
-
 
 @by_observation
 def test_what_the_environment_hands_out_is_the_callers(observation: str) -> None:
@@ -112,9 +110,6 @@ def test_a_pickle_is_small() -> None:
     play(env, 10, 1)
     assert len(pickle.dumps(env)) < 20_000
     assert len(pickle.dumps(Game2048Env((2, 3)))) < 20_000
-
-
-# States
 
 
 @by_size

@@ -26,8 +26,6 @@ from tests.support.env_checks import (
     pickled,
 )
 
-# Text and pixels
-
 
 def test_ansi_is_the_board_and_score_as_text() -> None:
     env = on_board([[1, 1], [0, 17]], render_mode="ansi")
@@ -53,9 +51,6 @@ def test_render_without_a_mode_warns_and_gives_nothing() -> None:
     env = on_board(FULL)
     with pytest.warns(UserWarning, match="render_mode"):
         assert env.render() is None
-
-
-# Window
 
 
 def test_human_mode_shows_each_board_and_closes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,9 +121,6 @@ def make_stepped() -> Any:
     env = Game2048Env()
     env.reset(seed=1)
     return env.step(UP)
-
-
-# Video
 
 
 def test_a_video_is_recorded(tmp_path: Path) -> None:

@@ -90,8 +90,6 @@ def assert_equal_to_the_end(game: Words, naive: NaiveGame, rng: random.Random) -
     return naive
 
 
-# Whole games
-
 N_GAMES = {2: 200, 3: 200, 4: 200, 6: 300, 8: 300, 9: 500, 12: 400, 16: 1_000}
 """Games by the number of cells, 4,900 on all sizes."""
 
@@ -188,9 +186,6 @@ def test_two_fours_collapse_a_full_chain_to_the_largest_tile(state: int) -> None
     assert game[0, SCORE] >= sum(2**tile for tile in range(3, 18))
 
 
-# What a score is made of
-
-
 @by_size
 def test_score_is_that_of_all_twos_less_four_for_every_four(rows: int, cols: int) -> None:
     """A tile of exponent k built from 2s scores (k - 1) * 2**k; a 4 that appeared saved 4."""
@@ -220,9 +215,6 @@ def test_building_a_tile_from_twos_scores_as_the_formula(exponent: int, score: i
         assert games.read(game, AFTER, 1, 2).tolist() == [[[tile + 1, 0]]]
         total += int(game[0, REWARD]) * 2 ** (exponent - tile - 1)
     assert total == score == (exponent - 1) * 2**exponent
-
-
-# Start, put, read, masks
 
 
 @pytest.mark.parametrize("n_tiles", [0, 1, 2, 3, 6, 9])
@@ -315,9 +307,6 @@ def test_same_seed_same_game_and_another_seed_another() -> None:
     assert all(0 <= seed_word(seed) < 2**64 for seed in range(100))
     assert record(42) == record(42)
     assert record(42)["steps"] != record(43)["steps"]
-
-
-# The recorded game
 
 
 def record(seed: int) -> dict[str, int | list[str]]:

@@ -40,9 +40,6 @@ def corner_of_tile(picture: pictures.Pixels) -> tuple[int, ...]:
     return tuple(picture[94, 74].tolist())
 
 
-# Text
-
-
 def test_ansi_draws_a_grid() -> None:
     assert render.ansi(BOARD, 1234) == TEXT
 
@@ -58,9 +55,6 @@ def test_ansi_lines_are_equally_wide(size: tuple[int, int]) -> None:
     lines = render.ansi(np.random.default_rng(0).integers(0, 18, size)).splitlines()[1:]
     assert len(lines) == 2 * size[0] + 1
     assert {len(line) for line in lines} == {9 * size[1] + 1}
-
-
-# Pixels
 
 
 def test_every_exponent_has_its_own_color() -> None:
@@ -109,9 +103,6 @@ def test_text_stays_inside_its_box(size: tuple[int, int]) -> None:
             assert (edge == rgb(color)).all()
 
 
-# SVG
-
-
 @pytest.mark.parametrize("board", [BOARD, *EVERY_TILE])
 def test_svg_is_xml_that_shows_the_tiles(board: Any) -> None:
     texts = [text.text for text in ET.fromstring(render.svg(board, 1234)).iterfind("{*}text")]
@@ -128,9 +119,6 @@ def test_svg_and_rgb_array_are_one_picture(size: tuple[int, int]) -> None:
     for rect in rects:
         x, y, width = (int(rect.get(name, 0)) for name in ("x", "y", "width"))
         assert tuple(picture[y + 5, x + width // 2]) == rgb(rect.attrib["fill"])
-
-
-# GIF
 
 
 def test_gif_holds_every_frame_and_the_last_one_longer(tmp_path: Path) -> None:
@@ -168,9 +156,6 @@ def test_gif_is_never_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         pictures.gif([render.rgb_array(BOARD)], path)
     assert path.read_bytes() == b"an older animation"
     assert list(tmp_path.iterdir()) == [path]
-
-
-# Window
 
 
 @pytest.fixture
@@ -232,9 +217,6 @@ def test_window_waits_by_its_frame_rate(
     for _ in range(3):
         window.show(render.rgb_array(BOARD))
     assert clock.tick.mock_calls == [call(50)] * 3
-
-
-# Errors
 
 
 def test_wrong_boards_and_tile_sizes_are_errors() -> None:

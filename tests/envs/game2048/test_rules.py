@@ -44,9 +44,6 @@ from tests.support.rules_checks import ACTIONS, by_size, random_board
 TERMINAL = "4 2 2048 2 / 32 4 128 8 / 16 64 16 32 / 2 8 32 2"  # Matsuzaki, figure 2
 
 
-# Moves
-
-
 @pytest.mark.parametrize(
     ("row", "after", "reward"),
     [
@@ -164,9 +161,6 @@ def test_occupied_marks_every_tile() -> None:
         assert occupied(oracle.to_word(board)) == oracle.to_word(marks)
 
 
-# Tiles
-
-
 def test_largest_is_the_largest_exponent() -> None:
     assert largest(0) == 0
     for cell, exponent in product(range(16), range(16)):
@@ -218,8 +212,6 @@ def test_downgrading_equals_the_oracle_and_keeps_the_order_of_tiles() -> None:
         held = {after for _, after in pairs} - {0}
         assert largest(lower) < top or held == set(range(1, largest(lower) + 1))
 
-
-# Symmetries
 
 IMAGES: list[tuple[int, ...]] = [(0, 1, 2, 3), (0, 3, 2, 1), (2, 1, 0, 3), (2, 3, 0, 1)]
 """The images of up, right, down and left under mirror, flip and half turn; then transposed."""
@@ -274,9 +266,6 @@ def test_moves_commute_with_symmetries(rows: int, cols: int) -> None:
                 turned = IMAGES[k][action]
                 assert move(images[k], turned, tables[k]) == (turned_afters[k], reward)
                 assert legal(images[k], fields[k]) >> turned & 1 == bits >> action & 1
-
-
-# Chance
 
 
 def test_random_bits_are_those_published_for_splitmix64() -> None:
@@ -385,9 +374,6 @@ def test_spawn_draws_cells_evenly_and_nine_twos_to_a_four(full_cells: tuple[int,
         expected = n * odds / len(empty)
         statistic += (counts[tile << 4 * cell] - expected) ** 2 / expected
     assert statistic < 80
-
-
-# Counts of positions
 
 
 class Perft(NamedTuple):

@@ -64,9 +64,6 @@ def dummy(n: int, **settings: Any) -> DummyVecEnv:
     return DummyVecEnv([partial(single, **settings)] * n)
 
 
-# Beside DummyVecEnv
-
-
 @by_settings
 def test_games_are_those_of_dummy_vec_env(settings: dict[str, Any]) -> None:
     """Observations, rewards, dones, infos with their ends, masks and the infos of resets."""
@@ -149,9 +146,6 @@ def test_wrong_actions_and_settings_raise_errors_and_change_nothing() -> None:
             Game2048VecEnv(2, **settings)
 
 
-# What stable-baselines3 asks of a VecEnv
-
-
 @by_settings
 def test_methods_give_each_game_what_a_single_environment_gives(settings: dict[str, Any]) -> None:
     env, other = Game2048VecEnv(4, **settings), dummy(4, **settings)
@@ -227,9 +221,6 @@ def test_results_of_earlier_steps_stay_as_they_were() -> None:
     assert_same(kept, copies)
 
 
-# Masks
-
-
 def test_masks_of_single_environments() -> None:
     env = Monitor(gym.make("Game2048-v0"))
     env.reset(options={"board": ONLY_SIDEWAYS})
@@ -259,9 +250,6 @@ def test_masks_of_environments_in_processes_are_those_in_one() -> None:
             assert_same(list(infos), list(expected[3]))
     finally:
         many.close()
-
-
-# Algorithms
 
 
 def test_ppo_learns() -> None:
@@ -321,9 +309,6 @@ def test_dqn_learns_with_a_cnn_of_ones_own() -> None:
     )
     model.learn(160)
     assert model.num_timesteps == 160
-
-
-# Players of this package in evaluate_policy
 
 
 @pytest.mark.parametrize("name", ["random", "reward", "ntuple", "expectimax"])

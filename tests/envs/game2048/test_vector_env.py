@@ -71,9 +71,6 @@ def told(infos: dict[str, Any], mask: Any = None) -> dict[str, Any]:
     return result
 
 
-# As many single environments
-
-
 @by_mode
 @by_settings
 def test_games_are_those_of_single_environments(
@@ -212,9 +209,6 @@ def test_a_thousand_games() -> None:
         assert_same(envs.step(actions), others.step(actions))
 
 
-# Resets
-
-
 @by_mode
 def test_reset_mask_resets_some_games(mode: AutoresetMode) -> None:
     settings: dict[str, Any] = {"size": (2, 3), "max_episode_steps": 9}
@@ -301,9 +295,6 @@ def test_large_tiles_of_some_games() -> None:
     assert_same(play_batch(envs, 300, 2), play_batch(others, 300, 2))
 
 
-# Random legal actions
-
-
 def test_sample_legal_is_legal_and_covers_all_legal_actions() -> None:
     envs = started(40, 1)
     drawn = np.zeros((40, 4), bool)
@@ -386,9 +377,6 @@ def test_sample_legal_is_the_same_for_the_same_list_of_seeds() -> None:
     assert drawn() == drawn()
 
 
-# Illegal actions
-
-
 def test_raise_plays_no_game_if_one_action_is_illegal() -> None:
     boards = np.array([[[1, 1], [2, 3]], [[1, 2], [2, 0]], [[3, 3], [1, 1]]])
     envs = Game2048VectorEnv(3, (2, 2), illegal="raise")
@@ -416,9 +404,6 @@ def test_raise_takes_any_action_for_a_game_that_starts_anew(mode: AutoresetMode)
         assert_same(step, others.step(actions))
         n_ends += int(step[2].sum())
     assert n_ends > 3
-
-
-# Wrappers and pictures
 
 
 @pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP])

@@ -75,9 +75,6 @@ needs_games = pytest.mark.skipif(
 )
 
 
-# Conformance
-
-
 @needs_games
 @pytest.mark.parametrize("name", RECORDED)
 def test_every_recorded_game_goes_by_the_rules(name: str) -> None:
@@ -143,9 +140,6 @@ def test_stored_games_show_all_that_the_rules_speak_of() -> None:
     assert expected <= set(seen), seen
 
 
-# Records of our own
-
-
 def recorded_match(seed: int, n_games: int) -> list[Entry]:
     """A random match as it would be recorded, with illegal submissions and wrong gifts."""
     rng = random.Random(seed)
@@ -183,9 +177,6 @@ def test_a_match_that_we_record_is_replayed_without_a_mismatch(tmp_path: Path) -
     report = replay(written(tmp_path / "ours.jsonl", recorded))
     n_actions = sum(len(entry["actions"]) for entry in recorded)
     assert report == Report(110, 0, n_actions, 0, "")
-
-
-# Changed records
 
 
 def values(entry: Any, path: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
@@ -392,9 +383,6 @@ def test_changed_positions_are_found(changed: Entry, first: str, tmp_path: Path)
     assert report.positions == 2
     assert (report.mismatches > 0) == bool(changed)
     assert report.first.startswith(f"line 2, {first}" if changed else "")
-
-
-# The command
 
 
 def test_the_command_counts_and_names_the_first_mismatch(

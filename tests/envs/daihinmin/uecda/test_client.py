@@ -41,9 +41,6 @@ def difference(ours: Game, theirs: Game) -> dict[str, Any]:
     return found
 
 
-# Watching
-
-
 class Watched:
     """A match in this process, and five watchers that are shown its tables."""
 
@@ -156,9 +153,6 @@ def test_the_server_is_right_where_it_differs_from_the_rules(
     assert "revolution" in caplog.text
 
 
-# Over the network
-
-
 def recorded_views(entry: dict[str, Any]) -> Iterator[tuple[int, Game]]:
     """Yield the players asked in a logged game, and their views in the same process."""
     game = dealt(entry)
@@ -191,9 +185,6 @@ def test_views_over_the_network_are_those_in_the_same_process(tmp_path: Path) ->
     points = [standing.points for standing in standings]
     assert [result[1:] for result in results] == [(8, points)] * 5
     assert [standings[result.player].name for result in results] == ["c0", "c1", "c2", "c3", "c4"]
-
-
-# Servers that do not play
 
 
 @contextmanager
@@ -257,9 +248,6 @@ def test_a_silent_server_is_given_up() -> None:
         address = ("127.0.0.1", int(listener.getsockname()[1]))
         with pytest.raises(TimeoutError, match=r"nothing for 0\.2 seconds"):
             client.play_match(address, RandomPlayer(0), "test", 0.2)
-
-
-# The command
 
 
 def run(

@@ -48,9 +48,6 @@ def passes_from(match: Running, player: int, first: int = 1) -> bool:
     return {action["m"] for action in actions if action["p"] == player} == {"pass"}
 
 
-# Matches that go well
-
-
 def test_five_clients_play_a_match(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with serving(tmp_path, games=10, match="five") as match:
         clients = [match.join(seed) for seed in range(5)]
@@ -138,9 +135,6 @@ def test_all_are_told_while_a_client_thinks(tmp_path: Path) -> None:
             both = match.spawn(thinker.play_match), match.spawn(listener.play_match)
             assert both[0].result(timeout=SOON) == both[1].result(timeout=SOON)
         check_result(match, games=2)
-
-
-# Clients that do not come in
 
 
 def profile(version: int) -> bytes:
@@ -236,9 +230,6 @@ def test_missing_players_are_waited_for_so_long(tmp_path: Path) -> None:
     with serving(tmp_path, own=4, wait_seconds=0.2) as match:
         with pytest.raises(TimeoutError, match=r"1 of 5 players are missing after 0\.2 seconds"):
             match.result()
-
-
-# Clients that leave
 
 
 class HangsUp(Exception):
@@ -347,9 +338,6 @@ def test_the_match_ends_when_nobody_is_left(tmp_path: Path) -> None:
     assert {player for player, _, _ in drops(match)} == {0, 1, 2, 3, 4}
 
 
-# Clients that send nonsense
-
-
 def cards_not_held(client: Raw, view: Game) -> bytes:
     missing = cards.DECK & ~int(view["hands"][view["viewer"]])
     card = (missing & -missing).bit_length() - 1
@@ -430,9 +418,6 @@ def test_a_lone_joker_may_lie_anywhere(tmp_path: Path) -> None:
     assert 4 in columns
 
 
-# Clients that send too much or read too little
-
-
 def flood(client: Raw) -> None:
     with suppress(OSError):
         while True:
@@ -476,9 +461,6 @@ def test_a_client_that_does_not_read_is_dropped(
             ((player, _, why),) = drops(match, 1)
     assert (player, why) == (4, "left 1,000 bytes unread")
     assert match.replayed().mismatches == 0
-
-
-# Players of our own that fail
 
 
 @pytest.mark.parametrize("answer", [None, -1, 2422, "S3"])

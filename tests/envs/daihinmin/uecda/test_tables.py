@@ -45,9 +45,6 @@ def hand_cells(names: str) -> Cells:
     return cells
 
 
-# Bytes
-
-
 def test_the_profile_is_the_version_and_the_name() -> None:
     expected = "00004e66" + "00000000" * 14 + "00000061" + "00000062" + "00000000" * 103
     assert tables.to_bytes(tables.profile_table("ab")).hex() == expected
@@ -69,9 +66,6 @@ def test_bytes_make_a_round_trip() -> None:
     assert tables.messages(both) == [tables.to_bytes(table), tables.to_bytes(table // 2)]
 
 
-# Profiles
-
-
 @pytest.mark.parametrize(
     ("sent", "kept"),
     [("ab", "ab"), ("", ""), ("abcdefghijklmnopqr", "abcdefghi"), ("é\n猫x", "???x")],
@@ -83,9 +77,6 @@ def test_a_name_of_a_profile(sent: str, kept: str) -> None:
 def test_a_profile_of_another_version_and_an_unprintable_name() -> None:
     table = table_of({(0, 0): 20060, (1, 0): 7, (1, 1): 65, (1, 2): -3, (1, 3): 1 << 30})
     assert tables.read_profile(table) == (20060, "?A??")
-
-
-# Hands and gifts
 
 
 def test_a_gift_with_the_joker() -> None:
@@ -124,9 +115,6 @@ def test_rows_5_to_7_of_a_client_are_not_read() -> None:
     noise = {(row, column): 3 for row in (5, 6, 7) for column in range(15)}
     assert tables.gift(table_of(noise | {(3, 13): 1})) == cards.parse("C2")
     assert tables.submission(table_of(noise | {(3, 13): 1})).text == "C2"
-
-
-# Submissions
 
 
 @pytest.mark.parametrize(
@@ -198,8 +186,6 @@ def test_a_wrong_play_number_is_an_error() -> None:
         with pytest.raises(ValueError, match="play"):
             tables.play_table(play)
 
-
-# What a server tells
 
 SEATS = [2, 4, 1, 0, 3]
 DEAL = [
