@@ -1,4 +1,4 @@
-"""`Game2048Env` by Gymnasium's checkers and wrappers, by the oracle, and beside the trainer."""
+"""`Game2048Env` by Gymnasium's checkers and wrappers, by the oracle, and by the learner's games."""
 
 from __future__ import annotations
 
@@ -35,43 +35,39 @@ from tests.support.env_checks import (
 
 
 @pytest.mark.parametrize("render_mode", [None, "ansi", "rgb_array", "human"])
-@pytest.mark.parametrize("illegal", ["noop", "terminate"])
-@by_observation
-def test_gymnasiums_checker_has_no_complaint(
-    render_mode: str | None, illegal: str, observation: str, monkeypatch: pytest.MonkeyPatch
+def test_check_env_passes_in_every_render_mode(
+    render_mode: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It draws in every mode, and any complaint is a warning, which is an error here."""
+    """Any complaint is a warning, which is an error here."""
     pytest.importorskip("PIL")
     pytest.importorskip("pygame")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     monkeypatch.setitem(Game2048Env.metadata, "render_fps", 1_000)
-    env = make(observation=observation, illegal=illegal, render_mode=render_mode)
+    env = make(illegal="terminate", render_mode=render_mode)
     check_env(env)
     env.close()
 
 
 @by_size
 @by_observation
-def test_gymnasiums_checker_has_no_complaint_about_sizes(
-    size: tuple[int, int], observation: str
-) -> None:
+def test_check_env_passes_on_every_size(size: tuple[int, int], observation: str) -> None:
     check_env(make(size=size, observation=observation), skip_render_check=True)
 
 
 @by_size
 @by_observation
-def test_stable_baselines3s_checker_passes(size: tuple[int, int], observation: str) -> None:
-    """Its advice is about shapes only: a board is no vector, and planes are no photograph."""
+def test_check_env_of_stable_baselines3_passes(size: tuple[int, int], observation: str) -> None:
+    """It only warns that a board is no vector, or that planes are no image."""
     checker = pytest.importorskip("stable_baselines3.common.env_checker")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         checker.check_env(Game2048Env(size, observation), warn=True)
-    advice = "unconventional shape" if observation == "exponents" else "image"
-    assert [str(w.message) for w in caught if advice not in str(w.message)] == []
+    expected = "unconventional shape" if observation == "exponents" else "image"
+    assert [str(w.message) for w in caught if expected not in str(w.message)] == []
 
 
 @by_size
-def test_spaces(size: tuple[int, int]) -> None:
+def test_spaces_have_the_size_of_the_board(size: tuple[int, int]) -> None:
     env, planes = Game2048Env(size), Game2048Env(size, "onehot")
     assert env.action_space == planes.action_space == gym.spaces.Discrete(4)
     assert env.observation_space == gym.spaces.Box(0, 17, size, np.uint8)
@@ -80,8 +76,8 @@ def test_spaces(size: tuple[int, int]) -> None:
 
 @by_size
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_seed_plays_the_oracles_game(size: tuple[int, int], seed: int) -> None:
-    """Observation, reward, end and info of every step of a game, and of the game after it."""
+def test_a_seed_gives_the_games_of_the_oracle(size: tuple[int, int], seed: int) -> None:
+    """Every observation, reward, end and info is equal in two games of one random stream."""
     env, rng = Game2048Env(size), np.random.default_rng(seed)
     state = seed_word(seed)
     for game in range(2):
@@ -118,8 +114,7 @@ def test_a_seed_plays_the_oracles_game(size: tuple[int, int], seed: int) -> None
 
 
 @by_size
-@by_observation
-def test_onehot_planes_are_those_of_the_exponents(size: tuple[int, int], observation: str) -> None:
+def test_onehot_planes_mark_the_exponents(size: tuple[int, int]) -> None:
     exponents, planes = Game2048Env(size), Game2048Env(size, "onehot")
     pairs = [(exponents.reset(seed=5)[0], planes.reset(seed=5)[0])]
     for one, other in zip(play(exponents, 200, 1), play(planes, 200, 1), strict=True):
@@ -139,31 +134,14 @@ def test_every_exponent_has_its_plane() -> None:
         assert (plane.sum(axis=0) == 1).all()
 
 
-@pytest.mark.parametrize("start_tiles", [1, 2, 5, 6])
-def test_start_tiles(start_tiles: int) -> None:
+@pytest.mark.parametrize("start_tiles", [1, 6])
+def test_a_game_starts_with_the_number_of_tiles_set(start_tiles: int) -> None:
     env = Game2048Env((2, 3), start_tiles=start_tiles)
-    for seed in range(20):
+    for seed in range(5):
         board, info = env.reset(seed=seed)
         assert board.tolist() == oracle.start(2, 3, start_tiles, seed_word(seed))[0]
         assert np.count_nonzero(board) == start_tiles
         assert_same(info["afterstate"], board)
-
-
-def test_same_seed_same_games_and_another_seed_others() -> None:
-    def games(seed: int) -> list[Any]:
-        env = make()
-        return [env.reset(seed=seed), *play(env, 400, 1), env.reset(), *play(env, 50, 2)]
-
-    assert_same(tuple(games(7)), tuple(games(7)))
-    assert any((a[0] != b[0]).any() for a, b in zip(games(7), games(8), strict=False))
-
-
-def test_resets_without_a_seed_go_on_with_other_games() -> None:
-    env = Game2048Env()
-    starts = [env.reset(seed=1)[0].tolist(), *(env.reset()[0].tolist() for _ in range(20))]
-    assert len({str(board) for board in starts}) > 15
-    again = [env.reset(seed=1)[0].tolist(), *(env.reset()[0].tolist() for _ in range(20))]
-    assert again == starts
 
 
 def test_games_without_a_seed_differ() -> None:
@@ -171,7 +149,7 @@ def test_games_without_a_seed_differ() -> None:
     assert len(starts) > 10
 
 
-def test_a_reset_to_a_board_goes_on_with_the_random_stream() -> None:
+def test_a_reset_to_a_board_continues_the_random_stream() -> None:
     env = Game2048Env()
     env.reset(seed=4)
     env.reset(options={"board": ONLY_SIDEWAYS})
@@ -186,22 +164,22 @@ def test_a_reset_to_a_board_goes_on_with_the_random_stream() -> None:
 
 
 @by_observation
-def test_reset_to_a_board(observation: str) -> None:
+def test_reset_starts_from_a_given_board(observation: str) -> None:
     env = Game2048Env(observation=observation)
     env.reset(seed=1)
     play(env, 10, 1)
     for given in (ONLY_SIDEWAYS, np.array(ONLY_SIDEWAYS), int(words(ONLY_SIDEWAYS))):
-        seen, info = env.reset(options={"board": given})
-        board = seen if observation == "exponents" else seen.argmax(axis=0)
+        observed, info = env.reset(options={"board": given})
+        board = observed if observation == "exponents" else observed.argmax(axis=0)
         assert board.tolist() == info["afterstate"].tolist() == ONLY_SIDEWAYS
         assert info["score"] == 0 and info["max_tile"] == 4 and info["legal"] is True
         assert info["action_mask"].tolist() == [0, 1, 0, 1]
 
 
-def test_no_board_and_no_options_start_a_usual_game() -> None:
+def test_a_reset_without_a_board_starts_a_random_game() -> None:
     options: list[Any] = [None, {}, {"board": None}]
-    for given in options:
-        assert_same(Game2048Env().reset(seed=4, options=given), Game2048Env().reset(seed=4))
+    for empty in options:
+        assert_same(Game2048Env().reset(seed=4, options=empty), Game2048Env().reset(seed=4))
 
 
 def test_an_empty_board_has_no_tile_and_no_move() -> None:
@@ -211,7 +189,7 @@ def test_an_empty_board_has_no_tile_and_no_move() -> None:
     assert not info["action_mask"].any()
 
 
-def test_noop_changes_nothing() -> None:
+def test_an_illegal_action_changes_nothing_with_noop() -> None:
     env = on_board(ONLY_SIDEWAYS)
     env.step(LEFT)
     play(env, 5, 2)
@@ -226,7 +204,7 @@ def test_noop_changes_nothing() -> None:
     assert env.step(LEFT)[4]["legal"] is True
 
 
-def test_terminate_ends_the_episode_and_changes_nothing_else() -> None:
+def test_an_illegal_action_ends_the_episode_with_terminate() -> None:
     env = on_board(ONLY_SIDEWAYS, illegal="terminate")
     before = env.get_state()
     board, reward, terminated, truncated, info = env.step(UP)
@@ -237,18 +215,15 @@ def test_terminate_ends_the_episode_and_changes_nothing_else() -> None:
     assert env.step(LEFT)[2] is False
 
 
-def test_raise_names_the_legal_actions() -> None:
+def test_an_illegal_action_raises_an_error_with_raise() -> None:
     env = on_board(ONLY_SIDEWAYS, illegal="raise")
-    error = unchanged(env, lambda: env.step(UP))
-    for part in ("0 up", "1 right", "3 left"):
-        assert part in str(error.value)
-    assert "2 down" not in str(error.value)
+    unchanged(env, lambda: env.step(UP)).match("action")
     assert env.step(LEFT)[4]["legal"] is True
 
 
 @pytest.mark.parametrize("illegal", ["noop", "terminate"])
 def test_the_move_that_leaves_no_move_ends_the_game(illegal: str) -> None:
-    """The merge makes room for one tile, which is a 2 or a 4 beside other tiles."""
+    """The merge frees one cell, for a 2 or a 4."""
     env = on_board([[3, 3]], illegal=illegal)
     board, reward, terminated, truncated, info = env.step(RIGHT)
     assert (reward, terminated, truncated, info["legal"]) == (16.0, True, False, True)
@@ -267,7 +242,7 @@ def test_a_finished_game_stays_finished() -> None:
     assert on_board(FULL, illegal="raise").step(UP)[2]
 
 
-def test_statistics_are_those_of_the_game() -> None:
+def test_recorded_statistics_are_score_and_length() -> None:
     env = RecordEpisodeStatistics(gym.make("Game2048-v0"))
     rng = np.random.default_rng(0)
     for seed in range(3):
@@ -280,7 +255,7 @@ def test_statistics_are_those_of_the_game() -> None:
         assert info["episode"]["l"] == steps
 
 
-def test_a_limit_of_steps_truncates() -> None:
+def test_a_time_limit_truncates() -> None:
     env = TimeLimit(Game2048Env(), 5)
     for _ in range(2):
         env.reset(seed=1)
@@ -305,7 +280,9 @@ def random_network(size: tuple[int, int]) -> Network:
 
 @pytest.mark.parametrize("net", [network([[0, 1]]), random_network((4, 4)), random_network((2, 3))])
 @pytest.mark.parametrize("seed", [0, 11])
-def test_environment_vector_environment_and_trainer_play_one_game(net: Network, seed: int) -> None:
+def test_environment_vector_environment_and_learner_play_the_same_games(
+    net: Network, seed: int
+) -> None:
     """Three games in a row, board by board."""
     agent = NTupleAgent(net)
     env, envs = Game2048Env(net.size), Game2048VectorEnv(2, net.size, autoreset_mode="SameStep")
@@ -335,8 +312,8 @@ def test_environment_vector_environment_and_trainer_play_one_game(net: Network, 
 
 
 @pytest.mark.parametrize("order", ["backward", "forward"])
-def test_the_first_game_of_a_learner_is_the_environments(order: Any) -> None:
-    """Its rate is 0 in single precision, so that the network stays as it is."""
+def test_the_first_game_of_a_learner_is_that_of_its_seed(order: Any) -> None:
+    """The learning rate is 0 in single precision, so the network does not change."""
     settings = Settings("td", order, 0.0, 1e-50)
     learner = Learner(network([[0, 1]]), settings, seed=21)
     games = learner.play(1)

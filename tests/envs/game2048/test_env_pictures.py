@@ -1,4 +1,4 @@
-"""`Game2048Env` drawn: as text, as pixels, in a window, and as a video."""
+"""`Game2048Env` as text, as pixels, in a window and as a video."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.env_checks import (
 )
 
 
-def test_ansi_is_the_board_and_score_as_text() -> None:
+def test_ansi_shows_board_and_score() -> None:
     env = on_board([[1, 1], [0, 17]], render_mode="ansi")
     assert env.render() == render.ansi([[1, 1], [0, 17]], 0)
     board, *_, info = env.step(LEFT)
@@ -36,7 +36,7 @@ def test_ansi_is_the_board_and_score_as_text() -> None:
 
 
 @by_observation
-def test_rgb_array_is_the_picture_of_board_and_score(observation: str) -> None:
+def test_rgb_array_shows_board_and_score(observation: str) -> None:
     pytest.importorskip("PIL")
     env = on_board(ONLY_SIDEWAYS, render_mode="rgb_array", observation=observation)
     *_, info = env.step(LEFT)
@@ -47,7 +47,7 @@ def test_rgb_array_is_the_picture_of_board_and_score(observation: str) -> None:
     assert_same(env.render(), render.rgb_array(board, info["score"]))
 
 
-def test_render_without_a_mode_warns_and_gives_nothing() -> None:
+def test_render_without_a_mode_warns_and_returns_none() -> None:
     env = on_board(FULL)
     with pytest.warns(UserWarning, match="render_mode"):
         assert env.render() is None
@@ -77,21 +77,6 @@ def test_human_mode_shows_each_board_and_closes(monkeypatch: pytest.MonkeyPatch)
     env.close()
 
 
-def test_play_goes_on_when_the_window_is_closed_by_its_user(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pygame = pytest.importorskip("pygame")
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    env, twin = Game2048Env(render_mode="human"), Game2048Env()
-    env.reset(seed=1)
-    twin.reset(seed=1)
-    pygame.event.post(pygame.event.Event(pygame.QUIT))
-    for action in (0, 1, 2, 3) * 5:
-        assert_same(env.step(action), twin.step(action))
-    assert not pygame.display.get_init()
-    env.close()
-
-
 def test_human_mode_waits_by_the_frame_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     pygame = pytest.importorskip("pygame")
     clock = MagicMock()
@@ -108,19 +93,15 @@ def test_human_mode_waits_by_the_frame_rate(monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_environment_with_a_window_is_copied_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pygame")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    env = make(render_mode="human")
+    env, text = make(render_mode="human"), make()
     env.reset(seed=1)
+    text.reset(seed=1)
+    expected = text.step(UP)
     twins = [copied(env), pickled(env)]
     env.close()
     for twin in twins:
-        assert_same(twin.step(UP), make_stepped())
+        assert_same(twin.step(UP), expected)
         twin.close()
-
-
-def make_stepped() -> Any:
-    env = Game2048Env()
-    env.reset(seed=1)
-    return env.step(UP)
 
 
 def test_a_video_is_recorded(tmp_path: Path) -> None:

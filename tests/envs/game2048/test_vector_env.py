@@ -1,4 +1,4 @@
-"""`Game2048VectorEnv` beside as many single environments, by Gymnasium's own vector environment."""
+"""`Game2048VectorEnv` plays the games of Gymnasium's `SyncVectorEnv` of single environments."""
 
 from __future__ import annotations
 
@@ -38,13 +38,9 @@ from tests.support.env_checks import (
 
 SETTINGS: list[dict[str, Any]] = [
     {},
-    {"observation": "onehot"},
-    {"size": (2, 3)},
     {"size": (1, 2)},
     {"size": (2, 2), "observation": "onehot", "start_tiles": 1},
-    {"illegal": "terminate"},
     {"size": (2, 3), "illegal": "terminate"},
-    {"max_episode_steps": 17},
     {"size": (2, 3), "max_episode_steps": 17, "illegal": "terminate"},
     {"size": (2, 3), "max_episode_steps": 1},
 ]
@@ -57,14 +53,14 @@ def singles(num_envs: int, mode: AutoresetMode = NEXT_STEP, **settings: Any) -> 
     return SyncVectorEnv([partial(single, **settings)] * num_envs, autoreset_mode=mode)
 
 
-def told(infos: dict[str, Any], mask: Any = None) -> dict[str, Any]:
-    """Infos without what their masks leave open: zero there, as Gymnasium has it."""
+def masked(infos: dict[str, Any]) -> dict[str, Any]:
+    """Return infos with zeros where their masks are False, as in Gymnasium."""
     result = {}
     for key, value in infos.items():
         if key.startswith("_"):
             result[key] = value
         elif isinstance(value, dict):
-            result[key] = told(value)
+            result[key] = masked(value)
         else:
             result[key] = value.copy()
             result[key][~infos[f"_{key}"]] = None if value.dtype == object else 0
@@ -76,16 +72,16 @@ def told(infos: dict[str, Any], mask: Any = None) -> dict[str, Any]:
 def test_games_are_those_of_single_environments(
     settings: dict[str, Any], mode: AutoresetMode
 ) -> None:
-    """Observations, rewards, ends, infos, masks, afterstates and words of 250 steps."""
+    """Compare observations, rewards, ends, infos, masks, afterstates and words of 120 steps."""
     envs = Game2048VectorEnv(6, autoreset_mode=mode, **settings)
     others = singles(6, mode, **settings)
     rng = np.random.default_rng(3)
     assert_same(envs.reset(seed=20), others.reset(seed=20))
     n_ends = 0
-    for _ in range(250):
+    for _ in range(120):
         actions = rng.integers(4, size=6)
         step, other = envs.step(actions), others.step(actions)
-        assert_same((*step[:4], told(step[4])), other)
+        assert_same((*step[:4], masked(step[4])), other)
         assert_same(step[4], other[4])
         assert envs.observation_space.contains(step[0])
         for name in ("action_masks", "afterstates"):
@@ -96,13 +92,13 @@ def test_games_are_those_of_single_environments(
         if mode is DISABLED and over.any():
             first = envs.reset(options={"reset_mask": over.copy()})
             second = others.reset(options={"reset_mask": over.copy()})
-            assert_same((first[0], told(first[1])), second)
-    assert n_ends > 0 or settings in ({}, {"observation": "onehot"})
+            assert_same((first[0], masked(first[1])), second)
+    assert n_ends > 0 or settings == {}
     assert_same(envs.reset(), others.reset())
 
 
 def assert_same_batches(batch: Any, each: Sequence[Any]) -> None:
-    """An array over all games, or a tuple of such arrays, and what each game has for itself."""
+    """Check that an array over all games, or a tuple of them, equals the values of each game."""
     if isinstance(batch, tuple):
         for part, parts in zip(batch, zip(*each, strict=True), strict=True):
             assert_same_batches(part, parts)
@@ -126,7 +122,7 @@ def test_4x4_games_that_end_are_those_of_single_environments(mode: AutoresetMode
             others.reset(options={"reset_mask": step[2].copy()})
 
 
-def test_same_step_leaves_the_end_of_a_game_in_the_infos() -> None:
+def test_same_step_puts_the_end_of_a_game_into_the_infos() -> None:
     board = [[3, 3]]
     envs = Game2048VectorEnv(3, (1, 2), autoreset_mode=SAME_STEP)
     envs.reset(seed=4, options={"board": np.array([board, [[1, 0]], board])})
@@ -147,7 +143,7 @@ def test_same_step_leaves_the_end_of_a_game_in_the_infos() -> None:
         assert 0 < observations[game].max() <= 2
 
 
-def test_next_step_starts_the_next_game_with_the_next_step() -> None:
+def test_next_step_starts_a_new_game_in_the_next_step() -> None:
     envs = Game2048VectorEnv(2, (1, 2))
     envs.reset(seed=4, options={"board": np.array([[[3, 3]], [[1, 0]]])})
     observations, _, terminations, _, infos = envs.step(np.array([3, 1]))
@@ -160,22 +156,22 @@ def test_next_step_starts_the_next_game_with_the_next_step() -> None:
     assert not {"final_obs", "final_info"} & infos.keys()
 
 
-def test_disabled_asks_for_the_reset_of_finished_games() -> None:
+def test_disabled_needs_a_reset_of_finished_games() -> None:
     envs = Game2048VectorEnv(2, (1, 2), autoreset_mode=DISABLED)
     envs.reset(seed=4, options={"board": np.array([[[3, 3]], [[1, 0]]])})
     envs.step(np.array([3, 1]))
     before = copy.deepcopy(envs)
-    with pytest.raises(ResetNeeded, match=r"\[0\] are over.*reset_mask"):
+    with pytest.raises(ResetNeeded, match="reset_mask"):
         envs.step(np.array([0, 0]))
     options = {"reset_mask": np.array([True, False])}
     assert_same(envs.reset(options=dict(options)), before.reset(options=dict(options)))
     assert_same(play_legal(envs, 1), play_legal(before, 1))
 
 
-def test_a_mode_may_be_given_by_its_value() -> None:
+def test_an_autoreset_mode_may_be_a_name() -> None:
     for mode in MODES:
-        for given in (mode, mode.value):
-            envs = Game2048VectorEnv(2, autoreset_mode=given)
+        for name in (mode, mode.value):
+            envs = Game2048VectorEnv(2, autoreset_mode=name)
             assert envs.autoreset_mode is envs.metadata["autoreset_mode"] is mode
     assert Game2048VectorEnv(2).metadata["autoreset_mode"] is NEXT_STEP
     assert Game2048VectorEnv.metadata["autoreset_mode"] is NEXT_STEP
@@ -184,7 +180,7 @@ def test_a_mode_may_be_given_by_its_value() -> None:
 
 
 @by_settings
-def test_spaces_and_attributes_are_gymnasiums(settings: dict[str, Any]) -> None:
+def test_spaces_and_attributes_are_those_of_sync_vector_env(settings: dict[str, Any]) -> None:
     envs, others = Game2048VectorEnv(3, **settings), singles(3, **settings)
     for name in (
         "num_envs",
@@ -200,11 +196,11 @@ def test_spaces_and_attributes_are_gymnasiums(settings: dict[str, Any]) -> None:
     assert envs.closed
 
 
-def test_a_thousand_games() -> None:
+def test_a_thousand_games_equal_single_environments() -> None:
     envs, others = Game2048VectorEnv(1_000, (3, 3)), singles(1_000, size=(3, 3))
     assert_same(envs.reset(seed=0), others.reset(seed=0))
     rng = np.random.default_rng(1)
-    for _ in range(5):
+    for _ in range(3):
         actions = rng.integers(4, size=1_000)
         assert_same(envs.step(actions), others.step(actions))
 
@@ -229,13 +225,13 @@ def test_reset_mask_resets_some_games(mode: AutoresetMode) -> None:
             before = envs.boards
             first = envs.reset(seed=seed, options={**options, "reset_mask": mask.copy()})
             second = others.reset(seed=seed, options={**options, "reset_mask": mask.copy()})
-            assert_same((first[0], told(first[1])), second)
+            assert_same((first[0], masked(first[1])), second)
             assert first[1]["_score"].tolist() == mask.tolist()
             assert (envs.boards == before)[~mask].all()
 
 
 @pytest.mark.parametrize("seed", [0, 77, [3, 1, 4, 1], (3, 1, 4, 1), np.array([9, 8, 7, 6])])
-def test_seeds_of_all_games(seed: Any) -> None:
+def test_a_game_starts_like_the_environment_of_its_seed(seed: Any) -> None:
     envs = Game2048VectorEnv(4)
     for _ in range(2):
         observations, _ = envs.reset(seed=seed)
@@ -245,7 +241,7 @@ def test_seeds_of_all_games(seed: Any) -> None:
         play_batch(envs, 10, 1)
 
 
-def test_a_seed_of_none_lets_a_game_go_on_with_its_stream() -> None:
+def test_a_seed_of_none_continues_the_random_stream() -> None:
     envs, others = Game2048VectorEnv(3), singles(3)
     for seed in (8, [None, 5, None], None, [1, None, None]):
         assert_same(envs.reset(seed=seed), others.reset(seed=seed))
@@ -259,7 +255,7 @@ def test_games_without_a_seed_differ() -> None:
 
 
 @pytest.mark.parametrize("kind", ["word", "exponents", "each"])
-def test_reset_to_boards(kind: str) -> None:
+def test_reset_starts_from_given_boards(kind: str) -> None:
     rng = np.random.default_rng(6)
     boards = rng.integers(0, 16, (3, 2, 3), dtype=np.uint8)
     given: Any = boards
@@ -279,7 +275,7 @@ def test_reset_to_boards(kind: str) -> None:
         assert infos["max_tile"][i] == info["max_tile"]
 
 
-def test_large_tiles_of_some_games() -> None:
+def test_games_with_large_tiles_equal_single_environments() -> None:
     boards = np.zeros((4, 4, 4), np.uint8)
     boards[0, 0, :2], boards[1, 1, 2:], boards[2, 2, :2], boards[3, 3, :2] = 15, 16, 17, 14
     boards[:, 0, 3] = 1
@@ -339,7 +335,7 @@ def test_sample_legal_of_a_finished_game_is_0() -> None:
     assert {tuple(envs.sample_legal().tolist()) for _ in range(50)} == {(0, 1), (0, 3)}
 
 
-def test_sample_legal_does_not_disturb_the_games() -> None:
+def test_sample_legal_does_not_change_the_games() -> None:
     envs, twin = started(5), started(5)
     rng = np.random.default_rng(2)
     for _ in range(200):
@@ -351,7 +347,7 @@ def test_sample_legal_does_not_disturb_the_games() -> None:
 
 
 def test_sample_legal_is_the_same_for_the_same_seed() -> None:
-    def drawn(seed: int) -> list[list[int]]:
+    def drawn(seed: Any) -> list[list[int]]:
         envs = started(20, seed)
         actions = []
         for _ in range(50):
@@ -361,6 +357,7 @@ def test_sample_legal_is_the_same_for_the_same_seed() -> None:
 
     assert drawn(3) == drawn(3)
     assert drawn(3) != drawn(4)
+    assert drawn(range(20)) == drawn(list(range(20)))
     envs = started(20, 3)
     play_batch(envs, 5, 1)
     envs.sample_legal()
@@ -368,29 +365,17 @@ def test_sample_legal_is_the_same_for_the_same_seed() -> None:
     assert envs.sample_legal().tolist() == drawn(3)[0]
 
 
-def test_sample_legal_is_the_same_for_the_same_list_of_seeds() -> None:
-    def drawn() -> list[int]:
-        envs = Game2048VectorEnv(30)
-        envs.reset(seed=list(range(30)))
-        return [int(action) for _ in range(10) for action in envs.sample_legal()]
-
-    assert drawn() == drawn()
-
-
 def test_raise_plays_no_game_if_one_action_is_illegal() -> None:
     boards = np.array([[[1, 1], [2, 3]], [[1, 2], [2, 0]], [[3, 3], [1, 1]]])
     envs = Game2048VectorEnv(3, (2, 2), illegal="raise")
     envs.reset(seed=1, options={"board": boards})
-    error = unchanged_batch(envs, lambda: envs.step(np.array([3, 0, 3])))
-    for part in ("game 1", "0 up", "1 right", "2 down"):
-        assert part in str(error.value)
-    assert "3 left" not in str(error.value)
+    unchanged_batch(envs, lambda: envs.step(np.array([3, 0, 3]))).match("game 1")
     assert boards_of(envs) == boards.tolist()
     assert envs.step(np.array([3, 2, 3]))[4]["legal"].all()
 
 
 @pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP])
-def test_raise_takes_any_action_for_a_game_that_starts_anew(mode: AutoresetMode) -> None:
+def test_raise_accepts_any_action_of_a_game_that_restarts(mode: AutoresetMode) -> None:
     settings: dict[str, Any] = {"size": (1, 2), "illegal": "raise", "start_tiles": 1}
     envs, others = (
         Game2048VectorEnv(2, autoreset_mode=mode, **settings),
@@ -407,7 +392,7 @@ def test_raise_takes_any_action_for_a_game_that_starts_anew(mode: AutoresetMode)
 
 
 @pytest.mark.parametrize("mode", [NEXT_STEP, SAME_STEP])
-def test_statistics_are_those_of_the_games(mode: AutoresetMode) -> None:
+def test_recorded_statistics_are_scores_and_lengths(mode: AutoresetMode) -> None:
     envs = RecordEpisodeStatistics(
         gym.make_vec("Game2048-v0", num_envs=4, size=(2, 3), autoreset_mode=mode)
     )
@@ -433,7 +418,7 @@ def test_observation_wrappers_apply() -> None:
     assert_same(observations.reshape(4, 4, 4), Game2048VectorEnv(4).reset(seed=1)[0])
 
 
-def test_render_gives_a_picture_of_each_game() -> None:
+def test_render_returns_a_text_per_game() -> None:
     envs = started(3, size=(2, 3), render_mode="ansi")
     *_, infos = envs.step(np.array([0, 1, 2]))
     texts = envs.render()
@@ -442,7 +427,7 @@ def test_render_gives_a_picture_of_each_game() -> None:
     assert started(2).render() is None
 
 
-def test_render_gives_pixels_of_each_game() -> None:
+def test_render_returns_a_picture_per_game() -> None:
     pytest.importorskip("PIL")
     envs = started(2, size=(2, 3), render_mode="rgb_array")
     pictures = envs.render()
