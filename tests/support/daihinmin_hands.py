@@ -1,6 +1,9 @@
-"""Positions of Daihinmin built from hands, for tests of players."""
+"""Card sets by name, and positions of Daihinmin built from hands."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
 
 from afterstate.envs.daihinmin import cards, plays, rules
 from afterstate.envs.daihinmin.match import new_match
@@ -8,8 +11,20 @@ from afterstate.envs.daihinmin.rules import Game
 
 TEXTS = [plays.text(play) for play in range(plays.N_PLAYS)]
 """All plays in notation, by number."""
+NUMBERS = {text: number for number, text in enumerate(TEXTS)}
+"""The numbers of all plays, by notation."""
 NAMES = [cards.card_text(card) for card in range(cards.N_CARDS)]
 """All cards in notation, by number."""
+
+
+def word(names: Collection[str]) -> int:
+    """Return a hand of card names as a card set."""
+    return sum(1 << cards.CARD_NUMBERS[name] for name in names)
+
+
+def names(word: Any) -> set[str]:
+    """Return the names of the cards in a set."""
+    return {name for card, name in enumerate(NAMES) if int(word) >> card & 1}
 
 
 def dealt_to(*hands: str, revolution: bool = False) -> Game:

@@ -1,4 +1,4 @@
-"""Planes and masks beside slow versions written from the table of channels."""
+"""Planes and masks equal slow versions written from the table of channels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from afterstate.envs.daihinmin.observation import (
     view_planes,
 )
 from afterstate.envs.daihinmin.rules import (
-    GAME,
     N_PLAYERS,
     Game,
     Options,
@@ -40,12 +39,9 @@ def bits(word: Any) -> set[int]:
 
 
 def positions(seed: int, games: int, options: Options | None = None) -> Iterator[Game]:
-    """Every position of a random match, gifts one card at a time, ends of games too."""
-    match, rng, out = (
-        new_match(seed, options),
-        np.random.default_rng(seed),
-        np.empty(2422, np.int64),
-    )
+    """Yield every position of a random match, gifts one card at a time, and the ends of games."""
+    match, rng = new_match(seed, options), np.random.default_rng(seed)
+    out = np.empty(plays.N_PLAYS, np.int64)
     for _ in range(games):
         next_game(match)
         while match["turn"] >= 0:
@@ -59,7 +55,7 @@ def positions(seed: int, games: int, options: Options | None = None) -> Iterator
 
 
 def order(game: Game, first: int) -> list[int]:
-    """The players in the order of play, from the first on."""
+    """Return the players in the order of play, from the first on."""
     seats = game["seats"].tolist()
     at = seats.index(first)
     return [*seats[at:], *seats[:at]]
@@ -124,7 +120,7 @@ def open_planes(game: Game, first: int) -> dict[str, list[int]]:
 
 
 def observed(game: Game, viewer: int) -> dict[str, list[int]]:
-    """The planes of an observation, from the whole game."""
+    """Return the planes of an observation, from the whole game."""
     hand, seen = bits(game["hands"][viewer]), set().union(*played(game))
     gave = bits(game["given"][viewer])
     planes = image("hand", hand) | image("unseen", set(range(53)) - hand - seen)
@@ -139,7 +135,7 @@ def observed(game: Game, viewer: int) -> dict[str, list[int]]:
 
 
 def stated(game: Game) -> dict[str, list[int]]:
-    """The planes of a state."""
+    """Return the planes of a state."""
     planes: dict[str, list[int]] = {}
     for i, player in enumerate(order(game, 0)):
         planes |= image(f"hand {i}", bits(game["hands"][player]))
@@ -151,7 +147,7 @@ def named(channels: tuple[str, ...], planes: Any) -> dict[str, list[int]]:
     return dict(zip(channels, planes.tolist(), strict=True))
 
 
-def test_channels_are_as_many_as_the_table_says() -> None:
+def test_channels_have_the_numbers_of_the_documentation() -> None:
     assert len(CHANNELS) == len(set(CHANNELS)) == 116
     assert len(STATE_CHANNELS) == len(set(STATE_CHANNELS)) == 131
     table = {
@@ -171,23 +167,23 @@ def test_channels_are_as_many_as_the_table_says() -> None:
 @pytest.mark.parametrize(
     "options", [None, Options(class_reset_every=0), Options(class_reset_every=2)], ids=str
 )
-def test_observations_and_states_are_those_of_the_table(options: Options | None) -> None:
-    facts: set[str] = set()
-    for game in positions(seed=1, games=4, options=options):
-        for viewer in PLAYERS:
+def test_observations_and_states_equal_slow_versions(options: Options | None) -> None:
+    used: set[str] = set()
+    for number, game in enumerate(positions(seed=1, games=4, options=options)):
+        for viewer in {number % N_PLAYERS, max(int(game["turn"]), 0)}:
             planes = view_planes(view(game, viewer))
             assert planes.shape == (116, 15) and planes.dtype == np.int8
             expected = observed(game, viewer)
             assert named(CHANNELS, planes) == expected
-            facts |= {name for name, plane in expected.items() if any(plane)}
-        state = state_planes(game)
-        assert named(STATE_CHANNELS, state) == stated(game)
-    assert any(name.startswith("known") for name in facts)
+            used |= {name for name, plane in expected.items() if any(plane)}
+        if number % 3 == 0:
+            assert named(STATE_CHANNELS, state_planes(game)) == stated(game)
+    assert any(name.startswith("known") for name in used)
     rare = ("joker", "known", "gift", "field X", "kind", "revolution", "lock")
-    assert all(name.startswith((*rare, "gave")) for name in set(CHANNELS) - facts)
+    assert all(name.startswith((*rare, "gave")) for name in set(CHANNELS) - used)
 
 
-def test_every_play_on_the_field_looks_different() -> None:
+def test_every_play_on_the_field_has_its_own_planes() -> None:
     game, seen, names = next(positions(1, 1)), set(), set(field_planes(0))
     for number in range(plays.N_PLAYS):
         game["field"] = number
@@ -209,31 +205,7 @@ def test_flags_and_numbers_have_their_planes() -> None:
     assert sum(digit << i for i, digit in enumerate(planes["game"])) == 87
 
 
-def test_hidden_cards_do_not_change_what_a_player_sees() -> None:
-    """The others' cards are dealt anew, and all else that he cannot know is something else."""
-    rng = np.random.default_rng(2)
-    n_hidden = 0
-    for game in positions(seed=2, games=3):
-        for viewer in PLAYERS:
-            others = [player for player in PLAYERS if player != viewer]
-            pool = rng.permutation([card for p in others for card in bits(game["hands"][p])])
-            other = game.copy()
-            for player in others:
-                dealt, pool = np.split(pool, [int(game["left"][player])])
-                other["hands"][player] = sum(1 << int(card) for card in dealt)
-                other["given"][player] = rng.integers(1 << 53)
-            if game["turn"] != viewer:
-                other["gift"] = rng.integers(1 << 53)
-            other["seed"], other["rng"] = rng.integers(1 << 53, size=2)
-            n_hidden += (other["hands"] != game["hands"]).any()
-            ours, theirs = view(game, viewer), view(other, viewer)
-            assert ours.tobytes() == theirs.tobytes()
-            assert (view_planes(ours) == view_planes(theirs)).all()
-            assert (view_mask(ours) == view_mask(theirs)).all()
-    assert n_hidden > 500
-
-
-def test_masks_are_the_legal_actions() -> None:
+def test_masks_mark_the_legal_actions() -> None:
     out = np.empty(plays.N_PLAYS, np.int64)
     for game in positions(seed=3, games=3):
         turn = int(game["turn"])
@@ -248,19 +220,17 @@ def test_masks_are_the_legal_actions() -> None:
             assert set(np.flatnonzero(mask)) == legal
 
 
-def test_a_view_and_its_planes_leave_the_game_alone() -> None:
+def test_drawing_planes_does_not_change_game_or_view() -> None:
     for game in positions(seed=4, games=2):
-        before = game.copy()
         seen = view(game, 2)
-        kept = seen.copy()
+        before = game.tobytes(), seen.tobytes()
         view_planes(seen)
         view_mask(seen)
         state_planes(game)
-        assert all(np.array_equal(before[name], game[name]) for name in GAME.names or ())
-        assert all(np.array_equal(kept[name], seen[name]) for name in GAME.names or ())
+        assert (game.tobytes(), seen.tobytes()) == before
 
 
-def test_the_joker_fills_its_row() -> None:
+def test_the_plane_of_a_held_joker_is_full() -> None:
     for game in positions(seed=5, games=1):
         holder = next((p for p in PLAYERS if 52 in bits(game["hands"][p])), None)
         if holder is None:

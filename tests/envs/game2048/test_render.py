@@ -1,6 +1,7 @@
+"""Pictures of 2048 boards as text, pixels, SVG, GIF and in a window."""
+
 from __future__ import annotations
 
-import itertools
 import re
 import sys
 import xml.etree.ElementTree as ET
@@ -19,7 +20,7 @@ from afterstate.envs.game2048 import render
 pygame = pytest.importorskip("pygame")
 Image = pytest.importorskip("PIL.Image")
 
-SIZES = [size for size in itertools.product(range(1, 5), repeat=2) if size != (1, 1)]
+by_size = pytest.mark.parametrize("size", [(4, 4), (1, 2), (4, 1), (2, 3)])
 EVERY_TILE = [np.arange(9).reshape(3, 3), np.arange(9, 18).reshape(3, 3)]
 BOARD = [[1, 0, 2], [11, 17, 6]]
 TEXT = """\
@@ -36,7 +37,7 @@ def rgb(color: str) -> tuple[int, ...]:
 
 
 def corner_of_tile(picture: pictures.Pixels) -> tuple[int, ...]:
-    """The colour of the top left tile of 100 pixels, above its digits."""
+    """Return the color of the top left tile of 100 pixels, above its digits."""
     return tuple(picture[94, 74].tolist())
 
 
@@ -50,7 +51,7 @@ def test_ansi_without_the_colors_is_the_plain_text() -> None:
     assert "\x1b[48;2;237;194;46m\x1b[38;2;249;246;242m   2048 \x1b[0m" in colored
 
 
-@pytest.mark.parametrize("size", SIZES)
+@by_size
 def test_ansi_lines_are_equally_wide(size: tuple[int, int]) -> None:
     lines = render.ansi(np.random.default_rng(0).integers(0, 18, size)).splitlines()[1:]
     assert len(lines) == 2 * size[0] + 1
@@ -64,18 +65,18 @@ def test_every_exponent_has_its_own_color() -> None:
 
 
 @pytest.mark.parametrize("tile", [16, 33, 100])
-@pytest.mark.parametrize("size", SIZES)
-def test_a_picture_has_one_even_size_per_board_size(size: tuple[int, int], tile: int) -> None:
+@by_size
+def test_the_size_of_a_picture_is_even_and_depends_on_board_and_tile_size(
+    size: tuple[int, int], tile: int
+) -> None:
     empty = render.rgb_array(np.zeros(size, np.uint8), 0, tile)
     full = render.rgb_array(np.full(size, 17), 3_932_100, tile)
     assert empty.dtype == full.dtype == np.uint8
     assert empty.shape == full.shape
     assert full.shape[0] % 2 == full.shape[1] % 2 == 0
     assert full.shape[0] > size[0] * tile and full.shape[1] > size[1] * tile
-
-
-def test_the_documented_size() -> None:
-    assert render.rgb_array(np.zeros((4, 4), np.uint8)).shape == (546, 484, 3)
+    if (size, tile) == ((4, 4), 100):
+        assert full.shape == (546, 484, 3)  # as documented
 
 
 def test_the_picture_depends_on_the_cells_and_the_score() -> None:
@@ -90,7 +91,7 @@ def test_a_picture_belongs_to_its_caller() -> None:
     np.testing.assert_array_equal(render.rgb_array(BOARD, 8), before)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@by_size
 def test_text_stays_inside_its_box(size: tuple[int, int]) -> None:
     picture = render.rgb_array(np.full(size, 17), 3_932_100)
     layout = render._layout(*size, 100)
@@ -109,8 +110,8 @@ def test_svg_is_xml_that_shows_the_tiles(board: Any) -> None:
     assert texts == ["Score 1234", *(str(2**e) for e in np.ravel(board).tolist() if e)]
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_svg_and_rgb_array_are_one_picture(size: tuple[int, int]) -> None:
+@by_size
+def test_svg_and_rgb_array_have_the_same_layout_and_colors(size: tuple[int, int]) -> None:
     board = np.random.default_rng(1).integers(0, 18, size)
     document, picture = ET.fromstring(render.svg(board, 4)), render.rgb_array(board, 4)
     assert document.get("viewBox") == f"0 0 {picture.shape[1]} {picture.shape[0]}"
@@ -121,7 +122,7 @@ def test_svg_and_rgb_array_are_one_picture(size: tuple[int, int]) -> None:
         assert tuple(picture[y + 5, x + width // 2]) == rgb(rect.attrib["fill"])
 
 
-def test_gif_holds_every_frame_and_the_last_one_longer(tmp_path: Path) -> None:
+def test_gif_shows_every_frame_and_the_last_one_longer(tmp_path: Path) -> None:
     frames = [render.rgb_array(board, score) for score, board in enumerate(EVERY_TILE * 3)]
     pictures.gif(frames, tmp_path / "game.gif", fps=10)
     with Image.open(tmp_path / "game.gif") as animation:
@@ -131,11 +132,11 @@ def test_gif_holds_every_frame_and_the_last_one_longer(tmp_path: Path) -> None:
             animation.seek(i)
             durations.append(animation.info["duration"])
             error = np.abs(np.asarray(animation.convert("RGB"), int) - frame)
-            assert np.quantile(error, 0.99) <= 8  # Pillow finds a close colour, not the closest
+            assert np.quantile(error, 0.99) <= 8  # Pillow selects a close color, not the closest
     assert durations == [100] * (len(frames) - 1) + [2_000]
 
 
-def test_gif_keeps_the_color_of_a_tile_that_shows_once(tmp_path: Path) -> None:
+def test_gif_shows_the_color_of_a_tile_in_one_frame(tmp_path: Path) -> None:
     boards = [*([[0, e]] for e in range(1, 12)), [[17, 1]]]
     pictures.gif([render.rgb_array(board) for board in boards], tmp_path / "game.gif")
     with Image.open(tmp_path / "game.gif") as animation:
@@ -144,7 +145,9 @@ def test_gif_keeps_the_color_of_a_tile_that_shows_once(tmp_path: Path) -> None:
     assert shown == rgb(render.TILE_COLORS[17])
 
 
-def test_gif_is_never_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_gif_leaves_the_earlier_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def save(self: Any, file: Any, *args: Any, **kwargs: Any) -> None:
         Path(file).write_bytes(b"GIF89a")
         raise OSError("the disk is full")
@@ -176,11 +179,17 @@ def test_window_shows_pictures_of_any_size(window: pictures.Window) -> None:
     assert not window.closed
 
 
-def test_play_goes_on_when_the_user_closes_the_window(window: pictures.Window) -> None:
+@pytest.mark.parametrize("closed_by", ["user", "program", "program before it opened"])
+def test_a_closed_window_shows_nothing(window: pictures.Window, closed_by: str) -> None:
     picture = render.rgb_array(BOARD)
-    window.show(picture)
-    pygame.event.post(pygame.event.Event(pygame.QUIT))
-    window.show(picture)
+    if closed_by != "program before it opened":
+        window.show(picture)
+    if closed_by == "user":
+        pygame.event.post(pygame.event.Event(pygame.QUIT))
+        window.show(picture)
+    else:
+        window.close()
+        window.close()
     assert window.closed
     window.show(picture)
     assert not pygame.display.get_init()
@@ -191,21 +200,6 @@ def test_window_leaves_key_presses_in_the_queue(window: pictures.Window) -> None
     pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_UP))
     window.show(render.rgb_array(BOARD))
     assert [event.key for event in pygame.event.get(pygame.KEYDOWN)] == [pygame.K_UP]
-
-
-def test_window_closes_once(window: pictures.Window) -> None:
-    window.show(render.rgb_array(BOARD))
-    window.close()
-    window.close()
-    assert window.closed
-    assert not pygame.display.get_init()
-
-
-def test_a_window_that_never_opened_closes(window: pictures.Window) -> None:
-    window.close()
-    window.show(render.rgb_array(BOARD))
-    assert window.closed
-    assert not pygame.display.get_init()
 
 
 def test_window_waits_by_its_frame_rate(
@@ -219,7 +213,7 @@ def test_window_waits_by_its_frame_rate(
     assert clock.tick.mock_calls == [call(50)] * 3
 
 
-def test_wrong_boards_and_tile_sizes_are_errors() -> None:
+def test_wrong_boards_and_tile_sizes_raise_errors() -> None:
     for draw in (render.ansi, render.rgb_array, render.svg):
         with pytest.raises(ValueError, match="shape"):
             draw(np.zeros((2, 4, 4), np.uint8))
@@ -229,7 +223,7 @@ def test_wrong_boards_and_tile_sizes_are_errors() -> None:
         render.rgb_array(BOARD, tile=15)
 
 
-def test_wrong_frames_and_frame_rates_of_a_gif_are_errors(tmp_path: Path) -> None:
+def test_wrong_frames_and_frame_rates_raise_errors(tmp_path: Path) -> None:
     frame = render.rgb_array(BOARD)
     for frames in ([], [frame, frame[2:]]):
         with pytest.raises(ValueError, match="frames"):
@@ -241,7 +235,7 @@ def test_wrong_frames_and_frame_rates_of_a_gif_are_errors(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("missing", ["PIL", "pygame"])
-def test_a_missing_extra_is_named(
+def test_errors_name_the_missing_extra(
     missing: str, tmp_path: Path, window: pictures.Window, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     picture = render.rgb_array(BOARD)

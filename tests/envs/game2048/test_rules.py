@@ -1,4 +1,4 @@
-"""The rules of 2048 on words against naive rules, published examples and stored counts."""
+"""The rules of 2048 on words equal slow rules, published examples and stored counts."""
 
 from __future__ import annotations
 
@@ -54,25 +54,10 @@ TERMINAL = "4 2 2048 2 / 32 4 128 8 / 16 64 16 32 / 2 8 32 2"  # Matsuzaki, figu
         ("32768 32768 2 2", "_ _ 32768 4", 65_540),
     ],
 )
-def test_published_rows_move_right_as_printed(row: str, after: str, reward: int) -> None:
+def test_published_rows_move_as_in_the_papers(row: str, after: str, reward: int) -> None:
     assert move(from_text(row), RIGHT, table(1, 4)) == (from_text(after), reward)
     column, column_after = row.replace(" ", "/"), after.replace(" ", "/")
     assert move(from_text(column), DOWN, table(4, 1)) == (from_text(column_after), reward)
-
-
-def test_every_row_and_column_moves_as_in_the_oracle() -> None:
-    """Four permutations of all 65,536 rows fill the rows of 65,536 boards."""
-    rows = table()
-    for row in range(65_536):
-        word = sum((row * (2 * r + 1) + 4099 * r) % 65_536 << 16 * r for r in range(4))
-        board = oracle.from_word(word, 4, 4)
-        column_word = oracle.to_word(oracle.transpose(board))
-        for action in (LEFT, RIGHT):
-            after, reward = oracle.move(board, action)
-            assert move(word, action, rows) == (oracle.to_word(after), reward), hex(word)
-            vertical = UP if action == LEFT else DOWN
-            expected = oracle.to_word(oracle.transpose(after)), reward
-            assert move(column_word, vertical, rows) == expected, hex(column_word)
 
 
 @cache
@@ -97,7 +82,7 @@ def test_table_of_every_size_holds_the_oracles_lines(rows: int, cols: int) -> No
     assert columns[: 16**rows].tolist() == expected_entries(rows)
 
 
-@pytest.mark.parametrize("n_boards", [50_000, pytest.param(250_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_boards", [10_000, pytest.param(250_000, marks=pytest.mark.slow)])
 def test_moves_and_afterstates_equal_the_oracle(n_boards: int) -> None:
     rng = random.Random(n_boards)
     rows = table()
@@ -113,9 +98,9 @@ def test_moves_and_afterstates_equal_the_oracle(n_boards: int) -> None:
 
 
 def boards_of(rows: int, cols: int, n: int) -> list[oracle.Board]:
-    """All boards of up to four cells; `n` random boards of a larger size."""
+    """Return all boards of up to four cells with nine exponents, or `n` random larger ones."""
     if rows * cols <= 4:
-        flat = product(range(16), repeat=rows * cols)
+        flat = product((0, 1, 2, 3, 4, 5, 13, 14, 15), repeat=rows * cols)
         return [[list(cell[cols * r : cols * (r + 1)]) for r in range(rows)] for cell in flat]
     rng = random.Random(100 * rows + cols)
     return [random_board(rng, rows, cols) for _ in range(n)]
@@ -124,7 +109,7 @@ def boards_of(rows: int, cols: int, n: int) -> list[oracle.Board]:
 @by_size
 def test_legal_moves_and_afterstates_equal_the_oracle_on_every_size(rows: int, cols: int) -> None:
     lines, mask = table(rows, cols), field(rows, cols)
-    for board in boards_of(rows, cols, 3_000):
+    for board in boards_of(rows, cols, 800):
         word = oracle.to_word(board)
         boards, rewards = afterstates(word, lines)
         expected = [oracle.move(board, action) for action in ACTIONS]
@@ -139,7 +124,7 @@ def test_legal_moves_and_afterstates_equal_the_oracle_on_every_size(rows: int, c
         assert is_over(word, mask) is not bool(legal_moves)
 
 
-def test_published_terminal_board_is_over_and_a_changed_one_is_not() -> None:
+def test_a_published_final_board_is_over_and_a_changed_one_is_not() -> None:
     board = from_text(TERMINAL)
     assert is_over(board, field(4, 4))
     assert afterstates(board, table()) == ((board,) * 4, (0,) * 4)
@@ -166,7 +151,7 @@ def test_largest_is_the_largest_exponent() -> None:
     for cell, exponent in product(range(16), range(16)):
         assert largest(exponent << 4 * cell) == exponent
     rng = random.Random(11)
-    for _ in range(10_000):
+    for _ in range(2_000):
         board = random_board(rng)
         assert largest(oracle.to_word(board)) == max(map(max, board))
 
@@ -191,14 +176,14 @@ def test_largest_is_the_largest_exponent() -> None:
         ("_ _ _ _", 1, "_ _ _ _"),
     ],
 )
-def test_downgraded_boards_worked_out_by_hand(board: str, top: int, lower: str) -> None:
+def test_boards_downgraded_by_hand(board: str, top: int, lower: str) -> None:
     """While the largest exponent is not below `top`, all above the largest missing value halve."""
     assert to_text(downgrade(from_text(board), top), 1, 4) == lower
 
 
 def test_downgrading_equals_the_oracle_and_keeps_the_order_of_tiles() -> None:
     rng = random.Random(12)
-    for _ in range(5_000):
+    for _ in range(2_000):
         board, top = random_board(rng), rng.randint(2, 16)
         word = oracle.to_word(board)
         lower = downgrade(word, top)
@@ -233,29 +218,12 @@ def test_symmetries_equal_the_oracle(rows: int, cols: int) -> None:
 
 
 @by_size
-def test_symmetries_form_a_group(rows: int, cols: int) -> None:
-    rng = random.Random(4)
-    for _ in range(100):
-        word = oracle.to_word(random_board(rng, rows, cols))
-        assert mirror(mirror(word, cols), cols) == word
-        assert flip(flip(word, rows), rows) == word
-        assert transpose(transpose(word)) == word
-        assert mirror(flip(word, rows), cols) == flip(mirror(word, cols), rows)
-        assert transpose(mirror(word, cols)) == flip(transpose(word), cols)
-        all_eight = symmetries(word, rows, cols)
-        closed = all_eight if rows == cols else all_eight[:4]
-        for image in closed:
-            again = symmetries(image, rows, cols)
-            assert sorted(again if rows == cols else again[:4]) == sorted(closed)
-
-
-@by_size
 def test_moves_commute_with_symmetries(rows: int, cols: int) -> None:
-    """Moving left and then mirroring is mirroring and then moving right, and so on."""
+    """For example, moving left and then mirroring equals mirroring and then moving right."""
     rng = random.Random(5)
     tables = [table(rows, cols)] * 4 + [table(cols, rows)] * 4
     fields = [field(rows, cols)] * 4 + [field(cols, rows)] * 4
-    for _ in range(100):
+    for _ in range(40):
         word = oracle.to_word(random_board(rng, rows, cols))
         bits = legal(word, fields[0])
         images = symmetries(word, rows, cols)
@@ -268,7 +236,7 @@ def test_moves_commute_with_symmetries(rows: int, cols: int) -> None:
                 assert legal(images[k], fields[k]) >> turned & 1 == bits >> action & 1
 
 
-def test_random_bits_are_those_published_for_splitmix64() -> None:
+def test_random_bits_equal_published_ones_of_splitmix64() -> None:
     state: Word = 1_234_567
     bits = []
     for _ in range(5):
@@ -285,12 +253,12 @@ def test_random_bits_are_those_published_for_splitmix64() -> None:
 
 def test_random_bits_equal_the_oracle_from_any_state() -> None:
     rng = random.Random(6)
-    for state in [0, 1, 2**63 - 1, 2**63, 2**64 - 1, *(rng.getrandbits(64) for _ in range(10_000))]:
+    for state in [0, 1, 2**63 - 1, 2**63, 2**64 - 1, *(rng.getrandbits(64) for _ in range(2_000))]:
         assert next_random(state) == oracle.splitmix64(state)
 
 
 def state_before(bits: int) -> int:
-    """The random state whose next 64 bits are `bits`."""
+    """Return the random state whose next 64 bits are `bits`."""
 
     def unshift(x: int, n: int) -> int:
         y = x
@@ -318,8 +286,8 @@ def test_spawn_equals_the_oracle_for_every_pattern_of_empty_cells() -> None:
 def test_spawn_on_every_size_stays_in_the_field_and_equals_the_oracle(rows: int, cols: int) -> None:
     rng = random.Random(8)
     blank = [[0] * cols for _ in range(rows)]
-    boards = [blank, *(random_board(rng, rows, cols) for _ in range(500))]
-    for board in boards * 4:
+    boards = [blank, *(random_board(rng, rows, cols) for _ in range(200))]
+    for board in boards * 2:
         state = rng.getrandbits(64)
         after, advanced = oracle.spawn(board, state)
         drawn = spawn(oracle.to_word(board), state, field(rows, cols))
@@ -328,7 +296,7 @@ def test_spawn_on_every_size_stays_in_the_field_and_equals_the_oracle(rows: int,
 
 @pytest.mark.parametrize("low", [0, 1, 429_496_729, 429_496_730, 429_496_731, 2**32 - 1])
 def test_spawn_at_the_edges_of_the_draw(low: int) -> None:
-    """The first and last bits of every cell and of the 4, for every number of empty cells."""
+    """Test the first and last random bits of every cell and of the 4, for 1 to 16 empty cells."""
     rng = random.Random(9)
     tile = 2 if low <= 429_496_729 else 1
     for n_empty in range(1, 17):
@@ -356,7 +324,9 @@ def test_spawn_in_the_only_empty_cell_and_on_a_full_board() -> None:
 
 
 @pytest.mark.parametrize("full_cells", [(), (0, 3, 5, 6, 9, 10, 12, 13, 15)])
-def test_spawn_draws_cells_evenly_and_nine_twos_to_a_four(full_cells: tuple[int, ...]) -> None:
+def test_spawn_draws_cells_uniformly_and_a_4_with_probability_0_1(
+    full_cells: tuple[int, ...],
+) -> None:
     """Pearson's statistic of 16 or 7 cells, a 2 or a 4 each.
 
     With 31 degrees of freedom it exceeds 80 once in 300,000 fair draws; the draw is seeded.
@@ -364,7 +334,7 @@ def test_spawn_draws_cells_evenly_and_nine_twos_to_a_four(full_cells: tuple[int,
     board = sum(7 << 4 * cell for cell in full_cells)
     empty = [cell for cell in range(16) if cell not in full_cells]
     counts = {tile << 4 * cell: 0 for cell in empty for tile in (1, 2)}
-    n = 140_000
+    n = 70_000
     state: Word = 10
     for _ in range(n):
         after, state = spawn(board, state, field(4, 4))
@@ -377,7 +347,7 @@ def test_spawn_draws_cells_evenly_and_nine_twos_to_a_four(full_cells: tuple[int,
 
 
 class Perft(NamedTuple):
-    """One line of `data/perft.json`: the leaves at depth 1, 2, ..."""
+    """An entry of `data/game2048/perft.json`: the numbers of leaves at depth 1, 2, ..."""
 
     board: str
     rows: int
@@ -386,17 +356,12 @@ class Perft(NamedTuple):
 
 
 DATA = Path(__file__).parents[2] / "data" / "game2048"
-PERFTS = [
-    Perft(**case)
-    for case in json.loads(
-        (Path(__file__).parents[2] / "data" / "game2048" / "perft.json").read_text()
-    )
-]
+PERFTS = [Perft(**case) for case in json.loads((DATA / "perft.json").read_text())]
 by_perft = pytest.mark.parametrize("case", PERFTS, ids=[case.board for case in PERFTS])
 
 
 def outcomes(after: Word, rows: int, cols: int) -> list[tuple[int, float]]:
-    """The boards that chance makes of an afterstate and their probabilities, from the kernels."""
+    """Return the boards that chance makes of an afterstate and their probabilities."""
     after = int(after)
     empty = int(field(rows, cols)) & ~int(occupied(after))
     holes = [1 << 4 * cell for cell in range(16) if empty >> 4 * cell & 1]
@@ -429,8 +394,8 @@ def test_perft_of_the_oracle_equals_the_stored_counts(case: Perft) -> None:
     assert counted == case.leaves
 
 
-def test_optimal_play_of_the_2x2_board_scores_as_known() -> None:
-    """Exactly solved: 66.964149 from the start, 67.696264 from any two 2s; no tile beyond 32."""
+def test_optimal_play_on_the_2x2_board_has_the_known_value() -> None:
+    """The value is 66.964149 at the start and 67.696264 from any two 2s; no tile exceeds 32."""
     lines = table(2, 2)
     after_values: dict[int, float] = {}
 

@@ -1,4 +1,4 @@
-"""The rules on tensors equal those on words, board by board and in whole games."""
+"""The rules on tensors equal the rules on words, on single boards and in whole games."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from afterstate.envs.game2048 import rules, torch_rules
 from afterstate.envs.words import Words, next_random, seed_word
 from tests.support.rules_checks import PALETTES
 
-N_BOARDS = 1_000_000
+N_BOARDS = 200_000
 TABLE, FIELD = rules.table(), rules.field(4, 4)
 Numbers = npt.NDArray[np.int64]
 
@@ -33,20 +33,20 @@ def random_boards(n: int) -> Words:
 
 @njit
 def all_afterstates(boards: Words, table: Words) -> tuple[Any, Any, Any]:
-    """By `rules`: afterstates and rewards `[n, 4]`, and the legal moves as bits `[n]`."""
+    """Return afterstates and rewards `[n, 4]` and the legal moves as bits `[n]`, by `rules`."""
     afters, rewards = np.empty((len(boards), 4), np.uint64), np.empty((len(boards), 4), np.int64)
     bits = np.empty(len(boards), np.int64)
     for i in range(len(boards)):
-        found, gained = rules.afterstates(boards[i], table)
+        after, gained = rules.afterstates(boards[i], table)
         bits[i] = rules.legal(boards[i], rules.LOW_BITS)
         for action in range(4):
-            afters[i, action], rewards[i, action] = found[action], gained[action]
+            afters[i, action], rewards[i, action] = after[action], gained[action]
     return afters, rewards, bits
 
 
 @njit
 def all_spawned(boards: Words, states: Words) -> tuple[Any, Any]:
-    """By `rules`: the boards with a tile each, and the random bits that it was drawn with."""
+    """Return the boards with a new tile, by `rules`, and the random bits of the draw."""
     spawned, bits = np.empty_like(boards), np.empty_like(boards)
     for i in range(len(boards)):
         spawned[i] = rules.spawn(boards[i], states[i], rules.LOW_BITS)[0]
@@ -56,59 +56,59 @@ def all_spawned(boards: Words, states: Words) -> tuple[Any, Any]:
 
 @njit
 def all_symmetries(boards: Words) -> Any:
-    """By `rules`, `[n, 8]`."""
-    found = np.empty((len(boards), 8), np.uint64)
+    """Return the symmetric boards `[n, 8]`, by `rules`."""
+    result = np.empty((len(boards), 8), np.uint64)
     for i in range(len(boards)):
         each = rules.symmetries(boards[i], 4, 4)
         for j in range(8):
-            found[i, j] = each[j]
-    return found
+            result[i, j] = each[j]
+    return result
 
 
 @on_devices
-def test_afterstates_rewards_and_legal_moves_of_a_million_boards(device: str) -> None:
+def test_afterstates_rewards_and_legal_moves_equal_those_of_words(device: str) -> None:
     words = random_boards(N_BOARDS)
     boards = torch_rules.from_words(words, device)
     afters, rewards, bits = all_afterstates(words, TABLE)
-    found, gained = torch_rules.afterstates(boards)
-    assert (torch_rules.to_words(found) == afters).all()
+    result, gained = torch_rules.afterstates(boards)
+    assert (torch_rules.to_words(result) == afters).all()
     assert (gained.cpu().numpy() == rewards).all()
     legal = bits[:, None] >> np.arange(4) & 1 == 1
     assert (torch_rules.legal(boards).cpu().numpy() == legal).all()
     assert (torch_rules.is_over(boards).cpu().numpy() == (bits == 0)).all()
-    assert 0 < (bits == 0).mean() < 0.2  # both kinds are there
+    assert 0 < (bits == 0).mean() < 0.2
 
 
 @on_devices
-def test_an_action_each(device: str) -> None:
+def test_move_plays_one_action_per_board(device: str) -> None:
     boards = torch_rules.from_words(random_boards(8_000), device)
     actions = torch.arange(len(boards), device=device) % 4
     afters, rewards = torch_rules.afterstates(boards)
-    found, gained = torch_rules.move(boards, actions)
+    result, gained = torch_rules.move(boards, actions)
     rows = torch.arange(len(boards), device=device)
-    assert (found == afters[rows, actions]).all() and (gained == rewards[rows, actions]).all()
+    assert (result == afters[rows, actions]).all() and (gained == rewards[rows, actions]).all()
 
 
 @on_devices
-def test_the_same_bits_add_the_same_tile_to_a_million_boards(device: str) -> None:
+def test_the_same_random_bits_add_the_same_tile(device: str) -> None:
     words = random_boards(N_BOARDS)
     words[:1_000] = 0
     states = np.random.default_rng(2).integers(2**64, size=len(words), dtype=np.uint64)
     spawned, bits = all_spawned(words, states)
-    found = torch_rules.spawn(
+    result = torch_rules.spawn(
         torch_rules.from_words(words, device), torch_rules.from_words(bits, device)
     )
-    assert (torch_rules.to_words(found) == spawned).all()
+    assert (torch_rules.to_words(result) == spawned).all()
 
 
 @on_devices
-def test_symmetries_of_a_million_boards(device: str) -> None:
+def test_symmetries_equal_those_of_words(device: str) -> None:
     words = random_boards(N_BOARDS)
-    found = torch_rules.symmetries(torch_rules.from_words(words, device))
-    assert (torch_rules.to_words(found) == all_symmetries(words)).all()
+    result = torch_rules.symmetries(torch_rules.from_words(words, device))
+    assert (torch_rules.to_words(result) == all_symmetries(words)).all()
 
 
-def test_boards_of_any_shape() -> None:
+def test_functions_accept_boards_of_any_shape() -> None:
     words = random_boards(80).reshape(2, 5, 8)
     boards = torch_rules.from_words(words)
     assert (torch_rules.to_words(boards) == words).all()
@@ -144,25 +144,25 @@ def test_random_bits_and_legal_actions_are_uniform_and_repeatable(device: str) -
     assert (where - 1 / 8).abs().max() < 0.007
 
 
-def test_no_action_where_none_is_legal() -> None:
+def test_the_action_of_a_finished_game_is_0() -> None:
     generator, none = torch.Generator().manual_seed(1), torch.zeros(3, 4, dtype=torch.bool)
     assert torch_rules.random_legal(none, generator).tolist() == [0, 0, 0]
 
 
 class Stream:
-    """The random bits of games by their seeds, as the environment draws them."""
+    """The random bits of the environment's games, by their seeds."""
 
     def __init__(self, seeds: range) -> None:
         self._states = [seed_word(seed) for seed in seeds]
 
     def bits(self) -> Any:
-        """The next bits of each game."""
+        """Return the next bits of each game."""
         drawn = [next_random(np.uint64(state)) for state in self._states]
         self._states = [int(state) for state, _ in drawn]
         return torch_rules.from_words(np.array([bits for _, bits in drawn], np.uint64))
 
 
-def test_whole_games_are_those_of_the_environment_and_the_vector_environment() -> None:
+def test_whole_games_equal_those_of_the_environments() -> None:
     seeds = range(20)
     env = gym.make("Game2048-v0", disable_env_checker=True)
     envs: Any = gym.make_vec("Game2048-v0", num_envs=len(seeds), autoreset_mode="Disabled")
