@@ -1,4 +1,4 @@
-"""`daihinmin_v0` by PettingZoo's checkers, and beside the rules."""
+"""`daihinmin_v0` passes PettingZoo's checkers and plays the matches of the rules."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.support.daihinmin_env_checks import (
 )
 from tests.support.env_checks import assert_same
 
-with warnings.catch_warnings():  # its tests import its own games in a way that it deprecates
+with warnings.catch_warnings():  # PettingZoo's tests import its games in a deprecated way
     warnings.simplefilter("ignore", DeprecationWarning)
     from pettingzoo.test import (  # type: ignore[import-untyped]
         api_test,
@@ -50,7 +50,6 @@ with warnings.catch_warnings():  # its tests import its own games in a way that 
 
 SETTINGS: list[dict[str, Any]] = [
     {},
-    {"games": 3},
     {"games": 2, "exchange": "auto", "reward": "zero_sum"},
     {"games": 2, "illegal": "terminate", "reward": "class_value"},
     {"max_cycles": 7},
@@ -61,22 +60,17 @@ by_settings = pytest.mark.parametrize("settings", SETTINGS, ids=str)
 
 @by_settings
 @pytest.mark.parametrize("maker", ["env", "raw_env"])
-def test_pettingzoos_checker_has_no_complaint_about_planes(
-    settings: dict[str, Any], maker: str
-) -> None:
+def test_api_test_passes_with_planes(settings: dict[str, Any], maker: str) -> None:
     """Any complaint is a warning, which is an error here."""
     api_test(getattr(daihinmin_v0, maker)(observation="planes", **settings), num_cycles=300)
 
 
 @by_settings
-@pytest.mark.parametrize("maker", ["env", "raw_env"])
 @pytest.mark.filterwarnings("default")
-def test_pettingzoos_checker_advises_against_dicts_only(
-    settings: dict[str, Any], maker: str
-) -> None:
-    """It checks masks in dicts, but only environments with the names of its own may have dicts."""
+def test_api_test_warns_about_dicts_only(settings: dict[str, Any]) -> None:
+    """It warns about all dicts except those of PettingZoo's own games."""
     with pytest.warns(UserWarning) as caught:
-        api_test(getattr(daihinmin_v0, maker)(**settings), num_cycles=300)
+        api_test(daihinmin_v0.env(**settings), num_cycles=300)
     assert {str(warning.message)[:60] for warning in caught} == {
         "Observation is not a NumPy array",
         "Observation space for each agent probably should be gymnasiu",
@@ -85,12 +79,12 @@ def test_pettingzoos_checker_advises_against_dicts_only(
 
 @by_settings
 @by_observation
-def test_a_seed_fixes_everything(settings: dict[str, Any], observation: str) -> None:
+def test_a_seed_determines_everything(settings: dict[str, Any], observation: str) -> None:
     seed_test(lambda: daihinmin_v0.env(observation=observation, **settings), num_cycles=200)
 
 
 @by_observation
-def test_all_render_modes_draw(observation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_render_test_passes_in_all_modes(observation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("PIL")
     pytest.importorskip("pygame")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
@@ -103,7 +97,7 @@ def test_all_render_modes_draw(observation: str, monkeypatch: pytest.MonkeyPatch
 
 
 def seeded(maker: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes environments with seeded action spaces, for a wild action may be legal by chance."""
+    """Return a maker of environments with seeded action spaces: random actions may be legal."""
 
     def make(**settings: Any) -> Any:
         env = maker(**settings)
@@ -114,22 +108,20 @@ def seeded(maker: Callable[..., Any]) -> Callable[..., Any]:
     return make
 
 
-def test_max_cycles_are_five_actions_or_one_parallel_step() -> None:
+def test_a_cycle_is_five_actions_or_one_parallel_step() -> None:
     makers = {name: seeded(getattr(daihinmin_v0, name)) for name in ("env", "parallel_env")}
     max_cycles_test(SimpleNamespace(**makers))
 
 
 @by_settings
 @by_observation
-def test_pettingzoos_checkers_pass_the_parallel_form(
-    settings: dict[str, Any], observation: str
-) -> None:
+def test_parallel_api_test_and_seed_test_pass(settings: dict[str, Any], observation: str) -> None:
     settings = {**settings, "observation": observation}
     parallel_api_test(daihinmin_v0.parallel_env(**settings), num_cycles=300)
     parallel_seed_test(lambda: daihinmin_v0.parallel_env(**settings), num_cycles=100)
 
 
-def test_pettingzoos_registry_knows_the_environments() -> None:
+def test_environments_are_in_the_registry_of_pettingzoo() -> None:
     if not hasattr(pettingzoo, "make"):
         pytest.skip("this version has no registry")
     env = pettingzoo.make("aec", "Daihinmin-v0", games=2)
@@ -139,8 +131,8 @@ def test_pettingzoos_registry_knows_the_environments() -> None:
 
 
 def kernel_match(seed: int, games: int, auto: bool, options: Options | None) -> list[Any]:
-    """Turns, actions, points and whole games of a match played by the kernels alone."""
-    match, rng, told = new_match(seed, options), np.random.default_rng(seed), list[Any]()
+    """Return turns and actions, points by game, and the end of a match played by the kernels."""
+    match, rng, history = new_match(seed, options), np.random.default_rng(seed), list[Any]()
     for _ in range(games):
         next_game(match)
         while match["to_give"] and auto:
@@ -151,33 +143,33 @@ def kernel_match(seed: int, games: int, auto: bool, options: Options | None) -> 
             mask = view_mask(views.view(match, turn))
             legal = np.flatnonzero(mask)
             action = int(legal[rng.integers(len(legal) > 1, len(legal))])
-            told.append((turn, action))
+            history.append((turn, action))
             if match["to_give"]:
                 give_card(match, action - 1)
             else:
                 play(match, action)
-        told.append(match["points"].tolist())
-    return [*told, match.copy()]
+        history.append(match["points"].tolist())
+    return [*history, match.copy()]
 
 
 @pytest.mark.parametrize("auto", [False, True])
 @pytest.mark.parametrize("options", [None, Options(reseat_every=1, class_reset_every=3)], ids=str)
-def test_a_match_is_that_of_the_rules(auto: bool, options: Options | None) -> None:
+def test_a_match_equals_that_of_the_kernels(auto: bool, options: Options | None) -> None:
     expected = kernel_match(7, 5, auto, options)
     env = daihinmin_v0.env(games=5, exchange="auto" if auto else "agent", rules=options)
     env.reset(seed=7)
-    rng, told = np.random.default_rng(7), list[Any]()
+    rng, history = np.random.default_rng(7), list[Any]()
     while not any(env.terminations.values()):
         action = legal_action(env, rng)
-        told.append((AGENTS.index(env.agent_selection), action))
+        history.append((AGENTS.index(env.agent_selection), action))
         env.step(action)
         if any(env.rewards.values()):
-            told.append(env.get_state()["game"]["points"].tolist())
-    assert told == expected[:-1]
+            history.append(env.get_state()["game"]["points"].tolist())
+    assert history == expected[:-1]
     assert same_game(env.get_state()["game"], expected[-1])
 
 
-def test_observations_masks_and_states_are_those_of_the_record() -> None:
+def test_observations_masks_and_states_are_drawn_from_the_game() -> None:
     env, other = started(games=2), started(games=2, observation="planes")
     for number, _ in enumerate(path(env, 150, 1)):
         game = env.get_state()["game"]
@@ -188,12 +180,12 @@ def test_observations_masks_and_states_are_those_of_the_record() -> None:
             for agent, player in zip(AGENTS, range(N_PLAYERS), strict=True):
                 view = views.view(game, player)
                 assert same_game(env.view(agent), view)
-                seen = {"observation": view_planes(view), "action_mask": view_mask(view)}
-                assert_same(env.observe(agent), seen)
-                assert_same(other.observe(agent), seen["observation"])
+                expected = {"observation": view_planes(view), "action_mask": view_mask(view)}
+                assert_same(env.observe(agent), expected)
+                assert_same(other.observe(agent), expected["observation"])
 
 
-def test_masks_of_planes_are_in_the_infos() -> None:
+def test_infos_have_the_masks_if_observations_are_planes() -> None:
     env, other = started(observation="planes", games=2), started(games=2)
     for _ in range(300):
         agent = env.agent_selection
@@ -225,10 +217,11 @@ def test_rewards_are_the_values_of_places_at_the_end_of_each_game(
 ) -> None:
     env = daihinmin_v0.env(games=3, reward=reward)
     env.reset(seed=5)
-    rng, n_games, total, got = np.random.default_rng(1), 0, np.zeros(5), np.zeros(5)
+    rng, n_games = np.random.default_rng(1), 0
+    total, cumulative = np.zeros(5), np.zeros(5)
     for agent in env.agent_iter():
-        _, told, terminated, truncated, _ = env.last()
-        got[AGENTS.index(agent)] += told
+        _, since_last_action, terminated, truncated, _ = env.last()
+        cumulative[AGENTS.index(agent)] += since_last_action
         assert not truncated
         if terminated:
             env.step(None)
@@ -244,10 +237,10 @@ def test_rewards_are_the_values_of_places_at_the_end_of_each_game(
             if not any(env.terminations.values()):
                 assert env.get_state()["game"]["classes"].tolist() == places
     assert n_games == 3 and env.agents == []
-    np.testing.assert_allclose(got, total)
+    np.testing.assert_allclose(cumulative, total)
 
 
-def test_infos_tell_the_last_action_in_notation() -> None:
+def test_infos_have_the_last_action_in_notation() -> None:
     env = in_exchange(games=2)
     assert env.infos == {agent: {"play": "", "legal": True} for agent in AGENTS}
     hand = [card for card in range(53) if int(env.view("player_0")["hands"][0]) >> card & 1]
@@ -274,19 +267,7 @@ def test_infos_tell_the_last_action_in_notation() -> None:
     assert placed
 
 
-def test_finished_players_stay_until_the_episode_ends() -> None:
-    env = started()
-    rng = np.random.default_rng(1)
-    while not env.terminations[env.agent_selection]:
-        game = env.get_state()["game"]
-        assert env.agents == list(AGENTS)
-        assert game["places"][AGENTS.index(env.agent_selection)] < 0
-        env.step(legal_action(env, rng))
-    assert all(env.terminations.values()) and not any(env.truncations.values())
-    assert len(env.agents) == 5
-
-
-def test_the_rich_choose_their_gifts_card_by_card() -> None:
+def test_the_rich_give_card_by_card() -> None:
     env = in_exchange()
     for agent, n in (("player_0", 2), ("player_1", 1)):
         player, poor = int(agent[-1]), 4 - int(agent[-1])
@@ -306,7 +287,7 @@ def test_the_rich_choose_their_gifts_card_by_card() -> None:
     assert sorted(game["left"]) == [10, 10, 11, 11, 11]
 
 
-def test_a_card_is_not_given_twice() -> None:
+def test_a_card_cannot_be_given_twice() -> None:
     env = in_exchange(illegal="raise")
     action = int(np.flatnonzero(mask_of(env))[4])
     env.step(action)
@@ -346,7 +327,7 @@ def test_an_illegal_gift_costs_the_strongest_cards(action: int | None) -> None:
 
 
 @pytest.mark.parametrize("make", [following, in_exchange])
-def test_an_illegal_action_may_end_the_episode(make: Callable[..., raw_env]) -> None:
+def test_an_illegal_action_ends_the_episode_with_terminate(make: Callable[..., raw_env]) -> None:
     env = make(illegal="terminate", games=2)
     agent, game = env.agent_selection, env.get_state()["game"]
     env.step(int(np.flatnonzero(mask_of(env) == 0)[-1]))
@@ -362,7 +343,7 @@ def test_an_illegal_action_may_end_the_episode(make: Callable[..., raw_env]) -> 
 
 
 @pytest.mark.parametrize("make", [following, in_exchange])
-def test_an_illegal_action_may_raise(make: Callable[..., raw_env]) -> None:
+def test_an_illegal_action_raises_an_error_with_raise(make: Callable[..., raw_env]) -> None:
     env = make(illegal="raise")
     for action in np.flatnonzero(mask_of(env) == 0)[::100]:
         refused(env, lambda action=action: env.step(action), "action")  # type: ignore[misc]
@@ -370,19 +351,19 @@ def test_an_illegal_action_may_raise(make: Callable[..., raw_env]) -> None:
 
 
 @pytest.mark.parametrize("action", [-1, 2422, 1.0, "pass", True, None, [1]])
-def test_a_wrong_action_raises_an_error_and_changes_nothing(action: Any) -> None:
+def test_wrong_actions_change_nothing(action: Any) -> None:
     env = started()
     refused(env, lambda: env.step(action), "action")
 
 
-def test_whole_numbers_of_numpy_are_actions() -> None:
+def test_actions_may_have_any_integer_type() -> None:
     for kind in (np.int8, np.uint8, np.int32, np.int64, np.uint64):
         env = started()
         env.step(kind(0))
         assert env.infos[AGENTS[int(env.get_state()["game"]["starter"])]]["play"] == "pass"
 
 
-def test_methods_raise_errors_before_the_first_reset() -> None:
+def test_methods_need_a_reset() -> None:
     env = raw_env(render_mode="ansi")
     methods: list[Callable[[], Any]] = [
         env.state,
@@ -413,7 +394,7 @@ def test_methods_raise_errors_before_the_first_reset() -> None:
         {"render_mode": "svg"},
     ],
 )
-def test_wrong_settings_raise_errors_that_name_them(settings: dict[str, Any]) -> None:
+def test_errors_name_the_wrong_setting(settings: dict[str, Any]) -> None:
     noun = "idle_limit" if "rules" in settings else next(iter(settings))
     for maker in (daihinmin_v0.env, daihinmin_v0.raw_env, daihinmin_v0.parallel_env):
         with pytest.raises(ValueError, match=noun):
@@ -421,7 +402,7 @@ def test_wrong_settings_raise_errors_that_name_them(settings: dict[str, Any]) ->
 
 
 @by_observation
-def test_the_parallel_form_plays_the_same_match(observation: str) -> None:
+def test_the_parallel_environment_plays_the_same_match(observation: str) -> None:
     env = daihinmin_v0.parallel_env(games=2, observation=observation)
     other = started(9, games=2, observation=observation)
     observations, infos = env.reset(seed=9)
@@ -430,8 +411,11 @@ def test_the_parallel_form_plays_the_same_match(observation: str) -> None:
         for agent in AGENTS:
             assert_same(observations[agent], other.observe(agent))
             assert_same(infos[agent], other.infos[agent])
-        seen, turn = observations, other.agent_selection
-        masks = {a: (seen[a] if observation == "dict" else infos[a])["action_mask"] for a in AGENTS}
+        turn = other.agent_selection
+        masks = {
+            a: (observations[a] if observation == "dict" else infos[a])["action_mask"]
+            for a in AGENTS
+        }
         assert all(masks[a].sum() == 1 and masks[a][0] for a in AGENTS if a != turn)
         actions = {a: int(rng.choice(np.flatnonzero(masks[a]))) for a in AGENTS}
         actions |= {a: int(rng.integers(2422)) for a in AGENTS if a != turn}  # ignored
@@ -445,7 +429,7 @@ def test_the_parallel_form_plays_the_same_match(observation: str) -> None:
     assert sum(total.values()) == 30
 
 
-def test_the_parallel_form_asks_for_the_action_of_the_turn() -> None:
+def test_the_parallel_environment_needs_the_action_of_the_player_in_turn() -> None:
     env = daihinmin_v0.parallel_env(render_mode="ansi")
     env.reset(seed=1)
     turn = env.aec.agent_selection
@@ -455,15 +439,3 @@ def test_the_parallel_form_asks_for_the_action_of_the_turn() -> None:
     assert env.aec.infos[turn]["play"] == "pass"
     assert env.render() == env.aec.render()
     env.close()
-
-
-def test_spaces_are_those_of_plays_and_planes() -> None:
-    env, planes = raw_env(), raw_env(observation="planes")
-    for agent in AGENTS:
-        assert env.action_space(agent).n == 2422
-        space: Any = env.observation_space(agent)
-        assert space["observation"] == planes.observation_space(agent)
-        assert space["action_mask"].shape == (2422,)
-        assert planes.observation_space(agent).shape == (116, 15)
-    assert env.metadata["name"] == "daihinmin_v0" and str(env) == "daihinmin_v0"
-    assert isinstance(env, pettingzoo.AECEnv)

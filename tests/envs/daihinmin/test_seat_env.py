@@ -1,4 +1,4 @@
-"""`Daihinmin-v0` by the checkers of Gymnasium and stable-baselines3, and beside `raw_env`."""
+"""`Daihinmin-v0` passes the checkers and plays the games of `raw_env`."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ from tests.support.env_checks import assert_same, by_duplicate, spoil
 
 
 class Highest:
-    """A player of the highest legal play and the weakest gift, which keeps its views."""
+    """Plays the highest legal play, gives the weakest cards and stores its views."""
 
     def __init__(self) -> None:
         self.views: list[Game] = []
 
     def choose(self, view: Game) -> int:
-        """The number of a play."""
+        """Return the number of a play."""
         self.views.append(view)
         return int(np.flatnonzero(view_mask(view))[-1])
 
     def give(self, view: Game, n: int) -> int:
-        """The cards to give."""
+        """Return the cards to give."""
         self.views.append(view)
         return int(cards.weakest(view["hands"][view["viewer"]], n))
 
 
 class Wrong(Highest):
-    """Never plays or gives anything legal."""
+    """Plays and gives nothing legal."""
 
     def choose(self, view: Game) -> int:
-        """The number of a play."""
+        """Return the number of a play."""
         self.views.append(view)
         return (-1, 2422, 10**9, 2421)[len(self.views) % 4]
 
     def give(self, view: Game, n: int) -> int:
-        """The cards to give."""
+        """Return the cards to give."""
         self.views.append(view)
         return (0, 1 << 60, cards.DECK, -1)[len(self.views) % 4]
 
 
 def make(**settings: Any) -> DaihinminEnv:
-    """The environment without wrappers, as registered."""
+    """Return the registered environment without wrappers."""
     env = gym.make("Daihinmin-v0", **settings).unwrapped
     assert isinstance(env, DaihinminEnv)
     return env
@@ -71,17 +71,16 @@ def path(env: gym.Env[Any, Any], n_steps: int, seed: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("render_mode", [None, "ansi", "rgb_array", "human"])
-@pytest.mark.parametrize("illegal", ["pass", "terminate"])
-def test_gymnasiums_checker_has_no_complaint(
-    render_mode: str | None, illegal: str, monkeypatch: pytest.MonkeyPatch
+def test_check_env_passes_in_every_render_mode(
+    render_mode: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It draws in every mode, and any complaint is a warning, which is an error here."""
+    """Any complaint is a warning, which is an error here."""
     pytest.importorskip("PIL")
     pytest.importorskip("pygame")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     for metadata in (DaihinminEnv.metadata, raw_env.metadata):
         monkeypatch.setitem(metadata, "render_fps", 1_000)
-    env = make(illegal=illegal, render_mode=render_mode)
+    env = make(illegal="terminate", render_mode=render_mode)
     check_env(env)
     env.close()
 
@@ -91,12 +90,12 @@ def test_gymnasiums_checker_has_no_complaint(
     [{"games": 3}, {"seat": 2, "exchange": "auto", "games": 2}, {"opponents": Highest()}],
     ids=["games", "seat", "opponents"],
 )
-def test_gymnasiums_checker_has_no_complaint_about_settings(settings: dict[str, Any]) -> None:
+def test_check_env_passes_with_settings(settings: dict[str, Any]) -> None:
     check_env(make(**settings), skip_render_check=True)
 
 
-def test_stable_baselines3s_checker_passes() -> None:
-    """Its only advice is that planes are no vector."""
+def test_check_env_of_stable_baselines3_passes() -> None:
+    """It only warns that planes are no vector."""
     checker = pytest.importorskip("stable_baselines3.common.env_checker")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -105,14 +104,8 @@ def test_stable_baselines3s_checker_passes() -> None:
     assert [text for text in texts if "unconventional shape" not in text] == []
 
 
-def test_spaces() -> None:
-    env = make()
-    assert env.observation_space == gym.spaces.Box(0, 1, (116, 15), np.int8)
-    assert env.action_space == gym.spaces.Discrete(2422)
-
-
 def others_play(table: raw_env, agent: str, player: Highest) -> float:
-    """The player acts for all others until it is the agent's turn; returns the agent's rewards."""
+    """Let a player act for the others until the agent's turn; return the agent's rewards."""
     reward = 0.0
     while table.agent_selection != agent and not table.terminations[agent]:
         view = table.view(table.agent_selection)
@@ -128,8 +121,8 @@ def others_play(table: raw_env, agent: str, player: Highest) -> float:
 
 
 @pytest.mark.parametrize("seat", range(5))
-def test_games_are_those_of_five_players(seat: int) -> None:
-    """With the same players and the same actions of ours, from the same seed."""
+def test_games_equal_those_of_raw_env(seat: int) -> None:
+    """The seed, the opponents and our actions are the same."""
     env, agent = make(seat=seat, opponents=Highest(), games=4), AGENTS[seat]
     table, player, rng = raw_env(games=4), Highest(), np.random.default_rng(seat)
     observation, info = env.reset(seed=seat)
@@ -137,26 +130,27 @@ def test_games_are_those_of_five_players(seat: int) -> None:
     others_play(table, agent, player)
     n_games, over = 0, False
     while True:
-        seen = table.observe(agent)
-        assert_same(observation, seen["observation"])
-        assert_same(info.pop("action_mask"), seen["action_mask"])
-        assert_same(env.action_masks(), seen["action_mask"].astype(np.bool_))
+        expected = table.observe(agent)
+        assert_same(observation, expected["observation"])
+        assert_same(view_planes(env.view()), expected["observation"])
+        assert_same(info.pop("action_mask"), expected["action_mask"])
+        assert_same(env.action_masks(), expected["action_mask"].astype(np.bool_))
         assert info.pop("player") == seat
         assert_same(info, table.infos[agent])
         assert over == table.terminations[agent]
         n_games += "place" in info
         if over:
             break
-        action = int(rng.choice(np.flatnonzero(seen["action_mask"])))
+        action = int(rng.choice(np.flatnonzero(expected["action_mask"])))
         observation, reward, over, truncated, info = env.step(action)
         table.step(action)
-        expected = table.rewards[agent]
-        assert reward == expected + others_play(table, agent, player)
+        first_reward = table.rewards[agent]
+        assert reward == first_reward + others_play(table, agent, player)
         assert truncated is False
     assert n_games == 4
 
 
-def test_players_are_asked_with_their_views() -> None:
+def test_opponents_get_their_own_views() -> None:
     four = [Highest() for _ in range(4)]
     env = make(seat=2, opponents=four, games=3)
     env.reset(seed=1)
@@ -168,17 +162,7 @@ def test_players_are_asked_with_their_views() -> None:
             assert sum(bool(hand) for hand in view["hands"]) == 1
 
 
-def test_our_view_is_what_players_are_asked_with() -> None:
-    env = make(seat=3)
-    observation, info = env.reset(seed=1)
-    view = env.view()
-    assert view["viewer"] == view["turn"] == 3
-    assert_same(view_planes(view), observation)
-    assert_same(view_mask(view), info["action_mask"])
-    env.step(Highest().choose(view))
-
-
-def test_wrong_opponents_pass_and_lose_their_strongest_cards() -> None:
+def test_illegal_opponents_pass_and_lose_their_strongest_cards() -> None:
     wrong = Wrong()
     env = make(seat=0, opponents=wrong, games=2)
     env.reset(seed=1)
@@ -198,7 +182,7 @@ def test_wrong_opponents_pass_and_lose_their_strongest_cards() -> None:
     assert len(fugo) == 1 and fugo[0]["to_give"] == 1
 
 
-def test_random_opponents_do_not_pass_when_they_lead() -> None:
+def test_random_opponents_never_pass_as_leaders() -> None:
     env, n_leads = make(seat=0), 0
     for seed in range(40):
         env.reset(seed=seed)
@@ -209,7 +193,7 @@ def test_random_opponents_do_not_pass_when_they_lead() -> None:
     assert n_leads > 20
 
 
-def test_random_opponents_give_what_they_hold() -> None:
+def test_random_opponents_give_random_cards() -> None:
     gifts = set()
     for seed in range(20):
         env = make(seat=4)  # receives two cards of player_0
@@ -220,7 +204,7 @@ def test_random_opponents_give_what_they_hold() -> None:
     assert len(gifts) > 15
 
 
-def test_opponents_may_be_mixed_and_may_be_named() -> None:
+def test_opponents_may_be_a_list() -> None:
     one = Highest()
     env = make(seat=4, opponents=[one, None, one, None])
     env.reset(seed=1)
@@ -264,7 +248,7 @@ def test_a_random_seat_is_drawn_for_each_episode() -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"seat": 1, "games": 3}], ids=str)
-def test_a_seed_fixes_all_that_follows(settings: dict[str, Any]) -> None:
+def test_a_seed_determines_later_episodes(settings: dict[str, Any]) -> None:
     env, twin = make(**settings), make(**settings)
     assert_same(env.reset(seed=6), twin.reset(seed=6))
     expected = path(env, 200, 1)
@@ -274,7 +258,7 @@ def test_a_seed_fixes_all_that_follows(settings: dict[str, Any]) -> None:
     assert not np.array_equal(env.reset(seed=7)[0], env.reset(seed=8)[0])
 
 
-def test_a_deal_can_be_given() -> None:
+def test_reset_accepts_a_deal() -> None:
     table = raw_env()
     table.reset(seed=1)
     deal = [cards.text(hand) for hand in table.get_state()["game"]["hands"]]
@@ -300,7 +284,7 @@ def test_an_illegal_action_is_a_pass() -> None:
     assert (info["play"], info["legal"], other["legal"]) == ("pass", False, True)
 
 
-def test_an_illegal_action_may_end_the_episode() -> None:
+def test_an_illegal_action_ends_the_episode_with_terminate() -> None:
     env = make(seat=0, illegal="terminate")
     before, _ = env.reset(seed=3)
     observation, reward, terminated, truncated, info = env.step(2421)
@@ -313,7 +297,7 @@ def test_an_illegal_action_may_end_the_episode() -> None:
     path(env, 100, 1)
 
 
-def test_an_illegal_action_may_raise() -> None:
+def test_an_illegal_action_raises_an_error_with_raise() -> None:
     env, twin = make(illegal="raise", games=2), make(illegal="raise", games=2)
     for each in (env, twin):
         each.reset(seed=3)
@@ -335,7 +319,7 @@ def test_an_illegal_gift_costs_the_strongest_cards() -> None:
 
 
 @by_duplicate
-def test_a_copy_plays_the_same_games_on_its_own(duplicate: Callable[[Any], Any]) -> None:
+def test_a_copy_plays_the_same_games_independently(duplicate: Callable[[Any], Any]) -> None:
     for env in (make(games=2), gym.make("Daihinmin-v0", opponents=Highest())):
         env.reset(seed=1)
         path(env, 30, 1)
@@ -346,7 +330,7 @@ def test_a_copy_plays_the_same_games_on_its_own(duplicate: Callable[[Any], Any])
         assert_same(env.reset(), twin.reset())
 
 
-def test_what_the_environment_hands_out_is_the_callers() -> None:
+def test_changing_results_does_not_change_the_game() -> None:
     env, twin = make(games=2), make(games=2)
     spoil(env.reset(seed=2))
     twin.reset(seed=2)
@@ -362,7 +346,7 @@ def test_what_the_environment_hands_out_is_the_callers() -> None:
             break
 
 
-def test_pictures_show_our_cards_only() -> None:
+def test_pictures_hide_the_cards_of_others() -> None:
     pytest.importorskip("PIL")
     from afterstate.envs.daihinmin import render
 
@@ -380,24 +364,23 @@ def test_pictures_show_our_cards_only() -> None:
     assert_same(picture.render(), render.rgb_array(picture.view()))
 
 
-def test_nothing_works_before_a_reset() -> None:
+def test_methods_need_a_reset() -> None:
     env = DaihinminEnv(render_mode="ansi")
-    looked: list[Callable[[], Any]] = [
+    methods: list[Callable[[], Any]] = [
         env.action_masks,
         env.view,
         env.render,
         lambda: env.step(0),
     ]
-    for look in looked:
+    for method in methods:
         with pytest.raises(ResetNeeded, match="reset"):
-            look()
+            method()
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        {"seat": 5},
-        {"seat": "first"},
+        *({"seat": seat} for seat in (5, -1, True, 1.0, "first", None)),
         {"games": 0},
         {"exchange": "none"},
         {"reward": "money"},
@@ -405,7 +388,7 @@ def test_nothing_works_before_a_reset() -> None:
         {"rules": Options(idle_limit=0)},
     ],
 )
-def test_wrong_settings_raise_errors_that_name_them(settings: dict[str, Any]) -> None:
+def test_errors_name_the_wrong_setting(settings: dict[str, Any]) -> None:
     noun = "idle_limit" if "rules" in settings else next(iter(settings))
     with pytest.raises(ValueError, match=noun):
         DaihinminEnv(**settings)
@@ -436,16 +419,10 @@ def test_maskable_ppo_learns_and_plays_legal_actions_only() -> None:
 
 
 @pytest.mark.parametrize("opponents", [None, "random", ["random", None, "daihinmin-random", None]])
-def test_random_opponents_play_by_the_seed(opponents: Any) -> None:
-    seen = []
+def test_random_opponents_depend_on_the_seed(opponents: Any) -> None:
+    paths = []
     for _ in range(2):
         env = DaihinminEnv(seat=0, opponents=opponents)
         env.reset(seed=4)
-        seen.append([env.step(plays.PASS)[0].tobytes() for _ in range(3)])
-    assert seen[0] == seen[1]
-
-
-@pytest.mark.parametrize("seat", [True, 1.0, 5, -1, "0", None])
-def test_a_wrong_seat_is_an_error(seat: Any) -> None:
-    with pytest.raises(ValueError, match="seat"):
-        DaihinminEnv(seat=seat)
+        paths.append([env.step(plays.PASS)[0].tobytes() for _ in range(3)])
+    assert paths[0] == paths[1]
