@@ -1,4 +1,4 @@
-"""The rules sentence by sentence: legal plays and the effects of actions."""
+"""The rules by sections of the competition's text: legal plays (A5) and effects (A6, A7)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.support.daihinmin_positions import FULL, hands, legal, on_field, run,
         ),
     ],
 )
-def test_leads_are_all_that_is_well_formed(hand: str, listed: set[str]) -> None:
+def test_all_well_formed_plays_of_a_hand_may_lead(hand: str, listed: set[str]) -> None:
     assert legal(table(hand)) == listed
 
 
@@ -98,7 +98,7 @@ def test_the_joker_may_stand_for_a_card_of_the_same_hand() -> None:
         ("JO", "S3 H3", False, False),
     ],
 )
-def test_what_may_follow(field: str, play_: str, normal: bool, revolution: bool) -> None:
+def test_plays_that_may_follow(field: str, play_: str, normal: bool, revolution: bool) -> None:
     number = plays.parse(play_)
     for turned, expected in ((False, normal), (True, revolution)):
         game = table(cards.text(plays.CARDS[number]))
@@ -143,7 +143,7 @@ def test_cards_must_be_held() -> None:
 
 
 def test_the_joker_in_the_place_of_the_spade_3_does_not_beat_a_joker() -> None:
-    """Whoever holds the spade 3 but shows the joker for it submits no play."""
+    """A joker shown as the spade 3 is no play."""
     game = table("JO S9", "S3 H9")
     run(game, "0 JO")
     with pytest.raises(ValueError, match="play"):
@@ -153,7 +153,7 @@ def test_the_joker_in_the_place_of_the_spade_3_does_not_beat_a_joker() -> None:
 
 
 @pytest.mark.parametrize("number", [-1, -(2**62), 2_422, 2_423, 2**31, 2**62])
-def test_numbers_beyond_the_table_are_illegal(number: int) -> None:
+def test_numbers_outside_the_table_are_illegal(number: int) -> None:
     game = table("S3 S4")
     assert not is_legal(game, number)
     assert submit(game, number) == REFUSED
@@ -170,7 +170,7 @@ def test_a_pass_is_always_legal_and_not_listed() -> None:
     assert legal(game) == set()
 
 
-def test_the_second_play_of_the_same_suit_locks_and_the_third_is_bound() -> None:
+def test_a_second_play_of_a_suit_locks_it() -> None:
     game = table("S4 H9", "S5 H9", "S7 H9", "ST HT")
     run(game, "0 S4")
     assert not game["lock"]
@@ -189,7 +189,7 @@ def test_another_suit_leaves_the_trick_unlocked_until_two_match() -> None:
     assert game["lock"]
 
 
-def test_groups_lock_by_the_set_of_their_suits_the_jokers_too() -> None:
+def test_groups_lock_their_set_of_suits_including_the_jokers() -> None:
     game = table("S4 H4 C9", "S5 JO D9", "S7 H7 D7")
     run(game, "0 S4 H4", "1 S5 JO=H5")
     assert game["lock"]
@@ -216,7 +216,7 @@ def test_the_lock_ends_with_the_trick() -> None:
     assert on_field(game) == "pass"
 
 
-def test_a_lead_never_locks_though_the_trick_before_ended_in_its_suit() -> None:
+def test_a_lead_never_locks() -> None:
     game = table("S4 S6 C9")
     run(game, "0 S4", "1 pass", "2 pass", "3 pass", "4 pass", "0 pass", "0 S6")
     assert not game["lock"]
@@ -262,7 +262,7 @@ def test_without_locks_suits_are_free() -> None:
         ("JO", False),
     ],
 )
-def test_four_of_a_rank_or_five_in_a_row_turn_the_ranks_around(play_: str, turns: bool) -> None:
+def test_four_of_a_rank_or_five_in_a_row_make_a_revolution(play_: str, turns: bool) -> None:
     hand = cards.text(plays.CARDS[plays.parse(play_)]) + " C3"
     game = table(hand)
     run(game, f"0 {play_}")
@@ -276,7 +276,7 @@ def test_four_of_a_rank_or_five_in_a_row_turn_the_ranks_around(play_: str, turns
     assert not game["revolution"]
 
 
-def test_a_revolution_outlives_the_trick_and_only_turns_the_order() -> None:
+def test_a_revolution_lasts_beyond_the_trick() -> None:
     game = table("S9 H9 D9 C9 S7 SQ", "S5 C5", "JO C6", "S3 C3")
     run(game, "0 S9 H9 D9 C9", "1 pass", "2 pass", "3 pass", "4 pass", "0 pass")
     assert game["revolution"]
@@ -328,11 +328,11 @@ def test_a_cut_clears_the_field_the_lock_and_the_passes() -> None:
     assert (game["turn"], on_field(game), game["lock"], game["passed"]) == (2, "pass", 0, 0)
     game = table("S4 C9", FULL, "S8 C9 CT")
     run(game, "0 S4", "1 pass", "2 S8", "2 C9", "3 pass", "4 pass")
-    run(game, "0 pass", "1 pass")  # player 1, who had passed, was asked again
+    run(game, "0 pass", "1 pass")  # player 1, which had passed, is in again
     assert game["turn"] == 2
 
 
-def test_four_8s_cut_and_turn_the_ranks_around() -> None:
+def test_four_8s_cut_and_make_a_revolution() -> None:
     game = table("S8 H8 D8 C8 C3 C4")
     run(game, "0 S8 H8 D8 C8")
     assert (game["turn"], game["revolution"], on_field(game)) == (0, 1, "pass")
@@ -347,7 +347,7 @@ def test_the_spade_3_on_a_lone_joker_cuts() -> None:
     assert (game["turn"], on_field(game)) == (1, "S3")
 
 
-def test_who_has_passed_cannot_answer_the_joker_with_the_spade_3() -> None:
+def test_a_player_that_passed_cannot_answer_the_joker_with_the_spade_3() -> None:
     game = table("S4 C9", "S3 C9", "JO C9")
     run(game, "0 S4", "1 pass", "2 JO", "3 pass", "4 pass", "0 pass", "2 pass")
     assert game["turn"] == 2
@@ -357,7 +357,7 @@ def test_who_has_passed_cannot_answer_the_joker_with_the_spade_3() -> None:
 @pytest.mark.parametrize(
     "play_", ["JO", "S8", "S2", "S3", "S8 H8 D8 C8", "S9 ST SJ SQ SK", "SA S2 JO=S+"]
 )
-def test_no_finish_is_forbidden(play_: str) -> None:
+def test_any_play_may_finish(play_: str) -> None:
     game = table(cards.text(plays.CARDS[plays.parse(play_)]))
     run(game, f"0 {play_}")
     assert (game["places"][0], game["n_out"], game["left"][0]) == (0, 1, 0)
@@ -368,7 +368,7 @@ def test_after_a_finish_with_an_8_the_next_seat_leads() -> None:
     game = table("S8", FULL, seats="04231")
     run(game, "0 S8")
     assert (game["turn"], game["last"], on_field(game)) == (4, 4, "pass")
-    run(game, "4 pass", "2 pass", "3 pass", "1 pass")  # he counts as the one who led
+    run(game, "4 pass", "2 pass", "3 pass", "1 pass")  # it counts as the leader
     assert game["turn"] == 4
 
 
@@ -380,7 +380,7 @@ def test_after_a_finish_with_the_spade_3_the_next_seat_that_has_cards_leads() ->
     assert (game["turn"], on_field(game)) == (4, "pass")
 
 
-def test_when_the_last_player_is_out_the_trick_flows_after_all_others_pass() -> None:
+def test_after_the_last_to_play_is_out_the_trick_ends_when_all_others_pass() -> None:
     game = table("S4 H9", "S5", "C9 CT", "C9 CT", "C9 CT")
     run(game, "0 S4", "1 S5", "2 pass", "3 pass", "4 pass")
     assert on_field(game) == "S5"
@@ -389,14 +389,14 @@ def test_when_the_last_player_is_out_the_trick_flows_after_all_others_pass() -> 
     assert game["turn"] == 2  # the seat after player 1
 
 
-def test_the_trick_flows_at_once_if_all_others_had_passed_already() -> None:
+def test_a_finish_ends_the_trick_if_all_others_have_passed() -> None:
     game = table("S4 H9")
     run(game, "0 S4", "1 pass", "2 pass", "3 pass", "4 pass", "0 H9")
     assert game["places"][0] == 0
     assert (game["turn"], on_field(game)) == (1, "pass")
 
 
-def test_the_game_ends_when_four_are_out_and_the_fifth_is_last() -> None:
+def test_the_game_ends_when_four_players_are_out() -> None:
     game = table("S4", "S5", "S6", "S7", "C9 CT")
     game["points"] = [10, 20, 30, 40, 50]
     run(game, "0 S4", "1 S5", "2 S6", "3 S7")
@@ -405,7 +405,7 @@ def test_the_game_ends_when_four_are_out_and_the_fifth_is_last() -> None:
     assert game["points"].tolist() == [15, 24, 33, 42, 51]
 
 
-def test_play_goes_on_by_seats_past_those_who_passed_or_are_out() -> None:
+def test_the_turn_skips_players_that_passed_or_are_out() -> None:
     game = table("S4 C9", "S9 C9", "SJ C9", "", "S5 SA", seats="02413")
     game["places"][3], game["n_out"] = 0, 1
     run(game, "0 S4", "2 pass", "4 S5", "1 S9", "0 pass", "4 SA", "1 pass")
@@ -413,12 +413,12 @@ def test_play_goes_on_by_seats_past_those_who_passed_or_are_out() -> None:
     assert game["turn"] == 1
 
 
-def test_the_last_player_is_asked_again_and_may_play_on_his_own_cards() -> None:
+def test_the_last_to_play_may_play_again_on_its_own_cards() -> None:
     game = table("S4 H6 H9 CT")
     run(game, "0 S4", "1 pass", "2 pass", "3 pass", "4 pass")
     assert (game["turn"], on_field(game)) == (0, "S4")
     run(game, "0 H6", "0 H9")
-    assert game["lock"]  # by his own suit
+    assert game["lock"]  # by its own suit
     assert run(game, "0 pass") == [REFUSED]
     assert (game["turn"], on_field(game), game["lock"]) == (0, "pass", 0)
 
@@ -427,11 +427,11 @@ def test_a_pass_on_an_empty_field_gives_the_lead_to_the_next_seat() -> None:
     game = table("S4 C9", "S5 C9", seats="03124")
     assert run(game, "0 pass") == [ACCEPTED]
     assert (game["turn"], on_field(game)) == (3, "pass")
-    run(game, "3 pass", "1 S5", "2 pass", "4 pass", "1 pass")  # 0 and 3 are not asked again
+    run(game, "3 pass", "1 S5", "2 pass", "4 pass", "1 pass")  # 0 and 3 are out of this trick
     assert (game["turn"], on_field(game), game["passed"]) == (1, "pass", 0)
 
 
-def test_when_everybody_passes_the_first_leader_is_back() -> None:
+def test_if_all_players_pass_the_first_leader_leads_again() -> None:
     game = table("S4 C9", seats="03124")
     run(game, "0 pass", "3 pass", "1 pass", "2 pass")
     assert game["passed"] == 0b01111
@@ -439,7 +439,7 @@ def test_when_everybody_passes_the_first_leader_is_back() -> None:
     assert (game["turn"], game["passed"]) == (0, 0)
 
 
-def test_answers_tell_accepted_plays_and_passes_on_nothing_from_the_rest() -> None:
+def test_only_plays_and_passes_on_an_empty_field_are_accepted() -> None:
     game = table("S4 C9", "S5 C9", "C3 C4", "C3 C4")
     assert run(game, "0 S4", "1 S5", "2 pass", "3 C3") == [ACCEPTED, ACCEPTED, REFUSED, REFUSED]
     assert (ACCEPTED, REFUSED) == (9, 8)
@@ -453,10 +453,10 @@ def test_an_illegal_submission_is_a_pass_with_no_other_penalty() -> None:
     assert hands(game)[1] == "S3 C3 S9"
     assert (game["passed"], game["idle"], game["turn"]) == (0b10, 1, 2)
     run(game, "2 pass", "3 pass", "4 pass", "0 pass")
-    assert game["turn"] == 0  # player 1 was not asked again in this trick
+    assert game["turn"] == 0  # player 1 is out of this trick
 
 
-def test_actions_are_recorded_with_their_players_refused_ones_as_passes() -> None:
+def test_actions_are_recorded_and_refused_ones_are_passes() -> None:
     game = table("S4 C9", "S3 S9")
     run(game, "0 S4", "1 S3", "2 pass", "3 illegal", "4 C6")
     texts = [divmod(int(a), plays.N_PLAYS) for a in game["actions"][: game["n_actions"]]]
@@ -488,7 +488,7 @@ def test_after_20_passes_in_a_row_the_remaining_places_are_drawn() -> None:
     assert game["points"].tolist() == [5 - place for place in game["places"]]
 
 
-def test_an_accepted_play_starts_the_count_of_passes_anew() -> None:
+def test_an_accepted_play_resets_the_count_of_passes() -> None:
     game = table("S4 C9")
     round_ = [f"{player} pass" for player in range(5)]
     run(game, *round_ * 3, *round_[:4])
@@ -508,7 +508,7 @@ def test_the_number_of_passes_is_an_option(limit: int) -> None:
     assert game["turn"] == -1
 
 
-def test_drawn_places_are_uniform_among_those_who_are_left() -> None:
+def test_drawn_places_are_uniform() -> None:
     """24 orders of four players, 12,000 draws: Pearson's statistic of 23 degrees of freedom.
 
     It exceeds 72 once in a million times; the draws are seeded.

@@ -18,7 +18,7 @@ from tests.support.daihinmin_positions import hands, table
 
 
 def exchange(*hands_: str, classes: str = "01234", options: Options | None = None) -> Game:
-    """A game that has been dealt these hands, and in which the poor have given."""
+    """Return a game with these hands, after the gifts of the poor."""
     game = table(*hands_, options=options)
     game["classes"] = [int(rank) for rank in classes]
     start(game)
@@ -28,7 +28,7 @@ def exchange(*hands_: str, classes: str = "01234", options: Options | None = Non
 RICH_AND_POOR = ("S4 S5 S6", "S7 H8 S9", "D3 H3", "SA HA H4", "JO S2 H2 C3")
 
 
-def test_the_poor_give_their_strongest_cards_at_once() -> None:
+def test_the_poor_give_their_strongest_cards_first() -> None:
     game = exchange(*RICH_AND_POOR)
     assert hands(game) == ["JO S4 S5 S6 S2", "S7 H8 S9 SA", "H3 D3", "H4 HA", "C3 H2"]
     assert [cards.text(given) for given in game["given"]] == ["", "", "", "SA", "JO S2"]
@@ -36,7 +36,7 @@ def test_the_poor_give_their_strongest_cards_at_once() -> None:
     assert (game["turn"], game["to_give"]) == (0, 2)
 
 
-def test_the_rich_choose_daifugo_first_and_the_diamond_3_leads() -> None:
+def test_the_daifugo_gives_before_the_fugo_and_the_diamond_3_leads() -> None:
     game = exchange(*RICH_AND_POOR, classes="10234")
     assert (game["turn"], game["to_give"]) == (1, 2)
     assert give(game, cards.parse("S7 H8"))
@@ -47,14 +47,14 @@ def test_the_rich_choose_daifugo_first_and_the_diamond_3_leads() -> None:
     assert (game["turn"], game["starter"], game["to_give"], game["last"]) == (2, 2, 0, 2)
 
 
-def test_the_diamond_3_leads_from_the_hand_that_it_was_given_to() -> None:
+def test_the_receiver_of_the_diamond_3_leads() -> None:
     game = exchange("D3 S4 S5", "S7", "H3", "SA HA", "JO S2 C3")
     give(game, cards.parse("S4 D3"))
     give(game, cards.parse("S7"))
     assert game["turn"] == game["starter"] == 4
 
 
-def test_what_was_received_may_be_returned() -> None:
+def test_received_cards_may_be_returned() -> None:
     game = exchange(*RICH_AND_POOR)
     assert give(game, cards.parse("JO S2"))
     assert give(game, cards.parse("SA"))
@@ -74,7 +74,7 @@ def test_a_wrong_choice_is_punished_by_the_strongest_cards(choice: str) -> None:
     assert hands(game)[3] == "H4 SA HA"
 
 
-def test_bits_beyond_the_pack_make_a_choice_wrong() -> None:
+def test_bits_outside_the_pack_make_a_choice_wrong() -> None:
     game = exchange(*RICH_AND_POOR)
     assert not give(game, cards.parse("S4") | 1 << 60)
     assert cards.text(game["given"][0]) == "JO S2"
@@ -102,7 +102,7 @@ def test_a_wrong_card_or_one_chosen_twice_is_punished(second: int | str) -> None
     assert (game["turn"], game["gift"]) == (1, 0)
 
 
-def test_heimin_and_all_in_a_game_without_classes_exchange_with_nobody() -> None:
+def test_heimin_and_players_without_classes_exchange_no_cards() -> None:
     game = exchange(*RICH_AND_POOR, classes="31240")
     assert [partner(game, player) for player in range(5)] == [1, 0, -1, 4, 3]
     assert [of_class(game, rank) for rank in range(5)] == [4, 1, 2, 0, 3]

@@ -1,3 +1,5 @@
+"""The log and the events of a match are written whole or not at all."""
+
 from __future__ import annotations
 
 import asyncio
@@ -11,7 +13,7 @@ from afterstate.envs.daihinmin.uecda.server import Settings
 from tests.support.uecda_peers import RandomPlayer
 
 
-class Stingy:
+class FailingFile:
     """A file that accepts seven bytes per write, and fails after `n_writes` writes."""
 
     def __init__(self, file: Any, n_writes: int) -> None:
@@ -30,11 +32,11 @@ class Stingy:
 
 
 def append(path: Path, entry: dict[str, Any], n_writes: int | None = None) -> None:
-    """Append one line; with `n_writes`, to a file that accepts so many short writes."""
+    """Append one line; with `n_writes`, to a file that fails after this many short writes."""
     lines = journal.Lines(path)
     file = lines._file
     if n_writes is not None:
-        lines._file = Stingy(file, n_writes)  # type: ignore[assignment]
+        lines._file = FailingFile(file, n_writes)  # type: ignore[assignment]
     try:
         lines.append(entry)
     finally:
@@ -42,26 +44,26 @@ def append(path: Path, entry: dict[str, Any], n_writes: int | None = None) -> No
         lines.close()
 
 
-def test_a_line_is_written_whole_however_little_the_file_takes_at_once(tmp_path: Path) -> None:
+def test_a_line_is_written_whole_by_short_writes(tmp_path: Path) -> None:
     append(tmp_path / "a", {"name": "x" * 50}, 100)
     assert (tmp_path / "a").read_text() == '{"name":"' + "x" * 50 + '"}\n'
 
 
-def test_of_a_line_that_does_not_fit_nothing_is_left(tmp_path: Path) -> None:
+def test_a_failed_line_is_removed(tmp_path: Path) -> None:
     append(tmp_path / "a", {"game": 1})
     with pytest.raises(OSError, match="No space left"):
         append(tmp_path / "a", {"name": "x" * 50}, 3)
     assert (tmp_path / "a").read_text() == '{"game":1}\n'
 
 
-def test_a_line_that_was_cut_off_is_ended_before_the_next(tmp_path: Path) -> None:
+def test_an_incomplete_line_is_ended_before_the_next(tmp_path: Path) -> None:
     (tmp_path / "a").write_text('{"game":1}\n{"ga')
     append(tmp_path / "a", {"game": 2})
     assert (tmp_path / "a").read_text() == '{"game":1}\n{"ga\n{"game":2}\n'
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
-def test_a_match_goes_on_without_events_but_not_without_its_log(
+def test_a_match_continues_without_events_but_not_without_its_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     full, own = Path("/dev/full"), tuple((f"p{i}", RandomPlayer(i)) for i in range(5))

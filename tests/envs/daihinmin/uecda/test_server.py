@@ -1,3 +1,5 @@
+"""The server plays matches to their end with correct, slow, silent and malformed clients."""
+
 from __future__ import annotations
 
 import asyncio
@@ -65,7 +67,7 @@ def test_five_clients_play_a_match(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert [record for record in caplog.records if record.levelno > logging.INFO] == []
 
 
-def test_own_players_alone(tmp_path: Path) -> None:
+def test_built_in_players_play_a_repeatable_match(tmp_path: Path) -> None:
     with serving(tmp_path, own=5, games=4) as match:
         check_result(match, games=4)
     first = match.games()
@@ -75,7 +77,7 @@ def test_own_players_alone(tmp_path: Path) -> None:
     assert [game["actions"] for game in match.games()] == [game["actions"] for game in first]
 
 
-def test_results_are_appended(tmp_path: Path) -> None:
+def test_logs_are_appended(tmp_path: Path) -> None:
     for name in ("a", "b"):
         with serving(tmp_path, own=5, games=2, match=name) as match:
             match.result()
@@ -88,7 +90,7 @@ def test_results_are_appended(tmp_path: Path) -> None:
     assert match.replayed().mismatches == 0
 
 
-def test_names_are_cut_cleaned_and_may_repeat(tmp_path: Path) -> None:
+def test_names_are_shortened_and_cleaned(tmp_path: Path) -> None:
     with serving(tmp_path, own=3, games=1) as match:
         with Raw(match.port) as first, Raw(match.port) as second:
             assert (first.join("twins\x07and more"), second.join("")) == (3, 4)
@@ -97,7 +99,7 @@ def test_names_are_cut_cleaned_and_may_repeat(tmp_path: Path) -> None:
         assert [standing.name for standing in match.result()][3:] == ["twins?and", "unnamed"]
 
 
-def test_a_slow_client_that_answers_in_time_stays(tmp_path: Path) -> None:
+def test_a_slow_client_that_answers_in_time_is_not_dropped(tmp_path: Path) -> None:
     def in_pieces(client: Raw, view: Game) -> bytes:
         data = honest_play(client, view)
         for at in range(0, 480, 160):
@@ -112,20 +114,20 @@ def test_a_slow_client_that_answers_in_time_stays(tmp_path: Path) -> None:
         assert drops(match) == []
 
 
-def test_all_are_told_while_a_client_thinks(tmp_path: Path) -> None:
-    told: set[tuple[int, int]] = set()
+def test_all_clients_get_their_messages_while_one_thinks(tmp_path: Path) -> None:
+    received: set[tuple[int, int]] = set()
     change = Condition()
 
     def think(client: Raw, view: Game) -> bytes:
         with change:
             now = int(view["number"]), int(view["n_actions"])
-            assert change.wait_for(lambda: now in told, SOON)
+            assert change.wait_for(lambda: now in received, SOON)
         return honest_play(client, view)
 
     def listen() -> None:
         view = listener.watcher.view
         with change:
-            told.add((int(view["number"]), int(view["n_actions"])))
+            received.add((int(view["number"]), int(view["n_actions"])))
             change.notify_all()
 
     with serving(tmp_path, own=3, games=2) as match:
@@ -138,56 +140,37 @@ def test_all_are_told_while_a_client_thinks(tmp_path: Path) -> None:
 
 
 def profile(version: int) -> bytes:
-    """A profile of some version of the protocol."""
+    """Return a profile of a version of the protocol."""
     table = tables.profile_table("other")
     table[0, 0] = version
     return tables.to_bytes(table)
 
 
-@pytest.mark.parametrize(
-    ("data", "why"),
-    [
-        (profile(20060), "asked for protocol 20060; this server speaks 20070 only"),
-        (profile(20140), "asked for protocol 20140; this server speaks 20070 only"),
-        (
-            b"GET / HTTP/1.1\r\n" * 30,
-            "asked for protocol 1195725856; this server speaks 20070 only",
-        ),
-    ],
-)
-def test_other_protocols_are_refused(tmp_path: Path, data: bytes, why: str) -> None:
+def test_clients_of_other_protocols_are_refused(tmp_path: Path) -> None:
     with serving(tmp_path, own=4, games=1) as match:
-        with Raw(match.port) as stranger:
-            stranger.send(data)
-            assert stranger.is_cut()
+        for data in (profile(20060), profile(20140), b"GET / HTTP/1.1\r\n" * 30):
+            with Raw(match.port) as stranger:
+                stranger.send(data)
+                assert stranger.is_cut()
         match.join(1).result(timeout=SOON)
         check_result(match, games=1)
-    assert refusals(match) == [why]
+    for version, why in zip((20060, 20140, 1195725856), refusals(match), strict=True):
+        assert why.startswith(f"asked for protocol {version}; ")
 
 
-@pytest.mark.parametrize(
-    ("data", "hangs_up", "why"),
-    [
-        (b"", False, "sent 0 of the 480 bytes of a table within 1.5 seconds"),
-        (profile(20070)[:479], False, "sent 479 of the 480 bytes of a table within 1.5 seconds"),
-        (b"", True, "hung up after 0 of the 480 bytes of a table"),
-        (profile(20070)[:240], True, "hung up after 240 of the 480 bytes of a table"),
-    ],
-    ids=["silence", "half, silence", "hang-up", "half, hang-up"],
-)
-def test_who_sends_no_profile_is_refused(
-    tmp_path: Path, data: bytes, hangs_up: bool, why: str
-) -> None:
-    with serving(tmp_path, own=4, games=1, handshake_seconds=1.5) as match:
-        with Raw(match.port) as silent:
-            silent.send(data)
-            if hangs_up:
-                silent.socket.shutdown(socket.SHUT_WR)
-            assert silent.is_cut()
-        assert refusals(match, 1) == [why + ": no profile; clients of protocol 20060 send none"]
+def test_clients_without_a_profile_are_refused(tmp_path: Path) -> None:
+    with serving(tmp_path, own=4, games=1, handshake_seconds=0.5) as match:
+        with Raw(match.port), Raw(match.port) as half, Raw(match.port) as gone:
+            half.send(profile(20070)[:479])
+            gone.send(profile(20070)[:240])
+            gone.socket.shutdown(socket.SHUT_WR)
+            assert half.is_cut() and gone.is_cut()
+            reasons = refusals(match, 3)
+    for part in ("sent 0 of", "sent 479 of", "hung up after 240 of"):
+        assert sum(why.startswith(part) for why in reasons) == 1
 
 
-def test_a_silent_client_does_not_keep_others_waiting(tmp_path: Path) -> None:
+def test_a_silent_connection_does_not_delay_other_clients(tmp_path: Path) -> None:
     with serving(tmp_path, own=3, games=2, handshake_seconds=SOON) as match:
         with Raw(match.port):
             clients = [match.join(seed) for seed in range(2)]
@@ -205,10 +188,10 @@ def test_the_sixth_client_is_refused(tmp_path: Path) -> None:
     assert refusals(match) == ["came when all seats were taken"]
 
 
-def test_silent_connections_make_room_for_others(tmp_path: Path) -> None:
+def test_the_oldest_silent_connections_are_closed(tmp_path: Path) -> None:
     with serving(tmp_path, own=4, games=1, handshake_seconds=SOON) as match:
         crowd = [Raw(match.port) for _ in range(server.MAX_GREETINGS + 3)]
-        assert all(one.is_cut() for one in crowd[:3])  # those that have been silent longest
+        assert all(one.is_cut() for one in crowd[:3])
         client = match.join(1)
         check_result(match, games=1)
         assert client.result(timeout=SOON).player == 4
@@ -226,14 +209,14 @@ def test_a_number_is_free_again_if_its_client_hangs_up_before_the_match(tmp_path
     assert drops(match) == [(3, 0, "hung up")]
 
 
-def test_missing_players_are_waited_for_so_long(tmp_path: Path) -> None:
+def test_waiting_for_players_has_a_time_limit(tmp_path: Path) -> None:
     with serving(tmp_path, own=4, wait_seconds=0.2) as match:
-        with pytest.raises(TimeoutError, match=r"1 of 5 players are missing after 0\.2 seconds"):
+        with pytest.raises(TimeoutError, match="players"):
             match.result()
 
 
 class HangsUp(Exception):
-    """A client leaves."""
+    """Raised by a client that leaves."""
 
 
 def half_a_table(client: Raw, view: Game) -> bytes:
@@ -269,7 +252,7 @@ def watch_and_leave() -> None:
     [(nothing, "sent 0 of"), (half_a_table, "sent 240 of"), (trickle, r"sent \d+ of")],
 )
 def test_a_client_that_does_not_answer_is_dropped(tmp_path: Path, answer: Answer, why: str) -> None:
-    with serving(tmp_path, own=4, games=3, reply_seconds=1.5) as match:
+    with serving(tmp_path, own=4, games=3, reply_seconds=0.5) as match:
         with Raw(match.port, answer) as late:
             assert late.join("late") == 4
             with pytest.raises(ConnectionError):
@@ -278,7 +261,6 @@ def test_a_client_that_does_not_answer_is_dropped(tmp_path: Path, answer: Answer
     (event,) = match.events("dropped")
     assert (event["player"], event["name"], event["game"]) == (4, "late", 1)
     assert re.match(why, event["why"])
-    assert event["why"].endswith("the 480 bytes of a table within 1.5 seconds")
     assert passes_from(match, 4)
 
 
@@ -322,7 +304,7 @@ def test_a_client_that_hangs_up_before_its_first_table_is_dropped(tmp_path: Path
     assert (player, why.startswith("hung up")) == (3, True)
 
 
-def test_the_match_ends_when_nobody_is_left(tmp_path: Path) -> None:
+def test_the_match_ends_when_all_clients_have_left(tmp_path: Path) -> None:
     def play_and_leave(client: Raw) -> None:
         with client, pytest.raises((HangsUp, ConnectionError)):
             client.play_match()
@@ -341,12 +323,12 @@ def test_the_match_ends_when_nobody_is_left(tmp_path: Path) -> None:
 def cards_not_held(client: Raw, view: Game) -> bytes:
     missing = cards.DECK & ~int(view["hands"][view["viewer"]])
     card = (missing & -missing).bit_length() - 1
-    chosen = [
+    wrong = [
         tables.play_table(plays.single(card)),
         tables.gift_table(cards.parse("S3 H4 JO")),
         tables.play_table(plays.parse("JO=S- S3 S4 S5 S6 S7 S8")),
     ]
-    return tables.to_bytes(client.player.random.choice(chosen))
+    return tables.to_bytes(client.player.random.choice(wrong))
 
 
 def garbage(client: Raw, view: Game) -> bytes:
@@ -354,7 +336,7 @@ def garbage(client: Raw, view: Game) -> bytes:
 
 
 @pytest.mark.parametrize("answer", [cards_not_held, garbage])
-def test_nonsense_counts_as_a_pass(tmp_path: Path, answer: Answer) -> None:
+def test_illegal_plays_and_garbage_count_as_passes(tmp_path: Path, answer: Answer) -> None:
     with serving(tmp_path, own=3, games=3) as match:
         with Raw(match.port, answer) as fool:
             assert fool.join() == 3
@@ -385,17 +367,17 @@ def no_gift(client: Raw, view: Game) -> bytes:
 
 @pytest.mark.parametrize("gift", [a_card_too_many, gift_not_held, no_gift, garbage])
 def test_a_wrong_gift_is_punished(tmp_path: Path, gift: Answer) -> None:
-    with serving(tmp_path, own=4, games=12) as match:
+    with serving(tmp_path, own=4, games=8) as match:
         with Raw(match.port, gift=gift) as giver:
             giver.join()
             giver.play_match()
-        check_result(match, games=12)
+        check_result(match, games=8)
     gifts = [gift for game in match.games() for gift in game["exchange"] if gift["from"] == 4]
     assert {gift["how"] for gift in gifts} == {"auto", "penalty"}
     assert drops(match) == []
 
 
-def test_a_lone_joker_may_lie_anywhere(tmp_path: Path) -> None:
+def test_a_lone_joker_may_be_in_any_cell(tmp_path: Path) -> None:
     columns = set()
 
     def joker_in_c6(client: Raw, view: Game) -> bytes:
@@ -408,13 +390,13 @@ def test_a_lone_joker_may_lie_anywhere(tmp_path: Path) -> None:
             columns.add(int(view["joker_column"]))
         return honest_play(client, view)
 
-    with serving(tmp_path, own=3, games=20) as match:
+    with serving(tmp_path, own=3, games=12) as match:
         with Raw(match.port, joker_in_c6) as odd, Raw(match.port, look) as looker:
             odd.join()
             looker.join()
             both = match.spawn(odd.play_match), match.spawn(looker.play_match)
             assert both[0].result(timeout=SOON) == both[1].result(timeout=SOON)
-        check_result(match, games=20)
+        check_result(match, games=12)
     assert 4 in columns
 
 
@@ -436,7 +418,7 @@ def test_a_flood_is_not_read(tmp_path: Path) -> None:
     assert passes_from(match, 4)
 
 
-def test_what_comes_too_early_is_read_only_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_stream_of_a_client_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = []
 
     async def start_server(*arguments: Any, **settings: Any) -> asyncio.Server:
@@ -464,7 +446,7 @@ def test_a_client_that_does_not_read_is_dropped(
 
 
 @pytest.mark.parametrize("answer", [None, -1, 2422, "S3"])
-def test_an_own_player_that_fails_passes_from_then_on(
+def test_a_failing_built_in_player_passes_from_then_on(
     tmp_path: Path, answer: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(RandomPlayer):
@@ -480,7 +462,7 @@ def test_an_own_player_that_fails_passes_from_then_on(
     assert "Traceback" in caplog.text
 
 
-def test_it_binds_to_loopback_unless_told_otherwise(tmp_path: Path) -> None:
+def test_the_default_address_is_loopback(tmp_path: Path) -> None:
     assert Settings().host == "127.0.0.1"
     with serving(tmp_path) as match:
         with pytest.raises(OSError):

@@ -1,3 +1,5 @@
+"""The command of the server: results, interruption, and errors of its options."""
+
 from __future__ import annotations
 
 import json
@@ -28,7 +30,7 @@ sys.exit(server.main(sys.argv[1:]))
 
 
 def start_command(folder: Path, games: int) -> subprocess.Popen[str]:
-    """The command with five players of ours in a process of its own."""
+    """Start the command with five random players in another process."""
     names = ["a", "bb", "ccc", "dddd", "eeeee"]
     log = ["--log", str(folder / "games.jsonl"), "--events", str(folder / "events.jsonl")]
     options = ["--port", "0", "--games", str(games), "--seed", "1", *log, "--seats", *names]
@@ -43,7 +45,7 @@ def start_command(folder: Path, games: int) -> subprocess.Popen[str]:
 
 
 def wait_for_games(command: subprocess.Popen[str], folder: Path, n: int) -> None:
-    """Until so many games are in the log."""
+    """Wait until the log has `n` games."""
     log, deadline = folder / "games.jsonl", time.monotonic() + SOON
     while not log.exists() or log.read_bytes().count(b"\n") < n:
         assert command.poll() is None
@@ -51,7 +53,7 @@ def wait_for_games(command: subprocess.Popen[str], folder: Path, n: int) -> None
         time.sleep(0.05)
 
 
-def test_ctrl_c_ends_with_the_results_so_far(tmp_path: Path) -> None:
+def test_ctrl_c_prints_the_results_so_far(tmp_path: Path) -> None:
     with start_command(tmp_path, games=10**6) as command:
         try:
             wait_for_games(command, tmp_path, 3)
@@ -70,7 +72,7 @@ def test_ctrl_c_ends_with_the_results_so_far(tmp_path: Path) -> None:
     assert (last["event"], last["games"]) == ("over", report.games)
 
 
-def test_a_killed_server_leaves_all_games_but_the_running_one(tmp_path: Path) -> None:
+def test_a_killed_server_loses_only_the_running_game(tmp_path: Path) -> None:
     with start_command(tmp_path, games=10**6) as command:
         try:
             wait_for_games(command, tmp_path, 3)
@@ -84,7 +86,7 @@ def test_a_killed_server_leaves_all_games_but_the_running_one(tmp_path: Path) ->
     assert report.games - sum(event["event"] == "game" for event in events) in (0, 1)
 
 
-def test_the_command_prints_the_standings_and_keeps_the_games(
+def test_the_command_prints_the_standings_and_logs_the_games(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -107,7 +109,7 @@ def test_the_command_prints_the_standings_and_keeps_the_games(
     assert replay(log).games == 2
 
 
-def test_a_used_port_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_used_port_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         assert server.main(["--port", str(port), "--no-log"]) == 1
@@ -131,7 +133,7 @@ def test_a_used_port_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
         ("--seats a b c d e f", "seats"),
     ],
 )
-def test_wrong_options_of_the_server_are_named(
+def test_errors_name_the_wrong_option(
     arguments: str,
     noun: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -144,7 +146,7 @@ def test_wrong_options_of_the_server_are_named(
     assert noun in capsys.readouterr().err
 
 
-def test_an_unknown_player_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_names_the_unknown_player(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         server.main(["--no-log", "--seats", "nobody-of-that-name"])
     assert stop.value.code == 2
