@@ -20,13 +20,13 @@ def same_game(first: Game, second: Game) -> bool:
 
 
 def mask_of(env: Any) -> Any:
-    """The mask of the agent selected."""
+    """Return the mask of the selected agent."""
     observation, *_, info = env.last()
     return (observation if isinstance(observation, dict) else info)["action_mask"]
 
 
 def legal_action(env: Any, rng: np.random.Generator) -> int:
-    """A random legal action; in a trick seldom the pass."""
+    """Return a random legal action, and the pass only if no play is legal."""
     legal = np.flatnonzero(mask_of(env))
     return int(legal[rng.integers(len(legal) > 1, len(legal))])
 
@@ -49,6 +49,17 @@ def path(env: Any, n_steps: int, seed: int, rate: float = 0.0) -> list[Any]:
         else:
             illegal = rng.random() < rate
             env.step(int(rng.integers(2422)) if illegal else legal_action(env, rng))
+    return steps
+
+
+def play_seat(env: Any, n_steps: int, seed: int) -> list[Any]:
+    """Return the steps of random legal actions of one seat; episodes follow one another."""
+    rng, steps = np.random.default_rng(seed), []
+    for _ in range(n_steps):
+        legal = np.flatnonzero(env.get_wrapper_attr("action_masks")())
+        steps.append(env.step(int(legal[rng.integers(len(legal) > 1, len(legal))])))
+        if steps[-1][2]:
+            steps.append(env.reset())
     return steps
 
 

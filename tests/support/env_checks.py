@@ -35,44 +35,44 @@ by_mode = pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 
 
 def make(**settings: Any) -> Game2048Env:
-    """The environment without wrappers, as registered."""
+    """Return the registered environment without wrappers."""
     env = gym.make("Game2048-v0", **settings).unwrapped
     assert isinstance(env, Game2048Env)
     return env
 
 
 def on_board(board: Any, **settings: Any) -> Game2048Env:
-    """An environment on a board."""
+    """Return an environment that starts from a board."""
     env = Game2048Env(size=np.shape(board), **settings)
     env.reset(seed=3, options={"board": board})
     return env
 
 
 def single(max_episode_steps: int | None = None, **settings: Any) -> gym.Env[Any, Any]:
-    """One environment with the settings of a vector environment."""
+    """Return one environment with the settings of a vector environment."""
     env: gym.Env[Any, Any] = Game2048Env(**settings)
     return env if max_episode_steps is None else TimeLimit(env, max_episode_steps)
 
 
 def started(num_envs: int = 5, seed: int = 1, **settings: Any) -> Game2048VectorEnv:
-    """A vector environment at its start."""
+    """Return a vector environment after its reset."""
     envs = Game2048VectorEnv(num_envs, **settings)
     envs.reset(seed=seed)
     return envs
 
 
 def boards_of(envs: Game2048VectorEnv) -> list[oracle.Board]:
-    """The boards from their words."""
+    """Return the boards as lists of exponents."""
     return [oracle.from_word(word, *envs.size) for word in envs.boards.tolist()]
 
 
 def copied(env: Any) -> Any:
-    """A deep copy."""
+    """Return a deep copy."""
     return copy.deepcopy(env)
 
 
 def pickled(env: Any) -> Any:
-    """A copy by way of a pickle."""
+    """Return a copy made by pickle."""
     return pickle.loads(pickle.dumps(env))
 
 
@@ -102,7 +102,7 @@ def play_legal(envs: Game2048VectorEnv, n_steps: int) -> list[Any]:
 
 
 def assert_same(first: Any, second: Any) -> None:
-    """Equal values of equal types, through tuples, lists, dicts and arrays of objects."""
+    """Check for equal values of equal types in tuples, lists, dicts and arrays of objects."""
     assert type(first) is type(second)
     if isinstance(first, np.ndarray):
         assert (first.dtype, first.shape) == (second.dtype, second.shape)

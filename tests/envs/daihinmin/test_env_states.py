@@ -12,11 +12,10 @@ import pytest
 
 from afterstate.envs import daihinmin_v0
 from afterstate.envs.daihinmin import cards, plays, views
-from afterstate.envs.daihinmin.env import AGENTS, raw_env
+from afterstate.envs.daihinmin.env import raw_env
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.rules import draw_play, give, play
 from tests.support.daihinmin_env_checks import (
-    by_observation,
     in_exchange,
     legal_action,
     path,
@@ -198,21 +197,6 @@ def test_hidden_cards_do_not_change_what_an_agent_gets() -> None:
 
 
 @by_duplicate
-@pytest.mark.parametrize("maker", ["env", "raw_env"])
-@by_observation
-def test_a_copy_plays_the_same_games_independently(
-    duplicate: Callable[[Any], Any], maker: str, observation: str
-) -> None:
-    env = getattr(daihinmin_v0, maker)(games=2, observation=observation)
-    env.reset(seed=4)
-    path(env, 50, 1)
-    twin, third = duplicate(env), duplicate(env)
-    expected = path(env, 250, 2)
-    path(third, 20, 3)
-    assert_same(path(twin, 250, 2), expected)
-
-
-@by_duplicate
 def test_the_parallel_environment_can_be_copied(duplicate: Callable[[Any], Any]) -> None:
     env = daihinmin_v0.parallel_env()
     env.reset(seed=1)
@@ -222,30 +206,6 @@ def test_the_parallel_environment_can_be_copied(duplicate: Callable[[Any], Any])
         if not actions:
             break
         assert_same(env.step(actions), twin.step(actions))
-
-
-@by_observation
-def test_changing_results_does_not_change_the_game(observation: str) -> None:
-    env, twin = (started(games=2, observation=observation) for _ in range(2))
-    rng = np.random.default_rng(1)
-    for _ in range(150):
-        action = legal_action(twin, rng)
-        spoil([env.state(), env.get_state(), env.observe(env.agent_selection)])
-        env.view(AGENTS[1])["hands"] = 0
-        env.step(action)
-        twin.step(action)
-        assert_same(env.last(), twin.last())
-        if twin.terminations[twin.agent_selection]:
-            break
-
-
-@by_observation
-def test_later_steps_do_not_change_earlier_results(observation: str) -> None:
-    env = started(games=2, observation=observation)
-    results = path(env, 100, 1)
-    copies = copy.deepcopy(results)
-    path(env, 100, 2)
-    assert_same(results, copies)
 
 
 @pytest.mark.parametrize("state", [None, {}, {"game": 1}, "game"])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from afterstate.envs.daihinmin import cards, plays
+from afterstate.envs.daihinmin import plays
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.observation import (
     CHANNELS,
@@ -228,15 +228,3 @@ def test_drawing_planes_does_not_change_game_or_view() -> None:
         view_mask(seen)
         state_planes(game)
         assert (game.tobytes(), seen.tobytes()) == before
-
-
-def test_the_plane_of_a_held_joker_is_full() -> None:
-    for game in positions(seed=5, games=1):
-        holder = next((p for p in PLAYERS if 52 in bits(game["hands"][p])), None)
-        if holder is None:
-            break
-        planes = named(CHANNELS, view_planes(view(game, holder)))
-        assert planes["hand JO"] == [1] * 15 and planes["unseen JO"] == [0] * 15
-        assert cards.text(1 << 52) == "JO"
-    else:
-        pytest.fail("the joker was not played")

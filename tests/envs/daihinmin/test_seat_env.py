@@ -18,7 +18,8 @@ from afterstate.envs.daihinmin.match import CLASS_VALUES
 from afterstate.envs.daihinmin.observation import view_mask, view_planes
 from afterstate.envs.daihinmin.rules import Game, Options
 from afterstate.envs.daihinmin.seat_env import DaihinminEnv
-from tests.support.env_checks import assert_same, by_duplicate, spoil
+from tests.support.daihinmin_env_checks import play_seat
+from tests.support.env_checks import assert_same
 
 
 class Highest:
@@ -57,17 +58,6 @@ def make(**settings: Any) -> DaihinminEnv:
     env = gym.make("Daihinmin-v0", **settings).unwrapped
     assert isinstance(env, DaihinminEnv)
     return env
-
-
-def path(env: gym.Env[Any, Any], n_steps: int, seed: int) -> list[Any]:
-    """Return the steps of random legal actions; episodes follow one another."""
-    rng, steps = np.random.default_rng(seed), list[Any]()
-    for _ in range(n_steps):
-        legal = np.flatnonzero(env.get_wrapper_attr("action_masks")())
-        steps.append(env.step(int(legal[rng.integers(len(legal) > 1, len(legal))])))
-        if steps[-1][2]:
-            steps.append(env.reset())
-    return steps
 
 
 @pytest.mark.parametrize("render_mode", [None, "ansi", "rgb_array", "human"])
@@ -154,7 +144,7 @@ def test_opponents_get_their_own_views() -> None:
     four = [Highest() for _ in range(4)]
     env = make(seat=2, opponents=four, games=3)
     env.reset(seed=1)
-    path(env, 150, 1)
+    play_seat(env, 150, 1)
     for player, number in zip(four, (0, 1, 3, 4), strict=True):
         assert len(player.views) > 20
         for view in player.views:
@@ -208,7 +198,7 @@ def test_opponents_may_be_a_list() -> None:
     one = Highest()
     env = make(seat=4, opponents=[one, None, one, None])
     env.reset(seed=1)
-    path(env, 50, 1)
+    play_seat(env, 50, 1)
     assert {int(view["viewer"]) for view in one.views} == {0, 2}
     with pytest.raises(ValueError, match="player"):
         make(opponents="nobody")
@@ -229,7 +219,7 @@ def test_the_reward_is_the_value_of_our_place(reward: str, values: tuple[float, 
     env = make(reward=reward, games=2)
     env.reset(seed=1)
     places = set()
-    for step in path(env, 600, 1):
+    for step in play_seat(env, 600, 1):
         if len(step) == 5:
             info = step[4]
             assert step[1] == (values[info["place"]] if "place" in info else 0)
@@ -251,10 +241,10 @@ def test_a_random_seat_is_drawn_for_each_episode() -> None:
 def test_a_seed_determines_later_episodes(settings: dict[str, Any]) -> None:
     env, twin = make(**settings), make(**settings)
     assert_same(env.reset(seed=6), twin.reset(seed=6))
-    expected = path(env, 200, 1)
-    assert_same(path(twin, 200, 1), expected)
+    expected = play_seat(env, 200, 1)
+    assert_same(play_seat(twin, 200, 1), expected)
     twin.reset(seed=6)
-    assert_same(path(twin, 200, 1), expected)
+    assert_same(play_seat(twin, 200, 1), expected)
     assert not np.array_equal(env.reset(seed=7)[0], env.reset(seed=8)[0])
 
 
@@ -294,7 +284,7 @@ def test_an_illegal_action_ends_the_episode_with_terminate() -> None:
     with pytest.raises(ResetNeeded):
         env.step(0)
     env.reset()
-    path(env, 100, 1)
+    play_seat(env, 100, 1)
 
 
 def test_an_illegal_action_raises_an_error_with_raise() -> None:
@@ -307,7 +297,7 @@ def test_an_illegal_action_raises_an_error_with_raise() -> None:
     for wrong in (-1, 2422, 0.5, None, True):
         with pytest.raises(ValueError, match="action"):
             env.step(wrong)  # type: ignore[arg-type]
-    assert_same(path(env, 200, 1), path(twin, 200, 1))
+    assert_same(play_seat(env, 200, 1), play_seat(twin, 200, 1))
 
 
 def test_an_illegal_gift_costs_the_strongest_cards() -> None:
@@ -318,41 +308,13 @@ def test_an_illegal_gift_costs_the_strongest_cards() -> None:
     assert info["play"] == f"gives {cards.text(strongest)}" and info["legal"] is False
 
 
-@by_duplicate
-def test_a_copy_plays_the_same_games_independently(duplicate: Callable[[Any], Any]) -> None:
-    for env in (make(games=2), gym.make("Daihinmin-v0", opponents=Highest())):
-        env.reset(seed=1)
-        path(env, 30, 1)
-        twin, third = duplicate(env), duplicate(env)
-        expected = path(env, 150, 2)
-        path(third, 10, 3)
-        assert_same(path(twin, 150, 2), expected)
-        assert_same(env.reset(), twin.reset())
-
-
-def test_changing_results_does_not_change_the_game() -> None:
-    env, twin = make(games=2), make(games=2)
-    spoil(env.reset(seed=2))
-    twin.reset(seed=2)
-    rng = np.random.default_rng(1)
-    for _ in range(60):
-        legal = np.flatnonzero(twin.action_masks())
-        spoil(env.action_masks())
-        env.view()["hands"] = 0
-        step = env.step(action := int(rng.choice(legal)))
-        assert_same(step, twin.step(action))
-        spoil(step)
-        if env._over:
-            break
-
-
 def test_pictures_hide_the_cards_of_others() -> None:
     pytest.importorskip("PIL")
     from afterstate.envs.daihinmin import render
 
     env = make(seat=1, render_mode="ansi")
     env.reset(seed=1)
-    path(env, 3, 1)
+    play_seat(env, 3, 1)
     assert env.render() == render.ansi(env.view())
     assert env.render().count("??") == sum(
         int(env.view()["left"][p]) - cards.count(views.known_cards(env.view(), p))
@@ -360,7 +322,7 @@ def test_pictures_hide_the_cards_of_others() -> None:
     )
     picture = make(seat=1, render_mode="rgb_array")
     picture.reset(seed=1)
-    path(picture, 3, 1)
+    play_seat(picture, 3, 1)
     assert_same(picture.render(), render.rgb_array(picture.view()))
 
 

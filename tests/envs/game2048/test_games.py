@@ -246,23 +246,6 @@ def test_an_illegal_action_changes_only_afterstate_reward_and_its_flag() -> None
         assert game[0, FLAGS] >> np.uint64(32) & np.uint64(1)
 
 
-def test_playing_one_game_does_not_change_the_others() -> None:
-    rng = random.Random(6)
-    batch = np.zeros((5, 8), np.uint64)
-    twins = []
-    for i in range(5):
-        state = rng.getrandbits(64)
-        batch[i, RNG] = state
-        games.start(batch, i, 2, 3, 4)
-        board, advanced = oracle.start(3, 4, 2, state)
-        twins.append(NaiveGame(board, board, advanced))
-    for _ in range(400):
-        i, action = rng.randrange(5), rng.randrange(4)
-        games.play(batch, i, action, table(3, 4), 3, 4)
-        twins[i] = twins[i].play(action)
-        assert batch.tolist() == [twin.words() for twin in twins]
-
-
 @by_size
 def test_boards_and_masks_are_read_back(rows: int, cols: int) -> None:
     rng = np.random.default_rng(7)

@@ -313,16 +313,6 @@ def test_spawn_at_the_edges_of_the_draw(low: int) -> None:
                 assert spawn(board, state, field(4, 4))[0] == board | tile << 4 * cell
 
 
-def test_spawn_in_the_only_empty_cell_and_on_a_full_board() -> None:
-    full = oracle.to_word([[3] * 4] * 4)
-    for cell in range(16):
-        hole = full - (3 << 4 * cell)
-        after, _ = spawn(hole, cell, field(4, 4))
-        assert after - hole in (1 << 4 * cell, 2 << 4 * cell)
-    assert spawn(full, 5, field(4, 4)) == (full, oracle.splitmix64(5)[0])
-    assert spawn_cell(0, 5) == (0, oracle.splitmix64(5)[0])
-
-
 @pytest.mark.parametrize("full_cells", [(), (0, 3, 5, 6, 9, 10, 12, 13, 15)])
 def test_spawn_draws_cells_uniformly_and_a_4_with_probability_0_1(
     full_cells: tuple[int, ...],

@@ -79,29 +79,6 @@ def test_games_are_those_of_dummy_vec_env(settings: dict[str, Any]) -> None:
     assert n_ends > 0
 
 
-def test_a_whole_4x4_game_ends_with_its_score() -> None:
-    env = Game2048VecEnv(3)
-    env.seed(1)
-    env.reset()
-    total = np.zeros(3)
-    rng = np.random.default_rng(2)
-    n_ends = 0
-    while n_ends < 6:
-        step: Any = env.step(rng.integers(4, size=3))
-        observations, rewards, dones, infos = step
-        assert rewards.dtype == np.float32
-        total += rewards
-        for i in np.flatnonzero(dones):
-            info = infos[i]
-            assert info["score"] == total[i] > 0
-            assert info["max_tile"] == 2 ** int(info["terminal_observation"].max())
-            assert not info["action_mask"].any() and info["TimeLimit.truncated"] is False
-            assert env.reset_infos[i]["score"] == 0
-            assert np.count_nonzero(observations[i]) == 2
-            n_ends += 1
-        total[dones] = 0
-
-
 def test_options_give_each_game_its_board() -> None:
     boards = np.random.default_rng(3).integers(0, 5, (3, 2, 3))
     env, other = Game2048VecEnv(3, size=(2, 3)), dummy(3, size=(2, 3))
@@ -117,20 +94,6 @@ def test_options_give_each_game_its_board() -> None:
     env.set_options([{"board": boards[0]}, {}, {}])
     with pytest.raises(ValueError, match="options"):
         env.reset()
-
-
-def test_wrong_actions_and_settings_raise_errors_and_change_nothing() -> None:
-    env, twin = Game2048VecEnv(3), Game2048VecEnv(3)
-    for each in (env, twin):
-        each.seed(1)
-        each.reset()
-    for actions in ([0, 1], [0, 1, 4], [0.5, 1, 1]):
-        with pytest.raises(ValueError, match="action"):
-            env.step(np.array(actions))
-    assert_same(play_batch(env, 50, 1), play_batch(twin, 50, 1))
-    for settings in ({"size": (5, 5)}, {"observation": "pixels"}, {"illegal": "skip"}):
-        with pytest.raises(ValueError, match=next(iter(settings))):
-            Game2048VecEnv(2, **settings)
 
 
 @by_settings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from functools import partial
+from itertools import count
 from typing import Any
 
 import gymnasium as gym
@@ -72,13 +73,15 @@ def masked(infos: dict[str, Any]) -> dict[str, Any]:
 def test_games_are_those_of_single_environments(
     settings: dict[str, Any], mode: AutoresetMode
 ) -> None:
-    """Compare observations, rewards, ends, infos, masks, afterstates and words of 120 steps."""
+    """Compare observations, rewards, ends, infos, masks, afterstates and words, also of ends."""
     envs = Game2048VectorEnv(6, autoreset_mode=mode, **settings)
     others = singles(6, mode, **settings)
     rng = np.random.default_rng(3)
     assert_same(envs.reset(seed=20), others.reset(seed=20))
     n_ends = 0
-    for _ in range(120):
+    for t in count():
+        if t >= 120 and n_ends:
+            break
         actions = rng.integers(4, size=6)
         step, other = envs.step(actions), others.step(actions)
         assert_same((*step[:4], masked(step[4])), other)
@@ -93,7 +96,6 @@ def test_games_are_those_of_single_environments(
             first = envs.reset(options={"reset_mask": over.copy()})
             second = others.reset(options={"reset_mask": over.copy()})
             assert_same((first[0], masked(first[1])), second)
-    assert n_ends > 0 or settings == {}
     assert_same(envs.reset(), others.reset())
 
 
@@ -104,22 +106,6 @@ def assert_same_batches(batch: Any, each: Sequence[Any]) -> None:
             assert_same_batches(part, parts)
     else:
         assert_same(batch, np.stack(each))
-
-
-@by_mode
-def test_4x4_games_that_end_are_those_of_single_environments(mode: AutoresetMode) -> None:
-    envs, others = Game2048VectorEnv(4, autoreset_mode=mode), singles(4, mode)
-    assert_same(envs.reset(seed=1), others.reset(seed=1))
-    rng = np.random.default_rng(3)
-    n_ends = 0
-    while n_ends < 10:
-        actions = rng.integers(4, size=4)
-        step, other = envs.step(actions), others.step(actions)
-        assert_same(step, other)
-        n_ends += int(step[2].sum())
-        if mode is DISABLED and step[2].any():
-            envs.reset(options={"reset_mask": step[2].copy()})
-            others.reset(options={"reset_mask": step[2].copy()})
 
 
 def test_same_step_puts_the_end_of_a_game_into_the_infos() -> None:
@@ -194,15 +180,6 @@ def test_spaces_and_attributes_are_those_of_sync_vector_env(settings: dict[str, 
     assert envs.unwrapped is envs
     envs.close()
     assert envs.closed
-
-
-def test_a_thousand_games_equal_single_environments() -> None:
-    envs, others = Game2048VectorEnv(1_000, (3, 3)), singles(1_000, size=(3, 3))
-    assert_same(envs.reset(seed=0), others.reset(seed=0))
-    rng = np.random.default_rng(1)
-    for _ in range(3):
-        actions = rng.integers(4, size=1_000)
-        assert_same(envs.step(actions), others.step(actions))
 
 
 @by_mode
