@@ -32,12 +32,19 @@ def table(*hands: str, seats: str = "01234", options: Options | None = None) -> 
 
 
 def run(game: Game, *actions: str) -> list[int]:
-    """Play actions like `0 S5` of player 0, which must be in turn; return the answers."""
+    """Play actions and return the answers.
+
+    Args:
+        game: the game.
+        actions: such as `0 S5`, or `12 pass` for passes of player 1 and then player 2; each player
+            must be in turn.
+    """
     answers = []
     for action in actions:
-        player, _, text = action.partition(" ")
-        assert game["turn"] == int(player), f"{action} in the turn of {game['turn']}"
-        answers.append(int(play(game, plays.parse(text) if text != "illegal" else -1)))
+        players, _, text = action.partition(" ")
+        for player in players:
+            assert game["turn"] == int(player), f"{action} in the turn of {game['turn']}"
+            answers.append(int(play(game, plays.parse(text) if text != "illegal" else -1)))
     return answers
 
 

@@ -170,64 +170,31 @@ def test_a_pass_is_always_legal_and_not_listed() -> None:
     assert legal(game) == set()
 
 
-def test_a_second_play_of_a_suit_locks_it() -> None:
-    game = table("S4 H9", "S5 H9", "S7 H9", "ST HT")
-    run(game, "0 S4")
-    assert not game["lock"]
-    run(game, "1 S5")
-    assert game["lock"]
-    assert legal(game) == {"S7"}
-    assert run(game, "2 H9") == [REFUSED]
-    assert legal(game) == {"ST"}
+LOCKS = {
+    "the same suit": ("S4 H9 | S5 H9 | S7 H9", "0 S4 | 1 S5", True, "S7"),
+    "another suit": ("S4 S9 | H5 H9 | S7 S9", "0 S4 | 1 H5", False, "S7 | S9"),
+    "two suits": ("S4 | H5 H9 | S7 S9 | ST | SQ", "0 S4 | 1 H5 | 2 S7 | 3 ST", True, "SQ"),
+    "suits with the joker": ("S4 H4 | S5 JO | S7 H7 D7", "0 S4 H4 | 1 S5 JO=H5", True, "S7 H7"),
+    "other suits": ("S4 H4 C9 | S5 JO D9 | S7 H7", "0 S4 H4 | 1 S5 JO=D5", False, "S7 H7"),
+    "sequences": ("S3 S4 S5 | S9 ST SJ | HQ HK HA", "0 S3 S4 S5 | 1 S9 ST SJ", True, ""),
+    "a new trick": ("S4 S6 | S5 | C3", "0 S4 | 1 S5 | 2340 pass", False, "C3"),
+    "a lead of the same suit": ("S4 S6 C9", "0 S4 | 12340 pass | 0 S6", False, "C7"),
+    "a lone joker ends the lock": ("S4 H9 | S5 H9 | JO C9", "0 S4 | 1 S5 | 2 JO", False, ""),
+}
+"""Hands by player, actions, True if suits are locked afterwards, and the legal plays."""
 
 
-def test_another_suit_leaves_the_trick_unlocked_until_two_match() -> None:
-    game = table("S4 S9", "H5 H9", "S7 S9", "ST SJ", "SQ SK")
-    run(game, "0 S4", "1 H5", "2 S7")
-    assert not game["lock"]
-    run(game, "3 ST")
-    assert game["lock"]
+def parts(text: str) -> list[str]:
+    """Return the parts of a text between bars."""
+    return [part for part in text.split(" | ") if part]
 
 
-def test_groups_lock_their_set_of_suits_including_the_jokers() -> None:
-    game = table("S4 H4 C9", "S5 JO D9", "S7 H7 D7")
-    run(game, "0 S4 H4", "1 S5 JO=H5")
-    assert game["lock"]
-    assert legal(game) == {"S7 H7"}
-    game = table("S4 H4 C9", "S5 JO D9", "S7 H7 D7")
-    run(game, "0 S4 H4", "1 S5 JO=D5")
-    assert not game["lock"]
-    assert legal(game) == {"S7 H7", "S7 D7", "H7 D7"}
-
-
-def test_sequences_lock_their_suit() -> None:
-    game = table("S3 S4 S5 C9", "S9 ST SJ D9", "SQ SK SA HQ HK HA")
-    run(game, "0 S3 S4 S5", "1 S9 ST SJ")
-    assert game["lock"]
-    assert legal(game) == {"SQ SK SA"}
-
-
-def test_the_lock_ends_with_the_trick() -> None:
-    game = table("S4 S6 C9", "S5", "C3", "C3", "C3")
-    run(game, "0 S4", "1 S5")
-    assert game["lock"]
-    run(game, "2 pass", "3 pass", "4 pass", "0 pass")
-    assert not game["lock"]
-    assert on_field(game) == "pass"
-
-
-def test_a_lead_never_locks() -> None:
-    game = table("S4 S6 C9")
-    run(game, "0 S4", "1 pass", "2 pass", "3 pass", "4 pass", "0 pass", "0 S6")
-    assert not game["lock"]
-
-
-def test_a_lone_joker_clears_the_lock() -> None:
-    game = table("S4 H9", "S5 H9", "JO C9")
-    run(game, "0 S4", "1 S5")
-    assert game["lock"]
-    run(game, "2 JO")
-    assert not game["lock"]
+@pytest.mark.parametrize(("held", "actions", "locked", "plays_"), LOCKS.values(), ids=LOCKS)
+def test_locks(held: str, actions: str, locked: bool, plays_: str) -> None:
+    game = table(*parts(held))
+    run(game, *parts(actions))
+    assert bool(game["lock"]) is locked
+    assert legal(game) == set(parts(plays_))
 
 
 def test_a_lone_joker_takes_part_in_no_lock() -> None:
@@ -278,7 +245,7 @@ def test_four_of_a_rank_or_five_in_a_row_make_a_revolution(play_: str, turns: bo
 
 def test_a_revolution_lasts_beyond_the_trick() -> None:
     game = table("S9 H9 D9 C9 S7 SQ", "S5 C5", "JO C6", "S3 C3")
-    run(game, "0 S9 H9 D9 C9", "1 pass", "2 pass", "3 pass", "4 pass", "0 pass")
+    run(game, "0 S9 H9 D9 C9", "12340 pass")
     assert game["revolution"]
     run(game, "0 S7")
     assert legal(game) == {"S5", "C5"}
@@ -327,31 +294,9 @@ def test_a_cut_clears_the_field_the_lock_and_the_passes() -> None:
     run(game, "2 S8")
     assert (game["turn"], on_field(game), game["lock"], game["passed"]) == (2, "pass", 0, 0)
     game = table("S4 C9", FULL, "S8 C9 CT")
-    run(game, "0 S4", "1 pass", "2 S8", "2 C9", "3 pass", "4 pass")
-    run(game, "0 pass", "1 pass")  # player 1, which had passed, is in again
+    run(game, "0 S4", "1 pass", "2 S8", "2 C9", "34 pass")
+    run(game, "01 pass")  # player 1, which had passed, is in again
     assert game["turn"] == 2
-
-
-def test_four_8s_cut_and_make_a_revolution() -> None:
-    game = table("S8 H8 D8 C8 C3 C4")
-    run(game, "0 S8 H8 D8 C8")
-    assert (game["turn"], game["revolution"], on_field(game)) == (0, 1, "pass")
-
-
-def test_the_spade_3_on_a_lone_joker_cuts() -> None:
-    game = table("JO C9", "C3 C9", "S3 C9 C4")
-    run(game, "0 JO", "1 pass", "2 S3")
-    assert (game["turn"], on_field(game), game["passed"]) == (2, "pass", 0)
-    game = table("S3 C9")  # as a lead it is a 3
-    run(game, "0 S3")
-    assert (game["turn"], on_field(game)) == (1, "S3")
-
-
-def test_a_player_that_passed_cannot_answer_the_joker_with_the_spade_3() -> None:
-    game = table("S4 C9", "S3 C9", "JO C9")
-    run(game, "0 S4", "1 pass", "2 JO", "3 pass", "4 pass", "0 pass", "2 pass")
-    assert game["turn"] == 2
-    assert on_field(game) == "pass"
 
 
 @pytest.mark.parametrize(
@@ -364,12 +309,36 @@ def test_any_play_may_finish(play_: str) -> None:
     assert game["turn"] == 1
 
 
-def test_after_a_finish_with_an_8_the_next_seat_leads() -> None:
-    game = table("S8", FULL, seats="04231")
-    run(game, "0 S8")
-    assert (game["turn"], game["last"], on_field(game)) == (4, 4, "pass")
-    run(game, "4 pass", "2 pass", "3 pass", "1 pass")  # it counts as the leader
-    assert game["turn"] == 4
+TURNS = {
+    "four 8s": ("01234", "S8 H8 D8 C8 C3", "0 S8 H8 D8 C8", 0, "pass"),
+    "the spade 3 on a joker": ("01234", "JO C9 | C3 | S3 C9", "0 JO | 1 pass | 2 S3", 2, "pass"),
+    "the spade 3 as a lead": ("01234", "S3 C9", "0 S3", 1, "S3"),
+    "a spade 3 that passed": (
+        "01234",
+        "S4 C9 | S3 | JO C9",
+        "0 S4 | 1 pass | 2 JO | 3402 pass",
+        2,
+        "pass",
+    ),
+    "a finish with an 8": ("04231", "S8", "0 S8", 4, "pass"),
+    "a round of passes after it": ("04231", "S8", "0 S8 | 4231 pass", 4, "pass"),
+    "the last to play is out": ("01234", "S4 H9 | S5", "0 S4 | 1 S5 | 234 pass", 0, "S5"),
+    "all others pass after it": ("01234", "S4 H9 | S5", "0 S4 | 1 S5 | 2340 pass", 2, "pass"),
+    "a finish after passes": ("01234", "S4 H9", "0 S4 | 1234 pass | 0 H9", 1, "pass"),
+    "only passes": ("03124", "S4 C9", "03124 pass", 0, "pass"),
+}
+"""Seats, hands by player, actions, and afterwards the turn and the play on the field."""
+
+
+@pytest.mark.parametrize(("seats", "held", "actions", "turn", "field"), TURNS.values(), ids=TURNS)
+def test_turns_and_ends_of_tricks(
+    seats: str, held: str, actions: str, turn: int, field: str
+) -> None:
+    game = table(*parts(held), seats=seats)
+    run(game, *parts(actions))
+    assert (game["turn"], on_field(game)) == (turn, field)
+    if field == "pass":
+        assert (game["last"], game["passed"], game["lock"]) == (turn, 0, 0)
 
 
 def test_after_a_finish_with_the_spade_3_the_next_seat_that_has_cards_leads() -> None:
@@ -378,22 +347,6 @@ def test_after_a_finish_with_the_spade_3_the_next_seat_that_has_cards_leads() ->
     run(game, "0 JO", "1 pass", "2 S3")
     assert game["places"][2] == 1
     assert (game["turn"], on_field(game)) == (4, "pass")
-
-
-def test_after_the_last_to_play_is_out_the_trick_ends_when_all_others_pass() -> None:
-    game = table("S4 H9", "S5", "C9 CT", "C9 CT", "C9 CT")
-    run(game, "0 S4", "1 S5", "2 pass", "3 pass", "4 pass")
-    assert on_field(game) == "S5"
-    run(game, "0 pass")
-    assert on_field(game) == "pass"
-    assert game["turn"] == 2  # the seat after player 1
-
-
-def test_a_finish_ends_the_trick_if_all_others_have_passed() -> None:
-    game = table("S4 H9")
-    run(game, "0 S4", "1 pass", "2 pass", "3 pass", "4 pass", "0 H9")
-    assert game["places"][0] == 0
-    assert (game["turn"], on_field(game)) == (1, "pass")
 
 
 def test_the_game_ends_when_four_players_are_out() -> None:
@@ -415,7 +368,7 @@ def test_the_turn_skips_players_that_passed_or_are_out() -> None:
 
 def test_the_last_to_play_may_play_again_on_its_own_cards() -> None:
     game = table("S4 H6 H9 CT")
-    run(game, "0 S4", "1 pass", "2 pass", "3 pass", "4 pass")
+    run(game, "0 S4", "1234 pass")
     assert (game["turn"], on_field(game)) == (0, "S4")
     run(game, "0 H6", "0 H9")
     assert game["lock"]  # by its own suit
@@ -427,16 +380,8 @@ def test_a_pass_on_an_empty_field_gives_the_lead_to_the_next_seat() -> None:
     game = table("S4 C9", "S5 C9", seats="03124")
     assert run(game, "0 pass") == [ACCEPTED]
     assert (game["turn"], on_field(game)) == (3, "pass")
-    run(game, "3 pass", "1 S5", "2 pass", "4 pass", "1 pass")  # 0 and 3 are out of this trick
+    run(game, "3 pass", "1 S5", "241 pass")  # 0 and 3 are out of this trick
     assert (game["turn"], on_field(game), game["passed"]) == (1, "pass", 0)
-
-
-def test_if_all_players_pass_the_first_leader_leads_again() -> None:
-    game = table("S4 C9", seats="03124")
-    run(game, "0 pass", "3 pass", "1 pass", "2 pass")
-    assert game["passed"] == 0b01111
-    run(game, "4 pass")
-    assert (game["turn"], game["passed"]) == (0, 0)
 
 
 def test_only_plays_and_passes_on_an_empty_field_are_accepted() -> None:
@@ -452,7 +397,7 @@ def test_an_illegal_submission_is_a_pass_with_no_other_penalty() -> None:
     run(game, "0 S4", "1 C3")
     assert hands(game)[1] == "S3 C3 S9"
     assert (game["passed"], game["idle"], game["turn"]) == (0b10, 1, 2)
-    run(game, "2 pass", "3 pass", "4 pass", "0 pass")
+    run(game, "2340 pass")
     assert game["turn"] == 0  # player 1 is out of this trick
 
 
@@ -473,11 +418,11 @@ def test_actions_are_recorded_and_refused_ones_are_passes() -> None:
 
 def test_after_20_passes_in_a_row_the_remaining_places_are_drawn() -> None:
     game = table("S4 C9", "S5", FULL, FULL, FULL)
-    run(game, "0 S4", "1 S5", "2 pass", "3 pass", "4 pass", "0 pass")  # 1 is out
+    run(game, "0 S4", "1 S5", "2340 pass")  # 1 is out
     answers = []
     for _ in range(3):
-        answers += run(game, "2 pass", "3 illegal", "4 pass", "0 pass")
-    answers += run(game, "2 illegal", "3 pass", "4 pass")
+        answers += run(game, "2 pass", "3 illegal", "40 pass")
+    answers += run(game, "2 illegal", "34 pass")
     assert game["idle"] == 19
     assert game["turn"] == 0
     assert sorted(game["places"].tolist()) == [-1, -1, -1, -1, 0]
@@ -490,10 +435,9 @@ def test_after_20_passes_in_a_row_the_remaining_places_are_drawn() -> None:
 
 def test_an_accepted_play_resets_the_count_of_passes() -> None:
     game = table("S4 C9")
-    round_ = [f"{player} pass" for player in range(5)]
-    run(game, *round_ * 3, *round_[:4])
+    run(game, *["01234 pass"] * 3, "0123 pass")
     assert game["idle"] == 19
-    run(game, "4 C5", "4 pass", "4 pass", "0 pass")
+    run(game, "4 C5", "440 pass")
     assert game["idle"] == 3
     assert game["turn"] == 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 
 import numpy as np
@@ -17,30 +16,9 @@ from afterstate.envs.daihinmin.rules import (
     holder,
     lay,
     play_out,
-    seat_of,
     start,
 )
-from tests.oracles import daihinmin as oracle
 from tests.support.daihinmin_positions import hands, on_field, table
-
-
-def test_the_deal_starts_at_the_seat_of_the_dealer() -> None:
-    rng = random.Random(1)
-    for _ in range(200):
-        game = new_match(rng.getrandbits(64))
-        game["rng"] = rng.getrandbits(64)
-        game["seats"] = rng.sample(range(5), 5)
-        dealer = rng.randrange(5)
-        deal(game, dealer)
-        seat = game["seats"].tolist().index(dealer)
-        assert seat_of(game, dealer) == seat
-        order = [game["seats"][(seat + i) % 5] for i in range(5)]
-        assert [game["left"][player] for player in order] == [11, 11, 11, 10, 10]
-        dealt = [card for hand in hands(game) for card in hand.split()]
-        assert sorted(dealt) == sorted(oracle.PACK)
-        assert [len(hand.split()) for hand in hands(game)] == game["left"].tolist()
-        holders = [player for player in range(5) if "D3" in hands(game)[player].split()]
-        assert [holder(game, cards.D3)] == holders
 
 
 def test_draws_are_uniform() -> None:
