@@ -50,7 +50,7 @@ class RandomPlayer:
 
 
 class Recorder(RandomPlayer):
-    """A random player that keeps all views it gets."""
+    """A random player that stores its views."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -236,6 +236,6 @@ def honest_play(client: Raw, view: Game) -> bytes:
 
 
 def honest_gift(client: Raw, view: Game) -> bytes:
-    """Random cards of the hand."""
+    """Return random cards of the hand."""
     n = int(view["to_give"])
     return tables.to_bytes(tables.gift_table(client.player.give(view, n)))

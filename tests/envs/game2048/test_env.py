@@ -272,7 +272,7 @@ def test_action_masks_reach_through_wrappers() -> None:
 
 
 def random_network(size: tuple[int, int]) -> Network:
-    """A network that prefers some moves over others."""
+    """Return a network with random weights."""
     net = network([[0, 1], [0, 4], [1, 5]] if min(size) > 1 else [[0, 1]], size)
     net.weights[:] = np.random.default_rng(9).normal(0, 50, net.weights.size)
     return net
@@ -283,7 +283,7 @@ def random_network(size: tuple[int, int]) -> Network:
 def test_environment_vector_environment_and_learner_play_the_same_games(
     net: Network, seed: int
 ) -> None:
-    """Three games in a row, board by board."""
+    """Compare three consecutive games, board by board."""
     agent = NTupleAgent(net)
     env, envs = Game2048Env(net.size), Game2048VectorEnv(2, net.size, autoreset_mode="SameStep")
     learner, path = Learner(net, seed=seed), new_path(net, 10_000)

@@ -31,7 +31,7 @@ class NaiveGame(NamedTuple):
     was_legal: bool = True
 
     def play(self, action: int) -> NaiveGame:
-        """The game after an action."""
+        """Return the game after an action."""
         after, reward = oracle.move(self.board, action)
         if after == self.board:
             return self._replace(after=self.board, reward=0, was_legal=False)
@@ -40,7 +40,7 @@ class NaiveGame(NamedTuple):
         return NaiveGame(board, after, rng, self.score + reward, reward)
 
     def words(self) -> list[int]:
-        """The eight words of the game."""
+        """Return the eight words of the game."""
         legal = oracle.legal_moves(self.board)
         flags = sum(256**action for action in legal)
         flags += self.was_legal * 256**4 + (not legal) * 256**5
@@ -55,7 +55,7 @@ def _two_words(board: oracle.Board) -> tuple[int, int]:
 
 
 def started(rows: int, cols: int, rng: int, n_tiles: int = 2) -> tuple[Words, NaiveGame]:
-    """One game and its naive twin."""
+    """Return a game and its naive twin."""
     game = np.zeros((1, 8), np.uint64)
     game[0, RNG] = rng
     games.start(game, 0, n_tiles, rows, cols)
@@ -64,7 +64,7 @@ def started(rows: int, cols: int, rng: int, n_tiles: int = 2) -> tuple[Words, Na
 
 
 def placed(board: oracle.Board, rng: int) -> tuple[Words, NaiveGame]:
-    """One game from a board, and its naive twin."""
+    """Return a game from a board, and its naive twin."""
     game = np.full((1, 8), 77, np.uint64)
     game[0, RNG] = rng
     games.put(game, np.array([board], np.uint8))

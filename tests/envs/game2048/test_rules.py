@@ -62,7 +62,7 @@ def test_published_rows_move_as_in_the_papers(row: str, after: str, reward: int)
 
 @cache
 def expected_entries(width: int) -> list[int]:
-    """The table of a line width, by the oracle."""
+    """Return the table of a line width, by the oracle."""
     entries = []
     for index in range(16**width):
         row = tuple(index // 16**i % 16 for i in range(width))
@@ -74,7 +74,7 @@ def expected_entries(width: int) -> list[int]:
 
 
 @by_size
-def test_table_of_every_size_holds_the_oracles_lines(rows: int, cols: int) -> None:
+def test_the_table_of_every_size_equals_the_oracle(rows: int, cols: int) -> None:
     entries = table(rows, cols)
     assert len(entries) == (65_536 if rows == cols else 131_072)
     assert entries[: 16**cols].tolist() == expected_entries(cols)

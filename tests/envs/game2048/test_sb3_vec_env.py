@@ -24,7 +24,6 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import (
     DummyVecEnv,
     SubprocVecEnv,
-    VecFrameStack,
     VecMonitor,
 )
 
@@ -134,12 +133,6 @@ def test_monitor_reports_scores_and_lengths() -> None:
             lengths[i] = 0
             n_ends += 1
     assert n_ends > 10
-
-
-def test_wrappers_of_stable_baselines3_apply() -> None:
-    env = VecFrameStack(Game2048VecEnv(2, observation="onehot"), 2, "first")
-    assert env.reset().shape == (2, 36, 4, 4)  # type: ignore[union-attr]
-    assert get_action_masks(env).shape == (2, 4)
 
 
 def test_get_images_returns_a_picture_per_game() -> None:

@@ -25,7 +25,7 @@ on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", mark
 
 
 def random_boards(n: int) -> Words:
-    """Boards of cells drawn from the palettes, an eighth from each."""
+    """Return boards of cells drawn from the palettes, an eighth of them from each."""
     rng = np.random.default_rng(1)
     cells = [rng.choice(palette, (n // len(PALETTES), 4, 4)) for palette in PALETTES]
     return rules.words(np.concatenate(cells).astype(np.uint8))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from gymnasium.wrappers.vector import FlattenObservation, RecordEpisodeStatistics
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from afterstate.envs.game2048 import render
 from afterstate.envs.game2048.env import Game2048Env
@@ -50,7 +50,7 @@ by_settings = pytest.mark.parametrize("settings", SETTINGS, ids=str)
 
 
 def singles(num_envs: int, mode: AutoresetMode = NEXT_STEP, **settings: Any) -> SyncVectorEnv:
-    """Gymnasium's vector environment over single environments."""
+    """Return Gymnasium's vector environment of single environments."""
     return SyncVectorEnv([partial(single, **settings)] * num_envs, autoreset_mode=mode)
 
 
@@ -386,13 +386,6 @@ def test_recorded_statistics_are_scores_and_lengths(mode: AutoresetMode) -> None
             assert (infos["episode"]["r"] == score)[over].all()
             n_episodes += int(over.sum())
     assert n_episodes == envs.episode_count > 10
-
-
-def test_observation_wrappers_apply() -> None:
-    envs = FlattenObservation(gym.make_vec("Game2048-v0", num_envs=4))
-    observations, _ = envs.reset(seed=1)
-    assert observations.shape == (4, 16)
-    assert_same(observations.reshape(4, 4, 4), Game2048VectorEnv(4).reset(seed=1)[0])
 
 
 def test_render_returns_a_text_per_game() -> None:

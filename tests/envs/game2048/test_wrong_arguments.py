@@ -88,7 +88,7 @@ def test_wrong_actions_of_a_batch_change_nothing(actions: Any) -> None:
     for mode in MODES:
         envs = started(5, autoreset_mode=mode)
         play_legal(envs, 3)
-        unchanged_batch(envs, lambda envs=envs: envs.step(actions)).match("action|shape")
+        unchanged_batch(envs, partial(envs.step, actions)).match("action|shape")
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint8, np.uint64])
@@ -101,7 +101,7 @@ def test_actions_may_have_any_integer_type(dtype: Any) -> None:
     actions = np.array([0, 1, 2, 3])
     assert_same(envs.step(actions.astype(dtype)), twins.step(actions))
     strided: Any = np.repeat(actions, 2)[::2]
-    assert_same(envs.step(strided), twins.step(actions.tolist()))  # type: ignore[arg-type]
+    assert_same(envs.step(strided), twins.step(actions.tolist()))
 
 
 WRONG_BOARDS: list[Any] = [

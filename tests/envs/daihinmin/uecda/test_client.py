@@ -304,9 +304,3 @@ def test_errors_name_the_wrong_option(
         client.main(arguments)
     assert stop.value.code == 2
     assert message in capsys.readouterr().err
-
-
-def test_the_help_names_the_protocol(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        client.main(["--help"])
-    assert "20070" in capsys.readouterr().out

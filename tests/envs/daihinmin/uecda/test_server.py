@@ -77,19 +77,6 @@ def test_built_in_players_play_a_repeatable_match(tmp_path: Path) -> None:
     assert [game["actions"] for game in match.games()] == [game["actions"] for game in first]
 
 
-def test_logs_are_appended(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        with serving(tmp_path, own=5, games=2, match=name) as match:
-            match.result()
-    assert [(game["match"], game["game"]) for game in match.games()] == [
-        ("a", 1),
-        ("a", 2),
-        ("b", 1),
-        ("b", 2),
-    ]
-    assert match.replayed().mismatches == 0
-
-
 def test_names_are_shortened_and_cleaned(tmp_path: Path) -> None:
     with serving(tmp_path, own=3, games=1) as match:
         with Raw(match.port) as first, Raw(match.port) as second:
