@@ -1,7 +1,8 @@
-"""The 64-bit words of both games, and a random generator of such words."""
+"""The 64-bit words of both games, a random generator of such words, and checks of settings."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,6 +33,20 @@ def check_seed(seed: Any) -> int | None:
     if seed is not None and (number is None or number < 0):
         raise ValueError(f"seed must be None or an integer >= 0, got {seed!r}")
     return number
+
+
+def check_count(name: str, number: Any, optional: bool = False) -> None:
+    """Raise ValueError unless a setting is an integer >= 1, or None if it is optional."""
+    if not (optional and number is None) and (whole(number) or 0) < 1:
+        kind = "None or an integer" if optional else "an integer"
+        raise ValueError(f"{name} must be {kind} >= 1, got {number!r}")
+
+
+def check_one_of(allowed: Collection[Any], **setting: Any) -> None:
+    """Raise ValueError unless the setting has one of the allowed values."""
+    for name, value in setting.items():
+        if value not in allowed:
+            raise ValueError(f"{name} must be one of {tuple(allowed)}, got {value!r}")
 
 
 def seed_word(seed: int | None) -> int:

@@ -12,7 +12,7 @@ from afterstate.envs.daihinmin import cards
 from afterstate.envs.daihinmin.match import CLASS_VALUES, begin, set_up
 from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import GAME, MAX_ACTIONS, N_PLAYERS, Game, start
-from afterstate.envs.words import whole
+from afterstate.envs.words import check_count, check_one_of, whole
 
 EXCHANGES = ("agent", "auto")
 OBSERVATIONS = ("dict", "planes")
@@ -25,29 +25,13 @@ REWARDS = {
 """Reward of each finishing place, by the name of the setting `reward`."""
 
 
-def check_one_of(allowed: Any, **setting: Any) -> None:
-    """Raise ValueError unless the setting has one of the allowed values."""
-    for name, value in setting.items():
-        if value not in allowed:
-            raise ValueError(f"{name} must be one of {tuple(allowed)}, got {value!r}")
-
-
 def check_settings(games: int, exchange: str, reward: str, observation: str, illegal: str) -> None:
     """Raise ValueError for a wrong setting of an environment."""
-    number = whole(games)
-    if number is None or number < 1:
-        raise ValueError(f"games must be an integer >= 1, got {games!r}")
+    check_count("games", games)
     check_one_of(EXCHANGES, exchange=exchange)
     check_one_of(tuple(REWARDS), reward=reward)
     check_one_of(OBSERVATIONS, observation=observation)
     check_one_of(ILLEGAL, illegal=illegal)
-
-
-def check_max_cycles(max_cycles: int | None) -> None:
-    """Raise ValueError unless `max_cycles` is None or an integer >= 1."""
-    number = whole(max_cycles)
-    if max_cycles is not None and (number is None or number < 1):
-        raise ValueError(f"max_cycles must be None or an integer >= 1, got {max_cycles!r}")
 
 
 def check_action(action: Any) -> int:

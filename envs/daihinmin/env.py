@@ -21,8 +21,6 @@ from afterstate.envs.daihinmin.arguments import (
     REWARDS,
     check_action,
     check_game,
-    check_max_cycles,
-    check_one_of,
     check_settings,
     start_match,
 )
@@ -51,7 +49,7 @@ from afterstate.envs.daihinmin.rules import (
 )
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.pictures import Window
-from afterstate.envs.words import draw_word
+from afterstate.envs.words import check_count, check_one_of, draw_word
 
 AGENTS = tuple(f"player_{number}" for number in range(N_PLAYERS))
 """Agents by player number."""
@@ -176,7 +174,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
         render_mode: str | None = None,
     ) -> None:
         check_settings(games, exchange, reward, observation, illegal)
-        check_max_cycles(max_cycles)
+        check_count("max_cycles", max_cycles, optional=True)
         check_one_of((None, *self.metadata["render_modes"]), render_mode=render_mode)
         new_match(0, rules)  # checks the rules
         self.games, self.exchange, self.reward = games, exchange, reward

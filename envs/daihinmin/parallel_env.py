@@ -9,9 +9,9 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from pettingzoo import ParallelEnv  # type: ignore[import-untyped]
 
-from afterstate.envs.daihinmin.arguments import check_max_cycles
 from afterstate.envs.daihinmin.env import raw_env
 from afterstate.envs.daihinmin.observation import Planes
+from afterstate.envs.words import check_count
 
 Results = tuple[
     dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
@@ -35,7 +35,7 @@ class parallel_env(ParallelEnv):  # type: ignore[misc]
     metadata = {**raw_env.metadata, "is_parallelizable": True}
 
     def __init__(self, max_cycles: int | None = None, **settings: Any) -> None:
-        check_max_cycles(max_cycles)
+        check_count("max_cycles", max_cycles, optional=True)
         self.aec = raw_env(**settings)
         self.max_cycles, self.render_mode = max_cycles, self.aec.render_mode
         self.possible_agents = self.aec.possible_agents

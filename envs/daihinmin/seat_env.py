@@ -12,12 +12,12 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from afterstate.envs.daihinmin import plays
-from afterstate.envs.daihinmin.arguments import ILLEGAL, check_action, check_one_of
+from afterstate.envs.daihinmin.arguments import ILLEGAL, check_action
 from afterstate.envs.daihinmin.env import AGENTS, ILLEGAL_REWARD, observation_space, raw_env
 from afterstate.envs.daihinmin.observation import Planes
 from afterstate.envs.daihinmin.players import Player, RandomPlayer, actions_of, resolve
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options
-from afterstate.envs.words import draw_word, whole
+from afterstate.envs.words import check_one_of, draw_word, whole
 
 Opponent: TypeAlias = Player | str | None
 """A player, its name or its file; None plays at random."""

@@ -23,7 +23,7 @@ from afterstate.envs.game2048.rules import (
     table,
 )
 from afterstate.envs.pictures import Window
-from afterstate.envs.words import Word, check_seed, draw_word, whole
+from afterstate.envs.words import Word, check_one_of, check_seed, draw_word, whole
 
 OBSERVATIONS = ("exponents", "onehot")
 ILLEGAL = ("noop", "terminate", "raise")
@@ -88,7 +88,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         render_mode: str | None = None,
     ) -> None:
         self.size = rows, cols = check_settings(size, observation, illegal, start_tiles)
-        check_render_mode(render_mode, self.metadata["render_modes"])
+        check_one_of((None, *self.metadata["render_modes"]), render_mode=render_mode)
         self.observation, self.illegal, self.start_tiles = observation, illegal, start_tiles
         self.render_mode = render_mode
         self.observation_space = observation_space(observation, rows, cols)
@@ -274,20 +274,12 @@ def check_settings(
     if not isinstance(size, (tuple, list)) or len(size) != 2:
         raise ValueError(f"size must be (rows, cols), got {size!r}")
     rows, cols = check_size(*size)
-    if observation not in OBSERVATIONS:
-        raise ValueError(f"observation must be one of {OBSERVATIONS}, got {observation!r}")
-    if illegal not in ILLEGAL:
-        raise ValueError(f"illegal must be one of {ILLEGAL}, got {illegal!r}")
+    check_one_of(OBSERVATIONS, observation=observation)
+    check_one_of(ILLEGAL, illegal=illegal)
     tiles = whole(start_tiles)
     if tiles is None or not 1 <= tiles <= rows * cols:
         raise ValueError(f"start_tiles must be in 1..{rows * cols}, got {start_tiles!r}")
     return rows, cols
-
-
-def check_render_mode(render_mode: Any, modes: list[str]) -> None:
-    """Raise ValueError unless the render mode is None or one of the modes."""
-    if render_mode not in (None, *modes):
-        raise ValueError(f"render_mode must be None or one of {modes}, got {render_mode!r}")
 
 
 def observation_space(observation: str, rows: int, cols: int) -> spaces.Box:

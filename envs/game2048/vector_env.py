@@ -16,14 +16,21 @@ from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.env import (
     check_board,
     check_options,
-    check_render_mode,
     check_settings,
     illegal_message,
     observation_space,
 )
 from afterstate.envs.game2048.games import AFTER, BOARD, FLAGS, REWARD, RNG, SCORE
 from afterstate.envs.game2048.rules import Cells, table
-from afterstate.envs.words import Word, Words, check_seed, draw_word, seed_word, whole
+from afterstate.envs.words import (
+    Word,
+    Words,
+    check_count,
+    check_one_of,
+    check_seed,
+    draw_word,
+    seed_word,
+)
 
 Flags = npt.NDArray[np.bool_]
 Infos = dict[str, Any]
@@ -76,13 +83,9 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         max_episode_steps: int | None = None,
     ) -> None:
         self.size = rows, cols = check_settings(size, observation, illegal, start_tiles)
-        if (whole(num_envs) or 0) < 1:
-            raise ValueError(f"num_envs must be an integer >= 1, got {num_envs!r}")
-        check_render_mode(render_mode, self.metadata["render_modes"])
-        if max_episode_steps is not None and (whole(max_episode_steps) or 0) < 1:
-            raise ValueError(
-                f"max_episode_steps must be None or an integer >= 1, got {max_episode_steps!r}"
-            )
+        check_count("num_envs", num_envs)
+        check_one_of((None, *self.metadata["render_modes"]), render_mode=render_mode)
+        check_count("max_episode_steps", max_episode_steps, optional=True)
         self.num_envs, self.render_mode = num_envs, render_mode
         self.observation, self.illegal, self.start_tiles = observation, illegal, start_tiles
         self.autoreset_mode = _autoreset_mode(autoreset_mode)
