@@ -106,7 +106,7 @@ class Window:
         self._screen, self.closed = None, True
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_screen": None, "_clock": None}
+        return {**self.__dict__, "closed": False, "_screen": None, "_clock": None}
 
     def _screen_of(self, size: tuple[int, int]) -> pygame.Surface:
         """Return the open window, or a new one if it does not have the size `(width, height)`."""

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from gymnasium.wrappers import FlattenObservation, RecordEpisodeStatistics, TimeLimit
+from gymnasium.wrappers import FlattenObservation, RecordEpisodeStatistics
 
 from afterstate.agents.game2048.learning.ntuple_learner import Learner, Settings
 from afterstate.agents.game2048.learning.self_play import play_path
@@ -253,14 +253,6 @@ def test_recorded_statistics_are_score_and_length() -> None:
             steps += 1
         assert info["episode"]["r"] == info["score"] > 0
         assert info["episode"]["l"] == steps
-
-
-def test_a_time_limit_truncates() -> None:
-    env = TimeLimit(Game2048Env(), 5)
-    for _ in range(2):
-        env.reset(seed=1)
-        ends = [env.step(a % 4)[2:4] for a in range(5)]
-        assert ends == [(False, False)] * 4 + [(False, True)]
 
 
 def test_action_masks_reach_through_wrappers() -> None:

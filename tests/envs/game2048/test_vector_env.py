@@ -108,40 +108,6 @@ def assert_same_batches(batch: Any, each: Sequence[Any]) -> None:
         assert_same(batch, np.stack(each))
 
 
-def test_same_step_puts_the_end_of_a_game_into_the_infos() -> None:
-    board = [[3, 3]]
-    envs = Game2048VectorEnv(3, (1, 2), autoreset_mode=SAME_STEP)
-    envs.reset(seed=4, options={"board": np.array([board, [[1, 0]], board])})
-    observations, rewards, terminations, truncations, infos = envs.step(np.array([3, 1, 1]))
-    assert terminations.tolist() == [True, False, True] and not truncations.any()
-    assert rewards.tolist() == [16, 0, 16]
-    assert infos["_final_obs"].tolist() == infos["_final_info"].tolist() == [True, False, True]
-    assert infos["final_obs"].dtype == object and infos["final_obs"][1] is None
-    assert infos["final_obs"][0][0, 0] == 4 and infos["final_obs"][2][0, 1] == 4
-    final = infos["final_info"]
-    assert final["score"].tolist() == [16, 0, 16]
-    assert final["max_tile"].tolist() == [16, 0, 16]
-    assert final["afterstate"].tolist() == [[[4, 0]], [[0, 0]], [[0, 4]]]
-    assert final["_score"].tolist() == [True, False, True]
-    assert infos["score"].tolist() == [0, 0, 0] and infos["_score"].all()
-    for game in (0, 2):  # already the next games
-        assert observations[game].tolist() == infos["afterstate"][game].tolist()
-        assert 0 < observations[game].max() <= 2
-
-
-def test_next_step_starts_a_new_game_in_the_next_step() -> None:
-    envs = Game2048VectorEnv(2, (1, 2))
-    envs.reset(seed=4, options={"board": np.array([[[3, 3]], [[1, 0]]])})
-    observations, _, terminations, _, infos = envs.step(np.array([3, 1]))
-    assert terminations.tolist() == [True, False]
-    assert observations[0, 0, 0] == 4 and infos["score"].tolist() == [16, 0]
-    observations, rewards, terminations, _, infos = envs.step(np.array([3, 0]))
-    assert terminations.tolist() == [False, False] and rewards[0] == 0
-    assert infos["score"][0] == 0 and infos["legal"].tolist() == [True, False]
-    assert observations[0].max() <= 2
-    assert not {"final_obs", "final_info"} & infos.keys()
-
-
 def test_disabled_needs_a_reset_of_finished_games() -> None:
     envs = Game2048VectorEnv(2, (1, 2), autoreset_mode=DISABLED)
     envs.reset(seed=4, options={"board": np.array([[[3, 3]], [[1, 0]]])})
