@@ -86,7 +86,7 @@ class Window:
         if self.closed:
             return
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-        with extra():
+        with require_extra():
             import pygame
         self._screen = screen = self._screen_of((rgb_array.shape[1], rgb_array.shape[0]))
         pygame.surfarray.blit_array(screen, rgb_array.swapaxes(0, 1))
@@ -126,14 +126,14 @@ def font(size: float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     Raises:
         gymnasium.error.DependencyNotInstalled: Pillow is missing.
     """
-    with extra():
+    with require_extra():
         from PIL import ImageFont
     return ImageFont.load_default(size)
 
 
 def _share_palette(frames: Sequence[Pixels]) -> list[Image.Image]:
     """Return the frames as images with one palette."""
-    with extra():
+    with require_extra():
         from PIL import Image
     images = [Image.fromarray(frame) for frame in frames]
     area: dict[Any, int] = {}
@@ -159,7 +159,7 @@ def _replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def extra() -> Iterator[None]:
+def require_extra() -> Iterator[None]:
     """Turn a failed import of Pillow or pygame into an error that names the extra."""
     try:
         yield

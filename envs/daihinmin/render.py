@@ -29,7 +29,7 @@ from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.cards import JOKER, RANKS
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, seat_of
 from afterstate.envs.daihinmin.views import known_cards
-from afterstate.envs.pictures import Pixels, extra, font
+from afterstate.envs.pictures import Pixels, font, require_extra
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw
@@ -341,7 +341,7 @@ def _pillow() -> Any:
     Raises:
         gymnasium.error.DependencyNotInstalled: Pillow is missing.
     """
-    with extra():
+    with require_extra():
         import PIL.Image
         import PIL.ImageDraw
     return PIL

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from afterstate.envs.game2048.rules import Cells, check_cells
-from afterstate.envs.pictures import Pixels, extra, font
+from afterstate.envs.pictures import Pixels, font, require_extra
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -241,7 +241,7 @@ def _tile(exponent: int, side: int) -> Pixels:
 
 def _rounded(width: int, height: int, radius: int, fill: str, under: str) -> Pixels:
     """Return a filled rectangle whose rounded corners show the color `under`."""
-    with extra():
+    with require_extra():
         from PIL import Image, ImageDraw
     mask = Image.new("L", (_FINE * width, _FINE * height))
     far_corner = (_FINE * width - 1, _FINE * height - 1)
@@ -251,7 +251,7 @@ def _rounded(width: int, height: int, radius: int, fill: str, under: str) -> Pix
 
 def _write(picture: Pixels, text: str, fill: str, size: float) -> Pixels:
     """Return a copy of the picture with bold text in its middle."""
-    with extra():
+    with require_extra():
         from PIL import Image, ImageDraw
     image = Image.fromarray(picture)
     mask = Image.new("L", (_FINE * image.width, _FINE * image.height))
