@@ -184,7 +184,7 @@ def test_views_over_the_network_equal_those_in_the_same_process(tmp_path: Path) 
             n_gifts += expected["to_give"] > 0
     assert n_gifts == 14
     assert all(next(rest, None) is None for rest in views.values())
-    points = [standing.points for standing in standings]
+    points = [score.points for score in standings]
     assert [result[1:] for result in results] == [(8, points)] * 5
     assert [standings[result.player].name for result in results] == ["c0", "c1", "c2", "c3", "c4"]
 
@@ -267,7 +267,7 @@ def test_the_command_plays_a_match(
         code, out, err = run(["--port", port, "--name", "commander-9"], monkeypatch, capsys)
         standings = server.result()
     assert standings[4].name == "commander"
-    points = [standing.points for standing in standings]
+    points = [score.points for score in standings]
     assert (code, out, err) == (0, f"player 4: 2 games, points {points}\n", "")
 
 

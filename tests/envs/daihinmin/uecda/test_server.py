@@ -29,7 +29,7 @@ def check_result(match: Running, games: int) -> None:
     assert (report.games, report.mismatches) == (games, 0)
     places = [game["finish"] for game in match.games()]
     points = [sum(5 - finish.index(player) for finish in places) for player in range(5)]
-    assert [standing.points for standing in standings] == points
+    assert [score.points for score in standings] == points
     over = match.events("over")
     assert [(event["games"], event["points"]) for event in over] == [(games, points)]
 
@@ -56,7 +56,7 @@ def test_five_clients_play_a_match(tmp_path: Path, caplog: pytest.LogCaptureFixt
         results = [client.result(timeout=SOON) for client in clients]
         check_result(match, games=10)
     assert sorted(result.player for result in results) == [0, 1, 2, 3, 4]
-    names = [standing.name for standing in match.result()]
+    names = [score.name for score in match.result()]
     assert sorted(names) == ["c0", "c1", "c2", "c3", "c4"]
     connected = match.events("connected")
     assert [event["player"] for event in connected] == [0, 1, 2, 3, 4]
@@ -83,7 +83,7 @@ def test_names_are_shortened_and_cleaned(tmp_path: Path) -> None:
             assert (first.join("twins\x07and more"), second.join("")) == (3, 4)
             both = match.spawn(first.play_match), match.spawn(second.play_match)
             assert [len(future.result(timeout=SOON)) for future in both] == [5, 5]
-        assert [standing.name for standing in match.result()][3:] == ["twins?and", "unnamed"]
+        assert [score.name for score in match.result()][3:] == ["twins?and", "unnamed"]
 
 
 def test_a_slow_client_that_answers_in_time_is_not_dropped(tmp_path: Path) -> None:
