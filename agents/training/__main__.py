@@ -130,6 +130,8 @@ def run(settings: RunSettings, options: Options) -> None:
         folder.add_row({**trainee.position(), "diverged": error.last})
         message = f"{error}; {options.out} has the last saved learner"
         raise SystemExit(message) from error
+
+
 def _advance(
     trainee: Trainee, settings: RunSettings, options: Options, folder: RunFolder, tqdm: Any
 ) -> None:

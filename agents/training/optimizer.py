@@ -208,6 +208,8 @@ class Fitter:
 def new_fitter(net: nn.Module, settings: Fitting) -> Fitter:
     """Return a fitter of a network by Adam with the average, bf16 and clip of settings."""
     return Fitter(net, average=settings.average, bf16=settings.bf16, clip=settings.clip)
+
+
 def _select(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """Return the tensors whose names have a prefix, by the rest of their names."""
     return {name[len(prefix) :]: t for name, t in tensors.items() if name.startswith(prefix)}

@@ -49,7 +49,6 @@ class Diverged(ArithmeticError):
         self.last = last
 
 
-
 def evaluation_games(text: str) -> dict[int, int]:
     """Return the number of games of each search depth, from a text such as `1:1000,3:20`.
 
@@ -73,6 +72,8 @@ def _evaluation(text: str) -> str:
 
 Evaluation = Annotated[str, AfterValidator(_evaluation)]
 """A text for `evaluation_games`."""
+
+
 @settings
 class Options:
     """Options of a run, which may change when it is resumed."""

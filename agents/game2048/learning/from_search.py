@@ -387,7 +387,6 @@ class Learner:
             raise ValueError(f"{path} does not fit the settings: {error}") from error
 
 
-
 @settings
 class SearchFitting(Fitting):
     """Settings of fitting: `rule` and `rate` of N-tuple networks, all but `rule` of neural ones."""

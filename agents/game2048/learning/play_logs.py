@@ -72,6 +72,8 @@ class Round(NamedTuple):
     player: int  # its index
     scores: list[int]
     n_played: int  # moves of these games, logged or not
+
+
 def _player(text: str, seed: int) -> Player:
     """Return a player: a new one with this seed if it has a setting `seed` that is not given.
 
@@ -269,7 +271,6 @@ class Buckets:
         }
 
 
-
 def read(path: str | Path) -> Moves:
     """Return the moves of a log, `MOVE[n]`, memory-mapped.
 
@@ -284,7 +285,6 @@ def read(path: str | Path) -> Moves:
     if log.dtype != MOVE or log.ndim != 1 or not len(log):
         raise ValueError(f"{path} is not a play log: it must have records of {MOVE.descr}")
     return log
-
 
 
 @settings

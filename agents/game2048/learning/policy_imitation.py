@@ -189,6 +189,8 @@ class Learner:
         """Return the length of the log and a checksum of its first and last moves."""
         ends = self.log[:1_000].tobytes() + self.log[-1_000:].tobytes()
         return [len(self.log), zlib.crc32(ends)]
+
+
 def _log_metadata(path: Path) -> Any:
     """Return the description next to a log (see `play_logs.py`), or None.
 

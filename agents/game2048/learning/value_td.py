@@ -404,7 +404,6 @@ class Learner:
         self._segment = [_Step(*each) for each in zip(*columns, strict=True)]
 
 
-
 @settings
 class Run:
     """Settings of a run in which a neural value network of 2048 learns in self-play."""
