@@ -220,7 +220,7 @@ def advance(
         trainee: the learner; it learns in place.
         limits: limits of the run.
         report: called about twice a second.
-        evaluate: called at each evaluation, the first time at once if one is overdue.
+        evaluate: called at each evaluation; an overdue one is made first.
     """
     state = _RunState(trainee, limits)
     with sigterm_raises(SystemExit(128 + signal.SIGTERM)):

@@ -346,11 +346,9 @@ def test_values_of_an_endgame_converge_to_the_exact_ones(segment: int) -> None:
     assert exact_values(board) == pytest.approx({0: 4.32, 1: 16.37288, 3: 0.0})
     log = np.zeros(1, play_logs.MOVE)
     log["board"] = board
-    settings = Settings(
-        **{"rate": 0.1, "final_rate": 1e-3, "decay": 35_000, "symmetric": False, "games": 200},
-        **{"batch": 64, "segment": segment, "value_scale": 10, "jump": 1},
-    )
-    learner = Learner(Table(), settings, 1, log)
+    options: dict[str, Any] = {"rate": 0.1, "final_rate": 1e-3, "decay": 35_000, "jump": 1}
+    options |= {"games": 200, "batch": 64, "segment": segment, "symmetric": False}
+    learner = Learner(Table(), Settings(value_scale=10, **options), 1, log)
     learner._tables.boards.fill_(board)
     learner.play(45_000)
     values = ValueNetAgent(learner.net, value_scale=10).evaluate(board)

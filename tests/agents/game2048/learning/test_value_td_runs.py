@@ -198,7 +198,7 @@ def test_a_checkpoint_that_lacks_a_tensor_is_refused(name: str, path: Path) -> N
 
 def test_a_segment_of_another_number_of_games_is_refused(path: Path) -> None:
     saved(path, segment=1_000)
-    best = safetensors.torch.load_file(path)["others/segment/best"]
+    best: Any = safetensors.torch.load_file(path)["others/segment/best"]
     rewrite(path, **{"segment/best": best[:, 1:].contiguous()})
     with pytest.raises(ValueError, match="segment"):
         new().resume(path)
