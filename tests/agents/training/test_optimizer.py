@@ -174,10 +174,20 @@ def test_the_average_of_the_weights_equals_that_by_hand() -> None:
 
 def test_without_an_average_the_network_itself_plays() -> None:
     net = Line()
-    assert new_fitter(net, Fitting()).played is net
-    averaged = new_fitter(net, Fitting(average=0.5))
+    assert Fitter(net).played is net
+    averaged = Fitter(net, average=0.5)
     assert averaged.net is net
     assert averaged.played is not net
+
+
+@pytest.mark.parametrize("options", [{}, {"average": 0.5}, {"bf16": True}, {"clip": 1e-9}], ids=str)
+def test_a_fitter_of_settings_makes_the_same_steps(options: dict[str, Any]) -> None:
+    fitter, expected = new_fitter(Line(), Fitting(**options)), Fitter(Line(), **options)
+    make_steps(fitter, 3)
+    make_steps(expected, 3)
+    assert_same(fitter, expected)
+    make_steps(plain := Fitter(Line()), 3)
+    assert (weights_of(plain.played) != weights_of(fitter.played)).any() == bool(options)
 
 
 def test_networks_are_in_evaluation_mode_and_the_average_copies_buffers() -> None:

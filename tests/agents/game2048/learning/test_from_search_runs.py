@@ -178,23 +178,6 @@ def spoil(model: Any) -> None:
         state["exp_avg_sq"].view(-1)[0] = math.inf
 
 
-def test_inf_is_not_saved_even_if_no_board_depends_on_it(
-    settings: dict[str, Any], path: Path
-) -> None:
-    learner = new(settings)
-    learner.play(30)
-    learner.save(path)
-    before = contents(path.parent)
-    spoil(learner.model)
-    learner.play(30)
-    assert np.isfinite(learner.model.estimate(learner._afters)).all()
-    with pytest.raises(Diverged, match=f"after {learner.n_moves} moves: some are NaN") as caught:
-        learner.save(path)
-    assert caught.value.last == learner.latest
-    learner.save(path)
-    assert contents(path.parent) == before
-
-
 @pytest.mark.parametrize("name", ["weights", "sums"])
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
 def test_nan_and_inf_of_tables_are_not_saved(wrong: float, name: str, path: Path) -> None:

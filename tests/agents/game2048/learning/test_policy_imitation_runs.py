@@ -97,14 +97,6 @@ def test_a_run_may_be_resumed_with_another_rate(command: TrainingCommand) -> Non
     assert all("1-ply" not in row and row["loss"] > 0 for row in rows)
 
 
-def test_a_run_is_not_resumed_with_another_network(command: TrainingCommand) -> None:
-    place = command("--moves", "100", "--evaluate", "")
-    before, other = contents(place), {**command.settings, "network": {"layers": 3}}
-    message = command.error("--moves", "200", "--resume", settings=other)
-    assert f"{place / 'learner.safetensors'} has another network" in message
-    assert contents(place) == before
-
-
 def test_an_evaluation_repeated_after_resume_has_no_loss(
     command: TrainingCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:

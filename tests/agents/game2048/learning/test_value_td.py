@@ -265,16 +265,6 @@ def test_equal_seeds_learn_the_same_and_others_do_not() -> None:
     assert first.scores.tolist() != other.scores.tolist()
 
 
-def test_the_average_of_the_weights_plays() -> None:
-    learner = new(average=0.99, rate=1e-2)
-    assert learner.net is learner.fitter.played is not learner.fitter.net
-    learner.play(400)
-    learned, played = learner.fitter.net.state_dict(), learner.net.state_dict()
-    assert any(not torch.equal(learned[name], played[name]) for name in learned)
-    plain = new()
-    assert plain.net is plain.fitter.net
-
-
 def test_the_loss_is_the_mean_since_the_last_call(monkeypatch: pytest.MonkeyPatch) -> None:
     learner = new(batch=4)
     assert math.isnan(learner.loss())
