@@ -145,8 +145,7 @@ def _advance(
         evaluate_every=int(options.evaluate_every),
         evaluated=max((row[key] for row in folder.rows() if evaluation in row), default=0),
     )
-    ends = [end for end in (limits.end, trainee.end) if end is not None]
-    start_time, before, total = time.monotonic(), trainee.amount, min(ends, default=None)
+    start_time, before, total = time.monotonic(), trainee.amount, limits.end_of(trainee)
 
     def report() -> None:
         if seconds is not None:  # the total is the expected amount at the end of the time

@@ -207,6 +207,10 @@ class Limits(NamedTuple):
     evaluate_every: int | None = None  # amount; the end is always evaluated
     evaluated: int | None = None  # amount of the learner at its last evaluation; None: as now
 
+    def end_of(self, trainee: Trainee) -> int | None:
+        """Return the amount at which a trainee reaches its own end or that of the run."""
+        return min((end for end in (self.end, trainee.end) if end is not None), default=None)
+
 
 def advance(
     trainee: Trainee,
@@ -247,8 +251,7 @@ class _RunState:
     def __init__(self, trainee: Trainee, limits: Limits) -> None:
         self.trainee, self.limits = trainee, limits
         self.evaluated = trainee.amount if limits.evaluated is None else limits.evaluated
-        ends = [end for end in (limits.end, trainee.end) if end is not None]
-        self.end = min(ends) if ends else None
+        self.end = limits.end_of(trainee)
         # Amount of the trainee in its file. A trainee that is saved after each chunk must not be
         # saved in the middle of one, when it is interrupted.
         self._in_file = trainee.amount if trainee.saves_each_chunk else -1

@@ -72,10 +72,9 @@ from afterstate.envs.words import Words, next_random, seed_word
 
 
 def score_limit(size: tuple[int, int]) -> int:
-    """Return the largest score that a game on a board of this many rows and columns can have.
+    """Return a score that no game on a board of this many rows and columns exceeds.
 
-    Such a game ends with a board of different tiles, which it merged from tiles of 2.
-
+    It is that of a full board of different tiles, all merged from tiles of 2.
     >>> score_limit((4, 4))
     3932156
     """
@@ -277,14 +276,14 @@ class Learner:
             rewards: rewards of these moves.
             values: values of their afterstates by the value function.
         """
-        known, targets = self._afters != 0, searched
+        has_after, targets = self._afters != 0, searched
         if self.settings.root == "valued":
             targets = rewards + values
         elif self.settings.reward_twice:
             targets = searched + rewards
-        afters = self._afters[known]
+        afters = self._afters[has_after]
         current = self.model.estimate(afters) if self.settings.clip else np.empty(0)
-        return afters, targets[known], current
+        return afters, targets[has_after], current
 
     def _learn(self, afters: Words, targets: Values, values: Values) -> None:
         """Fit the value function.

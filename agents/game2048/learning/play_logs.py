@@ -244,10 +244,6 @@ class Buckets:
         metadata = path.with_suffix(".json")
         return metadata.exists() and metadata.read_bytes() == self._metadata(len(read(path)))
 
-    def _metadata(self, n_moves: int) -> bytes:
-        """Return the JSON file next to a log."""
-        return (json.dumps(self.metadata(n_moves), indent=1) + "\n").encode()
-
     def remove(self) -> None:
         """Remove the remaining buckets."""
         for bucket in range(N_BUCKETS):
@@ -257,10 +253,10 @@ class Buckets:
         with contextlib.suppress(OSError):  # the folder has other files
             self._folder.rmdir()
 
-    def metadata(self, n_moves: int) -> dict[str, Any]:
-        """Return the description of a log with `n_moves` of the moves."""
+    def _metadata(self, n_moves: int) -> bytes:
+        """Return the JSON file next to a log with `n_moves` of the moves."""
         sums = zip(self.sampling.players, self.games, self._scores, strict=True)
-        return {
+        metadata = {
             "moves": n_moves,
             "of_moves": self.n_played,
             "players": [
@@ -269,6 +265,7 @@ class Buckets:
             ],
             **{name: getattr(self.sampling, name) for name in ("skip", "share", "batch", "seed")},
         }
+        return (json.dumps(metadata, indent=1) + "\n").encode()
 
 
 def read(path: str | Path) -> Moves:

@@ -99,17 +99,6 @@ def state(learner: Learner) -> dict[str, Any]:
     return {name: np.asarray(value).tolist() for name, value in values.items()}
 
 
-@pytest.mark.parametrize("learn", ["root", "paths"])
-def test_equal_seeds_learn_the_same_and_others_do_not(learn: str) -> None:
-    own = {"games": 6, "learn": learn}
-    learners = [new(TABLES, seed=seed, learner=own) for seed in (3, 3, 4, None, 0)]
-    scores = [learner.play(600).scores.tolist() for learner in learners]
-    assert len(scores[0]) > 5
-    assert scores[0] != scores[2]
-    assert state(learners[0]) == state(learners[1])
-    assert state(learners[3]) == state(learners[4])  # None is 0
-
-
 @pytest.mark.parametrize("own", [{}, {"learn": "nodes", "clip": 50}, {"learn": "paths"}], ids=str)
 def test_learning_from_a_checkpoint_equals_uninterrupted_learning(
     settings: dict[str, Any], own: dict[str, Any], path: Path

@@ -139,13 +139,6 @@ def test_a_board_and_its_move_are_turned_together_and_evenly(
     assert min(pairs.count(pair) for pair in expected) > 60
 
 
-def test_boards_are_not_turned_if_symmetric_is_false() -> None:
-    net = Table()
-    log = log_of(numbered_boards(3), 1)
-    Learner(net, log, Fitting(batch=100, symmetric=False)).play(100)
-    assert set(net.boards) == set(numbered_boards(3).tolist())
-
-
 def test_the_turns_depend_on_the_seed_and_not_on_the_calls_of_play() -> None:
     orders = []
     for seed, parts in ((1, [40]), (1, [10, 20, 10]), (2, [40]), (None, [40]), (0, [40])):

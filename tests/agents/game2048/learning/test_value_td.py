@@ -20,11 +20,10 @@ from afterstate.agents.game2048.learning import play_logs, value_td
 from afterstate.agents.game2048.learning.value_td import Learner, Settings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
-from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.rules import from_text
 from tests.oracles import game2048 as oracle
 from tests.oracles.value_td import NaiveSelfPlay
-from tests.support.value_learners import SCALE, late_log, state, tiny
+from tests.support.value_learners import SCALE, late_log, tiny
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -35,12 +34,6 @@ on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", mark
 def new(log: play_logs.Moves | None = None, seed: int = 1, **settings: Any) -> Learner:
     """Return a learner with a tiny network."""
     return Learner(tiny(), Settings(**{"games": 4, "value_scale": SCALE, **settings}), seed, log)
-
-
-def words_of(learner: Learner) -> list[int]:
-    """Return the boards of the learner's games."""
-    words: list[int] = torch_rules.to_words(learner._tables.boards).tolist()
-    return words
 
 
 class Step(NamedTuple):
@@ -157,45 +150,6 @@ def test_a_game_restarts_if_more_moves_remain_than_restart_says() -> None:
     assert not tables.afters.any()
 
 
-def test_only_games_from_the_start_are_reported() -> None:
-    """Restarted games have several moves from 5 on; without restart all games are reported."""
-    moves = {}
-    for restart in (None, 5):
-        learner = new(games=12, restart=restart)
-        games = learner.play(5_000)
-        assert len(games.scores) == learner.n_games > 0
-        assert (games.scores > 0).all() and (games.max_tiles >= 8).all()
-        moves[restart] = int(games.n_moves.sum())
-    assert moves[None] > 2_500
-    assert 0 < moves[5] < 0.7 * moves[None]
-
-
-def test_games_from_positions_of_the_log_are_not_reported() -> None:
-    log, scores, n_jumped = late_log(1), list[int](), 0
-    learner = new(log, games=20, jump=1.0)
-    for _ in range(80):
-        scores += learner.play(1).scores.tolist()
-        n_jumped += words_of(learner).count(int(log["board"][0]))
-    assert len(scores) == learner.n_games == 0
-    assert n_jumped > 30
-
-
-def test_games_jump_with_the_given_probability() -> None:
-    log, n_jumped = late_log(1), 0
-    learner = new(log, games=20, jump=0.6)
-    for _ in range(200):
-        learner.play(1)
-        n_jumped += words_of(learner).count(int(log["board"][0]))
-    n_from_start = learner.n_games + 20  # about half of the last games are not over yet
-    assert 0.4 < n_jumped / (n_jumped + n_from_start) < 0.75
-
-
-def test_the_first_games_jump_too() -> None:
-    log = late_log()
-    learner = new(log, games=30, jump=1.0)
-    assert set(words_of(learner)) <= {int(board) for board in log["board"]}
-
-
 def test_jumping_needs_a_log() -> None:
     with pytest.raises(ValueError, match="log"):
         new(jump=0.1)
@@ -229,40 +183,6 @@ def test_a_long_history_is_restored() -> None:
     assert torch.equal(restored.used(tables), used)
     restored.add(tables)
     assert restored.boards[:, [5, 1_500, 2]].diagonal().tolist() == [5, 6, 7]
-
-
-INVERSE = (0, 1, 2, 3, 4, 6, 5, 7)
-"""Inverse of each of the eight symmetries: only the two quarter turns are not their own."""
-
-
-def has_one_tile_more(board: int, after: int) -> bool:
-    """Return True if a board is an afterstate with a new 2 or 4."""
-    cells = [(after >> shift & 15, board >> shift & 15) for shift in range(0, 64, 4)]
-    return [pair for pair in cells if pair[0] != pair[1]] in ([(0, 1)], [(0, 2)])
-
-
-@pytest.mark.parametrize("symmetric", [True, False])
-def test_boards_are_turned_evenly_to_eight_symmetric_ones_unless_off(symmetric: bool) -> None:
-    learner = new(games=400, symmetric=symmetric, batch=400)
-    learner.play(400 * 20)
-    counts, tables = [0] * 8, learner._tables
-    for after, board in zip(tables.afters.tolist(), tables.boards.tolist(), strict=True):
-        boards = torch_rules.symmetries(torch.tensor(board)).tolist()
-        matches = [i for i, each in enumerate(boards) if has_one_tile_more(each, after)]
-        assert matches or after == 0
-        if len(matches) == 1:
-            counts[INVERSE[matches[0]]] += 1
-    assert sum(counts) > 350
-    assert (min(counts) > 20) == symmetric
-    assert (counts[0] == sum(counts)) == (not symmetric)
-
-
-def test_equal_seeds_learn_the_same_and_others_do_not() -> None:
-    learners = [new(late_log(), seed, games=8, jump=0.5) for seed in (3, 3, 4)]
-    first, same, other = (learner.play(800) for learner in learners)
-    assert first.scores.tolist() == same.scores.tolist()
-    assert state(learners[0]) == state(learners[1])
-    assert first.scores.tolist() != other.scores.tolist()
 
 
 def test_the_loss_is_the_mean_since_the_last_call(monkeypatch: pytest.MonkeyPatch) -> None:
