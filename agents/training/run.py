@@ -145,32 +145,25 @@ class Trainee(Protocol):
     @property
     def amount(self) -> int:
         """Number of moves, generations or steps learned since the beginning."""
-        ...
 
     @property
     def end(self) -> int | None:
         """Amount at which learning is complete, if there is one."""
-        ...
 
     def advance(self, amount: int) -> None:
         """Learn about this amount, or a smaller complete part of it."""
-        ...
 
     def position(self) -> dict[str, Any]:
         """Return the first entries of each row: the amount and the seconds."""
-        ...
 
     def report(self) -> dict[str, Any]:
         """Return the entries that the progress bar shows."""
-        ...
 
     def evaluate(self) -> dict[str, Any]:
         """Return the entries of an evaluation's row."""
-        ...
 
     def save(self) -> None:
         """Write the checkpoint."""
-        ...
 
 
 class RunSettings(Protocol):
@@ -186,7 +179,6 @@ class RunSettings(Protocol):
     @property
     def checkpoints(self) -> tuple[str, ...]:
         """Names of the files from any of which a run is resumed."""
-        ...
 
     def begin(self, options: Any, folder: RunFolder) -> Trainee:
         """Return a new learner, or the one in the folder; nothing is written.
@@ -195,7 +187,6 @@ class RunSettings(Protocol):
             OSError: a file cannot be read.
             ValueError: wrong settings, or a folder that does not fit them.
         """
-        ...
 
 
 class Limits(NamedTuple):
@@ -306,12 +297,10 @@ class Games(Protocol):
     @property
     def scores(self) -> npt.NDArray[np.int64]:
         """Scores."""
-        ...
 
     @property
     def max_tiles(self) -> npt.NDArray[np.int64]:
         """Largest tiles."""
-        ...
 
 
 class MoveLearner(Protocol):
@@ -320,23 +309,19 @@ class MoveLearner(Protocol):
     @property
     def n_moves(self) -> int:
         """Number of moves learned from."""
-        ...
 
     @property
     def n_games(self) -> int:
         """Number of games played."""
-        ...
 
     seconds: float
     """Wall-clock time of play and learning, in seconds."""
 
     def play(self, n_moves: float) -> Games:
         """Learn from about this many more moves, and return the games that ended."""
-        ...
 
     def save(self, path: str | Path) -> None:
         """Write the checkpoint to a file."""
-        ...
 
 
 class Progress(NamedTuple):

@@ -131,11 +131,9 @@ class Model(Protocol):
     @property
     def size(self) -> tuple[int, int]:
         """Rows and columns of the boards."""
-        ...
 
     def estimate(self, boards: Words) -> Values:
         """Return the values `[n]` of afterstates `uint64[n]`, in points."""
-        ...
 
     def fit(self, afters: Words, targets: Values, n_moves: int) -> float:
         """Move the values of afterstates toward targets; return the mean squared error before.
@@ -145,11 +143,9 @@ class Model(Protocol):
             targets: `float64[n]`, in points.
             n_moves: number of moves made before, which may change the learning rate.
         """
-        ...
 
     def player(self) -> Agent:
         """Return the greedy player."""
-        ...
 
     def save(self, path: Path, arrays: files.Arrays, metadata: dict[str, Any]) -> None:
         """Write the checkpoint of a run.
@@ -158,11 +154,9 @@ class Model(Protocol):
             OSError: the file cannot be written.
             ValueError: a value is NaN or inf; the file is not changed.
         """
-        ...
 
     def load(self, path: Path) -> tuple[files.Arrays, dict[str, Any]]:
         """Load a file of `save`; return its other arrays and its metadata."""
-        ...
 
 
 @njit(void(uint64[:, ::1], uint64, int64, int64), **KERNEL)

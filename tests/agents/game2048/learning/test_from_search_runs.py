@@ -25,7 +25,7 @@ pytest.importorskip("torch")
 from afterstate import agents
 from afterstate.agents import nets
 from afterstate.agents.config import from_dict, read
-from afterstate.agents.game2048.learning import from_search, ntuple_learner
+from afterstate.agents.game2048.learning import ntuple_learner
 from afterstate.agents.game2048.learning.from_search import Learner, Run, score_limit
 from afterstate.agents.game2048.learning.net_model import NetModel
 from afterstate.agents.game2048.learning.table_model import TableModel
@@ -38,7 +38,6 @@ from tests.support.training_runs import (
     TrainingCommand,
     contents,
     fill_disk,
-    interrupt,
     read_rows,
 )
 
@@ -242,21 +241,15 @@ def test_a_run_writes_its_learner_and_its_rows(
 
 
 def test_a_resumed_run_equals_an_uninterrupted_one(
-    settings: dict[str, Any], command: TrainingCommand, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, Any], command: TrainingCommand
 ) -> None:
-    """Also if it is interrupted in an evaluation, which is then repeated."""
-    options = ("--evaluate", "") if settings is NEURAL else ()
-    straight = command("--moves", "650", *options, settings=settings, out="straight")
-    with monkeypatch.context() as patched:
-        patched.setattr(from_search.Learner, "loss", interrupt)
-        message = command.error("--moves", "250", settings=settings)
-    assert message == f"saved in {command.folder / 'run'}: continue with --resume"
-    command("--moves", "450", "--resume", *options, settings=settings)
-    place = command("--moves", "650", "--resume", *options, settings=settings)
+    straight = command("--moves", "650", "--evaluate", "1:1", settings=settings, out="straight")
+    command("--moves", "450", "--evaluate", "", settings=settings)
+    place = command("--moves", "650", "--evaluate", "1:1", "--resume", settings=settings)
     assert state(new(settings, place)) == state(new(settings, straight))
     rows = read_rows(place)
     assert [row["n_moves"] // 200 for row in rows] == [1, 2, 2, 3, 3]
-    assert rows[-1].get("1-ply") == read_rows(straight)[-1].get("1-ply")
+    assert rows[-1]["1-ply"] == read_rows(straight)[-1]["1-ply"]
 
 
 DIVERGING: dict[str, Any] = {

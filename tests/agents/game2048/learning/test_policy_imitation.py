@@ -203,7 +203,8 @@ def test_gradients_losses_and_accuracy_equal_those_by_hand() -> None:
         accuracies.append((probabilities.argmax(1) == actions[at]).mean())
         learner.play(3)
         gradient = inputs[at].T @ (probabilities - targets) / 3
-        np.testing.assert_allclose(net.weights.grad, gradient, atol=1e-5)
+        assert net.weights.grad is not None
+        np.testing.assert_allclose(net.weights.grad.numpy(), gradient, atol=1e-5)
         assert learner.fitter.optimizer.param_groups[0]["lr"] == pytest.approx(rate)
     assert losses[0] == pytest.approx(math.log(4))
     assert accuracies[0] == pytest.approx(1 / 3)  # the first of equal logits is that of up
