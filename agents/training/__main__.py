@@ -160,8 +160,7 @@ def _advance(
         folder.add_row({**trainee.position(), **trainee.evaluate()})
         bar.set_description(None)
 
-    unit = f" {trainee.amount_unit}"
-    with tqdm(total=total, initial=before, unit=unit, unit_scale=True) as bar:
+    with tqdm(total=total, initial=before, unit=f" {trainee.amount_unit}", unit_scale=True) as bar:
         advance(trainee, limits, report, evaluate)
 
 

@@ -53,10 +53,10 @@ def late_log(n: int = 40, seed: int = 1) -> play_logs.Moves:
 def state(learner: Learner) -> dict[str, Any]:
     """Return the whole state of a learner, to be compared."""
     played = {f"played/{name}": t for name, t in learner.net.state_dict().items()}
-    tensors = {**learner.fitter.tensors(), **played, **learner._tables._asdict()}
+    tensors = {**learner.fitter.tensors(), **played, **learner._games._asdict()}
     tensors["chance"] = learner._chance.get_state()
     if learner._history is not None:
-        tensors["history"] = learner._history.used(learner._tables)
+        tensors["history"] = learner._history.used(learner._games)
     for i, step in enumerate(learner._segment):
         tensors |= {f"segment/{i}/{name}": t for name, t in step._asdict().items()}
     return {

@@ -79,7 +79,7 @@ class Settings(Fitting):
     """Probability that a game begins at a position from the log."""
 
 
-class _Tables(NamedTuple):
+class _GameBatch(NamedTuple):
     """Games played in parallel, `[n]` each, on one device."""
 
     boards: Tensor  # before a move
@@ -111,12 +111,12 @@ class _History:
         self.boards = torch.zeros(n, 1_024, dtype=torch.int64, device=device)  # [n, moves]
         self._longest = 0  # an upper bound of the games' lengths
 
-    def add(self, tables: _Tables) -> None:
+    def add(self, games: _GameBatch) -> None:
         """Add the current boards, growing if necessary."""
         if self._longest >= self.boards.shape[1]:
-            self._longest = int(tables.lengths.max())  # rarely, since it waits for the GPU
+            self._longest = int(games.lengths.max())  # rarely, since it waits for the GPU
         self._grow()
-        self.boards.scatter_(1, tables.lengths[:, None], tables.boards[:, None])
+        self.boards.scatter_(1, games.lengths[:, None], games.boards[:, None])
         self._longest += 1
 
     def _grow(self) -> None:
@@ -128,11 +128,11 @@ class _History:
         """Return the boards before the given move of each game, `int64[n]`."""
         return self.boards.gather(1, moves[:, None])[:, 0]
 
-    def used(self, tables: _Tables) -> Tensor:
+    def used(self, games: _GameBatch) -> Tensor:
         """Return the boards of the current games, `[n, moves]`; 0 after the last of a game."""
-        longest = int(tables.lengths.max())
+        longest = int(games.lengths.max())
         moves = torch.arange(longest, device=self.boards.device)
-        return torch.where(moves < tables.lengths[:, None], self.boards[:, :longest], 0)
+        return torch.where(moves < games.lengths[:, None], self.boards[:, :longest], 0)
 
     def restore(self, used: Tensor) -> None:
         """Restore the result of `used`."""
@@ -177,7 +177,7 @@ class Learner:
             self._history = _History(settings.games, self._device)
         boards, jumped = self._new_games(settings.games)
         zeros = torch.zeros_like(boards)
-        self._tables = _Tables(boards, zeros, zeros, zeros, zeros, jumped)
+        self._games = _GameBatch(boards, zeros, zeros, zeros, zeros, jumped)
         self._segment: list[_Step] = []
         self._loss, self._n_steps = torch.zeros((), device=self._device), 0
 
@@ -193,7 +193,7 @@ class Learner:
             The games that ended and had begun at the start.
         """
         start_time, end = time.monotonic(), self.n_moves + n_moves
-        ended = [self._tables.scores.new_empty(0, 3)]
+        ended = [self._games.scores.new_empty(0, 3)]
         try:
             while self.n_moves < end:
                 with uninterrupted():  # a move that is learned from must also be made
@@ -204,23 +204,23 @@ class Learner:
 
     def _move(self) -> Tensor:
         """Make a move in all games and learn from it; return the games that ended, `[n, 3]`."""
-        tables = self._tables
+        games = self._games
         if self._history is not None:
-            self._history.add(tables)
-        afters, rewards, best, over = self._choose(tables.boards)
-        self._segment.append(_Step(tables.afters, best, best - rewards, over))
+            self._history.add(games)
+        afters, rewards, best, over = self._choose(games.boards)
+        self._segment.append(_Step(games.afters, best, best - rewards, over))
         if len(self._segment) >= self.settings.segment:
             self._learn()
-        moved = tables._replace(
+        moved = games._replace(
             boards=self._turned(spawn(afters, draw_bits(over.shape, self._chance))),
             afters=afters,
-            scores=tables.scores + rewards,
-            lengths=tables.lengths + ~over,
+            scores=games.scores + rewards,
+            lengths=games.lengths + ~over,
         )
-        n_over, ended = int(over.sum()), tables.scores.new_empty(0, 3)
+        n_over, ended = int(over.sum()), games.scores.new_empty(0, 3)
         if n_over:
             moved, ended = self._begin_again(moved, over)
-        self._tables, self.n_moves = moved, self.n_moves + len(over) - n_over
+        self._games, self.n_moves = moved, self.n_moves + len(over) - n_over
         self.n_games += len(ended)
         return ended
 
@@ -288,27 +288,27 @@ class Learner:
         finally:
             self.fitter.net.eval()
 
-    def _begin_again(self, tables: _Tables, over: Tensor) -> tuple[_Tables, Tensor]:
+    def _begin_again(self, games: _GameBatch, over: Tensor) -> tuple[_GameBatch, Tensor]:
         """Replace the games that are over by new or restarted ones.
 
         Returns:
             All games, and the scores, numbers of moves and largest tiles, `[n, 3]`, of the games
             that ended and had begun at the start.
         """
-        ended = over & (tables.begins == 0) & ~tables.jumped
-        tiles = 1 << exponents(tables.boards[ended]).amax((1, 2))
-        results = torch.stack((tables.scores[ended], tables.lengths[ended], tiles), 1)
-        fresh, middles, boards = over, torch.zeros_like(tables.lengths), tables.boards.clone()
+        ended = over & (games.begins == 0) & ~games.jumped
+        tiles = 1 << exponents(games.boards[ended]).amax((1, 2))
+        results = torch.stack((games.scores[ended], games.lengths[ended], tiles), 1)
+        fresh, middles, boards = over, torch.zeros_like(games.lengths), games.boards.clone()
         if self._history is not None and self.settings.restart is not None:
-            halves = (tables.begins + tables.lengths) // 2
-            again = over & (tables.lengths - halves > self.settings.restart)
+            halves = (games.begins + games.lengths) // 2
+            again = over & (games.lengths - halves > self.settings.restart)
             fresh, middles = over & ~again, torch.where(again, halves, 0)
             boards = torch.where(again, self._history.at(middles), boards)
-        jumped = tables.jumped.clone()
+        jumped = games.jumped.clone()
         boards[fresh], jumped[fresh] = self._new_games(int(fresh.sum()))
-        afters, scores = (torch.where(over, 0, x) for x in (tables.afters, tables.scores))
-        lengths, begins = (torch.where(over, middles, x) for x in (tables.lengths, tables.begins))
-        return _Tables(boards, afters, scores, lengths, begins, jumped), results
+        afters, scores = (torch.where(over, 0, x) for x in (games.afters, games.scores))
+        lengths, begins = (torch.where(over, middles, x) for x in (games.lengths, games.begins))
+        return _GameBatch(boards, afters, scores, lengths, begins, jumped), results
 
     def _new_games(self, n: int) -> tuple[Tensor, Tensor]:
         """Return the first boards of `n` games, and a mask of those that are from the log."""
@@ -336,11 +336,11 @@ class Learner:
         metadata |= {"seconds": round(self.seconds, 1), "unit": self.settings.value_scale}
         metadata |= {"learner": asdict(self.settings), "device": self._device.type}
         metadata |= {"seed": self._seed}
-        others = {**self._tables._asdict(), "chance": self._chance.get_state()}
+        others = {**self._games._asdict(), "chance": self._chance.get_state()}
         for name, steps in zip(_Step._fields, zip(*self._segment, strict=True), strict=False):
             others[f"segment/{name}"] = torch.stack(steps)
         if self._history is not None:
-            others["history"] = self._history.used(self._tables)
+            others["history"] = self._history.used(self._games)
         numpy_state = {"drawn": self._rng.bit_generator.state}
         self.fitter.save(path, others, **metadata, **numpy_state)
         nets.save(self.net, Path(path).with_name("net.safetensors"), **metadata)
@@ -370,35 +370,25 @@ class Learner:
             raise ValueError(f"{path} does not fit the settings: {error}") from error
 
     def _restore_games(self, tensors: dict[str, Tensor]) -> None:
-        """Restore the games.
-
-        Raises:
-            KeyError: something is missing.
-            ValueError: it has another number of games.
-        """
+        """Restore the games, or raise KeyError or ValueError if they do not fit the settings."""
         n = self.settings.games
-        for name in _Tables._fields:
+        for name in _GameBatch._fields:
             if tensors[name].shape != (n,):
                 raise ValueError(f"it has {len(tensors[name])} games, not {n}")
-        self._tables = _Tables(*(tensors[name].to(self._device) for name in _Tables._fields))
+        self._games = _GameBatch(*(tensors[name].to(self._device) for name in _GameBatch._fields))
         if self._history is None:
             return
         history = tensors.get("history")
         if history is None:  # the earlier boards of these games are unknown
-            self._tables = self._tables._replace(begins=self._tables.lengths)
-            history = torch.zeros(n, int(self._tables.lengths.max()), dtype=torch.int64)
+            self._games = self._games._replace(begins=self._games.lengths)
+            history = torch.zeros(n, int(self._games.lengths.max()), dtype=torch.int64)
         self._history.restore(history)
 
     def _restore_segment(self, tensors: dict[str, Tensor]) -> None:
-        """Restore the moves that have not been learned from yet.
-
-        Raises:
-            KeyError: something is missing.
-            ValueError: it has another number of games.
-        """
+        """Restore the moves that are not learned from yet; errors are those of `_restore_games`."""
         names = [f"segment/{name}" for name in _Step._fields]
-        known = any(name in tensors for name in names)
-        columns = [tensors[name].to(self._device) for name in names if known]
+        has_segment = any(name in tensors for name in names)
+        columns = [tensors[name].to(self._device) for name in names if has_segment]
         if any(column.shape[1:] != (self.settings.games,) for column in columns):
             raise ValueError("its segment has another number of games")
         self._segment = [_Step(*each) for each in zip(*columns, strict=True)]

@@ -131,10 +131,10 @@ def test_no_moves_end_no_games() -> None:
     assert learner.n_moves == 0
 
 
-def tables_of(boards: list[int], lengths: list[int]) -> value_td._Tables:
+def games_of(boards: list[int], lengths: list[int]) -> value_td._GameBatch:
     """Return games with these boards and numbers of moves."""
     zeros, words = torch.zeros(len(boards), dtype=torch.int64), torch.tensor(boards)
-    return value_td._Tables(words, zeros, zeros, torch.tensor(lengths), zeros, zeros > 0)
+    return value_td._GameBatch(words, zeros, zeros, torch.tensor(lengths), zeros, zeros > 0)
 
 
 def test_a_game_restarts_if_more_moves_remain_than_restart_says() -> None:
@@ -142,12 +142,12 @@ def test_a_game_restarts_if_more_moves_remain_than_restart_says() -> None:
     learner = new(restart=10)
     assert learner._history is not None
     learner._history.boards = torch.arange(1, 129).reshape(4, 32)
-    tables = tables_of([0] * 4, [20, 21, 30, 31])._replace(begins=torch.tensor([0, 0, 10, 10]))
-    tables, ended = learner._begin_again(tables, torch.ones(4, dtype=torch.bool))
+    games = games_of([0] * 4, [20, 21, 30, 31])._replace(begins=torch.tensor([0, 0, 10, 10]))
+    games, ended = learner._begin_again(games, torch.ones(4, dtype=torch.bool))
     assert ended[:, 1].tolist() == [20, 21]
-    assert tables.lengths.tolist() == tables.begins.tolist() == [0, 10, 0, 20]
-    assert tables.boards[[1, 3]].tolist() == [32 + 11, 96 + 21]
-    assert not tables.afters.any()
+    assert games.lengths.tolist() == games.begins.tolist() == [0, 10, 0, 20]
+    assert games.boards[[1, 3]].tolist() == [32 + 11, 96 + 21]
+    assert not games.afters.any()
 
 
 def test_jumping_needs_a_log() -> None:
@@ -157,15 +157,15 @@ def test_jumping_needs_a_log() -> None:
 
 def test_the_history_grows_with_the_longest_game() -> None:
     history = value_td._History(3, torch.device("cpu"))
-    tables = tables_of([1, 2, 3], [0, 0, 0])
+    games = games_of([1, 2, 3], [0, 0, 0])
     expected: list[list[int]] = [[], [], []]
     for i in range(2_500):
-        for game, board in zip(expected, tables.boards.tolist(), strict=True):
+        for game, board in zip(expected, games.boards.tolist(), strict=True):
             game.append(board)
-        history.add(tables)
-        tables = tables._replace(lengths=tables.lengths + 1, boards=tables.boards + 1)
+        history.add(games)
+        games = games._replace(lengths=games.lengths + 1, boards=games.boards + 1)
         if i == 1_500:  # one of them is over
-            tables.lengths[1], expected[1] = 0, []
+            games.lengths[1], expected[1] = 0, []
     assert history.boards.shape[1] < 5_000
     for row, game in zip(history.boards.tolist(), expected, strict=True):
         assert row[: len(game)] == game
@@ -174,14 +174,14 @@ def test_the_history_grows_with_the_longest_game() -> None:
 
 
 def test_a_long_history_is_restored() -> None:
-    device, tables = torch.device("cpu"), tables_of([5, 6, 7], [5, 1_500, 2])
+    device, games = torch.device("cpu"), games_of([5, 6, 7], [5, 1_500, 2])
     history, restored = (value_td._History(3, device) for _ in range(2))
     history.boards = torch.randint(1, 1 << 60, (3, 2_048))
-    used = history.used(tables)
+    used = history.used(games)
     assert used.shape == (3, 1_500) and (used != 0).sum(1).tolist() == [5, 1_500, 2]
     restored.restore(used)
-    assert torch.equal(restored.used(tables), used)
-    restored.add(tables)
+    assert torch.equal(restored.used(games), used)
+    restored.add(games)
     assert restored.boards[:, [5, 1_500, 2]].diagonal().tolist() == [5, 6, 7]
 
 
@@ -259,7 +259,7 @@ def test_values_of_an_endgame_converge_to_the_exact_ones(segment: int) -> None:
     options: dict[str, Any] = {"rate": 0.1, "final_rate": 1e-3, "decay": 35_000, "jump": 1}
     options |= {"games": 200, "batch": 64, "segment": segment, "symmetric": False}
     learner = Learner(Table(), Settings(value_scale=10, **options), 1, log)
-    learner._tables.boards.fill_(board)
+    learner._games.boards.fill_(board)
     learner.play(45_000)
     values = ValueNetAgent(learner.net, value_scale=10).evaluate(board)
     assert values.argmax() == 1

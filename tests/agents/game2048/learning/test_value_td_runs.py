@@ -155,7 +155,7 @@ def test_a_learner_can_be_resumed_on_another_device(before: str, after: str, pat
         assert restored.pop("chance") != learned.get("chance")
         assert restored == {name: value for name, value in learned.items() if name != "chance"}
         games = resumed.play(400)
-        assert {t.device.type for t in (*resumed.net.parameters(), *resumed._tables)} == {after}
+        assert {t.device.type for t in (*resumed.net.parameters(), *resumed._games)} == {after}
         results.append((state(resumed), games.scores.tolist()))
     assert results[0] == results[1]
     assert results[0][1] and results[0][0]["boards"] != results[2][0]["boards"]
@@ -228,15 +228,15 @@ def test_restart_may_be_turned_on_in_games_of_thousands_of_moves(path: Path) -> 
     lengths = [3_010, 1_100, 8, 1_023]
     before, learner, resumed = new(games=4), *(new(games=4, restart=5) for _ in range(2))
     before.play(40)
-    before._tables = before._tables._replace(lengths=torch.tensor(lengths))
+    before._games = before._games._replace(lengths=torch.tensor(lengths))
     before.save(path)
     learner.play(40)
     learner.resume(path)
     begins = list[int]()
     for _ in range(400):
         learner.play(1)
-        assert learner._tables.boards.all()
-        begins += learner._tables.begins.tolist()
+        assert learner._games.boards.all()
+        begins += learner._games.begins.tolist()
     assert set(lengths) < set(begins)
     learner.save(path)
     resumed.resume(path)
