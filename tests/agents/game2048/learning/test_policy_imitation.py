@@ -1,7 +1,8 @@
-"""Policy networks that learn from logs: batches, steps by hand, checkpoints and interrupts."""
+"""Policy networks that learn from logs: batches, gradients by hand, checkpoints, and runs."""
 
 from __future__ import annotations
 
+import json
 import math
 import signal
 import zlib
@@ -15,20 +16,25 @@ import pytest
 
 pytest.importorskip("safetensors")
 pytest.importorskip("torch")
+pytest.importorskip("tqdm")
 
 import torch
 from torch import Tensor, nn
 
 from afterstate.agents import nets
+from afterstate.agents.config import from_dict, read
 from afterstate.agents.game2048.learning import policy_imitation
-from afterstate.agents.game2048.learning.policy_imitation import Learner, evaluate
+from afterstate.agents.game2048.learning.play_logs import MOVE, Moves
+from afterstate.agents.game2048.learning.policy_imitation import Learner, Run, evaluate
 from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.simple import RewardAgent
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.policy_net import PolicyCNN, PolicyNetAgent, load
 from afterstate.agents.training.optimizer import Fitter, Fitting
-from afterstate.agents.training.run import EVALUATION_SEED, summary, train
+from afterstate.agents.training.run import train
 from afterstate.envs.game2048 import rules
-from tests.support.policy_learners import assert_same, log_of, numbered_boards, reward_log
+from afterstate.envs.words import Words
+from tests.support.training_runs import TrainingCommand, contents, interrupt, read_rows
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -36,6 +42,44 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is 
 on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
 
 UP, RIGHT, DOWN, LEFT = range(4)
+
+
+def log_of(boards: Any, actions: Any) -> Moves:
+    """Return a log of these moves."""
+    log = np.empty(len(boards), MOVE)
+    log["board"], log["action"] = boards, actions
+    return log
+
+
+def numbered_boards(n: int) -> Words:
+    """Return up to 225 boards of two tiles in opposite corners; all four moves are legal."""
+    cells = np.zeros((n, 4, 4), np.uint8)
+    cells[:, 0, 0], cells[:, 3, 3] = np.arange(n) % 15 + 1, np.arange(n) // 15 + 1
+    return rules.words(cells)
+
+
+def reward_log(n_games: int, seed: int, most: int = 10**9) -> Moves:
+    """Return the first moves of games of the player `reward`, shuffled."""
+    parts: list[Moves] = []
+
+    def watch(games: Any, boards: Words, actions: npt.NDArray[np.int64]) -> None:
+        if len(parts) < most:
+            parts.append(log_of(boards, actions))
+
+    play(RewardAgent(seed), n_games, seed, watch=watch)
+    return np.random.default_rng(seed).permutation(np.concatenate(parts))
+
+
+def assert_same(one: Learner, other: Learner) -> None:
+    """Assert that two learners have learned the same moves and have equal weights and states."""
+    assert one.n_moves == other.n_moves
+    assert one.fitter.n_steps == other.fitter.n_steps
+    for first, second in (
+        (one.fitter.tensors(), other.fitter.tensors()),
+        (one.net.state_dict(), other.net.state_dict()),
+    ):
+        assert first.keys() == second.keys()
+        assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 class Table(nn.Module):
@@ -56,8 +100,9 @@ class Table(nn.Module):
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Networks with few filters."""
-    monkeypatch.setitem(policy_net.CHANNELS, 2, 12)
+    """Let networks have few filters."""
+    for layers, channels in ((2, 12), (3, 8)):
+        monkeypatch.setitem(policy_net.CHANNELS, layers, channels)
 
 
 @pytest.fixture
@@ -273,14 +318,6 @@ def test_a_short_log_is_memorized(settings: dict[str, Any]) -> None:
     assert (actions == log["action"]).mean() > 0.95
 
 
-@pytest.mark.usefixtures("small")
-def test_evaluation_games_have_their_own_seeds() -> None:
-    net = seeded()
-    expected = summary(play(PolicyNetAgent(net), 5, EVALUATION_SEED))
-    assert evaluate(net, 5) == expected
-    assert expected["n_games"] == 5
-
-
 def test_networks_are_in_training_mode_only_while_they_learn() -> None:
     modes: list[bool] = []
     net = Table().eval()
@@ -379,3 +416,166 @@ def test_other_files_and_files_of_other_learners_are_refused(path: Path) -> None
     path.unlink()
     with pytest.raises(FileNotFoundError):
         Learner(Table(), log).resume(path)
+
+
+LEARNER: dict[str, Any] = {"batch": 16, "average": 0.9}
+
+
+@pytest.fixture
+def command(tmp_path: Path, small: None) -> TrainingCommand:
+    """The command, with a log in its folder."""
+    log = tmp_path / "moves.npy"
+    np.save(log, reward_log(2, 1))
+    settings = {"network": {"layers": 2}, "log": str(log), "learner": LEARNER, "seed": 1}
+    often = ("--evaluate-every", "100", "--evaluate", "1:2")
+    return TrainingCommand("policy", tmp_path, settings, *often)
+
+
+def load_run(command: TrainingCommand, place: Path) -> Learner:
+    """Return the learner of a run."""
+    learner = from_dict(command.settings, Run).new()
+    learner.resume(place / "learner.safetensors")
+    return learner
+
+
+def test_a_run_writes_its_learner_network_rows_and_settings(command: TrainingCommand) -> None:
+    place = command("--moves", "300")
+    names = {"learner.safetensors", "lock", "net.safetensors", "rows.jsonl", "settings.json"}
+    assert set(contents(place)) == names
+    assert read(place / "settings.json", Run) == from_dict(command.settings, Run)
+    rows, expected = read_rows(place), from_dict(command.settings, Run).new()
+    assert [row["n_moves"] for row in rows] == [112, 208, 304]  # in steps of 16
+    for row in rows:
+        expected.play(row["n_moves"] - expected.n_moves)
+        values = {**expected.metrics(), "1-ply": evaluate(expected.net, 2)}
+        assert {name: row[name] for name in values} == values
+        assert (row["n_games"], row["mean_score"], row["rate_2048"]) == (0, None, None)
+        assert row["seconds"] > 0
+    assert_same(expected, load_run(command, place))
+    boards = numbered_boards(20)
+    probabilities = PolicyNetAgent(place / "net.safetensors").probabilities(boards)
+    np.testing.assert_array_equal(probabilities, PolicyNetAgent(expected.net).probabilities(boards))
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one(command: TrainingCommand) -> None:
+    straight = command("--moves", "300", out="straight")
+    command("--moves", "130")
+    place = command("--moves", "300", "--resume")
+    assert_same(*(load_run(command, each) for each in (straight, place)))
+    games, straight_games = (
+        {row["n_moves"]: row["1-ply"] for row in read_rows(each)} for each in (place, straight)
+    )
+    assert list(games) == [112, 144, 208, 304]
+    assert straight_games == {n: games[n] for n in games if n != 144}
+
+
+def test_a_run_may_be_resumed_with_another_rate(command: TrainingCommand) -> None:
+    place = command("--moves", "100", "--evaluate", "")
+    first = load_run(command, place)
+    slow = {**command.settings, "learner": {**LEARNER, "rate": 1e-12}}
+    command("--moves", "200", "--evaluate", "", "--resume", settings=slow)
+    last = load_run(command, place)
+    assert (first.n_moves, last.n_moves) == (112, 208)
+    for name, weights in first.fitter.net.state_dict().items():
+        np.testing.assert_allclose(last.fitter.net.state_dict()[name], weights, atol=1e-6)
+    rows = read_rows(place)
+    assert len(rows) == 2
+    assert all("1-ply" not in row and row["loss"] > 0 for row in rows)
+
+
+def test_an_evaluation_repeated_after_resume_has_no_loss(
+    command: TrainingCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The evaluation was interrupted; the moves learned before are not in its row."""
+    with monkeypatch.context() as patched:
+        patched.setattr(policy_imitation, "evaluate", interrupt)
+        command.error("--moves", "200")
+    rows = read_rows(command("--moves", "200", "--resume"))
+    assert [row["n_moves"] for row in rows] == [112, 208]
+    assert (rows[0]["loss"], rows[0]["foreseen"]) == (None, None)
+    assert rows[0]["1-ply"]["n_games"] == 2
+    assert rows[1]["loss"] > 0
+
+
+def test_the_description_of_the_log_is_in_the_metadata(command: TrainingCommand) -> None:
+    """Also if it is written only later."""
+    description = {"moves": 5, "players": [{"player": "reward", "games": 2, "mean_score": 2_000.5}]}
+    place = command("--moves", "16", "--evaluate", "")
+    assert "log_about" not in nets.metadata(place / "net.safetensors")
+    (command.folder / "moves.json").write_text(json.dumps(description))
+    command("--moves", "32", "--evaluate", "", "--resume")
+    for name in ("net", "learner"):
+        metadata = nets.metadata(place / f"{name}.safetensors")
+        assert (metadata["log_about"], metadata["seed"]) == (description, 1)
+
+
+def test_a_damaged_description_of_the_log_is_refused(command: TrainingCommand) -> None:
+    (command.folder / "moves.json").write_text("{")
+    assert "moves.json" in command.error("--moves", "100")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"network": {"layers": 6}}, "layers"),
+        ({"network": {"channels": 9}}, "channels"),
+        ({"network": "PolicyCNN"}, "network"),
+        ({"learner": {"rate": 2}}, "rate"),
+        ({"learner": {"batch": "many"}}, "batch"),
+        ({"learner": {"momentum": 0.9}}, "momentum"),
+        ({"learner": None}, "learner"),
+        ({"log": None}, "log"),
+        ({"log": 5}, "log"),
+        ({"log": "missing.npy"}, "missing.npy"),
+        ({"log": __file__}, "is not a play log"),
+        ({"seed": -1}, "seed"),
+        ({"rate": 1e-3}, "rate"),
+    ],
+)
+def test_wrong_settings_are_named(
+    command: TrainingCommand, settings: dict[str, Any], message: str
+) -> None:
+    assert message in command.error("--moves", "100", settings={**command.settings, **settings})
+    assert not (command.folder / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("evaluate", value) for value in ("3:5", "1:2,2:1", "2:1")),
+        *(("device", value) for value in ("foo", "cuda:99")),
+    ],
+)
+def test_wrong_options_are_named(command: TrainingCommand, option: str, value: str) -> None:
+    assert option in command.error("--moves", "100", f"--{option}", value)
+    assert not (command.folder / "run").exists()
+
+
+def test_an_array_of_other_values_is_not_a_log(command: TrainingCommand) -> None:
+    for array in (np.zeros(4), np.zeros((2, 2), MOVE), np.zeros(0, MOVE)):
+        np.save(command.folder / "moves.npy", array)
+        assert "moves.npy is not a play log" in command.error("--moves", "100")
+
+
+def test_the_weights_depend_on_the_seed(command: TrainingCommand) -> None:
+    seeds = (1, 1, 2, 0, None)
+    learners = [from_dict({**command.settings, "seed": seed}, Run).new() for seed in seeds]
+    first = [next(each.net.parameters()).detach().numpy() for each in learners]
+    assert (first[0] == first[1]).all()
+    assert (first[0] != first[2]).any()
+    assert (first[3] == first[4]).all()
+
+
+def test_the_settings_in_the_docstring_are_valid(command: TrainingCommand) -> None:
+    lines = (policy_imitation.__doc__ or "").splitlines()
+    settings = json.loads(next(line for line in lines if line.startswith("    {")))
+    settings |= {"log": command.settings["log"], "network": {"layers": 2}}
+    assert from_dict(settings, Run).new().settings == Fitting(decay=1e7)
+
+
+@needs_cuda
+def test_a_run_learns_and_plays_on_the_gpu(command: TrainingCommand) -> None:
+    place = command("--moves", "300", "--device", "cuda")
+    assert [row["n_moves"] for row in read_rows(place)] == [112, 208, 304]
+    command("--moves", "400", "--device", "cuda", "--resume")
+    assert read_rows(place)[-1]["n_moves"] == 400
