@@ -98,7 +98,7 @@ def _player_of_2048(text: str) -> Player:
 
 
 _cached_player = cache(_player_of_2048)
-"""Return the players without a seed, one for each process."""
+"""Players without a seed, loaded once in each process."""
 
 
 def play_round(sampling: Sampling, number: int) -> Round:
@@ -195,19 +195,19 @@ class Buckets:
         """Number of moves in the buckets."""
         return int(self._sizes.sum())
 
-    def add(self, played: Round) -> None:
+    def add(self, result: Round) -> None:
         """Append the moves of a round."""
         rng = np.random.default_rng([self.sampling.seed, self.n_rounds, 1])
-        buckets = rng.integers(N_BUCKETS, size=len(played.moves), dtype=np.uint8)
-        moves = played.moves[np.argsort(buckets, kind="stable")]
+        buckets = rng.integers(N_BUCKETS, size=len(result.moves), dtype=np.uint8)
+        moves = result.moves[np.argsort(buckets, kind="stable")]
         sizes = np.bincount(buckets, minlength=N_BUCKETS)
         for bucket, part in enumerate(np.split(moves, np.cumsum(sizes)[:-1])):
             with open(self._file(bucket), "ab") as file:
                 file.write(part.tobytes())
         self._sizes += sizes
-        self.n_rounds, self.n_played = self.n_rounds + 1, self.n_played + played.n_played
-        self.games[played.player] += len(played.scores)
-        self._scores[played.player] += sum(played.scores)
+        self.n_rounds, self.n_played = self.n_rounds + 1, self.n_played + result.n_played
+        self.games[result.player] += len(result.scores)
+        self._scores[result.player] += sum(result.scores)
         self._save_state()
 
     def _save_state(self) -> None:
