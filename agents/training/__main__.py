@@ -5,10 +5,10 @@
     python -m afterstate.agents.training ntuple runs/mine/settings.json --out runs/mine --moves 2e9
         --resume
 
-A settings file is a JSON object with any of the settings of the learner, which
+A settings file is a JSON object with any of the settings that
 `python -m afterstate.agents.training LEARNER --help` lists; options of the command line override
-it. The folder of a run is described in `folder.py`; a run that was interrupted goes on with
-`--resume` and the same settings.
+it. `folder.py` describes the folder of a run. `--resume` with the same settings continues a run
+that was interrupted.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ LEARNERS = {
         "softmax policy of Daihinmin, by policy gradient or imitation",
     ),
 }
-"""Learners by name: the module of their `Run` settings, and what learns."""
+"""Learners by name: the module with their `Run` settings, and a description."""
 
 
 def run_settings(learner: str) -> Any:
-    """Return the class of the settings of a learner.
+    """Return the class of a learner's settings.
 
     Raises:
-        ValueError: an unknown name.
+        ValueError: an unknown learner.
         ImportError: the learner needs an extra that is not installed.
     """
     if learner not in LEARNERS:
@@ -89,7 +89,7 @@ def parse(arguments: Sequence[str]) -> tuple[RunSettings, Options]:
 
 
 def _usage() -> str:
-    """Return how to use the command."""
+    """Return the usage of the command."""
     width = max(map(len, LEARNERS))
     names = [f"  {name:{width}}  {text}" for name, (_, text) in LEARNERS.items()]
     usage = f"usage: {PROGRAM} LEARNER [SETTINGS.json] --out DIR [options]"
@@ -97,7 +97,7 @@ def _usage() -> str:
 
 
 def start(settings: RunSettings, options: Options) -> tuple[Trainee, RunFolder]:
-    """Return the learner, a new one or that of the folder, and the folder.
+    """Return a new learner or the one in the folder, and the folder.
 
     Raises:
         OSError: a file cannot be read or written.
@@ -106,7 +106,7 @@ def start(settings: RunSettings, options: Options) -> tuple[Trainee, RunFolder]:
     folder = RunFolder(options.out, options.resume, settings.checkpoints)
     trainee = settings.begin(options, folder)
     if not options.has_end:
-        raise ValueError(f"--{trainee.unit} or --hours is required: the run would never end")
+        raise ValueError(f"--{trainee.amount_unit} or --hours is required, or the run never ends")
     folder.open(asdict(cast(Any, settings)), settings.row_key, trainee.amount)
     return trainee, folder
 
@@ -128,30 +128,30 @@ def run(settings: RunSettings, options: Options) -> None:
         raise SystemExit(f"saved in {options.out}: continue with --resume") from None
     except Diverged as error:
         folder.add_row({**trainee.position(), "diverged": error.last})
-        raise SystemExit(f"{error}; {options.out} has the learner as it was saved last") from error
+        message = f"{error}; {options.out} has the last saved learner"
+        raise SystemExit(message) from error
 
 
 def _advance(
     trainee: Trainee, settings: RunSettings, options: Options, folder: RunFolder, tqdm: Any
 ) -> None:
-    """Advance a trainee to the end of its run, and show it on a progress bar."""
+    """Advance a trainee to the end of its run, with a progress bar."""
     seconds = None if options.hours is None else 3600 * options.hours
     key, evaluation = settings.row_key, settings.evaluation_key
     limits = Limits(
         end=None if options.amount is None else int(options.amount),
         seconds=seconds,
-        save_every=0.0 if trainee.is_saved_when_advanced else 60 * options.save_minutes,
+        save_every=0.0 if trainee.saves_each_chunk else 60 * options.save_minutes,
         evaluate_every=int(options.evaluate_every),
         evaluated=max((row[key] for row in folder.rows() if evaluation in row), default=0),
     )
-    ends = [end for end in (limits.end, trainee.end) if end is not None]
-    start, before, total = time.monotonic(), trainee.amount, min(ends, default=None)
+    start_time, before, total = time.monotonic(), trainee.amount, limits.end_of(trainee)
 
     def report() -> None:
-        if seconds is not None:  # the amount that it will reach in this time
-            share = (time.monotonic() - start) / seconds
-            reached = before + (trainee.amount - before) / max(share, 1e-9)
-            bar.total = min(reached, total or reached)
+        if seconds is not None:  # the total is the expected amount at the end of the time
+            share = (time.monotonic() - start_time) / seconds
+            expected = before + (trainee.amount - before) / max(share, 1e-9)
+            bar.total = min(expected, total or expected)
         bar.update(trainee.amount - bar.n)
         bar.set_postfix(trainee.report(), refresh=False)
 
@@ -160,13 +160,12 @@ def _advance(
         folder.add_row({**trainee.position(), **trainee.evaluate()})
         bar.set_description(None)
 
-    unit = f" {trainee.unit}"
-    with tqdm(total=total, initial=before, unit=unit, unit_scale=True) as bar:
+    with tqdm(total=total, initial=before, unit=f" {trainee.amount_unit}", unit_scale=True) as bar:
         advance(trainee, limits, report, evaluate)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; errors end it with one line."""
+    """Run the command line; an error exits with a message of one line."""
     try:
         run(*parse(sys.argv[1:] if arguments is None else arguments))
     except (OSError, ValueError, ImportError) as error:

@@ -1,4 +1,4 @@
-"""What the commands have in common: numbers above 0, a bar, tables, signals."""
+"""Parts that commands share: a progress bar, tables in Markdown, and signals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def progress_bar() -> Any:
-    """The bar of tqdm, which comes with an extra.
+    """Return the progress bar of tqdm, which comes with an extra.
 
     Raises:
         SystemExit: tqdm is not installed.
@@ -26,43 +26,43 @@ def progress_bar() -> Any:
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown, with the first column left-aligned and the others right."""
     lines = [head, ["---", *["--:"] * (len(head) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def above_0(text: str) -> float:
-    """A finite number above 0, of the command line.
+    """Return a number from a command line.
 
     Raises:
-        argparse.ArgumentTypeError: it is none.
+        argparse.ArgumentTypeError: the text is not a finite number > 0.
     """
     try:
         number = float(text)
     except ValueError:
         number = 0.0
     if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"it is a number above 0, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a number > 0, got {text!r}")
     return number
 
 
 def whole_above_0(text: str) -> int:
-    """A whole number from 1 on, of the command line, which may be written as 1e9.
+    """Return a whole number from a command line, where it may be written as 1e9.
 
     Raises:
-        argparse.ArgumentTypeError: it is none.
+        argparse.ArgumentTypeError: the text is not a whole number from 1 to 2**63 - 1.
     """
     number = above_0(text)
     if number != int(number) or number >= 2**63:
-        raise argparse.ArgumentTypeError(f"it is whole and below 2**63, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a whole number < 2**63, got {text!r}")
     return int(number)
 
 
 @contextlib.contextmanager
 def sigterm_raises(exception: BaseException) -> Iterator[None]:
-    """Lets SIGTERM end the program as an exception, so that what must be saved is saved."""
+    """Let SIGTERM raise an exception in the block, so that `finally` clauses can save results."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread can take signals
+        yield  # only the main thread receives signals
         return
 
     def leave(number: int, frame: Any) -> None:
@@ -77,28 +77,28 @@ def sigterm_raises(exception: BaseException) -> Iterator[None]:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Puts Ctrl-C and SIGTERM off until the block has ended, however often they come.
+    """Delay Ctrl-C and SIGTERM until the end of the block.
 
-    Where they raise exceptions they may do so at any moment, also between two weights of a step; a
-    learner that is saved then has half a step, or has learned what it does not know of. Only the
-    main thread takes signals: in others this does nothing.
+    Otherwise they may raise an exception at any moment, for example after a learner has updated
+    half of its weights but before it counts the move, and the learner would be saved like that.
+    Only the main thread receives signals: in other threads this does nothing.
     """
-    with _put_off(signal.SIGINT), _put_off(signal.SIGTERM):
+    with _delayed(signal.SIGINT), _delayed(signal.SIGTERM):
         yield
 
 
 @contextlib.contextmanager
-def _put_off(number: signal.Signals) -> Iterator[None]:
-    """Raises a signal that comes in the block again after it."""
+def _delayed(number: signal.Signals) -> Iterator[None]:
+    """Raise a signal that arrives in the block after the block."""
     before = signal.getsignal(number)
     if before is None or threading.current_thread() is not threading.main_thread():
-        yield  # it is not ours to take
+        yield  # the handler was not set by Python, or this thread receives no signals
         return
-    came: list[int] = []
+    received: list[int] = []
     try:
-        signal.signal(number, lambda which, frame: came.append(which))
+        signal.signal(number, lambda which, frame: received.append(which))
         yield
     finally:
         signal.signal(number, before)
-        if came:
+        if received:
             signal.raise_signal(number)

@@ -1,4 +1,4 @@
-"""Settings of fitting neural networks, which need no torch: see `optimizer.py`."""
+"""Settings of fitting neural networks, readable without torch: see `optimizer.py`."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ StepSize = Annotated[Share, Field(gt=0, lt=1)]
 
 @settings
 class Fitting:
-    """Settings of fitting a network of 2048.
+    """Settings of fitting a neural network of 2048.
 
     Raises:
         ValueError: a wrong setting.
     """
 
     batch: Count = 512
-    """Positions of a step."""
+    """Positions of a gradient step."""
     rate: StepSize = 1e-3
-    """Learning rate of Adam (Kingma and Ba 2015) at the beginning."""
+    """Initial learning rate of Adam (Kingma and Ba 2015)."""
     final_rate: StepSize = 1e-5
-    """Learning rate at the end of `decay`."""
+    """Learning rate after `decay` moves."""
     decay: Positive | None = None
-    """Moves in which the rate falls from one to the other, by a cosine; by default it is
-    constant."""
+    """Moves in which the learning rate falls from `rate` to `final_rate` by a cosine; by default
+    it is constant."""
     warm_up: Positive | None = None
-    """Moves in which the rate rises linearly from 0; by default it does not. The first steps of
-    Adam are large whatever the error, and may silence units for good."""
+    """Moves in which the learning rate rises linearly from 0; by default none. The first steps of
+    Adam are large whatever the error, and may turn units off permanently."""
     symmetric: bool = True
-    """Turn each position to one of the eight symmetric ones, at random."""
+    """Turn each position to one of its eight symmetric positions, at random."""
     average: BelowOne = 0.0
     """Decay of the moving average of the weights, which plays. 0: the weights themselves play."""
     bf16: bool = False
-    """Calculate in bfloat16 where that does no harm: faster on a GPU or a processor with
-    instructions for it (AVX512-BF16, AMX), far slower on others."""
+    """Compute in bfloat16 where float32 is not needed: faster on a GPU or a CPU with instructions
+    for it (AVX512-BF16, AMX), far slower on other CPUs."""
     clip: Positive | None = None
-    """Largest norm of a gradient, to which longer ones are shortened; by default none is."""
+    """Maximum norm of a gradient; longer gradients are scaled down. By default no limit."""
 
     def rate_after(self, n_moves: int) -> float:
         """Return the learning rate after this many moves."""

@@ -1,11 +1,11 @@
 """The folder of a run: its settings, its rows, and the lock of the process that learns in it.
 
-Beside the files of the learner there are
+It has the files of the learner and
 
-- `rows.jsonl`: one JSON object for each evaluation (and generation), which pandas reads by
+- `rows.jsonl`: one JSON object for each evaluation (and generation); pandas reads it with
   `pd.read_json("rows.jsonl", lines=True)`;
-- `settings.json`: the settings of the run, all of them;
-- `lock`, which is held by the process that learns.
+- `settings.json`: all settings of the run;
+- `lock`: a file that the process that learns has locked.
 """
 
 from __future__ import annotations
@@ -26,38 +26,36 @@ _LEARNED = (
     *("learner.npz", "learner.safetensors", "net.safetensors"),
     *("policy.npz", "ascent.npz", "00000.npz"),
 )
-"""Files that show that a learner has been saved in a folder."""
+"""Files of learners: a folder with one of them has a run."""
 
 
 class RunFolder:
-    """The folder of a run, which no other process can have at the same time.
+    """The folder of a run, locked for one process.
 
     Args:
-        path: the folder; it is made by `open`.
-        resume: whether the run in it is to be continued.
-        checkpoints: files from any of which it is resumed.
+        path: the folder; `open` makes it.
+        resume: continue the run in the folder.
+        checkpoints: the files from any of which a run is resumed.
 
     Raises:
-        ValueError: there is a run that is not to be continued, or none that is.
+        ValueError: the folder has a run without `resume`, none with it, or is locked.
     """
 
     def __init__(self, path: Path, resume: bool, checkpoints: tuple[str, ...]) -> None:
         self.path, self._lock_file = path, -1
         self._writer: Any = None
-        if resume:
-            if not any((path / name).exists() for name in checkpoints):
-                missing = " or ".join(str(path / name) for name in checkpoints)
-                raise ValueError(f"{missing} is not there: there is nothing to resume")
-        else:
-            for name in _LEARNED:
-                if (path / name).exists():
-                    there = path / name
-                    raise ValueError(f"{there} exists: use --resume, or choose another --out")
+        names = checkpoints if resume else _LEARNED
+        existing = [path / name for name in names if (path / name).exists()]
+        if resume and not existing:
+            missing = " or ".join(str(path / name) for name in names)
+            raise ValueError(f"{missing} does not exist: there is nothing to resume")
+        if existing and not resume:
+            raise ValueError(f"{existing[0]} exists: use --resume, or choose another --out")
         if path.is_dir():
             self._lock()
 
     def _lock(self) -> None:
-        """Lock the folder as long as this object lives; on Windows it does not.
+        """Lock the folder as long as this object lives; on Windows there is no lock.
 
         Raises:
             ValueError: another process has the lock.
@@ -74,15 +72,15 @@ class RunFolder:
             ) from error
 
     def open(self, settings: dict[str, Any], key: str, amount: int) -> None:
-        """Make the folder, write the settings, and drop what a killed run has left.
+        """Make the folder, write the settings, and delete unfinished files of a killed run.
 
         Args:
-            settings: of the run, fit for JSON.
-            key: of the amount in rows.
-            amount: of the learner; later rows are dropped.
+            settings: settings of the run, fit for JSON.
+            key: name of the amount in rows.
+            amount: amount of the learner; later rows are deleted.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the folder cannot be written.
             ValueError: another process learns in it.
         """
         self.path.mkdir(parents=True, exist_ok=True)
@@ -101,7 +99,7 @@ class RunFolder:
         return [json.loads(line) for line in lines]
 
     def write_to_tensorboard(self) -> None:
-        """Write the numbers of later rows to TensorBoard, too.
+        """Write the numbers of all rows from now on to TensorBoard, too.
 
         Raises:
             ImportError: TensorBoard is not installed.
@@ -111,7 +109,7 @@ class RunFolder:
         self._writer = SummaryWriter(str(self.path / "tensorboard"))
 
     def add_row(self, row: dict[str, Any]) -> None:
-        """Append a row; nan becomes null, since it is not JSON."""
+        """Append a row; NaN becomes null, since JSON has no NaN."""
         row = {name: None if value != value else value for name, value in row.items()}
         with (self.path / "rows.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
@@ -123,11 +121,11 @@ class RunFolder:
 
 
 _AMOUNTS = ("n_moves", "generation", "step")
-"""Names of the amount in rows."""
+"""Names that the amount has in rows."""
 
 
 def _numbers(row: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:
-    """Return the names and the numbers of a row, those of nested objects as `1-ply/mean`."""
+    """Return the names and numbers of a row, those of nested objects as `1-ply/mean`."""
     numbers: list[tuple[str, float]] = []
     for name, value in row.items():
         if isinstance(value, dict):

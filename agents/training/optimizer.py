@@ -1,7 +1,7 @@
-"""Fitting of networks: gradient steps, a moving average of the weights, and resuming.
+"""Fitting of networks: gradient steps, a moving average of the weights, and checkpoints.
 
-The learning rate depends on the moves learned from, and the average moves faster at first:
-`lr_scheduler` and `swa_utils` of torch count steps and begin otherwise.
+The learning rate depends on the number of moves, and the average moves faster at first; torch's
+`lr_scheduler` and `swa_utils` depend on the number of steps only.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from torch import Tensor, nn
 from afterstate.agents import files, nets
 from afterstate.agents.training.fitting import Fitting
 
-__all__ = ["MAX_THREADS", "Fitter", "Fitting", "set_threads"]
+__all__ = ["MAX_THREADS", "Fitter", "Fitting", "new_fitter", "set_threads"]
 
-_KEPT = {"adam": {"step", "exp_avg", "exp_avg_sq"}, "sgd": {"momentum_buffer"}}
-"""State that optimizers keep for each parameter."""
+_STATE = {"adam": {"step", "exp_avg", "exp_avg_sq"}, "sgd": {"momentum_buffer"}}
+"""Names of the state that each optimizer has for a parameter."""
 
 MAX_THREADS = 64
 
 
 def set_threads(n: int) -> None:
-    """Let torch calculate in `n` threads, or raise ValueError if that is not a sane number."""
+    """Let torch compute in `n` threads; raise ValueError if `n` is out of range."""
     if not 1 <= n <= MAX_THREADS:
         raise ValueError(f"threads must be in 1..{MAX_THREADS}, got {n}")
     torch.set_num_threads(n)
@@ -39,17 +39,17 @@ class Fitter:
     """A network that learns, its optimizer, and the moving average of its weights.
 
     Args:
-        net: learns in place, on the device that it is on.
+        net: the network; it learns in place, on its device.
         optimizer: `"adam"` (Kingma and Ba 2015) or `"sgd"`.
-        momentum: of `"sgd"`.
-        average: decay of the moving average of the weights. 0: there is none.
-        bf16: whether the network calculates in bfloat16 where that does no harm.
-        clip: largest norm of a gradient, to which longer ones are shortened.
+        momentum: momentum of `"sgd"`.
+        average: decay of the moving average of the weights; 0 is no average.
+        bf16: compute in bfloat16 where float32 is not needed.
+        clip: maximum norm of a gradient; longer gradients are scaled down.
 
     Attributes:
         net: the network that learns.
         played: the network that plays: the average of `net`, or `net` itself.
-        n_steps: number of steps that have been made.
+        n_steps: number of steps made.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class Fitter:
             self.optimizer = torch.optim.SGD(net.parameters(), momentum=momentum)
 
     def step(self, inputs: Tensor, loss: Callable[[Tensor], Tensor], rate: float) -> Tensor:
-        """Make a step.
+        """Make a gradient step.
 
         Args:
-            inputs: of the network, on its device.
-            loss: of the network's outputs, as `float32`.
+            inputs: inputs of the network, on its device.
+            loss: returns the loss of the network's outputs, which are `float32`.
             rate: learning rate.
 
         Returns:
@@ -97,7 +97,7 @@ class Fitter:
         return error.detach()
 
     def _update_average(self) -> None:
-        """Update the average of the weights, faster at first, to forget where they began."""
+        """Update the average of the weights, faster at first, to forget the initial weights."""
         share = max(1 - self._average, 9 / (self.n_steps + 10))
         with torch.no_grad():
             for average, new in zip(self.played.parameters(), self.net.parameters(), strict=True):
@@ -106,7 +106,7 @@ class Fitter:
                 old.copy_(latest)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the weights that learn and the state of the optimizer, by name, on the CPU."""
+        """Return copies of the learning weights and the optimizer's state, by name, on the CPU."""
         state = self.optimizer.state_dict()["state"]
         named = {f"net/{name}": value for name, value in self.net.state_dict().items()}
         for parameter, each in state.items():
@@ -119,7 +119,7 @@ class Fitter:
         Args:
             played: the weights that play, by name.
             tensors: the result of `tensors`.
-            n_steps: number of steps that had been made.
+            n_steps: number of steps made before.
 
         Raises:
             ValueError: the tensors are of another network or optimizer.
@@ -145,7 +145,7 @@ class Fitter:
 
     def _check(self, state: dict[int, dict[str, Tensor]]) -> None:
         """Raise ValueError unless a state is one of this optimizer for these parameters."""
-        if any(set(each) != _KEPT[self._name] for each in state.values()):
+        if any(set(each) != _STATE[self._name] for each in state.values()):
             raise ValueError(f"the optimizer was not {self._name}")
         shapes = dict(enumerate(weights.shape for weights in self.net.parameters()))
         for i, each in state.items():
@@ -154,7 +154,7 @@ class Fitter:
                     raise ValueError(f"the optimizer's {name} does not fit parameter {i}")
 
     def save(self, path: str | Path, others: dict[str, Tensor], **metadata: Any) -> None:
-        """Write all that it takes to resume to a safetensors file.
+        """Write a checkpoint to a safetensors file.
 
         Args:
             path: the file.
@@ -162,8 +162,8 @@ class Fitter:
             **metadata: further entries of the metadata, fit for JSON.
 
         Raises:
-            OSError: it cannot be written; a file that was there before is still there, whole.
-            ValueError: a tensor has NaN or inf; the same.
+            OSError: the file cannot be written; an older file is not changed.
+            ValueError: a tensor has NaN or inf; an older file is not changed.
         """
         played = {} if self.played is self.net else self.played.state_dict()
         more = {f"others/{name}": value for name, value in others.items()}
@@ -173,14 +173,15 @@ class Fitter:
         if not nets.all_finite(tensors):  # which `load` would refuse
             message = f"weights or means of gradients diverged (NaN or inf): {path} is not changed"
             raise ValueError(f"{message}; resume from it with a smaller rate, a warm_up or clip")
-        about = {**nets.describe(self.net), "n_steps": self.n_steps, **metadata}
-        files.write_bytes(path, safetensors.torch.save(tensors, {"afterstate": json.dumps(about)}))
+        entries = {**nets.describe(self.net), "n_steps": self.n_steps, **metadata}
+        data = safetensors.torch.save(tensors, {"afterstate": json.dumps(entries)})
+        files.write_bytes(path, data)
 
     def load(self, path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Continue from a file of `save`.
+        """Load a file of `save`.
 
         Returns:
-            The metadata, and the other tensors.
+            The metadata, and the other tensors by name.
 
         Raises:
             OSError: the file cannot be read.
@@ -197,14 +198,16 @@ class Fitter:
             others = _pop(tensors, "others/")
             self.resume(played, tensors, int(metadata["n_steps"]))
         except (
-            KeyError,
-            TypeError,
-            ValueError,
-            RuntimeError,
+            *(KeyError, TypeError, ValueError, RuntimeError),
             safetensors.SafetensorError,
         ) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
         return metadata, others
+
+
+def new_fitter(net: nn.Module, settings: Fitting) -> Fitter:
+    """Return a fitter of a network by Adam with the average, bf16 and clip of settings."""
+    return Fitter(net, average=settings.average, bf16=settings.bf16, clip=settings.clip)
 
 
 def _select(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -213,7 +216,7 @@ def _select(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def _pop(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Return the same, and remove them from the others."""
+    """Return the tensors whose names have a prefix as `_select` does, and remove them."""
     selected = _select(tensors, prefix)
     for name in selected:
         del tensors[prefix + name]

@@ -2,10 +2,10 @@
 
     train(learner, n_moves=1e6, save_to="mine.npz")
 
-`python -m afterstate.agents.training` trains any learner of the package in a folder; a program
-trains a learner of 2048 by `train`. Both call `advance`, which knows a learner as a `Trainee`: it
-saves the trainee at intervals, before evaluations, at the end, and on Ctrl-C or SIGTERM. A run that
-is killed loses what it did since.
+`python -m afterstate.agents.training` trains any learner of the package in a folder; `train` trains
+a learner of 2048 from Python. Both call `advance` with a `Trainee` and save it at intervals, before
+evaluations, at the end, and on Ctrl-C or SIGTERM. A run that is killed loses what it learned since
+the last save.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from afterstate.agents.training.commands import sigterm_raises
 from afterstate.agents.training.folder import RunFolder
 
 EVALUATION_SEED = 1 << 40
-"""Evaluation games have seeds from here on, so that they are the same in every evaluation."""
+"""Seed of the first game of every evaluation of 2048, far from those of training games."""
 
 N_RECENT = 1_000
-"""The latest games of a run of 2048 whose mean score is reported."""
+"""Number of latest games of 2048 whose mean score is reported."""
 
 SECONDS_PER_REPORT = 0.5
 
 
 class Diverged(ArithmeticError):
-    """The learned values diverged.
+    """Error of a learner whose values diverged.
 
     Args:
-        message: what happened.
+        message: the reason.
         last: the last finite values, by name.
     """
 
@@ -49,14 +49,11 @@ class Diverged(ArithmeticError):
         self.last = last
 
 
-# Options of runs
-
-
 def evaluation_games(text: str) -> dict[int, int]:
-    """Return the number of games of each search depth, from `1:1000,3:20`.
+    """Return the number of games of each search depth, from a text such as `1:1000,3:20`.
 
     Raises:
-        ValueError: not a list of depths from 1 to 5, each once, and games.
+        ValueError: not a list of different depths from 1 to 5 with numbers of games.
     """
     pairs = [part for part in text.split(",") if part]
     if not all(re.fullmatch(r"[1-5]:0*[1-9]\d*", pair) for pair in pairs):
@@ -68,13 +65,13 @@ def evaluation_games(text: str) -> dict[int, int]:
 
 
 def _evaluation(text: str) -> str:
-    """Return the text of `evaluation_games` if it is right."""
+    """Return a text that `evaluation_games` accepts."""
     evaluation_games(text)
     return text
 
 
 Evaluation = Annotated[str, AfterValidator(_evaluation)]
-"""Text of `evaluation_games`."""
+"""A text for `evaluation_games`."""
 
 
 @settings
@@ -90,7 +87,7 @@ class Options:
     save_minutes: Positive = 10
     """Minutes from one save to the next."""
     threads: Count = 1
-    """Threads that learn."""
+    """Number of threads that learn."""
     tensorboard: bool = False
     """Write the rows to TensorBoard, too."""
     evaluate_every: Amount = 1_000_000
@@ -98,12 +95,12 @@ class Options:
 
     @property
     def amount(self) -> float | None:
-        """Amount at which the run stops."""
+        """Moves, generations or steps at which the run stops."""
         return None
 
     @property
     def has_end(self) -> bool:
-        """True if the run stops at some time."""
+        """True if the options say when the run stops."""
         return self.amount is not None or self.hours is not None
 
 
@@ -112,9 +109,9 @@ class MoveOptions(Options):
     """Options of a run of a learner of 2048."""
 
     moves: Amount | None = None
-    """Stop when the learner has made this many moves, those before --resume included."""
+    """Stop when the learner has made this many moves, including those before --resume."""
     evaluate: Evaluation = "1:300"
-    """Evaluation games of search depths, PLIES:GAMES,...; 1 is greedy."""
+    """Number of evaluation games of each search depth, PLIES:GAMES,...; depth 1 is greedy."""
 
     @property
     def amount(self) -> float | None:
@@ -132,51 +129,41 @@ class NeuralOptions(MoveOptions):
     """Options of a run of a neural network of 2048."""
 
     device: str = "cpu"
-    """Where the network learns and plays: cpu or cuda."""
-
-
-# The loop
+    """Device on which the network learns and plays: cpu or cuda."""
 
 
 class Trainee(Protocol):
-    """A learner and its place in a run, as the loop advances it."""
+    """A learner as the loop of a run sees it."""
 
-    unit: ClassVar[str]
-    """What `amount` counts, such as `"moves"`."""
+    amount_unit: ClassVar[str]
+    """Unit of `amount`, such as `"moves"`."""
     chunk: ClassVar[int]
-    """Amount before the first report."""
-    is_saved_when_advanced: ClassVar[bool]
-    """Whether it is saved each time it has advanced, and not at intervals."""
+    """Amount to learn before the first report."""
+    saves_each_chunk: ClassVar[bool]
+    """True if it must be saved after each `advance`, and not at intervals."""
 
     @property
     def amount(self) -> int:
-        """Moves, generations or steps that were made, since the learner was new."""
-        ...
+        """Number of moves, generations or steps learned since the beginning."""
 
     @property
     def end(self) -> int | None:
-        """Amount after which nothing is left to learn, if there is one."""
-        ...
+        """Amount at which learning is complete, if there is one."""
 
     def advance(self, amount: int) -> None:
-        """Learn for about this amount, or for a smaller part that is whole."""
-        ...
+        """Learn about this amount, or a smaller complete part of it."""
 
     def position(self) -> dict[str, Any]:
-        """Return the amount and the seconds, with which each row begins."""
-        ...
+        """Return the first entries of each row: the amount and the seconds."""
 
     def report(self) -> dict[str, Any]:
-        """Return what a progress bar shows."""
-        ...
+        """Return the entries that the progress bar shows."""
 
     def evaluate(self) -> dict[str, Any]:
         """Return the entries of an evaluation's row."""
-        ...
 
     def save(self) -> None:
-        """Write all that it takes to resume."""
-        ...
+        """Write the checkpoint."""
 
 
 class RunSettings(Protocol):
@@ -187,31 +174,33 @@ class RunSettings(Protocol):
     row_key: ClassVar[str]
     """Name of the amount in rows."""
     evaluation_key: ClassVar[str]
-    """Name of an entry that rows of evaluations have, and no others."""
+    """Name of an entry that only rows of evaluations have."""
 
     @property
     def checkpoints(self) -> tuple[str, ...]:
-        """Files from any of which a run is resumed."""
-        ...
+        """Names of the files from any of which a run is resumed."""
 
     def begin(self, options: Any, folder: RunFolder) -> Trainee:
-        """Return the learner, a new one or that of the folder; nothing is written.
+        """Return a new learner, or the one in the folder; nothing is written.
 
         Raises:
             OSError: a file cannot be read.
             ValueError: wrong settings, or a folder that does not fit them.
         """
-        ...
 
 
 class Limits(NamedTuple):
-    """When to stop, to save and to evaluate; None is never."""
+    """Limits at which a run stops, saves and evaluates; None is no limit."""
 
-    end: int | None = None  # amount, from the learner's beginning
-    seconds: float | None = None  # from now
-    save_every: float | None = None  # seconds; if None, the run is only saved at its end
-    evaluate_every: int | None = None  # amount; there is an evaluation at the end, too
-    evaluated: int | None = None  # amount at the last evaluation; None is now
+    end: int | None = None  # amount of the learner at which to stop
+    seconds: float | None = None  # of this run
+    save_every: float | None = None  # seconds; None: save only at the end
+    evaluate_every: int | None = None  # amount; the end is always evaluated
+    evaluated: int | None = None  # amount of the learner at its last evaluation; None: as now
+
+    def end_of(self, trainee: Trainee) -> int | None:
+        """Return the amount at which a trainee reaches its own end or that of the run."""
+        return min((end for end in (self.end, trainee.end) if end is not None), default=None)
 
 
 def advance(
@@ -223,10 +212,10 @@ def advance(
     """Advance a trainee to its limits.
 
     Args:
-        trainee: learns in place.
-        limits: when to stop, to save and to evaluate.
+        trainee: the learner; it learns in place.
+        limits: limits of the run.
         report: called about twice a second.
-        evaluate: called at evaluations; an evaluation that is overdue is made first.
+        evaluate: called at each evaluation; an overdue one is made first.
     """
     state = _RunState(trainee, limits)
     with sigterm_raises(SystemExit(128 + signal.SIGTERM)):
@@ -248,21 +237,20 @@ def advance(
 
 
 class _RunState:
-    """The state of a run between two chunks."""
+    """State of a run between two chunks."""
 
     def __init__(self, trainee: Trainee, limits: Limits) -> None:
         self.trainee, self.limits = trainee, limits
         self.evaluated = trainee.amount if limits.evaluated is None else limits.evaluated
-        ends = [end for end in (limits.end, trainee.end) if end is not None]
-        self.end = min(ends) if ends else None
-        # Amount of the trainee that is in the file. One that is saved when it has advanced must not
-        # be saved where its learning was interrupted.
-        self._in_file = trainee.amount if trainee.is_saved_when_advanced else -1
+        self.end = limits.end_of(trainee)
+        # Amount of the trainee in its file. A trainee that is saved after each chunk must not be
+        # saved in the middle of one, when it is interrupted.
+        self._in_file = trainee.amount if trainee.saves_each_chunk else -1
         self._start = self._saved = time.monotonic()
         self._chunk = trainee.chunk  # amount until the next report
 
     def is_done(self) -> bool:
-        """Return True if the trainee has reached its end or its time."""
+        """Return True if the run has reached its end or its time limit."""
         if self.end is not None and self.trainee.amount >= self.end:
             return True
         seconds = self.limits.seconds
@@ -281,7 +269,7 @@ class _RunState:
         self._chunk = max(1, int(self._chunk * min(2.0, SECONDS_PER_REPORT / elapsed)))
 
     def is_evaluation_due(self, is_done: bool) -> bool:
-        """Return True if the trainee has passed another `evaluate_every`, or has ended."""
+        """Return True if the trainee has passed another multiple of `evaluate_every` or its end."""
         now, before, every = self.trainee.amount, self.evaluated, self.limits.evaluate_every
         is_due = every is not None and now // every > before // every
         if not is_due and not (is_done and now > before):
@@ -290,7 +278,7 @@ class _RunState:
         return True
 
     def is_save_due(self) -> bool:
-        """Return True if the last save is as long ago as the interval."""
+        """Return True if the time since the last save is at least the interval."""
         every = self.limits.save_every
         return every is not None and time.monotonic() - self._saved >= every
 
@@ -303,46 +291,37 @@ class _RunState:
         self._in_file = self.trainee.amount
 
 
-# Learners of 2048
-
-
 class Games(Protocol):
     """Finished games of 2048, `[n]` each: see `game2048.play.Games`."""
 
     @property
     def scores(self) -> npt.NDArray[np.int64]:
-        """Points."""
-        ...
+        """Scores."""
 
     @property
     def max_tiles(self) -> npt.NDArray[np.int64]:
         """Largest tiles."""
-        ...
 
 
 class MoveLearner(Protocol):
-    """A learner that counts moves, such as `ntuple_learner.Learner`."""
+    """A learner of 2048, such as `ntuple_learner.Learner`."""
 
     @property
     def n_moves(self) -> int:
-        """Number of moves that it has learned from."""
-        ...
+        """Number of moves learned from."""
 
     @property
     def n_games(self) -> int:
-        """Number of games that it has played."""
-        ...
+        """Number of games played."""
 
     seconds: float
-    """Seconds that it has learned."""
+    """Wall-clock time of play and learning, in seconds."""
 
     def play(self, n_moves: float) -> Games:
-        """Learn from about this many moves more, and return the games that ended."""
-        ...
+        """Learn from about this many more moves, and return the games that ended."""
 
     def save(self, path: str | Path) -> None:
-        """Write it to a file."""
-        ...
+        """Write the checkpoint to a file."""
 
 
 class Progress(NamedTuple):
@@ -350,34 +329,34 @@ class Progress(NamedTuple):
 
     n_games: int
     n_moves: int
-    seconds: float  # of play and learning, by the clock, since the learner's first move
-    moves_per_second: float  # of the last 40 reports
-    mean_score: float  # of the last 1,000 games of this `train`; nan if there was none
-    rate_2048: float  # share of them that reached 2048
+    seconds: float  # wall-clock time of play and learning since the learner's first move
+    moves_per_second: float  # in the last 40 reports
+    mean_score: float  # of the last 1,000 games of this run; nan if no game has ended
+    rate_2048: float  # share of these games that reached 2048
 
 
 class MoveTraining:
-    """Training of a learner of 2048, measured in moves.
+    """Trainee that wraps a learner of 2048; its amount is the number of moves.
 
     Args:
-        learner: learns in place.
-        save_to: its file; None is none.
-        judge: returns further entries of the row of an evaluation.
+        learner: the learner; it learns in place.
+        save_to: file of the checkpoint; None: it is not saved.
+        evaluation: returns further entries of the row of an evaluation.
     """
 
-    unit: ClassVar[str] = "moves"
+    amount_unit: ClassVar[str] = "moves"
     chunk: ClassVar[int] = 1_000
-    is_saved_when_advanced: ClassVar[bool] = False
+    saves_each_chunk: ClassVar[bool] = False
     end = None
 
     def __init__(
         self,
         learner: MoveLearner,
         save_to: str | Path | None = None,
-        judge: Callable[[], dict[str, Any]] = dict,
+        evaluation: Callable[[], dict[str, Any]] = dict,
     ) -> None:
-        self.learner, self._save_to, self._judge = learner, save_to, judge
-        # Learners may play and learn in turns of many moves: only several reports have a speed.
+        self.learner, self._save_to, self._evaluation = learner, save_to, evaluation
+        # Learners may alternate long phases of play and learning: speeds need several reports.
         self._marks = deque([(learner.seconds, learner.n_moves)], maxlen=41)
         self._recent: list[Games] = []
 
@@ -387,7 +366,7 @@ class MoveTraining:
         return self.learner.n_moves
 
     def advance(self, amount: int) -> None:
-        """Learn from about this many moves."""
+        """Learn from about this many more moves."""
         self._recent.append(self.learner.play(amount))
         while sum(len(batch.scores) for batch in self._recent[1:]) >= N_RECENT:
             del self._recent[0]
@@ -414,16 +393,15 @@ class MoveTraining:
     def report(self) -> dict[str, Any]:
         """Return the mean score, if a game has ended."""
         mean = self.progress().mean_score
-        return {} if mean != mean else {"mean": f"{mean:,.0f}"}
+        return {} if np.isnan(mean) else {"mean": f"{mean:,.0f}"}
 
     def position(self) -> dict[str, Any]:
-        """Return the games, the moves and the seconds."""
-        of = self.learner
-        return {"n_games": of.n_games, "n_moves": of.n_moves, "seconds": of.seconds}
+        """Return the numbers of games and moves and the seconds."""
+        return {name: getattr(self.learner, name) for name in ("n_games", "n_moves", "seconds")}
 
     def evaluate(self) -> dict[str, Any]:
         """Return the progress and the evaluation of the learner."""
-        return {**self.progress()._asdict(), **self._judge()}
+        return {**self.progress()._asdict(), **self._evaluation()}
 
     def save(self) -> None:
         """Save the learner, if it has a file."""
@@ -445,25 +423,26 @@ def train(
     """Train a learner of 2048, and save it at intervals, at the end and when it is interrupted.
 
     Args:
-        learner: learns in place.
+        learner: the learner; it learns in place.
         n_moves: stop after this many more moves.
         seconds: stop after this time.
-        save_to: file to save the learner to, also on Ctrl-C or SIGTERM, which then go on.
+        save_to: file for the learner's checkpoint. It is also written on Ctrl-C or SIGTERM, before
+            their exception leaves this function.
         report: called about twice a second.
-        save_every: seconds from one save to the next; it is saved before each evaluation, too. By
-            default only the last.
-        evaluate: called each time the learner has made another `evaluate_every` moves, counted
-            from its first, and at the end.
-        evaluate_every: see `evaluate`; by default only at the end.
-        evaluated: number of moves that the learner had made at its last evaluation; by default as
-            many as now. An evaluation that is overdue is made first.
+        save_every: seconds from one save to the next; the learner is also saved before each
+            evaluation. By default it is only saved at the end.
+        evaluate: called each time the learner's number of moves passes a multiple of
+            `evaluate_every`, and at the end.
+        evaluate_every: number of moves; by default only the end is evaluated.
+        evaluated: the learner's number of moves at its last evaluation; by default as now. An
+            evaluation that is overdue is made first.
 
     Returns:
         The reports.
 
     Raises:
-        ValueError: neither `n_moves` nor `seconds` is given, or not a number of moves.
-        OSError: `save_to` cannot be written; this shows before training.
+        ValueError: neither `n_moves` nor `seconds` is given, or not a whole number of moves.
+        OSError: `save_to` cannot be written; this is checked before training.
     """
     if n_moves is None and seconds is None:
         raise ValueError("train needs n_moves or seconds, or it would never end")
@@ -473,7 +452,7 @@ def train(
         files.check_writable(save_to)
     training, reports = MoveTraining(learner, save_to), list[Progress]()
 
-    def note() -> None:
+    def record() -> None:
         reports.append(training.progress())
         if report is not None:
             report(reports[-1])
@@ -481,7 +460,7 @@ def train(
     advance(
         training,
         Limits(end, seconds, save_every, every, evaluated),
-        note,
+        record,
         None if evaluate is None else lambda: evaluate(training.progress()),
     )
     return reports
@@ -499,7 +478,7 @@ def whole_moves(n_moves: float, least: int = 1) -> int:
 
 
 def summary(games: Games) -> dict[str, Any]:
-    """Return the mean score of games, its 95% interval (normal) and the shares of largest tiles.
+    """Return the mean score of games with its 95% interval (normal), and the reach rates of tiles.
 
     The interval of a single game is None.
 
@@ -509,12 +488,12 @@ def summary(games: Games) -> dict[str, Any]:
     n = len(games.scores)
     if n == 0:
         raise ValueError("a summary needs at least one game")
-    spread = 1.96 * float(games.scores.std(ddof=1)) / n**0.5 if n > 1 else None
+    interval = 1.96 * float(games.scores.std(ddof=1)) / n**0.5 if n > 1 else None
     tiles = (2048, 4096, 8192, 16384, 32768, 65536)
     return {
         "n_games": n,
         "mean": round(float(games.scores.mean()), 1),
-        "interval": None if spread is None else round(spread, 1),
+        "interval": None if interval is None else round(interval, 1),
         "max": int(games.scores.max()),
         "reached": {str(tile): float((games.max_tiles >= tile).mean()) for tile in tiles},
     }

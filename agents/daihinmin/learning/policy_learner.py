@@ -287,9 +287,9 @@ class PolicyTraining:
         ValueError: a wrong file, or a folder that does not fit the settings.
     """
 
-    unit: ClassVar[str] = "steps"
+    amount_unit: ClassVar[str] = "steps"
     chunk: ClassVar[int] = 1
-    is_saved_when_advanced: ClassVar[bool] = False
+    saves_each_chunk: ClassVar[bool] = False
 
     def __init__(self, run: Run, options: PolicyOptions, folder: RunFolder) -> None:
         self.run, self.options, self.out, self.seconds = run, options, folder.path, 0.0

@@ -335,9 +335,9 @@ class RankTraining:
         ValueError: wrong settings, or a folder that does not fit them or has a damaged file.
     """
 
-    unit: ClassVar[str] = "generations"
+    amount_unit: ClassVar[str] = "generations"
     chunk: ClassVar[int] = 1
-    is_saved_when_advanced: ClassVar[bool] = True
+    saves_each_chunk: ClassVar[bool] = True
     end = None
 
     def __init__(self, run: Run, options: RankOptions, folder: RunFolder) -> None:

@@ -15,17 +15,19 @@ from afterstate.agents import files, nets
 from afterstate.agents.game2048.search.softmax_tree import Values
 from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.value_net import ValueNetAgent, load, network
-from afterstate.agents.training.optimizer import Fitter, Fitting
+from afterstate.agents.training.fitting import Fitting
+from afterstate.agents.training.optimizer import new_fitter
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.words import Words
 
 
 class NetModel:
-    """A value network that learns.
+    """A value network that learns, by gradient steps on the mean squared error.
 
     Args:
         net: maps planes `[n, 16, 4, 4]` to values `[n]`; learns in place, on its device.
-        fitting: its settings; `symmetric` has no effect, since the learner turns the boards.
+        fitting: settings of the steps; `symmetric` has no effect, since the learner turns the
+            boards.
         value_scale: points per 1 of the network's output.
     """
 
@@ -34,17 +36,16 @@ class NetModel:
     def __init__(
         self, net: nn.Module, fitting: Fitting | None = None, value_scale: float = 1_000.0
     ) -> None:
-        self._fitting = own = fitting or Fitting()
-        self._scale = value_scale
-        self._fitter = Fitter(net, average=own.average, bf16=own.bf16, clip=own.clip)
-        self._player = ValueNetAgent(self._fitter.played, 1, None, value_scale, own.bf16)
+        self._fitting, self._scale = fitting or Fitting(), value_scale
+        self._fitter = new_fitter(net, self._fitting)
+        self._player = ValueNetAgent(self._fitter.played, 1, None, value_scale, self._fitting.bf16)
 
     def estimate(self, boards: Words) -> Values:
         """Return the values of afterstates."""
         return self._player.estimate(boards)
 
     def fit(self, afters: Words, targets: Values, n_moves: int) -> float:
-        """Learn in steps of a batch, in random order."""
+        """Learn in batches of afterstates, in random order."""
         order = np.random.default_rng(n_moves).permutation(len(afters))
         device, squares = next(self._fitter.net.parameters()).device, 0.0
         scale, rate = self._scale, self._fitting.rate_after(n_moves)
@@ -62,14 +63,14 @@ class NetModel:
         return self._player
 
     def save(self, path: Path, arrays: files.Arrays, metadata: dict[str, Any]) -> None:
-        """Write everything to a safetensors file, and the network next to it."""
+        """Write the checkpoint to a safetensors file, and the network next to it."""
         others = {name: torch.from_numpy(array.view(np.int64)) for name, array in arrays.items()}
         metadata = {**metadata, "unit": self._scale}
         self._fitter.save(path, others, **metadata)
         nets.save(self._fitter.played, path.with_name("net.safetensors"), **metadata)
 
     def load(self, path: Path) -> tuple[files.Arrays, dict[str, Any]]:
-        """Continue from a file of `save`."""
+        """Load a file of `save`."""
         metadata, others = self._fitter.load(path)
         if metadata.get("unit") != self._scale:
             raise ValueError(f"{path} has another value_scale than {self._scale}")
@@ -84,15 +85,15 @@ def new(
     seed: int | None,
     device: str,
 ) -> NetModel:
-    """Return a model.
+    """Return a new model.
 
     Args:
-        values: name and settings of a new network, not used with `start`.
-        start: file of a network to start from instead; its value scale is the default.
+        values: name and settings of a new network; not used with `start`.
+        start: file of a network to start from; its value scale is the default.
         fitting: settings of learning.
-        value_scale: points per 1 of the network's output.
-        seed: of the weights.
-        device: of the network.
+        value_scale: points per 1 of the network's output; by default 1,000 for a new network.
+        seed: seed of the weights.
+        device: device of the network.
 
     Raises:
         OSError: the file to start from cannot be read.

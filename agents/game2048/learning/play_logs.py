@@ -1,4 +1,4 @@
-"""Play logs: the moves of any players, shuffled, for whoever learns from them.
+"""Play logs: shuffled moves of any players, from which networks learn.
 
     python -m afterstate.agents.game2048.learning.play_logs logs/moves.npy --moves 1e7
     python -m afterstate.agents.game2048.learning.play_logs logs/moves.npy --moves 1e7 --resume
@@ -8,16 +8,16 @@ action that the player selected.
 
     log = np.load("logs/moves.npy", mmap_mode="r")    # of [("board", "<u8"), ("action", "u1")]
 
-The records are uniformly shuffled, so a learner can read them in order and any part of a log is a
+The records are uniformly shuffled, so a learner can read them in order, and any part of a log is a
 sample of it. The 600 million moves of Matsuzaki and Teramura take 5.4 GB. `moves.json`, next to the
 log, describes its players and games.
 
-A log never has to fit into memory. While games are played, each move goes to a random one of 256
-buckets in the folder `moves.parts`; at the end each bucket is shuffled in memory and appended to
-the log. The buckets are deleted once the log is complete, so the disk needs twice its size. A run
-that was interrupted, killed or ran out of disk space continues with `--resume`, also with other
-numbers of games or moves. The same settings make the same file, whatever the number of jobs and
-interruptions, unless a player has a time limit per move.
+A log need not fit into memory. While games are played, each move goes to one of 256 random buckets
+in the folder `moves.parts`; at the end each bucket is shuffled in memory and appended to the log.
+The buckets are deleted when the log is complete, so the disk needs twice its size. A run that was
+interrupted, killed or ran out of disk space continues with `--resume`, also with another number of
+games or moves. The same settings make the same file, whatever the number of jobs and interruptions,
+unless a player has a time limit per move.
 """
 
 from __future__ import annotations
@@ -56,29 +56,26 @@ Moves = npt.NDArray[np.void]
 
 
 class Sampling(NamedTuple):
-    """The games to play and the moves of them to keep."""
+    """Settings of the games and of the moves that are logged."""
 
-    players: tuple[str, ...]  # as for `agents.find`; they take turns by round
-    batch: int = 32  # games of a round, which a player plays in parallel
-    skip: int = 0  # moves at the beginning of each game that are dropped
-    share: float = 1.0  # the probability that each other move is kept
-    seed: int = 1  # of the first game, one more for each other, and of the sampling
+    players: tuple[str, ...]  # as for `agents.find`; they take turns, one round each
+    batch: int = 32  # games of a round, played in parallel
+    skip: int = 0  # number of first moves of each game that are not logged
+    share: float = 1.0  # probability that each other move is logged
+    seed: int = 1  # of the first game (one more for each next game) and of the sampling
 
 
 class Round(NamedTuple):
-    """The outcome of a round of games that were played in parallel."""
+    """Result of a round: games that were played in parallel."""
 
     moves: Moves
-    player: int
+    player: int  # its index
     scores: list[int]
-    n_played: int  # moves of these games, kept or dropped
-
-
-# Playing
+    n_played: int  # moves of these games, logged or not
 
 
 def _player(text: str, seed: int) -> Player:
-    """Return a player; a random one is made anew for each round, with this seed by default.
+    """Return a player: a new one with this seed if it has a setting `seed` that is not given.
 
     Raises:
         OSError: its file cannot be read.
@@ -101,56 +98,53 @@ def _player_of_2048(text: str) -> Player:
 
 
 _cached_player = cache(_player_of_2048)
-"""Players that are not random, one for each process."""
+"""Players without a seed, loaded once in each process."""
 
 
 def play_round(sampling: Sampling, number: int) -> Round:
-    """Play the games of a round, numbered from 0; each round has seeds of its own.
+    """Play the games of a round, numbered from 0; each round has its own seeds.
 
     Raises:
         ValueError: the player's actions are not legal.
     """
     turn, first = number % len(sampling.players), sampling.seed + number * sampling.batch
     rng, parts = np.random.default_rng([sampling.seed, number]), []
-    n_seen = np.zeros(sampling.batch, np.int64)
+    n_before = np.zeros(sampling.batch, np.int64)
     player = _player(sampling.players[turn], int(rng.integers(2**63)))
 
     def watch(games: npt.NDArray[np.int64], boards: Words, actions: npt.NDArray[np.int64]) -> None:
-        is_kept = n_seen[games] >= sampling.skip
+        mask = n_before[games] >= sampling.skip
         if sampling.share < 1:
-            is_kept &= rng.random(len(games)) < sampling.share
-        n_seen[games] += 1
-        moves = np.empty(np.count_nonzero(is_kept), MOVE)
-        moves["board"], moves["action"] = boards[is_kept], actions[is_kept]
+            mask &= rng.random(len(games)) < sampling.share
+        n_before[games] += 1
+        moves = np.empty(np.count_nonzero(mask), MOVE)
+        moves["board"], moves["action"] = boards[mask], actions[mask]
         parts.append(moves)
 
-    played = play(player, sampling.batch, first, (4, 4), watch=watch)
+    games = play(player, sampling.batch, first, (4, 4), watch=watch)
     moves = np.concatenate(parts)
-    return Round(moves, turn, played.scores.tolist(), int(played.n_moves.sum()))
+    return Round(moves, turn, games.scores.tolist(), int(games.n_moves.sum()))
 
 
 def play_rounds(sampling: Sampling, first: int, jobs: int) -> Generator[Round, None, None]:
-    """Yield round after round without end, in order, with `jobs` processes."""
+    """Yield the rounds from `first` on, without end and in order; `jobs` processes play them."""
     from joblib import Parallel, delayed
 
     rounds = (delayed(play_round)(sampling, number) for number in count(first))
     yield from Parallel(jobs, return_as="generator", pre_dispatch=jobs)(rounds)
 
 
-# Shuffling
-
-
 class Buckets:
-    """The moves played so far, divided at random among files of a folder.
+    """The moves logged so far, divided at random among files of a folder.
 
     Args:
-        folder: made if missing; otherwise it has the buckets of a run to resume, which must then be
+        folder: a folder to make, or one with the buckets of a run to resume, which must then be
             `truncate`d.
-        sampling: the sampling of the run.
+        sampling: settings of the run.
 
     Raises:
         OSError: the folder cannot be read or written.
-        ValueError: it has moves of another sampling.
+        ValueError: the folder has moves of another sampling.
     """
 
     def __init__(self, folder: Path, sampling: Sampling) -> None:
@@ -158,7 +152,7 @@ class Buckets:
         self.sampling = sampling
         self.n_rounds, self.n_played = 0, 0
         self.games = [0] * len(sampling.players)  # by player
-        self._scores = [0] * len(sampling.players)  # their sums, by player
+        self._scores = [0] * len(sampling.players)  # sums by player
         self._sizes = np.zeros(N_BUCKETS, np.int64)
         if self._state.exists():
             self._resume()
@@ -180,11 +174,11 @@ class Buckets:
             raise ValueError(f"{self._folder} has moves of {before}: use another file")
 
     def truncate(self) -> None:
-        """Drop the moves that were written after the last complete round.
+        """Delete the moves that were written after the last complete round.
 
         Raises:
             OSError: the buckets cannot be read or written.
-            ValueError: some of their moves are missing.
+            ValueError: moves of earlier rounds are missing.
         """
         for bucket, size in enumerate(self._sizes * MOVE.itemsize):
             with open(self._file(bucket), "ab") as file:
@@ -198,22 +192,22 @@ class Buckets:
 
     @property
     def n_moves(self) -> int:
-        """The number of moves in the buckets."""
+        """Number of moves in the buckets."""
         return int(self._sizes.sum())
 
-    def add(self, played: Round) -> None:
+    def add(self, result: Round) -> None:
         """Append the moves of a round."""
         rng = np.random.default_rng([self.sampling.seed, self.n_rounds, 1])
-        buckets = rng.integers(N_BUCKETS, size=len(played.moves), dtype=np.uint8)
-        moves = played.moves[np.argsort(buckets, kind="stable")]
+        buckets = rng.integers(N_BUCKETS, size=len(result.moves), dtype=np.uint8)
+        moves = result.moves[np.argsort(buckets, kind="stable")]
         sizes = np.bincount(buckets, minlength=N_BUCKETS)
         for bucket, part in enumerate(np.split(moves, np.cumsum(sizes)[:-1])):
             with open(self._file(bucket), "ab") as file:
                 file.write(part.tobytes())
         self._sizes += sizes
-        self.n_rounds, self.n_played = self.n_rounds + 1, self.n_played + played.n_played
-        self.games[played.player] += len(played.scores)
-        self._scores[played.player] += sum(played.scores)
+        self.n_rounds, self.n_played = self.n_rounds + 1, self.n_played + result.n_played
+        self.games[result.player] += len(result.scores)
+        self._scores[result.player] += sum(result.scores)
         self._save_state()
 
     def _save_state(self) -> None:
@@ -223,60 +217,55 @@ class Buckets:
         files.write_bytes(self._state, json.dumps(state).encode())
 
     def write(self, path: Path, n_moves: int | None = None) -> None:
-        """Write the log, with all moves or a random part of them, and remove the buckets.
+        """Write the log, with all moves or a random sample of them, and remove the buckets.
 
         Raises:
             OSError: the log cannot be written; the buckets are kept.
         """
-        left = n = self.n_moves if n_moves is None else min(n_moves, self.n_moves)
+        remaining = n = self.n_moves if n_moves is None else min(n_moves, self.n_moves)
         rng = np.random.default_rng([self.sampling.seed, self.n_rounds, 2])
         header = {"descr": MOVE.descr, "fortran_order": False, "shape": (n,)}
         with files.atomic_write(path) as file:
             np.lib.format.write_array_header_1_0(file, header)
             for bucket in rng.permutation(N_BUCKETS):
                 moves = np.fromfile(self._file(bucket), MOVE)
-                left -= file.write(rng.permutation(moves)[:left].tobytes()) // MOVE.itemsize
+                sample = rng.permutation(moves)[:remaining]
+                remaining -= file.write(sample.tobytes()) // MOVE.itemsize
             files.write_bytes(path.with_suffix(".json"), self._metadata(n))  # before the log exists
         self.remove()
 
     def is_written(self, path: Path) -> bool:
-        """Return True if an existing log is that of these moves, so that the buckets may go.
+        """Return True if an existing log has these moves, so that the buckets can be removed.
 
         Raises:
             OSError: the log cannot be read.
-            ValueError: it is not a log.
+            ValueError: the file is not a log.
         """
         metadata = path.with_suffix(".json")
         return metadata.exists() and metadata.read_bytes() == self._metadata(len(read(path)))
 
-    def _metadata(self, n_moves: int) -> bytes:
-        """Return the JSON file next to a log."""
-        return (json.dumps(self.metadata(n_moves), indent=1) + "\n").encode()
-
     def remove(self) -> None:
-        """Remove the buckets that are left."""
+        """Remove the remaining buckets."""
         for bucket in range(N_BUCKETS):
             self._file(bucket).unlink(missing_ok=True)
         for state in self._folder.glob("state.json*"):
             state.unlink()
-        with contextlib.suppress(OSError):  # files of others stay
+        with contextlib.suppress(OSError):  # the folder has other files
             self._folder.rmdir()
 
-    def metadata(self, n_moves: int) -> dict[str, Any]:
-        """Return the description of a log of `n_moves` of the moves."""
-        each = zip(self.sampling.players, self.games, self._scores, strict=True)
-        return {
+    def _metadata(self, n_moves: int) -> bytes:
+        """Return the JSON file next to a log with `n_moves` of the moves."""
+        sums = zip(self.sampling.players, self.games, self._scores, strict=True)
+        metadata = {
             "moves": n_moves,
             "of_moves": self.n_played,
             "players": [
                 {"player": player, "games": n, "mean_score": total / n if n else None}
-                for player, n, total in each
+                for player, n, total in sums
             ],
             **{name: getattr(self.sampling, name) for name in ("skip", "share", "batch", "seed")},
         }
-
-
-# Reading
+        return (json.dumps(metadata, indent=1) + "\n").encode()
 
 
 def read(path: str | Path) -> Moves:
@@ -284,7 +273,7 @@ def read(path: str | Path) -> Moves:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is another file, or damaged.
+        ValueError: the file is not a log, or is damaged.
     """
     try:
         log = np.lib.format.open_memmap(path, mode="r")
@@ -295,66 +284,63 @@ def read(path: str | Path) -> Moves:
     return log
 
 
-# The command line
-
-
 @settings
 class Args:
     """Write a shuffled log of the moves of players of 2048."""
 
     log: Path
-    """The file to write, which ends in .npy."""
+    """File to write; its name ends in .npy."""
     player: Annotated[list[str], Field(min_length=1)] = field(
         default_factory=lambda: ["expectimax"]
     )
-    """A file, or a name and settings such as expectimax,depth=2; several take turns."""
+    """Players: a file each, or a name and settings such as expectimax,depth=2. They take turns."""
     games: Count | None = None
     """Stop after this many games of each player."""
     moves: Amount | None = None
-    """Stop when this many moves are kept, such as 1e7."""
+    """Stop when the log has this many moves, such as 1e7."""
     skip: Whole = 0
-    """Moves dropped at the beginning of each game."""
+    """Number of first moves of each game that are not logged."""
     share: Rate = 1.0
-    """Probability that each of the other moves is kept."""
+    """Probability that each of the other moves is logged."""
     batch: Count = 32
     """Games that a player plays in parallel."""
     seed: Whole = 1
     """Seed of the first game and of the sampling."""
     jobs: Count = 1
-    """Processes that play."""
+    """Number of processes that play."""
     resume: bool = False
-    """Continue a log that was interrupted."""
+    """Continue a run that was interrupted."""
 
     def __post_init__(self) -> None:
         if (self.games is None) == (self.moves is None):
-            raise ValueError("games or moves must be given, to say where to stop")
+            raise ValueError("either games or moves must be given, to say when to stop")
         if self.log.suffix != ".npy":
             raise ValueError(f"log must end in .npy, got {str(self.log)!r}")
 
     @property
     def folder(self) -> Path:
-        """The folder of the buckets."""
+        """Folder of the buckets."""
         return self.log.with_suffix(".parts")
 
     @property
     def target(self) -> int:
-        """The number of games or moves after which to stop."""
+        """Number of games or moves after which to stop."""
         return int(self.moves or self.games or 0)
 
     def done(self, buckets: Buckets) -> int:
-        """Return the number of moves or games that the buckets have."""
+        """Return the number of moves or games in the buckets."""
         return buckets.n_moves if self.moves is not None else min(buckets.games)
 
 
-def _check_place(args: Args) -> None:
-    """Raise ValueError unless the files are those of a new run, or of one to resume."""
+def _check_files(args: Args) -> None:
+    """Raise ValueError unless the existing files fit a new run, or one to resume."""
     folder = args.folder
     is_run, exists = (folder / "state.json").exists(), folder.exists()
     for path in () if is_run else (args.log, args.log.with_suffix(".json")):
         if path.exists():
             raise ValueError(f"{path} exists: use another file")
     if exists and not is_run and not all(p.name.startswith("state.") for p in folder.iterdir()):
-        raise ValueError(f"{folder} exists and is not of a log: use another file")
+        raise ValueError(f"{folder} exists and has no buckets of a log: use another file")
     if exists and not args.resume:
         raise ValueError(f"{folder} exists: continue with --resume")
     if args.resume and not exists:
@@ -362,14 +348,14 @@ def _check_place(args: Args) -> None:
 
 
 def _begin(args: Args) -> Buckets:
-    """Return the buckets of a new log, or of one to resume or to clean up.
+    """Return the buckets of a new run, or of one to resume or to clean up.
 
     Raises:
         OSError: a file cannot be read or written.
         ValueError: a wrong player, or files that do not fit the arguments.
         ImportError: a player needs an extra that is not installed.
     """
-    _check_place(args)
+    _check_files(args)
     for player in args.player:
         _player(player, args.seed)
     files.check_writable(args.log)
@@ -391,20 +377,24 @@ def _fill(args: Args, buckets: Buckets, bar: Any) -> None:
         contextlib.closing(play_rounds(buckets.sampling, buckets.n_rounds, args.jobs)) as rounds,
     ):
         warnings.filterwarnings("ignore", ".*have been cancelled")  # rounds no longer needed
-        for played in rounds:
-            buckets.add(played)
+        for each in rounds:
+            buckets.add(each)
             if not buckets.n_moves:
-                raise ValueError("no move is kept: skip is too large or share too small")
+                raise ValueError("no move is logged: skip is too large or share too small")
             bar.update(min(bar.total, args.done(buckets)) - bar.n)
-            bar.set_description(f"mean score {np.mean(played.scores):,.0f}")
+            bar.set_description(f"mean score {np.mean(each.scores):,.0f}")
             if args.done(buckets) >= args.target:
                 return
 
 
 def _write(args: Args, buckets: Buckets) -> None:
-    """Play what is missing, and write the log."""
-    unit = " moves" if args.moves else " games"
-    bar = progress_bar()(total=args.target, initial=args.done(buckets), unit=unit, unit_scale=True)
+    """Play the missing rounds and write the log."""
+    bar = progress_bar()(
+        total=args.target,
+        initial=args.done(buckets),
+        unit=" moves" if args.moves else " games",
+        unit_scale=True,
+    )
     with sigterm_raises(KeyboardInterrupt()), bar:
         try:
             _fill(args, buckets, bar)
@@ -414,7 +404,7 @@ def _write(args: Args, buckets: Buckets) -> None:
             message = f"interrupted: {buckets.n_moves:,} moves are kept, continue with --resume"
             raise SystemExit(message) from None
         except (OSError, ValueError) as error:
-            message = f"{error}\nthe moves played are kept: continue with --resume"
+            message = f"{error}\nthe moves so far are kept: continue with --resume"
             raise SystemExit(message) from error
 
 
@@ -425,7 +415,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     try:
         buckets = _begin(args)
-        if args.log.exists():  # a run was killed before its buckets were removed
+        if args.log.exists():  # a run was killed while it removed its buckets
             buckets.remove()
             return print(f"{args.log} is complete; its buckets are removed")
     except (OSError, ValueError, ImportError) as error:

@@ -6,15 +6,14 @@ A settings file names the network and the log of `play_logs.py`:
 
     {"network": {"layers": 5}, "log": "logs/moves.npy", "learner": {"decay": 1e7}, "seed": 1}
 
-The network is fitted to the moves of the log by their cross entropy, in the order of the log, since
-logs are shuffled; after the last move comes the first again. A move is seen in one of the eight
-symmetric positions, drawn each time, unless the settings say otherwise.
+The network is fitted to the moves of the log by cross entropy. It reads the log in order, since
+logs are shuffled, and starts again after the last move. Each position is turned to one of its eight
+symmetric positions at random, unless `symmetric` is false.
 
-The folder of a run has `learner.safetensors`, from which it is resumed, and `net.safetensors`, the
-network, which `agents.load` reads. A row has, of the moves since the last row, the mean cross
-entropy in nats (`loss`) and the share of moves that the network found most probable before it
-learned them (`foreseen`), and the `summary` of evaluation games. Moves learned before `--resume`
-are not in the first row after it.
+The folder of a run has `learner.safetensors`, from which it is resumed, and `net.safetensors`,
+which `agents.load` reads. A row has the mean cross entropy in nats (`loss`) and the accuracy before
+learning (`foreseen`) of the moves since the last row or `--resume`, and the `summary` of evaluation
+games.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.policy_net import PolicyNetAgent, network
 from afterstate.agents.training.commands import uninterrupted
 from afterstate.agents.training.folder import RunFolder
-from afterstate.agents.training.optimizer import Fitter, Fitting, set_threads
+from afterstate.agents.training.optimizer import Fitting, new_fitter, set_threads
 from afterstate.agents.training.run import EVALUATION_SEED, MoveTraining, NeuralOptions, summary
 from afterstate.envs.game2048 import torch_rules
 
@@ -49,13 +48,13 @@ def logged(moves: play_logs.Moves, device: torch.device | str = "cpu") -> tuple[
     """Return the boards and the actions of moves of a play log, `int64[n]` each, on a device.
 
     Raises:
-        ValueError: one of them is illegal.
+        ValueError: an action is illegal.
     """
     boards = torch_rules.from_words(moves["board"], device)
     actions = torch.from_numpy(moves["action"].astype(np.int64)).to(device)
     legal = torch_rules.legal(boards).gather(1, actions.clamp(max=3)[:, None])
     if not ((actions < 4) & legal[:, 0]).all():
-        raise ValueError("the log has an illegal move: it is not of 2048, or it is damaged")
+        raise ValueError("the log has an illegal move: it is damaged or not of 2048")
     return boards, actions
 
 
@@ -64,17 +63,17 @@ class Learner:
 
     Args:
         net: maps planes `[n, 16, 4, 4]` to logits `[n, 4]`; learns in place, on its device.
-        log: the moves: see `play_logs.read`.
-        settings: of learning.
-        seed: of symmetries; None is 0.
-        log_metadata: a description of the log for the network's file, fit for JSON.
+        log: the moves to learn: see `play_logs.read`.
+        settings: settings of learning.
+        seed: seed of the random symmetries; None is 0.
+        log_metadata: description of the log for the metadata of the network, fit for JSON.
 
     Attributes:
-        seconds: of learning, by the clock.
+        seconds: wall-clock time of learning.
     """
 
     n_games = 0
-    """It plays no games."""
+    """No games are played."""
 
     def __init__(
         self,
@@ -84,16 +83,16 @@ class Learner:
         seed: int | None = None,
         log_metadata: dict[str, Any] | None = None,
     ) -> None:
-        self.settings = own = settings or Fitting()
+        self.settings = settings or Fitting()
         self.log, self.n_moves, self.seconds = log, 0, 0.0
-        self.fitter = Fitter(net, average=own.average, bf16=own.bf16, clip=own.clip)
+        self.fitter = new_fitter(net, self.settings)
         self._device, self._seed = next(net.parameters()).device, int(seed or 0)
         self._log_metadata = log_metadata
-        self._learned = self._none_learned()
+        self._sums = self._zeros()
 
     @property
     def net(self) -> nn.Module:
-        """The network that plays: the average of the one that learns, or that one."""
+        """The network that plays: the average of the learning network, or that network itself."""
         return self.fitter.played
 
     def play(self, n_moves: float) -> Games:
@@ -109,7 +108,7 @@ class Learner:
         try:
             self.fitter.net.train()
             while self.n_moves < end:
-                with uninterrupted():  # no move may be learned that is not counted
+                with uninterrupted():  # a move that is learned must also be counted
                     self._step()
         finally:
             self.fitter.net.eval()
@@ -121,12 +120,12 @@ class Learner:
         boards, actions = self._batch()
 
         def loss(logits: Tensor) -> Tensor:
-            self._learned[1] += (logits.argmax(1) == actions).float().mean().detach()
+            self._sums[1] += (logits.argmax(1) == actions).float().mean().detach()
             return cross_entropy(logits, actions)
 
         rate = self.settings.rate_after(self.n_moves)
-        self._learned[0] += self.fitter.step(planes(boards), loss, rate)
-        self._learned[2] += 1
+        self._sums[0] += self.fitter.step(planes(boards), loss, rate)
+        self._sums[2] += 1
         self.n_moves += len(boards)
 
     def _batch(self) -> tuple[Tensor, Tensor]:
@@ -139,20 +138,20 @@ class Learner:
         boards, actions = logged(part, self._device)
         if not self.settings.symmetric:
             return boards, actions
-        chance = np.random.default_rng([self._seed, self.n_moves])
-        which = torch.from_numpy(chance.integers(8, size=len(actions))).to(self._device)
+        rng = np.random.default_rng([self._seed, self.n_moves])
+        which = torch.from_numpy(rng.integers(8, size=len(actions))).to(self._device)
         return torch_rules.symmetric(boards, which), torch_rules.symmetric_actions(actions, which)
 
-    def learned(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Return the mean cross entropy and the accuracy since the last call or `resume`."""
-        loss, hits, n_steps = self._learned.tolist()
-        self._learned = self._none_learned()
+        loss, accuracy, n_steps = self._sums.tolist()
+        self._sums = self._zeros()
         if not n_steps:
             return {"loss": math.nan, "foreseen": math.nan}
-        return {"loss": round(loss / n_steps, 4), "foreseen": round(hits / n_steps, 4)}
+        return {"loss": round(loss / n_steps, 4), "foreseen": round(accuracy / n_steps, 4)}
 
-    def _none_learned(self) -> Tensor:
-        """Return sums of losses and of accuracies, and the number of steps; on the device."""
+    def _zeros(self) -> Tensor:
+        """Return new sums of losses and of accuracies, and number of steps, on the device."""
         return torch.zeros(3, dtype=torch.float64, device=self._device)
 
     def save(self, path: str | Path) -> None:
@@ -192,25 +191,22 @@ class Learner:
         return [len(self.log), zlib.crc32(ends)]
 
 
-# Runs
-
-
 def _log_metadata(path: Path) -> Any:
-    """Return the description next to a log, see `play_logs.py`, or None.
+    """Return the description next to a log (see `play_logs.py`), or None.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is damaged.
+        OSError: the description cannot be read.
+        ValueError: the description is not JSON.
     """
     place = path.with_suffix(".json")
     try:
         return json.loads(place.read_text(encoding="utf-8")) if place.exists() else None
     except ValueError as error:
-        raise ValueError(f"{place} does not describe {path.name}: {error}") from error
+        raise ValueError(f"{place} is not valid JSON: {error}") from error
 
 
 def evaluate(net: nn.Module, n_games: int) -> dict[str, Any]:
-    """Return the `summary` of games that a network plays."""
+    """Return the `summary` of evaluation games of a network."""
     return summary(play(PolicyNetAgent(net), n_games, EVALUATION_SEED))
 
 
@@ -219,7 +215,7 @@ class NetworkSettings:
     """Settings of the network."""
 
     layers: int = 5
-    """Convolutional layers, 2 to 5 (Matsuzaki and Teramura 2018)."""
+    """Number of convolutional layers, 2 to 5 (Matsuzaki and Teramura 2018)."""
 
 
 @settings
@@ -236,7 +232,7 @@ class Run:
     """File of a play log; required."""
     learner: Fitting = field(default_factory=Fitting)
     seed: Whole | None = 0
-    """Seed of the weights and of symmetries."""
+    """Seed of the weights and of the random symmetries."""
 
     def new(self, device: str = "cpu") -> Learner:
         """Return a new learner.
@@ -254,7 +250,7 @@ class Run:
         return Learner(net, play_logs.read(self.log), self.learner, self.seed, metadata)
 
     def begin(self, options: NeuralOptions, folder: RunFolder) -> MoveTraining:
-        """Return the learner, a new one or that of the folder."""
+        """Return a new learner, or the one in the folder."""
         if set(options.games) - {1}:
             raise ValueError("evaluate must be 1:GAMES: a policy network does not search")
         set_threads(options.threads)
@@ -262,8 +258,8 @@ class Run:
         if options.resume:
             learner.resume(path)
 
-        def judge() -> dict[str, Any]:
-            plays = {f"{ply}-ply": evaluate(learner.net, n) for ply, n in options.games.items()}
-            return {**learner.learned(), **plays}
+        def evaluation() -> dict[str, Any]:
+            plies = {f"{ply}-ply": evaluate(learner.net, n) for ply, n in options.games.items()}
+            return {**learner.metrics(), **plies}
 
-        return MoveTraining(learner, path, judge)
+        return MoveTraining(learner, path, evaluation)

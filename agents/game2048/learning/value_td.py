@@ -4,23 +4,23 @@
 
     {"network": {"name": "CNN22"}, "learner": {"games": 64, "segment": 64}, "seed": 1}
 
-Thousands of games are played in parallel on the device of the network. In each move of all of them
+Thousands of games are played in parallel on the device of the network. For each move of all games
 
 1. the network values the legal afterstates of every board, and the move with the best reward plus
    value is selected;
-2. this reward plus value is the target of the previous afterstate; where no move is legal the
-   target is 0. The network is fitted to the targets in steps of `batch` afterstates;
-3. chance adds a tile, and the board is turned to one of the eight symmetric ones; games that are
-   over begin again.
+2. this reward plus value is the target of the previous afterstate; if no move is legal, the target
+   is 0. The network is fitted to the targets in steps of `batch` afterstates;
+3. chance adds a tile, and the board is turned to one of its eight symmetric boards; games that are
+   over are replaced by new ones.
 
-With a `segment` of several moves the network learns at its end, from all of its moves in random
-order, and targets are lambda-returns (Sutton 1988): to the target above is added `lam` times the
-difference between the next afterstate's own target and its value. So the outcome of a game reaches
-many of its moves in one step instead of one, and values rise much sooner.
+With a `segment` of several moves the network learns after the last of them, from all of them in
+random order, and targets are lambda-returns (Sutton 1988): the target above plus `lam` times the
+difference between the next afterstate's target and its value. The outcome of a game then reaches
+many of its moves in one step, and values rise much sooner.
 
-Games begin again at the start; with `restart` (Matsuzaki 2017) in the middle of the game that has
-ended, then in the middle of the rest, until the rest is short; with `jump` some of them at
-positions of a play log, which a stronger player has reached.
+New games begin at the start. With `restart` (Matsuzaki 2017) they begin in the middle of the game
+that has ended, then in the middle of the rest, until the rest is short. With `jump` some of them
+begin at positions from a play log of a stronger player.
 
 The folder of a run has `learner.safetensors`, from which it is resumed, and `net.safetensors`,
 which `agents.load` reads.
@@ -49,7 +49,7 @@ from afterstate.agents.game2048.values.value_net import MAX_DEPTH, ValueNetAgent
 from afterstate.agents.training.commands import uninterrupted
 from afterstate.agents.training.fitting import Fitting
 from afterstate.agents.training.folder import RunFolder
-from afterstate.agents.training.optimizer import Fitter, set_threads
+from afterstate.agents.training.optimizer import new_fitter, set_threads
 from afterstate.agents.training.run import EVALUATION_SEED, MoveTraining, NeuralOptions, summary
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.torch_rules import afterstates, draw_bits, exponents, spawn, start
@@ -64,58 +64,59 @@ class Settings(Fitting):
     """
 
     games: Count = 1_024
-    """Games played in parallel. With fewer of them the network gets further in as many moves."""
+    """Games played in parallel. With fewer games the network learns more from as many moves."""
     segment: Count = 1
-    """Moves of each game between two updates, which targets look ahead. An update is of
-    `segment * games` positions, and is completed before a run is interrupted."""
+    """Moves of each game between two updates, by which targets look ahead. An update has
+    `segment * games` positions and is completed before a run is interrupted."""
     lam: Share = 0.95
     """Lambda, the weight of later moves of the segment in a target: 0 none, 1 full."""
     value_scale: Positive = 1_000.0
-    """Points per 1 of the network's output: networks learn numbers of about 1 best."""
+    """Points per 1 of the network's output; outputs of about 1 are learned best."""
     restart: Count | None = None
-    """Play games again from their middle until at most this many moves are left."""
+    """Play games again from their middle until at most this many moves are left; by default each
+    game is played once."""
     jump: Share = 0.0
-    """Probability that a game begins at a position of the log."""
+    """Probability that a game begins at a position from the log."""
 
 
-class _Tables(NamedTuple):
+class _GameBatch(NamedTuple):
     """Games played in parallel, `[n]` each, on one device."""
 
     boards: Tensor  # before a move
-    afters: Tensor  # the previous afterstates; 0 where a game has begun
+    afters: Tensor  # previous afterstates; 0 at the beginning of a game
     scores: Tensor  # so far
     lengths: Tensor  # number of moves
-    begins: Tensor  # the move at which restart began a game again, else 0
-    jumped: Tensor  # True where a game began at a position of the log
+    begins: Tensor  # the move at which a restarted game began, otherwise 0
+    jumped: Tensor  # True if the game began at a position from the log
 
 
 class _Step(NamedTuple):
     """A move of all games, from which the previous afterstates are learned, `[n]` each."""
 
-    afters: Tensor  # the previous ones; 0 where a game has begun
-    best: Tensor  # reward plus value of the best move; 0 where the game is over
-    values: Tensor  # of the afterstate of that move; 0 where the game is over
-    over: Tensor
+    afters: Tensor  # previous afterstates; 0 at the beginning of a game
+    best: Tensor  # reward plus value of the best move; 0 if the game is over
+    values: Tensor  # value of the best move's afterstate; 0 if the game is over
+    over: Tensor  # True if the game is over
 
 
 class _History:
-    """The boards before each move of games, for restart.
+    """The boards before each move of the current games, for restart.
 
     Args:
-        n: games.
-        device: of the boards.
+        n: number of games.
+        device: device of the boards.
     """
 
     def __init__(self, n: int, device: torch.device) -> None:
         self.boards = torch.zeros(n, 1_024, dtype=torch.int64, device=device)  # [n, moves]
-        self._longest = 0  # no game is longer
+        self._longest = 0  # an upper bound of the games' lengths
 
-    def add(self, tables: _Tables) -> None:
-        """Add the boards; there is always space for them."""
+    def add(self, games: _GameBatch) -> None:
+        """Add the current boards, growing if necessary."""
         if self._longest >= self.boards.shape[1]:
-            self._longest = int(tables.lengths.max())  # seldom, since it waits for a GPU
+            self._longest = int(games.lengths.max())  # rarely, since it waits for the GPU
         self._grow()
-        self.boards.scatter_(1, tables.lengths[:, None], tables.boards[:, None])
+        self.boards.scatter_(1, games.lengths[:, None], games.boards[:, None])
         self._longest += 1
 
     def _grow(self) -> None:
@@ -124,14 +125,14 @@ class _History:
             self.boards = torch.cat((self.boards, torch.zeros_like(self.boards)), 1)
 
     def at(self, moves: Tensor) -> Tensor:
-        """Return the boards before a move of each game, `int64[n]`."""
+        """Return the boards before the given move of each game, `int64[n]`."""
         return self.boards.gather(1, moves[:, None])[:, 0]
 
-    def used(self, tables: _Tables) -> Tensor:
-        """Return the boards of the games that are being played, `[n, moves]`."""
-        longest = int(tables.lengths.max())
+    def used(self, games: _GameBatch) -> Tensor:
+        """Return the boards of the current games, `[n, moves]`; 0 after the last of a game."""
+        longest = int(games.lengths.max())
         moves = torch.arange(longest, device=self.boards.device)
-        return torch.where(moves < tables.lengths[:, None], self.boards[:, :longest], 0)
+        return torch.where(moves < games.lengths[:, None], self.boards[:, :longest], 0)
 
     def restore(self, used: Tensor) -> None:
         """Restore the result of `used`."""
@@ -145,12 +146,12 @@ class Learner:
 
     Args:
         net: maps planes `[n, 16, 4, 4]` to values `[n]`; learns in place, on its device.
-        settings: of learning.
-        seed: of chance; None is 0.
-        log: for `jump`: see `play_logs.read`.
+        settings: settings of learning.
+        seed: seed of the games; None is 0.
+        log: play log for `jump`: see `play_logs.read`.
 
     Attributes:
-        seconds: of play and learning, by the clock.
+        seconds: wall-clock time of play and learning.
 
     Raises:
         ValueError: `jump` without a log.
@@ -163,37 +164,39 @@ class Learner:
         seed: int | None = None,
         log: play_logs.Moves | None = None,
     ) -> None:
-        self.settings = own = settings or Settings()
-        if own.jump and log is None:
+        self.settings = settings = settings or Settings()
+        if settings.jump and log is None:
             raise ValueError("jump needs a log")
-        self.fitter = Fitter(net, average=own.average, bf16=own.bf16, clip=own.clip)
+        self.fitter = new_fitter(net, settings)
         self.n_moves, self.n_games, self.seconds = 0, 0, 0.0
         self._device, self._seed = next(net.parameters()).device, int(seed or 0)
         self._chance = torch.Generator(self._device).manual_seed(self._seed % 2**63)
         self._log, self._rng = log, np.random.default_rng(self._seed)
-        self._history = None if own.restart is None else _History(own.games, self._device)
-        boards, jumped = self._new_games(own.games)
+        self._history = None
+        if settings.restart is not None:
+            self._history = _History(settings.games, self._device)
+        boards, jumped = self._new_games(settings.games)
         zeros = torch.zeros_like(boards)
-        self._tables = _Tables(boards, zeros, zeros, zeros, zeros, jumped)
+        self._games = _GameBatch(boards, zeros, zeros, zeros, zeros, jumped)
         self._segment: list[_Step] = []
         self._loss, self._n_steps = torch.zeros((), device=self._device), 0
 
     @property
     def net(self) -> nn.Module:
-        """The network that plays: the average of the one that learns, or that one."""
+        """The network that plays: the average of the learning network, or that network itself."""
         return self.fitter.played
 
     def play(self, n_moves: float) -> Games:
-        """Play and learn at least `n_moves` moves, in moves of all games.
+        """Play and learn at least `n_moves` moves, one in each game at a time.
 
         Returns:
             The games that ended and had begun at the start.
         """
         start_time, end = time.monotonic(), self.n_moves + n_moves
-        ended = [self._tables.scores.new_empty(0, 3)]
+        ended = [self._games.scores.new_empty(0, 3)]
         try:
             while self.n_moves < end:
-                with uninterrupted():  # the network must not learn a move that is not made
+                with uninterrupted():  # a move that is learned from must also be made
                     ended.append(self._move())
         finally:
             self.seconds += time.monotonic() - start_time
@@ -201,28 +204,28 @@ class Learner:
 
     def _move(self) -> Tensor:
         """Make a move in all games and learn from it; return the games that ended, `[n, 3]`."""
-        tables = self._tables
+        games = self._games
         if self._history is not None:
-            self._history.add(tables)
-        afters, rewards, best, over = self._choose(tables.boards)
-        self._segment.append(_Step(tables.afters, best, best - rewards, over))
+            self._history.add(games)
+        afters, rewards, best, over = self._choose(games.boards)
+        self._segment.append(_Step(games.afters, best, best - rewards, over))
         if len(self._segment) >= self.settings.segment:
             self._learn()
-        moved = tables._replace(
+        moved = games._replace(
             boards=self._turned(spawn(afters, draw_bits(over.shape, self._chance))),
             afters=afters,
-            scores=tables.scores + rewards,
-            lengths=tables.lengths + ~over,
+            scores=games.scores + rewards,
+            lengths=games.lengths + ~over,
         )
-        n_over, ended = int(over.sum()), tables.scores.new_empty(0, 3)
+        n_over, ended = int(over.sum()), games.scores.new_empty(0, 3)
         if n_over:
             moved, ended = self._begin_again(moved, over)
-        self._tables, self.n_moves = moved, self.n_moves + len(over) - n_over
+        self._games, self.n_moves = moved, self.n_moves + len(over) - n_over
         self.n_games += len(ended)
         return ended
 
     def _choose(self, boards: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the best moves' afterstates, rewards, rewards plus values, and the games over.
+        """Return the best moves' afterstates, rewards, rewards plus values, and the ended games.
 
         Rewards and values are 0 where a game is over.
         """
@@ -234,10 +237,10 @@ class Learner:
         return after, reward, torch.where(over, 0.0, best), over
 
     def _turned(self, boards: Tensor) -> Tensor:
-        """Return boards in random symmetric positions, if the settings ask for it.
+        """Return boards in random symmetric positions, unless `symmetric` is false.
 
-        Games continue there. If only the samples were turned, the network would value positions
-        that it has never learned, and its values, which are targets again, would soon diverge.
+        The games continue there. If only the samples were turned, the network would value positions
+        that it has never learned, and its values, which are also targets, would soon diverge.
         """
         if not self.settings.symmetric:
             return boards
@@ -261,7 +264,7 @@ class Learner:
         return torch.stack(targets[::-1])
 
     def _learn(self) -> None:
-        """Fit the network to the targets of the segment, whose afterstates are shuffled."""
+        """Fit the network to the targets of the segment in random order."""
         afters, targets = torch.stack([step.afters for step in self._segment]), self._targets()
         self._segment = []
         known = afters != 0
@@ -285,30 +288,30 @@ class Learner:
         finally:
             self.fitter.net.eval()
 
-    def _begin_again(self, tables: _Tables, over: Tensor) -> tuple[_Tables, Tensor]:
-        """Begin games that are over again.
+    def _begin_again(self, games: _GameBatch, over: Tensor) -> tuple[_GameBatch, Tensor]:
+        """Replace the games that are over by new or restarted ones.
 
         Returns:
             All games, and the scores, numbers of moves and largest tiles, `[n, 3]`, of the games
-            from the start that have ended.
+            that ended and had begun at the start.
         """
-        ended = over & (tables.begins == 0) & ~tables.jumped
-        tiles = 1 << exponents(tables.boards[ended]).amax((1, 2))
-        results = torch.stack((tables.scores[ended], tables.lengths[ended], tiles), 1)
-        fresh, middles, boards = over, torch.zeros_like(tables.lengths), tables.boards.clone()
+        ended = over & (games.begins == 0) & ~games.jumped
+        tiles = 1 << exponents(games.boards[ended]).amax((1, 2))
+        results = torch.stack((games.scores[ended], games.lengths[ended], tiles), 1)
+        fresh, middles, boards = over, torch.zeros_like(games.lengths), games.boards.clone()
         if self._history is not None and self.settings.restart is not None:
-            halves = (tables.begins + tables.lengths) // 2
-            again = over & (tables.lengths - halves > self.settings.restart)
+            halves = (games.begins + games.lengths) // 2
+            again = over & (games.lengths - halves > self.settings.restart)
             fresh, middles = over & ~again, torch.where(again, halves, 0)
             boards = torch.where(again, self._history.at(middles), boards)
-        jumped = tables.jumped.clone()
+        jumped = games.jumped.clone()
         boards[fresh], jumped[fresh] = self._new_games(int(fresh.sum()))
-        afters, scores = (torch.where(over, 0, x) for x in (tables.afters, tables.scores))
-        lengths, begins = (torch.where(over, middles, x) for x in (tables.lengths, tables.begins))
-        return _Tables(boards, afters, scores, lengths, begins, jumped), results
+        afters, scores = (torch.where(over, 0, x) for x in (games.afters, games.scores))
+        lengths, begins = (torch.where(over, middles, x) for x in (games.lengths, games.begins))
+        return _GameBatch(boards, afters, scores, lengths, begins, jumped), results
 
     def _new_games(self, n: int) -> tuple[Tensor, Tensor]:
-        """Return the first boards of `n` games, and which of them are positions of the log."""
+        """Return the first boards of `n` games, and a mask of those that are from the log."""
         boards, jumped = start((n,), self._chance), torch.zeros(n, dtype=torch.bool)
         if self.settings.jump and self._log is not None:
             jumped = torch.from_numpy(self._rng.random(n) < self.settings.jump)
@@ -333,11 +336,11 @@ class Learner:
         metadata |= {"seconds": round(self.seconds, 1), "unit": self.settings.value_scale}
         metadata |= {"learner": asdict(self.settings), "device": self._device.type}
         metadata |= {"seed": self._seed}
-        others = {**self._tables._asdict(), "chance": self._chance.get_state()}
+        others = {**self._games._asdict(), "chance": self._chance.get_state()}
         for name, steps in zip(_Step._fields, zip(*self._segment, strict=True), strict=False):
             others[f"segment/{name}"] = torch.stack(steps)
         if self._history is not None:
-            others["history"] = self._history.used(self._tables)
+            others["history"] = self._history.used(self._games)
         numpy_state = {"drawn": self._rng.bit_generator.state}
         self.fitter.save(path, others, **metadata, **numpy_state)
         nets.save(self.net, Path(path).with_name("net.safetensors"), **metadata)
@@ -358,7 +361,7 @@ class Learner:
             self._restore_segment(others)
             if metadata["device"] == self._device.type:
                 self._chance.set_state(others["chance"])
-            else:  # its generators are others
+            else:  # a generator of another device has another kind of state
                 self._chance.manual_seed(self._chance.initial_seed() + int(metadata["n_moves"]))
             self._rng.bit_generator.state = metadata["drawn"]
             self.n_moves, self.n_games = int(metadata["n_moves"]), int(metadata["n_games"])
@@ -367,41 +370,28 @@ class Learner:
             raise ValueError(f"{path} does not fit the settings: {error}") from error
 
     def _restore_games(self, tensors: dict[str, Tensor]) -> None:
-        """Restore the games.
-
-        Raises:
-            KeyError: something is missing.
-            ValueError: it has another number of games.
-        """
+        """Restore the games, or raise KeyError or ValueError if they do not fit the settings."""
         n = self.settings.games
-        for name in _Tables._fields:
+        for name in _GameBatch._fields:
             if tensors[name].shape != (n,):
                 raise ValueError(f"it has {len(tensors[name])} games, not {n}")
-        self._tables = _Tables(*(tensors[name].to(self._device) for name in _Tables._fields))
+        self._games = _GameBatch(*(tensors[name].to(self._device) for name in _GameBatch._fields))
         if self._history is None:
             return
         history = tensors.get("history")
         if history is None:  # the earlier boards of these games are unknown
-            self._tables = self._tables._replace(begins=self._tables.lengths)
-            history = torch.zeros(n, int(self._tables.lengths.max()), dtype=torch.int64)
+            self._games = self._games._replace(begins=self._games.lengths)
+            history = torch.zeros(n, int(self._games.lengths.max()), dtype=torch.int64)
         self._history.restore(history)
 
     def _restore_segment(self, tensors: dict[str, Tensor]) -> None:
-        """Restore the moves from which nothing has been learned yet.
-
-        Raises:
-            KeyError: something is missing.
-            ValueError: it has another number of games.
-        """
+        """Restore the moves that are not learned from yet; errors are those of `_restore_games`."""
         names = [f"segment/{name}" for name in _Step._fields]
-        known = any(name in tensors for name in names)
-        columns = [tensors[name].to(self._device) for name in names if known]
+        has_segment = any(name in tensors for name in names)
+        columns = [tensors[name].to(self._device) for name in names if has_segment]
         if any(column.shape[1:] != (self.settings.games,) for column in columns):
             raise ValueError("its segment has another number of games")
         self._segment = [_Step(*each) for each in zip(*columns, strict=True)]
-
-
-# Runs
 
 
 @settings
@@ -414,12 +404,12 @@ class Run:
     checkpoints: ClassVar[tuple[str, ...]] = ("learner.safetensors",)
 
     network: dict[str, str | int] = field(default_factory=lambda: {"name": "CNN22"})
-    """Name of a network of `value_net.py`, and its settings."""
+    """Name and settings of a network of `value_net.py`."""
     log: str | None = None
     """File of a play log, for `jump`."""
     learner: Settings = field(default_factory=Settings)
     seed: Whole | None = 0
-    """Seed of the weights and of chance."""
+    """Seed of the weights and of the games."""
 
     def new(self, device: str = "cpu") -> Learner:
         """Return a new learner.
@@ -436,7 +426,7 @@ class Run:
         return Learner(net, self.learner, self.seed, log)
 
     def begin(self, options: NeuralOptions, folder: RunFolder) -> MoveTraining:
-        """Return the learner, a new one or that of the folder."""
+        """Return a new learner, or the one in the folder."""
         if max(options.games, default=1) > MAX_DEPTH:
             raise ValueError(f"evaluate must have at most {MAX_DEPTH} plies for value networks")
         set_threads(options.threads)
@@ -444,7 +434,7 @@ class Run:
         if options.resume:
             learner.resume(path)
 
-        def judge() -> dict[str, Any]:
+        def evaluation() -> dict[str, Any]:
             scale, bf16 = self.learner.value_scale, self.learner.bf16
             row: dict[str, Any] = {"loss": learner.loss()}
             for depth, n_games in options.games.items():
@@ -452,4 +442,4 @@ class Run:
                 row[f"{depth}-ply"] = summary(play(player, n_games, EVALUATION_SEED))
             return row
 
-        return MoveTraining(learner, path, judge)
+        return MoveTraining(learner, path, evaluation)

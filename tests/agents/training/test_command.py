@@ -1,4 +1,4 @@
-"""Runs from the command line: their folder, going on after a break or a kill, wrong settings."""
+"""The training command: folders of runs, resuming after stops and kills, and wrong settings."""
 
 from __future__ import annotations
 
@@ -24,6 +24,13 @@ from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, network
 from afterstate.agents.training.__main__ import main, parse
 from afterstate.agents.training.run import EVALUATION_SEED, evaluation_games, summary
+from tests.support.training_runs import (
+    TrainingCommand,
+    assert_same_learner,
+    contents,
+    interrupt,
+    read_rows,
+)
 
 tqdm = pytest.importorskip("tqdm")
 
@@ -32,317 +39,195 @@ SETTINGS: dict[str, Any] = {"network": NETWORK, "learner": {"restart": 10}, "see
 FAST = ("--evaluate-every", "5000", "--evaluate", "1:20,2:2")
 
 
-def settings_file(folder: Path, settings: Any = SETTINGS, name: str = "settings.json") -> str:
-    path = folder / name
-    path.write_text(settings if isinstance(settings, str) else json.dumps(settings))
-    return str(path)
+@pytest.fixture
+def train(tmp_path: Path) -> TrainingCommand:
+    return TrainingCommand("ntuple", tmp_path, SETTINGS, *FAST)
 
 
-def run(folder: Path, *arguments: str, settings: Any = SETTINGS, out: str = "run") -> Path:
-    """Runs the command line, and returns the folder of the run."""
-    place = folder / out
-    main(["ntuple", settings_file(folder, settings), "--out", str(place), *FAST, *arguments])
-    return place
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> TrainingCommand:
+    """A command with a run that has ended, which no test changes."""
+    command = TrainingCommand("ntuple", tmp_path_factory.mktemp("finished"), SETTINGS, *FAST)
+    command("--moves", "1e3")
+    return command
 
 
-def refusal(folder: Path, *arguments: str, settings: Any = SETTINGS) -> str:
-    """The one line with which a run ends before it begins."""
-    with pytest.raises(SystemExit) as caught:
-        run(folder, *arguments, settings=settings)
-    message = caught.value.code
-    assert isinstance(message, str)
-    assert "\n" not in message
-    return message
+def load(place: Path) -> Learner:
+    """Return the learner of a run."""
+    return Learner.load(place / "learner.npz")
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    """The files of a folder, by name."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def read_rows(place: Path) -> list[dict[str, Any]]:
-    """The rows, each a line of JSON without numbers that JSON has not."""
-
-    def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is no JSON")
-
-    text = (place / "rows.jsonl").read_text()
-    assert text.endswith("\n")
-    return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
-
-
-def assert_same(one: Learner, other: Learner) -> None:
-    """Both have learned the same and stand at the same place."""
-    for name in ("n_games", "n_moves", "n_learned", "rng"):
-        assert getattr(one, name) == getattr(other, name)
-    np.testing.assert_array_equal(one.network.weights, other.network.weights)
-    np.testing.assert_array_equal(one.sums, other.sums)
-
-
-# A run
-
-
-def test_a_run_leaves_its_learner_its_rows_and_its_settings(tmp_path: Path) -> None:
-    place = run(tmp_path, "--moves", "2e4")
-    assert sorted(path.name for path in place.iterdir()) == [
-        *("learner.npz", "lock", "rows.jsonl", "settings.json")
-    ]
+def test_a_run_writes_its_learner_rows_and_settings(train: TrainingCommand) -> None:
+    place = train("--moves", "2e4")
+    assert set(contents(place)) == {"learner.npz", "lock", "rows.jsonl", "settings.json"}
     assert read(place / "settings.json", Run) == from_dict(SETTINGS, Run)
-    learner, rows = Learner.load(place / "learner.npz"), read_rows(place)
+    learner, rows = load(place), read_rows(place)
     assert learner.settings == Settings(restart=10)
     assert learner.network.tuples == NETWORK["tuples"]
     assert learner.network.stage_tiles == NETWORK["stages"]
     assert 20_000 <= learner.n_moves == rows[-1]["n_moves"]
-    n_moves = [row["n_moves"] for row in rows]
-    assert n_moves == sorted(set(n_moves))
-    assert [n // 5_000 for n in n_moves] == [1, 2, 3, 4]
-    lone = from_dict(SETTINGS, Run).new()
+    assert [row["n_moves"] // 5_000 for row in rows] == [1, 2, 3, 4]
+    expected = from_dict(SETTINGS, Run).new()
     for row in rows:
-        while lone.n_moves < row["n_moves"]:
-            lone.play(1)
-        expected = evaluate(lone.network, {1: 20, 2: 2})
-        assert {name: row[name] for name in expected} == expected
-        assert (row["n_games"], row["n_learned"]) == (lone.n_games, lone.n_learned)
+        while expected.n_moves < row["n_moves"]:
+            expected.play(1)
+        scores = evaluate(expected.network, {1: 20, 2: 2})
+        assert {name: row[name] for name in scores} == scores
+        assert (row["n_games"], row["n_learned"]) == (expected.n_games, expected.n_learned)
         assert row["seconds"] > 0
-    assert_same(lone, learner)
+    assert_same_learner(expected, learner)
 
 
-def test_threads_are_as_many_as_asked_for(tmp_path: Path) -> None:
-    place = run(tmp_path, "--moves", "1e4", "--threads", "2")
-    assert Learner.load(place / "learner.npz").threads == 2
-    run(tmp_path, "--moves", "1.5e4", "--threads", "3", "--resume")
-    learner = Learner.load(place / "learner.npz")
+def test_a_run_has_the_given_number_of_threads(train: TrainingCommand) -> None:
+    assert load(train("--moves", "1e4", "--threads", "2")).threads == 2
+    learner = load(train("--moves", "1.5e4", "--threads", "3", "--resume"))
     assert learner.threads == 3
     assert learner.n_moves >= 15_000
-
-
-def test_hours_end_a_run_too(tmp_path: Path) -> None:
-    start = time.monotonic()
-    place = run(tmp_path, "--hours", str(0.3 / 3600))
-    assert time.monotonic() - start >= 0.3
-    assert Learner.load(place / "learner.npz").n_moves == read_rows(place)[-1]["n_moves"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "most"),
     [(("--hours", str(0.3 / 3600)), 1e30), (("--hours", "1000", "--moves", "2e4"), 2e4)],
 )
-def test_the_bar_of_a_run_by_time_shows_an_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], most: float
+def test_a_run_by_time_ends_and_its_bar_shows_the_expected_end(
+    train: TrainingCommand,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    most: float,
 ) -> None:
-    """Where the run will come to in its time, and no farther than its number of moves."""
-    ends: list[float | None] = []
+    totals: list[float | None] = []
 
     class Bar(tqdm.tqdm):  # type: ignore[misc, name-defined]
         def update(self, n: float = 1) -> None:
-            ends.append(self.total)
+            totals.append(self.total)
             super().update(n)
 
     monkeypatch.setattr(tqdm, "tqdm", Bar)
-    run(tmp_path, *arguments)
-    assert ends
-    assert all(end is not None and 0 < end <= most for end in ends)
+    place = train(*arguments)
+    assert totals
+    assert all(total is not None and 0 < total <= most for total in totals)
+    assert load(place).n_moves == read_rows(place)[-1]["n_moves"]
 
 
-@pytest.mark.parametrize("plies", ["1:1", "1:1,2:1", ""])
-def test_rows_are_json_however_few_the_games(tmp_path: Path, plies: str) -> None:
-    """An interval of a single game is not known, which JSON says by null."""
-    rows = read_rows(run(tmp_path, "--moves", "6e3", "--evaluate", plies))
+@pytest.mark.parametrize("plies", ["1:1,2:1", ""])
+def test_rows_are_json_with_one_evaluation_game_or_none(train: TrainingCommand, plies: str) -> None:
+    """The interval of a single game is null."""
+    rows = read_rows(train("--moves", "6e3", "--evaluate", plies))
     assert len(rows) == 2
 
 
-# Going on
-
-
-def test_a_resumed_run_is_that_without_a_break(tmp_path: Path) -> None:
-    """The rows too, but for the one at the end of the first part."""
-    straight = run(tmp_path, "--moves", "2e4", out="straight")
-    broken = run(tmp_path, "--moves", "7e3", out="broken")
-    n_first = Learner.load(broken / "learner.npz").n_moves
-    run(tmp_path, "--moves", "2e4", "--resume", out="broken")
-    learners = [Learner.load(place / "learner.npz") for place in (straight, broken)]
-    assert_same(*learners)
-    expected = [played(row) for row in read_rows(straight)]
-    rows = [played(row) for row in read_rows(broken)]
-    assert [row for row in rows if row["n_moves"] != n_first] == expected
-    assert len(rows) == len(expected) + 1
-
-
-def played(row: dict[str, Any]) -> dict[str, Any]:
-    """What of a row depends neither on the speed nor on how many games a part of a run has had."""
+def comparable(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries of a row that depend neither on speed nor on the part of the run."""
     return {name: row[name] for name in row if name[:2] == "n_" or "ply" in name}
 
 
-def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
-    place = run(tmp_path, "--moves", "6e3")
-    learner, rows = Learner.load(place / "learner.npz"), read_rows(place)
-    run(tmp_path, "--moves", "6e3", "--resume")
-    assert_same(Learner.load(place / "learner.npz"), learner)
+def test_a_resumed_run_equals_an_uninterrupted_one(train: TrainingCommand) -> None:
+    """Only the row at the end of the first part is more."""
+    straight = train("--moves", "2e4", out="straight")
+    n_first = load(train("--moves", "7e3", out="resumed")).n_moves
+    resumed = train("--moves", "2e4", "--resume", out="resumed")
+    assert_same_learner(load(straight), load(resumed))
+    rows = [comparable(row) for row in read_rows(resumed)]
+    assert [row for row in rows if row["n_moves"] != n_first] == [
+        comparable(row) for row in read_rows(straight)
+    ]
+    assert len(rows) == len(read_rows(straight)) + 1
+
+
+def test_resuming_a_finished_run_changes_nothing(train: TrainingCommand) -> None:
+    place = train("--moves", "6e3")
+    learner, rows = load(place), read_rows(place)
+    train("--moves", "6e3", "--resume")
+    assert_same_learner(load(place), learner)
     assert read_rows(place) == rows
 
 
-def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
-    place = run(tmp_path, "--moves", "2e3")
-    before = contents(place)
-    assert "--resume" in refusal(tmp_path, "--moves", "4e3")
-    assert contents(place) == before
+def test_a_run_is_not_overwritten(finished: TrainingCommand) -> None:
+    before = contents(finished.folder)
+    assert "--resume" in finished.error("--moves", "4e3")
+    assert contents(finished.folder) == before
 
 
-def test_where_there_is_no_run_none_is_resumed(tmp_path: Path) -> None:
-    assert "nothing to resume" in refusal(tmp_path, "--moves", "4e3", "--resume")
-    assert not (tmp_path / "run").exists()
+def test_an_empty_folder_cannot_be_resumed(train: TrainingCommand) -> None:
+    assert "nothing to resume" in train.error("--moves", "4e3", "--resume")
+    assert not (train.folder / "run").exists()
 
 
-def test_rows_of_a_run_that_never_saved_are_dropped(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "rows.jsonl").write_text('{"n_moves": 5000}\n{"n_mo')
-    assert [row["n_moves"] // 5_000 for row in read_rows(run(tmp_path, "--moves", "1e4"))] == [1, 2]
+def test_rows_of_a_run_that_never_saved_are_deleted(train: TrainingCommand) -> None:
+    (train.folder / "run").mkdir()
+    (train.folder / "run" / "rows.jsonl").write_text('{"n_moves": 5000}\n{"n_mo')
+    assert [row["n_moves"] // 5_000 for row in read_rows(train("--moves", "1e4"))] == [1, 2]
 
 
-def test_kept_rows_are_whole_and_not_of_later_moves(tmp_path: Path) -> None:
+def test_rows_after_a_number_of_moves_and_other_lines_are_deleted(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
-    files.truncate_rows(rows, "n_moves", 100)
+    assert files.truncate_rows(rows, "n_moves", 100) == 0
     assert not rows.exists()
-    rows.write_text('{"n_moves": 50}\n{"n_moves": 100, "x": "ü"}\n{"n_moves": 101}\n{"n_mov')
-    files.truncate_rows(rows, "n_moves", 100)
-    assert rows.read_text() == '{"n_moves": 50}\n{"n_moves": 100, "x": "ü"}\n'
+    valid = ['{"n_moves": 50}', '{"n_moves": 100, "x": "ü"}']
+    others = ["5", "[]", '["n_moves"]', "null", "true", '"n_moves"', "{}", '{"n_moves": null}', ""]
+    lines = [valid[0], *others, valid[1], *others, '{"n_moves": 101}', '{"n_mov']
+    rows.write_text("\n".join(lines))
+    assert files.truncate_rows(rows, "n_moves", 100) == 100
+    assert rows.read_text() == "".join(f"{line}\n" for line in valid)
     assert list(tmp_path.iterdir()) == [rows]
 
 
-def test_lines_that_are_no_rows_are_dropped(tmp_path: Path) -> None:
-    rows = tmp_path / "rows.jsonl"
-    wrong = ["5", "[]", '["n_moves"]', "null", "true", '"n_moves"', "{}", '{"n_moves": null}', ""]
-    rows.write_text("\n".join(['{"n_moves": 50}', *wrong, '{"n_moves": 60}', *wrong]))
-    assert files.truncate_rows(rows, "n_moves", 100) == 60
-    assert rows.read_text() == '{"n_moves": 50}\n{"n_moves": 60}\n'
-
-
-def test_time_is_counted_on_after_a_break(tmp_path: Path) -> None:
-    place = run(tmp_path, "--moves", "6e3")
-    learner, rows = Learner.load(place / "learner.npz"), read_rows(place)
-    assert learner.seconds == rows[-1]["seconds"] > rows[0]["seconds"] > 0
-    learner.seconds = 1_000_000.0  # as if it had learned for days
-    learner.save(place / "learner.npz")
-    run(tmp_path, "--moves", "1.6e4", "--resume")
-    seconds = [row["seconds"] for row in read_rows(place)]
-    assert seconds == sorted(seconds)
-    assert seconds[: len(rows)] == [row["seconds"] for row in rows]
-    assert len(seconds) > len(rows)
-    assert all(second > 1_000_000 for second in seconds[len(rows) :])
-    assert Learner.load(place / "learner.npz").seconds == seconds[-1]
-
-
 @pytest.mark.parametrize("arguments", [(), ("--resume",)], ids=["new", "resumed"])
-def test_what_a_kill_left_of_a_save_is_cleared_away(
-    tmp_path: Path, arguments: tuple[str, ...]
+def test_unfinished_files_of_a_killed_run_are_deleted(
+    train: TrainingCommand, arguments: tuple[str, ...]
 ) -> None:
-    place = tmp_path / "run"
+    place = train.folder / "run"
     if arguments:
-        run(tmp_path, "--moves", "2e3")
+        train("--moves", "2e3")
     place.mkdir(exist_ok=True)
     (place / "learner.npz.999.part").write_bytes(b"half a learner")
-    (place / "notes.part").write_text("not ours")
-    run(tmp_path, "--moves", "4e3", *arguments)
-    names = {path.name for path in place.iterdir()}
-    assert names == {"learner.npz", "lock", "notes.part", "rows.jsonl", "settings.json"}
+    (place / "notes.part").write_text("not of a run")
+    train("--moves", "4e3", *arguments)
+    names = {"learner.npz", "lock", "notes.part", "rows.jsonl", "settings.json"}
+    assert set(contents(place)) == names
 
 
-def test_a_run_may_go_on_with_other_settings_of_the_learner(tmp_path: Path) -> None:
-    place = run(tmp_path, "--moves", "6e3")
+def test_a_run_may_be_resumed_with_other_settings_of_the_learner(train: TrainingCommand) -> None:
+    train("--moves", "6e3")
     slower = {**SETTINGS, "learner": {"rate": 0.1, "order": "forward", "delay": 3}}
-    run(tmp_path, "--moves", "1e4", "--resume", settings=slower)
-    learner = Learner.load(place / "learner.npz")
-    assert learner.settings == Settings(rate=0.1, order="forward", delay=3)
+    place = train("--moves", "1e4", "--resume", settings=slower)
+    assert load(place).settings == Settings(rate=0.1, order="forward", delay=3)
     assert read(place / "settings.json", Run) == from_dict(slower, Run)
 
 
-OTHER_NETWORKS: list[dict[str, Any]] = [
-    {"tuples": [[0, 1]]},
-    {"tuples": "4x6"},
-    {"size": [4, 3]},
-    {"stages": [64]},
-    {"promote": True},
-    {"fixed_point": True},
-    {"symmetric": False},
-    {"downgrade": 512},
-]
-
-
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        *(({"network": {**NETWORK, **net}}, "another network") for net in OTHER_NETWORKS),
-        ({"network": {"colour": "red"}}, "colour"),
-        ({"learner": {"rule": "td"}}, "rule"),
-        ({"learner": {"momentum": 0.9}}, "momentum"),
-        ({"learner": {"lam": "half"}}, "lam"),
-        ({"steps": 10}, "steps"),
-    ],
-    ids=str,
-)
-def test_a_run_does_not_go_on_with_another_network_or_rule(
-    tmp_path: Path, other: Any, message: str
+def test_an_interrupted_evaluation_is_repeated_after_resume(
+    train: TrainingCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = run(tmp_path, "--moves", "2e3")
-    before, settings = contents(place), {**SETTINGS, **other}
-    found = refusal(tmp_path, "--moves", "4e3", "--resume", settings=settings)
-    assert re.search(message, found)
-    assert contents(place) == before
-    with pytest.raises(ValueError, match=message):
-        from_dict(settings, Run).resume(place / "learner.npz")
+    with monkeypatch.context() as patched:
+        patched.setattr(ntuple_learner, "evaluate", interrupt)
+        message = train.error("--moves", "1.2e4")
+    assert message == f"saved in {train.folder / 'run'}: continue with --resume"
+    rows = read_rows(train("--moves", "1.2e4", "--resume"))
+    assert [row["n_moves"] // 5_000 for row in rows] == [1, 2, 2]
 
 
-@pytest.mark.parametrize("threads", ["0", "-1", "65"])
-def test_a_wrong_number_of_threads_changes_nothing(tmp_path: Path, threads: str) -> None:
-    message = "threads"
-    assert message in refusal(tmp_path, "--moves", "2e3", "--threads", threads)
-    assert not (tmp_path / "run").exists()
-    place = run(tmp_path, "--moves", "2e3")
-    before = contents(place)
-    assert message in refusal(tmp_path, "--moves", "4e3", "--threads", threads, "--resume")
-    assert contents(place) == before
-
-
-def test_a_learner_that_is_damaged_is_not_gone_on_with(tmp_path: Path) -> None:
-    place = run(tmp_path, "--moves", "2e3")
-    (place / "learner.npz").write_bytes(b"no learner")
-    before = contents(place)
-    assert "learner.npz" in refusal(tmp_path, "--moves", "4e3", "--resume")
-    assert contents(place) == before
-
-
-# A program that is stopped
-
-
-def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    """Starts a run without end, and waits until it has saved and evaluated."""
-    place = folder / "run"
-    file = settings_file(folder)
-    often = ("--moves", "1e12", "--save-minutes", "1e-9", "--evaluate-every", "2e4")
-    command = [
-        sys.executable,
-        "-m",
-        "afterstate.agents.training",
-        "ntuple",
-        file,
-        "--out",
-        str(place),
-        *often,
-    ]
-    before = (place / "rows.jsonl").read_text() if (place / "rows.jsonl").exists() else ""
-    with (folder / "stderr").open("wb") as stderr:
-        process = subprocess.Popen([*command, "--evaluate", "1:5", *arguments], stderr=stderr)
+def start(train: TrainingCommand, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start a run without end as a program, and wait until it has saved and evaluated twice."""
+    place, file = train.folder / "run", train.folder / "settings.json"
+    file.write_text(json.dumps(SETTINGS))
+    rows = place / "rows.jsonl"
+    n_rows = rows.read_text().count("\n") + 2 if rows.exists() else 2
+    command = [sys.executable, "-m", "afterstate.agents.training", "ntuple", str(file)]
+    command += ["--out", str(place), "--moves", "1e12", "--save-minutes", "1e-9"]
+    command += ["--evaluate-every", "2e4", "--evaluate", "1:5", *arguments]
+    with (train.folder / "stderr").open("wb") as stderr:
+        process = subprocess.Popen(command, stderr=stderr)
     try:
-        wait_for_rows(place / "rows.jsonl", before.count("\n") + 2, process)
+        wait_for_rows(rows, n_rows, process)
     except BaseException:
         process.kill()
-        print((folder / "stderr").read_text())
+        print((train.folder / "stderr").read_text())
         raise
     return process
 
 
 def wait_for_rows(rows: Path, n_rows: int, process: subprocess.Popen[bytes]) -> None:
-    """Waits until a run that goes on has written so many rows and saved its learner."""
+    """Wait until a run has written this many rows and saved its learner."""
     end = time.monotonic() + 120
     while not (
         rows.with_name("learner.npz").exists()
@@ -354,137 +239,145 @@ def wait_for_rows(rows: Path, n_rows: int, process: subprocess.Popen[bytes]) -> 
         time.sleep(0.05)
 
 
-def assert_whole(place: Path) -> Learner:
-    """What a stopped run has saved is what a run of as many moves would have learned."""
-    learner, straight = Learner.load(place / "learner.npz"), from_dict(SETTINGS, Run).new()
+def assert_uninterrupted(place: Path) -> Learner:
+    """Assert that a stopped run saved the learner of an uninterrupted run of as many moves."""
+    learner, straight = load(place), from_dict(SETTINGS, Run).new()
     straight.play(learner.n_moves)
-    assert_same(learner, straight)
+    assert_same_learner(learner, straight)
     return learner
 
 
-def test_a_stopped_and_a_killed_program_leave_whole_files_to_go_on_with(tmp_path: Path) -> None:
-    """By SIGTERM nothing is lost; by SIGKILL what was learned since the last save is."""
-    place = tmp_path / "run"
-    process = start(tmp_path)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 128 + signal.SIGTERM
-    stopped = assert_whole(place)
+def test_a_running_program_locks_its_folder_and_can_be_stopped_or_killed(
+    train: TrainingCommand,
+) -> None:
+    """SIGTERM loses nothing; SIGKILL loses what was learned since the last save."""
+    process, place = start(train), train.folder / "run"
+    try:
+        assert "another process" in train.error("--moves", "1e13", "--resume")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 128 + signal.SIGTERM
+    stopped = assert_uninterrupted(place)
     assert read_rows(place)[-1]["n_moves"] <= stopped.n_moves
-    process = start(tmp_path, "--resume")
+    process = start(train, "--resume")
     process.kill()
     assert process.wait(60) == -signal.SIGKILL
-    killed = assert_whole(place)
+    killed = assert_uninterrupted(place)
     assert killed.n_moves > stopped.n_moves
     lines = (place / "rows.jsonl").read_text().splitlines()
     assert json.loads(lines[-2])["n_moves"] <= killed.n_moves
     end = killed.n_moves + 30_000
-    run(tmp_path, "--moves", str(end), "--resume", "--evaluate-every", "2e4", "--evaluate", "1:5")
-    assert assert_whole(place).n_moves >= end
+    train("--moves", str(end), "--resume", "--evaluate-every", "2e4", "--evaluate", "1:5")
+    assert assert_uninterrupted(place).n_moves >= end
     n_moves = [row["n_moves"] for row in read_rows(place)]
     assert n_moves == sorted(set(n_moves))
     assert {n // 20_000 for n in n_moves} >= set(range(1, end // 20_000))
 
 
-def test_an_evaluation_that_is_interrupted_is_made_when_the_run_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*arguments: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(ntuple_learner, "evaluate", interrupted)
-        message = refusal(tmp_path, "--moves", "1.2e4")
-    assert message == f"saved in {tmp_path / 'run'}: continue with --resume"
-    rows = read_rows(run(tmp_path, "--moves", "1.2e4", "--resume"))
-    assert [row["n_moves"] // 5_000 for row in rows] == [1, 2, 2]
+def assert_refused(train: TrainingCommand, settings: Any, message: str) -> None:
+    """Assert that a run with these settings neither begins nor resumes, and writes nothing."""
+    before = contents(train.folder / "run")
+    for arguments, out in ((("--resume",), "run"), ((), "new")):
+        error = train.error("--moves", "4e3", *arguments, settings=settings, out=out)
+        assert re.search(message, error)
+    assert contents(train.folder / "run") == before
+    assert not (train.folder / "new").exists()
 
 
-# Settings and options
+def with_network(**settings: Any) -> dict[str, Any]:
+    return {"network": {**NETWORK, **settings}}
+
+
+def with_learner(**settings: Any) -> dict[str, Any]:
+    return {"learner": {**SETTINGS["learner"], **settings}}
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("part", "message"),
     [
-        ("{", "JSON"),
-        ("", "JSON"),
-        ("[1, 2]", "object"),
-        ("17", "object"),
+        *((with_network(tuples=tuples), "tuples") for tuples in ([0, 1], [[[1]]], None)),
+        (with_network(tuples="9x9"), "9x9"),
+        (with_network(tuples=[[16]]), "16"),
+        (with_network(stages=[100]), "100"),
+        (with_network(stages=512), "stages"),
+        (with_network(size=4), "size"),
+        (with_network(promote="no"), "promote"),
+        (with_network(fixed_point="false"), "fixed_point"),
+        (with_network(symmetric=1), "symmetric"),
+        (with_network(colour="red"), "colour"),
+        *((with_network(start_value=value), "start_value") for value in ("x", None, True, [1])),
+        *((with_learner(lam=lam), "lam") for lam in (2, "half")),
+        (with_learner(epsilon=None), "epsilon"),
+        (with_learner(printed="no"), "printed"),
+        (with_learner(carousel="no"), "carousel"),
+        (with_learner(search_from=0.5), "search_from"),
+        (with_learner(restart="10"), "restart"),
+        (with_learner(rule=None), "rule"),
+        (with_learner(momentum=0.9), "momentum"),
+        ({"network": {"tuples": [[0]]}, "learner": {"carousel": True}}, "carousel|network"),
+        *(({"seed": seed}, "seed") for seed in (-1, "one", 1.0, True, [1])),
         ({"net": {}}, "net"),
-        ({"network": {"colour": "red"}}, "colour"),
-        ({"network": {"tuples": "9x9"}}, "9x9"),
-        ({"network": {"tuples": [[16]]}}, "16"),
-        ({"network": {"tuples": [[0]], "stages": [100]}}, "100"),
-        ({"network": NETWORK, "learner": {"momentum": 0.9}}, "momentum"),
-        ({"network": NETWORK, "learner": {"lam": 2}}, "lam"),
-        ({"network": NETWORK, "seed": -1}, "seed"),
-        ({"network": {"tuples": [[0]]}, "learner": {"carousel": True}}, "carousel"),
+        ({"steps": 10}, "steps"),
     ],
+    ids=str,
 )
-def test_wrong_settings_say_what_is_wrong(tmp_path: Path, settings: Any, message: str) -> None:
-    assert re.search(message, refusal(tmp_path, "--moves", "1e3", settings=settings))
-    assert not (tmp_path / "run").exists()
-    with pytest.raises(ValueError, match=message):
-        read(settings_file(tmp_path, settings), Run).new()
+def test_wrong_settings_are_named_before_anything_is_written(
+    finished: TrainingCommand, part: dict[str, Any], message: str
+) -> None:
+    assert_refused(finished, {**SETTINGS, **part}, message)
 
 
 @pytest.mark.parametrize(
-    ("part", "name", "wrong", "kind"),
-    [
-        ("network", "tuples", [0, 1], "tuples"),
-        ("network", "tuples", [[[1]]], "tuples"),
-        ("network", "tuples", None, "tuples"),
-        ("network", "stages", 512, "stages"),
-        ("network", "size", 4, "size"),
-        ("network", "promote", "no", "promote"),
-        ("network", "fixed_point", "false", "fixed_point"),
-        ("network", "symmetric", 1, "symmetric"),
-        ("learner", "lam", "half", "lam"),
-        ("learner", "epsilon", None, "epsilon"),
-        ("learner", "printed", "no", "printed"),
-        ("learner", "carousel", "no", "carousel"),
-        ("learner", "search_from", 0.5, "search_from"),
-        ("learner", "restart", "10", "restart"),
-        ("learner", "rule", None, "rule"),
-    ],
+    ("text", "message"), [("{", "JSON"), ("", "JSON"), ("[1, 2]", "object"), ("17", "object")]
 )
-def test_settings_of_a_wrong_kind_are_named(
-    tmp_path: Path, part: str, name: str, wrong: Any, kind: str
+def test_a_settings_file_must_be_a_json_object(
+    finished: TrainingCommand, text: str, message: str
 ) -> None:
-    """Also those of a run that goes on, which then stays as it is."""
-    place = run(tmp_path, "--moves", "1e3")
-    before, settings = contents(place), {**SETTINGS, part: {**SETTINGS[part], name: wrong}}
-    assert re.search(kind, refusal(tmp_path, "--moves", "2e3", "--resume", settings=settings))
+    assert_refused(finished, text, message)
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (with_network(tuples=[[0, 1]]), "another network"),
+        (with_network(tuples="4x6"), "another network"),
+        (with_network(size=[4, 3]), "another network"),
+        (with_network(stages=[64]), "another network"),
+        (with_network(promote=True), "another network"),
+        (with_network(fixed_point=True), "another network"),
+        (with_network(symmetric=False), "another network"),
+        (with_network(downgrade=512), "another network"),
+        (with_learner(rule="td"), "rule"),
+    ],
+    ids=str,
+)
+def test_a_run_is_not_resumed_with_another_network_or_rule(
+    finished: TrainingCommand, part: dict[str, Any], message: str
+) -> None:
+    before, settings = contents(finished.folder / "run"), {**SETTINGS, **part}
+    assert re.search(message, finished.error("--moves", "4e3", "--resume", settings=settings))
+    assert contents(finished.folder / "run") == before
+    with pytest.raises(ValueError, match=message):
+        from_dict(settings, Run).resume(finished.folder / "run" / "learner.npz")
+
+
+def test_a_damaged_learner_is_not_resumed(train: TrainingCommand) -> None:
+    place = train("--moves", "1e3")
+    (place / "learner.npz").write_bytes(b"no learner")
+    before = contents(place)
+    assert "learner.npz" in train.error("--moves", "4e3", "--resume")
     assert contents(place) == before
-    for path in place.iterdir():
-        path.unlink()
-    place.rmdir()
-    assert re.search(kind, refusal(tmp_path, "--moves", "1e3", settings=settings))
-    assert not place.exists()
 
 
-@pytest.mark.parametrize("wrong", ["x", None, True, [1]], ids=repr)
-def test_a_start_value_of_a_wrong_kind_is_refused(tmp_path: Path, wrong: Any) -> None:
-    settings = {**SETTINGS, "network": {**NETWORK, "start_value": wrong}}
-    message = refusal(tmp_path, "--moves", "1e3", settings=settings)
-    assert "start_value" in message
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("wrong", ["one", 1.0, True, [1]], ids=repr)
-def test_a_seed_of_a_wrong_kind_is_refused(tmp_path: Path, wrong: Any) -> None:
-    message = refusal(tmp_path, "--moves", "1e3", settings={"network": NETWORK, "seed": wrong})
-    assert "seed" in message
-    assert not (tmp_path / "run").exists()
-
-
-def test_all_settings_may_be_left_out(tmp_path: Path) -> None:
-    assert read(settings_file(tmp_path, {}), Run) == Run()
+def test_all_settings_have_defaults(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text("{}")
+    assert read(tmp_path / "settings.json", Run) == Run()
     learner = from_dict({"network": NETWORK}, Run).new(threads=2)
     assert learner.settings == Settings()
     assert learner.threads == 2
 
 
-def test_a_settings_file_that_is_missing_is_not_found(tmp_path: Path) -> None:
+def test_a_missing_settings_file_is_named(tmp_path: Path) -> None:
     missing = str(tmp_path / "missing.json")
     with pytest.raises(SystemExit, match=r"missing\.json"):
         main(["ntuple", missing, "--out", str(tmp_path / "run"), "--moves", "10"])
@@ -499,18 +392,39 @@ def test_a_settings_file_that_is_missing_is_not_found(tmp_path: Path) -> None:
         [],
         ["--moves", "1"],
         ["--out", "run"],
-        ["--out", "run", "--moves", "many"],
-        ["--out", "run", "--moves", "1", "--evaluate", "three"],
-        ["--out", "run", "--moves", "1", "--evaluate", "1:2:3"],
         ["--out", "run", "--moves", "1", "--learner.rate", "2"],
         ["--out", "run", "--moves", "1", "--learner.speed", "2"],
     ],
 )
-def test_wrong_options_are_refused(tmp_path: Path, arguments: list[str]) -> None:
+def test_incomplete_or_wrong_options_are_refused(tmp_path: Path, arguments: list[str]) -> None:
     with contextlib.chdir(tmp_path), pytest.raises(SystemExit) as caught:
         main(["ntuple", *arguments])
     assert caught.value.code not in (None, 0)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("option", "wrong"),
+    [
+        *(("--moves", value) for value in ("nan", "inf", "0", "-5", "1.5", "", "many")),
+        *(("--hours", value) for value in ("nan", "-1", "0", "soon")),
+        *(("--evaluate-every", value) for value in ("0", "0.5")),
+        *(("--save-minutes", value) for value in ("0", "inf")),
+        *(("--evaluate", value) for value in ("9:5", "0:5", "1:0", "1:5,1:7", "x", "1", "1:2:3")),
+        *(("--threads", value) for value in ("two", "1.5", "0", "-1", "65")),
+    ],
+)
+def test_options_out_of_range_are_named_before_anything_is_written(
+    finished: TrainingCommand, capsys: pytest.CaptureFixture[str], option: str, wrong: str
+) -> None:
+    before = contents(finished.folder / "run")
+    for arguments, out in ((["--resume"], "run"), ([], "new")):
+        with pytest.raises(SystemExit) as caught:
+            finished("--moves", "4e3", f"{option}={wrong}", *arguments, out=out)
+        message = f"{caught.value.code} {capsys.readouterr().err}"
+        assert option[2:].replace("-", "_") in message.replace("-", "_")
+    assert contents(finished.folder / "run") == before
+    assert not (finished.folder / "new").exists()
 
 
 def test_an_unknown_learner_is_refused_with_a_suggestion() -> None:
@@ -524,108 +438,46 @@ def test_without_a_learner_the_command_lists_them() -> None:
 
 
 def test_options_override_the_settings_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text(json.dumps(SETTINGS))
     options = ("--out", "run", "--moves", "1", "--learner.rate", "0.5", "--network.promote")
-    settings, _ = parse(["ntuple", settings_file(tmp_path), *options])
-    changed = {"learner": {"restart": 10, "rate": 0.5}, "network": {**NETWORK, "promote": True}}
+    settings, _ = parse(["ntuple", str(tmp_path / "settings.json"), *options])
+    changed = {**with_learner(rate=0.5), **with_network(promote=True)}
     assert settings == from_dict({**SETTINGS, **changed}, Run)
 
 
-def test_two_processes_cannot_learn_in_one_folder(tmp_path: Path) -> None:
-    process = start(tmp_path)
-    try:
-        assert "another process" in refusal(tmp_path, "--moves", "1e13", "--resume")
-    finally:
-        process.kill()
-        process.wait(60)
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a settings file and of a run that has come to its end."""
-    folder = tmp_path_factory.mktemp("finished")
-    run(folder, "--moves", "2e3")
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("option", "wrong"),
-    [
-        *(("--moves", value) for value in ("nan", "inf", "0", "-5", "1.5", "")),
-        *(("--hours", value) for value in ("nan", "inf", "-1", "0", "soon")),
-        *(("--evaluate-every", value) for value in ("0", "-1", "0.5", "nan")),
-        *(("--save-minutes", value) for value in ("0", "-1", "nan", "inf")),
-        *(("--evaluate", value) for value in ("9:5", "0:5", "1:0", "1:5,1:7", "x", "1", "1:x")),
-        *(("--threads", value) for value in ("two", "1.5")),
-    ],
-)
-@pytest.mark.parametrize("resumed", [False, True], ids=["new", "resumed"])
-def test_options_out_of_their_range_are_refused_before_anything_is_written(
-    finished: Path,
-    capsys: pytest.CaptureFixture[str],
-    option: str,
-    wrong: str,
-    resumed: bool,
-) -> None:
-    before, others = contents(finished / "run"), sorted(path.name for path in finished.iterdir())
-    arguments = ["ntuple", str(finished / "settings.json"), "--moves", "4e3", f"{option}={wrong}"]
-    arguments += ["--out", str(finished / "run"), "--resume"] if resumed else []
-    arguments += [] if resumed else ["--out", str(finished / "new")]
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
-    message = f"{caught.value.code} {capsys.readouterr().err}"
-    assert option[2:].replace("-", "_") in message.replace("-", "_")
-    assert contents(finished / "run") == before
-    assert sorted(path.name for path in finished.iterdir()) == others
-
-
-def test_a_number_of_moves_may_be_written_as_a_power_of_ten() -> None:
+def test_numbers_of_moves_may_be_powers_of_ten_and_options_have_defaults() -> None:
     _, options = parse(["ntuple", "--out", "run", "--moves", "1.5e3", "--evaluate-every", "2e2"])
     assert (options.amount, options.evaluate_every) == (1_500, 200)
-    assert evaluation_games("") == {}
-
-
-def test_options_have_defaults() -> None:
     _, options = parse(["ntuple", "--out", "run", "--hours", "2"])
     assert (options.amount, options.hours, options.threads, options.resume) == (None, 2.0, 1, False)
     assert options.evaluate_every == 1e9
     assert evaluation_games("1:1000,3:10") == {1: 1000, 3: 10}
+    assert evaluation_games("") == {}
 
 
-# Evaluation
-
-
-def test_summary_worked_out_by_hand() -> None:
+def test_the_summary_of_games_equals_one_computed_by_hand() -> None:
     """The standard deviation of 2, 4, 4 and 6 thousand is the root of 8/3 million."""
     columns = ([2000, 4000, 4000, 6000], [1, 1, 1, 1], [256, 2048, 2048, 65536])
-    found = summary(Games(*(np.array(column) for column in columns)))
-    assert found == {
+    assert summary(Games(*(np.array(column) for column in columns))) == {
         **{"n_games": 4, "mean": 4000.0, "interval": 1600.3, "max": 6000},
         "reached": {"2048": 0.75, **dict.fromkeys(("4096", "8192", "16384"), 0.25)}
         | dict.fromkeys(("32768", "65536"), 0.25),
     }
 
 
-def test_evaluation_plays_games_of_its_own_seeds_at_each_depth() -> None:
-    learner = Learner(network([[0, 1, 4], [5, 6]]), seed=1)
-    learner.play(5_000)
-    weights = learner.network.weights.copy()
-    found = evaluate(learner.network, {1: 30, 2: 3})
-    assert list(found) == ["1-ply", "2-ply"]
-    greedy = play(NTupleAgent(learner.network), 30, EVALUATION_SEED)
-    assert found["1-ply"] == summary(greedy)
-    searched = play(ExpectimaxAgent(learner.network, 2), 3, EVALUATION_SEED)
-    assert found["2-ply"] == summary(searched)
-    assert (learner.network.weights == weights).all()
-
-
-@pytest.mark.parametrize("threads", [2, 3, 16])
-def test_threads_share_an_evaluation_and_change_no_game(threads: int) -> None:
-    learner = Learner(network([[0, 1, 4], [5, 6]]), seed=1)
-    learner.play(5_000)
-    plies = {1: 13, 2: 4, 3: 1}
-    assert evaluate(learner.network, plies, threads=threads) == evaluate(learner.network, plies)
-
-
-def test_no_games_have_no_summary() -> None:
-    with pytest.raises(ValueError, match="at least one game"):
+def test_a_summary_needs_a_game() -> None:
+    with pytest.raises(ValueError, match="game"):
         summary(Games(*(np.empty(0, np.int64) for _ in range(3))))
+
+
+def test_evaluations_have_their_own_seeds_and_do_not_depend_on_threads() -> None:
+    learner = Learner(network([[0, 1, 4], [5, 6]]), seed=1)
+    learner.play(5_000)
+    net, weights = learner.network, learner.network.weights.copy()
+    result = evaluate(net, {1: 13, 2: 3})
+    assert list(result) == ["1-ply", "2-ply"]
+    assert result["1-ply"] == summary(play(NTupleAgent(net), 13, EVALUATION_SEED))
+    assert result["2-ply"] == summary(play(ExpectimaxAgent(net, 2), 3, EVALUATION_SEED))
+    for threads in (2, 3, 16):
+        assert evaluate(net, {1: 13, 2: 3}, threads=threads) == result
+    assert (net.weights == weights).all()

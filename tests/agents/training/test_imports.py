@@ -9,29 +9,28 @@ import sys
 import pytest
 
 TABLES = "afterstate.agents.game2048.values.ntuple"
-LEARNING = "afterstate.agents.game2048.learning"
 
 
-def loaded(module: str) -> set[str]:
-    """Returns the modules that a fresh process has loaded after it has imported one."""
-    code = f"import json, sys, {module}; print(json.dumps(list(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    return set(json.loads(done.stdout))
+def loaded(*groups: list[str]) -> list[set[str]]:
+    """Return the modules that a fresh process has loaded after each group of imports."""
+    code = "import importlib, json, sys\n"
+    code += f"for group in {groups!r}:\n"
+    code += "    for name in group: importlib.import_module(f'afterstate.agents.{name}')\n"
+    code += "    print(json.dumps(list(sys.modules)))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    return [set(json.loads(line)) for line in result.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("module", [f"{LEARNING}.value_td", f"{LEARNING}.policy_imitation"])
-def test_a_torch_learner_loads_no_tables(module: str) -> None:
+def test_torch_learners_load_no_tables() -> None:
     pytest.importorskip("torch")
-    assert TABLES not in loaded(module)
+    (modules,) = loaded([f"game2048.learning.{name}" for name in ("value_td", "policy_imitation")])
+    assert "torch" in modules and TABLES not in modules
 
 
-@pytest.mark.parametrize("module", [f"{LEARNING}.ntuple_learner", f"{LEARNING}.from_search"])
-def test_a_learner_of_tables_loads_no_torch(module: str) -> None:
-    modules = loaded(module)
-    assert TABLES in modules and "torch" not in modules
-
-
-@pytest.mark.parametrize("name", ["training.run", "training.folder", "training.fitting"])
-def test_the_run_loop_loads_no_learner_and_no_command(name: str) -> None:
-    modules = loaded(f"afterstate.agents.{name}")
-    assert not modules & {"torch", "tyro", "tqdm", "pandas", TABLES}
+def test_the_run_loop_loads_no_learner_and_learners_of_tables_load_no_torch() -> None:
+    loop, tables = loaded(
+        [f"training.{name}" for name in ("run", "folder", "fitting")],
+        [f"game2048.learning.{name}" for name in ("ntuple_learner", "from_search")],
+    )
+    assert not loop & {"torch", "tyro", "tqdm", "pandas", TABLES}
+    assert TABLES in tables and "torch" not in tables

@@ -1,4 +1,4 @@
-"""Policy networks learn from logs: batches, steps by hand, going on, and runs of the command."""
+"""Policy networks that learn from logs: batches, gradients by hand, checkpoints, and runs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("safetensors")
 pytest.importorskip("torch")
+pytest.importorskip("tqdm")
 
 import torch
 from torch import Tensor, nn
@@ -29,11 +30,11 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.simple import RewardAgent
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.policy_net import PolicyCNN, PolicyNetAgent, load
-from afterstate.agents.training.__main__ import main
 from afterstate.agents.training.optimizer import Fitter, Fitting
-from afterstate.agents.training.run import EVALUATION_SEED, summary, train
+from afterstate.agents.training.run import train
 from afterstate.envs.game2048 import rules
 from afterstate.envs.words import Words
+from tests.support.training_runs import TrainingCommand, contents, interrupt, read_rows
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -43,48 +44,22 @@ on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", mark
 UP, RIGHT, DOWN, LEFT = range(4)
 
 
-class Table(nn.Module):
-    """A logit for each move and each plane of each cell, 0 at first; notes the boards it sees."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.settings: dict[str, Any] = {}
-        self.weights = nn.Parameter(torch.zeros(256, 4))
-        self.seen: list[int] = []
-
-    def forward(self, planes: Tensor) -> Tensor:
-        """The logits of the moves."""
-        cells = planes.argmax(1).numpy().astype(np.uint8)
-        self.seen += [int(word) for word in rules.words(cells)]
-        return planes.flatten(1) @ self.weights
-
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Networks with few filters."""
-    for layers, channels in ((2, 12), (3, 8)):
-        monkeypatch.setitem(policy_net.CHANNELS, layers, channels)
-
-
 def log_of(boards: Any, actions: Any) -> Moves:
-    """A log of these moves."""
+    """Return a log of these moves."""
     log = np.empty(len(boards), MOVE)
     log["board"], log["action"] = boards, actions
     return log
 
 
-def numbered(n: int) -> Words:
-    """Different boards of two tiles, in opposite corners; up to 225 of them.
-
-    Each can be moved in all four directions.
-    """
+def numbered_boards(n: int) -> Words:
+    """Return up to 225 boards of two tiles in opposite corners; all four moves are legal."""
     cells = np.zeros((n, 4, 4), np.uint8)
     cells[:, 0, 0], cells[:, 3, 3] = np.arange(n) % 15 + 1, np.arange(n) // 15 + 1
     return rules.words(cells)
 
 
-def played(n_games: int, seed: int, most: int = 10**9) -> Moves:
-    """The first moves of games of the player that takes the largest reward, shuffled."""
+def reward_log(n_games: int, seed: int, most: int = 10**9) -> Moves:
+    """Return the first moves of games of the player `reward`, shuffled."""
     parts: list[Moves] = []
 
     def watch(games: Any, boards: Words, actions: npt.NDArray[np.int64]) -> None:
@@ -95,14 +70,8 @@ def played(n_games: int, seed: int, most: int = 10**9) -> Moves:
     return np.random.default_rng(seed).permutation(np.concatenate(parts))
 
 
-def seeded(layers: int = 2) -> PolicyCNN:
-    """A network whose weights are always the same."""
-    torch.manual_seed(1)
-    return PolicyCNN(layers)
-
-
 def assert_same(one: Learner, other: Learner) -> None:
-    """Both have learned the same, to the last bit, and stand at the same place."""
+    """Assert that two learners have learned the same moves and have equal weights and states."""
     assert one.n_moves == other.n_moves
     assert one.fitter.n_steps == other.fitter.n_steps
     for first, second in (
@@ -113,21 +82,53 @@ def assert_same(one: Learner, other: Learner) -> None:
         assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-# Batches
+class Table(nn.Module):
+    """A logit for each move and each plane of each cell, initially 0; records its boards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings: dict[str, Any] = {}
+        self.weights = nn.Parameter(torch.zeros(256, 4))
+        self.boards: list[int] = []
+
+    def forward(self, planes: Tensor) -> Tensor:
+        """Return the logits `[n, 4]`."""
+        cells = planes.argmax(1).numpy().astype(np.uint8)
+        self.boards += [int(word) for word in rules.words(cells)]
+        return planes.flatten(1) @ self.weights
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let networks have few filters."""
+    for layers, channels in ((2, 12), (3, 8)):
+        monkeypatch.setitem(policy_net.CHANNELS, layers, channels)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The file of a learner."""
+    return tmp_path / "learner.safetensors"
+
+
+def seeded() -> PolicyCNN:
+    """Return a network that always has the same weights."""
+    torch.manual_seed(1)
+    return PolicyCNN(2)
 
 
 @pytest.mark.parametrize(("n", "batch"), [(10, 4), (3, 7), (5, 5), (1, 2)])
-def test_moves_come_as_the_log_has_them_and_after_the_last_the_first(n: int, batch: int) -> None:
-    net, boards = Table(), numbered(n)
+def test_moves_are_read_in_order_and_again_after_the_last(n: int, batch: int) -> None:
+    net, boards = Table(), numbered_boards(n)
     learner = Learner(net, log_of(boards, 0), Fitting(batch=batch, symmetric=False))
     for _ in range(6):
         learner.play(batch)
-    assert net.seen == np.resize(boards, 6 * batch).tolist()
+    assert net.boards == np.resize(boards, 6 * batch).tolist()
     assert learner.n_moves == 6 * batch
 
 
-def test_steps_are_whole_and_as_many_as_are_needed() -> None:
-    learner = Learner(Table(), log_of(numbered(20), 0), Fitting(batch=4))
+def test_the_number_of_steps_is_the_least_that_has_the_moves() -> None:
+    learner = Learner(Table(), log_of(numbered_boards(20), 0), Fitting(batch=4))
     for n_moves, expected in ((0, 0), (1, 4), (4, 8), (9, 20), (1e1, 32)):
         games = learner.play(n_moves)
         assert learner.n_moves == expected
@@ -136,37 +137,35 @@ def test_steps_are_whole_and_as_many_as_are_needed() -> None:
     assert learner.n_games == 0
 
 
-def turned(cells: npt.NDArray[Any], action: int) -> list[tuple[int, int]]:
-    """A board and a move in all eight positions.
+def symmetric_pairs(cells: npt.NDArray[Any], action: int) -> list[tuple[int, int]]:
+    """Return a board and its move in all eight symmetric positions.
 
-    A quarter turn to the left makes left of up, a mirror exchanges left and right.
+    A quarter turn to the left makes left of up; a mirror exchanges left and right.
     """
-    found = []
+    pairs = []
     for mirrored in (cells, cells[:, ::-1]):
         for quarters in range(4):
             moved = action if mirrored is cells else -action
             word = int(rules.words(np.rot90(mirrored, quarters).astype(np.uint8)))
-            found.append((word, (moved - quarters) % 4))
-    return found
+            pairs.append((word, (moved - quarters) % 4))
+    return pairs
 
 
-def test_quarter_turns_and_mirrors_of_moves_by_hand() -> None:
-    """What the test below relies on: a tile slides to the same place of the turned board."""
+def test_symmetric_moves_slide_a_tile_to_symmetric_places() -> None:
     cells = np.zeros((4, 4), np.uint8)
     cells[1, 2] = 1
     for action in range(4):
         afters = set()
-        for word, move in turned(cells, action):
+        for word, move in symmetric_pairs(cells, action):
             after, _ = rules.move(np.uint64(word), move, rules.table())
             afters.add(int(rules.canonical(np.uint64(after), 4, 4, 8)))
         assert len(afters) == 1
 
 
 @pytest.mark.parametrize("action", [UP, RIGHT, DOWN, LEFT])
-def test_a_board_and_its_move_are_turned_together_to_one_of_eight_positions(
+def test_a_board_and_its_move_are_turned_together_and_evenly(
     monkeypatch: pytest.MonkeyPatch, action: int
 ) -> None:
-    """Each of them about as often."""
     cells = np.array([[1, 2, 3, 0], [0, 4, 0, 0], [0, 0, 0, 5], [0, 6, 0, 0]], np.uint8)
     net, targets = Table(), list[int]()
 
@@ -177,28 +176,22 @@ def test_a_board_and_its_move_are_turned_together_to_one_of_eight_positions(
     monkeypatch.setattr(policy_imitation, "cross_entropy", cross_entropy)
     log = log_of([rules.words(cells)], action)
     Learner(net, log, Fitting(batch=400), seed=1).play(800)
-    pairs = list(zip(net.seen, targets, strict=True))
-    expected = turned(cells, action)
+    pairs = list(zip(net.boards, targets, strict=True))
+    expected = symmetric_pairs(cells, action)
     assert len(pairs) == 800
     assert set(pairs) == set(expected)
     assert len(set(expected)) == 8
     assert min(pairs.count(pair) for pair in expected) > 60
 
 
-def test_without_symmetry_moves_are_seen_as_they_are() -> None:
-    net = Table()
-    Learner(net, log_of(numbered(3), 1), Fitting(batch=100, symmetric=False)).play(100)
-    assert set(net.seen) == set(numbered(3).tolist())
-
-
-def test_the_seed_decides_how_boards_are_turned_and_breaks_do_not() -> None:
+def test_the_turns_depend_on_the_seed_and_not_on_the_calls_of_play() -> None:
     orders = []
     for seed, parts in ((1, [40]), (1, [10, 20, 10]), (2, [40]), (None, [40]), (0, [40])):
         net = Table()
-        learner = Learner(net, log_of(numbered(10), 0), Fitting(batch=10), seed)
+        learner = Learner(net, log_of(numbered_boards(10), 0), Fitting(batch=10), seed)
         for n_moves in parts:
             learner.play(n_moves)
-        orders.append(net.seen)
+        orders.append(net.boards)
     assert orders[0] == orders[1]
     assert orders[0] != orders[2]
     assert orders[3] == orders[4] != orders[0]
@@ -210,270 +203,213 @@ def test_the_seed_decides_how_boards_are_turned_and_breaks_do_not() -> None:
     ("text", "action"),
     [
         ("2 0 0 0 / 4 0 0 0 / 8 0 0 0 / 16 0 0 0", LEFT),
-        ("2 4 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 2", UP),  # it is over
+        ("2 4 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 2", UP),  # the game is over
         ("0 0 0 0 / 0 0 0 0 / 0 0 0 0 / 0 0 0 0", UP),
         ("0 0 0 0 / 0 2 0 0 / 0 0 0 0 / 0 0 0 0", 4),
         ("0 0 0 0 / 0 2 0 0 / 0 0 0 0 / 0 0 0 0", 255),
     ],
 )
 def test_an_illegal_move_in_the_log_is_refused(text: str, action: int, symmetric: bool) -> None:
-    log = log_of(numbered(9), 2)
+    log, net = log_of(numbered_boards(9), 2), Table()
     log[6] = rules.from_text(text), action
-    net = Table()
     learner = Learner(net, log, Fitting(batch=3, symmetric=symmetric))
     learner.play(6)
     before = net.weights.tolist()
-    with pytest.raises(ValueError, match="the log has an illegal move"):
+    with pytest.raises(ValueError, match="illegal move"):
         learner.play(3)
     assert learner.n_moves == 6
     assert net.weights.tolist() == before
 
 
-# Steps
-
-
 def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Chances by hand, of each row."""
+    """Return the probabilities of each row."""
     odds = np.exp(logits - logits.max(1, keepdims=True))
     return np.asarray(odds / odds.sum(1, keepdims=True))
 
 
-def test_steps_losses_and_moves_foreseen_by_hand() -> None:
-    """The gradient of the loss by logits is chances - 1 of the move, and by a weight 0 or that.
+def test_gradients_losses_and_accuracy_equal_those_by_hand() -> None:
+    """The gradient of the loss by the logits is the probabilities, less 1 for the move.
 
-    Steps are those of Adam, at the rates of the cosine: 0.4 and, after a third, 0.3. What was
-    foreseen is counted before the step.
+    The rates are those of the cosine: 0.4, and after a third 0.3. The accuracy is that before each
+    step.
     """
-    boards, actions = numbered(6), np.array([0, 1, 2, 3, 1, 1])
+    boards, actions = numbered_boards(6), np.array([0, 1, 2, 3, 1, 1])
     cells = rules.cells(boards).astype(np.int64)
     inputs = np.eye(16)[cells].transpose(0, 3, 1, 2).reshape(6, 256)
-    how = Fitting(batch=3, rate=0.4, final_rate=1e-9, decay=9, symmetric=False)
+    settings = Fitting(batch=3, rate=0.4, final_rate=1e-9, decay=9, symmetric=False)
     net = Table()
-    learner = Learner(net, log_of(boards, actions), how)
-    weights, first, second = (np.zeros((256, 4)) for _ in range(3))
-    losses, hits = [], []
-    for i, rate in enumerate((0.4, 0.3, 0.1, 1e-9), 1):
-        at = np.arange(3 * (i - 1), 3 * i) % 6
-        chances, wanted = softmax(inputs[at] @ weights), np.eye(4)[actions[at]]
-        losses.append(-np.log((chances * wanted).sum(1)).mean())
-        hits.append((chances.argmax(1) == actions[at]).mean())
-        gradient = inputs[at].T @ (chances - wanted) / 3
-        first = 0.9 * first + 0.1 * gradient
-        second = 0.999 * second + 0.001 * gradient**2
-        mean, square = first / (1 - 0.9**i), second / (1 - 0.999**i)
-        weights = weights - rate * mean / (np.sqrt(square) + 1e-8)
+    learner = Learner(net, log_of(boards, actions), settings)
+    losses, accuracies = [], []
+    for i, rate in enumerate((0.4, 0.3, 0.1, 1e-9)):
+        at = np.arange(3 * i, 3 * i + 3) % 6
+        probabilities = softmax(inputs[at] @ net.weights.detach().numpy())
+        targets = np.eye(4)[actions[at]]
+        losses.append(-np.log((probabilities * targets).sum(1)).mean())
+        accuracies.append((probabilities.argmax(1) == actions[at]).mean())
         learner.play(3)
-        np.testing.assert_allclose(net.weights.detach().numpy(), weights, atol=1e-5)
+        gradient = inputs[at].T @ (probabilities - targets) / 3
+        assert net.weights.grad is not None
+        np.testing.assert_allclose(net.weights.grad.numpy(), gradient, atol=1e-5)
+        assert learner.fitter.optimizer.param_groups[0]["lr"] == pytest.approx(rate)
     assert losses[0] == pytest.approx(math.log(4))
-    assert hits[0] == pytest.approx(1 / 3)  # of equal logits that of up is taken
-    expected = {"loss": float(np.mean(losses)), "foreseen": float(np.mean(hits))}
-    assert learner.learned() == pytest.approx(expected, abs=6e-5)
+    assert accuracies[0] == pytest.approx(1 / 3)  # the first of equal logits is that of up
+    expected = {"loss": float(np.mean(losses)), "foreseen": float(np.mean(accuracies))}
+    assert learner.metrics() == pytest.approx(expected, abs=6e-5)
 
 
-def test_what_was_learned_is_told_once() -> None:
-    learner = Learner(Table(), log_of(numbered(4), UP), Fitting(batch=4, symmetric=False))
-    assert all(math.isnan(value) for value in learner.learned().values())
+def test_metrics_are_those_since_the_last_call() -> None:
+    log = log_of(numbered_boards(4), UP)
+    learner = Learner(Table(), log, Fitting(batch=4, symmetric=False))
+    assert all(math.isnan(value) for value in learner.metrics().values())
     learner.play(4)
-    assert learner.learned() == {"loss": 1.3863, "foreseen": 1.0}
+    assert learner.metrics() == {"loss": 1.3863, "foreseen": 1.0}
     learner.play(4)
-    assert learner.learned()["loss"] < 1.3863
-    assert all(math.isnan(value) for value in learner.learned().values())
-
-
-def test_the_clip_bounds_a_step() -> None:
-    """Adam divides by the length of gradients; only what is as small as its 1e-8 makes it slow."""
-    log, nets_ = log_of(numbered(8), UP), [Table(), Table()]
-    for net, clip in zip(nets_, (None, 1e-9), strict=True):
-        Learner(net, log, Fitting(batch=8, clip=clip)).play(8)
-    free, bound = (net.weights.abs().max().item() for net in nets_)
-    assert free == pytest.approx(1e-3, rel=1e-3)
-    assert 0 < bound < 1e-4
-
-
-def test_the_mean_of_the_weights_plays() -> None:
-    """After the first step it has moved by 9 / 10 of the way from 0."""
-    net = Table()
-    learner = Learner(net, log_of(numbered(8), UP), Fitting(batch=8, average=0.99))
-    assert learner.fitter.net is net
-    assert learner.net is not net
-    learner.play(8)
-    mean = learner.net.state_dict()["weights"]
-    assert net.weights.abs().max() > 1e-4
-    np.testing.assert_allclose(mean, 0.9 * net.weights.detach(), rtol=1e-5)
-    assert Learner(net, log_of(numbered(8), UP)).net is net
+    assert learner.metrics()["loss"] < 1.3863
+    assert all(math.isnan(value) for value in learner.metrics().values())
 
 
 @on_devices
-def test_it_learns_the_moves_of_a_player(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device: str
-) -> None:
-    """That of the largest reward, which draws one of two moves at least where tiles merge.
+def test_it_learns_the_moves_of_a_player(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    """The player takes the largest reward, and draws one of at least two moves if tiles merge.
 
-    By chance the loss is ln 4 = 1.386, and a quarter is foreseen. Moves of other games are foreseen
-    as well as those that it learned from.
+    At random, the loss is ln 4 = 1.386 and the accuracy 1/4. Moves of other games are predicted as
+    well as those that it learned from.
     """
     monkeypatch.setitem(policy_net.CHANNELS, 2, 24)
-    net, log = seeded().to(device), played(400, 1, 25)
+    net, log = seeded().to(device), reward_log(400, 1, 25)
     assert len(log) == 10_000
     learner = Learner(net, log, Fitting(batch=32, rate=0.02, decay=12_000), seed=1)
     learner.play(1_000)
-    first = learner.learned()
+    first = learner.metrics()
     assert first["loss"] > 1.37
     assert first["foreseen"] < 0.29
-    assert evaluate(learner.net, 1)["n_games"] == 1  # it goes on where it was
+    assert evaluate(learner.net, 1)["n_games"] == 1  # an evaluation does not change the learner
     learner.play(9_000)
-    learner.learned()
+    learner.metrics()
     learner.play(2_000)
-    last = learner.learned()
+    last = learner.metrics()
     assert last["loss"] < first["loss"] - 0.08
     assert last["foreseen"] > first["foreseen"] + 0.04
-    unseen = played(40, 1_000, 25)
-    found = PolicyNetAgent(learner.net, device=device).probabilities(unseen["board"])
-    assert -np.log(found[np.arange(1_000), unseen["action"]]).mean() < 1.3
-    assert (found.argmax(1) == unseen["action"]).mean() > 0.32
+    others = reward_log(40, 1_000, 25)
+    probabilities = PolicyNetAgent(learner.net, device=device).probabilities(others["board"])
+    assert -np.log(probabilities[np.arange(1_000), others["action"]]).mean() < 1.3
+    assert (probabilities.argmax(1) == others["action"]).mean() > 0.32
     assert next(net.parameters()).device.type == device
 
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
-    "how", [{}, {"average": 0.9}, {"bf16": True}, {"clip": 0.5}, {"symmetric": False}], ids=str
+    "settings", [{}, {"average": 0.9}, {"bf16": True}, {"clip": 0.5}, {"symmetric": False}], ids=str
 )
-def test_a_short_log_is_learned_by_heart(how: dict[str, Any]) -> None:
-    """Of boards that are not symmetric to one another, nor to themselves."""
+def test_a_short_log_is_memorized(settings: dict[str, Any]) -> None:
+    """Its boards are not symmetric to one another, nor to themselves."""
     tiles = np.array([(a, b, c) for a in range(3) for b in range(3) for c in range(3)])
     cells = np.zeros((27, 4, 4), np.uint8)
     cells[:, 1, 1], cells[:, 1, 2], cells[:, 3, 1] = (tiles + np.array([4, 7, 10])).T
     log = log_of(rules.words(cells), np.array([UP, LEFT, DOWN])[tiles[:, 0]])
-    learner = Learner(seeded(), log, Fitting(batch=54, rate=0.02, **how), seed=1)
+    learner = Learner(seeded(), log, Fitting(batch=54, rate=0.02, **settings), seed=1)
     learner.play(54)
-    assert learner.learned()["loss"] > 1.2
+    assert learner.metrics()["loss"] > 1.2
     learner.play(54 * 120)
-    learner.learned()
+    learner.metrics()
     learner.play(54)
-    assert learner.learned()["loss"] < 0.2
-    found = PolicyNetAgent(learner.net).act(log["board"])
-    assert (found == log["action"]).mean() > 0.95
+    assert learner.metrics()["loss"] < 0.2
+    actions = PolicyNetAgent(learner.net).act(log["board"])
+    assert (actions == log["action"]).mean() > 0.95
 
 
-@pytest.mark.usefixtures("small")
-def test_evaluations_are_games_of_their_own_seeds() -> None:
-    net = seeded()
-    expected = summary(play(PolicyNetAgent(net), 5, EVALUATION_SEED))
-    assert evaluate(net, 5) == expected
-    assert expected["n_games"] == 5
-
-
-def test_networks_learn_in_training_mode_and_play_in_the_other() -> None:
+def test_networks_are_in_training_mode_only_while_they_learn() -> None:
     modes: list[bool] = []
     net = Table().eval()
     net.register_forward_hook(lambda module, _, __: modes.append(module.training))
-    learner = Learner(net, log_of(numbered(4), UP), Fitting(batch=4))
-    learner.play(8)
+    Learner(net, log_of(numbered_boards(4), UP), Fitting(batch=4)).play(8)
     assert modes == [True, True]
     assert not net.training
 
 
-# Going on
-
-
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
-    "how",
+    "settings",
     [{}, {"average": 0.9}, {"average": 0.5, "decay": 100, "clip": 0.1, "symmetric": False}],
     ids=str,
 )
-def test_learning_goes_on_as_if_it_had_not_been_interrupted(
-    tmp_path: Path, how: dict[str, Any]
+def test_learning_from_a_checkpoint_equals_uninterrupted_learning(
+    path: Path, settings: dict[str, Any]
 ) -> None:
-    """Also past the end of the log, and whatever weights the network begins with."""
-    log, settings = log_of(numbered(50), np.arange(50) % 4), Fitting(batch=16, **how)
-    whole, first = Learner(seeded(), log, settings, 3), Learner(seeded(), log, settings, 3)
+    """Also past the end of the log, and with any initial weights."""
+    log, own = log_of(numbered_boards(50), np.arange(50) % 4), Fitting(batch=16, **settings)
+    whole, first = Learner(seeded(), log, own, 3), Learner(seeded(), log, own, 3)
     whole.play(96)
     first.play(32)
-    first.save(tmp_path / "learner.safetensors")
-    second = Learner(PolicyCNN(2), log, settings, 3)
-    second.resume(tmp_path / "learner.safetensors")
+    first.save(path)
+    second = Learner(PolicyCNN(2), log, own, 3)
+    second.resume(path)
     assert_same(first, second)
+    assert second.seconds == pytest.approx(first.seconds, abs=0.06)
     second.play(64)
     assert_same(whole, second)
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("at", ["optimizer", "step"])
+@pytest.mark.parametrize("place", ["optimizer", "fitter"])
 @pytest.mark.parametrize("average", [0.0, 0.9])
-def test_an_interrupted_step_is_made_to_its_end(
-    at: str, average: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_an_interrupted_step_is_completed(
+    place: str, average: float, monkeypatch: pytest.MonkeyPatch, path: Path
 ) -> None:
-    """The signal comes in the middle of a step, or before its moves are counted."""
-    log, how = log_of(numbered(50), np.arange(50) % 4), Fitting(batch=16, average=average)
-    whole, learner, again = (Learner(seeded(), log, how, 3) for _ in range(3))
-    place: Any = learner.fitter.optimizer if at == "optimizer" else learner.fitter
-    step = place.step
+    """The signal arrives in the middle of a step, or before its moves are counted."""
+    log, settings = (
+        log_of(numbered_boards(50), np.arange(50) % 4),
+        Fitting(batch=16, average=average),
+    )
+    whole, learner, resumed = (Learner(seeded(), log, settings, 3) for _ in range(3))
+    owner: Any = learner.fitter.optimizer if place == "optimizer" else learner.fitter
+    step = owner.step
 
     def signalled(*arguments: Any) -> Any:
-        found = step(*arguments)
+        result = step(*arguments)
         signal.raise_signal(signal.SIGTERM)
-        return found
+        return result
 
-    path = tmp_path / "learner.safetensors"
     with monkeypatch.context() as patched:
-        patched.setattr(place, "step", signalled)
+        patched.setattr(owner, "step", signalled)
         with pytest.raises(SystemExit):
             train(learner, 10_000, save_to=path)
     assert learner.n_moves == 16
-    again.resume(path)
+    resumed.resume(path)
     whole.play(16)
-    assert_same(again, whole)
-    for each in (again, whole):
+    assert_same(resumed, whole)
+    for each in (resumed, whole):
         each.play(32)
-    assert_same(again, whole)
+    assert_same(resumed, whole)
 
 
 @pytest.mark.usefixtures("small")
-def test_the_network_that_plays_is_saved_beside_the_learner(tmp_path: Path) -> None:
-    how = Fitting(batch=16, average=0.9, rate=0.02, decay=1e3)
-    learner = Learner(seeded(), log_of(numbered(50), UP), how)
+def test_the_network_that_plays_is_saved_next_to_the_learner(path: Path) -> None:
+    settings = Fitting(batch=16, average=0.9, rate=0.02, decay=1e3)
+    learner = Learner(seeded(), log_of(numbered_boards(50), UP), settings)
     learner.play(64)
-    learner.save(tmp_path / "learner.safetensors")
-    again, boards = load(tmp_path / "net.safetensors"), numbered(50)
-    chances = PolicyNetAgent(again).probabilities(boards)
-    np.testing.assert_array_equal(chances, PolicyNetAgent(learner.net).probabilities(boards))
-    assert (chances != PolicyNetAgent(learner.fitter.net).probabilities(boards)).any()
-    told = nets.metadata(tmp_path / "net.safetensors")
-    assert told.pop("seconds") == round(learner.seconds, 1)
-    assert told == {
-        **{"network": "PolicyCNN", "settings": {"layers": 2}},
-        **{
-            "n_moves": 64,
-            "seed": 0,
-            "log": [50, zlib.crc32(2 * learner.log.tobytes())],
-            "learner": asdict(how),
-        },
+    learner.save(path)
+    file, boards = path.with_name("net.safetensors"), numbered_boards(50)
+    probabilities = PolicyNetAgent(load(file)).probabilities(boards)
+    np.testing.assert_array_equal(probabilities, PolicyNetAgent(learner.net).probabilities(boards))
+    assert (probabilities != PolicyNetAgent(learner.fitter.net).probabilities(boards)).any()
+    metadata = nets.metadata(file)
+    assert metadata.pop("seconds") == round(learner.seconds, 1)
+    assert metadata == {
+        **{"network": "PolicyCNN", "settings": {"layers": 2}, "n_moves": 64, "seed": 0},
+        **{"log": [50, zlib.crc32(2 * learner.log.tobytes())], "learner": asdict(settings)},
     }
-    assert {path.name for path in tmp_path.iterdir()} == {"learner.safetensors", "net.safetensors"}
+    assert set(path.parent.iterdir()) == {path, file}
 
 
-def test_time_is_counted_on(tmp_path: Path) -> None:
-    log = log_of(numbered(4), UP)
-    learner = Learner(Table(), log, Fitting(batch=4))
-    learner.play(4)
-    assert learner.seconds > 0
-    learner.seconds = 1_000_000.0  # as if it had learned for days
-    learner.save(tmp_path / "learner.safetensors")
-    again = Learner(Table(), log, Fitting(batch=4))
-    again.resume(tmp_path / "learner.safetensors")
-    again.play(4)
-    assert 1_000_000 < again.seconds < 1_000_060
-
-
-def test_what_is_no_learner_is_not_taken_up(tmp_path: Path) -> None:
-    log, path = log_of(numbered(4), UP), tmp_path / "learner.safetensors"
-    first = Learner(Table(), log, Fitting(batch=4))
-    first.play(4)
-    first.save(path)
-    whole = path.read_bytes()
-    foreign = [b"", b"no learner", whole[:-1], (tmp_path / "net.safetensors").read_bytes()]
-    for data in foreign:
+def test_other_files_and_files_of_other_learners_are_refused(path: Path) -> None:
+    log = log_of(numbered_boards(4), UP)
+    Learner(Table(), log, Fitting(batch=4)).save(path)
+    with pytest.raises(ValueError, match="another log"):
+        Learner(Table(), log_of(numbered_boards(5), UP)).resume(path)
+    whole, net = path.read_bytes(), path.with_name("net.safetensors").read_bytes()
+    Fitter(Table()).save(path, {})
+    for data in (path.read_bytes(), b"", b"no learner", whole[:-1], net):
         path.write_bytes(data)
         with pytest.raises(ValueError, match=r"learner\.safetensors"):
             Learner(Table(), log).resume(path)
@@ -482,190 +418,104 @@ def test_what_is_no_learner_is_not_taken_up(tmp_path: Path) -> None:
         Learner(Table(), log).resume(path)
 
 
-def test_the_file_of_another_learner_is_refused(tmp_path: Path) -> None:
-    Fitter(Table()).save(tmp_path / "learner.safetensors", {})
-    with pytest.raises(ValueError, match=r"learner\.safetensors"):
-        Learner(Table(), log_of(numbered(4), UP)).resume(tmp_path / "learner.safetensors")
-
-
-# The command
-
-tqdm = pytest.importorskip("tqdm")
-
 LEARNER: dict[str, Any] = {"batch": 16, "average": 0.9}
 
 
 @pytest.fixture
-def folder(tmp_path: Path, small: None) -> Path:
-    """Of runs, with a log; networks are small."""
-    np.save(tmp_path / "moves.npy", played(2, 1))
-    return tmp_path
-
-
-def settings_of(folder: Path, **others: Any) -> dict[str, Any]:
-    """Settings, some of them replaced."""
-    log = str(folder / "moves.npy")
-    return {"network": {"layers": 2}, "log": log, "learner": LEARNER, "seed": 1, **others}
-
-
-def run(folder: Path, *arguments: str, out: str = "run", **others: Any) -> Path:
-    """Runs the command line, and returns the folder of the run."""
-    file = folder / "settings.json"
-    file.write_text(json.dumps(settings_of(folder, **others)))
+def command(tmp_path: Path, small: None) -> TrainingCommand:
+    """The command, with a log in its folder."""
+    log = tmp_path / "moves.npy"
+    np.save(log, reward_log(2, 1))
+    settings = {"network": {"layers": 2}, "log": str(log), "learner": LEARNER, "seed": 1}
     often = ("--evaluate-every", "100", "--evaluate", "1:2")
-    main(["policy", str(file), "--out", str(folder / out), *often, *arguments])
-    return folder / out
+    return TrainingCommand("policy", tmp_path, settings, *often)
 
 
-def refusal(folder: Path, *arguments: str, **others: Any) -> str:
-    """The one line with which a run ends before it begins."""
-    with pytest.raises(SystemExit) as caught:
-        run(folder, *arguments, **others)
-    message = caught.value.code
-    assert isinstance(message, str)
-    assert "\n" not in message
-    return message
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """The files of a folder, by name."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def read_rows(place: Path) -> list[dict[str, Any]]:
-    """The rows, each a line of JSON without numbers that JSON has not."""
-
-    def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is no JSON")
-
-    lines = (place / "rows.jsonl").read_text().splitlines()
-    return [json.loads(line, parse_constant=refuse) for line in lines]
-
-
-def resumed(path: Path, settings: dict[str, Any]) -> Learner:
-    """The learner of a file."""
-    learner = from_dict(settings, Run).new()
-    learner.resume(path)
+def load_run(command: TrainingCommand, place: Path) -> Learner:
+    """Return the learner of a run."""
+    learner = from_dict(command.settings, Run).new()
+    learner.resume(place / "learner.safetensors")
     return learner
 
 
-def taken_up(folder: Path, place: Path) -> Learner:
-    """The learner of a run."""
-    return resumed(place / "learner.safetensors", settings_of(folder))
-
-
-def test_a_run_leaves_its_learner_its_network_its_rows_and_its_settings(folder: Path) -> None:
-    place = run(folder, "--moves", "300")
-    assert contents(place).keys() == {
-        *("learner.safetensors", "lock", "net.safetensors", "rows.jsonl", "settings.json")
-    }
-    assert read(place / "settings.json", Run) == from_dict(settings_of(folder), Run)
-    rows, lone = read_rows(place), from_dict(settings_of(folder), Run).new()
+def test_a_run_writes_its_learner_network_rows_and_settings(command: TrainingCommand) -> None:
+    place = command("--moves", "300")
+    names = {"learner.safetensors", "lock", "net.safetensors", "rows.jsonl", "settings.json"}
+    assert set(contents(place)) == names
+    assert read(place / "settings.json", Run) == from_dict(command.settings, Run)
+    rows, expected = read_rows(place), from_dict(command.settings, Run).new()
     assert [row["n_moves"] for row in rows] == [112, 208, 304]  # in steps of 16
     for row in rows:
-        lone.play(row["n_moves"] - lone.n_moves)
-        expected = {**lone.learned(), "1-ply": evaluate(lone.net, 2)}
-        assert {name: row[name] for name in expected} == expected
+        expected.play(row["n_moves"] - expected.n_moves)
+        values = {**expected.metrics(), "1-ply": evaluate(expected.net, 2)}
+        assert {name: row[name] for name in values} == values
         assert (row["n_games"], row["mean_score"], row["rate_2048"]) == (0, None, None)
         assert row["seconds"] > 0
-    assert_same(lone, taken_up(folder, place))
-    boards = numbered(20)
-    found = PolicyNetAgent(place / "net.safetensors").probabilities(boards)
-    np.testing.assert_array_equal(found, PolicyNetAgent(lone.net).probabilities(boards))
+    assert_same(expected, load_run(command, place))
+    boards = numbered_boards(20)
+    probabilities = PolicyNetAgent(place / "net.safetensors").probabilities(boards)
+    np.testing.assert_array_equal(probabilities, PolicyNetAgent(expected.net).probabilities(boards))
 
 
-@pytest.mark.parametrize("average", [0.0, 0.9])
-def test_a_resumed_run_is_that_without_a_break(folder: Path, average: float) -> None:
-    how = {**LEARNER, "average": average}
-    straight = run(folder, "--moves", "300", out="straight", learner=how)
-    broken = run(folder, "--moves", "130", out="broken", learner=how)
-    run(folder, "--moves", "300", "--resume", out="broken", learner=how)
-    settings = settings_of(folder, learner=how)
-    assert_same(*(resumed(at / "learner.safetensors", settings) for at in (straight, broken)))
-    games = [{row["n_moves"]: row["1-ply"] for row in read_rows(at)} for at in (straight, broken)]
-    assert list(games[1]) == [112, 144, 208, 304]
-    assert games[0] == {n: found for n, found in games[1].items() if n != 144}
+def test_a_resumed_run_equals_an_uninterrupted_one(command: TrainingCommand) -> None:
+    straight = command("--moves", "300", out="straight")
+    command("--moves", "130")
+    place = command("--moves", "300", "--resume")
+    assert_same(*(load_run(command, each) for each in (straight, place)))
+    games, straight_games = (
+        {row["n_moves"]: row["1-ply"] for row in read_rows(each)} for each in (place, straight)
+    )
+    assert list(games) == [112, 144, 208, 304]
+    assert straight_games == {n: games[n] for n in games if n != 144}
 
 
-def test_a_run_may_go_on_with_another_rate(folder: Path) -> None:
-    place = run(folder, "--moves", "100")
-    first = taken_up(folder, place)
-    run(folder, "--moves", "200", "--resume", learner={**LEARNER, "rate": 1e-12})
-    last = taken_up(folder, place)
+def test_a_run_may_be_resumed_with_another_rate(command: TrainingCommand) -> None:
+    place = command("--moves", "100", "--evaluate", "")
+    first = load_run(command, place)
+    slow = {**command.settings, "learner": {**LEARNER, "rate": 1e-12}}
+    command("--moves", "200", "--evaluate", "", "--resume", settings=slow)
+    last = load_run(command, place)
     assert (first.n_moves, last.n_moves) == (112, 208)
     for name, weights in first.fitter.net.state_dict().items():
         np.testing.assert_allclose(last.fitter.net.state_dict()[name], weights, atol=1e-6)
+    rows = read_rows(place)
+    assert len(rows) == 2
+    assert all("1-ply" not in row and row["loss"] > 0 for row in rows)
 
 
-def test_a_run_does_not_go_on_with_another_network(folder: Path) -> None:
-    place = run(folder, "--moves", "100")
-    before = contents(place)
-    told = refusal(folder, "--moves", "200", "--resume", network={"layers": 3})
-    assert told == (f"{place / 'learner.safetensors'} has another network than the settings")
-    assert contents(place) == before
-
-
-def test_a_run_is_neither_overwritten_nor_taken_up_where_there_is_none(folder: Path) -> None:
-    assert "nothing to resume" in refusal(folder, "--moves", "200", "--resume")
-    assert not (folder / "run").exists()
-    before = contents(run(folder, "--moves", "100"))
-    assert "--resume" in refusal(folder, "--moves", "200")
-    assert contents(folder / "run") == before
-
-
-def test_an_evaluation_after_a_break_has_no_loss_of_its_own(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_evaluation_repeated_after_resume_has_no_loss(
+    command: TrainingCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was interrupted; what was learned before the break is not known any more."""
-
-    def interrupted(*arguments: Any) -> None:
-        raise KeyboardInterrupt
-
+    """The evaluation was interrupted; the moves learned before are not in its row."""
     with monkeypatch.context() as patched:
-        patched.setattr(policy_imitation, "evaluate", interrupted)
-        told = refusal(folder, "--moves", "200")
-    assert told == f"saved in {folder / 'run'}: continue with --resume"
-    rows = read_rows(run(folder, "--moves", "200", "--resume"))
+        patched.setattr(policy_imitation, "evaluate", interrupt)
+        command.error("--moves", "200")
+    rows = read_rows(command("--moves", "200", "--resume"))
     assert [row["n_moves"] for row in rows] == [112, 208]
     assert (rows[0]["loss"], rows[0]["foreseen"]) == (None, None)
     assert rows[0]["1-ply"]["n_games"] == 2
     assert rows[1]["loss"] > 0
 
 
-def test_the_network_says_what_is_told_of_its_log(folder: Path) -> None:
-    told = {"moves": 5, "players": [{"player": "reward", "games": 2, "mean_score": 2_000.5}]}
-    place = run(folder, "--moves", "16")
+def test_the_description_of_the_log_is_in_the_metadata(command: TrainingCommand) -> None:
+    """Also if it is written only later."""
+    description = {"moves": 5, "players": [{"player": "reward", "games": 2, "mean_score": 2_000.5}]}
+    place = command("--moves", "16", "--evaluate", "")
     assert "log_about" not in nets.metadata(place / "net.safetensors")
-    (folder / "moves.json").write_text(json.dumps(told))
-    for name in ("net", "learner"):  # also if it is told only later
-        place = run(folder, "--moves", "32", "--resume")
-        about = nets.metadata(place / f"{name}.safetensors")
-        assert (about["log_about"], about["seed"]) == (told, 1)
+    (command.folder / "moves.json").write_text(json.dumps(description))
+    command("--moves", "32", "--evaluate", "", "--resume")
+    for name in ("net", "learner"):
+        metadata = nets.metadata(place / f"{name}.safetensors")
+        assert (metadata["log_about"], metadata["seed"]) == (description, 1)
 
 
-def test_a_damaged_description_of_the_log_is_refused(folder: Path) -> None:
-    (folder / "moves.json").write_text("{")
-    assert "moves.json" in refusal(folder, "--moves", "100")
-
-
-@pytest.mark.parametrize("plies", ["3:5", "1:2,2:1", "2:1"])
-def test_a_policy_network_does_not_search(folder: Path, plies: str) -> None:
-    told = refusal(folder, "--moves", "100", "--evaluate", plies)
-    assert "evaluate" in told
-    assert not (folder / "run").exists()
-    before = contents(run(folder, "--moves", "100"))
-    assert refusal(folder, "--moves", "200", "--resume", "--evaluate", plies) == told
-    assert contents(folder / "run") == before
-
-
-def test_a_run_needs_no_games(folder: Path) -> None:
-    rows = read_rows(run(folder, "--moves", "200", "--evaluate", ""))
-    assert len(rows) == 2
-    assert all("1-ply" not in row and row["loss"] > 0 for row in rows)
+def test_a_damaged_description_of_the_log_is_refused(command: TrainingCommand) -> None:
+    (command.folder / "moves.json").write_text("{")
+    assert "moves.json" in command.error("--moves", "100")
 
 
 @pytest.mark.parametrize(
-    ("others", "told"),
+    ("settings", "message"),
     [
         ({"network": {"layers": 6}}, "layers"),
         ({"network": {"channels": 9}}, "channels"),
@@ -681,50 +531,51 @@ def test_a_run_needs_no_games(folder: Path) -> None:
         ({"seed": -1}, "seed"),
         ({"rate": 1e-3}, "rate"),
     ],
-    ids=lambda told: told if isinstance(told, str) else "",
 )
-def test_wrong_settings_say_what_is_wrong(folder: Path, others: dict[str, Any], told: str) -> None:
-    assert told in refusal(folder, "--moves", "100", **others)
-    assert not (folder / "run").exists()
+def test_wrong_settings_are_named(
+    command: TrainingCommand, settings: dict[str, Any], message: str
+) -> None:
+    assert message in command.error("--moves", "100", settings={**command.settings, **settings})
+    assert not (command.folder / "run").exists()
 
 
-def test_an_array_of_something_else_is_no_log(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("evaluate", value) for value in ("3:5", "1:2,2:1", "2:1")),
+        *(("device", value) for value in ("foo", "cuda:99")),
+    ],
+)
+def test_wrong_options_are_named(command: TrainingCommand, option: str, value: str) -> None:
+    assert option in command.error("--moves", "100", f"--{option}", value)
+    assert not (command.folder / "run").exists()
+
+
+def test_an_array_of_other_values_is_not_a_log(command: TrainingCommand) -> None:
     for array in (np.zeros(4), np.zeros((2, 2), MOVE), np.zeros(0, MOVE)):
-        np.save(folder / "moves.npy", array)
-        assert "moves.npy is not a play log" in refusal(folder, "--moves", "100")
+        np.save(command.folder / "moves.npy", array)
+        assert "moves.npy is not a play log" in command.error("--moves", "100")
 
 
-@pytest.mark.parametrize("device", ["foo", "cuda:99"])
-def test_a_device_that_there_is_not_is_refused(folder: Path, device: str) -> None:
-    told = f"torch has no device '{device}' here"
-    with pytest.raises(SystemExit, match=told):
-        run(folder, "--moves", "100", "--device", device)
-    assert not (folder / "run").exists()
-
-
-def test_the_seed_decides_the_weights(folder: Path) -> None:
-    weights = [
-        from_dict(settings_of(folder, seed=seed), Run).new().net for seed in (1, 1, 2, 0, None)
-    ]
-    first = [next(net.parameters()).detach().numpy() for net in weights]
+def test_the_weights_depend_on_the_seed(command: TrainingCommand) -> None:
+    seeds = (1, 1, 2, 0, None)
+    learners = [from_dict({**command.settings, "seed": seed}, Run).new() for seed in seeds]
+    first = [next(each.net.parameters()).detach().numpy() for each in learners]
     assert (first[0] == first[1]).all()
     assert (first[0] != first[2]).any()
     assert (first[3] == first[4]).all()
 
 
-def test_the_settings_in_the_description_are_some(folder: Path) -> None:
-    """And what they leave out is there by default."""
-    line = next(
-        line for line in (policy_imitation.__doc__ or "").splitlines() if line.startswith("    {")
-    )
-    told = {**json.loads(line), "log": str(folder / "moves.npy")}
-    learner = from_dict({**told, "network": {"layers": 2}}, Run).new()
-    assert learner.settings == Fitting(decay=1e7)
+def test_the_settings_in_the_docstring_are_valid(command: TrainingCommand) -> None:
+    lines = (policy_imitation.__doc__ or "").splitlines()
+    settings = json.loads(next(line for line in lines if line.startswith("    {")))
+    settings |= {"log": command.settings["log"], "network": {"layers": 2}}
+    assert from_dict(settings, Run).new().settings == Fitting(decay=1e7)
 
 
 @needs_cuda
-def test_a_run_learns_and_plays_on_the_gpu(folder: Path) -> None:
-    place = run(folder, "--moves", "300", "--device", "cuda")
+def test_a_run_learns_and_plays_on_the_gpu(command: TrainingCommand) -> None:
+    place = command("--moves", "300", "--device", "cuda")
     assert [row["n_moves"] for row in read_rows(place)] == [112, 208, 304]
-    run(folder, "--moves", "400", "--device", "cuda", "--resume")
+    command("--moves", "400", "--device", "cuda", "--resume")
     assert read_rows(place)[-1]["n_moves"] == 400

@@ -1,0 +1,96 @@
+"""An N-tuple network as the value function of `from_search.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import float64, int64, njit, uint64
+
+from afterstate.agents import files
+from afterstate.agents.game2048.kernels import KERNEL
+from afterstate.agents.game2048.learning.ntuple_learner import DEFAULT_RATES
+from afterstate.agents.game2048.learning.td import UPDATE, Update, update
+from afterstate.agents.game2048.search.softmax_tree import Values
+from afterstate.agents.game2048.values import ntuple
+from afterstate.agents.game2048.values.ntuple import (
+    NETWORK,
+    Indices,
+    Network,
+    NTupleAgent,
+    estimate,
+    look_up,
+    total,
+)
+from afterstate.envs.words import Words
+
+
+@njit(float64(NETWORK, UPDATE, uint64[::1], float64[::1], int64[::1]), **KERNEL, nogil=True)
+def _fit(net: Network, rule: Update, afters: Words, targets: Values, indices: Indices) -> float:
+    """Update afterstates one after the other; return the sum of squared errors."""
+    squares = 0.0
+    for i in range(afters.size):
+        look_up(net, afters[i], indices, 0)
+        error = targets[i] - total(net, indices, 0)
+        squares += error * error
+        update(net, rule, indices, 0, np.float32(error))
+    return squares
+
+
+class TableModel:
+    """An N-tuple network that learns, by temporal coherence or temporal differences.
+
+    Args:
+        net: learns in place.
+        rule: `"tc"` or `"td"`: see `td.py`.
+        rate: step size; by default 1 of TC and 0.1 of TD.
+    """
+
+    def __init__(self, net: Network, rule: str = "tc", rate: float | None = None) -> None:
+        if rule not in DEFAULT_RATES:
+            raise ValueError(f"rule must be one of {list(DEFAULT_RATES)}, got {rule!r}")
+        rate = DEFAULT_RATES[rule] if rate is None else rate
+        if type(rate) not in (int, float) or not 0 < rate <= 1:
+            raise ValueError(f"rate must be > 0 and <= 1, got {rate!r}")
+        self.network, self.size = net, net.size
+        sums = np.zeros(2 * net.weights.size if rule == "tc" else 0, np.float32)
+        self._update = Update(sums, np.float32(rate), False, np.float32(0), 1)
+
+    def estimate(self, boards: Words) -> Values:
+        """Return the values of afterstates."""
+        return estimate(self.network, boards).astype(np.float64)
+
+    def fit(self, afters: Words, targets: Values, n_moves: int) -> float:
+        """Learn, one afterstate after the other."""
+        indices = np.empty(self.network.n_entries, np.int64)
+        return _fit(self.network, self._update, afters, targets, indices) / max(1, len(afters))
+
+    def player(self) -> NTupleAgent:
+        """Return the greedy player."""
+        return NTupleAgent(self.network)
+
+    def save(self, path: Path, arrays: files.Arrays, metadata: dict[str, Any]) -> None:
+        """Write the checkpoint to a file of `files.py`.
+
+        Raises:
+            OSError: the file cannot be written.
+            ValueError: a value is NaN or inf; the file is not changed.
+        """
+        header, own = ntuple.pack_network(self.network)
+        more = {**own, "sums": self._update.sums, **arrays}
+        if not all(np.isfinite(array).all() for array in more.values()):
+            raise ValueError(f"weights are NaN or inf, so {path} is not changed")
+        files.write(path, "ntuple", {**header, "search": metadata}, more, level=0)
+
+    def load(self, path: Path) -> tuple[files.Arrays, dict[str, Any]]:
+        """Load a file of `save`."""
+        header, arrays = files.read(path, "ntuple")
+        if "search" not in header or "sums" not in arrays:
+            raise ValueError(f"{path} has no learner from searches: it can play, not resume")
+        net = ntuple.unpack_network(path, header, arrays)
+        same = ntuple.pack_network(net)[0] == ntuple.pack_network(self.network)[0]
+        if not same or arrays["sums"].shape != self._update.sums.shape:
+            raise ValueError(f"{path} has another network or rule than the settings")
+        self.network.weights[:], self._update.sums[:] = net.weights, arrays["sums"]
+        return arrays, header["search"]
