@@ -286,7 +286,7 @@ class Files:
 
 @pytest.fixture
 def given(tiny: None, tmp_path: Path) -> Files:
-    """Return networks and a log; k = 2 prefers up, right, down, left in this order, k = 5 reversed."""
+    """Return networks and a log; k = 2 prefers up, right, down, left, k = 5 the reverse."""
     return Files(tmp_path)
 
 
