@@ -10,9 +10,9 @@ from matplotlib import pyplot as plt
 
 from afterstate.agents.training.commands import markdown
 from benchmarks import figures
-from benchmarks.experiments.cells import Row, cost, interval, latest, reached
+from benchmarks.experiments.cells import cost, interval, latest, mean_text
 from benchmarks.experiments.mc_softmax.study import HERE, RESULTS, cells, study
-from benchmarks.experiments.quasi_greedy.rows import read
+from benchmarks.row_files import Row, read_lines
 
 FILES = {
     "judged": "regrets.jsonl",
@@ -39,7 +39,7 @@ def policies(what: str) -> str:
     pairs = {(r["settings"]["select"], r["settings"]["backup"]): r for r in rows(what, "policies")}
     names = list(dict.fromkeys(backup for _, backup in pairs))
     body = [
-        [select, *(reached(pairs[select, b]) if (select, b) in pairs else "" for b in names)]
+        [select, *(mean_text(pairs[select, b]) if (select, b) in pairs else "" for b in names)]
         for select in dict.fromkeys(select for select, _ in pairs)
     ]
     return markdown(["select, back up by", *names], body)
@@ -66,13 +66,13 @@ def simulations(network: str) -> str:
             theirs = published["simulations"].get(str(n)) if label.startswith(STUDY) else None
             told = "" if theirs is None else f"{theirs:,}"
             games = f"{row['n_games']}"
-            body.append([f"{n:,} simulations", label, reached(row), games, cost(row), told])
+            body.append([f"{n:,} simulations", label, mean_text(row), games, cost(row), told])
     own = ("ntuple", "expectimax") if network == "ntuple" else ("value-net",)
     for i, row in enumerate(r for r in rows("plays", "lines") if r["player"] in own):
         ply = f"{row['settings'].get('depth', 1)}-ply"
         axes.axhline(row["mean"], color=f"C{3 + i}", linestyle="--", label=ply)
         told = f"{published[ply]:,}" if ply in published else ""
-        body.append([ply, "", reached(row), f"{row['n_games']}", cost(row), told])
+        body.append([ply, "", mean_text(row), f"{row['n_games']}", cost(row), told])
     axes.set(xscale="log", xlabel="simulations a move", ylabel="mean score", ylim=(0, None))
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     figures.save(axes.figure, RESULTS / f"simulations_{network}.svg")
@@ -104,7 +104,7 @@ def others(what: str, group: str) -> str:
         said = ", ".join(f"{k} {v}" for k, v in told.items())
         best = [f"{100 * row['best_moves']:.1f}"] if what == "judged" else []
         network = NETWORKS[row["settings"].get("network", "ntuple")]
-        body.append([row["player"], said, network, reached(row), *best, cost(row)])
+        body.append([row["player"], said, network, mean_text(row), *best, cost(row)])
     return markdown(["player", "settings", "network", *measured, "µs of CPU a move"], body)
 
 
@@ -141,7 +141,7 @@ def learning(experiment: str) -> str:
 
     The curves are of the games that they learn from, as in the paper.
     """
-    found = [row for row in read(RESULTS / FILES["learn"]) if row["experiment"] == experiment]
+    found = [row for row in read_lines(RESULTS / FILES["learn"]) if row["experiment"] == experiment]
     window = study()["learn"][experiment].get("window")
     _, axes = plt.subplots(figsize=(7, 4.5))
     body = []
@@ -150,11 +150,11 @@ def learning(experiment: str) -> str:
         whole = [row for row in of if "1-ply" in row]
         curve = scores(whole, window)
         axes.plot([n for n, _ in curve], [mean for _, mean in curve], marker=".", label=run)
-        played = [reached(row["search_play"]) for row in of if "search_play" in row]
+        played = [mean_text(row["search_play"]) for row in of if "search_play" in row]
         moves = max(row["n_moves"] for row in of)
         means = [mean for _, mean in curve]
         learned = [f"{max(means):,.0f}", f"{means[-1]:,.0f}"] if means else ["", ""]
-        greedy = reached(whole[-1]["1-ply"]) if whole else ""
+        greedy = mean_text(whole[-1]["1-ply"]) if whole else ""
         gone = [f"diverged: {away(row)}" for row in of if "diverged" in row]
         body.append([run, f"{moves:,}", *learned, *(played or [""]), greedy, *(gone or [""])])
     lately = "last 1,000 games, or all so far" if window is None else f"last {window:,.0f} moves"
@@ -176,7 +176,7 @@ def away(row: Row) -> str:
 def growth(experiment: str) -> str:
     """What boards are worth in the course of learning, drawn; returns the figure's name."""
     _, axes = plt.subplots(figsize=(7, 4.5))
-    every = [row for row in read(RESULTS / FILES["learn"]) if row["experiment"] == experiment]
+    every = [row for row in read_lines(RESULTS / FILES["learn"]) if row["experiment"] == experiment]
     for run in dict.fromkeys(row["run"] for row in every):
         told = [
             (row["n_moves"], {**row, **row.get("diverged", {})}["searched"])
@@ -207,7 +207,7 @@ def parts() -> list[str]:
             if group not in ("policies", "simulations", "lines") and rows(what, group):
                 head = "regrets" if what == "judged" else "scores"
                 found += [f"## {group[0].upper()}{group[1:]}: {head}", others(what, group)]
-    learned = {row["experiment"] for row in read(RESULTS / FILES["learn"])}
+    learned = {row["experiment"] for row in read_lines(RESULTS / FILES["learn"])}
     for experiment in (each for each in study()["learn"] if each in learned):
         found += [f"## Learning, {experiment}", study()["learn"][experiment]["about"]]
         found += [learning(experiment), f"![]({experiment.replace(' ', '_')}.svg)"]

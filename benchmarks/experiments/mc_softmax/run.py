@@ -45,7 +45,7 @@ from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.commands import whole_above_0
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs.words import Words
-from benchmarks.experiments.cells import Row, fill, played
+from benchmarks.experiments.cells import fill, play_games
 from benchmarks.experiments.mc_softmax import report
 from benchmarks.experiments.mc_softmax.study import (
     RESULTS,
@@ -56,8 +56,8 @@ from benchmarks.experiments.mc_softmax.study import (
     of_package,
     study,
 )
-from benchmarks.experiments.quasi_greedy.rows import read
 from benchmarks.machine import has_bfloat16, machine
+from benchmarks.row_files import Row, read_lines
 
 Values = npt.NDArray[np.float64]
 
@@ -199,7 +199,7 @@ def learn_temperature(chosen: argparse.Namespace) -> None:
 def play_cell(cell: Row) -> Row:
     """The row of a cell that plays games."""
     told = prepared(cell)
-    return {**played(cell, player(cell)), **told}
+    return {**play_games(cell, player(cell)), **told}
 
 
 def play_all(chosen: argparse.Namespace) -> None:
@@ -229,10 +229,10 @@ def learn(chosen: argparse.Namespace) -> None:
 def write_rows(runs: Path) -> None:
     """Copies the rows of all learners; those that did not learn here keep what they have."""
     path, written = RESULTS / report.FILES["learn"], []
-    before = read(path)
+    before = read_lines(path)
     for plan in learners():
         named, place = {"experiment": plan.experiment, "run": plan.run}, folder(runs, plan)
-        here = read(place / "rows.jsonl") + read(place / "search_play.jsonl")
+        here = read_lines(place / "rows.jsonl") + read_lines(place / "search_play.jsonl")
         old = [row for row in before if named.items() <= row.items()]
         written += [{**named, **row} for row in here] or old
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -241,7 +241,7 @@ def write_rows(runs: Path) -> None:
 
 def train(place: Path, plan: Plan) -> None:
     """Lets a learner play the moves that it has left, or until its values run away."""
-    last = (read(place / "rows.jsonl") or [{"n_moves": 0}])[-1]
+    last = (read_lines(place / "rows.jsonl") or [{"n_moves": 0}])[-1]
     if "diverged" in last or last["n_moves"] >= plan.moves:
         return
     asked = place / "asked.json"
@@ -251,7 +251,7 @@ def train(place: Path, plan: Plan) -> None:
     try:
         training.main(["search", str(asked), "--out", str(place), *how, *goes_on])
     except SystemExit as error:
-        if "diverged" not in (read(place / "rows.jsonl") or [{}])[-1]:
+        if "diverged" not in (read_lines(place / "rows.jsonl") or [{}])[-1]:
             raise
         print(error, file=sys.stderr)
 
@@ -271,7 +271,7 @@ def search_games(place: Path, plan: Plan) -> None:
         return
     learner = from_dict(plan.settings, from_search.Run).new()
     learner.resume(file)
-    done = [(row["n_moves"], row["search_play"]["n_games"]) for row in read(path)]
+    done = [(row["n_moves"], row["search_play"]["n_games"]) for row in read_lines(path)]
     if (learner.n_moves, n_games) not in done:
         how = current_names({"network": learner.model.player(), **plan.settings["search"]})
         played = summary(play(agents.make("mc-softmax", **how), n_games, EVALUATION_SEED))

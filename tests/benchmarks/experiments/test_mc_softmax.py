@@ -38,7 +38,7 @@ from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
 from benchmarks.experiments import cells
 from benchmarks.experiments.mc_softmax import report, run
 from benchmarks.experiments.mc_softmax import study as studied
-from benchmarks.experiments.quasi_greedy import rows
+from benchmarks.row_files import read_lines
 
 Row = dict[str, Any]
 
@@ -60,7 +60,7 @@ class Study:
 
     def rows(self, name: str = "games") -> list[Row]:
         """The rows of a file of results."""
-        return rows.read(self.results / f"{name}.jsonl")
+        return read_lines(self.results / f"{name}.jsonl")
 
     def write(self, rows: Sequence[Row], name: str = "games") -> None:
         """Writes such a file."""
@@ -498,9 +498,9 @@ def test_of_few_games_no_interval_is_drawn(tiny: Study, figures: dict[str, Any])
 def test_every_player_has_a_row() -> None:
     for what, file in report.FILES.items():
         if what in ("judged", "plays"):
-            told = {cells.name(row) for row in rows.read(studied.RESULTS / file)}
+            told = {cells.name(row) for row in read_lines(studied.RESULTS / file)}
             assert {cells.name(cell) for cell in studied.cells(what)} <= told
-    learned = rows.read(studied.RESULTS / report.FILES["learn"])
+    learned = read_lines(studied.RESULTS / report.FILES["learn"])
     plans = {(plan.experiment, plan.run) for plan in studied.learners()}
     assert {(row["experiment"], row["run"]) for row in learned} == plans
 
