@@ -79,11 +79,8 @@ def evaluate(player: Player, n_games: int, against: Sequence[str]) -> dict[str, 
     points = points_per_cycle(player, against, n, EVALUATION_SEED)
     if n > 1:
         half = round(float(stats.t.ppf(0.975, n - 1) * stats.sem(points)), 1)
-    return {
-        "games": n * GAMES_PER_CYCLE,
-        "mean": round(float(np.mean(points)), 1),
-        "interval": half,
-    }
+    mean = round(float(np.mean(points)), 1)
+    return {"games": n * GAMES_PER_CYCLE, "mean": mean, "interval": half}
 
 
 def main(args: Args) -> None:

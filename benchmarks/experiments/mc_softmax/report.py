@@ -10,7 +10,6 @@ from matplotlib import pyplot as plt
 from afterstate.agents.training.commands import markdown
 from benchmarks import figures
 from benchmarks.experiments.cells import cost, interval, latest, mean_text
-<<<<<<< HEAD
 from benchmarks.experiments.mc_softmax.settings import (
     HERE,
     RESULTS,
@@ -18,9 +17,6 @@ from benchmarks.experiments.mc_softmax.settings import (
     cells,
     load_settings,
 )
-=======
-from benchmarks.experiments.mc_softmax.study import HERE, RESULTS, cells, study
->>>>>>> papers2
 from benchmarks.row_files import Row, read_lines
 
 FILES = {
@@ -62,11 +58,7 @@ def policies(measure: Measure) -> str:
     }
     backups = list(dict.fromkeys(backup for _, backup in pairs))
     body = [
-<<<<<<< HEAD
         [select, *(pairs.get((select, backup), "") for backup in backups)]
-=======
-        [select, *(mean_text(pairs[select, b]) if (select, b) in pairs else "" for b in names)]
->>>>>>> papers2
         for select in dict.fromkeys(select for select, _ in pairs)
     ]
     return markdown(["select, back up by", *backups], body)
@@ -80,7 +72,6 @@ def simulations(network: str) -> str:
     published = load_settings()["published"]
     _, axes = plt.subplots(figsize=(7, 4.5))
     body = []
-<<<<<<< HEAD
     played = [r for r in rows("scores", "simulations") if r["settings"]["network"] == network]
     for kind, group in by_kind(played).items():
         x = [row["settings"]["simulations"] for row in group]
@@ -96,25 +87,6 @@ def simulations(network: str) -> str:
         axes.axhline(row["mean"], color=f"C{3 + i}", linestyle="--", label=ply)
         body.append([ply, "", *score_cells(row, published.get(ply))])
     axes.set(xscale="log", xlabel="simulations per move", ylabel="mean score", ylim=(0, None))
-=======
-    every = [r for r in rows("plays", "simulations") if r["settings"]["network"] == network]
-    for label, of in by_kind(every).items():
-        at = [row["settings"]["simulations"] for row in of]
-        spreads = [interval(row) if row["n_games"] > FEW else math.nan for row in of]
-        axes.errorbar(at, [r["mean"] for r in of], spreads, marker="o", capsize=3, label=label)
-        for n, row in zip(at, of, strict=True):
-            theirs = published["simulations"].get(str(n)) if label.startswith(STUDY) else None
-            told = "" if theirs is None else f"{theirs:,}"
-            games = f"{row['n_games']}"
-            body.append([f"{n:,} simulations", label, mean_text(row), games, cost(row), told])
-    own = ("ntuple", "expectimax") if network == "ntuple" else ("value-net",)
-    for i, row in enumerate(r for r in rows("plays", "lines") if r["player"] in own):
-        ply = f"{row['settings'].get('depth', 1)}-ply"
-        axes.axhline(row["mean"], color=f"C{3 + i}", linestyle="--", label=ply)
-        told = f"{published[ply]:,}" if ply in published else ""
-        body.append([ply, "", mean_text(row), f"{row['n_games']}", cost(row), told])
-    axes.set(xscale="log", xlabel="simulations a move", ylabel="mean score", ylim=(0, None))
->>>>>>> papers2
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     figures.save(axes.figure, RESULTS / f"simulations_{network}.svg")
     head = ["", "", "mean score", "games", "µs of CPU a move", "published, CNN22"]
@@ -147,14 +119,9 @@ def by_settings(measure: Measure, group: str) -> str:
         options = {k: v for k, v in row["settings"].items() if k != "network"}
         text = ", ".join(f"{name} {value}" for name, value in options.items())
         network = NETWORKS[row["settings"].get("network", "ntuple")]
-<<<<<<< HEAD
         best = [f"{100 * row['best_moves']:.1f}"] if measure == "regrets" else []
         body.append([row["player"], text, network, mean_text(row), *best, cost(row)])
     return markdown(["player", "settings", "network", *heads, "µs of CPU a move"], body)
-=======
-        body.append([row["player"], said, network, mean_text(row), *best, cost(row)])
-    return markdown(["player", "settings", "network", *measured, "µs of CPU a move"], body)
->>>>>>> papers2
 
 
 def scores(evaluations: list[Row], window: float | None) -> list[tuple[int, float]]:
@@ -199,19 +166,13 @@ def learning(experiment: str) -> str:
 
     The curves are of the games that they learn from, as in the paper.
     """
-<<<<<<< HEAD
     window = load_settings()["learners"][experiment].get("window")
-=======
-    found = [row for row in read_lines(RESULTS / FILES["learn"]) if row["experiment"] == experiment]
-    window = study()["learn"][experiment].get("window")
->>>>>>> papers2
     _, axes = plt.subplots(figsize=(7, 4.5))
     body = []
     for run, group in learner_rows(experiment).items():
         evaluations = [row for row in group if "1-ply" in row]
         curve = scores(evaluations, window)
         axes.plot([n for n, _ in curve], [mean for _, mean in curve], marker=".", label=run)
-<<<<<<< HEAD
         means = [mean for _, mean in curve]
         best = [f"{max(means):,.0f}", f"{means[-1]:,.0f}"] if means else ["", ""]
         search = [mean_text(row["search_play"]) for row in group if "search_play" in row]
@@ -219,15 +180,6 @@ def learning(experiment: str) -> str:
         diverged = [f"diverged: {divergence(row)}" for row in group if "diverged" in row]
         moves = f"{max(row['n_moves'] for row in group):,}"
         body.append([run, moves, *best, *(search or [""]), greedy, *(diverged or [""])])
-=======
-        played = [mean_text(row["search_play"]) for row in of if "search_play" in row]
-        moves = max(row["n_moves"] for row in of)
-        means = [mean for _, mean in curve]
-        learned = [f"{max(means):,.0f}", f"{means[-1]:,.0f}"] if means else ["", ""]
-        greedy = mean_text(whole[-1]["1-ply"]) if whole else ""
-        gone = [f"diverged: {away(row)}" for row in of if "diverged" in row]
-        body.append([run, f"{moves:,}", *learned, *(played or [""]), greedy, *(gone or [""])])
->>>>>>> papers2
     lately = "last 1,000 games, or all so far" if window is None else f"last {window:,.0f} moves"
     axes.set(xlabel="moves", ylabel=f"mean score, {lately}", ylim=(0, None))
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
@@ -246,14 +198,8 @@ def divergence(row: Row) -> str:
 def growth(experiment: str) -> str:
     """Draw the mean value of boards in the course of learning; return the figure's name."""
     _, axes = plt.subplots(figsize=(7, 4.5))
-<<<<<<< HEAD
     for run, group in learner_rows(experiment).items():
         points = [
-=======
-    every = [row for row in read_lines(RESULTS / FILES["learn"]) if row["experiment"] == experiment]
-    for run in dict.fromkeys(row["run"] for row in every):
-        told = [
->>>>>>> papers2
             (row["n_moves"], {**row, **row.get("diverged", {})}["searched"])
             for row in group
             if "diverged" in row or "searched" in row
@@ -267,33 +213,9 @@ def growth(experiment: str) -> str:
     return name
 
 
-<<<<<<< HEAD
 def file_name(experiment: str) -> str:
     """Return the name of an experiment in files."""
     return experiment.replace(" ", "_")
-=======
-def parts() -> list[str]:
-    """The sections, of what there is."""
-    found = []
-    for what, head in (("judged", "Regrets"), ("plays", "Mean scores")):
-        if rows(what, "policies"):
-            found += [f"## Policies of selection and backup: {head.lower()}", policies(what)]
-    for network, called in NETWORKS.items():
-        if any(r["settings"]["network"] == network for r in rows("plays", "simulations")):
-            found += [f"## Simulations, {called}", simulations(network)]
-            found += [f"![](simulations_{network}.svg)"]
-    for what, groups in (("judged", study()["judged"]), ("plays", study()["plays"])):
-        for group in groups:
-            if group not in ("policies", "simulations", "lines") and rows(what, group):
-                head = "regrets" if what == "judged" else "scores"
-                found += [f"## {group[0].upper()}{group[1:]}: {head}", others(what, group)]
-    learned = {row["experiment"] for row in read_lines(RESULTS / FILES["learn"])}
-    for experiment in (each for each in study()["learn"] if each in learned):
-        found += [f"## Learning, {experiment}", study()["learn"][experiment]["about"]]
-        found += [learning(experiment), f"![]({experiment.replace(' ', '_')}.svg)"]
-        found += [f"![]({growth(experiment)})"]
-    return found
->>>>>>> papers2
 
 
 def player_sections() -> list[str]:
