@@ -1,11 +1,12 @@
-"""Files of rows: compressed JSON lines that can be read while another program appends to them.
+"""Files of rows: JSON lines, plain or compressed.
 
-A row is a finished game. Rows that are appended together are one gzip member: earlier rows are
-never rewritten, and a member cut off by a kill is ignored.
+Compressed files can be read while another program appends to them. Rows that are appended together
+are one gzip member: earlier rows are never rewritten, and a member cut off by a kill is ignored.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -14,7 +15,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from afterstate.agents import files
+
 Row = dict[str, Any]
+
+
+def read_lines(path: Path) -> list[Row]:
+    """Return the rows of a plain file without incomplete lines; none if there is no file."""
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        with contextlib.suppress(ValueError):  # cut off by a kill
+            rows.append(json.loads(line))
+    return rows
+
+
+def write_lines(path: Path, rows: Sequence[Row]) -> None:
+    """Write a plain file of rows in place of an older one; make its folder if needed."""
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    files.write_bytes(path, text.encode())
 
 
 def read(path: Path) -> list[Row]:

@@ -30,7 +30,7 @@ from scipy import stats
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor
 
 import afterstate.envs  # noqa: F401 - registers the environment
-from afterstate.agents.daihinmin.play import find_player, play_match
+from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player, points_per_cycle
 from afterstate.agents.daihinmin.values import actor_net
 from afterstate.agents.daihinmin.values.actor_net import ActorAgent
 from afterstate.agents.training.run import EVALUATION_SEED
@@ -38,8 +38,6 @@ from afterstate.envs.daihinmin.observation import CHANNELS
 from afterstate.envs.daihinmin.players import Player
 
 ENV = "Daihinmin-v0"
-GAMES = 100
-"""Games of a cycle, after which classes are reset."""
 
 
 @dataclass
@@ -77,15 +75,12 @@ def make_envs(n_envs: int, opponents: Sequence[Any], seed: int, settings: dict[s
 
 def evaluate(player: Player, n_games: int, against: Sequence[str]) -> dict[str, Any]:
     """Return the mean of points per 100 games and its 95% interval (Student's t over cycles)."""
-    points = []
-    for seed in range(EVALUATION_SEED, EVALUATION_SEED + n_games // GAMES):
-        players = [player, *(find_player(name, seed) for name in against)]
-        *_, match = play_match(players, GAMES, seed)
-        points.append(int(match["points"][0]))
-    n, half = len(points), None
+    n, half = n_games // GAMES_PER_CYCLE, None
+    points = points_per_cycle(player, against, n, EVALUATION_SEED)
     if n > 1:
         half = round(float(stats.t.ppf(0.975, n - 1) * stats.sem(points)), 1)
-    return {"games": n * GAMES, "mean": round(float(np.mean(points)), 1), "interval": half}
+    mean = round(float(np.mean(points)), 1)
+    return {"games": n * GAMES_PER_CYCLE, "mean": mean, "interval": half}
 
 
 def main(args: Args) -> None:

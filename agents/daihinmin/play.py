@@ -10,6 +10,9 @@ from afterstate.envs.daihinmin.players import Player, check_player
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, give, play
 from afterstate.envs.daihinmin.views import view
 
+GAMES_PER_CYCLE = 100
+"""Games from one reset of the classes to the next."""
+
 _PREFIX = "daihinmin-"  # of the names that `agents.make` knows
 
 
@@ -61,6 +64,28 @@ def play_match(
     if n_games < 0:
         raise ValueError(f"n_games must be >= 0, got {n_games}")
     return _games(players, n_games, new_match(seed, options))
+
+
+def points_per_cycle(
+    player: Player, opponents: Sequence[Player | str], n_cycles: int, seed: int = 0
+) -> list[int]:
+    """Return the points of a player in each cycle of 100 games; five equal players get 300 each.
+
+    Args:
+        player: the player.
+        opponents: four players or names; those by name that choose by chance have the cycle's seed.
+        n_cycles: number of cycles.
+        seed: seed of the first cycle; the others have the seeds after it.
+
+    Raises:
+        OSError, ValueError, ImportError: see `find_player` and `play_match`.
+    """
+    points = []
+    for cycle_seed in range(seed, seed + n_cycles):
+        players = [player, *(find_player(name, cycle_seed) for name in opponents)]
+        *_, match = play_match(players, GAMES_PER_CYCLE, cycle_seed)
+        points.append(int(match["points"][0]))
+    return points
 
 
 def _games(players: Sequence[Player], n_games: int, match: Game) -> Iterator[Game]:

@@ -1,4 +1,4 @@
-"""Players that are measured, each a *cell* that gets one row."""
+"""Players that are measured: each is a *cell*, a dictionary that gets one row of results."""
 
 from __future__ import annotations
 
@@ -14,69 +14,73 @@ from tqdm import tqdm
 
 from afterstate.agents.game2048.play import play
 from afterstate.agents.training.run import EVALUATION_SEED, summary
-from benchmarks.experiments.quasi_greedy.rows import quantile, read
 from benchmarks.machine import machine
-
-Row = dict[str, Any]
+from benchmarks.row_files import Row, read_lines
 
 
 def name(cell: Row) -> str:
-    """What tells a cell, or the row of it, from others."""
+    """Return a text that identifies a cell, and the same text for its row."""
     return json.dumps([cell.get(key) for key in ("group", "player", "settings", "games")])
 
 
 def latest(path: Path, cells: Iterable[Row]) -> list[Row]:
-    """The latest rows of those cells that have any, in the order of the cells."""
-    found = {name(row): row for row in read(path)}
-    return [found[name(cell)] for cell in cells if name(cell) in found]
+    """Return the latest row of each cell that has one, in the order of the cells."""
+    rows = {name(row): row for row in read_lines(path)}
+    return [rows[name(cell)] for cell in cells if name(cell) in rows]
 
 
-def reached(row: Row) -> str:
-    """Mean and interval, of scores or of regrets."""
+def mean_text(row: Row) -> str:
+    """Return the mean of scores or regrets with its 95% interval, as text."""
     if "regret" in row:
         return f"{row['regret']:,.1f} ± {row['interval']:,.1f}"
     return f"{row['mean']:,.0f} ± {interval(row):,.0f}"
 
 
 def interval(row: Row) -> float:
-    """The interval of a mean score: Student's, which for few games is wider than the normal."""
-    games = row["n_games"]
-    return float(row["interval"]) * quantile(games - 1) / 1.96 if games > 1 else math.nan
+    """Return Student's 95% interval of a mean score; rows have the normal distribution's."""
+    n_games = row["n_games"]
+    return float(row["interval"]) * quantile(n_games - 1) / 1.96 if n_games > 1 else math.nan
+
+
+def quantile(freedom: int) -> float:
+    """Return the 97.5% quantile of Student's t within 0.02%, as the published pages have it."""
+    few = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+    return few[freedom - 1] if freedom <= 10 else 1.96 + 2.372 / freedom + 2.82 / freedom**2
 
 
 def cost(row: Row) -> str:
-    """What a move costs."""
+    """Return the CPU time of a move in microseconds, as text."""
     return f"{row['cpu_us_per_move']:,.0f}"
 
 
-def played(cell: Row, player: Any, tiles: Iterable[int] = ()) -> Row:
-    """The row of a cell whose player plays games.
+def play_games(cell: Row, player: Any, tiles: Iterable[int] = ()) -> Row:
+    """Play the games of a cell and return its row.
 
     Args:
-        cell: with the number of games.
-        player: plays them.
-        tiles: whose rates are told beside those of `summary`.
+        cell: the cell, with its number of games.
+        player: the player of the cell.
+        tiles: tiles whose rates are in the row, in addition to those of `summary`.
     """
-    began = time.process_time()
+    start = time.process_time()
     games = play(player, cell["games"], EVALUATION_SEED)
-    seconds, moves = time.process_time() - began, int(games.n_moves.sum())
-    found = summary(games)
+    seconds, moves = time.process_time() - start, int(games.n_moves.sum())
+    result = summary(games)
     rates = {str(tile): float((games.max_tiles >= tile).mean()) for tile in tiles}
-    found["reached"] = {**rates, **found["reached"]}
+    result["reached"] = {**rates, **result["reached"]}
     per_move = {"moves": moves, "cpu_us_per_move": round(1e6 * seconds / moves, 1)}
-    return {**cell, **found, "seed": EVALUATION_SEED, **per_move, "machine": machine()}
+    return {**cell, **result, "seed": EVALUATION_SEED, **per_move, "machine": machine()}
 
 
-def fill(path: Path, cells: Iterable[Row], work: Callable[[Row], Row], n_jobs: int) -> None:
-    """Adds the rows of cells that have none to a file, each when it is known."""
-    done = {name(row) for row in read(path)}
+def fill(path: Path, cells: Iterable[Row], measure: Callable[[Row], Row], n_jobs: int) -> None:
+    """Measure the cells without a row, and append each row to the file when it is complete."""
+    done = {name(row) for row in read_lines(path)}
     missing = [cell for cell in cells if name(cell) not in done]
-    found = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
-        joblib.delayed(work)(cell) for cell in missing
+    rows = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
+        joblib.delayed(measure)(cell) for cell in missing
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
-        for row in tqdm(found, total=len(missing), unit=" players"):
+        for row in tqdm(rows, total=len(missing), unit=" players"):
             file.write(json.dumps(row) + "\n")
             file.flush()
-            tqdm.write(f"{row['player']} {row['settings']}: {reached(row)}")
+            tqdm.write(f"{row['player']} {row['settings']}: {mean_text(row)}")

@@ -8,25 +8,24 @@ training games, the loss, and the accuracy of predicted moves.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-WORDS = {
+from afterstate.agents.config import settings
+from afterstate.envs.commands import parse
+from benchmarks.row_files import Row, read_lines
+
+TITLES = {
     "mean_score": "mean score of the last 1,000 training games",
     "loss": "loss",
     "foreseen": "accuracy of predicted moves",
     "rmse": "root mean squared error",
 }
-
-Row = dict[str, Any]
 
 
 def read(folder: Path) -> list[Row]:
@@ -36,7 +35,7 @@ def read(folder: Path) -> list[Row]:
         SystemExit: the run has none.
     """
     path = folder / "rows.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    rows = read_lines(path)
     if not rows:
         raise SystemExit(f"{path} has no rows: let a run evaluate itself first")
     return rows
@@ -47,7 +46,7 @@ def panels(runs: dict[str, list[Row]]) -> list[str]:
     names = [
         name for rows in runs.values() for row in rows for name in row if row[name] is not None
     ]
-    return [name for name in dict.fromkeys(names) if name in WORDS or name.endswith("-ply")]
+    return [name for name in dict.fromkeys(names) if name in TITLES or name.endswith("-ply")]
 
 
 def points(rows: Sequence[Row], name: str) -> Iterator[tuple[float, float, float]]:
@@ -71,7 +70,7 @@ def draw(runs: dict[str, list[Row]], out: Path) -> None:
             if drawn := list(points(rows, name)):
                 moves, values, errors = zip(*drawn, strict=True)
                 panel.errorbar(moves, values, errors, marker="o", markersize=3, label=run)
-        panel.set_title(WORDS.get(name, f"mean score, {name} play"), fontsize=10)
+        panel.set_title(TITLES.get(name, f"mean score, {name} play"), fontsize=10)
         panel.set_xlabel("moves learned from")
         panel.grid(alpha=0.3)
     axes[0, 0].legend()
@@ -80,12 +79,19 @@ def draw(runs: dict[str, list[Row]], out: Path) -> None:
     plt.close(figure)
 
 
+@settings
+class Args:
+    """Draw the curves of training runs."""
+
+    runs: tuple[Path, ...]
+    """Folders of runs."""
+    out: Path = Path("curves.png")
+    """Picture to write."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description="Draw the curves of training runs.")
-    parser.add_argument("runs", type=Path, nargs="+", help="folders")
-    parser.add_argument("--out", type=Path, default=Path("curves.png"), help="(%(default)s)")
-    args = parser.parse_args(arguments)
+    args = parse(Args, "python -m benchmarks.pretrained.curves", arguments)
     draw({folder.name: read(folder) for folder in args.runs}, args.out)
     print(f"written: {args.out}")
 

@@ -9,30 +9,32 @@ every five million moves, and one JSON row per run is appended to the results.
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from afterstate.agents.config import Amount, Positive, Share, Whole, settings
 from afterstate.agents.game2048.learning.ntuple_learner import Learner, Settings, evaluate
 from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values.ntuple import network
+from afterstate.envs.commands import parse
 from benchmarks.machine import machine
 
 RESULT = Path(__file__).parents[1] / "results" / "learning_curve.jsonl"
 
 
 def run(
-    tuples: str, settings: Settings, seed: int, n_moves: int, every: int, n_greedy: int
+    tuples: str, rule: Settings, seed: int, n_moves: int, every: int, n_greedy: int
 ) -> dict[str, Any]:
     """Return the row of a run; a point has moves, games, mean of the last 1,000 games, CPU seconds.
 
     With `n_greedy` the network plays greedily at the end, without learning.
     """
-    learner = Learner(network(tuples), settings, seed)
+    learner = Learner(network(tuples), rule, seed)
     scores: list[int] = []
     points = []
     start = time.process_time()
@@ -47,36 +49,49 @@ def run(
         }
         points.append(point)
         print(seed, point, flush=True)
-    row = {"settings": vars(settings), "tuples": tuples, "seed": seed, "points": points}
+    row = {"settings": vars(rule), "tuples": tuples, "seed": seed, "points": points}
     if n_greedy:
         row["greedy"] = evaluate(learner.network, {1: n_greedy})["1-ply"]
         print(seed, row["greedy"], flush=True)
     return row
 
 
-def main() -> None:
-    """Run the benchmark."""
-    parser = argparse.ArgumentParser(description="Measures how well the N-tuple player learns.")
-    parser.add_argument("--moves", type=float, default=5e7)
-    parser.add_argument("--every", type=float, default=5e6)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--greedy", type=int, default=0, help="games of greedy play at the end")
-    parser.add_argument("--tuples", default="4x6")
-    parser.add_argument("--rule", default="tc")
-    parser.add_argument("--order", default="backward")
-    parser.add_argument("--lam", type=float)
-    parser.add_argument("--rate", type=float)
-    parser.add_argument("--restart", type=int)
-    parser.add_argument("--out", type=Path, default=RESULT)
-    options = parser.parse_args()
-    settings = Settings(
-        options.rule, options.order, options.lam, options.rate, restart=options.restart
-    )
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    for seed in options.seeds:
-        moves, every = int(options.moves), int(options.every)
-        row = run(options.tuples, settings, seed, moves, every, options.greedy)
-        with options.out.open("a") as file:
+@settings
+class Args:
+    """Measure the learning curve of the N-tuple player."""
+
+    moves: Amount = 5e7
+    """Moves of a run."""
+    every: Amount = 5e6
+    """Moves from one point to the next."""
+    seeds: tuple[Whole, ...] = (1, 2, 3)
+    """Seeds, one for each run."""
+    greedy: Whole = 0
+    """Games of greedy play at the end."""
+    tuples: str = "4x6"
+    """Name of the tuples."""
+    rule: Literal["td", "tc"] = "tc"
+    """Learning rule."""
+    order: Literal["forward", "backward"] = "backward"
+    """Order of the updates of a game."""
+    lam: Share | None = None
+    """Lambda; by default that of the order."""
+    rate: Positive | None = None
+    """Step size; by default that of the rule."""
+    restart: Whole | None = None
+    """Restart games until this number of moves is left; by default never."""
+    out: Path = RESULT
+    """File that the rows are appended to."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    args = parse(Args, "python -m benchmarks.pretrained.learning_curve", arguments)
+    rule = Settings(args.rule, args.order, args.lam, args.rate, restart=args.restart)
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    for seed in args.seeds:
+        row = run(args.tuples, rule, seed, int(args.moves), int(args.every), args.greedy)
+        with args.out.open("a") as file:
             file.write(json.dumps({**row, "machine": machine()}) + "\n")
 
 

@@ -3,30 +3,31 @@
     python -m benchmarks.pretrained.nets runs/value/net.safetensors value --plies 1:1000 2:20
     python -m benchmarks.pretrained.nets runs/policy/k5/net.safetensors policy_5 --plies 1:1000
 
-Weights are kept with 16 bits. `NAME.safetensors` in `agents/game2048` is the network, `NAME.json`
-beside it says how it has learned, with its run's seed and what its play log is of, and how many
-points it has in games from seed 0 on; with `--symmetric` also by the means of symmetric boards.
-Both are put there when these games are played.
+Weights are stored with 16 bits. `NAME.safetensors` in `agents/game2048/pretrained` is the network;
+`NAME.json` has its training, with the seed of the run and the metadata of the play log, and its
+scores in games from seed 0 on, with `--symmetric` also by the means of symmetric boards. Both files
+are written when the games have been played.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
+from pydantic import AfterValidator
 from torch import nn
 
 from afterstate import agents
 from afterstate.agents import files, nets
+from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net, value_net
-from afterstate.agents.training.commands import whole_above_0
 from afterstate.agents.training.run import summary
+from afterstate.envs.commands import fail, parse
 from benchmarks.machine import machine
 
 PACKAGE = Path(__file__).parents[2] / "agents" / "game2048" / "pretrained"
@@ -56,9 +57,9 @@ def check(about: dict[str, Any], name: str) -> None:
     """Raise ValueError unless a network has the architecture and settings of its name."""
     place = NAMES[name]
     if about["network"] != place.network or about["settings"] not in place.settings:
-        wanted = " or ".join(map(str, place.settings))
-        found = f"{about['network']} with {about['settings']}"
-        raise ValueError(f"{name} is {place.network} with {wanted}, not {found}")
+        expected = " or ".join(map(str, place.settings))
+        given = f"{about['network']} with {about['settings']}"
+        raise ValueError(f"{name} must be {place.network} with {expected}, got {given}")
 
 
 def provenance(run: Path) -> dict[str, Any]:
@@ -68,13 +69,13 @@ def provenance(run: Path) -> dict[str, Any]:
         OSError: a file cannot be read.
         ValueError: it is not JSON.
     """
-    settings = read_json(run / "settings.json")
-    found = {"seed": settings["seed"]}
-    if settings["log"] is None:
-        return found
-    log = read_json(Path(settings["log"]).with_suffix(".json"))
+    options = read_json(run / "settings.json")
+    facts = {"seed": options["seed"]}
+    if options["log"] is None:
+        return facts
+    log = read_json(Path(options["log"]).with_suffix(".json"))
     players = [{**each, "player": without_folders(each["player"])} for each in log["players"]]
-    return {**found, "log": {**log, "players": players}}
+    return {**facts, "log": {**log, "players": players}}
 
 
 def read_json(path: Path) -> Any:
@@ -94,28 +95,28 @@ def without_folders(player: str) -> str:
     return re.sub(r"[^,=]*[/\\]", "", player)
 
 
-Ways = dict[str, tuple[dict[str, Any], int]]
-"""Ways to play by what they are called: settings of the player, and how many games."""
+Games = dict[str, tuple[dict[str, Any], int]]
+"""Games to play, by name: the settings of the player, and the number of games."""
 
 
-def ways(plies: dict[int, int], n_symmetric: int | None) -> Ways:
-    """Greedy play and search, and greedy play by the means of all symmetric boards."""
-    found: Ways = {f"{d}-ply": ({} if d == 1 else {"depth": d}, n) for d, n in plies.items()}
+def games(plies: dict[int, int], n_symmetric: int | None) -> Games:
+    """Return the games of greedy play and search, and of the means of all symmetric boards."""
+    planned: Games = {f"{d}-ply": ({} if d == 1 else {"depth": d}, n) for d, n in plies.items()}
     if n_symmetric:
-        found["1-ply, symmetric"] = {"symmetric": True}, n_symmetric
-    return found
+        planned["1-ply, symmetric"] = {"symmetric": True}, n_symmetric
+    return planned
 
 
-def measure(file: Path, player: str, ways: Ways) -> dict[str, Any]:
-    """Return the summaries of games by way of play."""
-    found = {}
-    for name, (settings, n_games) in ways.items():
-        found[name] = summary(play(agents.make(player, net=file, **settings), n_games))
-        print(f"{file.stem}, {name}: {found[name]}")
-    return found
+def measure(file: Path, player: str, planned: Games) -> dict[str, Any]:
+    """Play games and return their summaries by name."""
+    results = {}
+    for name, (options, n_games) in planned.items():
+        results[name] = summary(play(agents.make(player, net=file, **options), n_games))
+        print(f"{file.stem}, {name}: {results[name]}")
+    return results
 
 
-def publish(net: Path, name: str, ways: Ways) -> None:
+def publish(net: Path, name: str, planned: Games) -> None:
     """Write a network of a run and its metadata into the package.
 
     Raises:
@@ -130,38 +131,49 @@ def publish(net: Path, name: str, ways: Ways) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{name}.safetensors"
         nets.save(place.load(net), file, 16, **facts)
-        metadata = {**nets.metadata(file), **measure(file, place.player, ways)}
+        metadata = {**nets.metadata(file), **measure(file, place.player, planned)}
         metadata |= {"bits": 16, "machine": machine()}
         files.write_bytes(PACKAGE / file.name, file.read_bytes())
     files.write_bytes(PACKAGE / f"{name}.json", (json.dumps(metadata, indent=1) + "\n").encode())
 
 
-def games(text: str) -> tuple[int, int]:
-    """Return `2:20` as a depth and a number of games."""
-    found = re.fullmatch(f"([1-{value_net.MAX_DEPTH}]):([1-9][0-9]*)", text)
-    if not found:
-        told = f"1 to {value_net.MAX_DEPTH} and a number of games, such as 1:1000"
-        raise argparse.ArgumentTypeError(f"it is {told}, not {text!r}")
-    return int(found[1]), int(found[2])
+def read_plies(plies: tuple[str, ...]) -> dict[int, int]:
+    """Return the number of games of each search depth, from `2:20` and the like."""
+    matches = [re.fullmatch(f"([1-{value_net.MAX_DEPTH}]):([1-9][0-9]*)", each) for each in plies]
+    if not all(matches):
+        allowed = f"PLIES:GAMES with plies from 1 to {value_net.MAX_DEPTH}, such as 1:1000"
+        raise ValueError(f"plies must be {allowed}, got {' '.join(plies)!r}")
+    return {int(match[1]): int(match[2]) for match in matches if match}
+
+
+def _checked(plies: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the text of `read_plies` if it is right."""
+    read_plies(plies)
+    return plies
+
+
+@settings
+class Args:
+    """Add a trained network to the package."""
+
+    net: Path
+    """File net.safetensors in the folder of its run."""
+    name: Literal["value", "policy_2", "policy_5"]
+    """Name in the package."""
+    plies: Annotated[tuple[str, ...], AfterValidator(_checked)] = ("1:1000",)
+    """Games of each search depth, PLIES:GAMES; a policy network has 1:GAMES only."""
+    symmetric: Count | None = None
+    """Games by the means of symmetric boards; not for a policy network."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description="Takes a trained network into the package.")
-    parser.add_argument("net", type=Path, help="net.safetensors of a run, in its folder")
-    parser.add_argument("name", choices=list(NAMES), help="in the package")
-    parser.add_argument(
-        "--plies", nargs="+", type=games, default=[(1, 1000)], metavar="PLIES:GAMES"
-    )
-    parser.add_argument(
-        "--symmetric", type=whole_above_0, metavar="GAMES", help="by the means of symmetric boards"
-    )
-    args = parser.parse_args(arguments)
-    plies = dict(args.plies)
+    args = parse(Args, "python -m benchmarks.pretrained.nets", arguments)
+    plies = read_plies(args.plies)
     if NAMES[args.name].player == "policy-net" and (set(plies) != {1} or args.symmetric):
-        parser.error("a policy network does not search: --plies is 1:GAMES, without --symmetric")
+        fail("a policy network does not search: --plies must be 1:GAMES, without --symmetric")
     try:
-        publish(args.net, args.name, ways(plies, args.symmetric))
+        publish(args.net, args.name, games(plies, args.symmetric))
     except (OSError, ValueError) as error:
         raise SystemExit(str(error)) from error
 

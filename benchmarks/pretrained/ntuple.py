@@ -8,24 +8,34 @@ Plays 1,000 greedy games and 100 by search, the same in every run, and writes th
 
 from __future__ import annotations
 
-import argparse
 import json
+from collections.abc import Sequence
 
+from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning.ntuple_learner import evaluate
 from afterstate.agents.game2048.values.ntuple import load
+from afterstate.envs.commands import parse
 from benchmarks.machine import machine
 
 
-def main() -> None:
-    """Run the benchmark."""
-    parser = argparse.ArgumentParser(description="Measures the network in the package.")
-    parser.add_argument("--greedy", type=int, default=1_000, help="games (%(default)s)")
-    parser.add_argument("--search", type=int, default=100, help="games (%(default)s)")
-    parser.add_argument("--threads", type=int, default=2)
-    options = parser.parse_args()
-    plies = {1: options.greedy, 3: options.search}
-    scores = evaluate(load(players.PRETRAINED), plies, options.threads)
+@settings
+class Args:
+    """Measure the pretrained N-tuple network."""
+
+    greedy: Count = 1_000
+    """Games of greedy play."""
+    search: Count = 100
+    """Games of 3-ply search."""
+    threads: Count = 2
+    """Threads."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    args = parse(Args, "python -m benchmarks.pretrained.ntuple", arguments)
+    plies = {1: args.greedy, 3: args.search}
+    scores = evaluate(load(players.PRETRAINED), plies, args.threads)
     print(json.dumps(scores, indent=1))
     metadata = players.PRETRAINED.with_suffix(".json")
     description = json.loads(metadata.read_text(encoding="utf-8"))

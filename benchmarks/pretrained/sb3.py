@@ -1,20 +1,18 @@
-"""What the stable-baselines3 examples have learned, beside players of the package.
+"""Results of the stable-baselines3 examples, compared with other players of the package.
 
-    python examples/sb3_2048.py maskable-ppo
+    python examples/sb3_2048.py --algorithm maskable-ppo
     python examples/sb3_daihinmin.py --opponents sample
     python -m benchmarks.pretrained.sb3 --publish
 
 Reads the evaluations of all runs in the folders, and writes rows, a figure and a table of each game
-to `benchmarks/results/sb3`; of a game without runs what was written before stays. Beside the runs
-of 2048 stands an N-tuple network that learns for as many moves; beside those of Daihinmin stand
-players that learn nothing, against the same opponents.
-`--publish` also writes the players of finished runs into the package; of Daihinmin, where runs
-differ in their teachers, the best one.
+to `benchmarks/results/sb3`; a game without runs keeps its earlier rows. Runs of 2048 are compared
+with an N-tuple network that learns from as many moves, runs of Daihinmin with players that do not
+learn, against the same opponents. `--publish` also copies the players of finished runs into the
+package; of Daihinmin only the best one.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -23,10 +21,11 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib import pyplot as plt
-from sb3_daihinmin import GAMES, evaluate
+from scipy import stats
 
 from afterstate.agents import files
-from afterstate.agents.daihinmin.play import find_player
+from afterstate.agents.config import settings
+from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player, points_per_cycle
 from afterstate.agents.daihinmin.values import actor_net
 from afterstate.agents.game2048.learning.ntuple_learner import Learner
 from afterstate.agents.game2048.play import play
@@ -34,139 +33,151 @@ from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.training.commands import markdown
 from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.envs.commands import parse
 from benchmarks import figures
-from benchmarks.row_files import Row
+from benchmarks.row_files import Row, read_lines, write_lines
 
 RESULTS = Path(__file__).parents[1] / "results" / "sb3"
-RUNS = [Path("runs/sb3"), Path("runs/sb3_daihinmin")]
 TABLE = "N-tuple network, TC"
 N_POINTS, N_GAMES = 25, 100
-"""Of the table player's curve, and of each of its points."""
+"""Points of the N-tuple network's curve, and games of each point."""
 
 REFERENCES = ("heuristic", "sample")
-"""Players that stand beside the runs of Daihinmin."""
+"""Players that the runs of Daihinmin are compared with."""
 
 N_CYCLES = 100
-"""Of 100 games, that each of them plays."""
+"""Cycles of 100 games that each of them plays."""
 
-ABOUT = """# What stable-baselines3 has learned
+ABOUT = """# Results of stable-baselines3
 
 `examples/sb3_2048.py` and `examples/sb3_daihinmin.py` trained;
-`python -m benchmarks.pretrained.sb3` made this of their evaluations. In these a player of the
-package plays: it takes the legal action that the network finds best, without exploration. The last
-evaluation of a run that is at its end is
-one of more games, by `actor.safetensors`, the file that it leaves, with weights of 16 bits. Hours
-are those of learning and evaluations by the clock, on one or two busy cores; of the table player
-those of learning.
+`python -m benchmarks.pretrained.sb3` made this page from their evaluations. In evaluations a player
+of the package takes the legal action that the network prefers, without exploration. The last
+evaluation of a finished run has more games and plays `actor.safetensors`, the file that the run
+leaves, with weights of 16 bits. Hours are wall time of learning and evaluations on one or two busy
+cores; those of the N-tuple network are of learning only.
 
-Moves are steps of the environment. PPO, DQN and QR-DQN know nothing of masks: their steps are also
-those in which they tried an illegal move of 2048. In games in which DQN and QR-DQN learn it is the
-last one, in those of PPO it does nothing. One run each: another seed may come to something else.
+Moves are steps of the environment. PPO, DQN and QR-DQN do not use masks: their steps include
+illegal moves of 2048. An illegal move ends the game in which DQN or QR-DQN learns, and does nothing
+in those of PPO. Each run has one seed; results with another seed may differ.
 """
 
 
-class Shown(NamedTuple):
-    """How the rows of a game are shown."""
+@settings
+class Args:
+    """Compare the results of the stable-baselines3 examples."""
+
+    runs: tuple[Path, ...] = (Path("runs/sb3"), Path("runs/sb3_daihinmin"))
+    """Folders of runs."""
+    out: Path = RESULTS
+    """Folder of the results."""
+    publish: bool = False
+    """Copy players into the package."""
+
+
+class Game(NamedTuple):
+    """The page's section of a game."""
 
     name: str
-    unit: str
+    measure: str
     scale: str  # of means in the figure
     digits: int  # of means in the table, after the point
-    earlier: tuple[int, ...]  # moves after which means are told too
+    earlier: tuple[int, ...]  # numbers of moves after which means are in the table
     about: str
 
 
-SHOWN = {
-    "Game2048-v0": Shown(
+GAMES = {
+    "Game2048-v0": Game(
         *("2048", "mean score", "log", 0, (1_000_000, 3_000_000)),
-        "Mean scores with 95 % intervals (normal, over games). The table player learns by temporal "
-        "coherence, and plays greedily.",
+        "Mean scores with 95% intervals (normal, over games). The N-tuple network learns by "
+        "temporal coherence, and plays greedily.",
     ),
-    "Daihinmin-v0": Shown(
+    "Daihinmin-v0": Game(
         *("Daihinmin", "points per 100 games", "linear", 1, (200_000, 500_000)),
-        "Points per 100 games with 95 % intervals (Student's t, over cycles of 100 games). A run "
-        "is called by those who taught it, `self` is what it had learned so far. Players that are "
-        "alike get 300 points each; those that learn nothing are lines.",
+        "Points per 100 games with 95% intervals (Student's t, over cycles of 100 games). A run is "
+        "named after its opponents in training; `self` is its own policy of the latest rollout. "
+        "Five equal players get 300 points each; players that do not learn are lines.",
     ),
 }
 """The games by their environments."""
 
 
-def runs(folders: Sequence[Path]) -> Iterator[tuple[Path, Row, list[Row]]]:
-    """The folder, settings and rows of all runs in folders that have rows; not of `--smoke`.
-
-    A row that is being written is left out.
+def find_runs(folders: Sequence[Path]) -> Iterator[tuple[Path, Row, list[Row]]]:
+    """Yield the folder, settings and rows of the runs in folders that have rows; not of `--smoke`.
 
     Raises:
-        SystemExit: a run has no settings, or rows that are none.
+        SystemExit: a run has no settings.
     """
     for file in [file for folder in folders for file in sorted(folder.glob("*/rows.jsonl"))]:
         if not file.parent.name.startswith("smoke-"):
-            whole = file.read_text(encoding="utf-8").rpartition("\n")[0]
             try:
-                told = json.loads((file.parent / "settings.json").read_text(encoding="utf-8"))
-                yield file.parent, told, [json.loads(line) for line in whole.splitlines()]
+                options = json.loads((file.parent / "settings.json").read_text(encoding="utf-8"))
             except (OSError, ValueError) as error:
-                raise SystemExit(f"{file.parent} is no run of the examples: {error}") from error
+                raise SystemExit(f"{file.parent} is not a run of the examples: {error}") from error
+            yield file.parent, options, read_lines(file)
 
 
 def read(folders: Sequence[Path]) -> dict[str, list[Row]]:
-    """The rows of all runs in folders, by their environments.
+    """Return the rows of all runs in folders, by their environments.
 
     Raises:
         SystemExit: there are none.
     """
-    found: dict[str, list[Row]] = {}
-    for run, told, rows in runs(folders):
-        name = run.name  # of Daihinmin those of the opponents, who also stand beside it
-        name = name if told["env"] == "Game2048-v0" else f"maskable-ppo, taught by {name}"
-        head = {"player": name, "against": told.get("against")}
-        found.setdefault(told["env"], []).extend({**head, **row} for row in rows)
-    if not any(found.values()):
-        where = ", ".join(map(str, folders))
-        raise SystemExit(f"no evaluations in {where}: run examples/sb3_2048.py first")
-    return found
+    games: dict[str, list[Row]] = {}
+    for run, options, rows in find_runs(folders):
+        player = run.name  # of Daihinmin those of the opponents, which also play for themselves
+        if options["env"] != "Game2048-v0":
+            player = f"maskable-ppo, taught by {player}"
+        key = {"player": player, "against": options.get("against")}
+        games.setdefault(options["env"], []).extend({**key, **row} for row in rows)
+    if not any(games.values()):
+        places = ", ".join(map(str, folders))
+        raise SystemExit(f"no evaluations in {places}: run examples/sb3_2048.py first")
+    return games
 
 
 def publish(folders: Sequence[Path]) -> None:
-    """Takes the players of runs that are at their end into the package, the best one last.
+    """Copy the players of finished runs into the package, the best one last.
 
     Raises:
-        SystemExit: points that were made against different opponents would be compared.
+        SystemExit: the points of runs were made against different opponents.
     """
-    ended = [(rows[-1]["mean"], *of) for *of, rows in runs(folders) if rows and rows[-1]["end"]]
-    against = {json.dumps(told["against"]) for _, _, told in ended if "against" in told}
+    ended = [(rows[-1]["mean"], *run) for *run, rows in find_runs(folders) if rows[-1]["end"]]
+    against = {json.dumps(options["against"]) for _, _, options in ended if "against" in options}
     if len(against) > 1:
-        met = " and ".join(sorted(against))
-        raise SystemExit(f"runs against {met} are not compared: give folders of one kind alone")
-    for mean, run, told in sorted(ended, key=lambda each: each[0]):
-        is_2048 = told["env"] == "Game2048-v0"
-        place = policy_net.BASELINES[told["algorithm"]] if is_2048 else actor_net.PRETRAINED
+        opponents = " and ".join(sorted(against))
+        raise SystemExit(f"runs against {opponents} cannot be compared: give folders of one kind")
+    for mean, run, options in sorted(ended, key=lambda each: each[0]):
+        is_2048 = options["env"] == "Game2048-v0"
+        place = policy_net.BASELINES[options["algorithm"]] if is_2048 else actor_net.PRETRAINED
         files.write_bytes(place, (run / "actor.safetensors").read_bytes())
         print(f"{place.name} is that of {run}, {mean:,.1f}")
 
 
 def table_rows(n_moves: int) -> Iterator[Row]:
-    """The rows of an N-tuple network that learns 2048 for so many moves."""
+    """Yield the rows of an N-tuple network that learns 2048 for a number of moves."""
     learner, seconds = Learner(seed=1), 0.0
     for point in range(1, N_POINTS + 1):
-        began = time.perf_counter()
+        start = time.perf_counter()
         learner.play(max(1, n_moves * point // N_POINTS - learner.n_moves))
-        seconds += time.perf_counter() - began
-        found = summary(play(NTupleAgent(learner.network), N_GAMES, seed=EVALUATION_SEED))
-        told = {"mean": found["mean"], "interval": found["interval"], "games": N_GAMES}
-        head = {"player": TABLE, "against": None, "moves": learner.n_moves}
-        yield {**head, "seconds": round(seconds, 1), **told, "end": point == N_POINTS}
+        seconds += time.perf_counter() - start
+        result = summary(play(NTupleAgent(learner.network), N_GAMES, seed=EVALUATION_SEED))
+        scores = {"mean": result["mean"], "interval": result["interval"], "games": N_GAMES}
+        key = {"player": TABLE, "against": None, "moves": learner.n_moves}
+        yield {**key, "seconds": round(seconds, 1), **scores, "end": point == N_POINTS}
 
 
 def reference_row(name: str, against: Sequence[str]) -> Row:
-    """The row of a player of Daihinmin that learns nothing, in the matches of the evaluations."""
-    told = evaluate(find_player(name), N_CYCLES * GAMES, against)
-    return {"player": name, "against": list(against), "moves": None, **told, "end": True}
+    """Return the row of a player of Daihinmin that does not learn, in matches as of evaluations."""
+    points = points_per_cycle(find_player(name), against, N_CYCLES, EVALUATION_SEED)
+    half = float(stats.t.ppf(0.975, N_CYCLES - 1) * stats.sem(points))
+    scores = {"mean": round(float(np.mean(points)), 1), "interval": round(half, 1)}
+    key = {"player": name, "against": list(against), "moves": None}
+    return {**key, "games": N_CYCLES * GAMES_PER_CYCLE, **scores, "end": True}
 
 
-def beside(env: str, rows: Sequence[Row]) -> list[Row]:
-    """The rows of the players that stand beside runs."""
+def compared_rows(env: str, rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of the players that runs are compared with."""
     if env == "Game2048-v0":
         return list(table_rows(max(row["moves"] for row in rows)))
     opponents = sorted({tuple(row["against"]) for row in rows})
@@ -174,102 +185,89 @@ def beside(env: str, rows: Sequence[Row]) -> list[Row]:
 
 
 def label(row: Row) -> str:
-    """The player of a row, and its opponents, of whom those that are alike are named once."""
-    told = row["against"]
-    if told is None:
+    """Return the player of a row and its opponents; equal opponents are named once."""
+    against = row["against"]
+    if against is None:
         return str(row["player"])
-    return f"{row['player']} against {', '.join(told if len(set(told)) > 1 else told[:1])}"
+    return f"{row['player']} against {', '.join(against if len(set(against)) > 1 else against[:1])}"
 
 
-def draw(rows: Sequence[Row], how: Shown, path: Path) -> None:
-    """Draws means against moves, with their intervals as bands; what does not learn is a line."""
+def curves(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return rows by the label of their player."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(label(row), []).append(row)
+    return groups
+
+
+def draw(rows: Sequence[Row], game: Game, path: Path) -> None:
+    """Draw means with their intervals against moves; players that do not learn are lines."""
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    for number, name in enumerate(dict.fromkeys(map(label, rows))):
-        of = [row for row in rows if label(row) == name]
-        moves, means, spreads = (
-            np.array([row[key] for row in of], float) for key in ("moves", "mean", "interval")
+    for number, (name, curve) in enumerate(curves(rows).items()):
+        moves, means, intervals = (
+            np.array([row[key] for row in curve], float) for key in ("moves", "mean", "interval")
         )
         if np.isnan(moves).all():
             axes.axhline(means[0], label=name, color=f"C{number}", linestyle="--")
             continue
         axes.plot(moves, means, label=name, color=f"C{number}")
-        spreads = np.nan_to_num(spreads)  # of a single game or cycle there is none
-        axes.fill_between(moves, means - spreads, means + spreads, alpha=0.2, color=f"C{number}")
-    axes.set(xlabel="moves", ylabel=how.unit, yscale=how.scale)
+        half = np.nan_to_num(intervals)  # a single game or cycle has none
+        axes.fill_between(moves, means - half, means + half, alpha=0.2, color=f"C{number}")
+    axes.set(xlabel="moves", ylabel=game.measure, yscale=game.scale)
     axes.grid(alpha=0.3)
     axes.legend()
     figures.save(figure, path)
 
 
-def ends(rows: Sequence[Row], how: Shown) -> str:
-    """What each player came to, and what it was earlier, as a table."""
-    curves: dict[str, list[Row]] = {}
-    for row in rows:
-        curves.setdefault(label(row), []).append(row)
+def table(rows: Sequence[Row], game: Game) -> str:
+    """Return the last and earlier means of each player."""
     body: list[list[str]] = []
-    for player, curve in sorted(curves.items(), key=lambda pair: -pair[1][-1]["mean"]):
+    for player, curve in sorted(curves(rows).items(), key=lambda pair: -pair[1][-1]["mean"]):
         row = curve[-1]
         moves = "" if row["moves"] is None else f"{row['moves']:,}" + " so far" * (not row["end"])
         hours = f"{row['seconds'] / 3600:.2g}" if "seconds" in row else ""
-        before = [reached(at(curve, n), how) for n in how.earlier]
-        body.append([player, moves, hours, *before, reached(row, how), f"{row['games']:,}"])
-    after = [f"after {n:,} moves" for n in how.earlier]
-    return markdown(["player", "moves", "hours", *after, how.unit, "games"], body)
+        earlier = [mean_text(near(curve, n), game) for n in game.earlier]
+        body.append([player, moves, hours, *earlier, mean_text(row, game), f"{row['games']:,}"])
+    after = [f"after {n:,} moves" for n in game.earlier]
+    return markdown(["player", "moves", "hours", *after, game.measure, "games"], body)
 
 
-def reached(row: Row | None, how: Shown) -> str:
-    """A mean and its interval; nothing of no row."""
+def mean_text(row: Row | None, game: Game) -> str:
+    """Return a mean and its interval, empty without a row."""
     if row is None:
         return ""
-    spread = "" if row["interval"] is None else f" ± {row['interval']:,.{how.digits}f}"
-    return f"{row['mean']:,.{how.digits}f}{spread}"
+    half = "" if row["interval"] is None else f" ± {row['interval']:,.{game.digits}f}"
+    return f"{row['mean']:,.{game.digits}f}{half}"
 
 
-def at(curve: Sequence[Row], moves: int) -> Row | None:
-    """The evaluation after about so many moves; None if there is none, or if it is the last."""
-    near = [row for row in curve[:-1] if row["moves"] and abs(row["moves"] / moves - 1) < 0.02]
-    return min(near, key=lambda row: abs(row["moves"] - moves), default=None)
+def near(curve: Sequence[Row], moves: int) -> Row | None:
+    """Return the evaluation within 2% of a number of moves, but for the last; None if none is."""
+    rows = [row for row in curve[:-1] if row["moves"] and abs(row["moves"] / moves - 1) < 0.02]
+    return min(rows, key=lambda row: abs(row["moves"] - moves), default=None)
 
 
-def write(rows: Sequence[Row], how: Shown, out: Path) -> str:
-    """Writes rows and figure of a game, and returns its section."""
-    name = how.name.lower()
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    (out / f"{name}.jsonl").write_text(text, encoding="utf-8")
-    draw(rows, how, out / f"{name}.svg")
-    return "\n".join([f"## {how.name}\n\n{how.about}\n", ends(rows, how), f"\n![]({name}.svg)"])
-
-
-def written(how: Shown, out: Path) -> list[Row]:
-    """The rows of a game that an earlier command has written; none if there was none.
-
-    Raises:
-        SystemExit: the file is damaged.
-    """
-    file = out / f"{how.name.lower()}.jsonl"
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        return [json.loads(line) for line in lines]
-    except ValueError as error:
-        raise SystemExit(f"{file} is damaged: {error}") from error
+def write(rows: Sequence[Row], game: Game, out: Path) -> str:
+    """Write the rows and the figure of a game, and return its section of the page."""
+    name = game.name.lower()
+    write_lines(out / f"{name}.jsonl", rows)
+    draw(rows, game, out / f"{name}.svg")
+    return f"## {game.name}\n\n{game.about}\n\n{table(rows, game)}\n\n![]({name}.svg)\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line."""
-    parser = argparse.ArgumentParser(description="Collects what stable-baselines3 has learned.")
-    parser.add_argument("--runs", type=Path, nargs="+", default=RUNS, help="folders of runs")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="(%(default)s)")
-    parser.add_argument("--publish", action="store_true", help="take players into the package")
-    args = parser.parse_args(arguments)
-    found = read(args.runs)
+    """Run the command line."""
+    args = parse(Args, "python -m benchmarks.pretrained.sb3", arguments)
+    games, parts = read(args.runs), [ABOUT]
     args.out.mkdir(parents=True, exist_ok=True)
-    parts = [ABOUT]
-    for env, how in SHOWN.items():
-        rows = found.get(env, [])
-        rows = [*rows, *beside(env, rows)] if rows else written(how, args.out)
+    for env, game in GAMES.items():
+        rows = games.get(env, [])
         if rows:
-            parts.append(write(rows, how, args.out) + "\n")
-            print(ends(rows, how) + "\n")
+            rows = [*rows, *compared_rows(env, rows)]
+        else:
+            rows = read_lines(args.out / f"{game.name.lower()}.jsonl")
+        if rows:
+            parts.append(write(rows, game, args.out))
+            print(table(rows, game) + "\n")
     (args.out / "README.md").write_text("\n".join(parts), encoding="utf-8")
     if args.publish:
         publish(args.runs)

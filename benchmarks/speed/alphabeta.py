@@ -1,23 +1,21 @@
-"""How fast alpha-beta search is, also beside the original program, which is written in JavaScript.
+"""Speed of alpha-beta search, compared with the original program in JavaScript.
 
     python -m benchmarks.speed.alphabeta
     python -m benchmarks.speed.alphabeta --original 2048-AI --out speed_alphabeta.txt
 
-Boards are of games of our own player. Programs search all of them to each depth in turn, round
-after round, for about a second of CPU time a turn. A first pass of each is not counted: in it the
-programs have to find the same moves and values and to look at as many positions. Ours is asked for
-the moves of all boards in one call, as where it plays games. At last ours is timed by what it cuts
-off: `cutoffs` of its settings.
+Boards are from games of our own player. Programs search all of them to each depth in turn, for
+about one CPU second a turn. The first pass of each is not counted: it checks that the programs find
+the same moves and values and visit the same number of positions. Our program gets all boards in one
+call, as when it plays games. Then it is timed with each of its settings of `cutoffs`.
 
-The original is 2048-AI by Matt Overlan, under the MIT licence, as it is at
-https://github.com/ovolve/2048-AI. Its folder needs no more than `js/ai.js`, `js/grid.js` and
-`js/tile.js`; node runs them. Its time is that of its whole process, with the threads that compile
-and collect garbage.
+The original is 2048-AI by Matt Overlan, under the MIT license, as it is at
+https://github.com/ovolve/2048-AI. Its folder needs `js/ai.js`, `js/grid.js` and `js/tile.js`
+only; node runs them. Its time is that of the whole process, with the threads that compile and
+collect garbage.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import time
@@ -31,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
+from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.alphabeta import (
     CUTOFFS,
@@ -39,24 +38,23 @@ from afterstate.agents.game2048.search.alphabeta import (
     SearchResult,
     Settings,
 )
-from afterstate.agents.training.commands import whole_above_0
+from afterstate.envs.commands import parse
 from afterstate.envs.game2048.rules import cells
-from benchmarks.machine import machine
-from benchmarks.speed.timing import Figure, lines
+from benchmarks.speed.timing import Figure, show
 
 DEPTHS = (3, 4, 5, 6)
-"""In moves; the original calls them 2 to 5."""
+"""Depths in moves; the original calls them 2 to 5."""
 
 DEEPER = (5, 6, 7, 8)
-"""For searches that cut off lines that are as good, too, beside those that do not."""
+"""Depths at which the settings of `cutoffs` are compared."""
 
 N_GAMES, MOVES = 6, (100, 300, 500, 700, 900)
-"""How many games boards are of, and before which of their moves, none with a tile of 2048 yet."""
+"""Number of games, and the moves before which boards are taken, all without a 2048 tile."""
 
 SECONDS = 1.0
 
 ORIGINAL = ("tile", "grid", "ai")
-"""Its files, in the order in which they are loaded."""
+"""Files of the original, in the order in which they are loaded."""
 
 DRIVER = """
 const fs = require("fs"), vm = require("vm");
@@ -71,20 +69,20 @@ function gridOf(rows) {
 }
 let grids;
 require("readline").createInterface({ input: process.stdin }).on("line", (line) => {
-  const asked = JSON.parse(line);
-  grids = grids || asked.boards.map(gridOf);
+  const task = JSON.parse(line);
+  grids = grids || task.boards.map(gridOf);
   const before = process.cpuUsage();
-  const found = grids.map((grid) => new AI(grid).search(asked.depth - 1, -10000, 10000, 0, 0));
+  const results = grids.map((grid) => new AI(grid).search(task.depth - 1, -10000, 10000, 0, 0));
   const used = process.cpuUsage(before);
-  const answers = found.map((one) => [Number(one.move), one.score, one.positions]);
+  const answers = results.map((one) => [Number(one.move), one.score, one.positions]);
   console.log(JSON.stringify({ answers, seconds: (used.user + used.system) / 1e6 }));
 });
 """
-"""What node is told: to search all boards to the depth of each line of its input."""
+"""Program for node: search all boards to the depth of each line of its input."""
 
 
 class Answer(NamedTuple):
-    """What a search found."""
+    """Result of a search."""
 
     action: int
     value: float
@@ -99,40 +97,40 @@ class Pass(NamedTuple):
 
 
 Program = Callable[[int], Pass]
-"""Searches all boards to a depth."""
+"""Search all boards to a depth."""
 
 
 def boards() -> list[int]:
-    """The board words that are searched."""
-    found: list[int] = []
+    """Return the board words to search."""
+    result: list[int] = []
     moves = count(1)
 
     def watch(_: Any, words: Any, __: Any) -> None:
         if next(moves) in MOVES:
-            found.extend(words.tolist())
+            result.extend(words.tolist())
 
     play(AlphaBetaAgent(Settings(depth=2)), N_GAMES, watch=watch)
-    return found
+    return result
 
 
 def ours(words: Sequence[int], cutoffs: Cutoffs = "worse") -> Program:
-    """Our program, timed where it is asked for moves; values and counts are asked for apart."""
+    """Return our program; its time is that of the moves alone, without values and counts."""
     array = np.array(words, np.uint64)
 
     def agent(depth: int) -> AlphaBetaAgent:
         return AlphaBetaAgent(Settings(depth=depth, cutoffs=cutoffs))
 
     @cache
-    def found(depth: int) -> list[SearchResult]:
+    def results(depth: int) -> list[SearchResult]:
         player = agent(depth)
         return [player.search(word) for word in words]
 
     def search(depth: int) -> Pass:
-        player, told = agent(depth), found(depth)
-        began = time.process_time()
+        player, searched = agent(depth), results(depth)
+        start = time.process_time()
         actions = player.act(array)
-        seconds = time.process_time() - began
-        both = zip(actions.tolist(), told, strict=True)
+        seconds = time.process_time() - start
+        both = zip(actions.tolist(), searched, strict=True)
         return Pass([Answer(action, one.value, one.positions) for action, one in both], seconds)
 
     return search
@@ -140,10 +138,10 @@ def ours(words: Sequence[int], cutoffs: Cutoffs = "worse") -> Program:
 
 @contextmanager
 def original(folder: Path, words: Sequence[int]) -> Iterator[Program]:
-    """The original program, which runs until the context is left.
+    """Run the original program until the context is left.
 
     Raises:
-        OSError: it is not in the folder, there is no node, or it breaks off.
+        OSError: it is not in the folder, node is missing, or it stops.
     """
     paths = [folder / "js" / f"{name}.js" for name in ORIGINAL]
     for path in paths:
@@ -161,21 +159,21 @@ def original(folder: Path, words: Sequence[int]) -> Iterator[Program]:
             to_node.flush()
             line = from_node.readline()
             if not line:
-                raise OSError(f"node broke off with the program in {folder}")
-            found = json.loads(line)
-            return Pass([Answer(*one) for one in found["answers"]], found["seconds"])
+                raise OSError(f"node stopped while it ran the program in {folder}")
+            reply = json.loads(line)
+            return Pass([Answer(*one) for one in reply["answers"]], reply["seconds"])
 
         yield search
 
 
 def check(words: Sequence[int], programs: Mapping[str, Program]) -> dict[int, int]:
-    """Lets all programs search once to each depth.
+    """Let all programs search once to each depth, and compare their results.
 
     Returns:
-        How many positions a search has on average, by depth.
+        The mean number of positions of a search, by depth.
 
     Raises:
-        ValueError: they do not find the same.
+        ValueError: the results differ.
     """
     sizes = {}
     for depth in DEPTHS:
@@ -191,12 +189,12 @@ def check(words: Sequence[int], programs: Mapping[str, Program]) -> dict[int, in
 
 
 def same(one: Answer, other: Answer) -> bool:
-    """Whether searches found the same; values may be rounded otherwise."""
+    """Return True if results are the same up to the rounding of values."""
     return abs(one.value - other.value) < 1e-9 and one._replace(value=other.value) == other
 
 
 def speed(program: Program, depth: int) -> float:
-    """Positions per CPU second in as many passes as take the time."""
+    """Return positions per CPU second, over passes of at least `SECONDS`."""
     positions, seconds = 0, 0.0
     while seconds < SECONDS:
         answers, took = program(depth)
@@ -206,44 +204,44 @@ def speed(program: Program, depth: int) -> float:
 
 
 def measure(words: Sequence[int], programs: Mapping[str, Program], rounds: int) -> list[Figure]:
-    """Times the programs in turn."""
+    """Time the programs in turn."""
     sizes = check(words, programs)
     turns = [(depth, name) for depth in DEPTHS for name in programs]
     speeds: dict[tuple[int, str], list[float]] = {turn: [] for turn in turns}
     for _ in tqdm(range(rounds), unit=" rounds", leave=False):
         for depth, name in turns:
             speeds[depth, name].append(speed(programs[name], depth))
-    found = [
+    result = [
         Figure(f"depth {d}, {sizes[d]:,} positions a search, {name}", "positions/CPU s", values)
         for (d, name), values in speeds.items()
     ]
     for depth in DEPTHS if len(programs) > 1 else ():
         pairs = zip(*(speeds[depth, name] for name in programs), strict=True)
-        told = f"depth {depth}, {' : '.join(programs)}"
-        found.append(Figure(told, "times", [one / other for one, other in pairs]))
-    return found
+        name = f"depth {depth}, {' : '.join(programs)}"
+        result.append(Figure(name, "times", [one / other for one, other in pairs]))
+    return result
 
 
 def searches(words: Sequence[int], rounds: int) -> list[Figure]:
-    """Times our searches by what they cut off.
+    """Time our search with each setting of `cutoffs`.
 
     Raises:
-        ValueError: they do not find the same.
+        ValueError: the results differ.
     """
     programs = {cutoffs: ours(words, cutoffs) for cutoffs in CUTOFFS}
     turns = [(depth, cutoffs) for depth in DEEPER for cutoffs in CUTOFFS]
-    found = {turn: programs[turn[1]](turn[0]).answers for turn in turns}
+    results = {turn: programs[turn[1]](turn[0]).answers for turn in turns}
     for depth in DEEPER:
-        one, other = ([answer[:2] for answer in found[depth, cutoffs]] for cutoffs in CUTOFFS)
+        one, other = ([answer[:2] for answer in results[depth, cutoffs]] for cutoffs in CUTOFFS)
         if one != other:
-            raise ValueError(f"depth {depth}: what is found depends on what is cut off")
+            raise ValueError(f"depth {depth}: results depend on cutoffs")
     took: dict[tuple[int, Cutoffs], list[float]] = {turn: [] for turn in turns}
     for _ in tqdm(range(rounds), unit=" rounds", leave=False):
         for depth, cutoffs in turns:
             took[depth, cutoffs].append(1e6 * programs[cutoffs](depth).seconds / len(words))
     return [
         Figure(
-            f"depth {turn[0]}, cutoffs {turn[1]!r}, {size(found[turn]):,} positions",
+            f"depth {turn[0]}, cutoffs {turn[1]!r}, {size(results[turn]):,} positions",
             "CPU us a search",
             values,
         )
@@ -252,12 +250,12 @@ def searches(words: Sequence[int], rounds: int) -> list[Figure]:
 
 
 def size(answers: Sequence[Answer]) -> int:
-    """How many positions a search has on average."""
+    """Return the mean number of positions of a search."""
     return round(sum(answer.positions for answer in answers) / len(answers))
 
 
 def figures(folder: Path | None, rounds: int) -> list[Figure]:
-    """Times our program, and the original in a folder if there is one."""
+    """Time our program, and the original if its folder is given."""
     words = boards()
     us, times = ours(words), searches(words, rounds)
     if folder is None:
@@ -266,27 +264,28 @@ def figures(folder: Path | None, rounds: int) -> list[Figure]:
         return [*measure(words, {"ours": us, "the original": them}, rounds), *times]
 
 
+@settings
+class Args:
+    """Time alpha-beta search for 2048."""
+
+    original: Path | None = None
+    """Folder of the original program."""
+    rounds: Count = 5
+    """Rounds."""
+    out: Path | None = None
+    """File for the figures."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line."""
-    parser = argparse.ArgumentParser(description="Times alpha-beta search for 2048.")
-    add = parser.add_argument
-    add("--original", type=Path, metavar="DIR", help="folder of the original program")
-    add("--rounds", type=whole_above_0, default=5, help="(%(default)s)")
-    add("--out", type=Path, help="file for the figures")
-    chosen = parser.parse_args(arguments)
-    here = machine()
+    """Run the command line."""
+    args, facts = parse(Args, "python -m benchmarks.speed.alphabeta", arguments), dict[str, str]()
     try:
-        if chosen.original:
-            asked = ["node", "-p", "process.versions.node"]
-            here["node"] = subprocess.check_output(asked, text=True).strip()
-        found = lines(figures(chosen.original, chosen.rounds))
+        if args.original:
+            command = ["node", "-p", "process.versions.node"]
+            facts["node"] = subprocess.check_output(command, text=True).strip()
+        show(figures(args.original, args.rounds), args.out, **facts)
     except (OSError, ValueError) as error:
         raise SystemExit(str(error)) from error
-    head = ", ".join(f"{name} {value}" for name, value in here.items())
-    printed = "\n".join([head, *found])
-    print(printed)
-    if chosen.out:
-        chosen.out.write_text(printed + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""How fast Daihinmin is: playouts, the PettingZoo environment, players, and matches over sockets.
+"""Speed of Daihinmin: playouts, the PettingZoo environment, players, and matches over sockets.
 
-A round of what runs in this process lasts about one CPU second. A match over sockets is a server
-and five clients, each in a process of its own on this machine, timed by the clock on the wall from
-the end of the first game to that of the last.
+A round in this process lasts about one CPU second. A match over sockets is a server and five
+clients, each in a process of its own on this machine, in wall time from the end of the first game
+to that of the last.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SOCKET_GAMES = 300
 
 @njit(int64(GameType, int64, int64[::1]), cache=True)
 def _games(match: Any, n: int, out: npt.NDArray[np.int64]) -> int:
-    """Plays about n actions in whole games of a match, at random; returns their number."""
+    """Play about n random actions in whole games of a match; return their number."""
     done = 0
     while done < n:
         next_game(match)
@@ -50,18 +50,18 @@ def _games(match: Any, n: int, out: npt.NDArray[np.int64]) -> int:
 
 
 def start_playouts() -> Steps:
-    """Whole random games of one match, deals and exchanges included, counted in actions."""
+    """Start whole random games of one match with deals and exchanges, counted in actions."""
     match, out = new_match(), np.empty(N_PLAYS, np.int64)
     return lambda n: int(_games(match, n, out))
 
 
 def start_env() -> Steps:
-    """The environment with its wrappers, observation and mask, a match of many games."""
+    """Start the environment with its wrappers, observation and mask, in a match of many games."""
     return peers_cards.step_pettingzoo(daihinmin_v0.env(games=100))
 
 
 def start_match(player: type[Player]) -> Steps:
-    """Games of five such players through the one protocol, counted in games."""
+    """Start matches of five such players, counted in games."""
     seeds = count()
 
     def steps(n: int) -> int:
@@ -75,24 +75,23 @@ def start_match(player: type[Player]) -> Steps:
 
 
 def _command(part: str, *arguments: Any) -> list[str]:
-    """The command line of the server or a client."""
+    """Return the command line of the server or a client."""
     module = f"afterstate.envs.daihinmin.uecda.{part}"
     return [sys.executable, "-m", module, *map(str, arguments)]
 
 
 def _wait_for_port(server: subprocess.Popen[bytes], events: Path) -> str:
-    """The port that the server listens on."""
+    """Return the port that the server listens on."""
     while True:
         text = events.read_text() if events.exists() else ""
-        found = re.search(r"listening on .*?:(\d+)", text)
-        if found:
-            return found[1]
+        if match := re.search(r"listening on .*?:(\d+)", text):
+            return match[1]
         assert server.poll() is None, "the server ended"
         time.sleep(0.1)
 
 
 def _socket_match(seed: int, events: Path) -> float:
-    """Games per second of a match, from the end of its first game to that of the last."""
+    """Return games per second of a match, from the end of its first game to that of the last."""
     options = {"--port": 0, "--games": SOCKET_GAMES, "--seed": seed, "--wait-seconds": 60}
     arguments = [word for option in options.items() for word in option]
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -113,7 +112,7 @@ def _socket_match(seed: int, events: Path) -> float:
 
 
 def over_sockets(rounds: int) -> Figure:
-    """Games per second of whole matches of five sample clients over sockets."""
+    """Time whole matches of five sample clients over sockets."""
     with tempfile.TemporaryDirectory() as folder:
         rates = [_socket_match(i, Path(folder) / f"events{i}.jsonl") for i in range(rounds)]
     return Figure("match over sockets, five sample clients", "games/s", rates)
@@ -122,7 +121,7 @@ def over_sockets(rounds: int) -> Figure:
 def measure(
     rounds: int, slow_rounds: int, with_peers: bool
 ) -> tuple[list[Figure], dict[str, float]]:
-    """All figures, and how many times as fast as each peer we are."""
+    """Return all figures, and our speed divided by that of each peer."""
     compared = installed(peers_cards.PEERS) if with_peers else []
     subjects = [
         Subject(PLAYOUTS, start_playouts, "actions/CPU s"),

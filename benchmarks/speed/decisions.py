@@ -1,4 +1,4 @@
-"""Timing decisions of Daihinmin players: the positions, and how figures are printed and kept."""
+"""Timing decisions of Daihinmin players: recording positions, timing, and printing figures."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from benchmarks.speed.timing import Figure, lines
 
 
 class Recorder:
-    """A player who keeps the views in which he has something to decide.
+    """A player that records the views of its decisions.
 
     Args:
-        player: who decides.
-        asks: whether a view, at a play or in the exchange, is kept.
+        player: decides.
+        records: returns True if a view, at a play or in the exchange, is recorded.
     """
 
-    def __init__(self, player: Player, asks: Callable[[Game], bool]) -> None:
-        self._player, self._asks = player, asks
+    def __init__(self, player: Player, records: Callable[[Game], bool]) -> None:
+        self._player, self._records = player, records
         self.views: list[Game] = []
 
     def choose(self, view: Game) -> int:
-        """The player's play."""
-        if self._asks(view):
+        """Return the player's play."""
+        if self._records(view):
             self.views.append(view)
         return self._player.choose(view)
 
     def give(self, view: Game, n: int) -> int:
-        """The player's gift."""
-        if self._asks(view):
+        """Return the player's gift."""
+        if self._records(view):
             self.views.append(view)
         return self._player.give(view, n)
 
 
 def recorded(recorder: Recorder, others: Sequence[Player], n_games: int, seed: int) -> list[Game]:
-    """The views that are kept in a match with four others, who may be the same recorder."""
+    """Return the views recorded in a match with four others, which may be the recorder itself."""
     for _ in play_match([recorder, *others], n_games, seed):
         pass
     return recorder.views
 
 
 def time_decisions(name: str, decide: Callable[[Game], Any], views: Sequence[Game]) -> Figure:
-    """CPU milliseconds of each decision; a first one is not counted, for it may compile."""
+    """Time each decision in CPU milliseconds; a first one is not counted, since it may compile."""
     decide(views[0])
     times = []
     for view in tqdm(views, desc=name, unit=" decisions", leave=False):
@@ -61,7 +61,7 @@ def time_decisions(name: str, decide: Callable[[Game], Any], views: Sequence[Gam
 
 
 def printed(figures: Sequence[Figure]) -> list[str]:
-    """The machine, and a line a figure; of decisions also the mean and what few of them exceed."""
+    """Return the machine and a line for each figure; those of decisions have two figures more."""
     result = [", ".join(f"{name} {value}" for name, value in machine().items())]
     for figure, line in zip(figures, lines(figures), strict=True):
         if figure.unit == "CPU ms":
@@ -72,7 +72,7 @@ def printed(figures: Sequence[Figure]) -> list[str]:
 
 
 def show(figures: Sequence[Figure], out: Path | None) -> None:
-    """Prints the figures, and writes them to a file if one is named."""
+    """Print the figures, and write them to a file if one is given."""
     text = "\n".join(printed(figures))
     print(text)
     if out is not None:

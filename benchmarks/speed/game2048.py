@@ -1,9 +1,9 @@
-"""How fast 2048 is: environments, players, and learning.
+"""Speed of 2048: environments, players, and learning.
 
 A round of an environment or player lasts about one CPU second. The players take turns with a
-network that has learned from 50 million moves. The trainings take turns too and time their first 20
-million moves from zero weights, and so do one thread and two, which are timed by the clock on the
-wall. How well the player learns is measured by `learning_curve.py`.
+network that has learned from 50 million moves. Learners take turns with their first 20 million
+moves from zero weights; one and two threads are compared in wall time. How well the player learns
+is measured by `benchmarks.pretrained.learning_curve`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ TRAININGS = {
 
 
 def start_env() -> Steps:
-    """`Game2048-v0` behind `gym.make`, a random legal action chosen from the mask in Python."""
+    """Start `Game2048-v0` of `gym.make`; Python draws a random legal action from the mask."""
     env: gym.Env[Any, Any] = gym.make("Game2048-v0")
     draw = random.Random(0).random
     _, info = env.reset(seed=0)
@@ -79,7 +79,7 @@ def start_env() -> Steps:
 
 
 def start_vector_env() -> Steps:
-    """4,096 boards, random legal actions, with observations, masks and all infos."""
+    """Start 4,096 boards with random legal actions, observations, masks and all infos."""
     envs = gym.make_vec("Game2048-v0", num_envs=N_BOARDS)
     assert isinstance(envs, afterstate.envs.Game2048VectorEnv)
     envs.reset(seed=0)
@@ -94,7 +94,7 @@ def start_vector_env() -> Steps:
 
 
 def start_afterstates() -> Steps:
-    """The four afterstates of each of 4,096 boards of random games, counted in boards."""
+    """Start the four afterstates of each of 4,096 boards of random games, counted in boards."""
     envs = gym.make_vec("Game2048-v0", num_envs=N_BOARDS)
     assert isinstance(envs, afterstate.envs.Game2048VectorEnv)
     envs.reset(seed=0)
@@ -111,9 +111,9 @@ def start_afterstates() -> Steps:
 
 
 def start_torch_rules(device: str, n_boards: int) -> Steps:
-    """Boards on tensors, random legal actions; a game that is over begins anew, which is no step.
+    """Start boards on tensors with random legal actions; the start of a new game is not a step.
 
-    Each place has a start in store, a new one before it can be needed a second time.
+    Each place has a first board in reserve, a new one before it can be needed again.
     """
     torch.set_num_threads(1)
     generator = torch.Generator(device).manual_seed(1)
@@ -129,18 +129,18 @@ def start_torch_rules(device: str, n_boards: int) -> Steps:
             afters, _ = torch_rules.afterstates(boards)
             legal = afters != boards[:, None]
             actions = torch_rules.random_legal(legal, generator)
-            chosen = afters.gather(1, actions[:, None])[:, 0]
+            moved = afters.gather(1, actions[:, None])[:, 0]
             bits = torch_rules.draw_bits((n_boards,), generator)
-            goes_on = legal.any(1)
-            done += goes_on.sum()
-            boards = torch.where(goes_on, torch_rules.spawn(chosen, bits), starts)
+            is_running = legal.any(1)
+            done += is_running.sum()
+            boards = torch.where(is_running, torch_rules.spawn(moved, bits), starts)
         return int(done)
 
     return steps
 
 
 def on_gpu(rounds: int) -> list[Figure]:
-    """The rules on tensors on a GPU, by the clock, where there is one."""
+    """Time the rules on a GPU in wall time, if there is one."""
     if not torch.cuda.is_available():
         return []
     steps, rates = start_torch_rules("cuda", GPU_BOARDS), []
@@ -156,7 +156,7 @@ def on_gpu(rounds: int) -> list[Figure]:
 
 
 def start_player(name: str, n_games: int, learner: Learner, **settings: Any) -> Callable[[], Steps]:
-    """Whole games by a player of the learner's network, counted in moves."""
+    """Return the start of whole games by a player of the learner's network, counted in moves."""
 
     def start() -> Steps:
         player = agents.make(name, network=learner.network, **settings)
@@ -167,11 +167,11 @@ def start_player(name: str, n_games: int, learner: Learner, **settings: Any) -> 
 
 
 def start_search(simulations: int, learner: Learner) -> Callable[[], Steps]:
-    """Searches of boards of the learner's games, counted in simulations."""
+    """Return the start of searches of boards of its games, counted in simulations."""
 
     def start() -> Steps:
         player = agents.make("mc-softmax", network=learner.network, simulations=simulations)
-        boards = shown(agents.make("ntuple", network=learner.network), 8)
+        boards = boards_of(agents.make("ntuple", network=learner.network), 8)
         rng = np.random.default_rng(1)
 
         def steps(n: int) -> int:
@@ -185,7 +185,7 @@ def start_search(simulations: int, learner: Learner) -> Callable[[], Steps]:
 
 
 def training(tuples: str, settings: Settings) -> float:
-    """Moves per CPU second over the first 20 million moves from zero weights."""
+    """Return moves per CPU second over the first 20 million moves from zero weights."""
     learner = Learner(network(tuples), settings, seed=1)
     start = time.process_time()
     while learner.n_moves < TRAINING_MOVES:
@@ -194,7 +194,7 @@ def training(tuples: str, settings: Settings) -> float:
 
 
 def trainings(rounds: int) -> list[Figure]:
-    """The speed of each way to learn, in turn."""
+    """Time the learners in turn."""
     rates: dict[str, list[float]] = {name: [] for name in TRAININGS}
     for _ in range(rounds):
         for name, (tuples, settings) in TRAININGS.items():
@@ -206,7 +206,7 @@ def trainings(rounds: int) -> list[Figure]:
 
 
 def two_threads(rounds: int) -> list[Figure]:
-    """How many times as fast two threads learn as one, in pairs, by the clock on the wall."""
+    """Return the speed of two threads divided by that of one, in pairs, in wall time."""
     ratios = []
     for _ in range(rounds):
         speed = []
@@ -220,19 +220,19 @@ def two_threads(rounds: int) -> list[Figure]:
     return [Figure("training, 4x6 TC forward, 2 threads to 1", "times", ratios)]
 
 
-def shown(player: Agent, n_games: int) -> npt.NDArray[np.uint64]:
-    """The boards of a player's games."""
+def boards_of(player: Agent, n_games: int) -> npt.NDArray[np.uint64]:
+    """Return the boards of a player's games."""
     boards: list[npt.NDArray[np.uint64]] = []
     play(player, n_games, seed=10**6, watch=lambda running, words, actions: boards.append(words))
     return np.concatenate(boards)
 
 
-def agreement(of: str, net: Network, depth: int) -> Figure:
-    """How often a search with its cut-off chooses as it does without, on boards of its games."""
+def agreement(name: str, net: Network, depth: int) -> Figure:
+    """Return how often a search makes the same move with its cutoff and without, on its boards."""
     player, whole = ExpectimaxAgent(net, depth), ExpectimaxAgent(net, depth, cutoff=0)
-    boards = np.random.default_rng(1).choice(shown(player, 8), N_COMPARED)
+    boards = np.random.default_rng(1).choice(boards_of(player, 8), N_COMPARED)
     same = float((player.act(boards) == whole.act(boards)).mean())
-    return Figure(f"{depth}-ply choices as without cut-off, {of}", "%", [100 * same])
+    return Figure(f"{depth}-ply choices as without cut-off, {name}", "%", [100 * same])
 
 
 IMPORT = "import afterstate.envs"
@@ -245,7 +245,7 @@ env.step(0)
 
 
 def start_up(repeats: int) -> list[Figure]:
-    """Import, and the first step with and without compiled kernels, each in a new process."""
+    """Time import and the first step with and without compiled kernels, each in a new process."""
     fresh_process(FIRST_STEP)
     with tempfile.TemporaryDirectory() as cache:
         first = fresh_process(FIRST_STEP, cache)
@@ -262,7 +262,7 @@ VECTOR = f"vector env, B = {N_BOARDS}, random legal steps"
 
 
 def environments(rounds: int, compared: list[Peer]) -> list[Figure]:
-    """The environments, and the other programs."""
+    """Time the environments and the other programs."""
     subjects = [
         Subject(SINGLE, start_env),
         Subject(VECTOR, start_vector_env),
@@ -276,7 +276,7 @@ def environments(rounds: int, compared: list[Peer]) -> list[Figure]:
 
 
 def players(rounds: int, trained: Learner) -> list[Figure]:
-    """The players."""
+    """Time the players."""
     subjects = [
         Subject("greedy play, 4x6", start_player("ntuple", 100, trained)),
         Subject("2-ply play, 4x6", start_player("expectimax", 2, trained, depth=2)),
@@ -300,16 +300,16 @@ def players(rounds: int, trained: Learner) -> list[Figure]:
 def measure(
     rounds: int, slow_rounds: int, with_peers: bool
 ) -> tuple[list[Figure], dict[str, float]]:
-    """All figures, and how many times as fast as each peer our environments are."""
+    """Return all figures, and the speed of our environments divided by that of each peer."""
     figures = start_up(rounds)
     compared = installed(peers_2048.PEERS) if with_peers else []
     figures += environments(rounds, compared)
     trained = Learner(seed=1)
     trained.play(PLAYING_MOVES)
     figures += players(rounds, trained)
-    shipped = load(PRETRAINED)
+    pretrained = load(PRETRAINED)
     figures += [agreement("4x6", trained.network, depth) for depth in (2, 3)]
-    figures += [agreement("shipped", shipped, depth) for depth in (2, 3)]
+    figures += [agreement("pretrained", pretrained, depth) for depth in (2, 3)]
     figures += trainings(slow_rounds)
     figures += two_threads(slow_rounds)
     return figures, ratios(figures, {"single": SINGLE, "vector": VECTOR}, compared)

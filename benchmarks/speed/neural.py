@@ -1,26 +1,25 @@
-"""How fast the neural networks of 2048 judge, play and learn.
+"""Speed of the neural networks of 2048: evaluation, play and learning.
 
     python -m benchmarks.speed.neural --out benchmarks/results/speed_neural.txt
     python -m benchmarks.speed.neural --threads 2 --out benchmarks/results/speed_neural_2.txt
     python -m benchmarks.speed.neural --bits 32
     python -m benchmarks.speed.neural --device cuda
 
-Networks are new, which costs the same as trained ones; positions are those of random games. 16 bits
-are for processors with instructions for bfloat16; others take nine times as long as with 32. In one
-thread of a CPU figures are per CPU second, elsewhere per second of the clock. Subjects take turns,
-round after round, about two seconds each; a first turn of each is not counted. The last line is the
-share of Monte-Carlo Softmax searches that the network takes, by the clock.
+Networks are untrained, which costs the same; positions are those of random games. 16 bits are for
+processors with instructions for bfloat16; others take nine times as long as with 32. With one
+thread of a CPU figures are per CPU second, otherwise per second of wall time. Subjects take turns,
+about two seconds each; the first turn of each is not counted. The last line is the share of
+Monte-Carlo Softmax searches that the network takes, in wall time.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +27,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.learning import policy_imitation, value_td
 from afterstate.agents.game2048.learning.play_logs import MOVE
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
@@ -35,21 +35,20 @@ from afterstate.agents.game2048.search.mc_softmax import Settings as Search
 from afterstate.agents.game2048.values.policy_net import PolicyCNN, probabilities
 from afterstate.agents.game2048.values.value_net import CNN22, ValueNetAgent, evaluate
 from afterstate.agents.nets import check_device
-from afterstate.agents.training.commands import whole_above_0
 from afterstate.agents.training.optimizer import Fitting, set_threads
+from afterstate.envs.commands import parse
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.words import Words
-from benchmarks.machine import machine
-from benchmarks.speed.timing import Figure, lines
+from benchmarks.speed.timing import Figure, show
 
 Work = Callable[[], int]
-"""Does some of what is timed, and says how many positions it was."""
+"""Do some of the work; return its number of positions."""
 
 SECONDS = 2.0
 
 
 class Timed(NamedTuple):
-    """A subject."""
+    """A subject to time."""
 
     name: str
     unit: str
@@ -57,7 +56,7 @@ class Timed(NamedTuple):
 
 
 def positions(n: int, device: str, n_moves: int = 40) -> Tensor:
-    """Boards `int64[n]` of random games after some moves, none of them over."""
+    """Return boards `int64[n]` of random games after some moves, none of them over."""
     chance = torch.Generator(device).manual_seed(1)
     boards = torch_rules.start((2 * n,), chance)
     for _ in range(n_moves):
@@ -67,58 +66,60 @@ def positions(n: int, device: str, n_moves: int = 40) -> Tensor:
     return boards[torch_rules.legal(boards).any(1)][:n]
 
 
-def bits(mixed: bool) -> str:
-    """What a network calculates with."""
-    return "16 bits" if mixed else "32 bits"
+def bits(bf16: bool) -> str:
+    """Return the precision of a network as text."""
+    return "16 bits" if bf16 else "32 bits"
 
 
-def judging(name: str, judge: Callable[[Tensor], Tensor], boards: Tensor, mixed: bool) -> Timed:
-    """A network that judges boards."""
+def evaluating(
+    name: str, evaluate_boards: Callable[[Tensor], Tensor], boards: Tensor, bf16: bool
+) -> Timed:
+    """Return the evaluation of boards by a network."""
 
     def work() -> int:
-        with torch.autocast(boards.device.type, torch.bfloat16, enabled=mixed):
-            judge(boards)
+        with torch.autocast(boards.device.type, torch.bfloat16, enabled=bf16):
+            evaluate_boards(boards)
         return len(boards)
 
-    return Timed(f"{name} judges, {bits(mixed)}", "boards/s", work)
+    return Timed(f"{name} evaluates, {bits(bf16)}", "boards/s", work)
 
 
-def playing(depth: int, n_boards: int, device: str, mixed: bool) -> Timed:
-    """The player of a value network, which is shown boards side by side."""
-    player = ValueNetAgent(CNN22(), depth, device, bf16=mixed)
+def playing(depth: int, n_boards: int, device: str, bf16: bool) -> Timed:
+    """Return the player of a value network, with boards in one batch."""
+    player = ValueNetAgent(CNN22(), depth, device, bf16=bf16)
     words = torch_rules.to_words(positions(n_boards, device))
 
     def work() -> int:
         player.act(words)
         return len(words)
 
-    name = f"CNN22 plays {depth}-ply, {n_boards} boards, {bits(mixed)}"
+    name = f"CNN22 plays {depth}-ply, {n_boards} boards, {bits(bf16)}"
     return Timed(name, "moves/s", work)
 
 
-class Watched:
-    """A player that notes how many seconds it is asked for estimates."""
+class TimedPlayer:
+    """A player that measures the seconds of its estimates."""
 
     def __init__(self, player: ValueNetAgent) -> None:
         self.player, self.size, self.seconds = player, player.size, 0.0
 
     def estimate(self, boards: Words) -> npt.NDArray[np.float64]:
-        """The values of afterstates."""
-        began = time.perf_counter()
+        """Return the values of afterstates."""
+        start = time.perf_counter()
         values = self.player.estimate(boards)
-        self.seconds += time.perf_counter() - began
+        self.seconds += time.perf_counter() - start
         return values
 
 
 SEARCH = Search(simulations=100)
 SEARCHED = 64
-"""Games that are searched in step."""
+"""Games that are searched in parallel."""
 
 
-def searching(device: str, mixed: bool, games: int, leaves: int = 1) -> Timed:
-    """Monte-Carlo Softmax search with a value network, of some games in step."""
-    how = replace(SEARCH, leaves=leaves)
-    player = MCSoftmaxAgent(ValueNetAgent(CNN22(), device=device, bf16=mixed), how)
+def searching(device: str, bf16: bool, games: int, leaves: int = 1) -> Timed:
+    """Return Monte-Carlo Softmax search of some games in parallel, with a value network."""
+    search = replace(SEARCH, leaves=leaves)
+    player = MCSoftmaxAgent(ValueNetAgent(CNN22(), device=device, bf16=bf16), search)
     words = torch_rules.to_words(positions(games, device))
 
     def work() -> int:
@@ -126,74 +127,74 @@ def searching(device: str, mixed: bool, games: int, leaves: int = 1) -> Timed:
         return len(words) * SEARCH.simulations
 
     more = "" if leaves == 1 else f", {leaves} leaves"
-    return Timed(f"CNN22, MC Softmax, {games} games{more}, {bits(mixed)}", "sims/s", work)
+    return Timed(f"CNN22, MC Softmax, {games} games{more}, {bits(bf16)}", "sims/s", work)
 
 
-def in_network(device: str, mixed: bool, rounds: int) -> Figure:
-    """The share of the same searches that the network takes, in percent."""
-    watched = Watched(ValueNetAgent(CNN22(), device=device, bf16=mixed))
-    player = MCSoftmaxAgent(watched, SEARCH)
+def in_network(device: str, bf16: bool, rounds: int) -> Figure:
+    """Return the share of these searches that the network takes, in percent."""
+    timed = TimedPlayer(ValueNetAgent(CNN22(), device=device, bf16=bf16))
+    player = MCSoftmaxAgent(timed, SEARCH)
     words = torch_rules.to_words(positions(SEARCHED, device))
     player.act(words)
     shares = []
     for _ in range(rounds):
-        began, watched.seconds = time.perf_counter(), 0.0
+        start, timed.seconds = time.perf_counter(), 0.0
         player.act(words)
-        shares.append(100 * watched.seconds / (time.perf_counter() - began))
+        shares.append(100 * timed.seconds / (time.perf_counter() - start))
     return Figure("CNN22, MC Softmax, time in the network", "%", shares)
 
 
-def learning_values(games: int, device: str, mixed: bool) -> Timed:
-    """CNN22 in self-play."""
-    settings = value_td.Settings(games=games, batch=min(games, 1_024), bf16=mixed)
-    learner = value_td.Learner(CNN22().to(device), settings, seed=1)
+def learning_values(games: int, device: str, bf16: bool) -> Timed:
+    """Return the learning of CNN22 in self-play."""
+    options = value_td.Settings(games=games, batch=min(games, 1_024), bf16=bf16)
+    learner = value_td.Learner(CNN22().to(device), options, seed=1)
 
     def work() -> int:
         before = learner.n_moves
         learner.play(games)
         return learner.n_moves - before
 
-    return Timed(f"CNN22 learns, {games} games, {bits(mixed)}", "moves/s", work)
+    return Timed(f"CNN22 learns, {games} games, {bits(bf16)}", "moves/s", work)
 
 
-def learning_policy(layers: int, mixed: bool, batch: int, device: str) -> Timed:
-    """A policy network that learns from a log."""
+def learning_policy(layers: int, bf16: bool, batch: int, device: str) -> Timed:
+    """Return the learning of a policy network from a log."""
     boards = positions(4 * batch, "cpu")
     log = np.empty(len(boards), MOVE)
     log["board"] = torch_rules.to_words(boards)
     log["action"] = torch_rules.legal(boards).int().argmax(1).numpy()
-    how = Fitting(batch=batch, bf16=mixed)
-    learner = policy_imitation.Learner(PolicyCNN(layers).to(device), log, how)
+    fitting = Fitting(batch=batch, bf16=bf16)
+    learner = policy_imitation.Learner(PolicyCNN(layers).to(device), log, fitting)
 
     def work() -> int:
         learner.play(batch)
         return batch
 
-    name = f"policy, k = {layers}, learns, batch {batch}, {bits(mixed)}"
+    name = f"policy, k = {layers}, learns, batch {batch}, {bits(bf16)}"
     return Timed(name, "moves/s", work)
 
 
-def subjects(device: str, mixed: bool) -> list[Timed]:
-    """All that is timed on a device: the judgement of values with 32 bits too."""
+def subjects(device: str, bf16: bool) -> list[Timed]:
+    """Return all subjects of a device; the evaluation of values also with 32 bits."""
     size = 1 if device == "cpu" else 64
     boards = positions(1_024 * size, device)
     value = CNN22().eval().to(device)
-    judge = partial(judging, "CNN22", partial(evaluate, value), boards)
-    found = [judge(False), judge(True)] if mixed else [judge(False)]
-    side_by_side = ((1, 256 * size), (2, 8 * size), (3, 1))
-    found += [playing(depth, n, device, mixed) for depth, n in side_by_side]
-    found += [searching(device, mixed, SEARCHED)]
-    found += [searching(device, mixed, 1, leaves) for leaves in (1, 4, 16)]
-    found += [learning_values(128 * size, device, mixed)]
+    values = partial(evaluating, "CNN22", partial(evaluate, value), boards)
+    result = [values(False), values(True)] if bf16 else [values(False)]
+    batches = ((1, 256 * size), (2, 8 * size), (3, 1))
+    result += [playing(depth, n, device, bf16) for depth, n in batches]
+    result += [searching(device, bf16, SEARCHED)]
+    result += [searching(device, bf16, 1, leaves) for leaves in (1, 4, 16)]
+    result += [learning_values(128 * size, device, bf16)]
     for layers in (2, 5):
         net = PolicyCNN(layers).eval().to(device)
-        found += [judging(f"policy, k = {layers},", partial(probabilities, net), boards, mixed)]
-        found += [learning_policy(layers, mixed, 512 * size, device)]
-    return found
+        result += [evaluating(f"policy, k = {layers},", partial(probabilities, net), boards, bf16)]
+        result += [learning_policy(layers, bf16, 512 * size, device)]
+    return result
 
 
 def clock(device: str) -> float:
-    """Seconds: of the processor, or of the clock when the device has done all it was asked to."""
+    """Return CPU seconds, or seconds of wall time when the device is idle."""
     if device != "cpu":
         torch.cuda.synchronize()
     elif torch.get_num_threads() == 1:
@@ -201,17 +202,17 @@ def clock(device: str) -> float:
     return time.monotonic()
 
 
-def measure(device: str, mixed: bool, rounds: int) -> list[Figure]:
-    """Times the subjects in turn."""
-    timed = subjects(device, mixed)
+def measure(device: str, bf16: bool, rounds: int) -> list[Figure]:
+    """Time the subjects in turn."""
+    timed = subjects(device, bf16)
     values: list[list[float]] = [[] for _ in timed]
     for number in tqdm(range(rounds + 1), unit=" rounds", leave=False):
         for subject, speeds in zip(timed, values, strict=True):
-            began, done = clock(device), 0
-            while clock(device) - began < SECONDS:
+            start, done = clock(device), 0
+            while clock(device) - start < SECONDS:
                 done += subject.work()
             if number:
-                speeds.append(done / (clock(device) - began))
+                speeds.append(done / (clock(device) - start))
     unit = "CPU s" if device == "cpu" and torch.get_num_threads() == 1 else "s"
     return [
         Figure(subject.name, subject.unit.replace("/s", f"/{unit}"), speeds)
@@ -219,33 +220,36 @@ def measure(device: str, mixed: bool, rounds: int) -> list[Figure]:
     ]
 
 
+@settings
+class Args:
+    """Time the neural networks of 2048."""
+
+    device: str = "cpu"
+    """Device of the networks: cpu or cuda."""
+    threads: Count = 1
+    """CPU threads."""
+    bits: Literal[16, 32] = 16
+    """Bits of the networks' arithmetic."""
+    rounds: Count = 5
+    """Rounds that are counted."""
+    out: Path | None = None
+    """File for the figures."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line."""
-    parser = argparse.ArgumentParser(description="Times the neural networks of 2048.")
-    add = parser.add_argument
-    add("--device", default="cpu", help="cpu or cuda (%(default)s)")
-    add("--threads", type=whole_above_0, default=1, help="of the CPU (%(default)s)")
-    add("--bits", type=int, choices=(16, 32), default=16, help="of the networks (%(default)s)")
-    add("--rounds", type=whole_above_0, default=5, help="that are counted (%(default)s)")
-    add("--out", type=Path, help="file for the figures")
-    chosen = parser.parse_args(arguments)
+    """Run the command line."""
+    args = parse(Args, "python -m benchmarks.speed.neural", arguments)
     try:
-        check_device(chosen.device)
-        set_threads(chosen.threads)
+        check_device(args.device)
+        set_threads(args.threads)
     except ValueError as error:
         raise SystemExit(str(error)) from error
     torch.manual_seed(1)
-    here, threads = machine(), chosen.threads
-    device = "one thread" if threads == 1 else f"{threads} threads"
-    if chosen.device != "cpu":
-        device = torch.cuda.get_device_name(chosen.device)
-    head = ", ".join(f"{name} {value}" for name, value in {**here, "on": device}.items())
-    where = chosen.device, chosen.bits == 16, chosen.rounds
-    figures = [*measure(*where), in_network(*where)]
-    printed = "\n".join([head, *lines(figures)])
-    print(printed)
-    if chosen.out:
-        chosen.out.write_text(printed + "\n", encoding="utf-8")
+    device = "one thread" if args.threads == 1 else f"{args.threads} threads"
+    if args.device != "cpu":
+        device = torch.cuda.get_device_name(args.device)
+    options = args.device, args.bits == 16, args.rounds
+    show([*measure(*options), in_network(*options)], args.out, on=device)
 
 
 if __name__ == "__main__":

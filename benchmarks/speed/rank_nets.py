@@ -9,7 +9,6 @@ wall time, in two processes of one thread each, after a first round that is not 
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,11 +19,13 @@ import torch
 from tqdm import tqdm
 
 from afterstate.agents import nets
+from afterstate.agents.config import Count, settings
 from afterstate.agents.daihinmin.learning.rank_learner import Settings
 from afterstate.agents.daihinmin.learning.rank_training import Run, generate
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.rank_net import RankAgent
+from afterstate.envs.commands import parse
 from afterstate.envs.daihinmin.plays import N_PLAYS, PASS
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, list_legal
 from benchmarks.speed.decisions import Recorder, recorded, show, time_decisions
@@ -37,11 +38,11 @@ def positions(n_games: int, seed: int = 1) -> list[Game]:
     """Return the views of heuristic players in which they have a choice."""
     listed = np.empty(N_PLAYS, np.int64)
 
-    def asks(view: Game) -> bool:
+    def has_choice(view: Game) -> bool:
         plays = 0 if view["to_give"] else list_legal(view, listed) + (view["field"] != PASS)
         return bool(plays > 1)
 
-    recorder = Recorder(HeuristicAgent(), asks)
+    recorder = Recorder(HeuristicAgent(), has_choice)
     return recorded(recorder, [recorder] * (N_PLAYERS - 1), n_games, seed)
 
 
@@ -55,15 +56,15 @@ def decision_times(n_games: int) -> list[Figure]:
     ]
 
 
-def self_play(channels: int, mixed: bool, rounds: int) -> Figure:
+def self_play(channels: int, bf16: bool, rounds: int) -> Figure:
     """Measure self-play games per second of wall time, in two processes."""
     run = Run(
         network={"name": "BaseCNN", "channels": channels},
-        learner=Settings(bf16=mixed),
+        learner=Settings(bf16=bf16),
         games=1_000,
         table=500,
     )
-    name = f"self-play, BaseCNN{channels}, {16 if mixed else 32}-bit, two processes"
+    name = f"self-play, BaseCNN{channels}, {16 if bf16 else 32}-bit, two processes"
     speeds = []
     with TemporaryDirectory() as folder:
         path = Path(folder) / "net.safetensors"
@@ -76,16 +77,24 @@ def self_play(channels: int, mixed: bool, rounds: int) -> Figure:
     return Figure(name, "games/s", speeds[1:])
 
 
+@settings
+class Args:
+    """Time rank networks."""
+
+    games: Count = 20
+    """Games whose decisions are timed."""
+    rounds: Count = 5
+    """Rounds of self-play."""
+    out: Path | None = None
+    """File for the figures."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description="Times rank networks.")
-    parser.add_argument("--games", type=int, default=20, help="whose decisions (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="of self-play (%(default)s)")
-    parser.add_argument("--out", type=Path, help="file for the figures")
-    args = parser.parse_args(arguments)
+    args = parse(Args, "python -m benchmarks.speed.rank_nets", arguments)
     torch.set_num_threads(1)
     figures = decision_times(args.games)
-    figures += [self_play(32, mixed, args.rounds) for mixed in (False, True)]
+    figures += [self_play(32, bf16, args.rounds) for bf16 in (False, True)]
     show(figures, args.out)
 
 

@@ -11,27 +11,45 @@ range, printed and kept as printed in `results/throughput_GAME.txt`, with all va
 
 from __future__ import annotations
 
-import argparse
 import json
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from statistics import median
+from typing import Literal
 
+from tyro.conf import Positional
+
+from afterstate.agents.config import Count, settings
+from afterstate.envs.commands import parse
 from benchmarks.machine import machine
 from benchmarks.speed.timing import lines
 
-GAMES = ("2048", "daihinmin")
 RESULTS = Path(__file__).parents[1] / "results"
-
-
 MODULES = {"2048": "game2048", "daihinmin": "daihinmin"}
 
 
-def measure(game: str, options: argparse.Namespace) -> None:
+@settings
+class Args:
+    """Measure the speed of environments, players and learners."""
+
+    games: Positional[tuple[Literal["2048", "daihinmin"], ...]] = ("2048", "daihinmin")
+    """Games to measure."""
+    peers: bool = False
+    """Time other installed programs as well."""
+    rounds: Count = 7
+    """Rounds of fast subjects."""
+    slow_rounds: Count = 3
+    """Rounds of slow subjects."""
+    out: Path = RESULTS
+    """Folder of the results."""
+
+
+def measure(game: str, args: Args) -> None:
     """Time all subjects of a game; print and write the figures."""
     here = machine()
     speed = import_module(f"benchmarks.speed.{MODULES[game]}")
-    figures, times_faster = speed.measure(options.rounds, options.slow_rounds, options.peers)
+    figures, times_faster = speed.measure(args.rounds, args.slow_rounds, args.peers)
     printed = [
         ", ".join(f"{name} {value}" for name, value in here.items()),
         *lines(figures),
@@ -40,28 +58,17 @@ def measure(game: str, options: argparse.Namespace) -> None:
     print("\n".join(printed))
     rows = [{**f._asdict(), "median": median(f.values)} for f in figures]
     result = {"machine": here, "figures": rows, "ratios": times_faster}
-    options.out.mkdir(parents=True, exist_ok=True)
-    name = options.out / f"throughput_{game}"
+    args.out.mkdir(parents=True, exist_ok=True)
+    name = args.out / f"throughput_{game}"
     name.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
     name.with_suffix(".txt").write_text("\n".join(printed) + "\n")
 
 
-def main() -> None:
-    """Run the benchmark."""
-    parser = argparse.ArgumentParser(description="Measures how fast everything is.")
-    parser.add_argument("games", nargs="*", metavar="GAME", help="2048 or daihinmin (both)")
-    parser.add_argument(
-        "--peers", action="store_true", help="also time the other programs that are installed"
-    )
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--slow-rounds", type=int, default=3, help="rounds of slow subjects")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="a folder")
-    options = parser.parse_args()
-    unknown = sorted(set(options.games) - set(GAMES))
-    if unknown:
-        parser.error(f"game must be one of {GAMES}, got {unknown[0]!r}")
-    for game in options.games or GAMES:
-        measure(game, options)
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    args = parse(Args, "python -m benchmarks.speed.throughput", arguments)
+    for game in args.games:
+        measure(game, args)
 
 
 if __name__ == "__main__":

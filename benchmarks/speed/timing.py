@@ -8,8 +8,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from importlib import metadata, util
+from pathlib import Path
 from statistics import median
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+from benchmarks.machine import machine
 
 Steps: TypeAlias = Callable[[int], int]
 """Continue from the last call for about n steps; return the number of steps made."""
@@ -118,3 +121,13 @@ def lines(figures: Sequence[Figure]) -> list[str]:
         spread = f"({low} to {high}, n = {len(values)})"
         result.append(f"{name:52}{middle:>14} {unit:12} {spread}")
     return result
+
+
+def show(figures: Sequence[Figure], out: Path | None = None, **facts: Any) -> None:
+    """Print the machine, further facts and the figures; write them to a file if one is given."""
+    head = ", ".join(f"{name} {value}" for name, value in {**machine(), **facts}.items())
+    text = "\n".join([head, *lines(figures)])
+    print(text)
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text + "\n", encoding="utf-8")

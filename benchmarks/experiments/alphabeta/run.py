@@ -1,144 +1,154 @@
-"""Measures what the terms of the hand-made evaluation are worth, by leaving them out.
+"""Ablation of alpha-beta search's hand-made evaluation: the contribution of each of its terms.
 
     python -m benchmarks.experiments.alphabeta.run play --jobs 2
     python -m benchmarks.experiments.alphabeta.run report
 
-`play` lets the players of `study.json` play: with each evaluation there against the most annoying
-tiles, against any tiles and against chance, and with the whole evaluation to several depths. It
-leaves out those that have a row in `games.jsonl` in `benchmarks/results/experiments/alphabeta`.
-`report` writes tables and a figure to `README.md` there.
+`play` plays the games of `settings.json` that have no row in `games.jsonl` in
+`benchmarks/results/experiments/alphabeta`: three searches use each evaluation, and each search uses
+the full evaluation at several depths. `report` writes tables and a figure to `README.md` there.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from matplotlib import pyplot as plt
+from scipy.stats import binomtest
 
 from afterstate import agents
-from afterstate.agents.training.commands import markdown, whole_above_0
+from afterstate.agents.config import Count, settings
+from afterstate.agents.training.commands import markdown
+from afterstate.envs.commands import parse
 from benchmarks import figures
-from benchmarks.experiments.cells import Row, cost, fill, latest, name, played, reached
+from benchmarks.experiments.cells import (
+    cost,
+    fill,
+    latest,
+    mean_text,
+    name,
+    play_games,
+)
+from benchmarks.row_files import Row
 
 HERE = Path(__file__).parent
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "alphabeta"
 GAMES, FIGURE = "games.jsonl", "rate_2048.svg"
 
 TILES = (512, 1024, 2048, 4096)
-"""Those whose rates are told."""
+"""Tiles whose rates are reported."""
 
-EXPECTED = {
-    "annoying": "the most annoying tiles",
-    "any": "the worst tiles",
-    "chance": "tiles by chance",
+SEARCHES = {
+    "annoying": "minimax over the heuristic's worst tiles",
+    "any": "minimax over all tiles",
+    "chance": "expectimax",
 }
-"""The searches, by the tiles that they expect."""
+"""Names of the searches, by the setting `tiles`."""
 
 
-def study() -> Row:
-    """The settings."""
-    told: Row = json.loads((HERE / "study.json").read_text(encoding="utf-8"))
-    return told
+@settings
+class Args:
+    """Measure the terms of the hand-made evaluation."""
+
+    command: Literal["play", "report"]
+    """Play the games that have no row, or write the report."""
+    jobs: Count = 1
+    """Processes that play."""
+
+
+def load_settings() -> Row:
+    """Return the settings of the experiment."""
+    loaded: Row = json.loads((HERE / "settings.json").read_text(encoding="utf-8"))
+    return loaded
 
 
 # Games
 
 
 def cell(tiles: str, depth: int, games: int, evaluation: Row | None = None) -> Row:
-    """A player, told by its name and settings, and its number of games."""
-    settings = {"tiles": tiles, "depth": depth, "cutoffs": "equal", **(evaluation or {})}
-    return {"player": "alphabeta", "settings": settings, "games": games}
+    """Return a player by its name and settings, with its number of games."""
+    options = {"tiles": tiles, "depth": depth, "cutoffs": "equal", **(evaluation or {})}
+    return {"player": "alphabeta", "settings": options, "games": games}
 
 
 def by_evaluation(tiles: str) -> dict[str, Row]:
-    """The cells of a search with each evaluation."""
-    plan, told = study()["terms"][tiles], study()["evaluations"]
-    return {of: cell(tiles, plan["depth"], plan["games"], how) for of, how in told.items()}
+    """Return the cells of a search, by evaluation."""
+    loaded = load_settings()
+    plan, evaluations = loaded["terms"][tiles], loaded["evaluations"].items()
+    return {of: cell(tiles, plan["depth"], plan["games"], weights) for of, weights in evaluations}
 
 
 def by_depth() -> dict[str, Row]:
-    """The cells of all searches with the whole evaluation."""
+    """Return the cells of all searches with the full evaluation, by search and depth."""
     return {
-        f"{EXPECTED[tiles]}, depth {depth}": cell(tiles, int(depth), games)
-        for tiles, plan in study()["depths"].items()
+        f"{SEARCHES[tiles]}, depth {depth}": cell(tiles, int(depth), games)
+        for tiles, plan in load_settings()["depths"].items()
         for depth, games in plan.items()
     }
 
 
 def cells() -> list[Row]:
-    """All cells, each once."""
-    every = [each for tiles in EXPECTED for each in by_evaluation(tiles).values()]
+    """Return all cells, without duplicates."""
+    every = [each for tiles in SEARCHES for each in by_evaluation(tiles).values()]
     return list({name(each): each for each in [*every, *by_depth().values()]}.values())
 
 
-def play_cell(asked: Row) -> Row:
-    """The row of a cell."""
-    player = agents.make(asked["player"], **asked["settings"])
-    player.act(0x11)  # what is loaded for the first move does not count
-    return played(asked, player, TILES)
+def play_cell(cell: Row) -> Row:
+    """Play the games of a cell and return its row."""
+    player = agents.make(cell["player"], **cell["settings"])
+    player.act(0x11)  # load the kernels before the clock starts
+    return play_games(cell, player, TILES)
 
 
-def play_all(chosen: argparse.Namespace) -> None:
-    """Lets all players play that have no row."""
-    fill(RESULTS / GAMES, cells(), play_cell, chosen.jobs)
+# Report
 
 
-# The report
-
-
-def rows(asked: Mapping[str, Row]) -> dict[str, Row]:
-    """The latest rows of those cells that have one."""
-    called = {name(each): of for of, each in asked.items()}
-    return {called[name(row)]: row for row in latest(RESULTS / GAMES, asked.values())}
-
-
-def interval(share: float, n: int) -> tuple[float, float]:
-    """The 95% interval of a share of n, by Wilson's formula.
-
-    >>> [round(end, 3) for end in interval(0.5, 100)]
-    [0.404, 0.596]
-    """
-    squared = 1.96**2 / n
-    middle = share + squared / 2
-    spread = (squared * (share * (1 - share) + squared / 4)) ** 0.5
-    return (middle - spread) / (1 + squared), (middle + spread) / (1 + squared)
+def rows(selected: Mapping[str, Row]) -> dict[str, Row]:
+    """Return the latest row of each cell that has one, by the cell's label."""
+    labels = {name(each): label for label, each in selected.items()}
+    return {labels[name(row)]: row for row in latest(RESULTS / GAMES, selected.values())}
 
 
 def rate(row: Row) -> tuple[float, float, float]:
-    """The rate of 2048 and its interval, in percent."""
-    share = row["reached"]["2048"]
-    low, high = interval(share, row["n_games"])
-    return 100 * share, 100 * min(low, share), 100 * max(high, share)
+    """Return the rate of 2048 and the ends of its 95% interval (Wilson), in percent."""
+    share, n_games = row["reached"]["2048"], row["n_games"]
+    ends = binomtest(round(share * n_games), n_games).proportion_ci(method="wilson")
+    return 100 * share, 100 * ends.low, 100 * ends.high
 
 
-def table(asked: Mapping[str, Row]) -> str:
-    """What players reached."""
+def table(selected: Mapping[str, Row]) -> str:
+    """Return the table of the players that have rows."""
     rates = [f"{tile}, %" for tile in TILES]
-    head = ["", "games", "mean score", *rates, "moves a game", "µs of CPU a move"]
+    head = ["", "games", "mean score", *rates, "moves per game", "CPU time per move (µs)"]
     body = []
-    for of, row in rows(asked).items():
+    for label, row in rows(selected).items():
         shares = {tile: f"{100 * row['reached'][str(tile)]:.1f}" for tile in TILES}
         _, low, high = rate(row)
         shares[2048] += f" ({low:.0f} to {high:.0f})"
-        per_game = f"{row['moves'] / row['n_games']:,.0f}"
-        body.append([of, str(row["n_games"]), reached(row), *shares.values(), per_game, cost(row)])
+        moves = f"{row['moves'] / row['n_games']:,.0f}"
+        games = str(row["n_games"])
+        body.append([label, games, mean_text(row), *shares.values(), moves, cost(row)])
     return markdown(head, body)
 
 
+def title(tiles: str) -> str:
+    """Return the name of a search with the depth at which evaluations are compared."""
+    return f"{SEARCHES[tiles]}, depth {load_settings()['terms'][tiles]['depth']}"
+
+
 def draw_rates() -> None:
-    """Draws the rates of 2048 by evaluation, with their intervals."""
-    names = list(study()["evaluations"])
+    """Draw the rates of 2048 by evaluation, with their intervals."""
+    names = list(load_settings()["evaluations"])
     _, axes = plt.subplots(figsize=(7, 5.5))
-    for i, tiles in enumerate(EXPECTED):
-        found = rows(by_evaluation(tiles))
-        places = [names.index(of) + 0.2 * (i - 1) for of in found]
-        rates = [rate(row) for row in found.values()]
-        shares = [share for share, _, _ in rates]
-        ends = [[s - low for s, low, _ in rates], [high - s for s, _, high in rates]]
-        axes.errorbar(shares, places, xerr=ends, fmt="o", capsize=3, label=called(tiles))
+    for i, tiles in enumerate(SEARCHES):
+        played = rows(by_evaluation(tiles))
+        heights = [names.index(evaluation) + 0.2 * (i - 1) for evaluation in played]
+        rates = [rate(row) for row in played.values()]
+        spreads = [[r - low for r, low, _ in rates], [high - r for r, _, high in rates]]
+        means = [mean for mean, _, _ in rates]
+        axes.errorbar(means, heights, xerr=spreads, fmt="o", capsize=3, label=title(tiles))
     axes.set(xlabel="games that reach 2048, %", xlim=(-2, 102))
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
@@ -147,18 +157,14 @@ def draw_rates() -> None:
     figures.save(axes.figure, RESULTS / FIGURE)
 
 
-def called(tiles: str) -> str:
-    """What a search is called that is used with each evaluation."""
-    return f"{EXPECTED[tiles]}, depth {study()['terms'][tiles]['depth']}"
-
-
-def write(chosen: argparse.Namespace) -> None:
-    """Writes tables and the figure of what there is."""
+def write_report() -> None:
+    """Write tables and the figure of the rows that exist."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     text = (HERE / "text.md").read_text(encoding="utf-8").rstrip()
-    parts = ["# " + study()["title"], text, f"![]({FIGURE})"]
-    for tiles in EXPECTED:
-        parts += [f"## Expecting {called(tiles)}", table(by_evaluation(tiles))]
+    parts = ["# " + load_settings()["title"], text, f"![]({FIGURE})"]
+    for tiles in SEARCHES:
+        heading = title(tiles)
+        parts += [f"## {heading[0].upper()}{heading[1:]}", table(by_evaluation(tiles))]
     parts += ["## All four terms, by depth", table(by_depth())]
     draw_rates()
     path = RESULTS / "README.md"
@@ -167,14 +173,13 @@ def write(chosen: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line."""
-    parser = argparse.ArgumentParser(description="Measures the terms of the evaluation.")
-    commands = {"play": play_all, "report": write}
-    parser.add_argument("command", choices=list(commands))
-    parser.add_argument("--jobs", type=whole_above_0, default=1, help="(%(default)s)")
-    chosen = parser.parse_args(arguments)
+    """Run the command line."""
+    args = parse(Args, "python -m benchmarks.experiments.alphabeta.run", arguments)
     try:
-        commands[chosen.command](chosen)
+        if args.command == "play":
+            fill(RESULTS / GAMES, cells(), play_cell, args.jobs)
+        else:
+            write_report()
     except (OSError, ValueError) as error:
         raise SystemExit(str(error)) from error
 

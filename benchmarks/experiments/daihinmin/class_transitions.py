@@ -1,10 +1,9 @@
-"""How often a player of a class has each place in the next game, between players of the policy.
+"""Transition probabilities from a class to the place in the next game, among policy players.
 
     python -m benchmarks.experiments.daihinmin.class_transitions
 
-Prints the matrix that `class_values.TRANSITIONS` has by default, counted
-anew in 20,000 games: 200 matches of 100 games, at temperature 0.5. The first games of the matches,
-in which there are no classes, are left out.
+Prints the matrix of `class_values.TRANSITIONS`, estimated again from 20,000 games: 200 matches of
+100 games at temperature 0.5. The first game of each match is left out, since it has no classes.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from afterstate.envs.daihinmin.rules import N_PLAYERS
 
 
 def main() -> None:
-    """Plays and prints."""
+    """Play the games and print the matrix."""
     games = play_games(["policy"] * N_PLAYERS, 20_000, n_matches=200, temperature=0.5).games
-    found = count_transitions(games["classes"], games["places"])
-    print(np.round(found, 3))
-    print(f"the largest difference from the default: {np.abs(found - TRANSITIONS).max():.3f}")
+    transitions = count_transitions(games["classes"], games["places"])
+    print(np.round(transitions, 3))
+    print(f"largest difference from the default: {np.abs(transitions - TRANSITIONS).max():.3f}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Off-policy Monte-Carlo control, by tables and by function approximation.
+"""Off-policy Monte-Carlo control, with tables and with function approximation.
 
-The two listings of Kuwabara and Hoki (2018, section 2.2; the first is that of Sutton and Barto): a
-behaviour policy plays episodes, and what follows its last deviation from the greedy policy tells
-what the greedy policy is worth. The study's own learning is the second with all weights 1, see
-`learning.py`; here they are whole, for any task with numbered states and actions.
+The two listings of Kuwabara and Hoki (2018, section 2.2; the first is from Sutton and Barto): a
+behavior policy plays episodes, and the part of an episode after its last deviation from the greedy
+policy estimates the values of the greedy policy. The paper's rank networks learn by the second
+listing with all weights 1 (`rank_learner.py`); here both are complete, for any task with numbered
+states and actions.
 """
 
 from __future__ import annotations
@@ -23,56 +24,56 @@ class Step(NamedTuple):
 
     state: int
     action: int
-    reward: float  # that followed the action
-    probability: float  # with which the behaviour policy took this action there
+    reward: float  # after the action
+    probability: float  # of the action under the behavior policy
 
 
 class Return(NamedTuple):
-    """What an action at a state brought."""
+    """The return of an action in a state."""
 
     state: int
     action: int
     value: float  # the sum of the rewards from there on
-    weight: float  # how much likelier the greedy policy is to go on like this
+    weight: float  # importance weight: how much likelier the greedy policy continues like this
 
 
 def returns(episode: Sequence[Step], policy: Numbers) -> list[Return]:
-    """The returns of an episode that tell of a greedy policy.
+    """Compute the returns of an episode that estimate the values of a greedy policy.
 
-    These are of the pairs of state and action from the last step on at which the episode deviates
-    from the policy, each at its first occurrence there. (From the first step on if it never does.)
+    These are the returns of each pair of state and action from the episode's last deviation from
+    the policy on, at its first occurrence there; of all pairs if the episode never deviates.
 
     Args:
-        episode: its steps.
-        policy: `[states]`, the action of the greedy policy at each state.
+        episode: the steps.
+        policy: `[states]`, the action of the greedy policy in each state.
 
     Raises:
-        ValueError: an action was taken that the behaviour policy never takes.
+        ValueError: an action has no probability under the behavior policy.
     """
     if any(step.probability <= 0 for step in episode):
-        raise ValueError("the behaviour policy must take each of its actions with some probability")
+        raise ValueError("probability of each action must be > 0 under the behavior policy")
     deviations = [t for t, step in enumerate(episode) if step.action != policy[step.state]]
-    found: dict[tuple[int, int], Return] = {}
+    first: dict[tuple[int, int], Return] = {}
     value, weight = 0.0, 1.0
     for t in range(len(episode) - 1, max(deviations, default=0) - 1, -1):
         state, action, reward, probability = episode[t]
         value += reward
-        found[state, action] = Return(state, action, value, weight)  # an earlier one replaces it
+        first[state, action] = Return(state, action, value, weight)  # replaces a later one
         weight /= probability
-    return list(found.values())[::-1]
+    return list(first.values())[::-1]
 
 
 class TabularControl:
-    """The first listing: means of returns, weighted, and the policy that is greedy by them.
+    """The first listing: weighted means of returns, and the policy that is greedy for them.
 
     Args:
-        n_states: how many states there are.
-        n_actions: how many actions each has.
-        value: of all actions at first.
+        n_states: number of states.
+        n_actions: number of actions of each state.
+        value: initial value of all actions.
 
     Attributes:
         q: `[states, actions]`, the values: `numerator / denominator` where there is a return.
-        policy: `[states]`, the greedy actions; of equals the first.
+        policy: `[states]`, the greedy actions, the first of equal ones.
     """
 
     def __init__(self, n_states: int, n_actions: int, value: float = 0.0) -> None:
@@ -81,7 +82,7 @@ class TabularControl:
         self.policy: Numbers = np.zeros(n_states, np.int64)
 
     def learn(self, episode: Sequence[Step]) -> None:
-        """Learns from one episode."""
+        """Learn from one episode."""
         for state, action, value, weight in returns(episode, self.policy):
             pair = state, action
             self.numerator[pair] += weight * value
@@ -91,16 +92,19 @@ class TabularControl:
 
 
 class ApproximateControl:
-    """The second listing: a function is fitted, from time to time, to the returns collected.
+    """The second listing: a function is fitted to batches of returns.
 
     Args:
-        values: gives `[states, actions]`, the values by the function as it is.
-        fit: adjusts the function to returns, so as to lessen the sum of `weight * error`.
-        collect: how many returns are collected before each adjustment.
-        keep: how many of them, the latest, are kept for the next one.
+        values: returns `[states, actions]`, the current values of the function.
+        fit: fits the function to returns, to reduce the sum of `weight * error`.
+        collect: number of returns of a batch.
+        keep: number of latest returns that also belong to the next batch.
 
     Attributes:
         policy: `[states]`, the greedy actions.
+
+    Raises:
+        ValueError: a batch would keep all of its returns.
     """
 
     def __init__(
@@ -111,13 +115,13 @@ class ApproximateControl:
         keep: int = 0,
     ) -> None:
         if not 0 <= keep < collect:
-            raise ValueError(f"of {collect} returns 0 to {collect - 1} can be kept, not {keep}")
+            raise ValueError(f"keep must be from 0 to {collect - 1}, got {keep}")
         self._values, self._fit, self._collect, self._keep = values, fit, collect, keep
         self._data: list[Return] = []
         self.policy: Numbers = values().argmax(axis=1)
 
     def learn(self, episode: Sequence[Step]) -> None:
-        """Learns from one episode."""
+        """Learn from one episode."""
         self._data += returns(episode, self.policy)
         if len(self._data) < self._collect:
             return

@@ -1,24 +1,23 @@
-"""Repeats the study of Monte-Carlo Softmax search, and measures what was added to it.
+"""Repeats the experiments of Watanabe and Matsuzaki with Monte-Carlo Softmax search.
 
-    python -m benchmarks.experiments.mc_softmax.run judge --jobs 2
+    python -m benchmarks.experiments.mc_softmax.run regrets --jobs 2
     python -m benchmarks.experiments.mc_softmax.run temperature
-    python -m benchmarks.experiments.mc_softmax.run play --jobs 2
+    python -m benchmarks.experiments.mc_softmax.run scores --jobs 2
     python -m benchmarks.experiments.mc_softmax.run learn
     python -m benchmarks.experiments.mc_softmax.run report
 
-`judge` asks the players of `study.json` for moves on the same positions, and compares each with
-the best move of a search of five moves: what it is worth less is the *regret*. Scores of games
-differ by a tenth of their mean from sample to sample, regrets on some thousand positions by far
-less. `play` plays games. Both take `--only` some groups and leave out players that have a row; rows
-go to `regrets.jsonl` and `games.jsonl` in `benchmarks/results/experiments/mc_softmax`.
-`temperature` learns one for selection and writes it to `temperature.json` there. `learn` lets the
-learners of the study play, each in a folder of `--runs`, and copies their rows. `report` writes
-tables and figures, with the published values beside ours, to `README.md` there.
+`regrets` compares the moves of the players of `settings.json` on the same positions with the best
+move of 5-ply search: the value that a move loses is its *regret*. A few thousand positions measure
+a mean regret far more precisely than a few hundred games measure a mean score. `scores` plays
+games. Both take `--only` some groups and leave out players that have a row; rows go to
+`regrets.jsonl` and `games.jsonl` in `benchmarks/results/experiments/mc_softmax`. `temperature`
+learns a temperature of selection and writes it to `temperature.json` there. `learn` trains the
+learners of the experiments, each in a folder of `--runs`, and copies their rows. `report` writes
+tables and figures with the published values to `README.md` there.
 """
 
 from __future__ import annotations
 
-import argparse
 import functools
 import json
 import sys
@@ -26,7 +25,7 @@ import time
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +33,7 @@ from tqdm import tqdm
 
 from afterstate import agents
 from afterstate.agents import files
-from afterstate.agents.config import current_names, from_dict
+from afterstate.agents.config import Count, current_names, from_dict, settings
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import from_search, play_logs
 from afterstate.agents.game2048.play import play
@@ -42,129 +41,140 @@ from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, learned
 from afterstate.agents.game2048.search.mc_softmax import Settings as Search
 from afterstate.agents.game2048.values.ntuple import estimate, load
 from afterstate.agents.training import __main__ as training
-from afterstate.agents.training.commands import whole_above_0
 from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.envs.commands import parse
 from afterstate.envs.words import Words
-from benchmarks.experiments.cells import Row, fill, played
+from benchmarks.experiments.cells import fill, play_games
 from benchmarks.experiments.mc_softmax import report
-from benchmarks.experiments.mc_softmax.study import (
+from benchmarks.experiments.mc_softmax.settings import (
+    PRETRAINED,
     RESULTS,
-    Plan,
+    LearnerPlan,
     cells,
-    check_groups,
     learners,
-    of_package,
-    study,
+    load_settings,
+    select_groups,
 )
-from benchmarks.experiments.quasi_greedy.rows import read
 from benchmarks.machine import has_bfloat16, machine
+from benchmarks.row_files import Row, read_lines, write_lines
 
 Values = npt.NDArray[np.float64]
 
 
-class Asked:
-    """The network of tables in the package, asked for many boards at a time as neural ones are."""
+@settings
+class Args:
+    """Repeat the experiments of Watanabe and Matsuzaki with Monte-Carlo Softmax search."""
+
+    command: Literal["regrets", "temperature", "scores", "learn", "report"]
+    """Part to run."""
+    runs: Path = Path("runs/mc_softmax")
+    """Folder of positions and learners."""
+    only: tuple[str, ...] = ()
+    """Groups of players, or experiments; by default all."""
+    jobs: Count = 1
+    """Processes that measure players."""
+
+
+class BatchedNetwork:
+    """The pretrained N-tuple network as a value function that is called with batches of boards."""
 
     def __init__(self) -> None:
         self._net = load(players.PRETRAINED)
         self.size = self._net.size
 
     def estimate(self, boards: Words) -> Any:
-        """The values of afterstates."""
+        """Return the values of afterstates."""
         return estimate(self._net, boards)
 
 
-def player(cell: Row, **more: Any) -> Any:
-    """The player of a cell."""
-    settings = {**cell["settings"], **more}
+def make_player(cell: Row, **changes: Any) -> Any:
+    """Return the player of a cell, with some settings changed."""
+    options = {**cell["settings"], **changes}
     if is_neural(cell):
-        settings["bf16"] = has_bfloat16()
-    elif settings.get("network") == "ntuple, asked":
-        settings["network"] = Asked()
-    return agents.make(cell["player"], **current_names(settings))
+        options["bf16"] = has_bfloat16()
+    elif options.get("network") == "ntuple, asked":
+        options["network"] = BatchedNetwork()
+    return agents.make(cell["player"], **current_names(options))
 
 
 def is_neural(cell: Row) -> bool:
-    """Whether a player has the neural network in the package."""
+    """Return True if a player has the pretrained neural network."""
     return "value-net" in (cell["player"], cell["settings"].get("network"))
 
 
-def prepared(cell: Row) -> Row:
-    """What rows tell of the network beside the settings; one that is neural gets one thread."""
-    file = of_package("value.safetensors" if is_neural(cell) else "ntuple.npz")
-    told: Row = {"network_sha256": sha256(file.read_bytes()).hexdigest()[:16]}
+def network_fields(cell: Row) -> Row:
+    """Return the fields of a row that describe the network; limit torch to one thread."""
+    file = PRETRAINED / ("value.safetensors" if is_neural(cell) else "ntuple.npz")
+    fields: Row = {"network_sha256": sha256(file.read_bytes()).hexdigest()[:16]}
     if is_neural(cell):
         import torch
 
         torch.set_num_threads(1)
-        told["bits"] = 16 if has_bfloat16() else 32
-    return told
+        fields["bits"] = 16 if has_bfloat16() else 32
+    return fields
 
 
-# Positions
-
-
-def same(path: Path, told: Row) -> None:
-    """Writes what a folder's files are made of, or sees that they are made of the same.
+def record_settings(path: Path, options: Row) -> None:
+    """Write the settings of a file to another file, or check that they are the same.
 
     Raises:
-        ValueError: they are not.
+        ValueError: the file was made with other settings.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and json.loads(path.read_text(encoding="utf-8")) != told:
-        raise ValueError(f"{path} tells of other settings: give another folder with --runs")
-    path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    if path.exists() and json.loads(path.read_text(encoding="utf-8")) != options:
+        raise ValueError(f"{path} has other settings: give another folder with --runs")
+    path.write_text(json.dumps(options, indent=1) + "\n", encoding="utf-8")
 
 
-def logged(log: Path, told: Row) -> Words:
-    """Boards of games, which are played if they were not: `uint64[n]`."""
-    same(log.with_suffix(".asked.json"), told)
+def logged_boards(log: Path, options: Row) -> Words:
+    """Return boards of games, `uint64[n]`; the games are played if there is no log."""
+    record_settings(log.with_suffix(".asked.json"), options)
     if not log.exists():
-        of = ["--player", told["player"], "--games", str(told["games"]), "--skip", "0"]
-        of += ["--share", str(told["share"]), "--seed", str(told["seed"])]
-        goes_on = ["--resume"] if log.with_suffix(".parts").exists() else []
-        play_logs.main([str(log), *of, *goes_on])
-    return np.array(play_logs.read(log)["board"][: told["n"]], np.uint64)
+        words = ["--player", options["player"], "--games", str(options["games"]), "--skip", "0"]
+        words += ["--share", str(options["share"]), "--seed", str(options["seed"])]
+        resume = ["--resume"] if log.with_suffix(".parts").exists() else []
+        play_logs.main([str(log), *words, *resume])
+    return np.array(play_logs.read(log)["board"][: options["n"]], np.uint64)
 
 
 def positions(runs: Path) -> tuple[Words, Values]:
-    """Boards, and what their moves are worth by a search of five moves; made if they are not there.
+    """Return boards and the values of their moves by 5-ply search; computed if there is no file.
 
     Returns:
         `uint64[n]` and `float64[n, 4]`.
     """
-    told, values = study()["positions"], runs / "values.npy"
-    boards = logged(runs / "positions.npy", told)
-    if not values.exists():
-        search: Any = agents.make("expectimax", **told["reference"])
+    options, file = load_settings()["positions"], runs / "values.npy"
+    boards = logged_boards(runs / "positions.npy", options)
+    if not file.exists():
+        search: Any = agents.make("expectimax", **options["reference"])
         hundredths = tqdm(np.array_split(boards, 100), unit=" %", desc="reference")
         parts = [search.evaluate(part) for part in hundredths]
-        with files.atomic_write(values) as file:
-            np.save(file, np.concatenate(parts))
-    return boards, np.load(values)
+        with files.atomic_write(file) as opened:
+            np.save(opened, np.concatenate(parts))
+    return boards, np.load(file)
 
 
-def judge_cell(runs: Path, cell: Row) -> Row:
-    """The row of a cell that is judged by positions.
+def measure_regret(runs: Path, cell: Row) -> Row:
+    """Return the row of a player that is measured by positions.
 
-    It has the mean regret in points, each at most `most`, the 95 % interval over positions, and the
-    share of the best moves; of all seeds together.
+    It has the mean regret in points, each at most `most`, its 95% interval over positions, and the
+    share of the best moves, over all seeds.
     """
-    told, (boards, values) = study()["positions"], positions(runs)
-    is_random, told_of_network = cell["player"] == "mc-softmax", prepared(cell)
-    seeds, found = range(told["seeds"] if is_random else 1), []
-    began = time.process_time()
+    options, (boards, values) = load_settings()["positions"], positions(runs)
+    is_random, fields = cell["player"] == "mc-softmax", network_fields(cell)
+    seeds, losses = range(options["seeds"] if is_random else 1), []
+    start = time.process_time()
     for seed in seeds:
-        actions = player(cell, **({"seed": seed} if is_random else {})).act(boards)
-        found.append(values.max(1) - values[np.arange(len(values)), actions])
-    seconds = time.process_time() - began
-    regrets = np.minimum(found, told["most"]).mean(0)
+        actions = make_player(cell, **({"seed": seed} if is_random else {})).act(boards)
+        losses.append(values.max(1) - values[np.arange(len(values)), actions])
+    seconds = time.process_time() - start
+    regrets = np.minimum(losses, options["most"]).mean(0)
     return {
         **cell,
-        **told_of_network,
+        **fields,
         "regret": round(float(regrets.mean()), 2),
         "interval": round(1.96 * float(regrets.std(ddof=1)) / len(regrets) ** 0.5, 2),
-        "best_moves": round(float((np.array(found) == 0).mean()), 4),
+        "best_moves": round(float((np.array(losses) == 0).mean()), 4),
         "positions": len(boards),
         "seeds": len(seeds),
         "cpu_us_per_move": round(1e6 * seconds / len(boards) / len(seeds), 1),
@@ -172,135 +182,127 @@ def judge_cell(runs: Path, cell: Row) -> Row:
     }
 
 
-def judge(chosen: argparse.Namespace) -> None:
-    """Judges players by positions."""
-    asked = list(cells("judged", chosen.only))
-    positions(chosen.runs)  # once, before several processes need them
-    work = functools.partial(judge_cell, chosen.runs)
-    fill(RESULTS / report.FILES["judged"], asked, work, chosen.jobs)
+def measure_regrets(args: Args) -> None:
+    """Measure players by positions."""
+    selected = list(cells("regrets", args.only))
+    positions(args.runs)  # once, before several processes need them
+    measure = functools.partial(measure_regret, args.runs)
+    fill(RESULTS / report.FILES["regrets"], selected, measure, args.jobs)
 
 
-def learn_temperature(chosen: argparse.Namespace) -> None:
-    """Learns the temperature of selection from searches of positions that nobody is judged by."""
-    told = study()["temperature"]
-    boards = logged(chosen.runs / "temperature.npy", told["positions"])
-    player = MCSoftmaxAgent(load(players.PRETRAINED), Search(**current_names(told["searches"])))
-    found = learned_temperature(player, boards)
-    row = {**told, "boards": len(boards), "temperature": round(found, 4), "machine": machine()}
+def learn_temperature(args: Args) -> None:
+    """Learn the temperature of selection from searches of other positions."""
+    options = load_settings()["temperature"]
+    boards = logged_boards(args.runs / "temperature.npy", options["positions"])
+    player = MCSoftmaxAgent(load(players.PRETRAINED), Search(**current_names(options["searches"])))
+    temperature = round(learned_temperature(player, boards), 4)
+    row = {**options, "boards": len(boards), "temperature": temperature, "machine": machine()}
     RESULTS.mkdir(parents=True, exist_ok=True)
     text = json.dumps(row, indent=1) + "\n"
     (RESULTS / report.FILES["temperature"]).write_text(text, encoding="utf-8")
-    print(f"temperature {row['temperature']}")
+    print(f"temperature {temperature}")
 
 
-# Games
+def measure_score(cell: Row) -> Row:
+    """Return the row of a player that plays games."""
+    fields = network_fields(cell)
+    return {**play_games(cell, make_player(cell)), **fields}
 
 
-def play_cell(cell: Row) -> Row:
-    """The row of a cell that plays games."""
-    told = prepared(cell)
-    return {**played(cell, player(cell)), **told}
+def measure_scores(args: Args) -> None:
+    """Play games."""
+    file = RESULTS / report.FILES["scores"]
+    fill(file, cells("scores", args.only), measure_score, args.jobs)
 
 
-def play_all(chosen: argparse.Namespace) -> None:
-    """Plays games."""
-    fill(RESULTS / report.FILES["plays"], cells("plays", chosen.only), play_cell, chosen.jobs)
-
-
-# Learning
-
-
-def folder(runs: Path, plan: Plan) -> Path:
-    """Where a learner is."""
+def folder(runs: Path, plan: LearnerPlan) -> Path:
+    """Return the folder of a learner."""
     return runs / f"{plan.experiment}, {plan.run}".replace(" ", "_")
 
 
-def learn(chosen: argparse.Namespace) -> None:
-    """Lets learners play as many moves as they have left, and copies the rows of all."""
-    asked = check_groups(study()["learn"], chosen.only)
+def learn(args: Args) -> None:
+    """Train learners to their number of moves, and copy the rows of all."""
+    selected = select_groups(load_settings()["learners"], args.only)
     for plan in learners():
-        if plan.experiment in asked:
+        if plan.experiment in selected:
             print(f"{plan.experiment}, {plan.run}:", file=sys.stderr)
-            train(folder(chosen.runs, plan), plan)
-            search_games(folder(chosen.runs, plan), plan)
-    write_rows(chosen.runs)
+            train(folder(args.runs, plan), plan)
+            play_by_search(folder(args.runs, plan), plan)
+    copy_rows(args.runs)
 
 
-def write_rows(runs: Path) -> None:
-    """Copies the rows of all learners; those that did not learn here keep what they have."""
-    path, written = RESULTS / report.FILES["learn"], []
-    before = read(path)
+def copy_rows(runs: Path) -> None:
+    """Copy the rows of all learners; those that did not learn in these runs keep their rows."""
+    path, rows = RESULTS / report.FILES["learners"], list[Row]()
+    before = read_lines(path)
     for plan in learners():
-        named, place = {"experiment": plan.experiment, "run": plan.run}, folder(runs, plan)
-        here = read(place / "rows.jsonl") + read(place / "search_play.jsonl")
-        old = [row for row in before if named.items() <= row.items()]
-        written += [{**named, **row} for row in here] or old
+        key, place = {"experiment": plan.experiment, "run": plan.run}, folder(runs, plan)
+        new = read_lines(place / "rows.jsonl") + read_lines(place / "search_play.jsonl")
+        old = [row for row in before if key.items() <= row.items()]
+        rows += [{**key, **row} for row in new] or old
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.write_bytes(path, "".join(json.dumps(row) + "\n" for row in written).encode())
+    write_lines(path, rows)
 
 
-def train(place: Path, plan: Plan) -> None:
-    """Lets a learner play the moves that it has left, or until its values run away."""
-    last = (read(place / "rows.jsonl") or [{"n_moves": 0}])[-1]
+def train(place: Path, plan: LearnerPlan) -> None:
+    """Train a learner to its number of moves, or until its values diverge."""
+    last = (read_lines(place / "rows.jsonl") or [{"n_moves": 0}])[-1]
     if "diverged" in last or last["n_moves"] >= plan.moves:
         return
-    asked = place / "asked.json"
-    same(asked, plan.settings)
-    goes_on = ["--resume"] if learned_by(place, plan).exists() else []
-    how = ["--moves", f"{plan.moves:.0f}", "--evaluate-every", str(plan.every)]
+    file = place / "asked.json"
+    record_settings(file, plan.settings)
+    resume = ["--resume"] if checkpoint(place, plan).exists() else []
+    options = ["--moves", f"{plan.moves:.0f}", "--evaluate-every", str(plan.every)]
     try:
-        training.main(["search", str(asked), "--out", str(place), *how, *goes_on])
+        training.main(["search", str(file), "--out", str(place), *options, *resume])
     except SystemExit as error:
-        if "diverged" not in (read(place / "rows.jsonl") or [{}])[-1]:
+        if "diverged" not in (read_lines(place / "rows.jsonl") or [{}])[-1]:
             raise
         print(error, file=sys.stderr)
 
 
-def learned_by(place: Path, plan: Plan) -> Path:
-    """The file of a learner."""
+def checkpoint(place: Path, plan: LearnerPlan) -> Path:
+    """Return the file of a learner."""
     return place / from_dict(plan.settings, from_search.Run).checkpoints[0]
 
 
-def search_games(place: Path, plan: Plan) -> None:
-    """Lets what was learned play by the search that it was learned with, if that was not done.
+def play_by_search(place: Path, plan: LearnerPlan) -> None:
+    """Play games by the search of a learner and its values, unless that was done.
 
-    Of values that have run away these are the last that were saved.
+    The values of a learner that diverged are the last saved ones.
     """
-    file, path, n_games = learned_by(place, plan), place / "search_play.jsonl", study()["searched"]
+    file, path = checkpoint(place, plan), place / "search_play.jsonl"
     if not file.exists():
         return
-    learner = from_dict(plan.settings, from_search.Run).new()
+    learner, n_games = from_dict(plan.settings, from_search.Run).new(), load_settings()["searched"]
     learner.resume(file)
-    done = [(row["n_moves"], row["search_play"]["n_games"]) for row in read(path)]
+    done = [(row["n_moves"], row["search_play"]["n_games"]) for row in read_lines(path)]
     if (learner.n_moves, n_games) not in done:
-        how = current_names({"network": learner.model.player(), **plan.settings["search"]})
-        played = summary(play(agents.make("mc-softmax", **how), n_games, EVALUATION_SEED))
-        row = {"n_moves": learner.n_moves, "search_play": played}
-        path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+        options = {"network": learner.model.player(), **plan.settings["search"]}
+        player = agents.make("mc-softmax", **current_names(options))
+        result = summary(play(player, n_games, EVALUATION_SEED))
+        write_lines(path, [{"n_moves": learner.n_moves, "search_play": result}])
+
+
+def write_report(args: Args) -> None:
+    """Write tables and figures."""
+    report.write()
+
+
+COMMANDS = {
+    "regrets": measure_regrets,
+    "temperature": learn_temperature,
+    "scores": measure_scores,
+    "learn": learn,
+    "report": write_report,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line."""
-    parser = argparse.ArgumentParser(description="Repeats the study of MC Softmax search.")
-    commands = {
-        "judge": judge,
-        "temperature": learn_temperature,
-        "play": play_all,
-        "learn": learn,
-        "report": report.write,
-    }
-    parser.add_argument("command", choices=list(commands))
-    parser.add_argument(
-        "--runs",
-        type=Path,
-        default=Path("runs/mc_softmax"),
-        help="folder of learners (%(default)s)",
-    )
-    parser.add_argument("--only", nargs="+", help="groups of players, or experiments (all)")
-    parser.add_argument("--jobs", type=whole_above_0, default=1, help="(%(default)s)")
-    chosen = parser.parse_args(arguments)
+    """Run the command line."""
+    args = parse(Args, "python -m benchmarks.experiments.mc_softmax.run", arguments)
     try:
-        commands[chosen.command](chosen)
+        COMMANDS[args.command](args)
     except (OSError, ValueError) as error:
         raise SystemExit(str(error)) from error
 

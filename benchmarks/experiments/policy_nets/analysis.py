@@ -1,18 +1,18 @@
-"""What happens inside policy networks, as Matsuzaki and Teramura looked at it.
+"""Analyses of what policy networks have learned (Matsuzaki and Teramura 2018).
 
 - *Filters* of the first layer are 2x2 cells of 16 planes: weights `[filters, 4, 16]`, of the cells
   north-west, north-east, south-west and south-east, for an empty cell and the tiles 2 to 32768.
-- *Contributions* say which units an output comes from. A unit adds up `x_i w_i`; input i has the
-  share `|x_i w_i| / sum_j |x_j w_j|` of it. From one output back, layer by layer, what a unit has
-  is divided among its inputs in these shares; biases do not count. A unit is called `(column, row)
-  #filter`, all from 0.
-- *Agreement* counts on how many positions networks choose the same move, and finds those where they
-  differ most.
+- *Contributions* are the shares of an output that come from each unit. A unit adds up `x_i w_i`;
+  input i has the share `|x_i w_i| / sum_j |x_j w_j|` of it. From one output back, layer by layer,
+  the share of a unit is divided among its inputs; biases do not count. A unit is written `(column,
+  row)#filter`, all from 0.
+- *Agreement* counts on how many boards networks choose the same move; *disagreements* are the
+  boards on which they differ most.
 - *Heuristics* are two rules of good play that a network may have learned: a largest tile stays in a
   corner, and tiles descend along an edge from there.
 
-Networks are a `Sequential` called `body` of padding, convolutions, ReLU, and full layers, as
-`policy_net.PolicyCNN` is. `inside.py` makes tables and pictures of all this.
+Networks are a `Sequential` called `body` of padding, convolutions, ReLU, and linear layers, such as
+`policy_net.PolicyCNN`. `tables.py` and `drawing.py` show the results.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CELLS = ("NW", "NE", "SW", "SE")
 TILES = ("empty", *(str(1 << exponent) for exponent in range(1, 16)))
 """The values of a cell, in order."""
 
-STUDY_BOARDS = {
+PAPER_BOARDS = {
     "x2": "8192 4096 2048 1024 / _ _ _ _ / 8 16 32 8 / 16 8 _ _",
     "x1": "4096 2048 1024 512 / _ _ _ _ / 4 8 16 4 / 8 4 _ _",
     "x0.5": "2048 1024 512 256 / _ _ _ _ / 2 4 8 2 / 4 2 _ _",
@@ -48,16 +48,13 @@ STUDY_BOARDS = {
 
 Those of figure 5 are as printed. Of figure 4 only the description is known: large tiles along the
 first row, the second row empty, and the same with tiles twice and half as large. The first three
-are such boards; their lower rows are ours, and `concentration.py` draws many others."""
+are such boards with lower rows of our own; `concentration.py` draws many others."""
 
 Floats = npt.NDArray[np.float64]
 
 
-# Filters
-
-
 def first_layer(net: nn.Module) -> npt.NDArray[np.float32]:
-    """The weights of the first convolution, `float32[filters, 4, 16]`.
+    """Return the weights of the first convolution, `float32[filters, 4, 16]`.
 
     Raises:
         ValueError: the network does not begin with filters of 2x2 cells of 16 planes.
@@ -67,57 +64,53 @@ def first_layer(net: nn.Module) -> npt.NDArray[np.float32]:
     if first is None or first.weight.shape[1:] != (16, 2, 2):
         raise ValueError("the network does not begin with filters of 2x2 cells of 16 planes")
     weights = first.weight.detach().cpu().float().permute(0, 2, 3, 1)
-    found: npt.NDArray[np.float32] = weights.reshape(-1, 4, 16).numpy()
-    return found
+    filters: npt.NDArray[np.float32] = weights.reshape(-1, 4, 16).numpy()
+    return filters
 
 
 def filters_above(
     weights: npt.NDArray[np.float32], threshold: float = 0.1
 ) -> npt.NDArray[np.int64]:
-    """How many filters have more than x weights above a threshold, for x from 0 to 64: figure 3.
+    """Return the numbers of filters with more than x weights above a threshold: figure 3.
 
     Args:
         weights: `[filters, 4, 16]`.
-        threshold: of absolute values; the study does not say which it has.
+        threshold: of absolute values; the paper does not state its threshold.
 
     Returns:
-        `int64[65]`, from the largest number down to 0.
+        `int64[65]`, for x from 0 to 64, in descending order.
     """
-    counts = (np.abs(weights) > threshold).sum((1, 2))
-    found: npt.NDArray[np.int64] = (counts > np.arange(65)[:, None]).sum(1)
-    return found
+    n_large = (np.abs(weights) > threshold).sum((1, 2))
+    counts: npt.NDArray[np.int64] = (n_large > np.arange(65)[:, None]).sum(1)
+    return counts
 
 
 def most_similar(weights: npt.NDArray[np.float32], pattern: Floats) -> tuple[int, int, float]:
-    """The filter that is most like a pattern, seen from any of the eight sides.
+    """Return the filter that is most similar to a pattern, under any of the eight symmetries.
 
     Args:
         weights: `[filters, 4, 16]`.
         pattern: `[4, 16]`.
 
     Returns:
-        The filter, the side of `sides` from which it is like the pattern, and the cosine of the
-        angle between the two, at most 1.
+        Number of the filter, number of the symmetry, and the cosine similarity, at most 1.
     """
     lengths = np.linalg.norm(weights, axis=(1, 2)) * np.linalg.norm(pattern)
-    cosines = np.einsum("sfcv,cv->fs", sides(weights), pattern)
+    cosines = np.einsum("sfcv,cv->fs", symmetric(weights), pattern)
     cosines /= np.maximum(lengths, 1e-12)[:, None]
-    filter_, side = np.unravel_index(cosines.argmax(), cosines.shape)
-    return int(filter_), int(side), float(cosines.max())
+    filter_, symmetry = np.unravel_index(cosines.argmax(), cosines.shape)
+    return int(filter_), int(symmetry), float(cosines.max())
 
 
-def sides(filters: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Filters `[..., 4, 16]` from their eight sides, `[8, ..., 4, 16]`.
+def symmetric(filters: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return filters `[..., 4, 16]` under the eight symmetries, `[8, ..., 4, 16]`.
 
-    The sides are in the order of `torch_rules.symmetries`.
+    The symmetries are in the order of `torch_rules.symmetries`.
     """
     square = filters.reshape(*filters.shape[:-2], 2, 2, filters.shape[-1])
     four = (square, square[..., ::-1, :], square[..., ::-1, :, :], square[..., ::-1, ::-1, :])
     eight = (*four, *(each.swapaxes(-3, -2) for each in four))
     return np.stack(eight).reshape(8, *filters.shape)
-
-
-# Contributions
 
 
 class Unit(NamedTuple):
@@ -128,75 +121,75 @@ class Unit(NamedTuple):
     filter: int
 
     def __str__(self) -> str:
-        """As the study writes it."""
+        """Return the unit as the paper writes it."""
         return f"({self.column}, {self.row})#{self.filter}"
 
 
 class _Layer(NamedTuple):
-    """A layer with weights in a network that looks at a board."""
+    """A layer with weights, and its inputs on a board."""
 
     weights: Tensor  # absolute values, [outputs, inputs] or [outputs, inputs, 2, 2]
-    x: Tensor  # its inputs, padded if they are
-    shape: tuple[int, ...]  # of these units as the layer before gave them
+    x: Tensor  # absolute inputs, with their padding
+    shape: tuple[int, ...]  # of the inputs without padding, [filters, rows, columns]
 
 
 def _body(net: nn.Module) -> nn.Sequential:
-    """The layers of a network, one after the other."""
+    """Return the layers of a network in order."""
     body = getattr(net, "body", None)
     if not isinstance(body, nn.Sequential):
-        raise ValueError("the network has no `body` of layers one after the other")
+        raise ValueError("the network must have a `body` that is a Sequential")
     return body
 
 
 def _check(layer: nn.Module) -> None:
-    """Raises a ValueError if shares are not divided here as a layer would have it."""
+    """Raise ValueError if contributions cannot be traced through a layer."""
     if isinstance(layer, nn.ZeroPad2d):
         is_plain = layer.padding[0] == layer.padding[2] == 0
     elif isinstance(layer, nn.Conv2d):
-        how = layer.stride, layer.padding, layer.dilation, layer.groups
-        is_plain = how == ((1, 1), (0, 0), (1, 1), 1)
+        options = layer.stride, layer.padding, layer.dilation, layer.groups
+        is_plain = options == ((1, 1), (0, 0), (1, 1), 1)
     else:
         is_plain = isinstance(layer, (nn.Linear, nn.ReLU, nn.Flatten, nn.Identity))
     if not is_plain:
-        raise ValueError(f"contributions are not traced through {layer}")
+        raise ValueError(f"contributions cannot be traced through {layer}")
 
 
 def _layers(net: nn.Module, board: Tensor) -> list[_Layer]:
-    """The layers of a network that have weights."""
-    found, x = [], planes(board[None])
+    """Return the layers with weights, with their inputs on a board."""
+    layers, x = [], planes(board[None])
     shape = x.shape[1:]
     with torch.inference_mode():
         for layer in _body(net):
             _check(layer)
             if isinstance(layer, nn.Flatten) and x.shape[1:] != shape:
-                raise ValueError("contributions are not traced through padding that is made flat")
+                raise ValueError("contributions cannot be traced through padding before Flatten")
             if isinstance(layer, (nn.Conv2d, nn.Linear)):
                 units = tuple(shape) if len(shape) == 3 else (*shape, 1, 1)
-                found.append(_Layer(layer.weight.double().abs(), x[0].double().abs(), units))
+                layers.append(_Layer(layer.weight.double().abs(), x[0].double().abs(), units))
             x = layer(x)
             if not isinstance(layer, (nn.Flatten, nn.ZeroPad2d)):
                 shape = x.shape[1:]
-    return found
+    return layers
 
 
-def _before(layer: _Layer, shares: Tensor) -> Tensor:
-    """The shares of a layer's inputs, from those of its outputs `[filters, rows, columns]`."""
+def _input_shares(layer: _Layer, shares: Tensor) -> Tensor:
+    """Return the shares of a layer's inputs, given those of its outputs."""
     weights, x, (_, rows, columns) = layer
     if weights.ndim == 2:
         sums = weights @ x
         return (x * (_quotient(shares.flatten(), sums) @ weights)).reshape(layer.shape)
     sums = conv2d(x[None], weights)
-    found = x * conv_transpose2d(_quotient(shares[None], sums), weights)[0]
-    return found[:, :rows, :columns]  # the padding has no share
+    padded = x * conv_transpose2d(_quotient(shares[None], sums), weights)[0]
+    return padded[:, :rows, :columns]  # the padding has no share
 
 
 def _quotient(shares: Tensor, sums: Tensor) -> Tensor:
-    """Shares by sums, 0 where nothing is added up."""
+    """Return shares divided by sums, 0 where a sum is 0."""
     return torch.where(sums > 0, shares / sums.clamp(min=1e-30), 0.0)
 
 
-def _best(shares: Tensor, n: int | None) -> Tensor:
-    """The `n` largest shares where they are, and 0 elsewhere."""
+def _keep_largest(shares: Tensor, n: int | None) -> Tensor:
+    """Return the shares with all but the `n` largest set to 0."""
     if n is None or n >= shares.numel():
         return shares
     flat = shares.flatten()
@@ -211,85 +204,82 @@ def contributions(
     n_layers: int | None = None,
     followed: Sequence[int | None] = (),
 ) -> list[Floats]:
-    """From which units an output of a network comes.
+    """Return the contributions of units to an output of a network.
 
     Args:
-        net: a network on the CPU, without an activation behind its last layer.
-        board: a word of `rules.py`.
-        output: its number, for a policy network the action.
-        n_layers: how many layers to go back; by default to the planes of the board.
-        followed: of each layer from the last on, how many of the inputs with the largest shares are
-            followed further; None or nothing: all of them. The study followed 28 units of the
-            network with two layers.
+        net: a network on the CPU, without an activation after its last layer.
+        board: a board word.
+        output: number of the output, for a policy network the action.
+        n_layers: number of layers to go back; by default to the planes of the board.
+        followed: for each layer, the last one first, the number of inputs that are traced further,
+            those with the largest shares; None, and by default, all. The paper followed 28 units of
+            the network with two layers.
 
     Returns:
-        The shares `float64[filters, rows, columns]` of the inputs of each layer, from the last one
-        back. Those of the last layer add up to 1 unless all its inputs are 0.
+        The shares `float64[filters, rows, columns]` of the inputs of each layer, the last layer
+        first. Those of the last layer add up to 1 unless all its inputs are 0.
 
     Raises:
         ValueError: the network is not a sequence of layers, or has no such output.
     """
     layers = _layers(net, torch_rules.from_words(np.array(board, np.uint64)))[::-1]
     if not 0 <= output < len(layers[0].weights):
-        raise ValueError(f"there are outputs 0 to {len(layers[0].weights) - 1}, not {output}")
+        raise ValueError(f"output must be in 0..{len(layers[0].weights) - 1}, got {output}")
     shares = torch.zeros(len(layers[0].weights), 1, 1, dtype=torch.float64)
     shares[output] = 1.0
-    found = []
+    result = []
     for i, layer in enumerate(layers[:n_layers]):
-        shares = _before(layer, shares)
-        found.append(shares.numpy().copy())
-        shares = _best(shares, followed[i] if i < len(followed) else None)
-    return found
+        shares = _input_shares(layer, shares)
+        result.append(shares.numpy().copy())
+        shares = _keep_largest(shares, followed[i] if i < len(followed) else None)
+    return result
 
 
 def top_units(shares: Floats, n: int) -> list[tuple[Unit, float]]:
-    """The `n` units with the largest shares, and these; units without a share are left out.
+    """Return the `n` units with the largest shares, and the shares; units without one are left out.
 
     Args:
         shares: `[filters, rows, columns]`.
-        n: how many.
+        n: number of units.
     """
     order = np.argsort(-shares, axis=None, kind="stable")[:n]
-    found = []
+    units = []
     for place in order:
         filter_, row, column = (int(each) for each in np.unravel_index(place, shares.shape))
         if shares[filter_, row, column] > 0:
-            found.append((Unit(column, row, filter_), float(shares[filter_, row, column])))
-    return found
-
-
-# Agreement
+            units.append((Unit(column, row, filter_), float(shares[filter_, row, column])))
+    return units
 
 
 class Agreement(NamedTuple):
-    """On how many boards networks choose the same move."""
+    """Numbers of boards on which networks choose the same move, and on which one differs."""
 
     n: int
     all_agree: int
-    only: list[int]  # each network alone chooses another move than all others, who agree
+    only: list[int]  # for each network, where it alone differs from all others, which agree
 
 
-def agreement(chosen: Tensor) -> Agreement:
-    """Counts on how many boards networks agree.
+def agreement(moves: Tensor) -> Agreement:
+    """Return the numbers of boards on which networks agree.
 
     Args:
-        chosen: `int64[networks, n]`, at least two networks. With two of them, each is alone where
-            they differ.
+        moves: `int64[networks, n]` of at least two networks. Of two networks, each differs alone
+            wherever they differ.
 
     Raises:
-        ValueError: fewer networks.
+        ValueError: fewer than two networks.
     """
-    if len(chosen) < 2:
-        raise ValueError("agreement is between at least two networks")
+    if len(moves) < 2:
+        raise ValueError("agreement needs at least two networks")
     only = []
-    for i, mine in enumerate(chosen):
-        others = torch.cat((chosen[:i], chosen[i + 1 :]))
-        only.append(int(((others == others[0]).all(0) & (mine != others[0])).sum()))
-    return Agreement(chosen.shape[1], int((chosen == chosen[0]).all(0).sum()), only)
+    for i, own in enumerate(moves):
+        others = torch.cat((moves[:i], moves[i + 1 :]))
+        only.append(int(((others == others[0]).all(0) & (own != others[0])).sum()))
+    return Agreement(moves.shape[1], int((moves == moves[0]).all(0).sum()), only)
 
 
-def legal_chances(net: nn.Module, boards: Tensor) -> Tensor:
-    """The probabilities of moves if only the legal ones count, `float32[n, 4]`; 0 of the others.
+def legal_probabilities(net: nn.Module, boards: Tensor) -> Tensor:
+    """Return the probabilities among the legal moves, `float32[n, 4]`; 0 for illegal moves.
 
     Args:
         net: a policy network.
@@ -300,45 +290,43 @@ def legal_chances(net: nn.Module, boards: Tensor) -> Tensor:
 
 
 def disagreements(alone: nn.Module, others: Sequence[nn.Module], boards: Tensor, n: int) -> Tensor:
-    """The boards on which a network differs most surely from others that agree.
+    """Return the boards on which a network differs most surely from others that agree.
 
-    How sure a network is, is how much more probable its own move is to it than that of the other
-    side; what counts is the least sure of all.
+    The margin of a network is the probability of its own move minus that of the other side's move.
+    A board counts by the smallest margin of all networks.
 
     Args:
         alone: a policy network.
-        others: at least one.
+        others: at least one other.
         boards: `int64[m]`.
-        n: how many.
+        n: the largest number of boards to return.
 
     Returns:
-        Places in `boards`, `int64[n]` or fewer.
+        Indices of `boards`, `int64[n]` or fewer.
     """
-    mine, *theirs = (legal_chances(net, boards) for net in (alone, *others))
-    own, other = (each.argmax(1, keepdim=True) for each in (mine, theirs[0]))
-    least = mine.gather(1, own) - mine.gather(1, other)
-    for each in theirs:
-        surer = each.gather(1, other) - each.gather(1, own)
+    probabilities_, *rest = (legal_probabilities(net, boards) for net in (alone, *others))
+    own, other = (each.argmax(1, keepdim=True) for each in (probabilities_, rest[0]))
+    margin = probabilities_.gather(1, own) - probabilities_.gather(1, other)
+    for each in rest:
+        opposite = each.gather(1, other) - each.gather(1, own)
         agrees = each.argmax(1, keepdim=True) == other
-        least = torch.where(agrees, torch.minimum(least, surer), 0.0)
-    order = least[:, 0].argsort(descending=True, stable=True)[:n]
-    return order[least[order, 0] > 0]
-
-
-# Heuristics
+        margin = torch.where(agrees, torch.minimum(margin, opposite), 0.0)
+    order = margin[:, 0].argsort(descending=True, stable=True)[:n]
+    return order[margin[order, 0] > 0]
 
 
 def keeps_corner(boards: Tensor) -> Tensor:
-    """Whether a largest tile stands in a corner, `bool[...]`."""
+    """Return True where a largest tile is in a corner, `bool[...]`."""
     cells = exponents(boards)
     corners = cells[..., ::3, ::3].flatten(-2)
     return corners.amax(-1) == cells.flatten(-2).amax(-1)
 
 
 def descends(boards: Tensor) -> Tensor:
-    """Whether from a largest tile in a corner tiles descend along an edge, `bool[...]`.
+    """Return True where tiles descend along an edge from a largest tile in a corner, `bool[...]`.
 
-    Each of the edge's four tiles is at most as large as the one before, and the third is there.
+    None of the edge's four tiles is larger than the one before, and the first three cells are not
+    empty.
     """
     views = torch_rules.symmetries(boards)  # the eight edges with their directions
     edges = exponents(views)[..., 0, :]
@@ -348,82 +336,82 @@ def descends(boards: Tensor) -> Tensor:
 
 
 HEURISTICS = {"corner": keeps_corner, "edge": descends}
-"""The study's two heuristics, by name: whether boards obey them."""
+"""The two heuristics of the paper: functions that return True where a heuristic holds."""
 
 
 class Obedience(NamedTuple):
-    """How often moves obey a heuristic where there is a choice."""
+    """How often moves obey a heuristic, on boards where some legal moves do and some do not."""
 
-    n: int  # boards on which some legal moves obey and some do not
-    obeyed: float  # the share of moves chosen there that do
-    by_chance: float  # and of random ones
+    n: int  # number of such boards
+    obeyed: float  # share of the given moves that obey it
+    by_chance: float  # the same of random moves
 
 
-def obedience(heuristic: str, boards: Tensor, chosen: Tensor) -> Obedience:
-    """How often moves obey a heuristic of `HEURISTICS`, by the afterstates they lead to.
+def obedience(heuristic: str, boards: Tensor, moves: Tensor) -> Obedience:
+    """Return how often the afterstates of moves obey a heuristic of `HEURISTICS`.
 
     Args:
-        heuristic: its name.
+        heuristic: name of the heuristic.
         boards: `int64[n]`.
-        chosen: `int64[n]`, legal moves.
+        moves: `int64[n]`, legal moves.
     """
     afters, _ = torch_rules.afterstates(boards)
     legal = afters != boards[:, None]
     good = HEURISTICS[heuristic](afters) & legal
     choice = good.any(1) & (legal & ~good).any(1)
     shares = good.sum(1) / legal.sum(1).clamp(min=1)
-    kept = good.gather(1, chosen[:, None])[:, 0]
+    obeys = good.gather(1, moves[:, None])[:, 0]
     n = int(choice.sum())
-    means = (float(x[choice].double().mean()) if n else float("nan") for x in (kept, shares))
+    means = (float(x[choice].double().mean()) if n else float("nan") for x in (obeys, shares))
     return Obedience(n, *means)
 
 
 def activations(net: nn.Module, boards: Tensor) -> list[Tensor]:
-    """The planes of boards and the outputs of each ReLU, `float32[n, units]`.
+    """Return the planes of boards and the outputs of each ReLU, `float32[n, units]`.
 
     Args:
         net: on the CPU.
         boards: `int64[n]`.
     """
-    x, found = planes(boards), [planes(boards).flatten(1)]
+    x, outputs = planes(boards), [planes(boards).flatten(1)]
     with torch.inference_mode():
         for layer in _body(net):
             x = layer(x)
             if isinstance(layer, nn.ReLU):
-                found.append(x.flatten(1).clone())
-    return found
+                outputs.append(x.flatten(1).clone())
+    return outputs
 
 
 def probe(
-    units: Tensor, answers: Tensor, others: Tensor, theirs: Tensor, decay: float = 1e-2
+    units: Tensor, labels: Tensor, test_units: Tensor, test_labels: Tensor, decay: float = 1e-2
 ) -> float:
-    """How well a linear function of units tells a yes from a no: the area under its ROC curve.
+    """Return how well a linear function of units predicts labels: the area under its ROC curve.
 
-    It is fitted by ridge regression to the boards of some games, and judged by those of others,
-    because boards of one game are much alike: 0.5 is chance, 1 is perfect.
+    It is fitted by ridge regression and tested on boards of other games, because boards of one game
+    are similar: 0.5 is chance, 1 is perfect.
 
     Args:
         units: `float32[n, units]`, to which it is fitted.
-        answers: `bool[n]`.
-        others: `float32[m, units]`, by which it is judged.
-        theirs: `bool[m]`, the answers to these.
-        decay: of the weights, as a share of the units' mean square.
+        labels: `bool[n]`.
+        test_units: `float32[m, units]`, on which it is tested.
+        test_labels: `bool[m]`.
+        decay: weight decay, as a share of the units' mean square.
 
     Returns:
-        The area, nan if one answer does not occur among those by which it is judged.
+        The area; nan if all test labels are the same.
     """
-    x, asked = (torch.cat((each, torch.ones(len(each), 1)), 1) for each in (units, others))
+    x, test_x = (torch.cat((each, torch.ones(len(each), 1)), 1) for each in (units, test_units))
     products = x @ x.T  # of rows: most layers have more units than there are boards
     products.diagonal().add_(decay * products.diagonal().sum() / x.shape[1])
-    weights = x.T @ torch.linalg.solve(products, 2.0 * answers.float() - 1)
-    return _area(asked @ weights, theirs)
+    weights = x.T @ torch.linalg.solve(products, 2.0 * labels.float() - 1)
+    return _area(test_x @ weights, test_labels)
 
 
-def _area(scores: Tensor, answers: Tensor) -> float:
-    """The share of pairs of a yes and a no in which the yes has the larger score."""
-    n_yes, n_no = int(answers.sum()), int((~answers).sum())
-    if not n_yes or not n_no:
+def _area(scores: Tensor, labels: Tensor) -> float:
+    """Return the share of pairs of a true and a false label in which the true one scores higher."""
+    n_true, n_false = int(labels.sum()), int((~labels).sum())
+    if not n_true or not n_false:
         return float("nan")
     _, places, counts = scores.unique(return_inverse=True, return_counts=True)
     ranks = (counts.cumsum(0) - (counts - 1) / 2).double()[places]
-    return float((ranks[answers].sum() - n_yes * (n_yes + 1) / 2) / (n_yes * n_no))
+    return float((ranks[labels].sum() - n_true * (n_true + 1) / 2) / (n_true * n_false))

@@ -1,4 +1,4 @@
-"""The figure of an experiment: our curves, and where they end beside the published values."""
+"""The figure of an experiment: our curves, and their ends next to the published scores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MEASURES = {"greedy": "greedy play", "3-ply": "3-ply expectimax"}
 
 
 def draw(experiment: Experiment, scale: Scale, curves: Curves, path: Path) -> None:
-    """Draws the figure to a file, the same file for the same values."""
+    """Draw the figure to a file, the same file for the same scores."""
     lines = 0.36 * len(experiment.runs)
     with plt.rc_context({"svg.hashsalt": experiment.name, "font.size": 10}):
         figure, panels = plt.subplots(
@@ -34,7 +34,7 @@ def draw(experiment: Experiment, scale: Scale, curves: Curves, path: Path) -> No
             height_ratios=(3.4, lines),
             layout="constrained",
         )
-        figure.suptitle(f"{experiment.title}: {scale} a run")
+        figure.suptitle(f"{experiment.title}: {scale} per run")
         for i, measure in enumerate(DEPTHS):
             _draw_curves(panels[0, i], experiment, scale, curves, measure)
             _draw_ends(panels[1, i], experiment, curves, measure)
@@ -50,17 +50,16 @@ def draw(experiment: Experiment, scale: Scale, curves: Curves, path: Path) -> No
 def _draw_curves(
     axes: Axes, experiment: Experiment, scale: Scale, curves: Curves, measure: str
 ) -> None:
-    """Mean scores against moves or seconds."""
+    """Draw mean scores against moves or seconds."""
     top = 1.0
     for i, run in enumerate(experiment.runs):
-        points = [point for point in curves.get(run.name, []) if measure in point.values]
+        points = [point for point in curves.get(run.name, []) if measure in point.scores]
         if points:
             shift = 0.006 * (i - (len(experiment.runs) - 1) / 2)
             _draw_curve(axes, i, points, measure, scale, shift)
             top = max([top, *(_height(point, measure) for point in points)])
     axes.set_title(MEASURES[measure], fontsize=11)
-    unit = "million moves" if scale.axis == "moves" else "minutes"
-    axes.set_xlabel(f"{unit} of self-play")
+    axes.set_xlabel("self-play " + ("(million moves)" if scale.axis == "moves" else "(minutes)"))
     axes.set_ylabel("mean score")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda score, _: f"{score:,.0f}"))
     axes.set_ylim(0, 1.08 * top)
@@ -70,25 +69,25 @@ def _draw_curves(
 
 
 def _height(point: Point, measure: str) -> float:
-    """How far up a point needs room: its repeats, and its interval unless it is huge."""
-    mean, interval = point.values[measure]
+    """Return the height of a point: its repeats, and its interval unless it is huge."""
+    mean, interval = point.scores[measure]
     return max(*point.repeats[measure], min(mean + _known(interval), 1.3 * mean))
 
 
 def _draw_curve(
     axes: Axes, i: int, points: list[Point], measure: str, scale: Scale, shift: float
 ) -> None:
-    """A run's means with its repeats as dots, and intervals as a band, or as bars if it is short.
+    """Draw a run's means, its repeats as dots, and intervals as a band, or bars for few points.
 
-    Bars are shifted by a share of the axis, so that those of other runs can be seen.
+    Bars are shifted by a share of the axis, so that bars of several runs do not overlap.
     """
-    unit = 1e6 if scale.axis == "moves" else 60.0
-    is_short = len(points) <= 4
-    offset = shift * scale.amount / unit if is_short else 0.0
-    xs = [getattr(point, scale.axis) / unit + offset for point in points]
-    means = [point.values[measure].mean for point in points]
-    spreads = [_known(point.values[measure].interval) for point in points]
-    if is_short:
+    divisor = 1e6 if scale.axis == "moves" else 60.0
+    has_bars = len(points) <= 4
+    offset = shift * scale.amount / divisor if has_bars else 0.0
+    xs = [getattr(point, scale.axis) / divisor + offset for point in points]
+    means = [point.scores[measure].mean for point in points]
+    spreads = [_known(point.scores[measure].interval) for point in points]
+    if has_bars:
         axes.errorbar(xs, means, spreads, fmt="none", color=COLORS[i], alpha=0.5, capsize=2)
     else:
         low, high = ([m + s * d for m, d in zip(means, spreads, strict=True)] for s in (-1, 1))
@@ -100,7 +99,7 @@ def _draw_curve(
 
 
 def _known(interval: float) -> float:
-    """An interval, 0 if it is not known."""
+    """Return an interval, 0 if it is unknown."""
     return 0.0 if math.isnan(interval) else interval
 
 
@@ -108,12 +107,12 @@ def _known(interval: float) -> float:
 
 
 def _draw_ends(axes: Axes, experiment: Experiment, curves: Curves, measure: str) -> None:
-    """A line a run: where ours ended, and below it the last value that was published."""
+    """Draw a line per run: the end of ours, and below it the last published score."""
     for i, run in enumerate(experiment.runs):
-        ends = [p for p in curves.get(run.name, []) if p.share == 1 and measure in p.values]
-        if ends:
-            _draw_end(axes, i, ends[0], measure)
-        published = [a.values[measure] for a in run.published if measure in a.values]
+        for point in curves.get(run.name, []):
+            if point.share == 1 and measure in point.scores:
+                _draw_end(axes, i, point, measure)
+        published = [each.scores[measure] for each in run.published if measure in each.scores]
         if published:
             _draw_published(axes, i, published[-1])
     axes.set_ylim(len(experiment.runs) - 0.5, -0.5)
@@ -131,32 +130,32 @@ def _draw_ends(axes: Axes, experiment: Experiment, curves: Curves, measure: str)
 
 
 def _draw_end(axes: Axes, i: int, point: Point, measure: str) -> None:
-    """Where our run ended."""
-    mean, interval = point.values[measure]
+    """Draw the end of our run."""
+    mean, interval = point.scores[measure]
     low = max(mean - _known(interval), 0.5 * mean)  # a logarithmic axis has no 0
     axes.plot([low, mean + _known(interval)], [i - 0.15] * 2, color=COLORS[i], linewidth=2)
     axes.plot([mean], [i - 0.15], marker=MARKERS[i], color=COLORS[i], markersize=7)
 
 
-def _draw_published(axes: Axes, i: int, value: Published) -> None:
-    """Where the paper's run ended: hollow and dashed; an arrow if only a bound is known."""
+def _draw_published(axes: Axes, i: int, score: Published) -> None:
+    """Draw the end of the paper's run, hollow and dashed; an arrow if only a bound is known."""
     y = i + 0.18
-    is_open = math.isinf(value.high)
+    is_open = math.isinf(score.high)
     if not is_open:
-        axes.plot([value.low, value.high], [y, y], linestyle=DASHES, color=COLORS[i])
-    mark = value.low if is_open else value.mean
+        axes.plot([score.low, score.high], [y, y], linestyle=DASHES, color=COLORS[i])
+    mark = score.low if is_open else score.mean
     if mark is not None:
         marker = ">" if is_open else MARKERS[i]
         axes.plot([mark], [y], color=COLORS[i], marker=marker, markersize=7, markerfacecolor="w")
 
 
 def _thousands(score: float) -> str:
-    """A score, in thousands if it is large."""
+    """Return a score, in thousands if it is large."""
     return f"{score / 1e3:g}k" if score >= 1e3 else f"{score:g}"
 
 
 def _draw_legend(figure: Figure, experiment: Experiment, scale: Scale) -> None:
-    """Which run is which, and how ours and the paper's differ, below the panels."""
+    """Draw the legend below the panels: colors of runs, and line styles of ours and the paper's."""
     handles = [
         Line2D([], [], color=COLORS[i], marker=MARKERS[i], markersize=6, label=run.name)
         for i, run in enumerate(experiment.runs)

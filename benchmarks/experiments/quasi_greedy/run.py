@@ -1,43 +1,88 @@
-"""Repeats the experiments of Matsuzaki's paper on quasi-greedy learning, at a scale of your choice.
+"""Repeat the experiments of Matsuzaki's paper on quasi-greedy learning, at any scale.
 
     python -m benchmarks.experiments.quasi_greedy.run good_plays --moves 2e8 --repeats 3 --jobs 2
     python -m benchmarks.experiments.quasi_greedy.run search --seconds 1800 --repeats 3 --jobs 2
     python -m benchmarks.experiments.quasi_greedy.run good_plays --draw
     python -m benchmarks.experiments.quasi_greedy.run epsilon --smoke
 
-Each run of the settings file `NAME.json` is played once for each seed from 1 on. On its way it is
-evaluated, by greedy play at `--points` places and by 3-ply expectimax at some of them. The rows of
-a run are written when it ends, to `benchmarks/results/experiments/NAME.jsonl`, so that Ctrl-C loses
-only the runs under way; the same command goes on with those that are missing. Then, and with
-`--draw` alone, come the table with the published values, on the screen and in `NAME.md`, and the
-figure `NAME.svg`.
+Each run of the settings file `NAME.json` is played once for each seed from 1 on. It is evaluated by
+greedy play at `--points` places, and by 3-ply expectimax at some of them. The rows of a run are
+written when it ends, to `NAME.jsonl` in `benchmarks/results/experiments/quasi_greedy`, so Ctrl-C
+loses only the runs in progress; the same command plays the missing runs. It then prints the tables
+with the published values and writes them to `NAME.md`, and the figure to `NAME.svg`; with `--draw`
+it only does this.
 
-A run of 4x6 tuples in eight stages has 2.1 GB of weights and 4.3 GB of accumulators. It takes
-memory only where it has been, about half of this after two million moves; but no more jobs are
-started than fit whole, unless `--memory` says what a run takes at most.
+A run of 4x6 tuples in eight stages has 2.1 GB of weights and 4.3 GB of accumulators. Memory is used
+only where a board has been, about half of it after two million moves. But no more jobs are started
+than fit in full, unless `--memory` gives the most that a run uses.
 """
 
 from __future__ import annotations
 
-import argparse
-import tempfile
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
-import numpy as np
 from joblib import Parallel, delayed
 from tqdm import tqdm
 
-from benchmarks.experiments.quasi_greedy import figure, playing, report, rows, settings
-from benchmarks.experiments.quasi_greedy.playing import Plan, Row
-from benchmarks.experiments.quasi_greedy.settings import Experiment, Run, Scale
+from afterstate.agents.config import Count, Positive, Rate, Whole, settings
+from afterstate.envs.commands import parse
+from benchmarks.experiments.quasi_greedy import figure, playing, report, rows
+from benchmarks.experiments.quasi_greedy.playing import Plan
+from benchmarks.experiments.quasi_greedy.settings import Experiment, Measure, Run, Scale, read
+from benchmarks.row_files import read_lines
 
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "quasi_greedy"
 SMALL = [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 4, 5]]
 """The tuples of `--smoke`."""
+
+
+@settings
+class Args:
+    """Repeat an experiment of Matsuzaki's paper on quasi-greedy learning."""
+
+    name: Literal["epsilon", "good_plays", "restart", "search"]
+    """Experiment."""
+    moves: Positive | None = None
+    """Length of each run, in moves of self-play."""
+    seconds: Positive | None = None
+    """Length of each run, in seconds of CPU time of self-play."""
+    repeats: Count = 3
+    """Number of seeds of each run: 1, 2, ..."""
+    jobs: Count = 1
+    """Runs played in parallel."""
+    points: Count = 10
+    """Evaluations of a run, at equal distances."""
+    greedy_games: Count = 300
+    """Greedy games of an evaluation."""
+    search_games: Whole = 10
+    """Games of an evaluation by 3-ply search."""
+    search_at: tuple[Rate, ...] | None = None
+    """Shares of the run after which 3-ply search plays; by default a half, the end, and those with
+    published scores of it."""
+    memory: Positive | None = None
+    """Most memory that a run uses, in GB; by default all weights and accumulators."""
+    out: Path = RESULTS
+    """Folder of rows, tables and figure."""
+    draw: bool = False
+    """Play nothing, but write the tables and the figure of the rows."""
+    smoke: bool = False
+    """Play tiny runs of a tiny network into out/experiments, within seconds."""
+
+    def __post_init__(self) -> None:
+        if self.moves is not None and self.seconds is not None:
+            raise ValueError("a run has a length in --moves or in --seconds, not in both")
+        if not (self.moves or self.seconds or self.draw or self.smoke):
+            raise ValueError("the length of a run is required: --moves or --seconds")
+
+    @property
+    def scale(self) -> Scale | None:
+        """Length of a run, if it is given."""
+        if self.moves is not None:
+            return Scale("moves", self.moves)
+        return None if self.seconds is None else Scale("seconds", self.seconds)
 
 
 class Task(NamedTuple):
@@ -48,191 +93,89 @@ class Task(NamedTuple):
     seed: int
     plan: Plan
 
-    def cost(self) -> float:
-        """About how many seconds it takes."""
-        return playing.cost(self.experiment, self.run, self.plan)
-
-
-def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description="Repeats an experiment of the paper.")
-    add = parser.add_argument
-    add("name", choices=settings.names())
-    add("--moves", type=float, help="of self-play in each run")
-    add("--seconds", type=float, help="of self-play in each run, of the processor")
-    add(
-        "--repeats",
-        type=int,
-        default=3,
-        help="seeds 1, 2, ... of each run; 3 make an interval (%(default)s)",
-    )
-    add("--jobs", type=int, default=1, help="runs at once (%(default)s)")
-    add("--points", type=int, default=10, help="evaluations on the way (%(default)s)")
-    add("--greedy-games", type=int, default=300, help="in each evaluation (%(default)s)")
-    add("--search-games", type=int, default=10, help="by 3-ply search, 0: none (%(default)s)")
-    at_search = "shares of the run where 3-ply search plays (half, end, where the paper has values)"
-    add("--search-at", type=float, nargs="+", metavar="SHARE", help=at_search)
-    add("--memory", type=float, metavar="GB", help="of a run at most (all its weights and sums)")
-    add("--out", type=Path, help=f"folder of rows, table and figure ({RESULTS.name} in results)")
-    add("--draw", action="store_true", help="play nothing: table and figure of the rows there are")
-    add("--smoke", action="store_true", help="a tiny network and run, into out/, to see it work")
-    chosen = parser.parse_args(arguments)
-    if chosen.moves is not None and chosen.seconds is not None:
-        parser.error("--moves or --seconds, not both")
-    _check(parser, chosen)
-    return chosen
-
-
-def _check(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
-    """Refuses numbers that make no sense, and a run without a length."""
-    for name in ("repeats", "jobs", "points", "greedy_games"):
-        if getattr(chosen, name) < 1:
-            parser.error(f"--{name.replace('_', '-')} is a number from 1 on")
-    if chosen.search_games < 0:
-        parser.error("--search-games is a number from 0 on")
-    if not all(0 < share <= 1 for share in chosen.search_at or []):
-        parser.error("--search-at are shares of the run, above 0 and at most 1")
-    for length in (chosen.moves, chosen.seconds):
-        if length is not None and not 0 < length < float("inf"):
-            parser.error("--moves and --seconds are above 0")
-    if not (chosen.moves or chosen.seconds or chosen.draw or chosen.smoke):
-        parser.error("say how long a run is: --moves or --seconds")
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line."""
-    chosen = options(arguments)
-    experiment = settings.read(chosen.name)
-    if chosen.smoke:
-        experiment = make_tiny(experiment, chosen)
-    folder = chosen.out or RESULTS
-    place, scale = folder / f"{experiment.name}.jsonl", _scale(chosen)
-    if not chosen.draw:
-        assert scale is not None
-        games = {"greedy": chosen.greedy_games, "3-ply": chosen.search_games}
-        plan = playing.plan(experiment, scale, chosen.points, games, chosen.search_at)
+    """Run the command line."""
+    args = parse(Args, "python -m benchmarks.experiments.quasi_greedy.run", arguments)
+    experiment = read(args.name)
+    if args.smoke:
+        experiment, args = experiment.with_tuples(SMALL), tiny(experiment, args)
+    path = args.out / f"{experiment.name}.jsonl"
+    if not args.draw:
         try:
-            tasks = missing(experiment, plan, chosen.repeats, place)
-            needed = 1e9 * chosen.memory if chosen.memory else experiment.bytes_per_run()
-            play_all(tasks, min(chosen.jobs, len(tasks)), needed, place)
+            play(experiment, args, path)
         except KeyboardInterrupt:
-            message = f"\ninterrupted: the runs that ended are in {place}; the same command goes on"
-            raise SystemExit(message) from None
-    show(experiment, scale, place)
+            hint = f"completed runs are in {path}; the same command plays the others"
+            raise SystemExit(f"\ninterrupted: {hint}") from None
+    show(experiment, args.scale, path)
 
 
-def _scale(chosen: argparse.Namespace) -> Scale | None:
-    """How long a run is, if it was said."""
-    if chosen.moves is not None:
-        return Scale("moves", chosen.moves)
-    return None if chosen.seconds is None else Scale("seconds", chosen.seconds)
-
-
-def make_tiny(experiment: Experiment, chosen: argparse.Namespace) -> Experiment:
-    """Makes the chosen options those of a run of seconds, and returns it with a tiny network."""
-    if chosen.moves is None and chosen.seconds is None:
-        chosen.moves, chosen.seconds = {"moves": (2e4, None), "seconds": (None, 0.2)}[
-            experiment.axis
-        ]
-    chosen.repeats, chosen.points = min(chosen.repeats, 2), 2
-    chosen.greedy_games, chosen.search_games = 10, min(chosen.search_games, 1)
-    chosen.out = chosen.out or Path("out") / "experiments"
-    return experiment.with_tuples(SMALL)
+def tiny(experiment: Experiment, args: Args) -> Args:
+    """Return arguments for runs of some seconds."""
+    if args.scale is None:
+        length = 2e4 if experiment.axis == "moves" else 0.2
+        args = Args(**{**vars(args), experiment.axis: length})
+    return replace(
+        args,
+        repeats=min(args.repeats, 2),
+        points=2,
+        greedy_games=10,
+        search_games=min(args.search_games, 1),
+        out=Path("out") / "experiments" if args.out == RESULTS else args.out,
+    )
 
 
 # Playing
 
 
-def missing(experiment: Experiment, plan: Plan, repeats: int, place: Path) -> list[Task]:
-    """The runs that are not in the file yet, seed after seed, the longest first."""
-    there = rows.read(place)
-    asked = [Task(experiment, run, 1 + i, plan) for i in range(repeats) for run in experiment.runs]
-    tasks = [task for task in asked if not rows.is_finished(there, *task)]
-    print(
-        f"{experiment.name}, {plan.scale} a run: {len(tasks)} of {len(asked)} runs are to be played"
-    )
-    return sorted(tasks, key=lambda task: (task.seed, -task.cost()))
-
-
-def play_all(tasks: list[Task], jobs: int, needed: float, place: Path) -> None:
-    """Plays runs, and adds the rows of each to the file when it ends.
-
-    Args:
-        tasks: the runs.
-        jobs: how many at once.
-        needed: the memory of one, in bytes.
-        place: the file.
+def play(experiment: Experiment, args: Args, path: Path) -> None:
+    """Play the missing runs, and add the rows of each to the file when it ends.
 
     Raises:
-        SystemExit: so many jobs do not fit into memory.
+        SystemExit: the jobs do not fit in memory.
     """
-    if not tasks:
-        return
-    check_memory(needed, jobs)
-    costs = [task.cost() for task in tasks]
-    print(f"This takes about {_time(max(sum(costs) / jobs, *costs))}.")
-    with _progress(costs) as (bar, board):
-        ready = (delayed(_play)(task, i, board) for i, task in enumerate(tasks))
-        for n, played in enumerate(Parallel(jobs, return_as="generator_unordered")(ready), 1):
-            rows.add(place, played)
-            bar.set_postfix_str(f"{n} of {len(tasks)} runs")
+    assert args.scale is not None
+    games: dict[Measure, int] = {"greedy": args.greedy_games, "3-ply": args.search_games}
+    plan = playing.make_plan(experiment, args.scale, args.points, games, args.search_at)
+    tasks = missing(experiment, plan, args.repeats, path)
+    jobs = min(args.jobs, len(tasks))
+    check_memory(1e9 * args.memory if args.memory else experiment.bytes_per_run(), jobs)
+    calls = (delayed(playing.play)(*task) for task in tasks)
+    results = Parallel(max(1, jobs), return_as="generator_unordered")(calls)
+    for played in tqdm(results, total=len(tasks), unit=" runs"):
+        rows.add(path, played)
 
 
-def _play(task: Task, i: int, board: Path) -> list[Row]:
-    """Plays a run in any process, and writes how far it is to its place on the board."""
-    board_of_all = np.memmap(board, np.float64, "r+")
+def missing(experiment: Experiment, plan: Plan, repeats: int, path: Path) -> list[Task]:
+    """Return the runs without rows, seed after seed, those with most search first."""
+    played = read_lines(path)
+    seeds = range(1, repeats + 1)
+    every = [Task(experiment, run, seed, plan) for seed in seeds for run in experiment.runs]
+    tasks = [task for task in every if not rows.is_finished(played, *task)]
+    print(f"{experiment.name}, {plan.scale} per run: {len(tasks)} of {len(every)} runs are missing")
+    return sorted(tasks, key=lambda task: (task.seed, -_search_share(task)))
 
-    def note(done: float) -> None:
-        board_of_all[i] = done
 
-    return playing.play(*task, report=note)
-
-
-@contextmanager
-def _progress(costs: list[float]) -> Iterator[tuple[Any, Path]]:
-    """A bar of the costs of all tasks, which goes on as they write to a board in a file."""
-    layout = "{percentage:3.0f}%|{bar}| {elapsed}, {remaining} left{postfix}"
-    total, ended = sum(costs), threading.Event()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        tqdm(total=total, bar_format=layout, smoothing=0.05) as bar,
-    ):
-        board = Path(folder) / "board"
-        done = np.memmap(board, np.float64, "w+", shape=len(costs))
-
-        def watch() -> None:
-            while not ended.wait(0.5):
-                bar.update(min(total, float(done.sum())) - bar.n)
-
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
-        try:
-            yield bar, board
-        finally:
-            ended.set()
-            watcher.join()
-            bar.update(min(total, float(done.sum())) - bar.n)
+def _search_share(task: Task) -> float:
+    """Return the share of games by search, which take the most time."""
+    return float(task.experiment.learner_of(task.run).get("search_share", 0))
 
 
 def check_memory(needed: float, jobs: int) -> None:
-    """Refuses to start more jobs than fit into the memory that is available.
-
-    Raises:
-        SystemExit: they do not fit.
-    """
+    """Raise SystemExit if jobs that need these bytes each do not fit in the available memory."""
     available = available_memory()
     if available is None or jobs * needed <= available:
         return
-    fitting = int(available // needed)
+    n_fit = int(available // needed)
     raise SystemExit(
-        f"{jobs} runs at once may take {jobs * needed / 1e9:.1f} GB, of which "
-        f"{available / 1e9:.1f} GB are available: {f'--jobs {fitting}, or ' if fitting else ''}"
-        "--memory with the GB that a run of this length takes at most"
+        f"{jobs} parallel runs may use {jobs * needed / 1e9:.1f} GB of memory, but "
+        f"{available / 1e9:.1f} GB are available: use {f'--jobs {n_fit}, or ' if n_fit else ''}"
+        "--memory with the GB that a run of this length uses at most"
     )
 
 
 def available_memory() -> int | None:
-    """The bytes that can be taken without swapping, None where the system does not say."""
+    """Return the bytes that are available without swapping, None if the system does not say."""
     info = Path("/proc/meminfo")
     for line in info.read_text().splitlines() if info.exists() else []:
         if line.startswith("MemAvailable:"):
@@ -240,33 +183,25 @@ def available_memory() -> int | None:
     return None
 
 
-def _time(seconds: float) -> str:
-    """A time in words."""
-    if seconds < 120:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+# Results
 
 
-# Showing
-
-
-def show(experiment: Experiment, scale: Scale | None, place: Path) -> None:
-    """Prints the table, and writes it and the figure beside the rows.
+def show(experiment: Experiment, scale: Scale | None, path: Path) -> None:
+    """Print the tables, and write the page and the figure next to the rows.
 
     Raises:
         SystemExit: there are no rows.
     """
-    there = rows.read(place)
-    scale = scale or rows.latest_scale(there)
-    curves = rows.curves(there, experiment, scale) if scale else {}
+    every = read_lines(path)
+    scale = scale or rows.latest_scale(every)
+    curves = rows.curves(every, experiment, scale) if scale else {}
     if scale is None or not curves:
-        raise SystemExit(f"{place} has no runs{f' of {scale}' if scale else ''}: play some first")
-    used = rows.of_scale(there, experiment, scale)
-    text, picture = place.with_suffix(".md"), place.with_suffix(".svg")
-    found = report.tables(experiment, scale, curves, used)
-    text.write_text(report.markdown(experiment, found, picture.name), encoding="utf-8")
+        raise SystemExit(f"{path} has no runs{f' of {scale}' if scale else ''}: play some first")
+    page, picture = path.with_suffix(".md"), path.with_suffix(".svg")
+    tables = report.tables(experiment, scale, curves, rows.of_scale(every, experiment, scale))
+    page.write_text(report.markdown(experiment, tables, picture.name), encoding="utf-8")
     figure.draw(experiment, scale, curves, picture)
-    print("\n".join(["", *found, f"Written: {text}, {picture}"]))
+    print("\n".join(["", *tables, f"Written: {page}, {picture}"]))
 
 
 if __name__ == "__main__":

@@ -1,19 +1,7 @@
-"""The experiments of a paper, as their settings files have them.
+"""Settings of the experiments: one JSON file for each table or figure that is repeated.
 
-A settings file is a JSON object, one for each table or figure that is repeated:
-
-- `title`, `study` (the citation), `shows` (its tables and figures), `measured`, and `readings`,
-  what is made of points that the paper leaves open;
-- `axis`, what runs are compared after, `"moves"` or `"seconds"`, and `length`, how many the paper
-  has, to which a run of ours is scaled;
-- `network` and `learner`, the arguments of `ntuple.network` and the fields of `learning.Settings`
-  that all runs share;
-- `runs`, each with its `name`, the paper's `label`, the fields of `learner` that differ, and what
-  is `published` of it. With `switch` its own fields hold only from there on;
-- `orders`, what the paper says of runs in words where it gives no numbers.
-
-A published value is `[mean, interval]`, a number, or `{"from": ..., "to": ...}`; `at` is where on
-the axis it was measured.
+A run's own `learner` settings are added to those that all runs share; with a `switch` they hold
+only from there on. A published value is `[mean, interval]`, a number or `{"from": ..., "to": ...}`.
 """
 
 from __future__ import annotations
@@ -21,20 +9,26 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
+from pydantic import PlainValidator
+
+from afterstate.agents import config
+from afterstate.agents.config import NonNegative, settings
 from afterstate.agents.game2048.values.ntuple import network
 
 FOLDER = Path(__file__).parent
-DEPTHS = {"greedy": 1, "3-ply": 3}
-"""The ways to play that are measured, with their depths of search."""
+Axis = Literal["moves", "seconds"]
+Measure = Literal["greedy", "3-ply"]
+
+DEPTHS: dict[Measure, int] = {"greedy": 1, "3-ply": 3}
+"""Ways to play that are evaluated, with their search depths."""
 
 
 class Published(NamedTuple):
-    """A value as it was published: between two numbers, and their middle if it was given."""
+    """A published value: its bounds, and their middle if the paper has it."""
 
     low: float
     high: float
@@ -49,96 +43,26 @@ class Published(NamedTuple):
         return f"{self.low:,.0f} to {self.high:,.0f}"
 
 
-class Anchor(NamedTuple):
-    """What was published of a run at one place."""
-
-    at: float  # in moves or seconds, as the experiment's axis says
-    share: float  # of the whole run
-    values: dict[str, Published]  # by the way to play
-    learned: float | None  # moves learned from
+def published(value: Any) -> Published:
+    """Return a published value of a settings file."""
+    if isinstance(value, dict):
+        return Published(value["from"], value.get("to", math.inf))
+    mean, spread = value if isinstance(value, list) else (value, 0)
+    return Published(mean - spread, mean + spread, mean)
 
 
 class Scale(NamedTuple):
-    """How long a run of ours is."""
+    """Length of a run."""
 
-    axis: str  # "moves" or "seconds"
+    axis: Axis
     amount: float
 
     def __str__(self) -> str:
         return f"{short(self.amount)} {self.axis}"
 
 
-class Said(NamedTuple):
-    """Runs whose order the paper says in words."""
-
-    measure: str
-    better: str
-    worse: list[str]
-    says: str
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run of an experiment.
-
-    Attributes:
-        name: ours.
-        label: the paper's.
-        first: the learner's settings at first.
-        learner: the learner's settings, from the switch on if there is one.
-        switch: where that is, on each axis, in the paper's units.
-        published: in the order of their places.
-    """
-
-    name: str
-    label: str
-    first: dict[str, Any]
-    learner: dict[str, Any]
-    switch: dict[str, float] = field(default_factory=dict)
-    published: tuple[Anchor, ...] = ()
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """A table or figure of the paper: see the top of this file."""
-
-    name: str
-    title: str
-    study: str
-    shows: str
-    measured: str
-    axis: str
-    length: dict[str, float]
-    readings: tuple[str, ...]
-    network: dict[str, Any]
-    runs: tuple[Run, ...]
-    orders: tuple[Said, ...] = ()
-
-    def run(self, name: str) -> Run:
-        """The run of a name."""
-        return next(run for run in self.runs if run.name == name)
-
-    def switch(self, run: Run, axis: str) -> float | None:
-        """The share of a run after which it turns to its own settings; None: from the first on."""
-        return round(run.switch[axis] / self.length[axis], 6) if run.switch else None
-
-    def with_tuples(self, tuples: list[list[int]]) -> Experiment:
-        """The same with another network, to try it."""
-        return replace(self, network={**self.network, "tuples": tuples})
-
-    def digest(self, run: Run) -> str:
-        """A short name of everything that decides what a run learns, but for scale and seed."""
-        settings = [self.network, run.first, run.learner, run.switch and self.length, run.switch]
-        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
-
-    def bytes_per_run(self) -> int:
-        """The memory of a run's network and accumulators, all of it once every page is touched."""
-        arrays = 3 if any(run.learner.get("rule", "tc") == "tc" for run in self.runs) else 1
-        return arrays * network(**self.network).weights.nbytes  # no page of it is touched
-
-
 def short(number: float) -> str:
-    """A number to three digits.
+    """Return a number with three digits.
 
     >>> short(2e8), short(12.7e10), short(1800)
     ('2e8', '1.27e11', '1800')
@@ -148,54 +72,116 @@ def short(number: float) -> str:
     return f"{number:.3g}".replace("e+0", "e").replace("e+", "e")
 
 
+@settings
+class Anchor:
+    """Published results of a run at one place."""
+
+    at: NonNegative
+    """Place on the experiment's axis."""
+    scores: dict[Measure, Annotated[Published, PlainValidator(published)]] = field(
+        default_factory=dict
+    )
+    """Mean scores by the way to play."""
+    learned: float | None = None
+    """Number of moves that were learned from."""
+
+
+@settings
+class Claim:
+    """An order of runs that the paper states in words."""
+
+    measure: Measure
+    better: str
+    worse: tuple[str, ...]
+    says: str
+
+
+@settings
+class Run:
+    """One run of an experiment."""
+
+    name: str
+    label: str
+    """Name in the paper."""
+    learner: dict[str, Any] = field(default_factory=dict)
+    """Settings of the learner that differ from those that all runs share."""
+    switch: dict[str, int | float] = field(default_factory=dict)
+    """Place on each axis where the run changes to its own settings; none: it starts with them."""
+    published: tuple[Anchor, ...] = ()
+    """Published results, in the order of their places."""
+
+
+@settings
+class Experiment:
+    """A table or figure of the paper."""
+
+    title: str
+    paper: str
+    """Citation."""
+    shows: str
+    """Tables and figures of the paper."""
+    measured: str
+    axis: Axis
+    """Axis on which runs are compared."""
+    length: dict[str, int | float]
+    """Length of the paper's runs on each axis."""
+    readings: tuple[str, ...]
+    """Interpretations of what the paper leaves open."""
+    network: dict[str, Any]
+    """Arguments of `ntuple.network`."""
+    learner: dict[str, Any]
+    """Settings of the learner that all runs share."""
+    runs: tuple[Run, ...]
+    claims: tuple[Claim, ...] = ()
+    name: str = ""
+
+    def run(self, name: str) -> Run:
+        """Return the run of this name."""
+        return next(run for run in self.runs if run.name == name)
+
+    def learner_of(self, run: Run) -> dict[str, Any]:
+        """Return the settings of a run's learner, after the switch if it has one."""
+        return {**self.learner, **run.learner}
+
+    def first_learner_of(self, run: Run) -> dict[str, Any]:
+        """Return the settings of a run's learner at the start."""
+        return self.learner if run.switch else self.learner_of(run)
+
+    def switch_of(self, run: Run, axis: Axis) -> float | None:
+        """Return the share of a run after which its settings change; None if they do not."""
+        return round(run.switch[axis] / self.length[axis], 6) if run.switch else None
+
+    def share(self, anchor: Anchor) -> float:
+        """Return the place of published results as a share of the paper's run."""
+        return round(anchor.at / self.length[self.axis], 6)
+
+    def with_tuples(self, tuples: list[list[int]]) -> Experiment:
+        """Return the experiment with another network."""
+        return replace(self, network={**self.network, "tuples": tuples})
+
+    def digest(self, run: Run) -> str:
+        """Return twelve characters that identify all that a run learns with but scale and seed."""
+        learners = [self.first_learner_of(run), self.learner_of(run)]
+        decisive = [self.network, *learners, run.switch and self.length, run.switch]
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:12]
+
+    def bytes_per_run(self) -> int:
+        """Return the memory of a run's network and accumulators once all pages are in use."""
+        rules = {self.learner_of(run).get("rule", "tc") for run in self.runs}
+        arrays = 3 if "tc" in rules else 1
+        return arrays * network(**self.network).weights.nbytes
+
+
 def names() -> list[str]:
-    """The experiments that there are."""
+    """Return the names of the experiments."""
     return sorted(path.stem for path in FOLDER.glob("*.json"))
 
 
 def read(name: str) -> Experiment:
-    """The experiment of a name."""
-    return experiment(name, json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8")))
-
-
-def experiment(name: str, data: Mapping[str, Any]) -> Experiment:
-    """The experiment of a settings file.
+    """Return the experiment of this name.
 
     Raises:
-        ValueError: it has something that a settings file does not have, or lacks something.
+        OSError: its file cannot be read.
+        ValueError: the file has unknown, missing or wrong settings.
     """
-    rest = {**data}
-    try:
-        shared, length = rest.pop("learner"), rest["length"][rest["axis"]]
-        runs = tuple(_run(shared, length, settings) for settings in rest.pop("runs"))
-        orders = tuple(Said(**said) for said in rest.pop("orders", ()))
-        readings = tuple(rest.pop("readings"))
-        return Experiment(name=name, runs=runs, orders=orders, readings=readings, **rest)
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{name} is not a settings file of an experiment: {error}") from error
-
-
-def _run(shared: dict[str, Any], length: float, settings: Mapping[str, Any]) -> Run:
-    """A run, with the settings that all share."""
-    rest = {**settings}
-    learner = {**shared, **rest.pop("learner", {})}
-    anchors = tuple(_anchor(length, anchor) for anchor in rest.pop("published", ()))
-    first = shared if "switch" in rest else learner
-    return Run(first=first, learner=learner, published=anchors, **rest)
-
-
-def _anchor(length: float, anchor: Mapping[str, Any]) -> Anchor:
-    """What was published at one place."""
-    values = {measure: _value(anchor[measure]) for measure in DEPTHS if measure in anchor}
-    unknown = set(anchor) - {"at", "learned", *DEPTHS}
-    if unknown:
-        raise TypeError(f"published values have no {sorted(unknown)}")
-    return Anchor(anchor["at"], round(anchor["at"] / length, 6), values, anchor.get("learned"))
-
-
-def _value(value: Any) -> Published:
-    """A published value."""
-    if isinstance(value, dict):
-        return Published(value["from"], value.get("to", math.inf))
-    mean, spread = value if isinstance(value, list) else (value, 0)
-    return Published(mean - spread, mean + spread, mean)
+    return replace(config.read(FOLDER / f"{name}.json", Experiment), name=name)

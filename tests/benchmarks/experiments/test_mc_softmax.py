@@ -1,4 +1,4 @@
-"""The study of Monte-Carlo Softmax search: what it is made of, and a tiny one."""
+"""Tests of the Monte-Carlo Softmax experiments, with a tiny network."""
 
 from __future__ import annotations
 
@@ -37,40 +37,35 @@ from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
 from benchmarks.experiments import cells
 from benchmarks.experiments.mc_softmax import report, run
-from benchmarks.experiments.mc_softmax import study as studied
-from benchmarks.experiments.quasi_greedy import rows
-
-Row = dict[str, Any]
+from benchmarks.experiments.mc_softmax import settings as experiment
+from benchmarks.row_files import Row, read_lines
 
 TUPLES = [[0, 1, 4, 5], [0, 1, 2, 3]]
 
 
-# A tiny study
+class Experiment:
+    """An experiment with players of a small network, in a folder."""
 
-
-class Study:
-    """A study of players of a small network, in a folder."""
-
-    def __init__(self, folder: Path, told: Row) -> None:
-        self.runs, self.results, self.told = folder / "runs", folder / "results", told
+    def __init__(self, folder: Path, settings: Row) -> None:
+        self.runs, self.results, self.settings = folder / "runs", folder / "results", settings
 
     def main(self, *arguments: str) -> None:
-        """Runs the command line."""
+        """Run the command."""
         run.main([*arguments, "--runs", str(self.runs)])
 
     def rows(self, name: str = "games") -> list[Row]:
-        """The rows of a file of results."""
-        return rows.read(self.results / f"{name}.jsonl")
+        """Return the rows of a file of results."""
+        return read_lines(self.results / f"{name}.jsonl")
 
     def write(self, rows: Sequence[Row], name: str = "games") -> None:
-        """Writes such a file."""
+        """Write a file of results."""
         self.results.mkdir(exist_ok=True)
         text = "".join(json.dumps(row) + "\n" for row in rows)
         (self.results / f"{name}.jsonl").write_text(text, encoding="utf-8")
 
-    def played(self, means: Sequence[float]) -> None:
-        """Writes a row for each player, with these mean scores and some more."""
-        made = [
+    def scores(self, means: Sequence[float]) -> None:
+        """Write a row for each player that plays games, with these mean scores."""
+        rows = [
             {
                 **cell,
                 "mean": mean,
@@ -78,49 +73,49 @@ class Study:
                 "cpu_us_per_move": 2 * mean,
                 "n_games": 1000,
             }
-            for cell, mean in zip(studied.cells("plays"), means, strict=True)
+            for cell, mean in zip(experiment.cells("scores"), means, strict=True)
         ]
-        self.write(made)
+        self.write(rows)
 
-    def judged(self, regrets: Sequence[float]) -> None:
-        """Writes a row for each player that is judged, with these regrets and some more."""
-        made = [
+    def regrets(self, regrets: Sequence[float]) -> None:
+        """Write a row for each player that is measured by positions, with these regrets."""
+        rows = [
             {**cell, "regret": regret, "interval": regret / 10, "cpu_us_per_move": 2 * regret}
             | {"best_moves": regret / 100}
-            for cell, regret in zip(studied.cells("judged"), regrets, strict=True)
+            for cell, regret in zip(experiment.cells("regrets"), regrets, strict=True)
         ]
-        self.write(made, "regrets")
+        self.write(rows, "regrets")
 
 
-def how_tiny() -> Row:
-    """How tiny learners search and learn."""
+def tiny_learner() -> Row:
+    """Return the settings of tiny learners."""
     return {"search": {"simulations": 2}, "learner": {"games": 2}}
 
 
 @pytest.fixture
-def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
-    """The study with few players, games and positions, of a network that has learned nothing."""
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    """Return an experiment with few players, games and positions, and an untrained network."""
     small = network(TUPLES)
 
     def player(cell: Row, **more: Any) -> Any:
-        how = {**cell["settings"], **more}
-        how.pop("network", None)
+        options = {**cell["settings"], **more}
+        options.pop("network", None)
         if cell["player"] == "mc-softmax":
-            return MCSoftmaxAgent(small, from_dict(how, Search))
+            return MCSoftmaxAgent(small, from_dict(options, Search))
         return NTupleAgent(small)
 
-    told = studied.study()
+    settings = experiment.load_settings()
     search = {"network": "ntuple", "games": 2}
     policies = {"select": ["ave", "best"], "backup": ["best"]}
-    told["positions"] |= {"player": "random", "games": 20, "share": 0.1, "n": 40, "seeds": 2}
-    told["positions"] |= {"reference": {"depth": 1}, "most": 50}
-    told["temperature"]["positions"] |= {"player": "random", "games": 5, "share": 0.1, "n": 20}
-    told["temperature"]["searches"]["simulations"] = 20
-    told["judged"] = {
+    settings["positions"] |= {"player": "random", "games": 20, "share": 0.1, "n": 40, "seeds": 2}
+    settings["positions"] |= {"reference": {"depth": 1}, "most": 50}
+    settings["temperature"]["positions"] |= {"player": "random", "games": 5, "share": 0.1, "n": 20}
+    settings["temperature"]["searches"]["simulations"] = 20
+    settings["regrets"] = {
         "other searches": [{"player": "ntuple"}],
         "policies": [{"network": "ntuple", "settings": {"simulations": 2}, "vary": policies}],
     }
-    told["plays"] = {
+    settings["scores"] = {
         "lines": [{"player": "ntuple", "games": 3}, {"player": "value-net", "games": 2}],
         "policies": [{**search, "settings": {"simulations": 2}, "vary": policies}],
         "simulations": [
@@ -134,51 +129,48 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
             {**search, "settings": {"simulations": 2}, "each": [{}, {"reuse": True, "leaves": 2}]}
         ],
     }
-    told["learn"] = {
+    settings["learners"] = {
         "experiment 1": {
             "about": "Published: something.",
-            "base": {"network": {"tuples": TUPLES}, **how_tiny()},
+            "base": {"network": {"tuples": TUPLES}, **tiny_learner()},
             "every": 1e4,
             "runs": {"calm": {"moves": 50}, "wild": {"moves": 90, "learner": {"learn": "nodes"}}},
         }
     }
-    told["searched"] = 2
-    for module in (studied, run, report):
-        monkeypatch.setattr(module, "study", lambda: told)
+    settings["searched"] = 2
+    for module in (experiment, run, report):
+        monkeypatch.setattr(module, "load_settings", lambda: settings)
     for module in (run, report):
         monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(run, "player", player)
-    return Study(tmp_path, told)
+    monkeypatch.setattr(run, "make_player", player)
+    return Experiment(tmp_path, settings)
 
 
-# Positions
-
-
-def test_regrets_are_what_moves_are_worth_less_than_the_best(tiny: Study) -> None:
-    """By the reference, at most 50 points each; searches with chance are asked twice."""
-    tiny.main("judge")
+def test_regrets_are_the_values_that_moves_lose(tiny: Experiment) -> None:
+    """Regrets are at most 50 points, and are means over two seeds for searches with chance."""
+    tiny.main("regrets")
     rows = tiny.rows("regrets")
     boards, values = run.positions(tiny.runs)
     assert len(boards) == 40 and values.shape == (40, 4)
     reference: Any = agents.make("expectimax", depth=1)
     assert np.array_equal(values, reference.evaluate(boards))
-    for row, cell in zip(rows, studied.cells("judged"), strict=True):
+    for row, cell in zip(rows, experiment.cells("regrets"), strict=True):
         seeds = [{"seed": 0}, {"seed": 1}] if cell["player"] == "mc-softmax" else [{}]
-        found = []
+        losses = []
         for seed in seeds:
-            actions = run.player(cell, **seed).act(boards)
-            found.append([max(v) - v[a] for v, a in zip(values.tolist(), actions, strict=True)])
-        means = np.minimum(found, 50).mean(0)
+            actions = run.make_player(cell, **seed).act(boards)
+            losses.append([max(v) - v[a] for v, a in zip(values.tolist(), actions, strict=True)])
+        means = np.minimum(losses, 50).mean(0)
         assert row["regret"] == pytest.approx(means.mean(), abs=0.006)
         assert row["interval"] == pytest.approx(1.96 * means.std(ddof=1) / 40**0.5, abs=0.006)
-        assert row["best_moves"] == pytest.approx((np.array(found) == 0).mean(), abs=1e-4)
+        assert row["best_moves"] == pytest.approx((np.array(losses) == 0).mean(), abs=1e-4)
         assert (row["positions"], row["seeds"]) == (40, len(seeds))
         assert row["cpu_us_per_move"] > 0 and row["machine"]["numba"]
     assert all(0 < row["regret"] < 50 for row in rows)
     assert rows[0]["regret"] != rows[1]["regret"]
 
 
-def test_positions_are_made_once(tiny: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_positions_are_computed_once(tiny: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     first = run.positions(tiny.runs)
     monkeypatch.setattr(play_logs, "main", None)
     monkeypatch.setattr(agents, "make", None)
@@ -186,16 +178,15 @@ def test_positions_are_made_once(tiny: Study, monkeypatch: pytest.MonkeyPatch) -
         assert np.array_equal(before, after)
 
 
-def test_files_that_are_made_of_something_else_are_refused(tiny: Study) -> None:
+def test_files_with_other_settings_are_rejected(tiny: Experiment) -> None:
     run.positions(tiny.runs)
-    tiny.told["positions"]["seed"] += 1
-    refused = r"positions.asked.json tells of other settings: give another folder with --runs$"
-    with pytest.raises(SystemExit, match=refused):
-        tiny.main("judge")
+    tiny.settings["positions"]["seed"] += 1
+    with pytest.raises(SystemExit, match="other settings"):
+        tiny.main("regrets")
 
 
 def test_a_temperature_is_learned_from_other_positions(
-    tiny: Study, capsys: pytest.CaptureFixture[str]
+    tiny: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny.main("temperature")
     path = tiny.results / "temperature.json"
@@ -205,68 +196,64 @@ def test_a_temperature_is_learned_from_other_positions(
     others, _ = run.positions(tiny.runs)
     assert len(boards) == row["boards"] == 20 and not np.isin(boards, others).all()
     searches = MCSoftmaxAgent(ntuple.load(players.PRETRAINED), from_dict(row["searches"], Search))
-    found = learned_temperature(searches, np.array(boards, np.uint64))
-    assert row["temperature"] == pytest.approx(found, abs=5e-5)
+    expected = learned_temperature(searches, np.array(boards, np.uint64))
+    assert row["temperature"] == pytest.approx(expected, abs=5e-5)
 
 
-# Games
-
-
-def test_rows_tell_of_the_network(tiny: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_identify_the_network(tiny: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "has_bfloat16", lambda: False)
-    tiny.main("judge")
-    tiny.main("play", "--only", "lines")
+    tiny.main("regrets")
+    tiny.main("scores", "--only", "lines")
     tables, neural = tiny.rows()
     assert len(tables["network_sha256"]) == 16 and "bits" not in tables
     assert neural["network_sha256"] != tables["network_sha256"] and neural["bits"] == 32
     assert {row["network_sha256"] for row in tiny.rows("regrets")} == {tables["network_sha256"]}
 
 
-def test_games_are_those_of_the_player_and_counted_as_everywhere(tiny: Study) -> None:
-    tiny.main("play", "--only", "what was added", "lines")
+def test_rows_have_the_summary_of_the_players_games(tiny: Experiment) -> None:
+    tiny.main("scores", "--only", "what was added", "lines")
     rows = tiny.rows()
     assert [row["group"] for row in rows] == [*["lines"] * 2, *["what was added"] * 2]
-    for row, cell in zip(rows, studied.cells("plays", ["what was added", "lines"]), strict=True):
-        games = play(run.player(cell), cell["games"], EVALUATION_SEED)
+    for row, cell in zip(
+        rows, experiment.cells("scores", ["what was added", "lines"]), strict=True
+    ):
+        games = play(run.make_player(cell), cell["games"], EVALUATION_SEED)
         expected = {**cell, **summary(games), "moves": int(games.n_moves.sum())}
         assert {key: row[key] for key in expected} == expected
         assert row["cpu_us_per_move"] > 0 and row["machine"]["numba"]
     assert len({row["mean"] for row in rows}) > 1
 
 
-def test_only_what_has_not_been_played_is_played(
-    tiny: Study, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_only_players_without_a_row_play(
+    tiny: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made: list[str] = []
+    played: list[str] = []
 
     def fake(player: Any, n: int, seed: int) -> Games:
-        made.append(player)
+        played.append(player)
         return Games(*np.full((3, n), 64, np.int64))
 
     monkeypatch.setattr(cells, "play", fake)
-    tiny.main("play", "--only", "policies")
-    assert len(made) == len(tiny.rows()) == 2
-    tiny.main("play")
-    assert len(made) == len(tiny.rows()) == len(list(studied.cells("plays"))) == 10
-    tiny.told["plays"]["lines"][0]["games"] = 4  # another sample, so it is played again
-    tiny.main("play", "--jobs", "1")
-    assert len(made) == 11 and tiny.rows()[-1]["n_games"] == 4
+    tiny.main("scores", "--only", "policies")
+    assert len(played) == len(tiny.rows()) == 2
+    tiny.main("scores")
+    assert len(played) == len(tiny.rows()) == len(list(experiment.cells("scores"))) == 10
+    tiny.settings["scores"]["lines"][0]["games"] = 4  # another sample, so it is played again
+    tiny.main("scores", "--jobs", "1")
+    assert len(played) == 11 and tiny.rows()[-1]["n_games"] == 4
     assert "ntuple {}: 64 ± 0" in capsys.readouterr().out
 
 
-def test_of_players_that_were_played_twice_the_latest_row_counts(tiny: Study) -> None:
-    first, second = studied.cells("plays", ["lines"])
+def test_the_latest_row_of_a_player_counts(tiny: Experiment) -> None:
+    first, second = experiment.cells("scores", ["lines"])
     tiny.write([{**second, "mean": 1}, {**first, "mean": 2}, {**second, "mean": 3}])
-    assert [row["mean"] for row in report.rows("plays", "lines")] == [2, 3]
-    tiny.told["plays"]["lines"].pop(0)
-    assert [row["mean"] for row in report.rows("plays", "lines")] == [3]
+    assert [row["mean"] for row in report.rows("scores", "lines")] == [2, 3]
+    tiny.settings["scores"]["lines"].pop(0)
+    assert [row["mean"] for row in report.rows("scores", "lines")] == [3]
 
 
-# Learning
-
-
-def test_learners_go_on_until_they_have_made_their_moves(
-    tiny: Study, monkeypatch: pytest.MonkeyPatch
+def test_learners_resume_until_they_have_made_their_moves(
+    tiny: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[list[str]] = []
 
@@ -279,7 +266,7 @@ def test_learners_go_on_until_they_have_made_their_moves(
             file.write(json.dumps({"n_moves": n_moves, "seconds": 5}) + "\n")
 
     monkeypatch.setattr(training, "main", fake)
-    monkeypatch.setattr(run, "search_games", lambda place, plan: None)
+    monkeypatch.setattr(run, "play_by_search", lambda place, plan: None)
     tiny.main("learn")
     tiny.main("learn", "--only", "experiment 1")
     tiny.main("learn")
@@ -287,31 +274,31 @@ def test_learners_go_on_until_they_have_made_their_moves(
     assert ["--resume" in call for call in calls] == [False, False, True, True]
     place = tiny.runs / "experiment_1,_wild"
     assert calls[1][:4] == ["search", str(place / "asked.json"), "--out", str(place)]
-    asked = json.loads((place / "asked.json").read_text(encoding="utf-8"))
-    base = tiny.told["learn"]["experiment 1"]["base"]
-    assert asked == {**base, "learner": {"games": 2, "learn": "nodes"}}
+    written = json.loads((place / "asked.json").read_text(encoding="utf-8"))
+    base = tiny.settings["learners"]["experiment 1"]["base"]
+    assert written == {**base, "learner": {"games": 2, "learn": "nodes"}}
     assert [(row["run"], row["n_moves"]) for row in tiny.rows("learning")] == [
         *(("calm", 40), ("calm", 50), ("wild", 40), ("wild", 90))
     ]
 
 
-def test_learners_do_not_go_on_with_other_settings(tiny: Study) -> None:
-    plan = tiny.told["learn"]["experiment 1"]
+def test_learners_do_not_resume_with_other_settings(tiny: Experiment) -> None:
+    plan = tiny.settings["learners"]["experiment 1"]
     plan["runs"] = {"calm": {"moves": 20}}
     tiny.main("learn")
     plan["base"]["seed"] = 5
     plan["runs"]["calm"]["moves"] = 40
-    with pytest.raises(SystemExit, match=r"asked.json tells of other settings"):
+    with pytest.raises(SystemExit, match="other settings"):
         tiny.main("learn")
 
 
-def test_rows_of_learners_that_learned_elsewhere_are_kept(tiny: Study) -> None:
+def test_rows_of_learners_of_other_runs_stay(tiny: Experiment) -> None:
     there = {"experiment": "experiment 1", "run": "calm", "n_moves": 7}
     tiny.write([there, {**there, "run": "wild"}, {**there, "run": "gone"}], "learning")
     place = tiny.runs / "experiment_1,_wild"
     place.mkdir(parents=True)
     (place / "rows.jsonl").write_text('{"n_moves": 8}\n', encoding="utf-8")
-    run.write_rows(tiny.runs)
+    run.copy_rows(tiny.runs)
     assert tiny.rows("learning") == [there, {**there, "run": "wild", "n_moves": 8}]
 
 
@@ -324,16 +311,16 @@ class Tiny(nn.Module):
         self.body = nn.Linear(256, 1)
 
     def forward(self, planes: Tensor) -> Tensor:
-        """The values `[n]` of planes `[n, 16, 4, 4]`."""
+        """Return the values `[n]` of planes `[n, 16, 4, 4]`."""
         values: Tensor = self.body(planes.flatten(1))
         return values[:, 0]
 
 
-def test_a_neural_network_that_learned_plays_by_its_search(
-    tiny: Study, monkeypatch: pytest.MonkeyPatch
+def test_a_learned_neural_network_plays_by_its_search(
+    tiny: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(value_net.NETWORKS, "Tiny", Tiny)
-    plan = tiny.told["learn"]["experiment 1"]
+    plan = tiny.settings["learners"]["experiment 1"]
     plan["base"]["network"], plan["runs"] = {"name": "Tiny"}, {"net": {"moves": 4}}
     tiny.main("learn")
     *_, last, searched = tiny.rows("learning")
@@ -343,23 +330,23 @@ def test_a_neural_network_that_learned_plays_by_its_search(
     assert searched["n_moves"] == last["n_moves"] >= 4
 
 
-def test_learners_whose_values_ran_away_are_left_and_the_others_go_on(
-    tiny: Study, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_learner_that_diverged_does_not_stop_the_others(
+    tiny: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Wild(from_search.Learner):
         def _learn(self, *rest: Any) -> None:
             if self.settings.learn == "nodes" and self.n_moves:
-                raise Diverged("values have run away", {"searched": 5.0})
+                raise Diverged("values diverged", {"searched": 5.0})
 
     monkeypatch.setattr(from_search, "Learner", Wild)
-    plan = tiny.told["learn"]["experiment 1"]
+    plan = tiny.settings["learners"]["experiment 1"]
     plan["runs"] = {"wild": plan["runs"]["wild"], "calm": {"moves": 2_000}}
     tiny.main("learn")
-    assert "values have run away" in capsys.readouterr().err
-    found = tiny.rows("learning")
-    wild = next(row for row in found if row["run"] == "wild")
+    assert "values diverged" in capsys.readouterr().err
+    rows = tiny.rows("learning")
+    wild = next(row for row in rows if row["run"] == "wild")
     assert wild["diverged"] == {"searched": 5.0}
-    *_, calm, searched = (row for row in found if row["run"] == "calm")
+    *_, calm, searched = (row for row in rows if row["run"] == "calm")
     assert calm["1-ply"]["n_games"] == 100
     learned = agents.load(tiny.runs / "experiment_1,_calm" / "learner.npz").network
     games = play(MCSoftmaxAgent(learned, Search(simulations=2)), 2, EVALUATION_SEED)
@@ -373,21 +360,18 @@ def test_learners_whose_values_ran_away_are_left_and_the_others_go_on(
     tiny.main("learn")
 
 
-# The report
-
-
-def test_regrets_and_scores_of_policies_stand_in_grids(tiny: Study) -> None:
-    tiny.played([0, 0, 1_000, 2_000, *[0] * 6])
-    tiny.judged([0, 30, 40])
+def test_policies_are_a_table_of_selection_and_backup(tiny: Experiment) -> None:
+    tiny.scores([0, 0, 1_000, 2_000, *[0] * 6])
+    tiny.regrets([0, 30, 40])
     head = "| select, back up by | best |\n| --- | --: |\n"
-    assert report.policies("plays") == head + "| ave | 1,000 ± 100 |\n| best | 2,000 ± 200 |"
-    assert report.policies("judged") == head + "| ave | 30.0 ± 3.0 |\n| best | 40.0 ± 4.0 |"
+    assert report.policies("scores") == head + "| ave | 1,000 ± 100 |\n| best | 2,000 ± 200 |"
+    assert report.policies("regrets") == head + "| ave | 30.0 ± 3.0 |\n| best | 40.0 ± 4.0 |"
 
 
 def test_scores_by_simulations_are_drawn_with_those_of_other_searches(
-    tiny: Study, figures: dict[str, Any]
+    tiny: Experiment, figures: dict[str, Any]
 ) -> None:
-    tiny.played([500, 70, 0, 0, 100, 300, 200, 400, 0, 0])
+    tiny.scores([500, 70, 0, 0, 100, 300, 200, 400, 0, 0])
     assert report.simulations("ntuple") == (
         "|  |  | mean score | games | µs of CPU a move | published, CNN22 |\n"
         "| --- | --: | --: | --: | --: | --: |\n"
@@ -399,18 +383,20 @@ def test_scores_by_simulations_are_drawn_with_those_of_other_searches(
         "| 1-ply |  | 500 ± 50 | 1000 | 1,000 | 206,802 |"
     )
     (axes,) = figures["simulations_ntuple.svg"].axes
-    found = {str(line[0].get_xydata().tolist()) for line in axes.containers}
-    assert found == {"[[1.0, 100.0], [100.0, 300.0]]", "[[1.0, 200.0], [100.0, 400.0]]"}
+    curves = {str(line[0].get_xydata().tolist()) for line in axes.containers}
+    assert curves == {"[[1.0, 100.0], [100.0, 300.0]]", "[[1.0, 200.0], [100.0, 400.0]]"}
     (line,) = (line for line in axes.lines if line.get_linestyle() == "--")
     assert line.get_label() == "1-ply" and set(line.get_ydata()) == {500}
     assert axes.get_xscale() == "log"
 
 
-def test_published_scores_by_simulations_and_plies_are_those_of_the_study(tiny: Study) -> None:
-    plan = tiny.told["plays"]["simulations"][0]
+def test_published_scores_are_by_simulations_and_plies(tiny: Experiment) -> None:
+    plan = tiny.settings["scores"]["simulations"][0]
     plan["vary"] = {"unseen": ["outcomes"], "simulations": [50, 100, 2_000]}
-    tiny.told["plays"]["lines"] = [{"player": "expectimax", "settings": {"depth": 3}, "games": 1}]
-    tiny.played([1] * 8)
+    tiny.settings["scores"]["lines"] = [
+        {"player": "expectimax", "settings": {"depth": 3}, "games": 1}
+    ]
+    tiny.scores([1] * 8)
     table = [row.strip("| ").split(" | ") for row in report.simulations("ntuple").split("\n")[2:]]
     assert [(row[0], row[-1]) for row in table] == [
         ("50 simulations", "206,802"),
@@ -420,23 +406,23 @@ def test_published_scores_by_simulations_and_plies_are_those_of_the_study(tiny: 
     ]
 
 
-def test_what_was_added_is_told_by_its_settings(tiny: Study) -> None:
-    tiny.played([0] * 8 + [1_000, 2_000])
-    assert report.others("plays", "what was added").split("\n")[2:] == [
+def test_other_players_are_listed_by_their_settings(tiny: Experiment) -> None:
+    tiny.scores([0] * 8 + [1_000, 2_000])
+    assert report.by_settings("scores", "what was added").split("\n")[2:] == [
         "| mc-softmax | simulations 2 | the N-tuple network | 1,000 ± 100 | 2,000 |",
         "| mc-softmax | simulations 2, reuse True, leaves 2 | the N-tuple network "
         "| 2,000 ± 200 | 4,000 |",
     ]
-    tiny.judged([10, 0, 0])
-    assert report.others("judged", "other searches").split("\n") == [
+    tiny.regrets([10, 0, 0])
+    assert report.by_settings("regrets", "other searches").split("\n") == [
         "| player | settings | network | regret | best moves, % | µs of CPU a move |",
         "| --- | --: | --: | --: | --: | --: |",
         "| ntuple |  | the N-tuple network | 10.0 ± 1.0 | 10.0 | 20 |",
     ]
 
 
-def test_what_learners_came_to_is_told_with_those_that_ran_away(
-    tiny: Study, figures: dict[str, Any]
+def test_results_of_learners_include_those_that_diverged(
+    tiny: Experiment, figures: dict[str, Any]
 ) -> None:
     calm, wild = ({"experiment": "experiment 1", "run": name} for name in ("calm", "wild"))
     first, second = (
@@ -471,18 +457,18 @@ def test_what_learners_came_to_is_told_with_those_that_ran_away(
 def test_scores_are_of_the_games_of_the_last_moves() -> None:
     """Of 30 games with 100 points each, then 20 with 250, then 25 with 400."""
     games = zip((30, 50, 75), (100.0, 160.0, 240.0), strict=True)
-    of = [
+    evaluations = [
         {"n_moves": 1_000 * (i + 1), "n_games": n, "mean_score": mean}
         for i, (n, mean) in enumerate(games)
     ]
-    assert report.scores(of, None) == [(1_000, 100.0), (2_000, 160.0), (3_000, 240.0)]
-    assert report.scores(of, 1_000) == [(1_000, 100.0), (2_000, 250.0), (3_000, 400.0)]
-    assert report.scores(of, 5_000) == report.scores(of, None)
+    assert report.scores(evaluations, None) == [(1_000, 100.0), (2_000, 160.0), (3_000, 240.0)]
+    assert report.scores(evaluations, 1_000) == [(1_000, 100.0), (2_000, 250.0), (3_000, 400.0)]
+    assert report.scores(evaluations, 5_000) == report.scores(evaluations, None)
     assert report.scores([{"n_moves": 5, "n_games": 0, "mean_score": None}], 10) == []
 
 
-def test_of_few_games_no_interval_is_drawn(tiny: Study, figures: dict[str, Any]) -> None:
-    tiny.played([float(n) for n in range(10)])
+def test_intervals_of_few_games_are_not_drawn(tiny: Experiment, figures: dict[str, Any]) -> None:
+    tiny.scores([float(n) for n in range(10)])
     rows = tiny.rows()
     rows[4]["n_games"] = 3
     tiny.write(rows)
@@ -492,35 +478,33 @@ def test_of_few_games_no_interval_is_drawn(tiny: Study, figures: dict[str, Any])
     assert [np.ptp(end[:, 1]) > 0 for end in ends if len(end)] == [True, True, True]
 
 
-# What is published
-
-
 def test_every_player_has_a_row() -> None:
-    for what, file in report.FILES.items():
-        if what in ("judged", "plays"):
-            told = {cells.name(row) for row in rows.read(studied.RESULTS / file)}
-            assert {cells.name(cell) for cell in studied.cells(what)} <= told
-    learned = rows.read(studied.RESULTS / report.FILES["learn"])
-    plans = {(plan.experiment, plan.run) for plan in studied.learners()}
+    measures: tuple[experiment.Measure, ...] = ("regrets", "scores")
+    for measure in measures:
+        rows = read_lines(experiment.RESULTS / report.FILES[measure])
+        expected = {cells.name(cell) for cell in experiment.cells(measure)}
+        assert expected <= {cells.name(row) for row in rows}
+    learned = read_lines(experiment.RESULTS / report.FILES["learners"])
+    plans = {(plan.experiment, plan.run) for plan in experiment.learners()}
     assert {(row["experiment"], row["run"]) for row in learned} == plans
 
 
-def test_the_page_is_what_its_rows_say(
+def test_the_page_is_made_from_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figures: dict[str, Any]
 ) -> None:
-    shutil.copytree(studied.RESULTS, tmp_path / "results")
+    shutil.copytree(experiment.RESULTS, tmp_path / "results")
     monkeypatch.setattr(report, "RESULTS", tmp_path / "results")
     run.main(["report"])
     name = "README.md"
-    found, published = (
+    written, published = (
         (folder / name).read_text(encoding="utf-8")
-        for folder in (tmp_path / "results", studied.RESULTS)
+        for folder in (tmp_path / "results", experiment.RESULTS)
     )
-    assert found == published
+    assert written == published
 
 
-def test_a_report_has_what_there_is(
-    tiny: Study, figures: dict[str, Any], capsys: pytest.CaptureFixture[str]
+def test_a_report_has_the_sections_with_rows(
+    tiny: Experiment, figures: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny.results.mkdir()
     tiny.main("report")
@@ -529,8 +513,8 @@ def test_a_report_has_what_there_is(
     title = "Monte-Carlo Softmax search (Watanabe and Matsuzaki)"
     heads = [title, "What was reproduced", "What was added"]
     assert re.findall("^#+ (.*)", path.read_text(encoding="utf-8"), re.MULTILINE) == heads
-    tiny.played([float(n) for n in range(10)])
-    tiny.judged([1.0, 2.0, 3.0])
+    tiny.scores([float(n) for n in range(10)])
+    tiny.regrets([1.0, 2.0, 3.0])
     row = {"experiment": "experiment 1", "run": "calm", "n_moves": 7, "seconds": 3}
     tiny.write([row], "learning")
     tiny.main("report")
@@ -547,12 +531,12 @@ def test_a_report_has_what_there_is(
     links = re.findall(r"!\[\]\((.*?)\)", text)
     assert links == ["simulations_ntuple.svg", "experiment_1.svg", "experiment_1_values.svg"]
     assert set(links) == set(figures) and all((tiny.results / link).exists() for link in links)
-    for part in (report.policies("plays"), report.policies("judged"), "Published: something."):
+    for part in (report.policies("scores"), report.policies("regrets"), "Published: something."):
         assert part in text
 
 
-@pytest.mark.parametrize("words", [[], ["play", "--jobs", "0"], ["tables"]], ids=" ".join)
-def test_wrong_words_are_refused(words: list[str]) -> None:
+@pytest.mark.parametrize("words", [[], ["scores", "--jobs", "0"], ["tables"]], ids=" ".join)
+def test_wrong_arguments_are_rejected(words: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         run.main(words)
     assert caught.value.code == 2

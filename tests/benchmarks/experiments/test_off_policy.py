@@ -1,4 +1,4 @@
-"""Off-policy Monte-Carlo control: the two listings by hand, and what they learn of small games."""
+"""Off-policy Monte-Carlo control: the two listings by hand, and learning a small game."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from benchmarks.experiments.daihinmin.off_policy import (
 # The listings by hand
 
 
-def rounded(found: Sequence[Return]) -> list[tuple[float, ...]]:
-    """Returns without the last bits of their weights."""
-    return [tuple(round(number, 9) for number in each) for each in found]
+def rounded(results: Sequence[Return]) -> list[tuple[float, ...]]:
+    """Return returns without the last bits of their weights."""
+    return [tuple(round(number, 9) for number in each) for each in results]
 
 
-def test_returns_are_told_from_the_last_deviation_on() -> None:
+def test_returns_start_at_the_last_deviation() -> None:
     """Greedy is action 0 everywhere. tau = 1, where action 1 is taken.
 
     t   s  a  r  p      R               w
@@ -39,20 +39,20 @@ def test_returns_are_told_from_the_last_deviation_on() -> None:
     assert rounded(returns(episode, policy)) == expected
 
 
-def test_an_episode_without_a_deviation_tells_of_all_its_steps() -> None:
+def test_an_episode_without_a_deviation_has_returns_of_all_steps() -> None:
     policy = np.array([1, 0])
     episode = [Step(0, 1, 1, 0.5), Step(1, 0, 2, 0.25)]
     assert returns(episode, policy) == [Return(0, 1, 3, 4), Return(1, 0, 2, 1)]
 
 
-def test_an_episode_whose_last_step_deviates_tells_of_it_alone() -> None:
+def test_an_episode_whose_last_step_deviates_has_its_return_only() -> None:
     episode = [Step(0, 0, 1, 0.5), Step(1, 1, 2, 0.25)]
     assert returns(episode, np.zeros(2, np.int64)) == [Return(1, 1, 2, 1)]
     assert returns([], np.zeros(2, np.int64)) == []
 
 
-def test_a_pair_that_occurs_again_counts_at_its_first_time_from_the_deviation_on() -> None:
-    """Tau = 1: the (0, 0) at t = 0 is before it, and of those at 2 and 4 the first counts.
+def test_a_repeated_pair_counts_at_its_first_occurrence_after_the_deviation() -> None:
+    """Tau = 1: the (0, 0) at t = 0 is before it; of those at 2 and 4 the first counts.
 
     t   s  a  r  p      R    w
     2   0  0  1  0.5    10   1 / (0.8 * 0.5 * 0.8) = 3.125
@@ -68,9 +68,9 @@ def test_a_pair_that_occurs_again_counts_at_its_first_time_from_the_deviation_on
 
 
 @pytest.mark.parametrize("probability", [0, -0.5])
-def test_an_action_that_the_behaviour_never_takes_is_refused(probability: float) -> None:
+def test_an_action_without_probability_is_refused(probability: float) -> None:
     episode = [Step(0, 0, 1, probability), Step(0, 1, 1, 0.5)]
-    with pytest.raises(ValueError, match="each of its actions with some probability"):
+    with pytest.raises(ValueError, match="probability"):
         returns(episode, np.zeros(1, np.int64))
 
 
@@ -96,7 +96,7 @@ def test_the_first_listing_by_hand() -> None:
     assert control.policy.tolist() == [1, 0]  # of equals the first
 
 
-def test_first_values_stay_until_there_is_a_return() -> None:
+def test_initial_values_stay_until_there_is_a_return() -> None:
     control = TabularControl(1, 3, value=5)
     control.learn([Step(0, 1, 1, 0.5)])
     assert control.q.tolist() == [[5, 1, 5]]
@@ -104,7 +104,7 @@ def test_first_values_stay_until_there_is_a_return() -> None:
 
 
 def test_the_second_listing_by_hand() -> None:
-    """The function is adjusted when three returns are there, and one of them is kept."""
+    """The function is fitted to batches of three returns, and keeps one for the next batch."""
     table, fitted = np.zeros((2, 2)), []
 
     def fit(data: Sequence[Return]) -> None:
@@ -128,7 +128,7 @@ def test_the_second_listing_by_hand() -> None:
     assert fitted[1] == [third, Return(0, 0, 1, 1), Return(0, 0, 2, 1)]
 
 
-def test_without_keeping_all_returns_are_dropped() -> None:
+def test_by_default_no_returns_are_kept() -> None:
     fitted: list[int] = []
     control = ApproximateControl(
         lambda: np.zeros((1, 2)), lambda data: fitted.append(len(data)), collect=2
@@ -139,52 +139,52 @@ def test_without_keeping_all_returns_are_dropped() -> None:
 
 
 @pytest.mark.parametrize(("collect", "keep"), [(3, 3), (3, -1), (0, 0)])
-def test_no_more_can_be_kept_than_is_collected(collect: int, keep: int) -> None:
-    with pytest.raises(ValueError, match=r"can be kept, not"):
+def test_a_batch_cannot_keep_all_its_returns(collect: int, keep: int) -> None:
+    with pytest.raises(ValueError, match="keep"):
         ApproximateControl(lambda: np.zeros((1, 1)), lambda data: None, collect, keep)
 
 
-# What they learn
+# Learning a corridor of four states
 
-N_ROOMS, LEAVE, GO_ON = 4, 0, 1
-"""A corridor of rooms: who leaves room s gets `PRIZES[s]`; who goes on gets into the next with a
-chance of 0.7, and otherwise nothing. Going on from the last room pays 2."""
+N_STATES, LEAVE, CONTINUE = 4, 0, 1
+"""Leaving state s pays `PRIZES[s]` and ends the episode. Continuing leads to the next state with
+probability 0.7 and otherwise ends the episode without a reward; from the last state it pays 2."""
 PRIZES = (3.0, 1.0, 2.0, 7.0)
-# Values by hand, from the last room back: room 3: leave 7, go on 0.7 * 2 = 1.4; room 2: leave 2, go
-# on 0.7 * 7 = 4.9; room 1: leave 1, go on 0.7 * 4.9 = 3.43; room 0: leave 3, go on 0.7 * 3.43.
+# Values by hand, from the last state back: state 3: leave 7, continue 0.7 * 2 = 1.4; state 2: leave
+# 2, continue 0.7 * 7 = 4.9; 1: leave 1, continue 0.7 * 4.9 = 3.43; 0: leave 3, continue 0.7 * 3.43.
 BEST = np.array([[3.0, 2.401], [1.0, 3.43], [2.0, 4.9], [7.0, 1.4]])
 
 
-def episode(rng: np.random.Generator, policy: np.ndarray, epsilon: float, room: int) -> list[Step]:
-    """An episode of the epsilon-greedy behaviour from a room on."""
+def episode(rng: np.random.Generator, policy: np.ndarray, epsilon: float, state: int) -> list[Step]:
+    """Return an episode of the epsilon-greedy behavior policy from a state on."""
     steps: list[Step] = []
     while True:
-        greedy = int(policy[room])
+        greedy = int(policy[state])
         action = greedy if rng.random() >= epsilon else int(rng.integers(2))
         probability = epsilon / 2 + (1 - epsilon) * (action == greedy)
         lucky = rng.random() < 0.7
-        if action == LEAVE or not lucky or room == N_ROOMS - 1:
-            last = room == N_ROOMS - 1
-            reward = PRIZES[room] if action == LEAVE else 2.0 * (lucky and last)
-            return [*steps, Step(room, action, reward, probability)]
-        steps.append(Step(room, action, 0.0, probability))
-        room += 1
+        if action == LEAVE or not lucky or state == N_STATES - 1:
+            last = state == N_STATES - 1
+            reward = PRIZES[state] if action == LEAVE else 2.0 * (lucky and last)
+            return [*steps, Step(state, action, reward, probability)]
+        steps.append(Step(state, action, 0.0, probability))
+        state += 1
 
 
 @pytest.mark.parametrize("first", [[0, 0, 0, 0], [1, 1, 1, 1]])
 def test_tables_converge_to_the_best_policy_and_its_values(first: list[int]) -> None:
-    rng, control = np.random.default_rng(1), TabularControl(N_ROOMS, 2)
+    rng, control = np.random.default_rng(1), TabularControl(N_STATES, 2)
     control.policy = np.array(first)
     for _ in range(6_000):
-        control.learn(episode(rng, control.policy, 0.3, int(rng.integers(N_ROOMS))))
+        control.learn(episode(rng, control.policy, 0.3, int(rng.integers(N_STATES))))
     assert control.policy.tolist() == BEST.argmax(1).tolist() == [0, 1, 1, 0]
     np.testing.assert_allclose(control.q, BEST, atol=0.3)
 
 
 def test_a_linear_function_learns_the_best_policy() -> None:
-    """Two features are shared by rooms; the least squares are weighted as the listing has it.
+    """Features are shared by the states; the least squares are weighted as in the listing.
 
-    The prize of leaving is linear in two features of the rooms, and going on in three.
+    The prize of leaving is linear in two features of the states, and continuing in three.
     """
     features = np.array([[1, 3, 2.401], [1, 1, 3.43], [1, 2, 4.9], [1, 7, 1.4]])
     theta, rng = np.zeros((2, 3)), np.random.default_rng(2)
@@ -202,6 +202,6 @@ def test_a_linear_function_learns_the_best_policy() -> None:
 
     control = ApproximateControl(values, fit, collect=2_000, keep=500)
     for _ in range(8_000):
-        control.learn(episode(rng, control.policy, 0.4, int(rng.integers(N_ROOMS))))
+        control.learn(episode(rng, control.policy, 0.4, int(rng.integers(N_STATES))))
     assert control.policy.tolist() == [0, 1, 1, 0]
     np.testing.assert_allclose(values(), BEST, atol=0.6)

@@ -1,10 +1,9 @@
-"""The study of policy networks: its published values, its tables by hand, and a tiny one."""
+"""Tests of the policy network experiment: its tables worked by hand, and a tiny run."""
 
 from __future__ import annotations
 
 import json
 import re
-from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from afterstate.agents.game2048.values.policy_net import PolicyCNN
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs.game2048 import rules, torch_rules
-from benchmarks.experiments.policy_nets import analysis, inside, run
+from benchmarks.experiments.policy_nets import analysis, run, tables
 from benchmarks.experiments.policy_nets.analysis import TILES
 from tests.benchmarks.experiments.test_policy_nets_analysis import CHOICES, boards_of
 
@@ -79,49 +78,46 @@ SUMS = {
         "29.4/28.6/27.0 31.3/31.2/30.1 33.6/33.5/32.2 36.0/35.7/34.6 38.2/37.9/36.7"
     ),
 }
-"""Their shares and those of the rows above, added up by hand."""
+"""Their cumulative shares, added up by hand."""
 
 
 def published_rows(what: str, layers: int) -> list[list[str]]:
-    """The units of a published table, each with its three shares."""
+    """Return the units of a published table, each with its three shares."""
     rows = (row.rsplit(" ", 1) for row in PUBLISHED[what, layers].split("; "))
     return [[unit, *shares.split("/")] for unit, shares in rows]
 
 
-# A tiny study
-
-
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file of JSON lines."""
+    """Return the rows of a file of JSON lines."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-class Study:
-    """A study of small networks, in a folder."""
+class Experiment:
+    """An experiment with small networks in a folder."""
 
-    def __init__(self, folder: Path, told: dict[str, Any]) -> None:
-        self.runs, self.results, self.told = folder / "runs", folder / "results", told
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        self.runs, self.results, self.settings = folder / "runs", folder / "results", settings
 
     def main(self, *arguments: str) -> None:
-        """Runs the command line."""
+        """Run the command."""
         run.main([*arguments, "--runs", str(self.runs)])
 
     @property
-    def chosen(self) -> Namespace:
-        """What the command line would say."""
-        return Namespace(runs=self.runs, moves=None)
+    def args(self) -> run.Args:
+        """Return arguments of the command."""
+        return run.Args("report", runs=self.runs)
 
     def learned(self, layers: int) -> Any:
-        """How many moves a network has learned from."""
+        """Return the number of moves that a network has learned from."""
         return nets.metadata(self.runs / f"k{layers}" / "net.safetensors")["n_moves"]
 
     def put(self, layers: int, net: nn.Module, n_moves: float = 100) -> None:
-        """Puts a network that has learned into its folder."""
+        """Write a trained network."""
         path = self.runs / f"k{layers}" / "net.safetensors"
         nets.save(net, path, n_moves=n_moves, seconds=12.5)
 
     def log(self) -> None:
-        """Writes a log of moves to learn from, by hand."""
+        """Write a log of moves."""
         boards = torch_rules.start((100,), torch.Generator().manual_seed(1))
         moves = np.zeros(100, play_logs.MOVE)
         moves["board"] = torch_rules.to_words(boards)
@@ -130,44 +126,44 @@ class Study:
         np.save(self.runs / "moves.npy", moves)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The rows of table 2."""
+        """Return the rows of table 2."""
         return read_rows(self.results / "games.jsonl")
 
 
 @pytest.fixture
-def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
-    """The study with a log of 100 moves, 3 games, and few filters."""
-    told = run.study() | {"games": 3}
-    told["log"] = {"player": "random", "moves": 100, "seed": 1}
-    told["learner"] = told["learner"] | {"batch": 20}
-    monkeypatch.setattr(run, "study", lambda: told)
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    """Return an experiment with a log of 100 moves, 3 games, and few filters."""
+    settings = run.load_settings() | {"games": 3}
+    settings["log"] = {"player": "random", "moves": 100, "seed": 1}
+    settings["learner"] = settings["learner"] | {"batch": 20}
+    monkeypatch.setattr(run, "load_settings", lambda: settings)
     monkeypatch.setattr(run, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(run, "PROBE_GAMES", 20)
     for layers, n in {2: 6, 3: 5, 4: 4, 5: 3}.items():
         monkeypatch.setitem(policy_net.CHANNELS, layers, n)
-    return Study(tmp_path, told)
+    return Experiment(tmp_path, settings)
 
 
 def panels_of(figure: Any) -> list[Any]:
-    """The panels that show something, without the colour bar."""
+    """Return the panels with images, without the color bar."""
     shown = [each for each in figure.axes if each.images and each.get_label() != "<colorbar>"]
     assert shown
     return shown
 
 
-def likes(layers: int, wanted: Sequence[float], weight: float = 0.0) -> nn.Module:
-    """A network with these logits on every board, or nearly."""
+def constant_net(layers: int, logits: Sequence[float], weight: float = 0.0) -> nn.Module:
+    """Return a network with these logits on every board, or nearly."""
     torch.manual_seed(layers)
     net = PolicyCNN(layers)
     last: Any = net.body[-1]
     with torch.no_grad():
         last.weight.mul_(weight)
-        last.bias.copy_(torch.tensor(wanted, dtype=torch.float32))
+        last.bias.copy_(torch.tensor(logits, dtype=torch.float32))
     return net.eval()
 
 
-def test_the_log_goes_on_where_it_was_interrupted(
-    tiny: Study, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_an_interrupted_log_is_continued(
+    tiny: Experiment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def killed(*rest: Any) -> None:
         raise KeyboardInterrupt
@@ -177,45 +173,45 @@ def test_the_log_goes_on_where_it_was_interrupted(
         tiny.main("log")
     assert (tiny.runs / "moves.parts").exists()
     tiny.main("log", "--jobs", "1")
-    log, told = tiny.runs / "moves.npy", json.loads((tiny.runs / "moves.json").read_text())
-    assert len(play_logs.read(log)) == told["moves"] == 100
-    assert told["players"][0]["player"] == "random" and told["seed"] == 1
+    log, metadata = tiny.runs / "moves.npy", json.loads((tiny.runs / "moves.json").read_text())
+    assert len(play_logs.read(log)) == metadata["moves"] == 100
+    assert metadata["players"][0]["player"] == "random" and metadata["seed"] == 1
     with pytest.raises(SystemExit, match=r"moves\.npy exists"):
         tiny.main("log")
     run.main(["log", "--runs", str(tmp_path / "other")])
     assert (tmp_path / "other" / "moves.npy").read_bytes() == log.read_bytes()
 
 
-def test_networks_learn_from_the_log_one_by_one_and_go_on(
-    tiny: Study, monkeypatch: pytest.MonkeyPatch
+def test_networks_learn_from_the_log_one_by_one_and_resume(
+    tiny: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(policy_imitation, "evaluate", lambda net, n: {"mean": 1.0, "n_games": n})
     tiny.log()
-    tiny.told |= {"layers": [2, 3]}
-    tiny.told["log"]["moves"] = 40
+    tiny.settings |= {"layers": [2, 3]}
+    tiny.settings["log"]["moves"] = 40
     tiny.main("train", "--layers", "3")
     assert not (tiny.runs / "k2").exists()
-    asked = json.loads((tiny.runs / "k3" / "asked.json").read_text())
-    assert asked == {
+    settings = json.loads((tiny.runs / "k3" / "asked.json").read_text())
+    assert settings == {
         "network": {"layers": 3},
         "log": str(tiny.runs / "moves.npy"),
-        "learner": {**tiny.told["learner"], "decay": 40},
+        "learner": {**tiny.settings["learner"], "decay": 40},
         "seed": 1,
     }
-    tiny.told["log"]["moves"] = 100
+    tiny.settings["log"]["moves"] = 100
     tiny.main("train")
     assert [tiny.learned(layers) for layers in (2, 3)] == [100, 100]
     place = tiny.runs / "k3" / "rows.jsonl"
     rows = read_rows(place)
-    assert [row["n_moves"] for row in rows] == [40, 100]  # it went on
+    assert [row["n_moves"] for row in rows] == [40, 100]  # resumed
     assert [row["1-ply"]["n_games"] for row in rows] == [50, 50]
     tiny.main("train")  # nothing is left to do
     assert read_rows(place) == rows
-    assert list(run.networks(tiny.chosen)) == [2, 3]
+    assert list(run.trained_networks(tiny.args)) == [2, 3]
 
 
-def test_the_number_of_moves_the_device_and_the_threads_may_be_others(
-    tiny: Study, monkeypatch: pytest.MonkeyPatch
+def test_moves_device_and_threads_are_passed_on(
+    tiny: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: dict[str, list[str]] = {}
     for module in (play_logs, training):
@@ -224,45 +220,45 @@ def test_the_number_of_moves_the_device_and_the_threads_may_be_others(
     tiny.main("log", "--moves", "6e8", "--jobs", "3")
     tiny.main("train", "--layers", "2", "--moves", "6e8", "--device", "cuda", "--threads", "2")
     log, learning = calls.values()
-    for words, told in (
+    for words, options in (
         (log, {"--moves": 6e8, "--jobs": 3}),
         (learning, {"--moves": 6e8, "--threads": 2}),
     ):
-        for name, number in told.items():
+        for name, number in options.items():
             assert float(words[words.index(name) + 1]) == number
     assert learning[learning.index("--device") + 1] == "cuda"
-    asked = json.loads(Path(learning[1]).read_text(encoding="utf-8"))
-    assert asked["learner"]["decay"] == 6e8
+    settings = json.loads(Path(learning[1]).read_text(encoding="utf-8"))
+    assert settings["learner"]["decay"] == 6e8
     tiny.put(2, PolicyCNN(2), 6e8 - 1)
     with pytest.raises(SystemExit, match="has learned all moves"):
         tiny.main("play", "--moves", "6e8")
 
 
-def test_without_a_log_nothing_learns(tiny: Study) -> None:
+def test_without_a_log_nothing_learns(tiny: Experiment) -> None:
     with pytest.raises(SystemExit, match=r"moves\.npy"):
         tiny.main("train", "--layers", "2")
 
 
-def test_only_networks_that_have_learned_all_moves_are_taken(tiny: Study) -> None:
-    for command in ("play", "inside"):
+def test_only_fully_trained_networks_are_used(tiny: Experiment) -> None:
+    for command in ("play", "report"):
         with pytest.raises(SystemExit, match=r"no network in .*runs has learned all moves"):
             tiny.main(command)
     tiny.put(4, PolicyCNN(4), 99)
     with pytest.raises(SystemExit, match="train some first"):
-        tiny.main("inside")
+        tiny.main("report")
     for layers, n_moves in ((2, 100), (3, 99), (5, 120)):
         tiny.put(layers, PolicyCNN(layers), n_moves)
-    found = run.networks(tiny.chosen)
-    assert {k: nets.describe(net)["settings"]["layers"] for k, net in found.items()} == {2: 2, 5: 5}
+    networks = run.trained_networks(tiny.args)
+    assert {k: nets.describe(net)["settings"]["layers"] for k, net in networks.items()} == {
+        2: 2,
+        5: 5,
+    }
 
 
-# Table 2
-
-
-def test_games_of_each_network_are_added_to_those_that_are_there(
-    tiny: Study, capsys: pytest.CaptureFixture[str]
+def test_games_of_each_network_are_appended(
+    tiny: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    net = likes(3, [0, 1, 2, 3])
+    net = constant_net(3, [0, 1, 2, 3])
     tiny.put(3, net)
     tiny.put(4, PolicyCNN(4), 40)
     tiny.main("play")
@@ -288,8 +284,8 @@ def test_games_of_each_network_are_added_to_those_that_are_there(
     assert last == f"k = 3: {rows[4]['mean']:,.0f} ± {rows[4]['interval']:,.0f}"
 
 
-def test_table_2_has_the_latest_games_of_each_network_beside_the_published_scores(
-    tiny: Study,
+def test_table_2_has_the_latest_games_and_the_published_scores(
+    tiny: Experiment,
 ) -> None:
     rows = [
         {"layers": 0, "n_games": 9, "mean": 7.0, "interval": 3.0, "max": 2},
@@ -300,7 +296,7 @@ def test_table_2_has_the_latest_games_of_each_network_beside_the_published_score
     tiny.results.mkdir()
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (tiny.results / "games.jsonl").write_text(lines, encoding="utf-8")
-    assert run.table_2(tiny.told["published"]) == (
+    assert run.table_2(tiny.settings["published"]) == (
         "|  | mean, 95 % interval | max | games | published mean | published max |\n"
         "| --- | --: | --: | --: | --: | --: |\n"
         "| random moves | 7 ± 3 | 2 | 9 |  |  |\n"
@@ -309,28 +305,25 @@ def test_table_2_has_the_latest_games_of_each_network_beside_the_published_score
     )
 
 
-# Table 3
-
-
-def test_published_filters_are_found_where_they_were_hidden_and_drawn_beside_ours(
-    tiny: Study, figures: dict[str, Any]
+def test_hidden_published_filters_are_found_and_drawn(
+    tiny: Experiment, figures: dict[str, Any]
 ) -> None:
-    """One stands twice as large and mirrored, one is flipped and then transposed."""
+    """One filter is doubled and mirrored, one is flipped and then transposed."""
     hidden = {(2, "74"): 4, (5, "unnamed-1"): 2}
-    found: dict[int, nn.Module] = {layers: PolicyCNN(layers) for layers in (2, 3, 5)}
+    networks: dict[int, nn.Module] = {layers: PolicyCNN(layers) for layers in (2, 3, 5)}
     for of, number in hidden.items():
         square = run.published_filters()[of].reshape(2, 2, 16)
         turned = 2 * square[:, ::-1] if of[0] == 2 else square[::-1].transpose(1, 0, 2)
-        weights: Tensor = found[of[0]].get_parameter("body.1.weight").data
+        weights: Tensor = networks[of[0]].get_parameter("body.1.weight").data
         weights[number] = torch.tensor(turned.transpose(2, 0, 1).copy())
-    rows = run.table_3(found).split("\n")
+    rows = run.table_3(networks).split("\n")
     head = "| published | most similar of ours | cosine | of a new network |"
     assert rows[0] == head
     assert rows[2].startswith("| k = 2, #74 | #4 | 1.00 | 0.")
     assert rows[12].startswith("| k = 5, #unnamed-1 | #2 | 1.00 | 0.")
     assert len(rows) == 2 + 12 and "k = 3" not in str(rows)
     cells = [[float(cell) for cell in row.strip(" |").split(" | ")[-2:]] for row in rows[2:]]
-    assert all(found < 0.9 for i, (found, _) in enumerate(cells) if i not in (0, 10))
+    assert all(cosine < 0.9 for i, (cosine, _) in enumerate(cells) if i not in (0, 10))
     assert all(by_chance < 0.9 for _, by_chance in cells)
     panels = panels_of(figures["filters.png"])
     titles = [panel.get_title() for panel in panels]
@@ -347,23 +340,18 @@ def test_published_filters_are_found_where_they_were_hidden_and_drawn_beside_our
     assert bar.get_ylabel() == "weight / largest of the filter"
 
 
-def test_filters_of_networks_that_have_not_learned_are_left_out(
-    tiny: Study, figures: dict[str, Any]
+def test_filters_of_missing_networks_are_left_out(
+    tiny: Experiment, figures: dict[str, Any]
 ) -> None:
     rows = run.table_3({5: PolicyCNN(5)}).split("\n")
     assert [row[:7] for row in rows[2:]] == ["| k = 5"] * 6
     assert len(panels_of(figures["filters.png"])) == 12
 
 
-# Tables 4 to 7
-
-
 @pytest.mark.parametrize("layers", [2, 5])
-def test_published_contributions_stand_with_their_sums_below_as_many_of_ours(
-    tiny: Study, layers: int
-) -> None:
-    net = likes(layers, [0, 1, 2, 3], weight=1.0)
-    parts = run.tables_4_to_7(net, layers, tiny.told["published"]).split("\n\n")
+def test_published_contributions_follow_as_many_of_ours(tiny: Experiment, layers: int) -> None:
+    net = constant_net(layers, [0, 1, 2, 3], weight=1.0)
+    parts = run.tables_4_to_7(net, layers, tiny.settings["published"]).split("\n\n")
     for i, what in enumerate(("last layer", "layer before")):
         head, ours, label, theirs = parts[4 * i + 1 : 4 * i + 5]
         assert (head, label) == (f"Inputs of the {what}, ours:", "Published:")
@@ -375,15 +363,16 @@ def test_published_contributions_stand_with_their_sums_below_as_many_of_ours(
         assert theirs.split("\n") == lines
         assert ours.count("\n") == theirs.count("\n")
     assert len(parts) == 10
-    boards = boards_of(*list(analysis.STUDY_BOARDS.values())[:3])
-    assert parts[0] == inside.logits_table(net, boards, ["x2", "x1", "x0.5"])
+    boards = boards_of(*list(analysis.PAPER_BOARDS.values())[:3])
+    assert parts[0] == tables.logits_table(net, boards, ["x2", "x1", "x0.5"])
 
 
-def test_our_contributions_are_those_of_the_units_that_speak(tiny: Study) -> None:
-    """Down is 3 times what #0 says in column 1, row 0, less half of what #1 says in (0, 2).
+def test_our_contributions_are_those_of_the_active_units(tiny: Experiment) -> None:
+    """Down is 3 times the output of #0 in column 1, row 0, minus half of that of #1 in (0, 2).
 
-    #0 says what #5 of the first layer says there: 1, and 3 where the tile is 4096, on the first
-    board. #1 says twice what #4, always 1, says to its right. So the shares are 9 to 1 and 3 to 1.
+    #0 outputs the value of #5 of the first layer there: 1, and 3 where the tile is 4096, on the
+    first board. #1 outputs twice the value of #4 to its right, which is always 1. So the shares are
+    9 to 1 and 3 to 1.
     """
     net = PolicyCNN(2)
     with torch.no_grad():
@@ -395,7 +384,7 @@ def test_our_contributions_are_those_of_the_units_that_speak(tiny: Study) -> Non
         second[0, 5, 0, 0], second[1, 4, 0, 1] = 1, 2
         last = net.get_parameter("body.7.weight").view(4, 6, 4, 4)
         last[DOWN, 0, 0, 1], last[DOWN, 1, 2, 0], last[UP, 2] = 3, -0.5, 7
-    parts = run.tables_4_to_7(net, 2, tiny.told["published"]).split("\n\n")
+    parts = run.tables_4_to_7(net, 2, tiny.settings["published"]).split("\n\n")
     head = "| unit | x2: % (sum) | x1: % (sum) | x0.5: % (sum) |\n| --- | --: | --: | --: |\n"
     assert parts[2] == head + (
         "| (1, 0)#0 | 90.0 (90.0) | 75.0 (75.0) | 75.0 (75.0) |\n"
@@ -411,21 +400,18 @@ def test_our_contributions_are_those_of_the_units_that_speak(tiny: Study) -> Non
     )
 
 
-# Section 6 and figure 5
-
-
-def test_published_probabilities_and_moves_stand_beside_ours(tiny: Study) -> None:
+def test_figure_5_has_published_probabilities_and_moves(tiny: Experiment) -> None:
     """Down, the most probable move, is illegal on both; right is the next.
 
-    Up on 5b comes from #3 of the first layer alone, which is seen through #1 of the second.
+    Up on 5b comes from #3 of the first layer alone, through #1 of the second.
     """
-    wanted = np.log([0.1, 0.3, 0.4, 0.2]).tolist()
-    found = {layers: likes(layers, wanted) for layers in (2, 3, 5)}
+    logits = np.log([0.1, 0.3, 0.4, 0.2]).tolist()
+    networks = {layers: constant_net(layers, logits) for layers in (2, 3, 5)}
     with torch.no_grad():
         for name, of in (("4", (1, 3)), ("7", (UP, slice(16, 32)))):
-            found[2].get_parameter(f"body.{name}.weight").zero_()[of] = 1e-9
-        found[2].get_parameter("body.1.bias")[3] = 1.0
-    table, head, up = run.figure_5(found, tiny.told["published"]).split("\n\n")
+            networks[2].get_parameter(f"body.{name}.weight").zero_()[of] = 1e-9
+        networks[2].get_parameter("body.1.bias")[3] = 1.0
+    table, head, up = run.figure_5(networks, tiny.settings["published"]).split("\n\n")
     ours = "0.100 0.300 0.400 0.200"
     assert table == (
         "| board, network | up right down left | move | published |\n"
@@ -440,23 +426,23 @@ def test_published_probabilities_and_moves_stand_beside_ours(tiny: Study) -> Non
     assert head.endswith("published: (0, 3)#154 has the largest share.")
     assert all(row.split("#")[1].startswith("3 |") for row in up.split("\n")[2:])
     assert up.startswith("| unit | 5b: % (sum) |") and len(up.split("\n")) == 2 + 4
-    del found[2]
-    assert "\n\n" not in run.figure_5(found, tiny.told["published"])
+    del networks[2]
+    assert "\n\n" not in run.figure_5(networks, tiny.settings["published"])
 
 
 @pytest.mark.parametrize("which", [(2, 5), (2, 3, 4, 5)], ids=str)
-def test_agreement_stands_above_that_of_the_study(
-    tiny: Study, figures: dict[str, Any], which: tuple[int, ...]
+def test_section_6_has_our_agreement_and_the_published_one(
+    tiny: Experiment, figures: dict[str, Any], which: tuple[int, ...]
 ) -> None:
     """All but k = 2 choose the same; it agrees with them where one move is legal, once in six."""
-    found = {layers: likes(layers, [0, 1, 2, 3]) for layers in which}
-    found[2] = likes(2, [3, 2, 1, 0])
+    networks = {layers: constant_net(layers, [0, 1, 2, 3]) for layers in which}
+    networks[2] = constant_net(2, [3, 2, 1, 0])
     moves = np.zeros(len(CHOICES), play_logs.MOVE)
     moves["board"] = [rules.from_text(text) for text in CHOICES]
     tiny.runs.mkdir()
     for name in ("states", "probe_1", "probe_2"):
         np.save(tiny.runs / f"{name}_k5.npy", moves)
-    parts = run.section_6(found, tiny.chosen, tiny.told["published"]).split("\n\n")
+    parts = run.section_6(networks, tiny.args, tiny.settings["published"]).split("\n\n")
     others = [f"| only k = {layers} differs | 0 | 0.0 |" for layers in which[1:]]
     if which == (2, 5):  # where two differ, each does
         others = ["| only k = 5 differs | 5 | 83.3 |"]
@@ -470,42 +456,47 @@ def test_agreement_stands_above_that_of_the_study(
         "| all agree | 22,807 | 29.5 |\n"
         "| only k = 2 differs | 5,915 | 7.7 |"
     )
-    named = {f"k = {layers}": net for layers, net in found.items()}
-    assert parts[2] == inside.heuristics_table(named, boards_of(*CHOICES))
+    named = {f"k = {layers}": net for layers, net in networks.items()}
+    assert parts[2] == tables.heuristics_table(named, boards_of(*CHOICES))
     assert parts[3].count("convolution") == sum(which) and len(parts) == 4
     shown = [panel.get_title(loc="left").split("\n") for panel in panels_of(figures["boards.png"])]
-    told = [f"k = {layers}: 0.03 0.09 0.24 0.64, left" for layers in which[1:]]
-    assert shown[0] == ["up right down left", "k = 2: 0.64 0.24 0.09 0.03, up", *told]
+    others = [f"k = {layers}: 0.03 0.09 0.24 0.64, left" for layers in which[1:]]
+    assert shown[0] == ["up right down left", "k = 2: 0.64 0.24 0.09 0.03, up", *others]
     assert len(shown) == 5 and all(len(lines) == 1 + len(which) for lines in shown)
 
 
-def test_positions_are_those_of_twenty_games_of_the_strongest_after_100_moves(
-    tiny: Study, figures: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+def test_positions_are_those_of_twenty_games_after_100_moves(
+    tiny: Experiment, figures: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = {layers: likes(layers, [0, 1, 2, 3]) for layers in (2, 3)}
-    for layers, net in found.items():
+    networks = {layers: constant_net(layers, [0, 1, 2, 3]) for layers in (2, 3)}
+    for layers, net in networks.items():
         tiny.put(layers, net)
-    boards = run.positions(tiny.chosen, 3, "states", 20, 1, 1.0)
+    boards = run.positions(tiny.args, 3, "states", 20, 1, 1.0)
     assert [path.name for path in tiny.runs.glob("*.npy")] == ["states_k3.npy"]
-    told = json.loads((tiny.runs / "states_k3.json").read_text())
-    (player,) = told["players"]
+    metadata = json.loads((tiny.runs / "states_k3.json").read_text())
+    (player,) = metadata["players"]
     assert player["player"] == str(tiny.runs / "k3" / "net.safetensors")
-    assert (player["games"], told["skip"], told["share"], told["seed"]) == (20, 100, 1.0, 1)
+    assert (player["games"], metadata["skip"], metadata["share"], metadata["seed"]) == (
+        20,
+        100,
+        1.0,
+        1,
+    )
     states = play_logs.read(tiny.runs / "states_k3.npy")
     assert torch.equal(torch_rules.from_words(states["board"]), boards)
-    assert policy_net.best_moves(found[3], boards).tolist() == states["action"].tolist()
-    monkeypatch.setattr(play_logs, "main", None)  # they are there now
-    assert torch.equal(run.positions(tiny.chosen, 3, "states", 20, 1, 1.0), boards)
+    assert policy_net.best_moves(networks[3], boards).tolist() == states["action"].tolist()
+    monkeypatch.setattr(play_logs, "main", None)  # the log exists
+    assert torch.equal(run.positions(tiny.args, 3, "states", 20, 1, 1.0), boards)
 
 
-def test_probes_are_judged_by_games_that_they_are_not_fitted_to(
-    tiny: Study, figures: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+def test_probes_are_tested_on_other_games(
+    tiny: Experiment, figures: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[Any, ...]] = []
+    calls: list[tuple[Any, ...]] = []
 
-    def positions(chosen: Namespace, *of: Any) -> Tensor:
-        asked.append(of)
-        return boards_of(*CHOICES)[len(asked) - 1 :]
+    def positions(args: run.Args, *call: Any) -> Tensor:
+        calls.append(call)
+        return boards_of(*CHOICES)[len(calls) - 1 :]
 
     fitted: list[list[int]] = []
 
@@ -514,34 +505,31 @@ def test_probes_are_judged_by_games_that_they_are_not_fitted_to(
         return "probes"
 
     monkeypatch.setattr(run, "positions", positions)
-    monkeypatch.setattr(inside, "probe_table", probe_table)
-    found = {layers: likes(layers, [0, 1, 2, 3]) for layers in (2, 3)}
-    assert run.section_6(found, tiny.chosen, tiny.told["published"]).endswith("\n\nprobes")
-    states, some, others = asked
+    monkeypatch.setattr(tables, "probe_table", probe_table)
+    networks = {layers: constant_net(layers, [0, 1, 2, 3]) for layers in (2, 3)}
+    assert run.section_6(networks, tiny.args, tiny.settings["published"]).endswith("\n\nprobes")
+    states, some, others = calls
     assert states == (3, "states", 20, 1, 1.0)
     assert [some[0], *some[2:3]] == [others[0], *others[2:3]] == [3, 20]
     assert others[3] >= some[3] + 20  # seeds of games are those from the first one on
     assert fitted == [boards_of(*CHOICES)[n:].tolist() for n in (1, 2)]
 
 
-# All of it
-
-
 @pytest.mark.slow
-def test_what_is_inside_is_written_with_all_sections_and_pictures(
-    tiny: Study,
+def test_the_report_has_all_sections_and_pictures(
+    tiny: Experiment,
     figures: dict[str, Any],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     some = dict(list(run.published_filters().items())[::6])
     monkeypatch.setattr(run, "published_filters", lambda: some)
-    for layers, wanted in {2: [3, 2, 1, 0], 5: [0, 1, 2, 3]}.items():
-        tiny.put(layers, likes(layers, wanted, weight=1e-2))
+    for layers, logits in {2: [3, 2, 1, 0], 5: [0, 1, 2, 3]}.items():
+        tiny.put(layers, constant_net(layers, logits, weight=1e-2))
     with pytest.raises(SystemExit, match=r"games\.jsonl"):
-        tiny.main("inside")
+        tiny.main("report")
     tiny.main("play", "--games", "2")
-    tiny.main("inside")
+    tiny.main("report")
     text = (tiny.results / "README.md").read_text(encoding="utf-8")
     assert capsys.readouterr().out.endswith(f"written: {tiny.results / 'README.md'}\n")
     assert re.findall("^#+ (.*)", text, re.MULTILINE) == [
@@ -563,24 +551,24 @@ def test_what_is_inside_is_written_with_all_sections_and_pictures(
     links = re.findall(r"!\[\]\((.*?)\)", text)
     assert links == ["filters.png", "weights.svg", "boards.png"]
     assert set(links) == set(figures) and all((tiny.results / link).exists() for link in links)
-    found, told = run.networks(tiny.chosen), tiny.told["published"]
-    assert run.table_2(told) in text and run.figure_5(found, told) in text
+    networks, published = run.trained_networks(tiny.args), tiny.settings["published"]
+    assert run.table_2(published) in text and run.figure_5(networks, published) in text
     for layers in (2, 5):
-        assert run.tables_4_to_7(found[layers], layers, told) in text
-    tiny.main("inside", "--moves", "7e-5")
+        assert run.tables_4_to_7(networks[layers], layers, published) in text
+    tiny.main("report", "--moves", "70")
     text = (tiny.results / "README.md").read_text(encoding="utf-8")
     assert "What agrees" not in text
     (curves,) = figures["weights.svg"].axes
     assert [line.get_label() for line in curves.lines] == [
         *("k = 2, of 6 filters", "k = 5, of 3 filters")
     ]
-    for line, net in zip(curves.lines, found.values(), strict=True):
+    for line, net in zip(curves.lines, networks.values(), strict=True):
         counts = analysis.filters_above(analysis.first_layer(net))
         assert line.get_ydata().tolist() == counts.tolist()
 
 
-@pytest.mark.parametrize("words", [[], ["log"], ["tables", "--runs", "x"]], ids=" ".join)
-def test_wrong_words_are_refused(words: list[str]) -> None:
+@pytest.mark.parametrize("words", [[], ["tables"], ["log", "--jobs", "0"]], ids=" ".join)
+def test_wrong_arguments_are_rejected(words: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         run.main(words)
     assert caught.value.code == 2

@@ -9,7 +9,7 @@ import pytest
 
 from afterstate.envs.game2048 import rules, torch_rules
 from benchmarks.experiments.policy_nets import concentration
-from benchmarks.experiments.policy_nets.analysis import HEURISTICS, STUDY_BOARDS
+from benchmarks.experiments.policy_nets.analysis import HEURISTICS, PAPER_BOARDS
 from tests.benchmarks.experiments.test_policy_nets_analysis import DOWN, RIGHT, board_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -21,12 +21,12 @@ def test_the_boards_of_figure_5_are_as_printed() -> None:
         "5b": [[2, 2, 2, 0], [16, 16, 4, 4], [32, 64, 128, 256], [2048, 4096, 2048, 1024]],
     }
     for name, tiles in printed.items():
-        cells = rules.cells(np.uint64(rules.from_text(STUDY_BOARDS[name]))).astype(np.int64)
+        cells = rules.cells(np.uint64(rules.from_text(PAPER_BOARDS[name]))).astype(np.int64)
         assert np.where(cells > 0, 1 << cells, 0).tolist() == tiles
 
 
 def test_the_boards_of_figure_4_have_the_same_tiles_each_half_as_large() -> None:
-    words = [rules.from_text(STUDY_BOARDS[name]) for name in ("x2", "x1", "x0.5")]
+    words = [rules.from_text(PAPER_BOARDS[name]) for name in ("x2", "x1", "x0.5")]
     boards = [rules.cells(np.uint64(word)).astype(np.int64) for word in words]
     for larger, smaller in pairwise(boards):
         assert ((larger > 0) == (smaller > 0)).all()
@@ -37,10 +37,10 @@ def test_the_boards_of_figure_4_have_the_same_tiles_each_half_as_large() -> None
 def test_figure_4_has_large_tiles_in_the_first_row_an_empty_second_and_a_bad_move(
     name: str,
 ) -> None:
-    cells = rules.cells(np.uint64(rules.from_text(STUDY_BOARDS[name]))).astype(np.int64)
+    cells = rules.cells(np.uint64(rules.from_text(PAPER_BOARDS[name]))).astype(np.int64)
     assert (np.diff(cells[0]) < 0).all() and not cells[1].any()
     assert cells[0].min() > cells[2:].max()
-    board = board_of(STUDY_BOARDS[name])
+    board = board_of(PAPER_BOARDS[name])
     afters, _ = torch_rules.afterstates(board)
     assert torch_rules.legal(board)[DOWN]
     for obeys in HEURISTICS.values():

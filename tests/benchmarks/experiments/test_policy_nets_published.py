@@ -11,34 +11,34 @@ from tests.benchmarks.experiments.test_policy_nets import PUBLISHED, SCORES, pub
 
 
 def test_published_values_are_those_of_the_paper() -> None:
-    told = run.study()["published"]
-    assert (told["moves"], told["games"]) == (600e6, 10_000)
-    assert told["scores"] == {
+    published = run.load_settings()["published"]
+    assert (published["moves"], published["games"]) == (600e6, 10_000)
+    assert published["scores"] == {
         str(layers): {"mean": mean, "max": most} for layers, (mean, most) in SCORES.items()
     }
-    assert told["agreement"] == {"boards": 77_253, "all": 22_807, "only k = 2": 5_915}
-    assert told["5a"] == {"2": [0.243, 0.405, 0.104, 0.248], "5": [0.470, 0.470, 0.000, 0.060]}
-    assert told["5b"] == {"2": "up", "3": "left", "4": "left", "5": "left"}
+    assert published["agreement"] == {"boards": 77_253, "all": 22_807, "only k = 2": 5_915}
+    assert published["5a"] == {"2": [0.243, 0.405, 0.104, 0.248], "5": [0.470, 0.470, 0.000, 0.060]}
+    assert published["5b"] == {"2": "up", "3": "left", "4": "left", "5": "left"}
     for what, layers in PUBLISHED:
         rows = [[row[0], *map(float, row[1:])] for row in published_rows(what, layers)]
-        assert told[what][str(layers)] == rows
+        assert published[what][str(layers)] == rows
         assert run.ROWS[what][layers] == len(rows)
-    assert {len(told[what]) for what in run.ROWS} == {2}
+    assert {len(published[what]) for what in run.ROWS} == {2}
 
 
 def test_settings_belong_to_existing_networks_and_learners() -> None:
-    told = run.study()
-    assert told["layers"] == list(policy_net.CHANNELS) == list(SCORES)
-    from_dict(told["learner"], Fitting)
+    loaded = run.load_settings()
+    assert loaded["layers"] == list(policy_net.CHANNELS) == list(SCORES)
+    from_dict(loaded["learner"], Fitting)
 
 
 def test_there_are_twelve_published_filters_with_weights_of_cells_and_tiles() -> None:
-    found = run.published_filters()
-    of_two, of_five = ([name for k, name in found if k == layers] for layers in (2, 5))
+    filters = run.published_filters()
+    of_two, of_five = ([name for k, name in filters if k == layers] for layers in (2, 5))
     assert of_two == ["74", "363", "17", "432", "120", "154"]
     assert of_five == ["198", "213", "93", "98", "unnamed-1", "unnamed-2"]
-    assert len(found) == 12
-    assert {weights.shape for weights in found.values()} == {(4, 16)}
+    assert len(filters) == 12
+    assert {weights.shape for weights in filters.values()} == {(4, 16)}
     for layers, name, cell, tile, weight in [
         (2, "74", "NW", "4", 0.57),
         (2, "74", "NW", "empty", 0.19),
@@ -49,4 +49,4 @@ def test_there_are_twelve_published_filters_with_weights_of_cells_and_tiles() ->
         (2, "154", "NE", "4096", 0.56),
         (5, "198", "NW", "4", 0.61),
     ]:
-        assert found[layers, name][CELLS.index(cell), TILES.index(tile)] == weight
+        assert filters[layers, name][CELLS.index(cell), TILES.index(tile)] == weight

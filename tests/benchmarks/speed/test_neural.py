@@ -1,4 +1,4 @@
-"""How the speed of neural networks is measured: what is timed, when, and what is printed."""
+"""Tests of the speed measurements of neural networks: subjects, turns and printed figures."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Tiny(nn.Module):
         self.body = nn.Linear(256, 1)
 
     def forward(self, planes: Tensor) -> Tensor:
-        """The values `[n]` of planes `[n, 16, 4, 4]`."""
+        """Return the values `[n]` of planes `[n, 16, 4, 4]`."""
         values: Tensor = self.body(planes.flatten(1))
         return values[:, 0]
 
 
 @pytest.fixture(autouse=True)
 def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Networks are small, and turns short."""
+    """Make networks small and turns short."""
     monkeypatch.setattr(speed_neural, "CNN22", Tiny)
     monkeypatch.setattr(speed_neural, "SECONDS", 1e-3)
     monkeypatch.setattr(speed_neural, "SEARCH", Search(simulations=2))
@@ -57,23 +57,23 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The turns of two subjects, which are instead of the others: a does 6, b does 9 at a time."""
-    made: list[str] = []
+    """Return the turns of two subjects that replace the others: a does 6, b does 9 at a time."""
+    names: list[str] = []
 
     def timed(name: str, unit: str, n: int) -> Timed:
         def work() -> int:
-            made.append(name)
+            names.append(name)
             return n
 
         return Timed(name, unit, work)
 
     both = [timed("a", "boards/s", 6), timed("b", "moves/s", 9)]
-    monkeypatch.setattr(speed_neural, "subjects", lambda device, mixed: both)
-    return made
+    monkeypatch.setattr(speed_neural, "subjects", lambda device, bf16: both)
+    return names
 
 
 @on_devices
-def test_positions_are_of_games_that_go_on(device: str) -> None:
+def test_positions_are_of_running_games(device: str) -> None:
     boards = positions(100, device)
     assert boards.shape == (100,) and boards.device.type == device
     assert torch_rules.legal(boards).any(1).all()
@@ -86,8 +86,8 @@ def test_positions_are_of_games_that_go_on(device: str) -> None:
 
 
 NAMES = [
-    ("CNN22 judges, 32 bits", "boards/s", 1_024),
-    ("CNN22 judges, 16 bits", "boards/s", 1_024),
+    ("CNN22 evaluates, 32 bits", "boards/s", 1_024),
+    ("CNN22 evaluates, 16 bits", "boards/s", 1_024),
     ("CNN22 plays 1-ply, 256 boards, 16 bits", "moves/s", 256),
     ("CNN22 plays 2-ply, 8 boards, 16 bits", "moves/s", 8),
     ("CNN22 plays 3-ply, 1 boards, 16 bits", "moves/s", 1),
@@ -96,36 +96,36 @@ NAMES = [
     ("CNN22, MC Softmax, 1 games, 4 leaves, 16 bits", "sims/s", 2),
     ("CNN22, MC Softmax, 1 games, 16 leaves, 16 bits", "sims/s", 2),
     ("CNN22 learns, 128 games, 16 bits", "moves/s", 128),
-    ("policy, k = 2, judges, 16 bits", "boards/s", 1_024),
+    ("policy, k = 2, evaluates, 16 bits", "boards/s", 1_024),
     ("policy, k = 2, learns, batch 512, 16 bits", "moves/s", 512),
-    ("policy, k = 5, judges, 16 bits", "boards/s", 1_024),
+    ("policy, k = 5, evaluates, 16 bits", "boards/s", 1_024),
     ("policy, k = 5, learns, batch 512, 16 bits", "moves/s", 512),
 ]
 
 
-def test_each_subject_says_how_many_positions_it_did() -> None:
-    found = subjects("cpu", True)
-    done = [subject.work() for subject in found]
-    assert [(*subject[:2], n) for subject, n in zip(found, done, strict=True)] == NAMES
+def test_each_subject_returns_its_number_of_positions() -> None:
+    timed = subjects("cpu", True)
+    done = [subject.work() for subject in timed]
+    assert [(*subject[:2], n) for subject, n in zip(timed, done, strict=True)] == NAMES
 
 
-def test_with_32_bits_nothing_has_16() -> None:
+def test_with_32_bits_no_subject_has_16() -> None:
     expected = [(name.replace("16 bits", "32 bits"), unit) for name, unit, _ in NAMES]
     assert [subject[:2] for subject in subjects("cpu", False)] == expected[1:]
 
 
 @needs_cuda
-def test_a_gpu_is_given_64_times_as_much() -> None:
-    found = {subject.name: subject.work() for subject in subjects("cuda", True)}
-    assert found["CNN22 judges, 16 bits"] == 64 * 1_024
-    assert found["CNN22 plays 1-ply, 16384 boards, 16 bits"] == 64 * 256
-    assert found["CNN22 plays 3-ply, 1 boards, 16 bits"] == 1
-    assert found["CNN22 learns, 8192 games, 16 bits"] == 64 * 128
-    assert found["policy, k = 5, learns, batch 32768, 16 bits"] == 64 * 512
+def test_a_gpu_has_batches_64_times_as_large() -> None:
+    done = {subject.name: subject.work() for subject in subjects("cuda", True)}
+    assert done["CNN22 evaluates, 16 bits"] == 64 * 1_024
+    assert done["CNN22 plays 1-ply, 16384 boards, 16 bits"] == 64 * 256
+    assert done["CNN22 plays 3-ply, 1 boards, 16 bits"] == 1
+    assert done["CNN22 learns, 8192 games, 16 bits"] == 64 * 128
+    assert done["policy, k = 5, learns, batch 32768, 16 bits"] == 64 * 512
 
 
 @on_devices
-def test_a_policy_that_is_said_to_learn_does(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_policy_subject_learns(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     net = policy_net.PolicyCNN(2)
     before = [weights.clone() for weights in net.parameters()]
     monkeypatch.setattr(speed_neural, "PolicyCNN", lambda layers: net)
@@ -136,24 +136,24 @@ def test_a_policy_that_is_said_to_learn_does(device: str, monkeypatch: pytest.Mo
         assert new.device.type == device and not torch.equal(old, new.detach().cpu())
 
 
-def test_what_judges_has_16_bits_if_it_says_so() -> None:
+def test_evaluation_has_the_stated_bits() -> None:
     kinds: list[torch.dtype] = []
 
-    def judge(boards: Tensor) -> Tensor:
-        found: Tensor = nn.functional.linear(torch.rand(2, 3), torch.rand(1, 3))
-        kinds.append(found.dtype)
-        return found
+    def evaluate(boards: Tensor) -> Tensor:
+        values: Tensor = nn.functional.linear(torch.rand(2, 3), torch.rand(1, 3))
+        kinds.append(values.dtype)
+        return values
 
-    both = [speed_neural.judging("x", judge, torch.zeros(5), mixed) for mixed in (False, True)]
-    assert [subject.name for subject in both] == ["x judges, 32 bits", "x judges, 16 bits"]
+    both = [speed_neural.evaluating("x", evaluate, torch.zeros(5), bf16) for bf16 in (False, True)]
+    assert [subject.name for subject in both] == ["x evaluates, 32 bits", "x evaluates, 16 bits"]
     assert [subject.work() for subject in both] == [5, 5]
     assert kinds == [torch.float32, torch.bfloat16]
 
 
-def test_the_share_of_the_network_in_searches_is_that_of_what_it_is_asked(
+def test_the_share_of_the_network_in_searches_is_that_of_its_estimates(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A search asks twice, after which half a second is gone, and takes a second more."""
+    """A search estimates twice, in half a second, and takes a second more."""
     now = [0.0]
 
     def estimate(player: ValueNetAgent, boards: Words) -> npt.NDArray[np.float64]:
@@ -174,14 +174,14 @@ def test_the_share_of_the_network_in_searches_is_that_of_what_it_is_asked(
 
 
 def ticks() -> Iterator[float]:
-    """A clock that goes a second further each time."""
+    """Yield the time of a clock that advances one second at each call."""
     return (float(second) for second in count())
 
 
 def test_speeds_are_of_turns_after_the_first(
     turns: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A turn begins at 0, works at 1 and 2, and is over 4 seconds later; 2 are asked for."""
+    """A turn begins at 0, works at 1 and 2, and ends at 4 seconds; 2.5 are the least."""
     time = ticks()
     monkeypatch.setattr(speed_neural, "SECONDS", 2.5)
     monkeypatch.setattr(speed_neural, "clock", lambda device: next(time))
@@ -212,7 +212,7 @@ def test_figures_are_printed_and_written(
 
 
 @needs_cuda
-def test_a_gpu_is_timed_by_the_clock_and_told_by_its_name(
+def test_a_gpu_is_timed_in_wall_time_and_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     speed_neural.main(["--device", "cuda", "--rounds", "1"])

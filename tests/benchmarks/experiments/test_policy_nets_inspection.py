@@ -1,4 +1,4 @@
-"""Tables and pictures of what is inside networks, and the command that makes them."""
+"""Tests of the tables and pictures of policy networks, and of the command that makes them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from afterstate.agents.game2048.values.planes import planes as to_planes
 from afterstate.agents.game2048.values.policy_net import PolicyCNN
 from afterstate.agents.training import commands
 from afterstate.envs.game2048 import rules
-from benchmarks.experiments.policy_nets import analysis, inside
-from benchmarks.experiments.policy_nets.analysis import CELLS, STUDY_BOARDS, TILES, Agreement
-from tests.benchmarks.experiments.test_policy_nets_analysis import CHOICES, Says, boards_of
+from benchmarks.experiments.policy_nets import analysis, drawing, inspection, tables
+from benchmarks.experiments.policy_nets.analysis import CELLS, PAPER_BOARDS, TILES, Agreement
+from tests.benchmarks.experiments.test_policy_nets_analysis import CHOICES, FixedPolicy, boards_of
 
 UP, RIGHT, DOWN, LEFT = range(4)
 
@@ -34,22 +34,22 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The figures that are made; they are not written."""
+    """Return a list of the figures that are made, which are not written."""
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
 
-    kept: list[Any] = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: kept.append(figure))
-    return kept
+    made: list[Any] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: made.append(figure))
+    return made
 
 
 def panels_of(figure: Any) -> list[Any]:
-    """The panels that show something, without the colour bar."""
+    """Return the panels with content, without the color bar."""
     return [each for each in figure.axes if each.axison and each.get_label() != "<colorbar>"]
 
 
 def published() -> tuple[list[str], npt.NDArray[np.float64]]:
-    """The names of the filters that the study prints, and their weights `[12, 4, 16]`."""
+    """Return the names and the weights `[12, 4, 16]` of the paper's filters."""
     with open(PUBLISHED, encoding="utf-8", newline="") as file:
         head, *rows = list(csv.reader(file))
     assert tuple(head[3:]) == TILES and [row[2] for row in rows] == 12 * list(CELLS)
@@ -57,10 +57,7 @@ def published() -> tuple[list[str], npt.NDArray[np.float64]]:
     return [f"k = {row[0]}, #{row[1]}" for row in rows[::4]], weights
 
 
-# Pictures
-
-
-def test_published_filters_say_what_the_study_says_of_them() -> None:
+def test_published_filters_have_the_features_that_the_paper_names() -> None:
     names, weights = published()
     by_name = dict(zip(names, weights, strict=True))
     four, eight = TILES.index("4"), TILES.index("8")
@@ -76,7 +73,7 @@ def test_positive_weights_are_blue_and_negative_ones_red_where_the_labels_say(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     names, weights = published()
-    inside.draw_filters(weights[2:8:5], names[2:8:5], "published.png")
+    drawing.draw_filters(weights[2:8:5], names[2:8:5], "published.png")
     canvas: Any = FigureCanvasAgg(figures[0])
     canvas.draw()
     picture = np.asarray(canvas.buffer_rgba()).astype(int)[::-1]  # from the bottom up
@@ -95,7 +92,7 @@ def test_positive_weights_are_blue_and_negative_ones_red_where_the_labels_say(
 
 def test_all_published_filters_are_drawn_with_their_names_and_labels(figures: list[Any]) -> None:
     names, weights = published()
-    inside.draw_filters(weights, names, "published.png")
+    drawing.draw_filters(weights, names, "published.png")
     panels = panels_of(figures[0])
     assert [panel.get_title() for panel in panels] == names
     for panel, filter_ in zip(panels, weights, strict=True):
@@ -107,11 +104,11 @@ def test_all_published_filters_are_drawn_with_their_names_and_labels(figures: li
         assert (blue > red)[filter_ > 0.05].all() and (red > blue)[filter_ < -0.05].all()
 
 
-def test_colours_are_as_strong_on_both_sides(figures: list[Any]) -> None:
+def test_the_color_scale_is_symmetric(figures: list[Any]) -> None:
     weights = np.zeros((3, 4, 16))
     weights[1, 2, 3], weights[2] = -2, 0.5
-    inside.draw_filters(weights, ["a", "b", "c"], "filters.png")
-    inside.draw_filters(np.zeros((1, 4, 16)), ["nothing"], "filters.png", columns=1)
+    drawing.draw_filters(weights, ["a", "b", "c"], "filters.png")
+    drawing.draw_filters(np.zeros((1, 4, 16)), ["nothing"], "filters.png", columns=1)
     assert [panel.images[0].get_clim() for panel in panels_of(figures[0])] == [(-2, 2)] * 3
     (nothing,) = panels_of(figures[1])
     np.testing.assert_allclose(nothing.images[0].to_rgba(np.zeros(1))[0, :3], 0.97, atol=0.01)
@@ -121,18 +118,18 @@ def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     names, weights = published()
     for folder in ("first", "second"):
-        inside.draw_filters(weights[:1], names[:1], tmp_path / folder / "filters.svg", columns=1)
-        inside.draw_boards([0x4321], ["one"], tmp_path / folder / "board.png", columns=1)
+        drawing.draw_filters(weights[:1], names[:1], tmp_path / folder / "filters.svg", columns=1)
+        drawing.draw_boards([0x4321], ["one"], tmp_path / folder / "board.png", columns=1)
     for name, begin in (("filters.svg", b"<?xml"), ("board.png", b"\x89PNG")):
         first, second = ((tmp_path / folder / name).read_bytes() for folder in ("first", "second"))
         assert first == second and first.startswith(begin)
 
 
-def test_curves_say_how_many_filters_have_more_weights(figures: list[Any]) -> None:
+def test_curves_count_filters_with_more_weights(figures: list[Any]) -> None:
     weights = np.zeros((3, 4, 16), np.float32)
     weights[0, 0, :5], weights[1, :, 2] = -1, 0.3
-    inside.draw_weights({"k = 2": weights, "k = 5": weights[:1]}, "weights.svg", threshold=0.5)
-    inside.draw_weights({"k = 2": weights}, "weights.svg")
+    drawing.draw_weights({"k = 2": weights, "k = 5": weights[:1]}, "weights.svg", threshold=0.5)
+    drawing.draw_weights({"k = 2": weights}, "weights.svg")
     two, five = figures[0].axes[0].lines
     assert two.get_xdata().tolist() == list(range(65))
     assert two.get_ydata().tolist() == five.get_ydata().tolist() == [1] * 5 + [0] * 60
@@ -143,8 +140,8 @@ def test_curves_say_how_many_filters_have_more_weights(figures: list[Any]) -> No
 
 
 def test_boards_are_drawn_with_their_tiles_and_captions(figures: list[Any]) -> None:
-    boards = [rules.from_text(STUDY_BOARDS[name]) for name in ("5a", "5b", "x1", "x2")]
-    inside.draw_boards(boards, ["one", "two", "three", "four"], "boards.png")
+    boards = [rules.from_text(PAPER_BOARDS[name]) for name in ("5a", "5b", "x1", "x2")]
+    drawing.draw_boards(boards, ["one", "two", "three", "four"], "boards.png")
     shown = [panel for panel in figures[0].axes if panel.images]
     assert len(figures[0].axes) == 6 and len(shown) == 4
     assert [panel.get_title(loc="left") for panel in shown] == ["one", "two", "three", "four"]
@@ -155,18 +152,15 @@ def test_boards_are_drawn_with_their_tiles_and_captions(figures: list[Any]) -> N
     assert low > high  # the first row is on top
 
 
-# Tables
-
-
-def test_what_networks_say_of_a_board_stands_below_the_moves() -> None:
+def test_a_caption_has_a_line_for_each_network() -> None:
     """Right and down are legal."""
-    networks = {"a": Says([0.1, 0.2, 0.3, 0.4]), "b": Says([0.25, 0.5, 0.125, 0.125])}
-    told = "up right down left\na: - 0.40 0.60 -, down\nb: - 0.80 0.20 -, right"
-    assert inside.said(networks, boards_of(CHOICES[0])[0]) == told
+    networks = {"a": FixedPolicy([0.1, 0.2, 0.3, 0.4]), "b": FixedPolicy([0.25, 0.5, 0.125, 0.125])}
+    expected = "up right down left\na: - 0.40 0.60 -, down\nb: - 0.80 0.20 -, right"
+    assert tables.caption(networks, boards_of(CHOICES[0])[0]) == expected
 
 
-def test_logits_of_illegal_moves_stand_in_brackets() -> None:
-    table = inside.logits_table(Says([1, np.e, 1, np.exp(-2)]), boards_of(CHOICES[0]), ["x"])
+def test_logits_of_illegal_moves_are_in_brackets() -> None:
+    table = tables.logits_table(FixedPolicy([1, np.e, 1, np.exp(-2)]), boards_of(CHOICES[0]), ["x"])
     assert table == (
         "| logits | up | right | down | left |\n| --- | --: | --: | --: | --: |\n"
         "| x | (0.00) | 1.00 | 0.00 | (-2.00) |"
@@ -178,27 +172,27 @@ def test_a_table_is_written_in_markdown() -> None:
     assert commands.markdown(["a", "b", "c"], [["x", "1", "2"], ["y", "3", "4"]]) == table
 
 
-def test_contributions_stand_in_the_order_of_the_middle_board_with_their_sums() -> None:
+def test_contributions_are_in_the_order_of_the_middle_board_with_their_sums() -> None:
     shares = np.zeros((3, 2, 2, 3))  # board, filter, row, column
     shares[:, 0, 1, 2] = 0.1, 0.5, 0.25
     shares[:, 1, 0, 1] = 0.7, 0.125, 0.0
     shares[:, 1, 1, 0] = 0.2, 0.375, 0.5
     shares[:, 0, 0, 0] = 0.0, 0.0, 0.25
-    assert inside.contribution_table(list(shares), ["a", "b", "c"], 9) == (
+    assert tables.contribution_table(list(shares), ["a", "b", "c"], 9) == (
         "| unit | a: % (sum) | b: % (sum) | c: % (sum) |\n"
         "| --- | --: | --: | --: |\n"
         "| (2, 1)#0 | 10.0 (10.0) | 50.0 (50.0) | 25.0 (25.0) |\n"
         "| (0, 1)#1 | 20.0 (30.0) | 37.5 (87.5) | 50.0 (75.0) |\n"
         "| (1, 0)#1 | 70.0 (100.0) | 12.5 (100.0) | 0.0 (75.0) |"
     )
-    assert inside.contribution_table(list(shares[2:]), ["c"], 1) == (
+    assert tables.contribution_table(list(shares[2:]), ["c"], 1) == (
         "| unit | c: % (sum) |\n| --- | --: |\n| (0, 1)#1 | 50.0 (50.0) |"
     )
 
 
-def test_agreement_is_told_in_boards_and_percent() -> None:
-    found = Agreement(77_253, 22_807, [5_915, 1])
-    assert inside.agreement_table(["k = 2", "k = 5"], found) == (
+def test_agreement_is_written_in_boards_and_percent() -> None:
+    counts = Agreement(77_253, 22_807, [5_915, 1])
+    assert tables.agreement_table(["k = 2", "k = 5"], counts) == (
         "| of 77,253 boards | boards | % |\n"
         "| --- | --: | --: |\n"
         "| all agree | 22,807 | 29.5 |\n"
@@ -223,25 +217,25 @@ three, and two legal moves; in the last of them right keeps the edge, too.
 PLAYED = (DOWN, DOWN, RIGHT, DOWN, UP, DOWN)
 
 
-def test_obedience_is_told_beside_that_of_random_moves() -> None:
+def test_heuristics_are_compared_with_random_moves() -> None:
     boards = boards_of(*CHOICES[:3])
     networks = {
-        "k = 2": Says(*3 * [[0.1, 0.5, 0.2, 0.2]]),
-        "k = 5": Says([0.1, 0.2, 0.5, 0.2], [0.1, 0.2, 0.3, 0.4], [0.6, 0.1, 0.3, 0.0]),
+        "k = 2": FixedPolicy(*3 * [[0.1, 0.5, 0.2, 0.2]]),
+        "k = 5": FixedPolicy([0.1, 0.2, 0.5, 0.2], [0.1, 0.2, 0.3, 0.4], [0.6, 0.1, 0.3, 0.0]),
     }
     players = torch.tensor(PLAYED[:3])
-    assert inside.heuristics_table(networks, boards, players) == OBEDIENCE
+    assert tables.heuristics_table(networks, boards, players) == OBEDIENCE
     without = OBEDIENCE.replace("| the log's players | 66.7 | 100.0 |\n", "")
-    assert inside.heuristics_table(networks, boards) == without
+    assert tables.heuristics_table(networks, boards) == without
 
 
-def test_each_layer_is_asked_for_the_heuristics(tiny: None) -> None:
+def test_each_layer_has_a_probe_of_each_heuristic(tiny: None) -> None:
     rng = np.random.default_rng(1)
     words = rules.words(rng.integers(0, 5, (300, 4, 4)).astype(np.uint8))
     boards = torch.from_numpy(words.view(np.int64))
     torch.manual_seed(1)
-    some, others = boards[:200], boards[200:]
-    table = inside.probe_table({"a": PolicyCNN(2), "b": PolicyCNN(5)}, some, others)
+    fit, test = boards[:200], boards[200:]
+    table = tables.probe_table({"a": PolicyCNN(2), "b": PolicyCNN(5)}, fit, test)
     head, _, *rows = [line.strip("| ").split(" | ") for line in table.split("\n")]
     assert head == ["area under the ROC curve", "corner", "edge"]
     layers = {"a": 2, "b": 5}
@@ -252,19 +246,16 @@ def test_each_layer_is_asked_for_the_heuristics(tiny: None) -> None:
     ]
     assert [row[0] for row in rows] == names
     assert rows[0][1:] == rows[3][1:]  # of the planes both networks see the same
-    planes = [to_planes(each).flatten(1) for each in (some, others)]
+    planes = [to_planes(each).flatten(1) for each in (fit, test)]
     for cell, obeys in zip(rows[0][1:], analysis.HEURISTICS.values(), strict=True):
-        area = analysis.probe(planes[0], obeys(some), planes[1], obeys(others))
+        area = analysis.probe(planes[0], obeys(fit), planes[1], obeys(test))
         assert cell == f"{area:.3f}"
     assert all(0 <= float(area) <= 1 for row in rows for area in row[1:])
 
 
-# The command
-
-
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Policy networks have few filters."""
+    """Make policy networks with few filters."""
     monkeypatch.setitem(policy_net.CHANNELS, 2, 6)
     monkeypatch.setitem(policy_net.CHANNELS, 5, 3)
 
@@ -282,33 +273,33 @@ class Files:
         np.save(self.log, moves)
 
     @staticmethod
-    def network(path: Path, layers: int, liked: Sequence[float]) -> str:
-        """A network that likes moves, always the same."""
+    def network(path: Path, layers: int, logits: Sequence[float]) -> str:
+        """Write a network with constant logits and return its file."""
         torch.manual_seed(layers)
         net = PolicyCNN(layers)
         last: Any = net.body[-1]
         nn.init.zeros_(last.weight)
-        last.bias.data = torch.tensor(liked, dtype=torch.float32)
+        last.bias.data = torch.tensor(logits, dtype=torch.float32)
         nets.save(net, path)
         return str(path)
 
 
 @pytest.fixture
 def given(tiny: None, tmp_path: Path) -> Files:
-    """Two networks and a log; k = 2 likes up, right, down, left in this order, k = 5 the other."""
+    """Return networks and a log; k = 2 prefers up, right, down, left, k = 5 the reverse."""
     return Files(tmp_path)
 
 
-def test_the_filters_with_the_largest_weights_are_drawn_or_those_asked_for(
+def test_the_filters_with_the_largest_weights_or_the_given_ones_are_drawn(
     given: Files, figures: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     weights = analysis.first_layer(policy_net.load(given.two))
-    inside.main(["filters", given.two, "--top", "3", "--out", given.out])
+    inspection.main(["filters", given.two, "--top", "3", "--out", given.out])
     assert capsys.readouterr().out == f"written: {given.out}\n"
     order = sorted(range(6), key=lambda i: -np.abs(weights[i]).sum())
     titles = [panel.get_title() for panel in panels_of(figures[0])]
     assert titles == [f"k = 2, #{number}" for number in order[:3]]
-    inside.main(["filters", given.two, "--filters", "5", "0", "--out", given.out])
+    inspection.main(["filters", given.two, "--filters", "5", "0", "--out", given.out])
     five, zero = panels_of(figures[1])
     assert (five.get_title(), zero.get_title()) == ("k = 2, #5", "k = 2, #0")
     np.testing.assert_array_equal(five.images[0].get_array(), weights[5])
@@ -316,7 +307,7 @@ def test_the_filters_with_the_largest_weights_are_drawn_or_those_asked_for(
 
 
 def test_the_weights_of_several_networks_are_drawn(given: Files, figures: list[Any]) -> None:
-    inside.main(["weights", given.two, given.five, "--threshold", "0.2", "--out", given.out])
+    inspection.main(["weights", given.two, given.five, "--threshold", "0.2", "--out", given.out])
     curves = figures[0].axes[0].lines
     assert [curve.get_label() for curve in curves] == ["k = 2, of 6 filters", "k = 5, of 3 filters"]
     for path, curve in zip((given.two, given.five), curves, strict=True):
@@ -324,46 +315,46 @@ def test_the_weights_of_several_networks_are_drawn(given: Files, figures: list[A
         assert curve.get_ydata().tolist() == counts.tolist()
 
 
-def test_contributions_are_told_of_the_boards_of_the_study(
+def test_contributions_are_by_default_those_on_the_boards_of_figure_4(
     given: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     net = policy_net.load(given.two)
     second: Any = net.get_submodule("body.4")
     last: Any = net.get_submodule("body.7")
     with torch.no_grad():
-        second.bias[3] = 1e3  # so that it lets something through
+        second.bias[3] = 1e3  # active
         last.weight.view(4, 6, 4, 4)[DOWN, 3, 0, 1] = 2
     nets.save(net, tmp_path / "net.safetensors")
-    inside.main(["contributions", str(tmp_path / "net.safetensors"), "--units", "4"])
+    inspection.main(["contributions", str(tmp_path / "net.safetensors"), "--units", "4"])
     logits, first, table, second_of, other = capsys.readouterr().out.strip().split("\n\n")
     names = ["x2", "x1", "x0.5"]
-    words = [rules.from_text(STUDY_BOARDS[name]) for name in names]
-    boards = boards_of(*(STUDY_BOARDS[name] for name in names))
-    assert logits == inside.logits_table(net, boards, names)
+    words = [rules.from_text(PAPER_BOARDS[name]) for name in names]
+    boards = boards_of(*(PAPER_BOARDS[name] for name in names))
+    assert logits == tables.logits_table(net, boards, names)
     assert logits.split("\n")[3].startswith("| x1 | 3.00 | 2.00 | ")
     assert logits.split("\n")[3].endswith("(0.00) |")  # left is illegal
     assert first == "Inputs of the last layer:"
     assert second_of == "Inputs of layer 1 before the last:"
     assert table.split("\n")[2:] == ["| (1, 0)#3 | 100.0 (100.0) | 100.0 (100.0) | 100.0 (100.0) |"]
     shares = [analysis.contributions(net, word, DOWN)[1] for word in words]
-    assert other == inside.contribution_table(shares, names, 4) and other.count("\n") == 5
+    assert other == tables.contribution_table(shares, names, 4) and other.count("\n") == 5
 
 
-def test_contributions_are_told_of_other_boards_moves_and_layers(
+def test_contributions_take_boards_moves_and_layers(
     given: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     torch.manual_seed(1)
     net = PolicyCNN(5)
     nets.save(net, tmp_path / "net.safetensors")
-    asked = ["--action", "left", "--layers", "4", "--units", "3", "--followed", "2"]
+    options = ["--action", "left", "--layers", "4", "--units", "3", "--followed", "2"]
     boards = ["--boards", "5b", CHOICES[0]]
-    inside.main(["contributions", str(tmp_path / "net.safetensors"), *boards, *asked])
-    tables = capsys.readouterr().out.strip().split("\n\n")[2::2]
-    words = [rules.from_text(text) for text in (STUDY_BOARDS["5b"], CHOICES[0])]
+    inspection.main(["contributions", str(tmp_path / "net.safetensors"), *boards, *options])
+    written = capsys.readouterr().out.strip().split("\n\n")[2::2]
+    words = [rules.from_text(text) for text in (PAPER_BOARDS["5b"], CHOICES[0])]
     traced = [analysis.contributions(net, word, LEFT, 4, [2] * 4) for word in words]
     names = ["5b", CHOICES[0]]
-    expected = [inside.contribution_table(s, names, 3) for s in zip(*traced, strict=True)]
-    assert tables == expected and len(tables) == 4
+    expected = [tables.contribution_table(s, names, 3) for s in zip(*traced, strict=True)]
+    assert written == expected and len(written) == 4
 
 
 AGREEMENT = """\
@@ -379,28 +370,28 @@ def test_agreement_is_counted_on_a_log(
     given: Files, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # tables do not need it
-    inside.main(["agreement", given.two, given.five, "--log", given.log])
+    inspection.main(["agreement", given.two, given.five, "--log", given.log])
     assert capsys.readouterr().out == AGREEMENT
-    inside.main(["agreement", given.two, given.five, "--log", given.log, "--states", "2"])
+    inspection.main(["agreement", given.two, given.five, "--log", given.log, "--states", "2"])
     assert "| of 2 boards |" in capsys.readouterr().out
 
 
-def test_2_and_5_stand_for_the_networks_of_the_package(
+def test_2_and_5_are_the_pretrained_networks(
     given: Files, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(policy_net.PRETRAINED, 2, Path(given.two))
     monkeypatch.setitem(policy_net.PRETRAINED, 5, Path(given.five))
-    inside.main(["agreement", "2", "5", "--log", given.log])
+    inspection.main(["agreement", "2", "5", "--log", given.log])
     assert capsys.readouterr().out == AGREEMENT
 
 
-def test_networks_with_as_many_layers_are_told_apart(
+def test_networks_with_the_same_layers_are_named_by_their_files(
     given: Files, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "two" / Path(given.two).name
     other.parent.mkdir()
     Files.network(other, 2, [0, 1, 2, 3])
-    inside.main(["agreement", given.two, str(other), "--log", given.log])
+    inspection.main(["agreement", given.two, str(other), "--log", given.log])
     table = capsys.readouterr().out
     assert "| all agree | 1 | 16.7 |" in table and table.count("differs | 5 | 83.3 |") == 2
     assert f"k = 2, {given.two} differs" in table and f"k = 2, {other} differs" in table
@@ -409,7 +400,9 @@ def test_networks_with_as_many_layers_are_told_apart(
 def test_the_boards_on_which_networks_differ_most_surely_are_drawn(
     given: Files, figures: list[Any]
 ) -> None:
-    inside.main(["disagreements", given.two, given.five, "--log", given.log, "--out", given.out])
+    inspection.main(
+        ["disagreements", given.two, given.five, "--log", given.log, "--out", given.out]
+    )
     shown = [panel for panel in figures[0].axes if panel.images]
     # First where four moves are legal, then three, then two, as in the log; where one is, none.
     tiles = [sorted(text.get_text() for text in panel.texts) for panel in shown]
@@ -424,13 +417,13 @@ def test_the_boards_on_which_networks_differ_most_surely_are_drawn(
     )
 
 
-def test_heuristics_are_told_of_players_networks_and_layers(
+def test_heuristics_are_written_for_players_networks_and_layers(
     given: Files, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["--log", given.log, "--states", "3"]
-    inside.main(["heuristics", given.two, given.five, *asked])
+    options = ["--log", given.log, "--states", "3"]
+    inspection.main(["heuristics", given.two, given.five, *options])
     assert capsys.readouterr().out.strip() == OBEDIENCE
-    inside.main(["heuristics", given.two, given.five, *asked, "--others", given.log])
+    inspection.main(["heuristics", given.two, given.five, *options, "--others", given.log])
     obedience, probes = capsys.readouterr().out.strip().split("\n\n")
     assert obedience == OBEDIENCE
     assert [row.split(" | ")[0] for row in probes.split("\n")[2:5]] == [
@@ -446,30 +439,28 @@ def test_heuristics_are_told_of_players_networks_and_layers(
     [
         (["filters", "missing.safetensors", "--out", "OUT"], r"missing\.safetensors"),
         (["filters", "LOG", "--out", "OUT"], "not a network of afterstate"),
-        (["filters", "TWO", "--filters", "0", "6", "--out", "OUT"], "filters 0 to 5, not .*6"),
-        (["filters", "TWO", "--filters", "-1", "--out", "OUT"], "filters 0 to 5"),
+        (["filters", "TWO", "--filters", "0", "6", "--out", "OUT"], "filters"),
+        (["filters", "TWO", "--filters", "-1", "--out", "OUT"], "filters"),
         (["filters", "TWO", "--out", "OUT.strange"], "strange"),
         (["weights", "TWO", "--out", "LOG/picture.png"], r"log\.npy"),
         (["contributions", "TWO", "--boards", "9z"], "9z"),
         (["agreement", "TWO", "--log", "LOG"], "at least two networks"),
         (["agreement", "TWO", "FIVE", "--log", "missing.npy"], r"missing\.npy"),
         (["agreement", "TWO", "FIVE", "--log", "TWO"], "not a play log"),
-        (["agreement", "TWO", "TWO", "--log", "LOG"], "named once"),
+        (["agreement", "TWO", "TWO", "--log", "LOG"], "different"),
         (["disagreements", "TWO", "--log", "LOG", "--out", "OUT"], "at least two networks"),
         (["heuristics", "TWO", "--log", "LOG", "--others", "missing.npy"], r"missing\.npy"),
         (["heuristics", "TWO", "--log", "missing.npy"], r"missing\.npy"),
     ],
 )
-def test_what_cannot_be_done_ends_with_a_message(
-    given: Files, words: Sequence[str], message: str
-) -> None:
+def test_errors_end_with_a_message(given: Files, words: Sequence[str], message: str) -> None:
     if words[0] in ("filters", "weights", "disagreements"):
         pytest.importorskip("matplotlib")
     places = {"OUT": given.out, "LOG": given.log, "TWO": given.two, "FIVE": given.five}
     for place, path in places.items():
         words = [word.replace(place, path) for word in words]
     with pytest.raises(SystemExit, match=message) as caught:
-        inside.main(words)
+        inspection.main(words)
     assert isinstance(caught.value.code, str)
     assert not Path(given.out).exists()
 
@@ -479,9 +470,9 @@ def test_pictures_without_matplotlib_end_with_the_name_of_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(SystemExit, match=r'matplotlib: pip install "afterstate\[examples\]"'):
-        inside.main(["weights", given.two, "--out", given.out])
+        inspection.main(["weights", given.two, "--out", given.out])
     with pytest.raises(ImportError, match=r"afterstate\[examples\]"):
-        inside.draw_boards([1], ["one"], given.out)
+        drawing.draw_boards([1], ["one"], given.out)
 
 
 @pytest.mark.parametrize(
@@ -498,14 +489,14 @@ def test_pictures_without_matplotlib_end_with_the_name_of_the_extra(
     ],
     ids=" ".join,
 )
-def test_wrong_words_are_refused(words: list[str]) -> None:
+def test_wrong_arguments_are_rejected(words: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        inside.options(words)
+        inspection.parse(words)
     assert caught.value.code == 2
 
 
 @pytest.mark.parametrize("command", ["filters", "contributions", "heuristics"])
-def test_a_command_tells_its_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        inside.options([command, "--help"])
-    assert caught.value.code == 0 and "a file, or 2 or 5" in capsys.readouterr().out
+        inspection.parse([command, "--help"])
+    assert caught.value.code == 0 and "or 2 or 5" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Benchmarks of 2048: which networks come into the package, and which steps are counted."""
+"""Tests of publishing pretrained networks, and of the counted steps of the torch rules."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ LOG = {
     "beside": 32,
     "seed": 7,
 }
-"""What stands beside a play log."""
+"""Metadata of a play log."""
 
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in place of the package, with files of before; policy networks are small."""
+    """Return a folder that replaces the package, with old files; policy networks are small."""
     folder = tmp_path / "package"
     folder.mkdir()
     for name in pretrained_nets.NAMES:
@@ -59,45 +59,41 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The files of a folder, by name."""
+    """Return the files of a folder by name."""
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def run_of(folder: Path, net: nn.Module, is_of_log: bool = True) -> Path:
-    """The network of a run, in a folder as the commands that train leave it."""
+    """Write the folder of a finished run and return its network."""
     log = folder / "logs" / "moves.npy"
     for each in (log.parent, folder / "run"):
         each.mkdir()
     log.with_suffix(".json").write_text(json.dumps(LOG))
-    told: dict[str, Any] = {"network": {}, "learner": {}, "seed": 5}
-    told["log"] = str(log) if is_of_log else None
-    (folder / "run" / "settings.json").write_text(json.dumps(told))
+    settings = {"network": {}, "learner": {}, "seed": 5, "log": str(log) if is_of_log else None}
+    (folder / "run" / "settings.json").write_text(json.dumps(settings))
     file = folder / "run" / "net.safetensors"
     nets.save(net, file, n_moves=1_000, learner={"rate": 0.1}, log=[100, 12345])
     return file
 
 
 def refusal(*arguments: Any) -> str:
-    """What the command says in the end that takes no network."""
+    """Return the error of a command that publishes no network."""
     with pytest.raises(SystemExit) as caught:
         pretrained_nets.main([str(each) for each in arguments])
     return str(caught.value.code)
 
 
-# Networks for the package
-
-
 @pytest.mark.parametrize("layers", [2, 5])
-def test_a_policy_network_comes_with_how_it_has_learned(
+def test_a_policy_network_is_published_with_its_training(
     tmp_path: Path, package: Path, layers: int
 ) -> None:
-    """With its run's seed and what its play log is of, and without a path."""
+    """The metadata has the seed of the run and its play log, without folders."""
     torch.manual_seed(1)
     net, name = policy_net.PolicyCNN(layers), f"policy_{layers}"
     before = contents(package)
     pretrained_nets.main([str(run_of(tmp_path, net)), name, "--plies", "1:3"])
     file = package / f"{name}.safetensors"
-    told = json.loads(file.with_suffix(".json").read_text())
+    metadata = json.loads(file.with_suffix(".json").read_text())
     players = ["expectimax,depth=2", "ntuple,network=mine.npz", "k5.safetensors"]
     each = zip(LOG["players"], players, strict=True)  # type: ignore[call-overload]
     facts = {
@@ -109,8 +105,9 @@ def test_a_policy_network_comes_with_how_it_has_learned(
         "log": {**LOG, "players": [{**one, "player": player} for one, player in each]},
     }
     assert nets.metadata(file) == facts
-    played = summary(play(agents.make("policy-net", net=file), 3))
-    assert told == {**facts, "1-ply": played, "bits": 16, "machine": told["machine"]}
+    result = summary(play(agents.make("policy-net", net=file), 3))
+    expected = {**facts, "1-ply": result, "bits": 16, "machine": metadata["machine"]}
+    assert metadata == expected
     assert all(t.dtype == torch.float16 for t in safetensors.torch.load_file(file).values())
     others = {name: data for name, data in contents(package).items() if file.stem not in name}
     assert others == {name: data for name, data in before.items() if file.stem not in name}
@@ -120,41 +117,40 @@ def test_a_policy_network_comes_with_how_it_has_learned(
 def test_a_value_network_has_no_log(
     tmp_path: Path, package: Path, monkeypatch: pytest.MonkeyPatch, output: Any
 ) -> None:
-    """And may search; of its plays only how they are asked for is looked at here."""
-    net, asked = value_net.CNN22(output), []
+    """It may search; the test checks which games are played, not their scores."""
+    net, played = value_net.CNN22(output), []
 
-    def played(player: Any, n_games: int) -> Any:
-        asked.append((type(player), player.depth, player._symmetric, n_games))
+    def fake_play(player: Any, n_games: int) -> Any:
+        played.append((type(player), player.depth, player._symmetric, n_games))
         return play(agents.make("random", seed=1), n_games)
 
-    monkeypatch.setattr(pretrained_nets, "play", played)
+    monkeypatch.setattr(pretrained_nets, "play", fake_play)
     file = run_of(tmp_path, net, is_of_log=False)
     nets.save(net, file, unit=100.0)
     pretrained_nets.main([str(file), "value", "--plies", "1:4", "3:2", "--symmetric", "5"])
-    told = json.loads((package / "value.json").read_text())
-    assert told["settings"] == {"output": output} and told["seed"] == 5 and "log" not in told
-    assert told["1-ply"]["n_games"] == 4 and told["3-ply"]["n_games"] == 2
-    assert told["1-ply, symmetric"]["n_games"] == 5
-    made = value_net.ValueNetAgent
-    assert asked == [(made, 1, False, 4), (made, 3, False, 2), (made, 1, True, 5)]
+    metadata = json.loads((package / "value.json").read_text())
+    assert metadata["settings"] == {"output": output} and metadata["seed"] == 5
+    assert metadata["1-ply"]["n_games"] == 4 and metadata["3-ply"]["n_games"] == 2
+    assert metadata["1-ply, symmetric"]["n_games"] == 5 and "log" not in metadata
+    agent = value_net.ValueNetAgent
+    assert played == [(agent, 1, False, 4), (agent, 3, False, 2), (agent, 1, True, 5)]
     assert agents.load(package / "value.safetensors").value_scale == 100.0
 
 
 @pytest.mark.parametrize(
     ("net", "name", "message"),
     [
-        (lambda: policy_net.PolicyCNN(2), "policy_5", "policy_5 is .*'layers': 5.*'layers': 2"),
-        (lambda: policy_net.PolicyCNN(3), "policy_2", "policy_2 is .*'layers': 2.*'layers': 3"),
-        (lambda: policy_net.PolicyCNN(5), "value", "value is CNN22 .* not PolicyCNN"),
-        (value_net.CNN22, "policy_2", "policy_2 is PolicyCNN .* not CNN22"),
+        (lambda: policy_net.PolicyCNN(2), "policy_5", "policy_5.*'layers': 5.*'layers': 2"),
+        (lambda: policy_net.PolicyCNN(3), "policy_2", "policy_2.*'layers': 2.*'layers': 3"),
+        (lambda: policy_net.PolicyCNN(5), "value", "CNN22.*PolicyCNN"),
+        (value_net.CNN22, "policy_2", "PolicyCNN.*CNN22"),
     ],
 )
-def test_a_network_that_a_name_does_not_stand_for_is_refused(
+def test_a_network_that_does_not_fit_its_name_is_rejected(
     tmp_path: Path, package: Path, net: Any, name: str, message: str
 ) -> None:
     before, file = contents(package), run_of(tmp_path, net())
-    told = refusal(file, name, "--plies", "1:1")
-    assert re.search(message, told), told
+    assert re.search(message, refusal(file, name, "--plies", "1:1"))
     assert contents(package) == before
 
 
@@ -166,7 +162,7 @@ def test_a_network_that_a_name_does_not_stand_for_is_refused(
         *(("logs/moves.json", data) for data in (None, b"no JSON")),
     ],
 )
-def test_a_file_that_is_missing_or_damaged_is_told(
+def test_a_missing_or_damaged_file_is_named(
     tmp_path: Path, package: Path, file: str, data: bytes | None
 ) -> None:
     before, net = contents(package), run_of(tmp_path, policy_net.PolicyCNN(2))
@@ -178,17 +174,17 @@ def test_a_file_that_is_missing_or_damaged_is_told(
 
 
 @pytest.mark.parametrize("plies", ["1", "1:", "0:5", "4:5", "1:0", "1:-3", "x:y", "1:2:3", "2:5"])
-def test_wrong_plies_are_refused(
+def test_wrong_plies_are_rejected(
     tmp_path: Path, package: Path, capsys: pytest.CaptureFixture[str], plies: str
 ) -> None:
     """A policy network plays 1-ply only."""
     before, net = contents(package), run_of(tmp_path, policy_net.PolicyCNN(2))
     assert refusal(net, "policy_2", "--plies", plies) == "2"
-    assert "--plies" in capsys.readouterr().err
+    assert "plies" in capsys.readouterr().err
     assert contents(package) == before
 
 
-def test_the_package_keeps_its_network_until_games_are_played(
+def test_the_package_is_unchanged_until_games_are_played(
     tmp_path: Path, package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*rest: Any) -> Any:
@@ -202,19 +198,16 @@ def test_the_package_keeps_its_network_until_games_are_played(
     assert contents(package) == before
 
 
-# Steps of the rules on tensors
-
-
 def is_start(board: Tensor) -> bool:
-    """Whether a board has two tiles, each a 2 or a 4."""
+    """Return True if a board has two tiles, each a 2 or a 4."""
     tiles = torch_rules.exponents(board)
     return int((tiles > 0).sum()) == 2 and int(tiles.max()) <= 2
 
 
-def test_every_step_that_is_counted_is_a_move_of_a_game_that_goes_on(
+def test_counted_steps_are_moves_of_running_games(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A tile more than one of the legal afterstates; after a game's end, no step, two tiles."""
+    """A board follows from a legal afterstate by one tile; after a game ends, by a new start."""
     seen: list[tuple[Tensor, Tensor]] = []
 
     def watched(boards: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,110 @@
+"""Settings of the experiments with rank networks: `generations.json` and `logs.json`."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+from afterstate.agents import config
+from afterstate.agents.config import Count, Share, Whole, from_dict, settings
+from afterstate.agents.daihinmin.learning.rank_training import Run
+
+FOLDER = Path(__file__).parent
+
+
+@settings
+class Published:
+    """Published results of a player."""
+
+    points: float
+    """Points per 100 games."""
+    error: float
+    """Standard error of the points."""
+    rmse: float
+    iterations: float | None = None
+
+
+@settings
+class Player:
+    """A player: a network, the player of this name, or one that only the paper has."""
+
+    network: dict[str, str | int] | None = None
+    """Name of a network of `rank_net.py`, and its settings, if it is trained here."""
+    epsilon: Share | None = None
+    """Probability of a random move in the games that the network learns from."""
+    iterations: Whole | None = None
+    is_from_self_play: bool = False
+    """The network is the one of `--self-play`."""
+    published: Published | None = None
+
+
+@settings
+class Claim:
+    """A claim of the paper: one player is better than another, or two are equal."""
+
+    says: str
+    better: str = ""
+    worse: str = ""
+    equal: tuple[str, ...] = ()
+
+    @property
+    def players(self) -> tuple[str, str]:
+        """The two players."""
+        first, second = self.equal or (self.better, self.worse)
+        return first, second
+
+
+@settings
+class Experiment:
+    """Tables of the paper."""
+
+    title: str
+    paper: str
+    """Citation."""
+    shows: str
+    """Tables of the paper."""
+    readings: tuple[str, ...]
+    """Differences from the paper."""
+    run: dict[str, Any]
+    """Settings of training that all runs share."""
+    generations: Count
+    sets: Count
+    """Sets of games of each draw of players."""
+    players: dict[str, Player]
+    claims: tuple[Claim, ...]
+    paper_games: float | None = None
+    """Games that the paper's networks learned from."""
+    others: dict[str, int] = field(default_factory=dict)
+    """Published points of players that do not play here."""
+
+    @property
+    def has_one_run(self) -> bool:
+        """True if all networks are generations of one run."""
+        return "network" in self.run
+
+    def runs(self) -> dict[str, Run]:
+        """Return the training runs by name: one of all generations, or one for each network."""
+        if self.has_one_run:
+            return {"all": from_dict(self.run, Run)}
+        return {
+            name: from_dict(self.run | _own_settings(player), Run)
+            for name, player in self.players.items()
+            if player.network is not None
+        }
+
+
+def _own_settings(player: Player) -> dict[str, Any]:
+    """Return the settings of training that a player has for itself."""
+    own = {key: getattr(player, key) for key in ("network", "epsilon", "iterations")}
+    return {key: value for key, value in own.items() if value is not None}
+
+
+def read(name: str) -> Experiment:
+    """Return the experiment of this name.
+
+    Raises:
+        OSError: its file cannot be read.
+        ValueError: the file has unknown, missing or wrong settings.
+    """
+    return config.read(FOLDER / f"{name}.json", Experiment)

@@ -1,0 +1,82 @@
+"""The settings of the Monte-Carlo Softmax experiments: `settings.json`, read."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from afterstate.agents import game2048
+from benchmarks.row_files import Row
+
+HERE = Path(__file__).parent
+RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "mc_softmax"
+PRETRAINED = Path(str(game2048.__file__)).parent / "pretrained"
+
+Measure = Literal["regrets", "scores"]
+"""How players are measured: by positions or by games."""
+
+
+def load_settings() -> Row:
+    """Return the settings and the published values."""
+    loaded: Row = json.loads((HERE / "settings.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def select_groups(groups: Row, names: Sequence[str] = ()) -> list[str]:
+    """Return the names of the selected groups in order, by default all.
+
+    Raises:
+        ValueError: an unknown name.
+    """
+    for name in names:
+        if name not in groups:
+            raise ValueError(f"group must be one of {list(groups)}, got {name!r}")
+    return [name for name in groups if not names or name in names]
+
+
+def cells(measure: Measure, names: Sequence[str] = ()) -> Iterator[Row]:
+    """Yield the players of groups, each with its group, name, settings and number of games."""
+    groups = load_settings()[measure]
+    for group in select_groups(groups, names):
+        for plan in groups[group]:
+            games = {"games": plan["games"]} if measure == "scores" else {}
+            for settings in _variants(plan):
+                player = {"player": plan.get("player", "mc-softmax"), "settings": settings}
+                yield {"group": group, **player, **games}
+
+
+def _variants(plan: Row) -> Iterator[Row]:
+    """Yield the settings of a plan: `each` lists variants, `vary` has all their combinations."""
+    varied = plan.get("vary", {})
+    combinations = itertools.product(*varied.values())
+    for variant in plan.get("each", [dict(zip(varied, v, strict=True)) for v in combinations]):
+        settings = {**plan.get("settings", {}), **variant}
+        if "network" in plan:
+            settings["network"] = plan["network"]
+        yield settings
+
+
+class LearnerPlan(NamedTuple):
+    """A learner of an experiment."""
+
+    experiment: str
+    run: str  # its name
+    settings: Row
+    moves: float  # number of moves that it learns from
+    every: float  # moves from one row to the next
+
+
+def learners() -> Iterator[LearnerPlan]:
+    """Yield the learners of all experiments."""
+    for experiment, plan in load_settings()["learners"].items():
+        for run, changes in plan["runs"].items():
+            settings = {**plan["base"], **changes}
+            moves = settings.pop("moves")
+            for part in ("search", "learner"):
+                settings[part] = {**plan["base"].get(part, {}), **changes.get(part, {})}
+            if "start" in settings:
+                settings["start"] = str(PRETRAINED / settings["start"])
+            yield LearnerPlan(experiment, run, settings, moves, plan["every"])
