@@ -15,7 +15,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import EngFormatter, LogLocator, NullLocator, StrMethodFormatter
 
 COLORS = ("#111111", "#d55e00", "#0072b2", "#009e73", "#9a9a9a", "#e69f00", "#56b4e9", "#cc79a7")
 MARKERS = "osD^vP*X"
@@ -61,7 +61,7 @@ def _draw_curves(
     axes.set_title(MEASURES[measure], fontsize=11)
     axes.set_xlabel("self-play " + ("(million moves)" if scale.axis == "moves" else "(minutes)"))
     axes.set_ylabel("mean score")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda score, _: f"{score:,.0f}"))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.set_ylim(0, 1.08 * top)
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
@@ -123,7 +123,7 @@ def _draw_ends(axes: Axes, experiment: Experiment, curves: Curves, measure: str)
     subs = (1.0, 2.0, 5.0) if high > 8 * low else (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
     axes.xaxis.set_major_locator(LogLocator(subs=subs))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda score, _: _thousands(score)))
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.set_xlabel("mean score at the end of the run, logarithmic")
     axes.grid(alpha=0.3, axis="x")
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -147,11 +147,6 @@ def _draw_published(axes: Axes, i: int, score: Published) -> None:
     if mark is not None:
         marker = ">" if is_open else MARKERS[i]
         axes.plot([mark], [y], color=COLORS[i], marker=marker, markersize=7, markerfacecolor="w")
-
-
-def _thousands(score: float) -> str:
-    """Return a score, in thousands if it is large."""
-    return f"{score / 1e3:g}k" if score >= 1e3 else f"{score:g}"
 
 
 def _draw_legend(figure: Figure, experiment: Experiment, scale: Scale) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
+from afterstate.agents.training.commands import markdown
 from benchmarks.experiments.quasi_greedy.rows import Curves, Estimate, at
 from benchmarks.experiments.quasi_greedy.settings import (
     DEPTHS,
@@ -113,16 +114,16 @@ def tables(experiment: Experiment, scale: Scale, curves: Curves, rows: Sequence[
     pairs = orders(experiment, curves)
     return [
         f"{_setup(experiment, scale, rows)}\n",
-        _table(_cells(experiment, curves)) + "\n",
+        _scores_table(experiment, curves) + "\n",
         f"{counts(pairs)}\n",
-        _table(_order_cells(pairs)) + "\n",
+        _orders_table(pairs) + "\n",
     ]
 
 
-def markdown(experiment: Experiment, parts: Sequence[str], picture: str) -> str:
+def page(experiment: Experiment, parts: Sequence[str], picture: str) -> str:
     """Return the page of an experiment, with the parts of `tables` and the name of its picture."""
     setup, scores, n_agree, order_table = parts
-    page = [
+    lines = [
         f"# {experiment.title}\n",
         f"{experiment.shows} of: {experiment.paper}.\n",
         f"{experiment.measured}\n",
@@ -135,7 +136,7 @@ def markdown(experiment: Experiment, parts: Sequence[str], picture: str) -> str:
         "## Readings\n",
         *(f"- {reading}" for reading in experiment.readings),
     ]
-    return "\n".join(page) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _setup(experiment: Experiment, scale: Scale, rows: Sequence[Row]) -> str:
@@ -160,8 +161,8 @@ def _setup(experiment: Experiment, scale: Scale, rows: Sequence[Row]) -> str:
     )
 
 
-def _cells(experiment: Experiment, curves: Curves) -> list[list[str]]:
-    """Return the head and the rows of the table of scores."""
+def _scores_table(experiment: Experiment, curves: Curves) -> str:
+    """Return the table of scores."""
     with_learned = any(a.learned is not None for run in experiment.runs for a in run.published)
     head = ["run", "in the paper", "share of the run"]
     for measure in DEPTHS:
@@ -169,14 +170,12 @@ def _cells(experiment: Experiment, curves: Curves) -> list[list[str]]:
     if with_learned:
         head += ["moves learned, here", "paper"]
     end = Anchor(at=experiment.length[experiment.axis])
-    return [
-        head,
-        *(
-            _row_cells(experiment, run, anchor, curves, with_learned)
-            for run in experiment.runs
-            for anchor in run.published or (end,)
-        ),
+    body = [
+        _row_cells(experiment, run, anchor, curves, with_learned)
+        for run in experiment.runs
+        for anchor in run.published or (end,)
     ]
+    return markdown(head, body)
 
 
 def _row_cells(
@@ -208,21 +207,11 @@ def _learned(learned: float | None, played: float, has_share: bool) -> str:
     return short(learned) + (f" ({100 * learned / played:.3g}%)" if has_share else "")
 
 
-def _order_cells(pairs: Sequence[Order]) -> list[list[str]]:
+def _orders_table(pairs: Sequence[Order]) -> str:
     """Return the table of orders."""
     head = ["", "share of the run", "higher", "lower", "in the paper", "here"]
     body = [
         [each.measure, _percent(each.share), each.better, each.worse, each.says, each.verdict()]
         for each in pairs
     ]
-    return [head, *body]
-
-
-def _table(cells: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table with columns of even width, which reads well as text too."""
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |"
-        for row in cells
-    ]
-    return "\n".join([lines[0], "|" + "|".join("-" * (w + 2) for w in widths) + "|", *lines[1:]])
+    return markdown(head, body)

@@ -199,7 +199,7 @@ def show(experiment: Experiment, scale: Scale | None, path: Path) -> None:
         raise SystemExit(f"{path} has no runs{f' of {scale}' if scale else ''}: play some first")
     page, picture = path.with_suffix(".md"), path.with_suffix(".svg")
     tables = report.tables(experiment, scale, curves, rows.of_scale(every, experiment, scale))
-    page.write_text(report.markdown(experiment, tables, picture.name), encoding="utf-8")
+    page.write_text(report.page(experiment, tables, picture.name), encoding="utf-8")
     figure.draw(experiment, scale, curves, picture)
     print("\n".join(["", *tables, f"Written: {page}, {picture}"]))
 
