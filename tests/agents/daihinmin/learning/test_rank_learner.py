@@ -84,8 +84,8 @@ def test_samples_are_the_decisions_with_the_places_of_those_who_made_them(gifts_
         place = log.games[game]["places"][player]
         assert of.places[i] == place
         assert of.targets[i].tolist() == [float(k == place) for k in range(5)]
-        told = of.moments.origins[i], of.moments.players[i], of.moments.actions[i]
-        assert told == (game, player, action)
+        moment = of.moments.origins[i], of.moments.players[i], of.moments.actions[i]
+        assert moment == (game, player, action)
 
 
 def test_a_game_between_competent_players_has_about_25_samples() -> None:
@@ -173,9 +173,9 @@ def test_targets_by_hand() -> None:
 
 def test_targets_of_a_game_do_not_come_from_the_next_one() -> None:
     of = join([numbered([2, 2]), numbered([1, 1])])
-    told = bootstrap(Bias(), of, 0.0).targets
+    targets = bootstrap(Bias(), of, 0.0).targets
     even, second, third = np.full(5, 0.2), np.eye(5)[1], np.eye(5)[2]
-    np.testing.assert_allclose(told, [even, third, even, second], atol=1e-6)
+    np.testing.assert_allclose(targets, [even, third, even, second], atol=1e-6)
 
 
 def test_with_lambda_1_targets_are_the_places() -> None:
@@ -344,7 +344,7 @@ def test_a_single_part_is_not_copied() -> None:
     assert join([of]) is of
 
 
-def test_what_is_of_another_network_or_optimizer_is_refused() -> None:
+def test_a_learner_of_another_network_or_optimizer_is_rejected() -> None:
     of = samples(log_of(2, 4))
     adam = Learner(seeded(hidden=6), Settings(batch=4))
     adam.fit(of, 2)
@@ -376,6 +376,6 @@ def test_what_is_of_another_network_or_optimizer_is_refused() -> None:
         ({"symmetries": "no"}, "symmetries"),
     ],
 )
-def test_wrong_settings_are_refused(settings: dict[str, Any], match: str) -> None:
+def test_wrong_settings_are_rejected(settings: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         Settings(**settings)
