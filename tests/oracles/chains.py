@@ -186,8 +186,8 @@ def play_step(at: Seen, node: Node, text: str) -> Step:
 def steps(at: Seen, node: Node) -> list[Step]:
     """All that the player can do; to pass on an empty field is no action."""
     listed = oracle.legal(set(node.hand), node.field, node.revolution, node.lock, at.sequences)
-    found = [play_step(at, node, text) for text in listed]
-    return found if node.field == "pass" else [pass_step(at, node), *found]
+    steps = [play_step(at, node, text) for text in listed]
+    return steps if node.field == "pass" else [pass_step(at, node), *steps]
 
 
 FINISHED = Node(frozenset(), "pass", False, False, NOBODY, -1, 0)
@@ -199,10 +199,10 @@ def ends(at: Seen) -> dict[Node, set[str]]:
 
     @cache
     def below(node: Node) -> frozenset[Node]:
-        found: set[Node] = set()
+        nodes: set[Node] = set()
         for step in steps(at, node):
-            found |= leaves(step)
-        return frozenset(found)
+            nodes |= leaves(step)
+        return frozenset(nodes)
 
     def leaves(step: Step) -> frozenset[Node]:
         if not step.node.hand:
@@ -351,16 +351,16 @@ def ending(rng: random.Random, n_left: int, most: int, options: Options | None =
 
 def _fields(rng: random.Random, held: set[str], game: Game) -> list[str]:
     """Plays of some size that can lie on the field."""
-    found = []
+    answers = []
     for text in oracle.plays_of(held, bool(game["sequences"])):
         shape = oracle.analyze(text)
         assert shape is not None
         cuts = shape.kind != "joker single" and shape.low <= 6 <= shape.high
         if not (cuts and game["eight_cuts"]):
-            found.append(text)
-    sizes = sorted({len(text.split()) for text in found})
+            answers.append(text)
+    sizes = sorted({len(text.split()) for text in answers})
     size = rng.choice(sizes[:3])
-    return [text for text in found if len(text.split()) == size]
+    return [text for text in answers if len(text.split()) == size]
 
 
 def position(

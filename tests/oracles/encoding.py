@@ -47,31 +47,31 @@ def planes_of(at: Position) -> list[Plane]:
     revolution = at["revolution"]
     field = oracle.analyze(plays.text(at["field"]))
     assert field is not None
-    found = []
+    planes = []
     for column in range(1, 14):
-        found.append([float(i == column) for i in range(15)])
-    found += card_image(chains_oracle.names(at["hand"]), revolution)
-    found += card_image(chains_oracle.names(at["unseen"]), revolution)
+        planes.append([float(i == column) for i in range(15)])
+    planes += card_image(chains_oracle.names(at["hand"]), revolution)
+    planes += card_image(chains_oracle.names(at["unseen"]), revolution)
     strength = nothing()
     if field.kind == "joker single":
         strength[14] = 1.0
     elif field.kind != "pass":
         strength[14 - field.low if revolution else field.high] = 1.0
-    found.append(strength)
-    found += one_hot(min(field.size, 7) - 3 if field.kind == "sequence" else -1, 5)
-    found.append(everywhere(at["lock"]))
-    found.append(everywhere(revolution))
-    found += one_hot(field.size - 1 if field.kind != "sequence" else -1, 5)
-    found += card_image(field.cards, revolution)
+    planes.append(strength)
+    planes += one_hot(min(field.size, 7) - 3 if field.kind == "sequence" else -1, 5)
+    planes.append(everywhere(at["lock"]))
+    planes.append(everywhere(revolution))
+    planes += one_hot(field.size - 1 if field.kind != "sequence" else -1, 5)
+    planes += card_image(field.cards, revolution)
     for cards in at["played"]:
-        found += card_image(chains_oracle.names(cards), revolution)
+        planes += card_image(chains_oracle.names(cards), revolution)
     for left in at["left"]:
-        found += one_hot(min(left, 11), 12)
+        planes += one_hot(min(left, 11), 12)
     for i in range(5):
-        found.append(everywhere(at["out"] >> i & 1))
+        planes.append(everywhere(at["out"] >> i & 1))
     for cards in at["known"]:
-        found += card_image(chains_oracle.names(cards), revolution)
-    return found
+        planes += card_image(chains_oracle.names(cards), revolution)
+    return planes
 
 
 def card_units(held: Iterable[str], revolution: int) -> list[float]:
@@ -85,24 +85,24 @@ def units_of(at: Position) -> list[float]:
     revolution, text = at["revolution"], plays.text(at["field"])
     field = oracle.analyze(text)
     assert field is not None
-    found = card_units(chains_oracle.names(at["hand"]), revolution)
-    found += card_units(chains_oracle.names(at["unseen"]), revolution)
-    found += card_units(field.cards, revolution)
+    planes = card_units(chains_oracle.names(at["hand"]), revolution)
+    planes += card_units(chains_oracle.names(at["unseen"]), revolution)
+    planes += card_units(field.cards, revolution)
     for cards in (*at["played"], *at["known"]):
-        found += card_units(chains_oracle.names(cards), revolution)
+        planes += card_units(chains_oracle.names(cards), revolution)
     for left in at["left"]:
-        found += [float(i == min(left, 11)) for i in range(12)]
-    found += [float(at["out"] >> i & 1) for i in range(5)]
-    found += [float(revolution), float(at["lock"])]
+        planes += [float(i == min(left, 11)) for i in range(12)]
+    planes += [float(at["out"] >> i & 1) for i in range(5)]
+    planes += [float(revolution), float(at["lock"])]
     shown = field.kind not in ("pass", "joker single")
     low, high = (14 - field.high, 14 - field.low) if revolution else (field.low, field.high)
-    found += [float(shown and i == low) for i in range(15)]
-    found += [float(shown and i == high) for i in range(15)]
-    found += [float(suit in field.suits) for suit in "SHDCX"]
+    planes += [float(shown and i == low) for i in range(15)]
+    planes += [float(shown and i == high) for i in range(15)]
+    planes += [float(suit in field.suits) for suit in "SHDCX"]
     sequence = field.size if field.kind == "sequence" else 0
-    found += [float(min(sequence, 7) == size) for size in range(3, 8)]
-    found += [float(shown and not sequence and field.size == size) for size in range(1, 6)]
-    return [*found, float(text == "pass"), float(text == "JO")]
+    planes += [float(min(sequence, 7) == size) for size in range(3, 8)]
+    planes += [float(shown and not sequence and field.size == size) for size in range(1, 6)]
+    return [*planes, float(text == "pass"), float(text == "JO")]
 
 
 def position_of(view: Any, player: int) -> Position:

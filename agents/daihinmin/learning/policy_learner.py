@@ -171,13 +171,13 @@ def learn_from_choices(
     Yields:
         The state after each step, of about `BATCH` decisions.
     """
-    ascent, n, room = start or new_ascent(), n_batches(choices), new_workspace()
+    ascent, n, workspace = start or new_ascent(), n_batches(choices), new_workspace()
     rng = np.random.default_rng(seed)
     orders = (rng.permutation(len(choices.chosen)) for _ in range(epochs))
     batches = (which for order in orders for which in np.array_split(order, n))
     for which in islice(batches, ascent.n, None):
         gradient = np.zeros(len(ascent.weights))
-        add_choices(choices, which, ascent.weights, room, gradient)
+        add_choices(choices, which, ascent.weights, workspace, gradient)
         ascent = ascent.step(gradient / len(which), n * epochs, rate)
         yield ascent
 

@@ -77,7 +77,7 @@ class Rules(NamedTuple):
     policy: npt.NDArray[np.float64]  # all weights of the softmax policy
     temperature: float  # of the policy
     epsilon: float  # probability of a random move
-    room: Workspace
+    workspace: Workspace
     views: Any  # GAME[1]
     plays: Numbers  # [N_PLAYS]
 
@@ -111,7 +111,7 @@ def _give(game: Game, kind: int, rules: Rules) -> None:
         look(game, game.turn, rules.views)
         give(game, heuristic_gift(rules.views[0], rules.heuristic))
     elif kind == POLICY:
-        give(game, policy_gift(game, rules.policy, rules.temperature, rules.room))
+        give(game, policy_gift(game, rules.policy, rules.temperature, rules.workspace))
     else:
         give(game, gift(hand, game.to_give))
 
@@ -125,7 +125,7 @@ def _move_without_net(game: Game, kind: int, rules: Rules) -> bool:
         _give(game, kind, rules)
         return True
     if kind == POLICY:
-        play(game, policy_play(game, rules.policy, rules.temperature, rules.room))
+        play(game, policy_play(game, rules.policy, rules.temperature, rules.workspace))
         return True
     if list_legal(game, rules.plays) == 0:
         play(game, PASS)

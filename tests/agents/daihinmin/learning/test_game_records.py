@@ -1,4 +1,4 @@
-"""Logs: games that players play, that others recorded, and that are in files."""
+"""Tests of logs: games of players, recorded games, and files."""
 
 from __future__ import annotations
 
@@ -34,35 +34,35 @@ RECORDED = sorted(path.name for path in DATA.glob("*.jsonl.gz") if "positions" n
 
 
 def part(log: Log, rows: slice) -> Log:
-    """Some games of a log."""
+    """Return some games of a log."""
     return Log(log.games[rows], log.last_random[rows], log.students[rows])
 
 
 def same(first: Log, second: Log) -> bool:
-    """Whether two logs have the same games."""
+    """Return True if two logs have the same games."""
     if not np.array_equal(first.last_random, second.last_random):
         return False
     return all(np.array_equal(first.games[name], second.games[name]) for name in GAME.names or ())
 
 
 def moves_of(game: Game) -> list[tuple[int, int]]:
-    """Player and play of each action of a game."""
+    """Return the player and the play of each action of a game."""
     return [divmod(int(a), plays.N_PLAYS) for a in game["actions"][: game["n_actions"]]]
 
 
 class Watched:
-    """A player who notes which of his moves he was asked for."""
+    """A player that records which of its moves it was asked for."""
 
     def __init__(self, player: Player, asked: set[tuple[int, int]]) -> None:
         self._player, self._asked = player, asked
 
     def choose(self, view: Game) -> int:
-        """The player's choice."""
+        """Return the player's choice."""
         self._asked.add((int(view["number"]), int(view["n_actions"])))
         return self._player.choose(view)
 
     def give(self, view: Game, n: int) -> int:
-        """The player's gift."""
+        """Return the player's gift."""
         return self._player.give(view, n)
 
 
@@ -94,10 +94,10 @@ def test_the_seed_decides_a_log() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5])
-def test_the_last_move_that_the_player_did_not_choose_is_the_last_random_one(
+def test_the_last_random_move_is_the_last_one_that_the_player_did_not_choose(
     epsilon: float,
 ) -> None:
-    """And of those in which there was a choice, about as many are random as told."""
+    """Of moves with a choice, about the share of `epsilon` is random."""
     asked: set[tuple[int, int]] = set()
     log = play_log([Watched(SampleAgent(), asked)] * 5, 20, 7, epsilon)
     n_random = total = 0
@@ -112,7 +112,7 @@ def test_the_last_move_that_the_player_did_not_choose_is_the_last_random_one(
 
 
 def with_choice(game: Game) -> set[int]:
-    """The numbers of the actions of those who had a legal play."""
+    """Return the numbers of the actions of players that had a legal play."""
     again, listed = game.copy(), np.empty(plays.N_PLAYS, np.int64)
     rewind(again)
     found = set()
@@ -128,7 +128,7 @@ def test_every_move_with_a_choice_can_be_random() -> None:
     assert [max(with_choice(game)) for game in log.games] == log.last_random.tolist()
 
 
-def test_what_was_before_the_last_random_move_is_no_decision() -> None:
+def test_moves_before_the_last_random_move_are_no_decisions() -> None:
     log = play_log([SampleAgent()] * 5, 30, 2, 0.03)
     assert 0 < np.count_nonzero(log.last_random >= 0) < 30
     _, facts = decisions(log.games, log.last_random, False)
@@ -138,7 +138,7 @@ def test_what_was_before_the_last_random_move_is_no_decision() -> None:
     assert len(kept) < len(all_facts)
 
 
-def test_gifts_are_no_decisions_where_any_move_was_random_the_first_one_too() -> None:
+def test_gifts_are_no_decisions_if_any_move_was_random() -> None:
     log = play_log([SampleAgent()] * 5, 40, 3, 0.05)
     log.last_random[20:30] = 0
     _, facts = decisions(log.games, log.last_random, True)
@@ -154,7 +154,7 @@ def test_gifts_are_no_decisions_where_any_move_was_random_the_first_one_too() ->
     assert 0 < kept.sum()
 
 
-def test_joined_logs_come_one_after_the_other() -> None:
+def test_joined_logs_follow_each_other() -> None:
     first, second = play_log([SampleAgent()] * 5, 2, 1), play_log([SampleAgent()] * 5, 3, 2, 0.5)
     both = join([first, second])
     assert same(part(both, slice(2)), first)
@@ -182,12 +182,12 @@ def test_recorded_games_are_read_as_they_were_played(name: str) -> None:
     assert len(afters) > len(entries)
 
 
-def test_there_are_recorded_games() -> None:
+def test_recorded_games_exist() -> None:
     assert len(RECORDED) >= 5
 
 
 def changed(change: Callable[[Any], None], tmp_path: Path, packed: bool = False) -> Path:
-    """A file of two recorded games, the second one changed."""
+    """Write a file of two recorded games, the second one changed."""
     entries = list(read(DATA / "full1.jsonl.gz"))[:2]
     entries = copy.deepcopy([entries[0], entries[-1]])
     change(entries[1])
@@ -197,7 +197,7 @@ def changed(change: Callable[[Any], None], tmp_path: Path, packed: bool = False)
     return path
 
 
-def test_a_file_may_be_packed_or_not(tmp_path: Path) -> None:
+def test_a_file_may_be_compressed_or_plain(tmp_path: Path) -> None:
     logs = [read_log(changed(lambda entry: None, tmp_path, packed)) for packed in (False, True)]
     assert same(*logs)
 
@@ -217,13 +217,13 @@ WRONG: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_game_that_is_not_by_the_rules_is_named(wrong: str, tmp_path: Path) -> None:
+def test_a_game_that_breaks_the_rules_is_named(wrong: str, tmp_path: Path) -> None:
     path = changed(WRONG[wrong], tmp_path)
     with pytest.raises(ValueError, match=r"games\.jsonl: game 2 breaks the rules"):
         read_log(path)
 
 
-def test_a_file_without_games_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_games_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "empty.jsonl"
     path.write_text("")
     with pytest.raises(ValueError, match=r"empty\.jsonl has no games"):
@@ -238,7 +238,7 @@ def test_a_file_without_games_is_refused(tmp_path: Path) -> None:
 # Files
 
 
-def test_games_come_back_from_their_file(tmp_path: Path) -> None:
+def test_saved_games_are_loaded_unchanged(tmp_path: Path) -> None:
     log = play_log([HeuristicAgent()] * 5, 5, 1, 0.1)
     save_log(log, tmp_path / "log.npz")
     again = load_log(tmp_path / "log.npz")
@@ -255,7 +255,7 @@ def test_some_of_the_games_can_be_saved(tmp_path: Path) -> None:
     assert same(load_log(tmp_path / "log.npz"), some)
 
 
-def test_a_file_that_is_no_log_is_refused(tmp_path: Path) -> None:
+def test_another_file_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "log.npz"
     with pytest.raises(FileNotFoundError):
         load_log(path)
@@ -267,7 +267,7 @@ def test_a_file_that_is_no_log_is_refused(tmp_path: Path) -> None:
         load_log(path)
 
 
-def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_file_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "log.npz"
     save_log(play_log([SampleAgent()] * 5, 2, 1), path)
     whole = path.read_bytes()
@@ -277,7 +277,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
             load_log(path)
 
 
-def test_games_of_other_rules_are_refused(tmp_path: Path) -> None:
+def test_games_of_other_rules_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "log.npz"
     save_log(play_log([SampleAgent()] * 5, 2, 1), path)
     header, arrays = files.read(path)
@@ -300,7 +300,7 @@ DAMAGED: dict[str, Callable[[Arrays], Any]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGED)
-def test_other_arrays_are_refused(damage: str, tmp_path: Path) -> None:
+def test_other_arrays_are_rejected(damage: str, tmp_path: Path) -> None:
     path = tmp_path / "log.npz"
     save_log(play_log([SampleAgent()] * 5, 2, 1), path)
     header, arrays = files.read(path)
@@ -311,7 +311,7 @@ def test_other_arrays_are_refused(damage: str, tmp_path: Path) -> None:
 
 
 def swap_actions(game: Game) -> None:
-    """Moves in another order."""
+    """Return moves in another order."""
     game["actions"][:2] = game["actions"][1::-1].copy()
 
 
@@ -336,7 +336,7 @@ UNLIKE: dict[str, Callable[[Log], Any]] = {
 
 
 @pytest.mark.parametrize("unlike", UNLIKE)
-def test_a_game_in_a_file_that_is_not_by_the_rules_is_named(unlike: str, tmp_path: Path) -> None:
+def test_a_saved_game_that_breaks_the_rules_is_named(unlike: str, tmp_path: Path) -> None:
     path = tmp_path / "log.npz"
     log = play_log([SampleAgent()] * 5, 2, 1)
     UNLIKE[unlike](log)
@@ -346,7 +346,7 @@ def test_a_game_in_a_file_that_is_not_by_the_rules_is_named(unlike: str, tmp_pat
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_recorded_games_come_back_from_a_file_too(name: str, tmp_path: Path) -> None:
+def test_saved_recorded_games_are_loaded_unchanged(name: str, tmp_path: Path) -> None:
     log = read_log(DATA / name)
     save_log(log, tmp_path / "log.npz")
     assert same(load_log(tmp_path / "log.npz"), log)

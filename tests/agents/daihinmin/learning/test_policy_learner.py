@@ -1,4 +1,4 @@
-"""Learning the softmax policy: gradients by differences, learning by effect, runs that go on."""
+"""Tests of learning the softmax policy: gradients, effects of learning, and resumed runs."""
 
 from __future__ import annotations
 
@@ -31,35 +31,37 @@ from afterstate.envs.daihinmin.rules import Game
 
 
 class Recorder:
-    """Plays as another and keeps what he chose among what."""
+    """A player that records the options and choices of another."""
 
     def __init__(self, player: Player) -> None:
-        self.player, self.room = player, new_workspace()
+        self.player, self.workspace = player, new_workspace()
         self.kept: list[tuple[list[list[int]], int]] = []
         self.weights = np.zeros(N_CONTEXTS * N_FEATURES)
 
     def choose(self, view: Game) -> int:
-        """The player's play."""
+        """Return the player's play."""
         played = self.player.choose(view)
-        n = weigh_options(view, self.weights, 1.0, self.room)
-        self.keep(n, plays.CARDS[self.room.options[:n]] == plays.CARDS[played])
+        n = weigh_options(view, self.weights, 1.0, self.workspace)
+        self.record(n, plays.CARDS[self.workspace.options[:n]] == plays.CARDS[played])
         return played
 
     def give(self, view: Game, n: int) -> int:
-        """The player's gift."""
+        """Return the player's gift."""
         gift = self.player.give(view, n)
-        n_gifts = weigh_gifts(view, self.weights, 1.0, self.room)
-        self.keep(n_gifts, self.room.options[:n_gifts] == gift)
+        n_gifts = weigh_gifts(view, self.weights, 1.0, self.workspace)
+        self.record(n_gifts, self.workspace.options[:n_gifts] == gift)
         return gift
 
-    def keep(self, n: int, is_chosen: Any) -> None:
-        """Keeps the features of all options and the place of the chosen one."""
+    def record(self, n: int, is_chosen: Any) -> None:
+        """Record the features of all options and the index of the choice."""
         if n > 1 and is_chosen.any():
-            features = [self.room.features[i, : self.room.sizes[i]].tolist() for i in range(n)]
+            features = [
+                self.workspace.features[i, : self.workspace.sizes[i]].tolist() for i in range(n)
+            ]
             self.kept.append((features, int(is_chosen.argmax())))
 
 
-def test_choices_are_found_again_in_the_games() -> None:
+def test_choices_are_those_of_the_games() -> None:
     recorder = Recorder(HeuristicAgent())
     games = [match.copy() for match in play_match([recorder] * 5, 12, seed=4)]
     found = policy_gradient.choices_in(np.array(games, rules.GAME), new_workspace())
@@ -129,14 +131,14 @@ def test_self_play_beats_a_random_start_and_does_not_depend_on_jobs() -> None:
 
 
 def run(out: Path, *arguments: str) -> Path:
-    """Runs the command line, and returns the policy."""
+    """Run the command and return the policy."""
     main(["daihinmin-policy", "--out", str(out), "--evaluate", "10", *arguments])
     return out / "policy.npz"
 
 
 @pytest.mark.parametrize("player", [None, "sample"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_goes_on_exactly(
+def test_an_interrupted_run_resumes_exactly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, player: str | None, number: signal.Signals
 ) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
@@ -212,7 +214,7 @@ def test_a_run_of_an_earlier_version_is_resumed(tmp_path: Path) -> None:
     assert load(run(old, *options, "--resume")).weights.tobytes() == expected.tobytes()
 
 
-def test_a_run_starts_from_a_policy_and_refuses_wrong_settings(tmp_path: Path) -> None:
+def test_a_run_starts_from_a_policy_and_rejects_wrong_settings(tmp_path: Path) -> None:
     first = run(tmp_path / "first", "--games", "2000")
     options = ["--start", str(first), "--player", "sample", "--games", "2", "--epochs", "1"]
     assert not np.array_equal(load(run(tmp_path / "next", *options)).weights, load(first).weights)

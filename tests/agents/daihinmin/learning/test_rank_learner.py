@@ -1,4 +1,4 @@
-"""Rank networks learn: samples, targets, batches, averages, and a fit that gets better."""
+"""Tests of learning rank networks: samples, targets, batches, averages, and a fit."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def log_of(n_games: int, seed: int) -> Log:
-    """Games of the player by rules."""
+    """Return games of the heuristic player."""
     return play_games(["heuristic"] * 5, n_games, seed, n_matches=5)
 
 
 def seeded(name: str = "FCNN", **settings: int) -> nn.Module:
-    """A network whose weights are always the same."""
+    """Return a network with fixed weights."""
     torch.manual_seed(1)
     return network(name, **settings)
 
 
 class Bias(nn.Module):
-    """Five logits, the same for all afterstates; `seen` are the numbers of those it was shown."""
+    """Five logits, the same for all afterstates; `seen` records the afterstates."""
 
     encode = "units"
 
@@ -57,13 +57,13 @@ class Bias(nn.Module):
         self.seen: list[int] = []
 
     def forward(self, units: Tensor) -> Tensor:
-        """The logits of the places."""
+        """Return the logits of the places."""
         self.seen += (units[:, :20] @ (2.0 ** torch.arange(20))).int().tolist()
         return self.logits.repeat(len(units), 1)
 
 
 def numbered(places: list[int], players: list[int] | None = None) -> Samples:
-    """Samples of one game; the hand of each is its number, written as cards."""
+    """Return samples of one game; the hand of each is its number, as cards."""
     n, afters = len(places), np.zeros(len(places), AFTERSTATE)
     afters["hand"] = np.arange(n)
     zeros = np.zeros(n, np.int64)
@@ -75,7 +75,7 @@ def numbered(places: list[int], players: list[int] | None = None) -> Samples:
 
 
 @pytest.mark.parametrize("gifts_too", [False, True])
-def test_samples_are_the_decisions_with_the_places_of_those_who_made_them(gifts_too: bool) -> None:
+def test_samples_are_decisions_with_the_places_of_their_players(gifts_too: bool) -> None:
     log = play_log([SampleAgent()] * 5, 12, 1, 0.02)
     of = samples(log, gifts_too)
     afters, facts = decisions(log.games, log.last_random, gifts_too)
@@ -89,12 +89,12 @@ def test_samples_are_the_decisions_with_the_places_of_those_who_made_them(gifts_
 
 
 def test_a_game_between_competent_players_has_about_25_samples() -> None:
-    """As the study has it of the champion's games."""
+    """Kuwabara and Hoki 2018 report this for the champion's games."""
     log = log_of(200, 1)
     assert 20 < len(samples(log).places) / 200 < 30
 
 
-def test_samples_are_those_of_the_students_alone() -> None:
+def test_samples_are_those_of_students_only() -> None:
     log = log_of(6, 4)
     both = samples(log, gifts_too=True)
     wanted = np.array([0b00001, 0b11111, 0, 0b10010, 0b00100, 0b01000])
@@ -106,7 +106,7 @@ def test_samples_are_those_of_the_students_alone() -> None:
     assert (found.places == both.places[kept]).all()
 
 
-def test_joined_samples_are_of_the_games_that_they_were_of() -> None:
+def test_joined_samples_keep_their_games() -> None:
     first, second = samples(log_of(3, 1)), samples(log_of(4, 2))
     both = join([first, second])
     assert len(both.moments.games) == 7
@@ -129,8 +129,8 @@ def test_joined_samples_are_of_the_games_that_they_were_of() -> None:
     np.testing.assert_allclose(predict(net, both.afters[some], both.moments.part(some)), separate)
 
 
-def test_networks_that_do_not_look_back_need_no_games() -> None:
-    """Their number stays, so that those of one part are not taken for those of the next."""
+def test_networks_without_history_need_no_games() -> None:
+    """The number of games stays, so that parts keep their own."""
     parts = [samples(log_of(n, n)) for n in (1, 4)]
     whole, short = join(parts), join([without_games(part) for part in parts])
     assert len(short.moments.games) == 5
@@ -143,7 +143,7 @@ def test_networks_that_do_not_look_back_need_no_games() -> None:
 
 
 def test_the_error_by_hand() -> None:
-    """Chances 0.2 each: 3 points expected. Against 5, 5, 4 and 1 the squares are 4, 4, 1, 4."""
+    """Probabilities of 0.2 expect 3 points; the squared errors of 5, 5, 4, 1 are 4, 4, 1, 4."""
     assert rmse(Bias(), numbered([0, 0, 1, 4])) == pytest.approx((13 / 4) ** 0.5)
 
 
@@ -186,7 +186,7 @@ def test_with_lambda_1_targets_are_the_places() -> None:
 # Batches
 
 
-def test_each_sample_is_used_once_before_any_is_used_again() -> None:
+def test_each_sample_is_used_once_per_epoch() -> None:
     for seed in range(2):
         net = Bias()
         Learner(net, Settings(batch=4), seed).fit(numbered([0] * 10), 10)
@@ -196,7 +196,7 @@ def test_each_sample_is_used_once_before_any_is_used_again() -> None:
         assert net.seen[:10] != net.seen[10:20]
 
 
-def test_a_batch_may_be_larger_than_what_there_is() -> None:
+def test_a_batch_may_be_larger_than_the_samples() -> None:
     net = Bias()
     Learner(net, Settings(batch=7)).fit(numbered([0, 1, 2]), 3)
     assert sorted(net.seen) == [0] * 7 + [1] * 7 + [2] * 7
@@ -211,7 +211,7 @@ def test_the_seed_decides_the_order() -> None:
     assert orders[0] == orders[1] != orders[2]
 
 
-def test_suits_are_exchanged_only_if_that_is_asked_for() -> None:
+def test_suits_are_exchanged_only_if_set() -> None:
     """A hand of the heart 3, bit 1, becomes one of H, D or C, bits 1 to 3; spades stay."""
     of = numbered([0] * 300)
     of.afters["hand"][:150], of.afters["hand"][150:] = 2, 1
@@ -229,7 +229,7 @@ def test_suits_are_exchanged_only_if_that_is_asked_for() -> None:
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-    """Chances by hand."""
+    """Return probabilities, worked by hand."""
     odds = np.exp(logits - logits.max())
     return np.asarray(odds / odds.sum())
 
@@ -257,7 +257,7 @@ def test_steps_means_and_rates_by_hand() -> None:
     assert learner.iterations == 4
 
 
-def test_the_rate_can_go_down_to_0() -> None:
+def test_the_rate_can_decay_to_0() -> None:
     learner, rates = Learner(Bias(), Settings("sgd", rate=0.4, batch=2)), list[float]()
     group = learner.fitter.optimizer.param_groups[0]
     learner.fit(numbered([1, 1]), 4, 0.0, lambda _: rates.append(group["lr"]))
@@ -275,14 +275,14 @@ def test_momentum_by_hand() -> None:
 
 
 def test_mixed_targets_are_learned_as_they_are() -> None:
-    """With one target of 0.3 and 0.7 the chances become just these."""
+    """With one target of 0.3 and 0.7 the probabilities become these."""
     of = numbered([0])._replace(targets=np.array([[0.3, 0.7, 0, 0, 0]], np.float32))
     net = Bias()
     Learner(net, Settings("sgd", rate=0.9, batch=1)).fit(of, 600)
     assert torch.softmax(net.logits, 0).tolist() == pytest.approx([0.3, 0.7, 0, 0, 0], abs=0.01)
 
 
-def test_without_an_average_the_network_itself_plays() -> None:
+def test_without_averaging_the_network_itself_plays() -> None:
     net = Bias()
     assert Learner(net).played is net
     averaged = Learner(net, Settings(average=0.9))
@@ -293,8 +293,8 @@ def test_without_an_average_the_network_itself_plays() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["BaseCNN", "FCNN"])
 @pytest.mark.parametrize("mixed", [False, True])
-def test_values_of_games_not_seen_get_better(name: str, mixed: bool) -> None:
-    """All places are as often, so without learning the error of 3 points is sqrt(2)."""
+def test_values_of_other_games_improve(name: str, mixed: bool) -> None:
+    """All places are equally frequent, so 3 points have an error of sqrt(2) without learning."""
     seen, unseen = samples(log_of(250, 1)), samples(log_of(80, 2))
     net = seeded(name, **({"channels": 8} if name == "BaseCNN" else {"hidden": 16}))
     before = rmse(net, unseen)
@@ -316,7 +316,7 @@ def test_values_of_games_not_seen_get_better(name: str, mixed: bool) -> None:
         Settings("sgd", 0.01, batch=16),
     ],
 )
-def test_learning_goes_on_as_if_it_had_not_been_interrupted(settings: Settings) -> None:
+def test_resumed_learning_equals_learning_without_a_break(settings: Settings) -> None:
     of = samples(log_of(10, 3))
     whole, first, second = (Learner(seeded(hidden=6), settings, 3) for _ in range(3))
     for _ in range(2):

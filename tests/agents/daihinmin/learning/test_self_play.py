@@ -1,4 +1,4 @@
-"""Games side by side are those that their players would play one at a time."""
+"""Tests that games in parallel equal games that their players play one at a time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def net(seed: int = 1) -> nn.Module:
-    """A small network with opinions."""
+    """Return a small network with random weights."""
     torch.manual_seed(seed)
     found = network("FCNN", hidden=8)
     with torch.no_grad():
@@ -48,26 +48,26 @@ def net(seed: int = 1) -> nn.Module:
 
 
 def moves_of(game: Game) -> list[tuple[int, int]]:
-    """Player and play of each action."""
+    """Return the player and the play of each action."""
     return [divmod(int(a), plays.N_PLAYS) for a in game["actions"][: game["n_actions"]]]
 
 
 def same(first: Log, second: Log) -> bool:
-    """Whether two logs have the same games."""
+    """Return True if two logs have the same games."""
     if not np.array_equal(first.last_random, second.last_random):
         return False
     return all(np.array_equal(first.games[name], second.games[name]) for name in GAME.names or ())
 
 
 def matches(log: Log) -> list[list[int]]:
-    """The numbers of the games of each match, in their order."""
+    """Return the numbers of the games of each match, in order."""
     seeds = log.games["seed"]
     rows = [np.flatnonzero(seeds == seed) for seed in dict.fromkeys(seeds.tolist())]
     return [sorted(of.tolist(), key=lambda row: log.games["number"][row]) for of in rows]
 
 
 def replayed(log: Log) -> Iterator[tuple[int, int, Game, int]]:
-    """Replays all games by the rules; yields row, number of the action, game and move.
+    """Replay all games by the rules; yield row, number of the action, game and move.
 
     In the exchange the number is -1 and the move is the gift. In the end it asserts that the
     record is that of the game.
@@ -97,7 +97,7 @@ def replayed(log: Log) -> Iterator[tuple[int, int, Game, int]]:
 # Games
 
 
-def test_games_are_played_by_the_rules_to_their_ends() -> None:
+def test_games_follow_the_rules_to_their_end() -> None:
     players: list[GamePlayer] = [net(1), net(2), "sample", net(1), "heuristic"]
     log = play_games(players, 14, 1, 0.1, n_matches=4)
     assert sum(1 for _ in replayed(log)) == log.games["n_actions"].sum() + 2 * (14 - 4)
@@ -106,7 +106,7 @@ def test_games_are_played_by_the_rules_to_their_ends() -> None:
 
 
 @pytest.mark.parametrize(("n_games", "n_matches"), [(1, 1), (7, 3), (3, 100), (12, 12)])
-def test_games_are_shared_out_to_matches_evenly(n_games: int, n_matches: int) -> None:
+def test_games_are_divided_evenly_among_matches(n_games: int, n_matches: int) -> None:
     log = play_games(["sample"] * 5, n_games, 2, n_matches=n_matches)
     assert len(log.games) == len(log.last_random) == n_games
     lengths = [len(rows) for rows in matches(log)]
@@ -165,8 +165,8 @@ def test_players_by_name_play_as_their_agents(name: str, agent: Player) -> None:
             assert log.games["places"][row].tolist() == game["places"].tolist()
 
 
-def test_a_decision_of_thousands_of_afterstates_is_made() -> None:
-    """More than there is room for at one table, but for what a single decision may need."""
+def test_a_decision_may_have_thousands_of_afterstates() -> None:
+    """The buffer grows beyond the size of a table for a single decision."""
     hands = ["JO C4 D6 SJ HJ DJ CJ SK HK DK CK", "S3 CT", "C6", "D3", "C3 D5 H9 ST"]
     table = new_table([NET] * 5, 1, 1, 1)
     game = table.games[0]
@@ -197,8 +197,8 @@ def test_different_players_keep_their_numbers() -> None:
 # Random actions
 
 
-def test_the_last_random_action_is_noted() -> None:
-    """What deviates from the player is not after it, and at it the player had a choice."""
+def test_the_last_random_action_is_recorded() -> None:
+    """No action after it deviates from the player, and the player had a choice there."""
     players: list[GamePlayer] = [net(1), "sample", net(2), net(1), net(2)]
     log = play_games(players, 20, 7, 0.1, n_matches=4)
     agents = [RankAgent(p) if isinstance(p, nn.Module) else SampleAgent() for p in players]
@@ -224,14 +224,14 @@ def test_the_last_random_action_is_noted() -> None:
 
 
 def test_all_actions_of_networks_can_be_random() -> None:
-    """Then it does not matter which networks play."""
+    """The games then do not depend on the networks."""
     first = play_games([net(1)] * 5, 6, 8, 1.0, n_matches=2)
     assert same(first, play_games([net(2)] * 5, 6, 8, 1.0, n_matches=2))
     assert (first.last_random >= 0).all()
 
 
 def test_players_by_rules_make_random_plays_too() -> None:
-    """Any legal play or the pass, where they have a choice."""
+    """Random plays are any legal play or the pass, where there is a choice."""
     log = play_games(["sample", "heuristic"] * 2 + ["sample"], 10, 10, 0.3, n_matches=2)
     names, n, n_other = ["sample", "heuristic"] * 2 + ["sample"], 0, 0
     listed = np.empty(plays.N_PLAYS, np.int64)
@@ -247,8 +247,8 @@ def test_players_by_rules_make_random_plays_too() -> None:
     assert 0.05 < n_other / n < 0.3
 
 
-def test_random_actions_are_as_often_as_told() -> None:
-    """By the choices in which the network deviates, against those of all random actions."""
+def test_random_actions_have_the_given_rate() -> None:
+    """The rate of choices that deviate from the network, relative to that of random play."""
     players = [net(1)] * 5
     rates = []
     for epsilon in (0.2, 1.0):
@@ -266,12 +266,12 @@ def test_random_actions_are_as_often_as_told() -> None:
 
 
 def test_at_temperature_0_the_policy_plays_its_best_option() -> None:
-    log, room = play_games(["policy"] * 5, 10, 3, n_matches=2, temperature=0), new_workspace()
+    log, workspace = play_games(["policy"] * 5, 10, 3, n_matches=2, temperature=0), new_workspace()
     weights, n = find_policy(None).weights.reshape(-1), 0
     for _, k, game, move in replayed(log):
         if k >= 0:
-            options = weigh_options(view(game, int(game["turn"])), weights, 1.0, room)
-            scores = dict(zip(room.options[:options].tolist(), room.scores, strict=False))
+            options = weigh_options(view(game, int(game["turn"])), weights, 1.0, workspace)
+            scores = dict(zip(workspace.options[:options].tolist(), workspace.scores, strict=False))
             assert scores[move] == max(scores.values())
             n += options > 1
     assert n > 100
@@ -290,7 +290,7 @@ def test_at_temperature_0_the_policy_plays_its_best_option() -> None:
         ({"n_matches": 0}, "n_matches"),
     ],
 )
-def test_wrong_settings_are_refused(settings: dict[str, Any], match: str) -> None:
+def test_wrong_settings_are_rejected(settings: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         play_games(["sample"] * 5, 1, **settings)
 
@@ -299,6 +299,6 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], match: str) -> Non
     ("players", "n_games"),
     [(["sample"] * 4, 1), (["sample"] * 4 + ["nobody"], 1), (["sample"] * 5, 0), (5, 1)],
 )
-def test_wrong_players_or_no_games_are_refused(players: Any, n_games: int) -> None:
+def test_wrong_players_or_no_games_are_rejected(players: Any, n_games: int) -> None:
     with pytest.raises(ValueError, match="players"):
         play_games(players, n_games)
