@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import math
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -29,33 +27,6 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table in Markdown, with the first column left-aligned and the others right."""
     lines = [head, ["---", *["--:"] * (len(head) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def above_0(text: str) -> float:
-    """Return a number from a command line.
-
-    Raises:
-        argparse.ArgumentTypeError: the text is not a finite number > 0.
-    """
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"must be a number > 0, got {text!r}")
-    return number
-
-
-def whole_above_0(text: str) -> int:
-    """Return a whole number from a command line, where it may be written as 1e9.
-
-    Raises:
-        argparse.ArgumentTypeError: the text is not a whole number from 1 to 2**63 - 1.
-    """
-    number = above_0(text)
-    if number != int(number) or number >= 2**63:
-        raise argparse.ArgumentTypeError(f"must be a whole number < 2**63, got {text!r}")
-    return int(number)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import joblib
+from scipy.stats import t
 from tqdm import tqdm
 
 from afterstate.agents.game2048.play import play
@@ -39,13 +40,11 @@ def mean_text(row: Row) -> str:
 def interval(row: Row) -> float:
     """Return Student's 95% interval of a mean score; rows have the normal distribution's."""
     n_games = row["n_games"]
-    return float(row["interval"]) * quantile(n_games - 1) / 1.96 if n_games > 1 else math.nan
-
-
-def quantile(freedom: int) -> float:
-    """Return the 97.5% quantile of Student's t within 0.02%, as the published pages have it."""
-    few = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-    return few[freedom - 1] if freedom <= 10 else 1.96 + 2.372 / freedom + 2.82 / freedom**2
+    return (
+        float(row["interval"]) * float(t.ppf(0.975, n_games - 1)) / 1.96
+        if n_games > 1
+        else math.nan
+    )
 
 
 def cost(row: Row) -> str:
