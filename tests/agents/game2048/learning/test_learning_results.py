@@ -1,7 +1,7 @@
-"""What learning comes to: the exact optimum of small games, orders of settings, known curves.
+"""Tests of the results of learning: exact optima of small games, order of settings, known curves.
 
-A run with one thread is repeated exactly by its seed. The margins of the orders leave out all that
-other seeds were seen to change, so that they hold where numbers are rounded otherwise.
+A run with one thread is repeated exactly by its seed. The margins exceed the differences between
+seeds, so that they hold where numbers are rounded otherwise.
 """
 
 from __future__ import annotations
@@ -22,23 +22,21 @@ from tests.support.learning_checks import name_of
 
 FIVES = [[0, 1, 2, 4, 5], [4, 5, 6, 8, 9], [0, 1, 2, 3, 4], [4, 5, 6, 7, 8]]
 
-# Small boards, of which the exact values are known
-
 
 @cache
 def solved(size: tuple[int, int]) -> exact.Solution:
-    """The solution of a small board."""
+    """Return the solution of a small board."""
     return exact.solve(size)
 
 
 def new(size: tuple[int, int], settings: Settings, seed: int = 1, **options: Any) -> Learner:
-    """A learner of a small board with one tuple of all its cells, which can hold every value."""
+    """Return a learner of a small board with one tuple of all its cells."""
     every_cell = [4 * row + col for row in range(size[0]) for col in range(size[1])]
     return Learner(network([every_cell], size, **options), settings, seed)
 
 
 def exact_score(learner: Learner) -> float:
-    """The exact expected score of the greedy player."""
+    """Return the exact expected score of the greedy player."""
     return exact.expected_score(NTupleAgent(learner.network))
 
 
@@ -68,13 +66,10 @@ def test_small_games_have_the_known_optimum(size: tuple[int, int], best: float) 
     ],
     ids=name_of,
 )
-def test_learning_2x2_comes_to_the_exact_optimum_within_a_hundredth(
+def test_learning_2x2_reaches_99_percent_of_the_optimum(
     settings: Settings, options: dict[str, Any]
 ) -> None:
-    """All values are learned by greedy play from nothing, but where much is to be found.
-
-    Without symmetry there are eight times as many afterstates, and stages have to be reached.
-    """
+    """Greedy play learns all values; more afterstates, as without symmetry, need exploration."""
     learner, best = new((2, 2), settings, **options), solved((2, 2)).value
     learner.play(200_000)
     assert 0.99 * best <= exact_score(learner) <= best + 1e-9
@@ -89,16 +84,21 @@ def test_learning_2x2_comes_to_the_exact_optimum_within_a_hundredth(
     ],
     ids=name_of,
 )
-def test_learning_six_cells_comes_to_the_exact_optimum_within_a_hundredth(
+def test_learning_six_cells_reaches_99_percent_of_the_optimum(
     size: tuple[int, int], settings: Settings
 ) -> None:
-    """Optimism and random moves find what greedy play never tries, restarts what is rare and late.
-
-    Other seeds came to 0.991 to 0.997 of the optimum.
-    """
+    """Other seeds reached 0.991 to 0.997 of the optimum."""
     learner, best = new(size, settings, start_value=500), solved(size).value
     learner.play(15_000_000)
     assert 0.99 * best <= exact_score(learner) <= best + 1e-9
+
+
+@cache
+def greedy_2x3_score() -> float:
+    """Return the exact score on 2x3 cells after a million moves without exploration."""
+    learner = new((2, 3), Settings())
+    learner.play(1_000_000)
+    return exact_score(learner)
 
 
 @pytest.mark.parametrize(
@@ -114,16 +114,15 @@ def test_learning_six_cells_comes_to_the_exact_optimum_within_a_hundredth(
 def test_six_cells_are_not_learned_without_exploration(
     settings: Settings, options: dict[str, Any]
 ) -> None:
-    """Greedy play from nothing keeps to what it has tried first, however long it learns."""
-    greedy, explorer = new((2, 3), Settings()), new((2, 3), settings, **options)
-    for learner in (greedy, explorer):
-        learner.play(1_000_000)
-    assert exact_score(explorer) > 1.2 * exact_score(greedy)
-    assert exact_score(greedy) < 0.7 * solved((2, 3)).value
+    """Greedy play repeats its first choices, however long it learns."""
+    explorer = new((2, 3), settings, **options)
+    explorer.play(1_000_000)
+    assert exact_score(explorer) > 1.2 * greedy_2x3_score()
+    assert greedy_2x3_score() < 0.7 * solved((2, 3)).value
 
 
 class Late(NamedTuple):
-    """What is known of late afterstates of the 2x3 board, by the mean of three runs."""
+    """Knowledge of late afterstates of the 2x3 board, the mean of three runs."""
 
     error: float  # mean error with a largest tile of 64, as a share of the mean value
     known: float  # share of those with a largest tile of 128 that have a value
@@ -132,33 +131,37 @@ class Late(NamedTuple):
 
 @cache
 def late_2x3(settings: Settings, **options: Any) -> Late:
-    """What a million moves teach of late afterstates."""
+    """Return the knowledge of late afterstates after a million moves."""
     solution = solved((2, 3))
     largest = cells(solution.afters, 2, 3).max(axis=(1, 2))
     is_64, is_128 = largest == 6, largest == 7
-    found = []
+    runs = []
     for seed in (1, 2, 3):
         learner = new((2, 3), settings, seed, **options)
         learner.play(1_000_000)
         values = estimate(learner.network, solution.afters)
         error = np.abs(values - solution.values)[is_64].mean() / solution.values[is_64].mean()
-        found.append((error, (values[is_128] != 0).mean(), learner.n_games))
-    return Late(*np.mean(found, axis=0).tolist())
+        runs.append((error, (values[is_128] != 0).mean(), learner.n_games))
+    return Late(*np.mean(runs, axis=0).tolist())
 
 
-@pytest.mark.parametrize("others", [{"lam": 0.0}, {"lam": 0.5}, {"order": "forward"}], ids=str)
 @pytest.mark.parametrize(
-    ("how", "error", "known"),
-    [({"restart": 1}, 0.93, 3), ({"restart": 3}, 0.96, 2), ({"carousel": True}, 0.98, 1.3)],
+    ("others", "shaping", "error", "known"),
+    [
+        ({"lam": 0.0}, {"restart": 1}, 0.93, 3),
+        ({"lam": 0.5}, {"carousel": True}, 0.98, 1.3),
+        ({"order": "forward"}, {"restart": 3}, 0.96, 2),
+        ({"order": "forward"}, {"carousel": True}, 0.98, 1.3),
+    ],
     ids=str,
 )
 def test_restart_and_carousel_teach_more_of_late_boards(
-    others: dict[str, Any], how: dict[str, Any], error: float, known: float
+    others: dict[str, Any], shaping: dict[str, Any], error: float, known: float
 ) -> None:
-    """In as many moves, by fewer games from the start: what they are for."""
+    """The number of moves is the same; fewer games begin at the start."""
     plain = late_2x3(Settings(epsilon=0.1, **others))
-    options = {"stages": (16, 32, 64)} if "carousel" in how else {}
-    shaped = late_2x3(Settings(epsilon=0.1, **others, **how), **options)
+    options = {"stages": (16, 32, 64)} if "carousel" in shaping else {}
+    shaped = late_2x3(Settings(epsilon=0.1, **others, **shaping), **options)
     assert shaped.error < error * plain.error
     assert shaped.known > known * plain.known
     assert shaped.n_games < 0.5 * plain.n_games
@@ -173,12 +176,9 @@ def test_played_games_of_a_2x2_learner_have_the_exact_mean() -> None:
     assert abs(float(scores.mean()) - exact_score(learner)) < 4 * error
 
 
-# Orders of settings on 4x4 cells
-
-
 @cache
 def late_mean(settings: Settings, n_moves: int, **options: Any) -> float:
-    """The mean score of the last quarter of the games of a run."""
+    """Return the mean score of the last quarter of the games of a run."""
     learner = Learner(network(FIVES, **options), settings, seed=1)
     scores = learner.play(n_moves).scores
     return float(scores[-len(scores) // 4 :].mean())
@@ -221,7 +221,7 @@ def test_a_rule_that_is_known_to_be_better_is_better(
 def test_good_plays_only_and_random_moves_are_harmful(
     better: Settings, factor: float, worse: Settings
 ) -> None:
-    """As Matsuzaki 2017 found."""
+    """Matsuzaki 2017 reports the same."""
     assert late_mean(better, 1_000_000) > factor * late_mean(worse, 1_000_000)
 
 
@@ -234,8 +234,8 @@ def test_more_to_learn_takes_longer(factor: float, options: dict[str, Any]) -> N
 
 
 @pytest.mark.slow
-def test_games_by_search_score_more_the_more_of_them_there_are() -> None:
-    """Of a learner that has learned greedily, in the 100,000 moves that follow."""
+def test_more_games_by_search_score_more() -> None:
+    """The games are those of the 100,000 moves after greedy learning."""
     means = []
     for share in (0.0, 0.5, 1.0):
         settings = Settings(search_share=share, search_from=300_000)
@@ -267,13 +267,10 @@ def test_other_settings_learn_about_as_well(
     assert low < late_mean(settings, 1_000_000, **options) / late_mean(TC, 1_000_000) < high
 
 
-def test_everything_that_learns_is_far_better_than_chance() -> None:
+def test_every_learner_is_far_better_than_random_moves() -> None:
     chance = float(play(RandomAgent(seed=1), 200, seed=1).scores.mean())
     for settings in (TC, Settings(epsilon=0.1), Settings(epsilon=0.1, skip="own")):
         assert late_mean(settings, 1_000_000) > 4 * chance
-
-
-# Known curves
 
 
 @pytest.mark.slow
@@ -287,13 +284,10 @@ def test_everything_that_learns_is_far_better_than_chance() -> None:
     ],
     ids=["TC(0.5)", "TC backward", "TC forward", "TD(0)"],
 )
-def test_mean_score_is_that_of_tdl2048_after_as_many_moves(
+def test_mean_score_is_that_of_tdl2048_after_the_same_moves(
     settings: Settings, n_moves: int, published: float
 ) -> None:
-    """Means of the last 1,000 games of single runs: each has a standard error of about 2%.
-
-    A run's own luck and the growth within 1,000 games add to it, hence the 12%.
-    """
+    """Means of the last 1,000 games of single runs vary by more than their standard error of 2%."""
     learner = Learner(settings=settings, seed=1)
     scores: list[int] = []
     while learner.n_moves < n_moves:
