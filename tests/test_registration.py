@@ -1,3 +1,5 @@
+"""Tests of registered environments, and of what each part of the package imports."""
+
 from __future__ import annotations
 
 import json
@@ -20,8 +22,8 @@ ENVS = Path(afterstate.envs.__path__[0])
 AGENTS = Path(afterstate.agents.__path__[0])
 HEAVY = ("numba", "torch", "pygame", "PIL", "pettingzoo", "stable_baselines3", "matplotlib")
 
-# A folder's modules are imported without running the package's own `__init__.py`, whose task is to
-# register the environments with gymnasium: what is then imported, the modules asked for.
+# A package without the `__init__.py` that registers the environments with gymnasium: what is loaded
+# then is what the imported modules need.
 STAND_IN = f"""
 import sys, types
 package = types.ModuleType("afterstate")
@@ -31,7 +33,7 @@ sys.modules["afterstate"] = package
 
 
 def in_fresh_process(code: str) -> Any:
-    """What a new interpreter leaves in `result`; warnings there are errors."""
+    """Return `result` of code run by a new interpreter, where warnings are errors."""
     code += "\nimport json\nprint(json.dumps(result))"
     command = [sys.executable, "-W", "error", "-c", code]
     run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -40,15 +42,13 @@ def in_fresh_process(code: str) -> Any:
     return json.loads(run.stdout)
 
 
-def imported(modules: list[str], of: tuple[str, ...], before: str = "") -> list[str]:
-    """Those of `of` that a new interpreter has loaded after importing `modules`."""
-    return list(
-        in_fresh_process(
-            f"{before}\nimport importlib, sys\n"
-            f"for name in {modules!r}:\n    importlib.import_module(name)\n"
-            f"result = [name for name in {of!r} if name in sys.modules]"
-        )
-    )
+def loaded_after(*groups: list[str], stand_in: bool = False) -> list[set[str]]:
+    """Return the modules that a new interpreter has loaded after importing each group."""
+    code = f"{STAND_IN if stand_in else ''}\nimport importlib, sys\nresult = []\n"
+    for group in groups:
+        code += f"for name in {group!r}:\n    importlib.import_module(name)\n"
+        code += "result.append(sorted(sys.modules))\n"
+    return [set(names) for names in in_fresh_process(code)]
 
 
 NEURAL = (
@@ -59,19 +59,16 @@ NEURAL = (
     "learning.policy_imitation",
     "learning.net_model",
 )
-"""The modules of `agents/game2048` that have neural networks."""
+"""Modules of `agents/game2048` with neural networks."""
 
 
 def table_agents() -> list[str]:
-    """The modules of `agents/game2048` but for neural networks."""
+    """Return the modules of `agents/game2048` without neural networks."""
     folder = AGENTS / "game2048"
     names = {
         ".".join(path.relative_to(folder).with_suffix("").parts) for path in folder.rglob("*.py")
     }
     return [f"afterstate.agents.game2048.{name}" for name in sorted(names - set(NEURAL))]
-
-
-# Registration
 
 
 def test_import_registers_the_environment_and_its_vector_form() -> None:
@@ -112,7 +109,7 @@ def test_settings_reach_both_environments() -> None:
     assert envs.num_envs == 5
 
 
-def test_make_vec_picks_the_vector_environment_by_itself() -> None:
+def test_make_vec_makes_the_vector_environment() -> None:
     envs = gym.make_vec("Game2048-v0", num_envs=3)
     assert type(envs) is Game2048VectorEnv
     assert envs.spec is not None
@@ -139,83 +136,47 @@ def test_lazy_names_are_the_classes_themselves() -> None:
         _ = afterstate.envs.Game2049Env
 
 
-def test_every_name_of_all_can_be_had() -> None:
+def test_every_name_of_all_exists() -> None:
     pytest.importorskip("stable_baselines3")
     for name in afterstate.envs.__all__:
         assert getattr(afterstate.envs, name).__name__.split(".")[-1] == name
 
 
-# Fresh processes
-
-
 def test_make_by_module_and_id_needs_no_import() -> None:
-    board = in_fresh_process(
+    boards = in_fresh_process(
         "import gymnasium as gym\n"
-        "env = gym.make('afterstate.envs:Game2048-v0')\n"
-        "result = env.reset(seed=1)[0].tolist()"
+        "names = ('Game2048-v0', 'Daihinmin-v0')\n"
+        "result = [gym.make(f'afterstate.envs:{name}').reset(seed=1)[0].tolist() for name in names]"
     )
-    assert board == gym.make("Game2048-v0").reset(seed=1)[0].tolist()
+    for name, board in zip(("Game2048-v0", "Daihinmin-v0"), boards, strict=True):
+        assert board == gym.make(name).reset(seed=1)[0].tolist()
 
 
-def test_daihinmin_needs_no_import_but_its_own() -> None:
-    agents = in_fresh_process(
-        "from afterstate.envs import daihinmin_v0\n"
-        "env = daihinmin_v0.env()\n"
-        "env.reset(seed=1)\n"
-        "result = env.agents"
+def test_importing_the_package_is_light_and_environments_need_no_agents() -> None:
+    package, first, daihinmin, games = loaded_after(
+        ["afterstate.envs"],
+        [f"afterstate.envs.game2048.{name}" for name in ("env", "vector_env", "render")],
+        ["afterstate.envs.daihinmin_v0"],
+        [f"afterstate.envs.daihinmin.{name}" for name in ("parallel_env", "seat_env", "render")],
     )
-    assert agents == [f"player_{number}" for number in range(5)]
-    observation = in_fresh_process(
-        "import gymnasium as gym\n"
-        "env = gym.make('afterstate.envs:Daihinmin-v0', seat=1)\n"
-        "result = env.reset(seed=1)[0].tolist()"
-    )
-    assert observation == gym.make("Daihinmin-v0", seat=1).reset(seed=1)[0].tolist()
+    lazy = {"afterstate.envs.game2048", "afterstate.envs.daihinmin", "afterstate.agents"}
+    assert not package & {*HEAVY, *lazy}
+    assert not first & {*HEAVY[1:], "afterstate.agents"}
+    assert "pettingzoo" in daihinmin
+    assert not games & ({*HEAVY[1:], "afterstate.agents"} - {"pettingzoo"})
 
 
-def test_daihinmin_is_imported_when_it_is_first_asked_for() -> None:
-    loaded = in_fresh_process(
-        "import sys, afterstate.envs\n"
-        "before = 'pettingzoo' in sys.modules\n"
-        "afterstate.envs.daihinmin_v0.raw_env\n"
-        "result = [before, 'pettingzoo' in sys.modules]"
-    )
-    assert loaded == [False, True]
-
-
-def test_make_after_import() -> None:
-    board = in_fresh_process(
-        "import gymnasium as gym, afterstate.envs\n"
-        "env = gym.make('Game2048-v0', size=(2, 2))\n"
-        "result = env.reset(seed=1)[0].tolist()"
-    )
-    assert board == gym.make("Game2048-v0", size=(2, 2)).reset(seed=1)[0].tolist()
-
-
-def test_import_of_the_package_is_light_and_silent() -> None:
-    lazy = ("afterstate.envs.game2048", "afterstate.envs.daihinmin", "afterstate.agents")
-    assert imported(["afterstate.envs"], (*HEAVY, *lazy)) == []
-
-
-def test_environments_import_neither_agents_nor_extras() -> None:
-    modules = [f"afterstate.envs.game2048.{name}" for name in ("env", "vector_env", "render")]
-    of = ("numba", "gymnasium", *HEAVY[1:], "afterstate.agents")
-    assert imported(modules, of) == ["numba", "gymnasium"]
-
-
-def test_environments_of_daihinmin_import_neither_agents_nor_extras() -> None:
-    names = ("env", "parallel_env", "seat_env", "render")
-    modules = [f"afterstate.envs.daihinmin.{name}" for name in names]
-    of = ("numba", "gymnasium", *HEAVY[1:], "afterstate.agents", "afterstate.envs.game2048")
-    assert imported(modules, of) == ["numba", "gymnasium", "pettingzoo"]
-
-
-def test_a_played_match_of_daihinmin_needs_no_extra() -> None:
+def test_played_games_need_no_extra() -> None:
     loaded = in_fresh_process(
         "import sys\n"
         "extras = ('torch', 'pygame', 'PIL', 'stable_baselines3')\n"
-        "sys.modules.update(dict.fromkeys(extras))\n"
-        "import gymnasium as gym\n"
+        "sys.modules.update(dict.fromkeys((*extras, 'pettingzoo')))\n"
+        "import gymnasium as gym, afterstate.envs\n"
+        "env = gym.make('Game2048-v0', render_mode='ansi', observation='onehot')\n"
+        "env.reset(seed=1); env.step(2); env.render()\n"
+        "envs = gym.make_vec('Game2048-v0', num_envs=3)\n"
+        "envs.reset(seed=1); envs.step(envs.unwrapped.sample_legal())\n"
+        "del sys.modules['pettingzoo']\n"
         "from afterstate.envs import daihinmin_v0\n"
         "env = daihinmin_v0.env(games=2, render_mode='ansi')\n"
         "env.reset(seed=1); env.last(); env.step(0); env.render(); env.state()\n"
@@ -226,87 +187,48 @@ def test_a_played_match_of_daihinmin_needs_no_extra() -> None:
     assert loaded == []
 
 
-def test_a_played_game_needs_no_extra() -> None:
-    loaded = in_fresh_process(
-        "import sys\n"
-        "extras = ('torch', 'pygame', 'PIL', 'pettingzoo', 'stable_baselines3')\n"
-        "sys.modules.update(dict.fromkeys(extras))\n"
-        "import gymnasium as gym, afterstate.envs\n"
-        "env = gym.make('Game2048-v0', render_mode='ansi', observation='onehot')\n"
-        "env.reset(seed=1); env.step(2); env.render()\n"
-        "envs = gym.make_vec('Game2048-v0', num_envs=3)\n"
-        "envs.reset(seed=1); envs.step(envs.unwrapped.sample_legal())\n"
-        "result = [name for name in extras if sys.modules[name]]"
+RULES = [
+    *(f"afterstate.envs.game2048.{name}" for name in ("rules", "games")),
+    *(
+        f"afterstate.envs.daihinmin.{name}"
+        for name in ("cards", "plays", "rules", "match", "views", "observation", "players")
+    ),
+    "afterstate.envs.daihinmin.records.recording",
+]
+UECDA = [
+    f"afterstate.envs.daihinmin.uecda.{name}"
+    for name in ("tables", "watching", "seats", "server", "client")
+]
+RULE_PLAYERS = [
+    f"afterstate.agents.daihinmin.{name}"
+    for name in ("rule_based.players", "rule_based.sample_client", "rule_based.heuristic", "play")
+]
+ENVIRONMENTS = {
+    f"afterstate.envs.{name}"
+    for name in ("game2048.env", "game2048.vector_env", "game2048.render", "daihinmin.env")
+}
+
+
+def test_rules_network_and_agents_know_no_api() -> None:
+    """The groups are imported in order, so each is checked with those before it."""
+    tables = ["afterstate.agents", "afterstate.agents.files", *table_agents()]
+    assert "afterstate.agents.game2048.learning.ntuple_learner" in tables
+    rules, network, players, agents = loaded_after(
+        RULES, UECDA, RULE_PLAYERS, tables, stand_in=True
     )
-    assert loaded == []
-
-
-def test_rules_and_games_know_no_api() -> None:
-    modules = [f"afterstate.envs.game2048.{name}" for name in ("rules", "games")]
-    of = ("numba", "gymnasium", *HEAVY[1:], "afterstate.agents")
-    assert imported(modules, of, STAND_IN) == ["numba"]
-
-
-def test_rules_and_observations_of_daihinmin_know_no_api() -> None:
-    names = (
-        "cards",
-        "plays",
-        "rules",
-        "match",
-        "views",
-        "observation",
-        "records.recording",
-        "players",
-    )
-    modules = [f"afterstate.envs.daihinmin.{name}" for name in names]
-    of = ("numba", "gymnasium", *HEAVY[1:], "afterstate.agents")
-    assert imported(modules, of, STAND_IN) == ["numba"]
-
-
-def test_the_bridge_of_daihinmin_knows_the_rules_and_sockets_only() -> None:
-    names = ("tables", "watching", "seats", "server", "client")
-    modules = [f"afterstate.envs.daihinmin.uecda.{name}" for name in names]
-    of = ("numba", "gymnasium", *HEAVY[1:], "afterstate.agents")
-    assert imported(modules, of, STAND_IN) == ["numba"]
-
-
-def test_players_of_daihinmin_by_rules_know_the_rules_only() -> None:
-    rules = ("players", "sample_client", "heuristic")
-    names = (*(f"rule_based.{name}" for name in rules), "play")
-    modules = [f"afterstate.agents.daihinmin.{name}" for name in names]
-    of = (
-        "afterstate.envs.daihinmin.rules",
-        "afterstate.envs.daihinmin.env",
-        "gymnasium",
-        *HEAVY[1:],
-    )
-    assert imported(modules, of, STAND_IN) == ["afterstate.envs.daihinmin.rules"]
-
-
-def test_table_agents_know_the_rules_only() -> None:
-    modules = ["afterstate.agents", "afterstate.agents.files", *table_agents()]
-    assert "afterstate.agents.game2048.learning.ntuple_learner" in modules
-    of = (
-        "afterstate.envs.game2048.rules",
-        "afterstate.envs.game2048.env",
-        "afterstate.envs.game2048.vector_env",
-        "afterstate.envs.game2048.render",
-        "gymnasium",
-        *HEAVY[1:],
-    )
-    assert imported(modules, of, STAND_IN) == ["afterstate.envs.game2048.rules"]
+    api = {"gymnasium", *HEAVY[1:], *ENVIRONMENTS}
+    assert not rules & {*api, "afterstate.agents"}
+    assert not network & {*api, "afterstate.agents"}
+    assert not players & api
+    assert not agents & api
 
 
 def test_neural_agents_know_torch_and_the_rules() -> None:
     pytest.importorskip("torch")
     modules = [f"afterstate.agents.game2048.{name}" for name in NEURAL]
-    of = (
-        "afterstate.envs.game2048.torch_rules",
-        "afterstate.envs.game2048.env",
-        "afterstate.envs.game2048.render",
-        *("gymnasium", "matplotlib", "torch"),
-    )
-    assert imported(modules, of, STAND_IN) == ["afterstate.envs.game2048.torch_rules", "torch"]
+    (loaded,) = loaded_after(modules, stand_in=True)
+    assert {"afterstate.envs.game2048.torch_rules", "torch"} <= loaded
+    assert not loaded & {"gymnasium", "matplotlib", *ENVIRONMENTS}
 
 
 def test_missing_stable_baselines3_names_the_extra() -> None:
@@ -322,7 +244,7 @@ def test_missing_stable_baselines3_names_the_extra() -> None:
     assert 'pip install "afterstate[sb3]"' in message
 
 
-def test_star_import_and_dir_name_what_there_is() -> None:
+def test_star_import_and_dir_list_all_names() -> None:
     names: dict[str, object] = {}
     exec("from afterstate.envs import *", names)
     all_names = {"DaihinminEnv", "Game2048Env", "Game2048VectorEnv", "daihinmin_v0"}
