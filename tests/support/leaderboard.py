@@ -1,0 +1,43 @@
+"""Entries, players and commands for tests of the leaderboard."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import afterstate.envs  # noqa: F401 - registers the environments
+from benchmarks import row_files
+from benchmarks.leaderboard.command import main
+from benchmarks.leaderboard.games import (
+    Entry,
+)
+from benchmarks.row_files import Row
+
+RANDOM = Entry("2048", "random", "random", {}, 6, 3)
+SAMPLE = Entry("daihinmin", "the sample client", "daihinmin-sample", {}, 1, 1)
+
+
+def file_of(folder: Path, content: Row) -> Path:
+    """Write a file of entries and return it."""
+    path = folder / "entries.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+def run(command: str, folder: Path, *more: str) -> None:
+    """Run a command on the entries and rows of a folder."""
+    main([command, "--entries", str(folder / "entries.json"), "--rows", str(folder), *more])
+
+
+def all_rows(folder: Path) -> list[Row]:
+    """Return all rows of a folder."""
+    return [row for path in sorted(folder.rglob("*.gz")) for row in row_files.read(path)]
+
+
+ENTRIES: Row = {
+    "2048": {
+        "random": {"player": "random", "games": 6, "chunk": 3},
+        "a table": {"player": "bots:table_of", "settings": {"value": 2}, "games": 4, "chunk": 2},
+    },
+    "daihinmin": {"the sample client": {"player": "daihinmin-sample", "games": 2}},
+}
