@@ -25,7 +25,7 @@ from afterstate.agents.game2048.agent import Agent
 if TYPE_CHECKING:
     from afterstate.envs.daihinmin.players import Player
 
-__all__ = ["Agent", "find", "load", "make", "names", "setting_names"]
+__all__ = ["Agent", "find", "load", "make", "names", "setting_names", "takes_seed"]
 
 
 class _Entry(NamedTuple):
@@ -79,6 +79,15 @@ def setting_names(name: str) -> list[str]:
     if entry.settings:
         named += _parameters(_import(entry.settings).Settings)
     return [each.name for each in named]
+
+
+def takes_seed(name: str) -> bool:
+    """Return True if a name of `make` is that of a player that takes a seed.
+
+    >>> takes_seed("random"), takes_seed("ntuple"), takes_seed("unknown")
+    (True, False, False)
+    """
+    return name in _PLAYERS and "seed" in setting_names(name)
 
 
 @overload

@@ -37,7 +37,7 @@ def find_player(player: Player | str, seed: int | None = None) -> Player:
     if name not in agents.names():
         known = [each.removeprefix(_PREFIX) for each in agents.names() if each.startswith(_PREFIX)]
         raise ValueError(f"player must be one of {known} or a player's file, got {player!r}")
-    settings = {"seed": seed} if "seed" in agents.setting_names(name) else {}
+    settings = {"seed": seed} if agents.takes_seed(name) else {}
     return check_player(agents.make(name, **settings))
 
 

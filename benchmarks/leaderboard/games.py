@@ -26,11 +26,11 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate import agents
+from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE as CYCLE
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.game2048.play import play
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
-from benchmarks.leaderboard.tournament import GAMES as CYCLE
 from benchmarks.leaderboard.tournament import factory as find_factory
 from benchmarks.machine import machine
 from benchmarks.row_files import Row
@@ -239,7 +239,7 @@ def is_seeded(entry: Entry) -> bool:
         return False
     if ":" in entry.player:
         return "seed" in inspect.signature(factory(entry)).parameters
-    return entry.player in agents.names() and "seed" in agents.setting_names(entry.player)
+    return agents.takes_seed(entry.player)
 
 
 def fingerprint(player: Any) -> str | None:
@@ -417,7 +417,7 @@ def _play_cycle(entry: Entry, seed: int) -> Iterator[Row]:
     mine: Any = Timed(make(entry, int(chances[0])))
     table: list[tuple[str, Player]] = [(entry.name, mine)]
     for name, chance in zip(OPPONENTS, chances[1:].tolist(), strict=True):
-        seeded = {"seed": chance} if "seed" in agents.setting_names(name) else {}
+        seeded = {"seed": chance} if agents.takes_seed(name) else {}
         table.append((name, agents.make(name, **seeded)))
     names = [table[i][0] for i in order]
     for match in play_match([table[i][1] for i in order], CYCLE, seed):

@@ -3,21 +3,20 @@
     python -m benchmarks.leaderboard.tournament heuristic sample sample sample sample --cycles 200
     python -m benchmarks.leaderboard.tournament heuristic sample random my_bots:Bot --cycles 500
 
-A cycle is 100 games, from one class reset to the next: five players are drawn from those named and
-take the seats by chance. Because classes carry from game to game, the cycle is the unit of every
-interval. A player is named as in `afterstate.agents.make` (without `daihinmin-`), or `module:name`
-of what makes it, called without arguments; name it several times to seat it several times.
+A cycle is 100 games, from one class reset to the next: five players are drawn from the given ones
+and get random seats. Games depend on each other through the classes, so intervals are over cycles.
+A player is a name of `afterstate.agents.make` (without `daihinmin-`) or `module:factory`, which is
+called without arguments; repeat a player to seat it several times.
 
-With `--duplicate` five cycles are played with the same deals, the players moved on by one number
-each time, and the five together are one unit.
+With `--duplicate` five cycles have the same deals, with the players moved on by one number each
+time, and the five together are one unit.
 
 Each game is one JSON line of `--rows`: cycle, rotation, game, seed, players and places (from 0) by
-player number. Rows of whole cycles are written as they end; an interrupted tournament reports them.
+player number. Rows are written when a cycle ends; an interrupted tournament reports them.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -30,30 +29,30 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread a player: small networks gain by no more
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # small networks gain nothing from more threads
 
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.stats import t
 from tqdm import tqdm
+from tyro.conf import Positional
 
-from afterstate.agents.daihinmin.play import find_player, play_match
+from afterstate.agents.config import Count, Whole, settings
+from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player, play_match
+from afterstate.agents.training.commands import markdown
+from afterstate.envs.commands import fail, parse
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
-
-GAMES = 100
-"""Games from one class reset to the next."""
+from benchmarks.row_files import Row
 
 ORDINALS = ("1st", "2nd", "3rd", "4th", "5th")
 
 POOL_MEAN = 300.0
-"""Points per 100 games of all players together: 15 points a game for five."""
-
-Row = dict[str, Any]
+"""Mean points per 100 games of all players: five share 15 points a game."""
 
 
 class Cycle(NamedTuple):
-    """Five players and the deals that they get."""
+    """Five players and the seed of their deals."""
 
     number: int
     rotation: int
@@ -61,8 +60,8 @@ class Cycle(NamedTuple):
     players: list[str]
 
 
-class Standing(NamedTuple):
-    """One player's result."""
+class PlayerResult(NamedTuple):
+    """Result of a player."""
 
     name: str
     games: int
@@ -72,11 +71,11 @@ class Standing(NamedTuple):
 
 
 def factory(path: str) -> Any:
-    """What `module:name` names: it makes players.
+    """Return the factory of players `module:name`.
 
     Raises:
-        ImportError: there is no such module.
-        ValueError: there is nothing of this name in it.
+        ImportError: the module does not exist.
+        ValueError: the module has no such name.
     """
     module, _, name = path.partition(":")
     try:
@@ -86,24 +85,24 @@ def factory(path: str) -> Any:
 
 
 def make(name: str, seed: int | None = None) -> Player:
-    """A player by its name, or by `module:name` of what makes it; the seed is for `random`."""
+    """Return a player by its name or its factory `module:name`; the seed is for names only."""
     return find_player(factory(name)()) if ":" in name else find_player(name, seed)
 
 
 def draw_cycles(pool: Sequence[str], n_cycles: int, seed: int, duplicate: bool) -> list[Cycle]:
-    """The cycles of a tournament.
+    """Return the cycles of a tournament.
 
     Args:
         pool: the players, at least five.
-        n_cycles: how many draws; each is five cycles if `duplicate`.
-        seed: of the draws and the deals.
-        duplicate: whether a draw plays its deals five times, moved on by one number each time.
+        n_cycles: number of draws; each is five cycles if `duplicate`.
+        seed: seed of the draws and the deals.
+        duplicate: if True, a draw plays its deals five times, moved on by one number each time.
 
     Raises:
         ValueError: fewer than five players.
     """
     if len(pool) < N_PLAYERS:
-        raise ValueError(f"five players sit down: name at least five, got {len(pool)}")
+        raise ValueError(f"players must be at least {N_PLAYERS}, got {len(pool)}")
     rng = np.random.default_rng(seed)
     cycles = []
     for number in range(n_cycles):
@@ -115,13 +114,13 @@ def draw_cycles(pool: Sequence[str], n_cycles: int, seed: int, duplicate: bool) 
     return cycles
 
 
-def play_cycle(cycle: Cycle, n_games: int = GAMES) -> list[Row]:
-    """Plays a cycle: a row for each game."""
+def play_cycle(cycle: Cycle, n_games: int = GAMES_PER_CYCLE) -> list[Row]:
+    """Play a cycle and return a row for each game."""
     seeds = np.random.default_rng([cycle.seed, cycle.rotation]).integers(2**63, size=N_PLAYERS)
     players = [make(*pair) for pair in zip(cycle.players, seeds.tolist(), strict=True)]
-    head = {"cycle": cycle.number, "rotation": cycle.rotation}
+    key = {"cycle": cycle.number, "rotation": cycle.rotation}
     return [
-        head
+        key
         | {"game": int(match["number"]), "seed": cycle.seed, "players": cycle.players}
         | {"places": match["places"].tolist()}
         for match in play_match(players, n_games, cycle.seed)
@@ -129,27 +128,23 @@ def play_cycle(cycle: Cycle, n_games: int = GAMES) -> list[Row]:
 
 
 def play_cycles(cycles: Iterable[Cycle], n_games: int, jobs: int) -> Iterator[list[Row]]:
-    """Plays cycles in processes side by side and yields their rows in order."""
+    """Play cycles in parallel processes and yield their rows in order."""
     run = Parallel(n_jobs=jobs, return_as="generator")
     yield from run(delayed(play_cycle)(cycle, n_games) for cycle in cycles)
 
 
 def check(rows: Sequence[Row]) -> None:
-    """Checks that each game has five players and their five places, so that the mean is 300.
-
-    Raises:
-        ValueError: a row is wrong.
-    """
+    """Raise ValueError unless each game has five players and their five places."""
     for row in rows:
         if sorted(row["places"]) != list(range(N_PLAYERS)) or len(row["players"]) != N_PLAYERS:
-            raise ValueError(f"places of five players are 0 to 4 once each, got {row}")
+            raise ValueError(f"places must be 0 to 4 once each, got {row}")
 
 
 def half_interval(points: Sequence[float], games: Sequence[int]) -> float:
-    """Half of the 95% interval of points per game, by cycles of unequal numbers of games.
+    """Return half of the 95% interval of points per 100 games, nan for a single cycle.
 
-    The error of a ratio of sums over independent cycles, with Student's t for their number; nan for
-    a single cycle.
+    The error is that of a ratio of sums over independent cycles with unequal numbers of games; the
+    interval has Student's t.
     """
     n = len(points)
     if n < 2:
@@ -160,26 +155,26 @@ def half_interval(points: Sequence[float], games: Sequence[int]) -> float:
     return float(t.ppf(0.975, n - 1)) * error
 
 
-def standings(rows: Sequence[Row]) -> list[Standing]:
-    """The players' results, best first; the interval's unit is the cycle (with its rotations)."""
+def results(rows: Sequence[Row]) -> list[PlayerResult]:
+    """Return the results of the players, best first; intervals are over cycles."""
     check(rows)
     by_cycle: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         for name, place in zip(row["players"], row["places"], strict=True):
             by_cycle[name][row["cycle"]].append(place)
-    found = []
+    result = []
     for name, cycles in by_cycle.items():
         places = [place for cycle in cycles.values() for place in cycle]
         games = [len(cycle) for cycle in cycles.values()]
         points = [100.0 * (N_PLAYERS * len(cycle) - sum(cycle)) for cycle in cycles.values()]
         share = [places.count(place) / len(places) for place in range(N_PLAYERS)]
         half = half_interval(points, games)
-        found.append(Standing(name, len(places), sum(points) / len(places), half, share))
-    return sorted(found, key=lambda standing: -standing.points)
+        result.append(PlayerResult(name, len(places), sum(points) / len(places), half, share))
+    return sorted(result, key=lambda each: -each.points)
 
 
 def head_to_head(rows: Sequence[Row]) -> dict[tuple[str, str], float]:
-    """How often the first of two players finished before the second, of their games together."""
+    """Return how often the first of two players finished before the second in common games."""
     before: dict[tuple[str, str], list[bool]] = defaultdict(list)
     for row in rows:
         seats = list(zip(row["players"], row["places"], strict=True))
@@ -191,71 +186,78 @@ def head_to_head(rows: Sequence[Row]) -> dict[tuple[str, str], float]:
 
 
 def report(rows: Sequence[Row]) -> str:
-    """The tables of a tournament, as Markdown."""
-    ranked = standings(rows)
+    """Return the tables of a tournament in Markdown."""
+    ranked = results(rows)
     cycles = len({(row["cycle"], row["rotation"]) for row in rows})
-    total = sum(standing.points * standing.games for standing in ranked)
-    pool = total / sum(standing.games for standing in ranked)
-    lines = [
-        f"{len(rows):,} games in {cycles:,} cycles; mean of all players {pool:.1f} "
-        f"(must be {POOL_MEAN:.1f})",
-        "",
-        "| player | games | points per 100 games | " + " | ".join(ORDINALS) + " |",
-        "|---|---|---|" + "---|" * N_PLAYERS,
-    ]
+    pool = sum(each.points * each.games for each in ranked) / sum(each.games for each in ranked)
+    head = f"{len(rows):,} games in {cycles:,} cycles; mean of all players {pool:.1f} "
+    parts = [head + f"(must be {POOL_MEAN:.1f})", results_table(ranked)]
+    if len(ranked) > 1:
+        parts.append(wins_table([each.name for each in ranked], head_to_head(rows)))
+    return "\n\n".join(parts)
+
+
+def results_table(ranked: Sequence[PlayerResult]) -> str:
+    """Return the points and the places of the players."""
+    body = []
     for name, games, points, half, places in ranked:
-        shares = " | ".join(f"{share:.1%}" for share in places)
         error = "" if math.isnan(half) else f" ± {half:.1f}"
-        lines.append(f"| {name} | {games:,} | {points:.1f}{error} | {shares} |")
-    names = [standing.name for standing in ranked]
-    if len(names) > 1:
-        wins = head_to_head(rows)
-        lines += [
-            "",
-            "| finishes before | " + " | ".join(names) + " |",
-            "|---|" + "---|" * len(names),
-        ]
-        for a in names:
-            cells = [f"{wins[a, b]:.1%}" if (a, b) in wins else "" for b in names]
-            lines.append(f"| {a} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        shares = [f"{share:.1%}" for share in places]
+        body.append([name, f"{games:,}", f"{points:.1f}{error}", *shares])
+    return markdown(["player", "games", "points per 100 games", *ORDINALS], body)
+
+
+def wins_table(names: Sequence[str], wins: dict[tuple[str, str], float]) -> str:
+    """Return how often each player finished before each other."""
+    body = [[a, *(f"{wins[a, b]:.1%}" if (a, b) in wins else "" for b in names)] for a in names]
+    return markdown(["finishes before", *names], body)
+
+
+@settings
+class Args:
+    """Run a tournament of Daihinmin players."""
+
+    players: Positional[tuple[str, ...]]
+    """Names or module:factory, at least five."""
+    cycles: Count = 20
+    """Draws of five players."""
+    games: Count = GAMES_PER_CYCLE
+    """Games of a cycle."""
+    duplicate: bool = False
+    """Play each deal five times, with the players moved on."""
+    seed: Whole = 0
+    """Seed of draws and deals."""
+    jobs: Count = 1
+    """Processes."""
+    rows: Path | None = None
+    """New file for the rows."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a tournament."""
-    parser = argparse.ArgumentParser(description="Runs a tournament of Daihinmin players.")
-    parser.add_argument("players", nargs="+", help="names, or module:name; at least five")
-    parser.add_argument("--cycles", type=int, default=20, help="draws of five players (20)")
-    parser.add_argument("--games", type=int, default=GAMES, help="games a cycle (100)")
-    parser.add_argument("--duplicate", action="store_true", help="each deal five times, rotated")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1, help="processes side by side (1)")
-    parser.add_argument("--rows", type=Path, help="a new file for a JSON line a game")
-    options = parser.parse_args(arguments)
-    if min(options.cycles, options.games) < 1 or options.jobs == 0:
-        parser.error("cycles and games are at least 1, and jobs not 0")
+    """Run a tournament and return the exit status."""
+    args = parse(Args, "python -m benchmarks.leaderboard.tournament", arguments)
     try:
-        for name in sorted(set(options.players)):
+        for name in sorted(set(args.players)):
             make(name)
-        cycles = draw_cycles(options.players, options.cycles, options.seed, options.duplicate)
-        file = options.rows.open("x", encoding="utf-8") if options.rows else None
+        cycles = draw_cycles(args.players, args.cycles, args.seed, args.duplicate)
+        file = args.rows.open("x", encoding="utf-8") if args.rows else None
     except (ValueError, TypeError, ImportError, AttributeError, OSError) as error:
-        parser.error(str(error))
+        fail(error)
     rows: list[Row] = []
     try:
-        for played in tqdm(play_cycles(cycles, options.games, options.jobs), total=len(cycles)):
+        for played in tqdm(play_cycles(cycles, args.games, args.jobs), total=len(cycles)):
             rows += played
             if file:
                 file.writelines(json.dumps(row) + "\n" for row in played)
                 file.flush()
     except KeyboardInterrupt:
-        print("interrupted; what has been played:", file=sys.stderr)
+        print("interrupted; results of the finished cycles:", file=sys.stderr)
     finally:
         if file:
             file.close()
     if rows:
         print(report(rows))
-    return 0 if len(rows) == len(cycles) * options.games else 130
+    return 0 if len(rows) == len(cycles) * args.games else 130
 
 
 if __name__ == "__main__":

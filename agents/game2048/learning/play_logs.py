@@ -83,7 +83,7 @@ def _player(text: str, seed: int) -> Player:
         ImportError: it needs an extra that is not installed.
     """
     name, *settings = text.split(",")
-    if name not in agents.names() or "seed" not in agents.setting_names(name):
+    if not agents.takes_seed(name):
         return _cached_player(text)
     is_seeded = any(each.startswith("seed=") for each in settings)
     return _player_of_2048(text if is_seeded else f"{text},seed={seed}")

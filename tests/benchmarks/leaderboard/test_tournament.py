@@ -1,4 +1,4 @@
-"""The tournament of Daihinmin players: its draws, its rows, its tables and its command."""
+"""Tests of the tournament of Daihinmin players: draws, rows, tables and the command."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from typing import Any
 
 import pytest
 
+from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, SampleAgent
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.rules import Game
 from benchmarks.leaderboard import tournament
-from benchmarks.leaderboard.tournament import Cycle, Row
+from benchmarks.leaderboard.tournament import Cycle
+from benchmarks.row_files import Row
 
 ROOT = Path(__file__).parents[3]
 FIVE = ["heuristic", "sample", "sample", "heuristic", "sample"]
-"""Players without chance, so that a cycle is the same whenever it is played."""
+"""Players without chance, so that a cycle can be repeated."""
 
 
 def row(players: str, places: list[int], cycle: int = 0, rotation: int = 0) -> Row:
-    """A game between players of one letter."""
+    """Return a game between players with names of one letter."""
     head = {"cycle": cycle, "rotation": rotation, "game": 1, "seed": 1}
     return head | {"players": list(players), "places": places}
 
 
 def started(cycle: Cycle) -> Game:
-    """The first game of a cycle, dealt."""
+    """Return the first game of a cycle, dealt."""
     match = new_match(cycle.seed)
     next_game(match)
     return match
@@ -43,7 +45,7 @@ def started(cycle: Cycle) -> Game:
 
 @pytest.fixture
 def bots(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A module of one's own, `bots`, to put players into."""
+    """Return a user's module `bots`."""
     module = ModuleType("bots")
     monkeypatch.setitem(sys.modules, "bots", module)
     return module
@@ -65,12 +67,12 @@ def test_five_different_entries_are_drawn_for_each_cycle() -> None:
         assert all(30 < n < 90 for n in drawn.values())
 
 
-def test_a_player_named_several_times_sits_down_several_times() -> None:
+def test_a_repeated_player_has_several_seats() -> None:
     for cycle in tournament.draw_cycles(FIVE, 20, seed=1, duplicate=False):
         assert sorted(cycle.players) == sorted(FIVE)
 
 
-def test_the_seed_makes_the_draws_and_the_deals() -> None:
+def test_the_seed_determines_draws_and_deals() -> None:
     first, again = (tournament.draw_cycles("ABCDEF", 10, 7, False) for _ in range(2))
     assert first == again != tournament.draw_cycles("ABCDEF", 10, 8, False)
     assert tournament.draw_cycles("ABCDEF", 4, 7, False) == first[:4]
@@ -90,8 +92,8 @@ def test_duplicates_have_the_same_deals_with_the_players_moved_on() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 4])
-def test_fewer_than_five_players_are_refused(n: int) -> None:
-    with pytest.raises(ValueError, match=f"five.*got {n}"):
+def test_fewer_than_five_players_are_rejected(n: int) -> None:
+    with pytest.raises(ValueError, match=f"players.*got {n}"):
         tournament.draw_cycles("ABCDE"[:n], 1, 0, False)
 
 
@@ -111,7 +113,7 @@ def test_a_cycle_has_a_row_for_each_game() -> None:
 
 
 def test_a_cycle_is_from_one_class_reset_to_the_next() -> None:
-    assert tournament.GAMES == new_match()["class_reset_every"]
+    assert GAMES_PER_CYCLE == new_match()["class_reset_every"]
 
 
 def test_in_game_1_a_number_has_the_same_hand_in_all_rotations(bots: ModuleType) -> None:
@@ -168,10 +170,10 @@ TWO_CYCLES = [
 ]
 
 
-def test_standings_equal_those_by_hand() -> None:
-    found = tournament.standings(TWO_CYCLES)
-    assert [standing.name for standing in found] == ["B", "A", "C", "D", "E"]
-    best, second = found[0], found[1]
+def test_results_equal_those_worked_by_hand() -> None:
+    results = tournament.results(TWO_CYCLES)
+    assert [each.name for each in results] == ["B", "A", "C", "D", "E"]
+    best, second = results[:2]
     # B: 450 and 500 per 100 games; the standard error of two cycles is half of their distance.
     assert (best.games, best.points) == (4, 475.0)
     assert best.interval == pytest.approx(12.7062 * 25, rel=1e-5)  # Student's t, 1 degree
@@ -179,17 +181,17 @@ def test_standings_equal_those_by_hand() -> None:
     assert second.points == 375.0
     assert second.interval == pytest.approx(12.7062 * 75, rel=1e-5)
     assert second.places == [0.25, 0.5, 0, 0.25, 0]
-    assert sum(standing.points for standing in found) / 5 == tournament.POOL_MEAN
+    assert sum(each.points for each in results) / 5 == tournament.POOL_MEAN
 
 
 def test_intervals_are_over_cycles_and_not_over_games() -> None:
-    """Twenty games of one cycle are one unit, whose deviation is not known."""
+    """Twenty games of one cycle are one unit, which has no deviation."""
     one = [row("ABCDE", [i % 5, *[p for p in range(5) if p != i % 5]]) for i in range(20)]
-    assert all(math.isnan(standing.interval) for standing in tournament.standings(one))
+    assert all(math.isnan(each.interval) for each in tournament.results(one))
     three = [row("ABCDE", [c, *[p for p in range(5) if p != c]], c) for c in range(3)]
-    found = {standing.name: standing for standing in tournament.standings(three * 10)}
+    by_name = {each.name: each for each in tournament.results(three * 10)}
     # A has 500, 400 and 300: the deviation of three cycles is 100, of thirty games less.
-    assert found["A"].interval == pytest.approx(4.30265 * 100 / math.sqrt(3), rel=1e-5)
+    assert by_name["A"].interval == pytest.approx(4.30265 * 100 / math.sqrt(3), rel=1e-5)
 
 
 def test_cycles_count_by_their_games() -> None:
@@ -200,14 +202,14 @@ def test_cycles_count_by_their_games() -> None:
 
 def test_rotations_of_one_draw_are_one_unit() -> None:
     rotations = [row("ABCDE", [i, *[p for p in range(5) if p != i]], 0, i) for i in range(5)]
-    assert all(math.isnan(standing.interval) for standing in tournament.standings(rotations))
+    assert all(math.isnan(each.interval) for each in tournament.results(rotations))
 
 
 def test_seats_of_one_player_are_counted_together() -> None:
-    found = {s.name: s for s in tournament.standings([row("AAABB", [0, 1, 3, 2, 4])])}
-    assert found["A"].games == 3
-    assert found["A"].points == pytest.approx(100 * (5 + 4 + 2) / 3)
-    assert found["B"].points == pytest.approx(100 * (3 + 1) / 2)
+    by_name = {each.name: each for each in tournament.results([row("AAABB", [0, 1, 3, 2, 4])])}
+    assert by_name["A"].games == 3
+    assert by_name["A"].points == pytest.approx(100 * (5 + 4 + 2) / 3)
+    assert by_name["B"].points == pytest.approx(100 * (3 + 1) / 2)
 
 
 @pytest.mark.parametrize(
@@ -222,11 +224,11 @@ def test_seats_of_one_player_are_counted_together() -> None:
     ],
     ids=lambda wrong: f"{len(wrong['players'])} players, {wrong['places']}",
 )
-def test_rows_that_do_not_share_15_points_are_refused(wrong: Row) -> None:
+def test_rows_with_wrong_places_are_rejected(wrong: Row) -> None:
     tournament.check(TWO_CYCLES)
-    for refuse in (tournament.check, tournament.standings, tournament.report):
+    for rejects in (tournament.check, tournament.results, tournament.report):
         with pytest.raises(ValueError, match="0 to 4"):
-            refuse([*TWO_CYCLES, wrong])
+            rejects([*TWO_CYCLES, wrong])
 
 
 def test_of_two_players_one_finishes_first() -> None:
@@ -244,7 +246,7 @@ def test_a_player_does_not_meet_itself() -> None:
     assert wins == {("A", "B"): 4 / 6, ("B", "A"): 2 / 6}
 
 
-def test_those_who_never_met_have_no_entry() -> None:
+def test_players_that_never_met_have_no_entry() -> None:
     rows = [row("ABCDE", [0, 1, 2, 3, 4]), row("BCDEF", [0, 1, 2, 3, 4])]
     assert ("A", "F") not in tournament.head_to_head(rows)
     line = next(line for line in tournament.report(rows).splitlines() if line.startswith("| F |"))
@@ -271,7 +273,7 @@ def test_the_report_of_a_single_name_has_one_table() -> None:
 
 
 def command(*arguments: str, **settings: Any) -> subprocess.CompletedProcess[str]:
-    """Runs the script."""
+    """Run the command in a process."""
     return subprocess.run(
         [sys.executable, "-m", "benchmarks.leaderboard.tournament", *arguments],
         capture_output=True,
@@ -282,7 +284,7 @@ def command(*arguments: str, **settings: Any) -> subprocess.CompletedProcess[str
 
 
 def read(file: Path) -> list[Row]:
-    """The rows of a file."""
+    """Return the rows of a file."""
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
@@ -310,29 +312,29 @@ def test_a_file_of_rows_is_not_overwritten(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
-        (FIVE[:4], "at least five"),
+        (FIVE[:4], "at least 5"),
         ([*FIVE, "nobody"], "nobody"),
         ([*FIVE, "no_such_module:Bot"], "no_such_module"),
         ([*FIVE, "json:Bot"], "Bot"),
         ([*FIVE, "json:dumps_all"], "dumps_all"),
         ([*FIVE, "types:SimpleNamespace"], "player"),
         ([*FIVE, "--rows=no/such/folder/rows"], "no/such/folder"),
-        ([*FIVE, "--cycles=x"], "--cycles"),
+        ([*FIVE, "--cycles=x"], "cycles"),
         ([*FIVE, "--seed=-1"], "seed|non-negative"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_is_wrong_is_told_without_a_traceback(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+def test_errors_have_no_traceback(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
         tournament.main(arguments)
     assert stopped.value.code == 2
     shown = capsys.readouterr()
-    assert "error:" in shown.err
-    assert re.search(told, shown.err)
+    assert "error" in shown.err and "Traceback" not in shown.err
+    assert re.search(message, shown.err)
     assert "Traceback" not in shown.err
     assert shown.out == ""
 
