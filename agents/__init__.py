@@ -29,7 +29,7 @@ __all__ = ["Agent", "find", "load", "make", "names", "setting_names", "takes_see
 
 
 class _Entry(NamedTuple):
-    """Where a player is made."""
+    """Module and factory of a player."""
 
     module: str  # below `afterstate.agents`
     maker: str  # a class or a function there
@@ -181,7 +181,7 @@ def load(file: str | Path) -> Any:
             network of your own must be in the `NETWORKS` of its module, such as `value_net`.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist.
         ValueError: another program's file, or a damaged one.
         ImportError: the player needs an extra that is not installed.
     """
@@ -200,7 +200,7 @@ def find(text: str) -> Any:
             `name=value`, such as `expectimax,depth=2`.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist.
         ValueError: an unknown name, a wrong setting, or another program's file.
         ImportError: the player needs an extra that is not installed.
     """

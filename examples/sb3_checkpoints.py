@@ -37,7 +37,7 @@ def find_checkpoints(folder: Path) -> list[Path]:
 
 
 def replay_file(checkpoint: Path) -> Path:
-    """Return the replay buffer's file beside a checkpoint."""
+    """Return the replay buffer's file of a checkpoint."""
     return checkpoint.with_name(f"{checkpoint.stem.replace('model_', 'model_replay_buffer_')}.pkl")
 
 

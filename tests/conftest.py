@@ -49,11 +49,11 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
 
-    kept: dict[str, Any] = {}
+    saved: dict[str, Any] = {}
 
     def save(figure: Figure, path: Path, **_: Any) -> None:
         path.touch()
-        kept[path.name] = figure
+        saved[path.name] = figure
 
     monkeypatch.setattr(Figure, "savefig", save)
-    return kept
+    return saved

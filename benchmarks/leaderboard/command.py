@@ -252,10 +252,10 @@ def difference(entry: Entry, rows: list[Row], seeds: list[int]) -> str:
 # Results
 
 
-def results(chosen: Sequence[Entry], folder: Path) -> list[Result]:
+def results(selection: Sequence[Entry], folder: Path) -> list[Result]:
     """Return the results of entries that have rows in a folder, or in the checkout."""
     all_results = []
-    for entry in tqdm(chosen, unit=" entries", leave=False):
+    for entry in tqdm(selection, unit=" entries", leave=False):
         played = current(entry, read(folder, entry)) or current(entry, read(RESULTS, entry))
         if played:
             rows = [*chain.from_iterable(played.values())]

@@ -1,1 +1,1 @@
-"""How the pretrained weights in the package were made and measured."""
+"""Training settings and measurements of the pretrained weights in the package."""

@@ -1,1 +1,1 @@
-"""Speed of environments, players and learners, beside other programs."""
+"""Speed of environments, players and learners, compared with other programs."""

@@ -84,8 +84,8 @@ def test_network_players_have_the_pretrained_network_by_default(
     assert (greedy.network.weights == net.weights).all()
     assert (search.network.weights == net.weights).all()
     assert search.depth == 3
-    for told in ({"tuples": PAIRS}, {"size": (2, 2), "tuples": PAIRS}):
-        new: Any = agents.make("ntuple", **told)
+    for settings in ({"tuples": PAIRS}, {"size": (2, 2), "tuples": PAIRS}):
+        new: Any = agents.make("ntuple", **settings)
         assert new.network.tuples == PAIRS
         assert not new.network.weights.any()
 

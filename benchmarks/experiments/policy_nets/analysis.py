@@ -340,7 +340,7 @@ HEURISTICS = {"corner": keeps_corner, "edge": descends}
 
 
 class Obedience(NamedTuple):
-    """How often moves obey a heuristic, on boards where some legal moves do and some do not."""
+    """Rates at which moves obey a heuristic, on boards where some legal moves do and some not."""
 
     n: int  # number of such boards
     obeyed: float  # share of the given moves that obey it

@@ -200,9 +200,9 @@ def test_wrong_entries_are_rejected(
 def test_an_unwritable_folder_is_named_before_games(tmp_path: Path) -> None:
     file_of(tmp_path, ENTRIES)
     (tmp_path / "file").touch()
-    how = ["--entries", str(tmp_path / "entries.json"), "--rows", str(tmp_path / "file")]
+    options = ["--entries", str(tmp_path / "entries.json"), "--rows", str(tmp_path / "file")]
     with pytest.raises(SystemExit, match="file"):
-        main(["play", *how])
+        main(["play", *options])
 
 
 def test_entries_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:

@@ -274,7 +274,7 @@ def test_momentum_by_hand() -> None:
     np.testing.assert_allclose(net.logits.detach().numpy(), logits, atol=1e-6)
 
 
-def test_mixed_targets_are_learned_as_they_are() -> None:
+def test_targets_between_0_and_1_are_learned() -> None:
     """With one target of 0.3 and 0.7 the probabilities become these."""
     of = numbered([0])._replace(targets=np.array([[0.3, 0.7, 0, 0, 0]], np.float32))
     net = Bias()
@@ -292,13 +292,13 @@ def test_without_averaging_the_network_itself_plays() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["BaseCNN", "FCNN"])
-@pytest.mark.parametrize("mixed", [False, True])
-def test_values_of_other_games_improve(name: str, mixed: bool) -> None:
+@pytest.mark.parametrize("bf16", [False, True])
+def test_values_of_other_games_improve(name: str, bf16: bool) -> None:
     """All places are equally frequent, so 3 points have an error of sqrt(2) without learning."""
     seen, unseen = samples(log_of(250, 1)), samples(log_of(80, 2))
     net = seeded(name, **({"channels": 8} if name == "BaseCNN" else {"hidden": 16}))
     before = rmse(net, unseen)
-    learner = Learner(net, Settings(rate=3e-3, batch=128, bf16=mixed))
+    learner = Learner(net, Settings(rate=3e-3, batch=128, bf16=bf16))
     first, last = learner.fit(seen, 20), learner.fit(seen, 150)
     assert last < first - 0.05
     assert rmse(net, unseen) < min(before, 1.25)

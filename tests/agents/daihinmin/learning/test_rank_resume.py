@@ -72,14 +72,14 @@ KILLS: dict[str, tuple[Any, str, int]] = {
     "before the last file": (files, "write_bytes", 3),
     "after the last file": (files, "write_bytes", -3),
 }
-"""What is called for the so many-th time when it is killed, before that or (-) after it."""
+"""The function at whose n-th call the process is killed, before it or (negative) after it."""
 
 
 @pytest.mark.parametrize("kill", KILLS)
 def test_a_run_that_is_killed_goes_on_from_its_last_whole_generation(
     kill: str, tmp_path: Path
 ) -> None:
-    """Wherever it is killed in generation 3, it comes to the same as without that."""
+    """A kill anywhere in generation 3 does not change the result."""
     out, (owner, name, nth) = run(tmp_path / "killed", 2), KILLS[kill]
     original: Callable[..., Any] = getattr(owner, name)
     calls: list[Any] = []
@@ -343,7 +343,7 @@ def test_damaged_games_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_the_window_counts_games_of_other_sizes(tmp_path: Path) -> None:
-    """Where a generation has more games than 25, none before it is kept."""
+    """No earlier games stay if a generation has more games than the window of 25."""
     out = run(tmp_path, 1)
     save_log(play_log([SampleAgent()] * 5, 30, 1), out / "games" / "00002.npz")
     run(tmp_path, 3, "--resume")
