@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def new(settings: Settings, seed: int = 3, threads: int = 1) -> Learner:
 
 
 def assert_same(one: Learner, other: Learner) -> None:
-    """Both have learned the same and stand at the same place."""
+    """Compare weights, sums, counters, random streams and pools of two learners."""
     assert one.settings == other.settings
     for name in ("n_games", "n_moves", "n_learned", "rng", "threads"):
         assert getattr(one, name) == getattr(other, name), name
@@ -76,13 +77,13 @@ def test_a_seed_repeats_its_learning_and_another_does_not(settings: Settings) ->
 
 @by_settings
 def test_playing_in_pieces_learns_the_same(settings: Settings) -> None:
-    at_once, in_pieces = new(settings), new(settings)
-    games = at_once.play(4_000)
+    whole, in_pieces = new(settings), new(settings)
+    games = whole.play(4_000)
     scores: list[int] = []
     while in_pieces.n_moves < 4_000:
         scores += in_pieces.play(1).scores.tolist()
     assert games.scores.tolist() == scores
-    assert_same(at_once, in_pieces)
+    assert_same(whole, in_pieces)
 
 
 def test_first_training_game_is_that_of_a_player_without_knowledge() -> None:
@@ -126,7 +127,7 @@ def test_numbers_of_moves_are_whole_and_from_one_on(wrong: float) -> None:
 # Settings
 
 
-def test_what_settings_leave_open_follows_from_the_order_and_the_rule() -> None:
+def test_default_lambda_and_step_size_depend_on_order_and_rule() -> None:
     assert (Settings().lambda_, Settings().step_size) == (0.5, 1.0)
     assert (FORWARD.lambda_, FORWARD.step_size) == (0.0, 1.0)
     assert Settings(order="forward", delay=1).lambda_ == 0.5
@@ -196,7 +197,7 @@ def test_settings_that_do_not_go_together_are_refused(wrong: dict[str, Any], mes
 
 
 @pytest.mark.parametrize("threads", [0, -1, MAX_THREADS + 1, 2.0, "2", None, True])
-def test_what_is_no_number_of_threads_is_refused(threads: Any) -> None:
+def test_wrong_numbers_of_threads_are_refused(threads: Any) -> None:
     with pytest.raises(ValueError, match=r"threads .* 1\.\.64"):
         new(Settings(), threads=threads)
     learner = new(Settings())
@@ -253,7 +254,7 @@ def test_changing_the_threads_keeps_the_counters() -> None:
 
 @pytest.mark.parametrize("changes", [(64,), (3, 64), (2, 3, 5, 9, 64), (64, 1, 2, 64)])
 def test_added_threads_have_random_streams_of_their_own(changes: tuple[int, ...]) -> None:
-    for seed in range(20):
+    for seed in range(5):
         learner = new(Settings(), seed)
         for threads in changes:
             learner.threads = threads
@@ -262,7 +263,7 @@ def test_added_threads_have_random_streams_of_their_own(changes: tuple[int, ...]
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_changing_the_threads_keeps_the_best_score(threads: int) -> None:
-    """What is good is measured by the best score of all threads."""
+    """Good games are those above a share of the best score of all threads."""
     learner = new(Settings(good=0.5), threads=3)
     learner.play(20_000)
     best = learner._state[:, 4].max()
@@ -287,8 +288,8 @@ def test_two_threads_learn_as_well_as_one() -> None:
 def test_an_error_in_a_thread_reaches_the_caller(
     monkeypatch: pytest.MonkeyPatch, threads: int, failing: str
 ) -> None:
-    """As it was raised; afterwards the learner can go on."""
-    error = MemoryError("no room for a game")
+    """The same error object; the learner can play afterwards."""
+    error = MemoryError("no memory for a game")
 
     def kernel(*arguments: Any) -> int:
         if failing == "all" or arguments[4] == threads - 1:  # the row of the thread
@@ -306,8 +307,8 @@ def test_an_error_in_a_thread_reaches_the_caller(
     assert learner.n_moves >= before + 1_000
 
 
-def test_threads_answer_in_their_order() -> None:
-    """Also if the first ends last."""
+def test_results_of_threads_are_in_the_order_of_threads() -> None:
+    """The first thread ends last."""
     ended = [threading.Event() for _ in range(4)]
 
     def run(me: int) -> int:
@@ -339,24 +340,29 @@ def test_an_interrupt_in_a_thread_reaches_the_caller_when_all_have_ended() -> No
 # Files
 
 
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"promote": True},
+    {"fixed_point": True},
+    {"symmetric": False, "downgrade": 64},
+]
+
+
 @pytest.mark.parametrize(
-    "options",
-    [{}, {"promote": True}, {"fixed_point": True}, {"symmetric": False, "downgrade": 64}],
-    ids="-".join,
+    ("settings", "options"), list(zip(2 * EVERY, cycle(OPTIONS), strict=False)), ids=name_of
 )
-@by_settings
-def test_a_saved_learner_goes_on_as_if_nothing_had_happened(
+def test_a_loaded_learner_learns_the_same_as_the_saved_one(
     tmp_path: Path, settings: Settings, options: dict[str, Any]
 ) -> None:
+    """Each of the settings with two kinds of network, each kind with at least six settings."""
     file = tmp_path / "learner.npz"
     learner = Learner(network(TINY_4X4, stages=STAGES, **options), settings, 7)
     learner.play(3_000)
     learner.save(file)
     loaded = Learner.load(file)
     assert_same(loaded, learner)
-    on, again = learner.play(3_000), loaded.play(3_000)
-    for here, there in zip(on, again, strict=True):
-        assert here.tolist() == there.tolist()
+    for expected, result in zip(learner.play(3_000), loaded.play(3_000), strict=True):
+        assert result.tolist() == expected.tolist()
     assert_same(loaded, learner)
 
 
@@ -370,7 +376,7 @@ def test_the_file_of_a_learner_with_threads_has_them_all(tmp_path: Path) -> None
     loaded.play(1_000)
 
 
-def test_a_network_without_learner_cannot_go_on(tmp_path: Path) -> None:
+def test_a_file_without_a_learner_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "network.npz"
     save(network(TINY_4X4), file)
     with pytest.raises(ValueError, match=r"network\.npz.*no learner"):
@@ -382,20 +388,16 @@ OLD_SETTINGS = {"rule": "tc", "order": "backward", "lam": 0.5, "rate": 1.0}
 
 
 @pytest.mark.parametrize(
-    "how",
-    [
-        OLD,
-        {**OLD_SETTINGS, **OLD},
-        {"settings": OLD_SETTINGS, **OLD},
-    ],
-    ids=["counters only", "settings beside them", "settings by name"],
+    "metadata",
+    [OLD, {**OLD_SETTINGS, **OLD}, {"settings": OLD_SETTINGS, **OLD}],
+    ids=["counters only", "settings and counters", "settings by name"],
 )
-def test_a_learner_of_version_0_1_can_play_but_not_go_on(
-    tmp_path: Path, how: dict[str, Any]
+def test_a_learner_of_version_0_1_can_play_but_not_resume(
+    tmp_path: Path, metadata: dict[str, Any]
 ) -> None:
     file, net = tmp_path / "learner.npz", network(TINY_4X4)
     net.weights[:] = np.random.default_rng(1).normal(0, 30, net.weights.size)
-    header = {"tuples": TINY_4X4, "size": [4, 4], "learner": how}
+    header = {"tuples": TINY_4X4, "size": [4, 4], "learner": metadata}
     sums: Any = np.zeros(2 * net.weights.size, np.float32)
     files.write(file, "ntuple", header, {"weights": net.weights, "sums": sums})
     assert (load(file).weights == net.weights).all()
@@ -487,7 +489,7 @@ def far_turn(state: Any) -> Any:
     ],
     ids=lambda spoil: spoil.__name__,
 )
-def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path: Path, spoil: Any) -> None:
+def test_a_file_with_parts_that_do_not_match_is_refused(tmp_path: Path, spoil: Any) -> None:
     file = tmp_path / "learner.npz"
     new(Settings(), seed=1).save(file)
     header, arrays = files.read(file)

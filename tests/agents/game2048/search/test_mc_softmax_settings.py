@@ -95,18 +95,18 @@ def test_settings_by_their_earlier_names_are_translated() -> None:
 
 @pytest.mark.parametrize("config", [{"trees": 10**7}, {"trees": 10**5 + 1, "simulations": 100}])
 def test_too_many_simulations_for_memory_are_refused(config: dict[str, int]) -> None:
-    """Before there is room made for them, of a kilobyte each."""
+    """Raised before any memory is allocated: a simulation takes about a kilobyte."""
     with pytest.raises(ValueError, match="simulations"):
         Settings(**config)  # type: ignore[arg-type]
     for trees, simulations in ((None, 10**7), (1, 10**7), (10**5, 100), (10**7, 1)):
         assert Settings(simulations, trees=trees).trees == trees
     agent = MCSoftmaxAgent(random_network(), Settings(100, trees=10))
     agent.search(EARLY)
-    room = (
+    arrays = (
         getattr(trees_of(agent), name)
         for name in "states moves outcomes cache_keys value_cache".split()
     )
-    assert 900 < sum(each.nbytes for each in room) / 1000 < 1050
+    assert 900 < sum(each.nbytes for each in arrays) / 1000 < 1050
 
 
 def test_the_player_is_made_by_its_name(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_by_default_it_searches_with_the_pretrained_network(
         *({"network": random_network(), **way} for way in ({"bf16": True}, {"value_scale": 1.0})),
         {"network": as_estimator(random_network()), "device": "cpu"},
     ],
-    ids="speed simulation net number text no-estimate tuples size bf16 unit device".split(),
+    ids="speed simulation net number text no-estimate tuples size bf16 value_scale device".split(),
 )
 def test_unknown_settings_and_networks_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises((ValueError, FileNotFoundError)):
@@ -170,7 +170,7 @@ def test_unknown_settings_and_networks_are_refused(settings: dict[str, Any]) -> 
 
 @pytest.fixture
 def cnn(tmp_path: Path, one_thread: None) -> Path:
-    """The file of an untrained network, whose unit is 100 points."""
+    """Return the file of an untrained network with a value scale of 100 points."""
     pytest.importorskip("safetensors")
     pytest.importorskip("torch")
     from afterstate.agents import nets
@@ -204,7 +204,7 @@ def test_estimates_are_the_greedy_players_values_minus_rewards(cnn: Path) -> Non
 
 @pytest.mark.parametrize("leaves", [1, 4])
 def test_a_batch_is_searched_as_by_the_oracle(leaves: int, one_thread: None) -> None:
-    """By the network in the package, for all boards together and for one afterstate at a time."""
+    """The pretrained network evaluates all boards in a batch, or one afterstate at a time."""
     player: Any = agents.make("value-net")
     config, boards = Settings(simulations=16, leaves=leaves), random_boards(8, 5)
     result = MCSoftmaxAgent(player, config).search(as_words(boards))
