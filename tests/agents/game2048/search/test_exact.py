@@ -190,7 +190,7 @@ def test_no_player_scores_more_than_the_optimum(size: tuple[int, int]) -> None:
     best = solved(size).value
     empty = network([[0]], size)
     players: list[Player] = [NTupleAgent(empty)]
-    for n in range(3, 8):
+    for n in (3, 7):
         players += [FirstLegal(size, n), RandomAgent(n, size), RewardAgent(n, size)]
     scores = [expected_score(player) for player in players]
     assert max(scores) < 0.95 * best

@@ -414,7 +414,7 @@ TREES: list[dict[str, Any]] = [
     ("settings", "size"), list(zip(TREES, cycle([(2, 3), (4, 4)]), strict=False)), ids=str
 )
 def test_trees_are_consistent(size: tuple[int, int], settings: dict[str, Any]) -> None:
-    config = Settings(**{"simulations": 150, **settings})
+    config = Settings(**{"simulations": 80, **settings})
     boards = as_words(random_boards(3, 4, size))
     agent = MCSoftmaxAgent(as_estimator(random_network(size)), config)
     result = agent.search(boards)
@@ -422,9 +422,9 @@ def test_trees_are_consistent(size: tuple[int, int], settings: dict[str, Any]) -
     for tree in range(3 * n_each):
         check(agent)(tree)
         root = trees.states[tree * trees.capacity]
-        assert (root["board"], root["n"]) == (boards[tree // n_each], 150)
+        assert (root["board"], root["n"]) == (boards[tree // n_each], 80)
     legal = np.isfinite(result.values)
-    assert result.visits.sum(1).tolist() == (n_each * 149 * legal.any(1)).tolist()
+    assert result.visits.sum(1).tolist() == (n_each * 79 * legal.any(1)).tolist()
     assert (result.visits[~legal] == 0).all()
 
 

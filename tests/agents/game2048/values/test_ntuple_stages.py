@@ -148,9 +148,7 @@ def test_a_zero_weight_has_the_value_of_the_last_stage_that_is_not_zero(fixed_po
 def test_without_promotion_a_zero_weight_is_zero() -> None:
     net = network([[0]], (1, 2), stages=[4, 8])
     net.weights[1] = 1
-    assert estimate(net, [from_text("2 2"), from_text("2 4"), from_text("2 8")]).tolist() == [
-        *(4, 0, 0)
-    ]
+    assert estimate(net, [from_text(text) for text in ("2 2", "2 4", "2 8")]).tolist() == [4, 0, 0]
 
 
 def test_promotion_of_a_network_without_zeros_changes_nothing() -> None:
@@ -171,9 +169,8 @@ def test_fixed_point_weights_are_1024ths_in_the_same_memory() -> None:
     assert np.shares_memory(net.fixed, net.weights)
     net.fixed[1], net.fixed[2] = 1, -2560
     assert net.values.tolist() == [0, 2**-10, -2.5, *[0] * 13]
-    assert estimate(net, [from_text("2 2"), from_text("4 4"), from_text("2 4")]).tolist() == [
-        *(4 / 1024, -10, 2 / 1024 - 5)
-    ]
+    boards = [from_text(text) for text in ("2 2", "4 4", "2 4")]
+    assert estimate(net, boards).tolist() == [4 / 1024, -10, 2 / 1024 - 5]
 
 
 def test_values_of_float_weights_are_themselves() -> None:
