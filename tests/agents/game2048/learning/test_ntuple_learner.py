@@ -1,4 +1,4 @@
-"""The learner: its settings, its counters, its threads and its file."""
+"""The learner of N-tuple networks: settings, counters, threads and files."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from afterstate.agents.game2048.learning.ntuple_learner import (
     in_threads,
 )
 from afterstate.agents.game2048.learning.self_play import self_play
-from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.values.ntuple import NTupleAgent, load, network, save
+from afterstate.agents.game2048.values.ntuple import load, network, save
 from tests.support.learning_checks import memory, name_of
 
 TINY_4X4 = [[0, 1, 4], [5, 6], [1, 2, 5, 6]]
@@ -84,14 +83,6 @@ def test_playing_in_pieces_learns_the_same(settings: Settings) -> None:
         scores += in_pieces.play(1).scores.tolist()
     assert games.scores.tolist() == scores
     assert_same(whole, in_pieces)
-
-
-def test_first_training_game_is_that_of_a_player_without_knowledge() -> None:
-    games = Learner(network(TINY_4X4), seed=5).play(1)
-    played = play(NTupleAgent(network(TINY_4X4)), 1, seed=5)
-    assert games.scores.tolist() == played.scores.tolist()
-    assert games.n_moves.tolist() == played.n_moves.tolist()
-    assert games.max_tiles.tolist() == played.max_tiles.tolist()
 
 
 @pytest.mark.parametrize("size", [(1, 2), (2, 2), (3, 3), (4, 4)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, cycle
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -191,26 +191,6 @@ def test_every_kind_of_network_learns_as_the_naive_one(
 # Forward learning
 
 
-def test_forward_learning_is_one_update_as_soon_as_the_next_afterstate_is_known() -> None:
-    """The shortest program of it, without delay and lambda."""
-    for rule in ("tc", "td"):
-        learner, naive = pair(Settings(rule, "forward"), SMALL_4X4, (4, 4), 3)
-        for _ in range(3):
-            before = None
-            board, naive.state = oracle.start(4, 4, 2, naive.state)
-            while (best := naive.choose(board)) is not None:
-                _, after, _, value = best
-                if before is not None:
-                    naive.update(before, value - naive.value(before))
-                before = after
-                board, naive.state = oracle.spawn(after, naive.state)
-            assert before is not None
-            naive.update(before, np.float32(0) - naive.value(before))
-            learner.play(1)
-        assert learner.rng == naive.state
-        assert (learner.network.weights == naive.weights).all()
-
-
 @pytest.mark.parametrize(
     ("lam", "delay", "epsilon", "skip"),
     [
@@ -344,26 +324,6 @@ def test_a_good_game_is_learned_from_once_and_as_a_whole() -> None:
 # Search and random moves
 
 
-def test_a_share_of_the_games_is_played_by_search() -> None:
-    """Search plays better from the start: with an empty network it sees merges after the next."""
-    settings = [Settings("td", rate=1e-50, search_share=share) for share in (0.0, 0.5, 1.0)]
-    means = [Learner(network([[0]]), s, seed=1).play(40_000).scores.mean() for s in settings]
-    assert 1.1 * means[0] < means[1] < means[2] / 1.1
-
-
-def test_search_begins_after_the_given_number_of_moves() -> None:
-    """The same games up to there, but for the random number that chooses the player."""
-    late = Settings("td", rate=1e-50, search_share=1.0, search_from=20_000)
-    learner, never = (
-        Learner(network([[0]]), settings, seed=1)
-        for settings in (late, Settings("td", rate=1e-50, search_share=1e-12))
-    )
-    games, greedy = learner.play(40_000), never.play(40_000)
-    n_same = next(i for i, moves in enumerate(accumulate(games.n_moves.tolist())) if moves > 20_000)
-    assert games.scores[: n_same + 1].tolist() == greedy.scores[: n_same + 1].tolist()
-    assert games.scores[n_same + 1 :].mean() > 1.2 * greedy.scores.mean()
-
-
 def test_random_moves_are_those_of_a_random_player() -> None:
     """Equal means of a few hundred games each, within four standard errors of the difference."""
     drawn = Learner(network(SMALL_4X4), Settings(epsilon=1.0), seed=3).play(50_000).scores
@@ -409,16 +369,3 @@ def test_games_begin_in_turn_at_the_start_and_in_each_stage_that_was_reached() -
     assert known[:6] == [2, 0, 1, 2, 0, 1]
     assert turns[-6:] in ([0, 1, 2] * 2, [1, 2, 0] * 2, [2, 0, 1] * 2)
     assert learner.n_games == turns.count(0)
-
-
-def test_the_pools_hold_boards_that_have_just_entered_their_stage() -> None:
-    learner = Learner(network(SMALL_4X4, stages=[32, 64]), Settings(carousel=True), seed=1)
-    learner.play(40_000)
-    assert (learner._pools.counts[1:] > 20).all()
-    for stage, exponent in ((1, 5), (2, 6)):
-        n = min(POOL, int(learner._pools.counts[stage]))
-        for word in learner._pools.boards[stage, :n].tolist():
-            tiles = [tile for row in oracle.from_word(word, 4, 4) for tile in row]
-            assert max(tiles) == exponent
-            assert tiles.count(exponent) <= 2
-            assert not oracle.is_over(oracle.from_word(word, 4, 4))

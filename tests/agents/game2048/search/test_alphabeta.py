@@ -1,4 +1,4 @@
-"""The hand-made player against values of the original program, a plain search, and by hand."""
+"""Alpha-beta search, compared with values of the program 2048-AI and with a plain search."""
 
 from __future__ import annotations
 
@@ -52,35 +52,30 @@ def random_board(
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "value", "smoothness", "monotonicity", "islands"),
     [
-        (BLOG, 1.037750566915749),
-        (CORNERS, 6.125454789961198),
-        (SNAKE, -11.862249433084251),
+        (BLOG, 1.037750566915749, -8, -6, 4),
+        (CORNERS, 6.125454789961198, 0, -2, 2),
+        (SNAKE, -11.862249433084251, -27, -24, 10),
     ],
 )
-def test_evaluations_equal_those_of_2048_ai(text: str, expected: float) -> None:
-    assert evaluate(from_text(text)) == pytest.approx(expected, abs=1e-12)
-    assert evaluate(rows(text)) == pytest.approx(expected, abs=1e-12)
-    assert evaluate(np.array(rows(text), np.uint8)) == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("text", "smoothness", "monotonicity", "islands"),
-    [(BLOG, -8, -6, 4), (CORNERS, 0, -2, 2), (SNAKE, -27, -24, 10)],
-)
-def test_terms_equal_those_of_2048_ai(
-    text: str, smoothness: int, monotonicity: int, islands: int
+def test_evaluations_and_their_terms_equal_those_of_2048_ai(
+    text: str, value: float, smoothness: int, monotonicity: int, islands: int
 ) -> None:
-    nothing = {"smoothness": 0, "monotonicity": 0, "empty": 0, "largest": 0}
     word = from_text(text)
+    for board in (word, rows(text), np.array(rows(text), np.uint8)):
+        assert evaluate(board) == pytest.approx(value, abs=1e-12)
+    nothing = {"smoothness": 0, "monotonicity": 0, "empty": 0, "largest": 0}
     assert evaluate(word, Weights(**{**nothing, "smoothness": 1})) == smoothness
     assert placements.islands(np.uint64(word)) == islands
     assert evaluate(word, Weights(**nothing)) == 0
-    terms, board = alphabeta.terms(word), rows(text)
-    assert (terms["smoothness"], terms["monotonicity"]) == (smoothness, monotonicity)
-    n_empty = sum(row.count(0) for row in board)
-    assert (terms["empty"], terms["largest"]) == (math.log(n_empty), max(map(max, board)))
+    n_empty, largest = sum(row.count(0) for row in rows(text)), max(map(max, rows(text)))
+    assert alphabeta.terms(word) == {
+        "smoothness": smoothness,
+        "monotonicity": monotonicity,
+        "empty": math.log(n_empty),
+        "largest": largest,
+    }
 
 
 def test_adjacent_monotonicity_compares_neighbors() -> None:

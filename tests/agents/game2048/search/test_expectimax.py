@@ -1,4 +1,4 @@
-"""Expectimax search against a plain recursion, and on a game whose exact values are known."""
+"""Expectimax search, compared with a plain recursion and on a game with known exact values."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_finished_games_have_value_0_even_if_all_others_are_negative(
 
 @pytest.fixture(scope="module")
 def solved() -> Network:
-    """The tuple of all cells, each entry an eighth of the exact value of its afterstate."""
+    """Return a tuple of all cells, each entry an eighth of its afterstate's exact value."""
     net = network([[0, 1, 4, 5]], (2, 2))
     for word, exact_value in solve(2, 2)[1].items():
         net.weights[index(oracle.from_word(word, 2, 2), [0, 1, 4, 5])] = exact_value / 8

@@ -104,10 +104,10 @@ def test_leaves_are_evaluated_in_batches() -> None:
     config: dict[str, Any] = {"simulations": 120, "select": "L-max", "unvisited": "outcomes"}
     MCSoftmaxAgent(one, Settings(**config)).search(boards)
     result = MCSoftmaxAgent(many, Settings(**config, leaves=4)).search(boards)
-    assert max(one.asked) <= 4 * 4 < max(many.asked) <= 4 * 4 * 4
-    assert len(one.asked) == 120
-    assert 30 < len(many.asked) < 60
-    assert sum(many.asked) == pytest.approx(sum(one.asked), rel=0.2)
+    assert max(one.batch_sizes) <= 4 * 4 < max(many.batch_sizes) <= 4 * 4 * 4
+    assert len(one.batch_sizes) == 120
+    assert 30 < len(many.batch_sizes) < 60
+    assert sum(many.batch_sizes) == pytest.approx(sum(one.batch_sizes), rel=0.2)
     assert result.visits.sum(1).tolist() == [119] * 4
 
 
@@ -131,7 +131,7 @@ def test_an_afterstate_of_a_tree_is_evaluated_once(leaves: int) -> None:
         assert len(evaluated) == len(set(evaluated)) and set(evaluated) == set(afters)
 
 
-# From one move to the next
+# Reuse of trees
 
 
 @pytest.mark.parametrize("widening", [1.0, 0.3])
@@ -212,7 +212,7 @@ def test_a_failed_search_does_not_affect_the_next() -> None:
         agent = MCSoftmaxAgent(values, Settings(simulations=100, reuse=True, leaves=8))
 
         def fail(boards: Boards, values: Oracle = values, n: int = n_answers) -> Any:
-            return estimate(net, boards) if len(values.asked) <= n else None
+            return estimate(net, boards) if len(values.batch_sizes) <= n else None
 
         values.of = fail
         with pytest.raises(ValueError, match="values"):
@@ -434,14 +434,14 @@ class Contrary(MCSoftmaxAgent):
     """Plays the worst move."""
 
     def choose(self, result: SearchResult) -> npt.NDArray[np.int64]:
-        """The legal moves with the least values."""
+        """Return the legal moves with the lowest values."""
         values = np.where(np.isinf(result.values), np.inf, result.values)
         worst: npt.NDArray[np.int64] = values.argmin(1)
         return worst
 
 
 def test_a_best_temperature_at_a_bound_raises() -> None:
-    """The coldest policy predicts the greedy player best, the hottest one that plays badly."""
+    """The coldest policy best predicts the greedy player, the hottest the player of bad moves."""
     boards = as_words([board for board in random_boards(40) if not oracle.is_over(board)])
     kinds: list[tuple[type[MCSoftmaxAgent], int, float]] = [
         *((MCSoftmaxAgent, 1, 1e-4), (Contrary, 1, 10.0), (Contrary, 100, 10.0)),

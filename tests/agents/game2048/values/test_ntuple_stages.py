@@ -44,7 +44,7 @@ def filled(seed: int = 1, size: tuple[int, int] = (4, 4), **options: Any) -> Net
 
 
 def drawn_boards(n: int, size: tuple[int, int] = (4, 4)) -> list[oracle.Board]:
-    """Boards of which the largest tile may be any."""
+    """Return boards with largest tiles of all sizes."""
     rng = random.Random(3)
     tops = [rng.randint(0, 15) for _ in range(n)]
     return [[[rng.randint(0, top) for _ in range(size[1])] for _ in range(size[0])] for top in tops]
@@ -151,15 +151,6 @@ def test_without_promotion_a_zero_weight_is_zero() -> None:
     assert estimate(net, [from_text(text) for text in ("2 2", "2 4", "2 8")]).tolist() == [4, 0, 0]
 
 
-def test_promotion_of_a_network_without_zeros_changes_nothing() -> None:
-    drawn = np.random.default_rng(1).normal(1, 0.1, network(TUPLES, stages=STAGES).weights.size)
-    plain = network(TUPLES, stages=STAGES)
-    promoted = network(TUPLES, stages=STAGES, promote=True)
-    plain.weights[:] = promoted.weights[:] = drawn
-    boards = words(drawn_boards(200))
-    assert estimate(plain, boards).tolist() == estimate(promoted, boards).tolist()
-
-
 # Fixed-point numbers
 
 
@@ -193,12 +184,6 @@ def test_a_board_has_the_value_of_its_downgraded_form(tile: int, stages: Any) ->
     assert values == estimate(plain, words(lower)).tolist()
     assert values == estimate(downgrading, words(lower)).tolist()
     assert any(board != low for board, low in zip(boards, lower, strict=True))
-
-
-def test_boards_below_the_tile_are_valued_as_they_are() -> None:
-    plain, downgrading = filled(), filled(downgrade=512)
-    boards = words([board for board in drawn_boards(300) if max(map(max, board)) < 9])
-    assert estimate(plain, boards).tolist() == estimate(downgrading, boards).tolist()
 
 
 # The start value

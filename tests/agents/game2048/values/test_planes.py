@@ -1,4 +1,4 @@
-"""The forms of a board: text, arrays and words, what is refused, and tiles above 32768 in words."""
+"""Forms of a board: text, arrays and words; their errors; and tiles above 32768 in words."""
 
 from __future__ import annotations
 
