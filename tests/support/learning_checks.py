@@ -1,4 +1,4 @@
-"""What the tests of learning share: names of settings, and the memory of a network."""
+"""Names of settings and the memory of a network, for tests of learning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from afterstate.agents.game2048.values.ntuple import Network
 
 
 def name_of(settings: Any) -> str:
-    """What differs from the default settings, or from those of the order."""
+    """Return the settings that differ from the defaults, or from those of the order."""
     if not isinstance(settings, Settings):
         return str(settings)
     default = asdict(Settings(settings.rule, settings.order, delay=settings.delay))
@@ -22,5 +22,5 @@ def name_of(settings: Any) -> str:
 
 
 def memory(net: Network) -> npt.NDArray[Any]:
-    """The weights as they are kept, floats or fixed-point numbers."""
+    """Return the weights as they are stored, floats or fixed-point numbers."""
     return net.fixed if net.fixed.size else net.weights

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import asdict
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from afterstate.agents.game2048.learning.ntuple_learner import (
     in_threads,
 )
 from afterstate.agents.game2048.learning.self_play import self_play
-from afterstate.agents.game2048.values.ntuple import load, network, save
+from afterstate.agents.game2048.values.ntuple import load, network, pack_network, save
 from tests.support.learning_checks import memory, name_of
 
 TINY_4X4 = [[0, 1, 4], [5, 6], [1, 2, 5, 6]]
@@ -396,99 +397,77 @@ def test_a_learner_of_version_0_1_can_play_but_not_resume(
         Learner.load(file)
 
 
-Header = dict[str, Any]
+ARRAYS: list[tuple[str, Any]] = [
+    *((name, None) for name in ("sums", "state", "pool_boards", "pool_counts", "weights")),
+    ("sums", lambda sums: sums[:-2]),
+    ("sums", lambda sums: sums.astype(np.float64)),
+    ("state", lambda state: state[:, :5]),
+    ("state", lambda state: state.astype(np.int64)),
+    ("state", lambda state: state[:0]),
+    ("state", lambda state: state[0]),
+    ("state", lambda state: state.repeat(65, 0)),
+    ("state", lambda state: np.array(3, np.uint64)),
+    ("state", lambda state: np.where(np.arange(6) == 5, np.uint64(4), state)),
+    ("pool_boards", lambda boards: boards[:2]),
+    ("pool_boards", lambda boards: boards[:, :10]),
+    ("pool_counts", lambda counts: counts[:1]),
+    ("pool_counts", lambda counts: counts - 1),
+    ("weights", lambda weights: weights.astype(np.float64)),
+    ("weights", lambda weights: weights.astype(np.int32)),
+    ("weights", lambda weights: weights[:-1]),
+]
+ENTRIES: list[tuple[str, Any]] = [
+    *(("settings", setting) for setting in ({"momentum": 0.9}, {"rule": "sarsa"}, {"rule": "td"})),
+    *(("settings", setting) for setting in ({"delay": 1}, {"lam": "half"})),
+    *(("learner", metadata) for metadata in ({}, None)),
+    *(("tuples", tuples) for tuples in ([[0, 1, 2, 3]], None)),
+    *(("stages", tiles) for tiles in ([], [17], 16)),
+    *(("size", size) for size in (4, [2, 2])),
+    ("fixed_point", True),
+    ("downgrade", 3),
+]
 
 
-def without(*names: str) -> Any:
-    def spoil(header: Header, arrays: files.Arrays) -> None:
-        for name in names:
-            del arrays[name]
-
-    spoil.__name__ = f"without {names}"
-    return spoil
-
-
-def changed(name: str, change: Any) -> Any:
-    def spoil(header: Header, arrays: files.Arrays) -> None:
-        arrays[name] = change(arrays[name])
-
-    spoil.__name__ = f"changed {name}"
-    return spoil
+@pytest.fixture(scope="module")
+def parts() -> tuple[dict[str, Any], files.Arrays]:
+    """Return the header and the arrays of a learner's file."""
+    learner = new(Settings(), seed=1)
+    header, arrays = pack_network(learner.network)
+    header["learner"] = {"settings": asdict(learner.settings), "seconds": 0.0}
+    arrays |= {"sums": learner.sums, "state": learner._state}
+    arrays |= {"pool_boards": learner._pools.boards, "pool_counts": learner._pools.counts}
+    return header, arrays
 
 
-def setting(name: str, value: Any) -> Any:
-    def spoil(header: Header, arrays: files.Arrays) -> None:
-        header["learner"]["settings"][name] = value
-
-    spoil.__name__ = f"{name}={value!r}"
-    return spoil
-
-
-def entry(name: str, value: Any) -> Any:
-    def spoil(header: Header, arrays: files.Arrays) -> None:
-        header[name] = value
-
-    spoil.__name__ = f"{name}={value!r}"
-    return spoil
-
-
-def far_turn(state: Any) -> Any:
-    state[0, 5] = 4
-    return state
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        without("sums"),
-        without("state"),
-        without("pool_boards"),
-        without("pool_counts"),
-        without("weights"),
-        changed("sums", lambda sums: sums[:-2]),
-        changed("sums", lambda sums: sums.astype(np.float64)),
-        changed("state", lambda state: state[:, :5]),
-        changed("state", lambda state: state.astype(np.int64)),
-        changed("state", lambda state: state[:0]),
-        changed("state", lambda state: state[0]),
-        changed("state", lambda state: state.repeat(65, 0)),
-        changed("state", lambda state: np.array(3, np.uint64)),
-        changed("state", far_turn),
-        changed("pool_boards", lambda boards: boards[:2]),
-        changed("pool_boards", lambda boards: boards[:, :10]),
-        changed("pool_counts", lambda counts: counts[:1]),
-        changed("pool_counts", lambda counts: counts - 1),
-        changed("weights", lambda weights: weights.astype(np.float64)),
-        changed("weights", lambda weights: weights.astype(np.int32)),
-        changed("weights", lambda weights: weights[:-1]),
-        setting("momentum", 0.9),
-        setting("rule", "sarsa"),
-        setting("rule", "td"),
-        setting("delay", 1),
-        setting("lam", "half"),
-        entry("learner", {}),
-        entry("learner", None),
-        entry("tuples", [[0, 1, 2, 3]]),
-        entry("tuples", None),
-        entry("stages", []),
-        entry("stages", [17]),
-        entry("stages", 16),
-        entry("fixed_point", True),
-        entry("downgrade", 3),
-        entry("size", 4),
-        entry("size", [2, 2]),
-    ],
-    ids=lambda spoil: spoil.__name__,
-)
-def test_a_file_with_parts_that_do_not_match_is_refused(tmp_path: Path, spoil: Any) -> None:
-    file = tmp_path / "learner.npz"
-    new(Settings(), seed=1).save(file)
-    header, arrays = files.read(file)
-    for name in ("format", "version", "kind", "arrays"):
-        del header[name]
-    files.write(file, "ntuple", header, arrays)
-    Learner.load(file)
-    spoil(header, arrays)
-    files.write(file, "ntuple", header, arrays)
+def refuse(path: Path, header: dict[str, Any], arrays: files.Arrays) -> None:
+    files.write(path, "ntuple", header, arrays, level=0)
     with pytest.raises(ValueError, match=r"learner\.npz"):
-        Learner.load(file)
+        Learner.load(path)
+
+
+@pytest.mark.parametrize(("name", "change"), ARRAYS)
+def test_a_file_with_wrong_arrays_is_refused(
+    tmp_path: Path, parts: tuple[dict[str, Any], files.Arrays], name: str, change: Any
+) -> None:
+    header, arrays = parts
+    wrong = {name: change(arrays[name])} if change else {}
+    rest = {other: array for other, array in arrays.items() if other != name}
+    refuse(tmp_path / "learner.npz", header, rest | wrong)
+
+
+@pytest.mark.parametrize(("name", "value"), ENTRIES, ids=str)
+def test_a_file_with_a_wrong_header_is_refused(
+    tmp_path: Path, parts: tuple[dict[str, Any], files.Arrays], name: str, value: Any
+) -> None:
+    header, arrays = parts
+    if name == "settings":
+        settings = header["learner"]["settings"] | value
+        name, value = "learner", header["learner"] | {"settings": settings}
+    refuse(tmp_path / "learner.npz", header | {name: value}, arrays)
+
+
+def test_a_file_of_unchanged_parts_is_loaded(
+    tmp_path: Path, parts: tuple[dict[str, Any], files.Arrays]
+) -> None:
+    files.write(tmp_path / "learner.npz", "ntuple", *parts, level=0)
+    assert_same(Learner.load(tmp_path / "learner.npz"), new(Settings(), seed=1))

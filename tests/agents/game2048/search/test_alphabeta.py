@@ -127,11 +127,6 @@ def test_weights_that_allow_values_beyond_a_win_raise(weights: dict[str, float])
             made(**weights)
 
 
-def test_weights_as_a_dict_raise() -> None:
-    with pytest.raises(ValueError, match="weights"):
-        evaluate(0x11, {"smoothness": 1})  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("pruned", [True, False])
 def test_placements_equal_those_of_the_oracle(pruned: bool) -> None:
     rng, losses = random.Random(2), placements.smoothness_losses()
@@ -492,3 +487,5 @@ def test_wrong_types_of_boards_and_settings_are_refused() -> None:
     assert player.act(np.full((4, 4), words(exponents))).shape == (4, 4)
     with pytest.raises(ValueError, match="settings"):
         AlphaBetaAgent({"depth": 3})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="weights"):
+        evaluate(0x11, {"smoothness": 1})  # type: ignore[arg-type]

@@ -158,13 +158,6 @@ def solved() -> Network:
     return net
 
 
-def test_the_exact_network_holds_the_values_of_all_afterstates(solved: Network) -> None:
-    values = solve(2, 2)[1]
-    assert len(values) == 464
-    assert len(reachable(2, 2)) == 662
-    assert estimate(solved, list(values)).tolist() == pytest.approx(list(values.values()), rel=1e-6)
-
-
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_with_exact_values_every_depth_plays_perfectly(solved: Network, depth: int) -> None:
     agent = ExpectimaxAgent(solved, depth)
