@@ -354,12 +354,11 @@ class Learner:
 def in_threads(run: Callable[[int], _Result], n: int) -> list[_Result]:
     """Return the results of `run(0)` to `run(n - 1)`, each in a thread of its own.
 
-    An interrupt is raised after the threads that have begun have ended. An error of a thread is
-    raised here.
+    An interrupt is raised after all started threads have ended, and so is an error of a thread.
     """
     results: dict[int, _Result] = {}
     errors: list[BaseException] = []
-    begun: list[threading.Event] = []
+    started: list[threading.Event] = []
     lock, is_closed = threading.Lock(), threading.Event()
 
     def work(me: int) -> None:
@@ -367,7 +366,7 @@ def in_threads(run: Callable[[int], _Result], n: int) -> list[_Result]:
         with lock:
             if is_closed.is_set():
                 return
-            begun.append(ended)
+            started.append(ended)
         try:
             results[me] = run(me)
         except BaseException as error:
@@ -384,7 +383,7 @@ def in_threads(run: Callable[[int], _Result], n: int) -> list[_Result]:
     finally:
         with lock:
             is_closed.set()
-        for ended in begun:
+        for ended in started:
             ended.wait()
     if errors:
         raise errors[0]

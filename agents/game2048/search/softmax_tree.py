@@ -100,7 +100,7 @@ class Trees(NamedTuple):
     backup: Policy
     depth: int  # the largest number of moves between the root and a state
     fixed: bool  # True: an afterstate has a single outcome, drawn before the search
-    blend: bool  # True: the value function stands for outcomes that are not in the tree
+    blend: bool  # True: outcomes that are not in the tree have the value function's value
     widening: float  # exponent: after n visits an afterstate has at most n ** widening outcomes
     capacity: int  # states for which each tree has memory
     states: npt.NDArray[Any]  # [trees * capacity] of STATE; the first of each tree is its root

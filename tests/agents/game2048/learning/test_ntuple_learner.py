@@ -419,7 +419,8 @@ ARRAYS: list[tuple[str, Any]] = [
 ENTRIES: list[tuple[str, Any]] = [
     *(("settings", setting) for setting in ({"momentum": 0.9}, {"rule": "sarsa"}, {"rule": "td"})),
     *(("settings", setting) for setting in ({"delay": 1}, {"lam": "half"})),
-    *(("learner", metadata) for metadata in ({}, None)),
+    ("learner", {}),
+    ("learner", None),
     *(("tuples", tuples) for tuples in ([[0, 1, 2, 3]], None)),
     *(("stages", tiles) for tiles in ([], [17], 16)),
     *(("size", size) for size in (4, [2, 2])),
