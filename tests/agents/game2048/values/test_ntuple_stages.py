@@ -145,12 +145,6 @@ def test_a_zero_weight_has_the_value_of_the_last_stage_that_is_not_zero(fixed_po
     assert estimate(net, boards).tolist() == [4, 2, 2, -1, -2]
 
 
-def test_without_promotion_a_zero_weight_is_zero() -> None:
-    net = network([[0]], (1, 2), stages=[4, 8])
-    net.weights[1] = 1
-    assert estimate(net, [from_text(text) for text in ("2 2", "2 4", "2 8")]).tolist() == [4, 0, 0]
-
-
 # Fixed-point numbers
 
 

@@ -194,15 +194,6 @@ def test_finished_games_have_value_0_even_if_all_others_are_negative(
     assert values == pytest.approx([up, ILLEGAL, ILLEGAL, left], rel=1e-5)
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3])
-def test_moves_of_a_finished_game_have_value_minus_infinity(tiny: Tiny, depth: int) -> None:
-    agent = ValueNetAgent(tiny, depth)
-    over = from_text("2 4 8 16 / 16 8 4 2 / 2 4 8 16 / 16 8 4 2")
-    assert agent.evaluate(over).tolist() == [ILLEGAL] * 4
-    assert agent.act(over) in range(4)
-    assert agent.evaluate([over, over]).tolist() == [[ILLEGAL] * 4] * 2
-
-
 # Search, compared with that of N-tuple networks
 
 
