@@ -56,7 +56,7 @@ class Agent(ABC):
             state: returned unchanged; players have no memory.
             episode_start: not used.
             deterministic: not used.
-            action_masks: not used; players know the rules.
+            action_masks: not used; players compute the legal moves themselves.
 
         Returns:
             The action (an array of shape `()`) or the actions of the batch, and `state`.

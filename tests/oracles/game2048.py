@@ -1,7 +1,7 @@
-"""The rules of 2048 once more, from their text, with lists and loops: slow, and nothing shared.
+"""Slow oracle of the rules of 2048, with lists and loops, written from the text of the rules.
 
-A board is a list of rows of exponents, as large as the game. Nothing here has an upper end: tiles
-grow as the rules say, and a test that compares with a form that ends somewhere says so.
+A board is a list of rows of exponents, as large as the game. Tiles have no upper bound; a test
+that compares with a bounded form of a board states it.
 """
 
 from __future__ import annotations

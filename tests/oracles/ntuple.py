@@ -278,7 +278,7 @@ class NaiveLearner(NaiveNetwork):
         return board
 
     def turn_carousel(self, path: list[Step]) -> None:
-        """Add the first boards of later stages to the pools, and go on to the next pool."""
+        """Add the first boards of later stages to the pools, and advance to the next pool."""
         stages = [self.stage(step.board) for step in path]
         for t in range(1, len(path)):
             stage = stages[t]
@@ -322,8 +322,8 @@ class NaiveLearner(NaiveNetwork):
                 self.n_learned += len(path) - (0 if s.good is not None else start)
             middle = (start + len(path)) // 2
             left = len(path) - middle
-            is_kept = s.good is not None and learned
-            if s.restart is None or searching or is_kept or left <= s.restart:
+            is_good = s.good is not None and learned
+            if s.restart is None or searching or is_good or left <= s.restart:
                 break
             board, path = path[middle].board, path[:middle]
         self.n_games += from_start

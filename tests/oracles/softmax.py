@@ -64,8 +64,8 @@ def weights(name: str, temperature: float, values: list[float]) -> list[float]:
 
 def random_word(board: Board, seed: int, tree: int) -> int:
     """Return the seed of a tree."""
-    _, mixed = oracle.splitmix64(seed ^ oracle.to_word(board))
-    return oracle.splitmix64((mixed + tree) % 2**64)[1]
+    _, bits = oracle.splitmix64(seed ^ oracle.to_word(board))
+    return oracle.splitmix64((bits + tree) % 2**64)[1]
 
 
 def move_of_word(board: Board, action: int) -> tuple[Board, int]:
@@ -285,20 +285,20 @@ class Search:
 
     def __init__(self, estimate: Estimate, settings: Settings) -> None:
         self.estimate, self.settings = estimate, settings
-        self.kept: Tree | None = None
+        self.tree: Tree | None = None
 
     def __call__(self, board: Board) -> tuple[list[float], list[int]]:
         """Return reward plus value of the moves, the mean over all trees, and their visits."""
         n_trees = self.settings.trees or 1
         goal = self.settings.simulations
-        if self.settings.reuse and self.kept is not None and self.kept.move_to(board):
-            trees = [self.kept]
-            goal = self.kept.root.n + min(goal, self.kept.free_states())
+        if self.settings.reuse and self.tree is not None and self.tree.move_to(board):
+            trees = [self.tree]
+            goal = self.tree.root.n + min(goal, self.tree.free_states())
         else:
             trees = [Tree(board, self.estimate, self.settings, i) for i in range(n_trees)]
         for tree in trees:
             tree.grow(goal)
-        self.kept = trees[0]
+        self.tree = trees[0]
         result = [tree.result() for tree in trees]
         values = [sum(result[i][0][a] for i in range(n_trees)) / n_trees for a in range(4)]
         return values, [sum(result[i][1][a] for i in range(n_trees)) for a in range(4)]

@@ -1,4 +1,4 @@
-"""Names of settings and weights of networks, for tests of learning."""
+"""Names of settings and the memory of a network, for tests of learning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from afterstate.agents.game2048.values.ntuple import Network
 
 
 def name_of(settings: Any) -> str:
-    """Return the settings that differ from the defaults, as text."""
+    """Return the settings that differ from the defaults, or from those of the order."""
     if not isinstance(settings, Settings):
         return str(settings)
     default = asdict(Settings(settings.rule, settings.order, delay=settings.delay))
@@ -22,5 +22,5 @@ def name_of(settings: Any) -> str:
 
 
 def memory(net: Network) -> npt.NDArray[Any]:
-    """Return the stored weights, floats or fixed-point numbers."""
+    """Return the weights as they are stored, floats or fixed-point numbers."""
     return net.fixed if net.fixed.size else net.weights

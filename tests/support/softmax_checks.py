@@ -45,11 +45,11 @@ class Oracle:
 
     def __init__(self, of: Callable[[Any], Any], size: tuple[int, int] = (4, 4)) -> None:
         self.of, self.size = of, size
-        self.asked: list[int] = []
+        self.batch_sizes: list[int] = []
 
     def estimate(self, boards: Boards) -> Any:
         """Return the function's values."""
-        self.asked.append(len(boards))
+        self.batch_sizes.append(len(boards))
         return self.of(boards)
 
 

@@ -212,12 +212,12 @@ class Learner:
         if number is None or not 1 <= number <= MAX_THREADS:
             raise ValueError(f"threads must be in 1..{MAX_THREADS}, got {threads!r}")
         old, self._state = self._state, np.zeros((threads, 6), np.uint64)
-        kept = min(len(old), threads)
-        self._state[:kept] = old[:kept]
+        n_same = min(len(old), threads)
+        self._state[:n_same] = old[:n_same]
         for counter in (GAMES, MOVES, LEARNED):
-            self._state[0, counter] += old[kept:, counter].sum(dtype=np.uint64)
+            self._state[0, counter] += old[n_same:, counter].sum(dtype=np.uint64)
         self._state[0, BEST] = old[:, BEST].max()
-        for i in range(kept, threads):  # each stream starts at a random place of its own
+        for i in range(n_same, threads):  # each stream starts at a random place of its own
             self._state[i, RNG] = next_random(old[0, RNG] ^ np.uint64(i << 32))[1]
         delay = self.settings.delay
         self._paths = [new_path(self.network, MAX_MOVES, delay) for _ in range(threads)]
@@ -354,12 +354,11 @@ class Learner:
 def in_threads(run: Callable[[int], _Result], n: int) -> list[_Result]:
     """Return the results of `run(0)` to `run(n - 1)`, each in a thread of its own.
 
-    On an interrupt, the threads that have begun are waited for before it goes on. If one of them
-    raises, so does this.
+    An interrupt is raised after all started threads have ended, and so is an error of a thread.
     """
     results: dict[int, _Result] = {}
     errors: list[BaseException] = []
-    begun: list[threading.Event] = []
+    started: list[threading.Event] = []
     lock, is_closed = threading.Lock(), threading.Event()
 
     def work(me: int) -> None:
@@ -367,7 +366,7 @@ def in_threads(run: Callable[[int], _Result], n: int) -> list[_Result]:
         with lock:
             if is_closed.is_set():
                 return
-            begun.append(ended)
+            started.append(ended)
         try:
             results[me] = run(me)
         except BaseException as error:
@@ -384,7 +383,7 @@ def in_threads(run: Callable[[int], _Result], n: int) -> list[_Result]:
     finally:
         with lock:
             is_closed.set()
-        for ended in begun:
+        for ended in started:
             ended.wait()
     if errors:
         raise errors[0]
@@ -499,8 +498,8 @@ class Run:
         path, threads = folder.path / self.checkpoints[0], options.threads
         learner = self.resume(path, threads) if options.resume else self.new(threads)
 
-        def judge() -> dict[str, Any]:
+        def evaluation() -> dict[str, Any]:
             scores = evaluate(learner.network, options.games, threads)
             return {"n_learned": learner.n_learned, **scores}
 
-        return MoveTraining(learner, path, judge)
+        return MoveTraining(learner, path, evaluation)

@@ -139,8 +139,8 @@ def most_used(net: Network, uses: Counts, n_kept: int) -> Indices:
     used, worth = used[worth > 0], worth[worth > 0]
     if used.size > n_kept:
         used = used[np.argpartition(worth, -n_kept)[-n_kept:]]
-    kept: Indices = np.sort(used)
-    return kept
+    selected: Indices = np.sort(used)
+    return selected
 
 
 def _check_step(step: float) -> None:
@@ -149,32 +149,32 @@ def _check_step(step: float) -> None:
         raise ValueError(f"step must be > 0 and <= {MAX_STEP:g}, got {step!r}")
 
 
-def save_pruned(net: Network, path: str | Path, kept: Indices, step: float = 8.0) -> None:
+def save_pruned(net: Network, path: str | Path, selected: Indices, step: float = 8.0) -> None:
     """Write a file of some of the weights, from which `ntuple.load` makes a network for play.
 
     Args:
         net: the network.
         path: the file.
-        kept: the weights to keep, in ascending order.
+        selected: the weights to keep, in ascending order.
         step: weights are rounded to multiples of it, at most 32,767 times it.
 
     Raises:
         OSError: the file cannot be written.
         ValueError: the step is not in 0..`MAX_STEP`, or too small for the largest of the weights.
     """
-    values, most = net.values[kept], 32767
+    values, most = net.values[selected], 32767
     _check_step(step)
     if values.size and np.abs(values).max() > (most + 0.5) * step:
         least = math.ceil(1000 * float(np.abs(values).max()) / most) / 1000
         raise ValueError(f"step must be >= {least} for these weights, got {step!r}")
-    gaps = np.diff(kept, prepend=-1) - 1
+    gaps = np.diff(selected, prepend=-1) - 1
     ends = np.cumsum(gaps // _NONE + 1)
-    all_gaps = np.full(ends[-1] if kept.size else 0, _NONE, np.uint8)
+    all_gaps = np.full(ends[-1] if selected.size else 0, _NONE, np.uint8)
     all_gaps[ends - 1] = gaps % _NONE
     levels = np.zeros(all_gaps.size, np.int16)
     rounded = np.clip(np.rint(values / np.float32(step)), -most, most)
     if net.promote:  # a later stage's 0 would stand for the value of the stage before
-        is_none = (rounded == 0) & (kept >= net.stage_size)
+        is_none = (rounded == 0) & (selected >= net.stage_size)
         rounded[is_none] = np.where(values[is_none] < 0, -1, 1)
     levels[ends - 1] = rounded
     header = {**pack_network(net)[0], "fixed_point": False, "pruned": {"step": float(step)}}
@@ -206,10 +206,10 @@ def prune(args: Args) -> None:
     files.check_writable(args.small)
     with progress_bar()(total=args.games, unit=" games") as bar:
         uses = count_uses(net, args.games, args.seed, bar.update)
-    kept = most_used(net, uses, int(args.weights))
-    save_pruned(net, args.small, kept, args.step)
+    selected = most_used(net, uses, int(args.weights))
+    save_pruned(net, args.small, selected, args.step)
     size = args.small.stat().st_size
-    print(f"{args.small}: {kept.size:,} of {net.weights.size:,} weights, {size:,} bytes")
+    print(f"{args.small}: {selected.size:,} of {net.weights.size:,} weights, {size:,} bytes")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -63,7 +63,7 @@ class Play(NamedTuple):
 
     backward: bool
     delay: int
-    restart: int  # stop when at most so many moves are left; -1: play each game once
+    restart: int  # stop when at most this many moves are left; -1: play each game once
     good: float  # learn from scores above this share of the best; 0: from all
     epsilon: float
     search_share: float

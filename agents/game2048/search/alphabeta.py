@@ -5,8 +5,9 @@
 The program is by Matt Overlan, 2014, MIT licence: https://github.com/ovolve/2048-AI. The evaluation
 is in `values/heuristic.py`.
 
-The search maximizes over moves and minimizes over the most annoying tiles (see `placements`). A
-2048 tile wins, the sooner the better, and a board without a move is lost.
+The search maximizes over moves and minimizes over the tiles that are worst by a quick
+measure (see `placements`). A 2048 tile wins, the sooner the better, and a board without a move is
+lost.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ _1, _15 = np.uint64(1), np.uint64(15)
 
 Tiles = Literal["annoying", "any", "chance"]
 TILES: tuple[Tiles, ...] = get_args(Tiles)
-"""Tiles that a search expects: the most annoying, the worst for the search, or all by chance."""
+"""Tiles that a search expects: only those worst by a quick measure, as in 2048-AI (`annoying`), the
+worst of all for the search (`any`), or all by chance."""
 
 Cutoffs = Literal["worse", "equal"]
 CUTOFFS: tuple[Cutoffs, ...] = get_args(Cutoffs)

@@ -1,7 +1,7 @@
 """Search of boards with the trees of `softmax_tree.py`, one board after the other or in a batch.
 
 With an N-tuple network the whole search is compiled. Other value functions evaluate batches: all
-trees are walked until they need values, and go on when they have them. Both give the same result.
+trees are walked until they need values, and again once they have them. Both give the same result.
 The last functions read training examples from searched trees.
 """
 
@@ -48,9 +48,9 @@ class BoardBatch(NamedTuple):
     boards: Words  # [n]
     firsts: Indices  # [n]: the first tree of each
     n_each: int  # trees of each
-    simulations: int  # in each tree, fewer if a kept one is full
+    simulations: int  # in each tree, fewer if a reused one is full
     seed: Word  # of the tiles
-    reuse: bool  # True: go on from what the trees know of the boards
+    reuse: bool  # True: search the boards further in the trees that have them
     values: Values  # [n * n_each, 4], is written to: reward plus value of the moves
     visits: Indices  # [n * n_each, 4], is written to: simulations that began with each move
 

@@ -100,7 +100,7 @@ class Trees(NamedTuple):
     backup: Policy
     depth: int  # the largest number of moves between the root and a state
     fixed: bool  # True: an afterstate has a single outcome, drawn before the search
-    blend: bool  # True: the value function stands for outcomes that are not in the tree
+    blend: bool  # True: outcomes that are not in the tree have the value function's value
     widening: float  # exponent: after n visits an afterstate has at most n ** widening outcomes
     capacity: int  # states for which each tree has memory
     states: npt.NDArray[Any]  # [trees * capacity] of STATE; the first of each tree is its root
@@ -472,7 +472,7 @@ def _find(trees: Trees, tree: int, board: Word) -> int:
 
 @njit(void(TREES, int64, int64), **KERNEL)
 def _move_state(trees: Trees, old: int, new: int) -> None:
-    """Move a state to another index, relink its parent and mark its children as kept."""
+    """Move a state to another index, relink its parent, and mark its children as reachable."""
     trees.states[new] = trees.states[old]
     parent = trees.states[new].parent
     if parent >= 0:
@@ -506,14 +506,18 @@ def reroot(trees: Trees, tree: int, board: Word) -> bool:
         False if the board is not in the tree, which is then to be `reset`.
     """
     root = tree * trees.capacity
-    kept = _find(trees, tree, board)
-    if kept < 0 or kept == root:
-        return kept == root
+    subtree = _find(trees, tree, board)
+    if subtree < 0 or subtree == root:
+        return subtree == root
     end, new = root + trees.sizes[tree], root
     for state in range(root, end):
         trees.states[state].known = 0
-    trees.states[kept].known, trees.states[kept].parent, trees.states[kept].chance = 1, -1, 1.0
-    for state in range(kept, end):
+    trees.states[subtree].known, trees.states[subtree].parent, trees.states[subtree].chance = (
+        1,
+        -1,
+        1.0,
+    )
+    for state in range(subtree, end):
         if trees.states[state].known == 1:
             _move_state(trees, state, new)
             new += 1

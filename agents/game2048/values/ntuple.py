@@ -142,9 +142,8 @@ def network(
 
     Raises:
         ValueError: a wrong size; an unknown name, no tuple, or a tuple that is empty, has more than
-            seven cells, a cell twice or a cell off the board; stages or downgrade not tiles in
-            4..32768, or not ascending; a start value beyond the weights' range; a flag that is
-            not a bool.
+            seven cells, a cell twice or a cell off the board; tiles not ascending in 4..32768; a
+            start value beyond the weights' range; a flag that is not a bool.
     """
     if not isinstance(size, Sequence) or len(size) != 2:
         raise ValueError(f"size must be rows and columns, got {size!r}")

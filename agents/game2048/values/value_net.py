@@ -77,7 +77,7 @@ class CNN22(nn.Module):
     def forward(self, planes: Tensor) -> Tensor:
         """Return the values `[n]` of planes `[n, 16, 4, 4]`; the last layer uses float32.
 
-        Large values in bfloat16 are too coarse to tell moves apart.
+        Large values in bfloat16 are too coarse to distinguish moves.
         """
         values: Tensor = nets.in_float32(self.body[-2:], self.body[:-2](planes))
         return values[:, 0]

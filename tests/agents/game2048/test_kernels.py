@@ -1,4 +1,4 @@
-"""Gathering bits and prefetching, against a loop over the bits."""
+"""Extracting bits, compared with a loop over the bits, and prefetching."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _extract_all(words: Words, masks: Words, packed: Words) -> None:
 
 @njit("float64(float32[::1], int64, int64)")
 def _sum_prefetched(array: npt.NDArray[np.float32], first: int, n: int) -> float:
-    """Prefetches `n` entries from `first` on, which may lie outside, and sums the array."""
+    """Prefetch `n` entries from `first` on, which may lie outside, and sum the array."""
     for k in range(first, first + n):
         prefetch(array, k)
     total = 0.0
@@ -42,14 +42,14 @@ def extract(word: int, mask: int) -> int:
     return int(packed[0])
 
 
-def gathered(word: int, mask: int) -> int:
-    """The bits of the word where the mask has ones, the lowest first."""
+def extracted(word: int, mask: int) -> int:
+    """Return the bits of the word where the mask has ones, the lowest first."""
     bits = [word >> i & 1 for i in range(64) if mask >> i & 1]
     return sum(bit << i for i, bit in enumerate(bits))
 
 
 def masks(rng: random.Random) -> list[int]:
-    """Random masks, thin and thick, of whole nibbles, of few long runs, and the edges."""
+    """Return random masks: sparse, dense, of whole nibbles, of one run; and special ones."""
     drawn = [rng.getrandbits(64) for _ in range(500)]
     drawn += [rng.getrandbits(64) & rng.getrandbits(64) & rng.getrandbits(64) for _ in range(300)]
     drawn += [rng.getrandbits(64) | rng.getrandbits(64) | rng.getrandbits(64) for _ in range(300)]
@@ -70,7 +70,7 @@ def test_extract_gathers_the_bits_under_the_mask(pack: Callable[[Word, Word], Wo
     rng = random.Random(1)
     for mask in masks(rng):
         for word in (rng.getrandbits(64), ALL, mask, mask ^ ALL):
-            assert int(pack(word, mask)) == gathered(word, mask), (hex(word), hex(mask))
+            assert int(pack(word, mask)) == extracted(word, mask), (hex(word), hex(mask))
 
 
 @both

@@ -1,4 +1,4 @@
-"""The players that need no learning."""
+"""Baseline players without learning."""
 
 from __future__ import annotations
 
@@ -84,12 +84,6 @@ def test_a_seed_repeats_the_moves_and_another_does_not(maker: type[RandomAgent])
     pieces = maker(seed=1)
     one_by_one = [int(pieces.act(boards[i : i + 1])[0]) for i in range(200)]
     assert one_by_one == moves
-
-
-@both
-def test_games_of_a_seed_repeat(maker: type[RandomAgent]) -> None:
-    first, again = (play(maker(seed=5), 10, seed=6) for _ in range(2))
-    assert first.scores.tolist() == again.scores.tolist()
 
 
 def test_taking_rewards_scores_more_than_chance() -> None:

@@ -1,9 +1,11 @@
-"""The learner: its settings, its counters, its threads and its file."""
+"""The learner of N-tuple networks: settings, counters, threads and files."""
 
 from __future__ import annotations
 
 import threading
 import time
+from dataclasses import asdict
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,7 @@ from afterstate.agents.game2048.learning.ntuple_learner import (
     in_threads,
 )
 from afterstate.agents.game2048.learning.self_play import self_play
-from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.values.ntuple import NTupleAgent, load, network, save
+from afterstate.agents.game2048.values.ntuple import load, network, pack_network, save
 from tests.support.learning_checks import memory, name_of
 
 TINY_4X4 = [[0, 1, 4], [5, 6], [1, 2, 5, 6]]
@@ -51,7 +52,7 @@ def new(settings: Settings, seed: int = 3, threads: int = 1) -> Learner:
 
 
 def assert_same(one: Learner, other: Learner) -> None:
-    """Both have learned the same and stand at the same place."""
+    """Compare weights, sums, counters, random streams and pools of two learners."""
     assert one.settings == other.settings
     for name in ("n_games", "n_moves", "n_learned", "rng", "threads"):
         assert getattr(one, name) == getattr(other, name), name
@@ -76,21 +77,13 @@ def test_a_seed_repeats_its_learning_and_another_does_not(settings: Settings) ->
 
 @by_settings
 def test_playing_in_pieces_learns_the_same(settings: Settings) -> None:
-    at_once, in_pieces = new(settings), new(settings)
-    games = at_once.play(4_000)
+    whole, in_pieces = new(settings), new(settings)
+    games = whole.play(4_000)
     scores: list[int] = []
     while in_pieces.n_moves < 4_000:
         scores += in_pieces.play(1).scores.tolist()
     assert games.scores.tolist() == scores
-    assert_same(at_once, in_pieces)
-
-
-def test_first_training_game_is_that_of_a_player_without_knowledge() -> None:
-    games = Learner(network(TINY_4X4), seed=5).play(1)
-    played = play(NTupleAgent(network(TINY_4X4)), 1, seed=5)
-    assert games.scores.tolist() == played.scores.tolist()
-    assert games.n_moves.tolist() == played.n_moves.tolist()
-    assert games.max_tiles.tolist() == played.max_tiles.tolist()
+    assert_same(whole, in_pieces)
 
 
 @pytest.mark.parametrize("size", [(1, 2), (2, 2), (3, 3), (4, 4)])
@@ -126,7 +119,7 @@ def test_numbers_of_moves_are_whole_and_from_one_on(wrong: float) -> None:
 # Settings
 
 
-def test_what_settings_leave_open_follows_from_the_order_and_the_rule() -> None:
+def test_default_lambda_and_step_size_depend_on_order_and_rule() -> None:
     assert (Settings().lambda_, Settings().step_size) == (0.5, 1.0)
     assert (FORWARD.lambda_, FORWARD.step_size) == (0.0, 1.0)
     assert Settings(order="forward", delay=1).lambda_ == 0.5
@@ -196,7 +189,7 @@ def test_settings_that_do_not_go_together_are_refused(wrong: dict[str, Any], mes
 
 
 @pytest.mark.parametrize("threads", [0, -1, MAX_THREADS + 1, 2.0, "2", None, True])
-def test_what_is_no_number_of_threads_is_refused(threads: Any) -> None:
+def test_wrong_numbers_of_threads_are_refused(threads: Any) -> None:
     with pytest.raises(ValueError, match=r"threads .* 1\.\.64"):
         new(Settings(), threads=threads)
     learner = new(Settings())
@@ -253,7 +246,7 @@ def test_changing_the_threads_keeps_the_counters() -> None:
 
 @pytest.mark.parametrize("changes", [(64,), (3, 64), (2, 3, 5, 9, 64), (64, 1, 2, 64)])
 def test_added_threads_have_random_streams_of_their_own(changes: tuple[int, ...]) -> None:
-    for seed in range(20):
+    for seed in range(5):
         learner = new(Settings(), seed)
         for threads in changes:
             learner.threads = threads
@@ -262,7 +255,7 @@ def test_added_threads_have_random_streams_of_their_own(changes: tuple[int, ...]
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_changing_the_threads_keeps_the_best_score(threads: int) -> None:
-    """What is good is measured by the best score of all threads."""
+    """Good games are those above a share of the best score of all threads."""
     learner = new(Settings(good=0.5), threads=3)
     learner.play(20_000)
     best = learner._state[:, 4].max()
@@ -287,8 +280,8 @@ def test_two_threads_learn_as_well_as_one() -> None:
 def test_an_error_in_a_thread_reaches_the_caller(
     monkeypatch: pytest.MonkeyPatch, threads: int, failing: str
 ) -> None:
-    """As it was raised; afterwards the learner can go on."""
-    error = MemoryError("no room for a game")
+    """The same error object; the learner can play afterwards."""
+    error = MemoryError("no memory for a game")
 
     def kernel(*arguments: Any) -> int:
         if failing == "all" or arguments[4] == threads - 1:  # the row of the thread
@@ -306,8 +299,8 @@ def test_an_error_in_a_thread_reaches_the_caller(
     assert learner.n_moves >= before + 1_000
 
 
-def test_threads_answer_in_their_order() -> None:
-    """Also if the first ends last."""
+def test_results_of_threads_are_in_the_order_of_threads() -> None:
+    """The first thread ends last."""
     ended = [threading.Event() for _ in range(4)]
 
     def run(me: int) -> int:
@@ -339,24 +332,29 @@ def test_an_interrupt_in_a_thread_reaches_the_caller_when_all_have_ended() -> No
 # Files
 
 
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"promote": True},
+    {"fixed_point": True},
+    {"symmetric": False, "downgrade": 64},
+]
+
+
 @pytest.mark.parametrize(
-    "options",
-    [{}, {"promote": True}, {"fixed_point": True}, {"symmetric": False, "downgrade": 64}],
-    ids="-".join,
+    ("settings", "options"), list(zip(2 * EVERY, cycle(OPTIONS), strict=False)), ids=name_of
 )
-@by_settings
-def test_a_saved_learner_goes_on_as_if_nothing_had_happened(
+def test_a_loaded_learner_learns_the_same_as_the_saved_one(
     tmp_path: Path, settings: Settings, options: dict[str, Any]
 ) -> None:
+    """Each of the settings with two kinds of network, each kind with at least six settings."""
     file = tmp_path / "learner.npz"
     learner = Learner(network(TINY_4X4, stages=STAGES, **options), settings, 7)
     learner.play(3_000)
     learner.save(file)
     loaded = Learner.load(file)
     assert_same(loaded, learner)
-    on, again = learner.play(3_000), loaded.play(3_000)
-    for here, there in zip(on, again, strict=True):
-        assert here.tolist() == there.tolist()
+    for expected, result in zip(learner.play(3_000), loaded.play(3_000), strict=True):
+        assert result.tolist() == expected.tolist()
     assert_same(loaded, learner)
 
 
@@ -370,7 +368,7 @@ def test_the_file_of_a_learner_with_threads_has_them_all(tmp_path: Path) -> None
     loaded.play(1_000)
 
 
-def test_a_network_without_learner_cannot_go_on(tmp_path: Path) -> None:
+def test_a_file_without_a_learner_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "network.npz"
     save(network(TINY_4X4), file)
     with pytest.raises(ValueError, match=r"network\.npz.*no learner"):
@@ -382,20 +380,16 @@ OLD_SETTINGS = {"rule": "tc", "order": "backward", "lam": 0.5, "rate": 1.0}
 
 
 @pytest.mark.parametrize(
-    "how",
-    [
-        OLD,
-        {**OLD_SETTINGS, **OLD},
-        {"settings": OLD_SETTINGS, **OLD},
-    ],
-    ids=["counters only", "settings beside them", "settings by name"],
+    "metadata",
+    [OLD, {**OLD_SETTINGS, **OLD}, {"settings": OLD_SETTINGS, **OLD}],
+    ids=["counters only", "settings and counters", "settings by name"],
 )
-def test_a_learner_of_version_0_1_can_play_but_not_go_on(
-    tmp_path: Path, how: dict[str, Any]
+def test_a_learner_of_version_0_1_can_play_but_not_resume(
+    tmp_path: Path, metadata: dict[str, Any]
 ) -> None:
     file, net = tmp_path / "learner.npz", network(TINY_4X4)
     net.weights[:] = np.random.default_rng(1).normal(0, 30, net.weights.size)
-    header = {"tuples": TINY_4X4, "size": [4, 4], "learner": how}
+    header = {"tuples": TINY_4X4, "size": [4, 4], "learner": metadata}
     sums: Any = np.zeros(2 * net.weights.size, np.float32)
     files.write(file, "ntuple", header, {"weights": net.weights, "sums": sums})
     assert (load(file).weights == net.weights).all()
@@ -403,99 +397,78 @@ def test_a_learner_of_version_0_1_can_play_but_not_go_on(
         Learner.load(file)
 
 
-Header = dict[str, Any]
+ARRAYS: list[tuple[str, Any]] = [
+    *((name, None) for name in ("sums", "state", "pool_boards", "pool_counts", "weights")),
+    ("sums", lambda sums: sums[:-2]),
+    ("sums", lambda sums: sums.astype(np.float64)),
+    ("state", lambda state: state[:, :5]),
+    ("state", lambda state: state.astype(np.int64)),
+    ("state", lambda state: state[:0]),
+    ("state", lambda state: state[0]),
+    ("state", lambda state: state.repeat(65, 0)),
+    ("state", lambda state: np.array(3, np.uint64)),
+    ("state", lambda state: np.where(np.arange(6) == 5, np.uint64(4), state)),
+    ("pool_boards", lambda boards: boards[:2]),
+    ("pool_boards", lambda boards: boards[:, :10]),
+    ("pool_counts", lambda counts: counts[:1]),
+    ("pool_counts", lambda counts: counts - 1),
+    ("weights", lambda weights: weights.astype(np.float64)),
+    ("weights", lambda weights: weights.astype(np.int32)),
+    ("weights", lambda weights: weights[:-1]),
+]
+ENTRIES: list[tuple[str, Any]] = [
+    *(("settings", setting) for setting in ({"momentum": 0.9}, {"rule": "sarsa"}, {"rule": "td"})),
+    *(("settings", setting) for setting in ({"delay": 1}, {"lam": "half"})),
+    ("learner", {}),
+    ("learner", None),
+    *(("tuples", tuples) for tuples in ([[0, 1, 2, 3]], None)),
+    *(("stages", tiles) for tiles in ([], [17], 16)),
+    *(("size", size) for size in (4, [2, 2])),
+    ("fixed_point", True),
+    ("downgrade", 3),
+]
 
 
-def without(*names: str) -> Any:
-    def spoil(header: Header, arrays: files.Arrays) -> None:
-        for name in names:
-            del arrays[name]
-
-    spoil.__name__ = f"without {names}"
-    return spoil
-
-
-def changed(name: str, change: Any) -> Any:
-    def spoil(header: Header, arrays: files.Arrays) -> None:
-        arrays[name] = change(arrays[name])
-
-    spoil.__name__ = f"changed {name}"
-    return spoil
+@pytest.fixture(scope="module")
+def parts() -> tuple[dict[str, Any], files.Arrays]:
+    """Return the header and the arrays of a learner's file."""
+    learner = new(Settings(), seed=1)
+    header, arrays = pack_network(learner.network)
+    header["learner"] = {"settings": asdict(learner.settings), "seconds": 0.0}
+    arrays |= {"sums": learner.sums, "state": learner._state}
+    arrays |= {"pool_boards": learner._pools.boards, "pool_counts": learner._pools.counts}
+    return header, arrays
 
 
-def setting(name: str, value: Any) -> Any:
-    def spoil(header: Header, arrays: files.Arrays) -> None:
-        header["learner"]["settings"][name] = value
-
-    spoil.__name__ = f"{name}={value!r}"
-    return spoil
-
-
-def entry(name: str, value: Any) -> Any:
-    def spoil(header: Header, arrays: files.Arrays) -> None:
-        header[name] = value
-
-    spoil.__name__ = f"{name}={value!r}"
-    return spoil
-
-
-def far_turn(state: Any) -> Any:
-    state[0, 5] = 4
-    return state
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        without("sums"),
-        without("state"),
-        without("pool_boards"),
-        without("pool_counts"),
-        without("weights"),
-        changed("sums", lambda sums: sums[:-2]),
-        changed("sums", lambda sums: sums.astype(np.float64)),
-        changed("state", lambda state: state[:, :5]),
-        changed("state", lambda state: state.astype(np.int64)),
-        changed("state", lambda state: state[:0]),
-        changed("state", lambda state: state[0]),
-        changed("state", lambda state: state.repeat(65, 0)),
-        changed("state", lambda state: np.array(3, np.uint64)),
-        changed("state", far_turn),
-        changed("pool_boards", lambda boards: boards[:2]),
-        changed("pool_boards", lambda boards: boards[:, :10]),
-        changed("pool_counts", lambda counts: counts[:1]),
-        changed("pool_counts", lambda counts: counts - 1),
-        changed("weights", lambda weights: weights.astype(np.float64)),
-        changed("weights", lambda weights: weights.astype(np.int32)),
-        changed("weights", lambda weights: weights[:-1]),
-        setting("momentum", 0.9),
-        setting("rule", "sarsa"),
-        setting("rule", "td"),
-        setting("delay", 1),
-        setting("lam", "half"),
-        entry("learner", {}),
-        entry("learner", None),
-        entry("tuples", [[0, 1, 2, 3]]),
-        entry("tuples", None),
-        entry("stages", []),
-        entry("stages", [17]),
-        entry("stages", 16),
-        entry("fixed_point", True),
-        entry("downgrade", 3),
-        entry("size", 4),
-        entry("size", [2, 2]),
-    ],
-    ids=lambda spoil: spoil.__name__,
-)
-def test_a_file_whose_parts_do_not_fit_is_refused(tmp_path: Path, spoil: Any) -> None:
-    file = tmp_path / "learner.npz"
-    new(Settings(), seed=1).save(file)
-    header, arrays = files.read(file)
-    for name in ("format", "version", "kind", "arrays"):
-        del header[name]
-    files.write(file, "ntuple", header, arrays)
-    Learner.load(file)
-    spoil(header, arrays)
-    files.write(file, "ntuple", header, arrays)
+def refuse(path: Path, header: dict[str, Any], arrays: files.Arrays) -> None:
+    files.write(path, "ntuple", header, arrays, level=0)
     with pytest.raises(ValueError, match=r"learner\.npz"):
-        Learner.load(file)
+        Learner.load(path)
+
+
+@pytest.mark.parametrize(("name", "change"), ARRAYS)
+def test_a_file_with_wrong_arrays_is_refused(
+    tmp_path: Path, parts: tuple[dict[str, Any], files.Arrays], name: str, change: Any
+) -> None:
+    header, arrays = parts
+    wrong = {name: change(arrays[name])} if change else {}
+    rest = {other: array for other, array in arrays.items() if other != name}
+    refuse(tmp_path / "learner.npz", header, rest | wrong)
+
+
+@pytest.mark.parametrize(("name", "value"), ENTRIES, ids=str)
+def test_a_file_with_a_wrong_header_is_refused(
+    tmp_path: Path, parts: tuple[dict[str, Any], files.Arrays], name: str, value: Any
+) -> None:
+    header, arrays = parts
+    if name == "settings":
+        settings = header["learner"]["settings"] | value
+        name, value = "learner", header["learner"] | {"settings": settings}
+    refuse(tmp_path / "learner.npz", header | {name: value}, arrays)
+
+
+def test_a_file_of_unchanged_parts_is_loaded(
+    tmp_path: Path, parts: tuple[dict[str, Any], files.Arrays]
+) -> None:
+    files.write(tmp_path / "learner.npz", "ntuple", *parts, level=0)
+    assert_same(Learner.load(tmp_path / "learner.npz"), new(Settings(), seed=1))

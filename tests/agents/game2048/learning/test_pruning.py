@@ -1,4 +1,4 @@
-"""Small files: uses counted against a naive program, what is kept, how it is rounded and read."""
+"""Small files of networks: counting uses, selecting weights, rounding, writing and reading."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ by_options = pytest.mark.parametrize("options", OPTIONS, ids=str)
 
 
 def learned(size: tuple[int, int] = (3, 3), **options: Any) -> Network:
-    """A network that has learned for some games."""
+    """Return a network that has learned for some games."""
     learner = Learner(network(TUPLES[size], size, **options), seed=1)
     learner.play(2_000)
     return learner.network
 
 
 def naive(net: Network) -> NaiveNetwork:
-    """The same network as loops have it."""
+    """Return the same network for the oracle."""
     fixed = net.fixed.size > 0
     options: dict[str, Any] = {"stages": net.stage_tiles, "promote": net.promote}
     options |= {"symmetric": net.symmetric > 1, "fixed_point": fixed}
@@ -61,7 +61,7 @@ def naive(net: Network) -> NaiveNetwork:
 
 
 def random_boards(n: int) -> npt.NDArray[np.uint64]:
-    """Boards of 3x3 cells in all stages."""
+    """Return boards of 3x3 cells in all stages."""
     drawn = np.random.default_rng(2).integers(
         0, np.arange(2, 9).repeat(n // 7 + 1)[:n, None], (n, 9)
     )
@@ -71,8 +71,16 @@ def random_boards(n: int) -> npt.NDArray[np.uint64]:
 # Uses
 
 
-@pytest.mark.parametrize("size", TUPLES)
-@by_options
+@pytest.mark.parametrize(
+    ("size", "options"),
+    [
+        *(((3, 3), options) for options in OPTIONS),
+        ((2, 3), {}),
+        ((2, 3), PROMOTED),
+        ((4, 4), PROMOTED),
+    ],
+    ids=str,
+)
 def test_uses_are_those_of_a_naive_count(size: tuple[int, int], options: dict[str, Any]) -> None:
     """After each move, every board that a 2 makes has its legal moves compared."""
     net = learned(size, **options)
@@ -105,34 +113,34 @@ def test_counting_changes_no_weight() -> None:
     assert not count_uses(net, 0).any()
 
 
-# What is kept
+# Selection
 
 
 def worths(net: Network, uses: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
-    """Uses times what is lost with a weight: it, or with promotion its growth in its stage."""
-    slow, lost = naive(net), []
+    """Return uses times magnitudes; with promotion, of the difference to the stage before."""
+    slow, magnitudes = naive(net), []
     for index in range(len(uses)):
         value = slow.entry_value(index)
         if net.promote and index >= net.stage_size:
             value -= slow.entry_value(index - net.stage_size)
-        lost.append(abs(float(value)))
-    product: npt.NDArray[np.float64] = uses * np.array(lost)
+        magnitudes.append(abs(float(value)))
+    product: npt.NDArray[np.float64] = uses * np.array(magnitudes)
     return product
 
 
 @by_options
 @pytest.mark.parametrize("n_kept", [1, 10, 100, 10**9])
-def test_kept_are_those_of_the_largest_uses_times_differences(
+def test_weights_with_the_largest_uses_times_magnitudes_are_selected(
     options: dict[str, Any], n_kept: int
 ) -> None:
     net = learned(**options)
     uses = count_uses(net, 3)
-    kept, worth = most_used(net, uses, n_kept), worths(net, uses)
-    assert (np.diff(kept) > 0).all()
-    assert kept.size == min(n_kept, (worth > 0).sum())
-    assert worth[kept].min() > 0
-    left_out = np.delete(worth, kept)
-    assert left_out.max() <= worth[kept].min() * (1 + 1e-6)
+    selected, worth = most_used(net, uses, n_kept), worths(net, uses)
+    assert (np.diff(selected) > 0).all()
+    assert selected.size == min(n_kept, (worth > 0).sum())
+    assert worth[selected].min() > 0
+    left_out = np.delete(worth, selected)
+    assert left_out.max() <= worth[selected].min() * (1 + 1e-6)
     if n_kept == 10**9:
         assert left_out.max() == 0
 
@@ -140,7 +148,9 @@ def test_kept_are_those_of_the_largest_uses_times_differences(
 @pytest.mark.parametrize(
     ("promote", "two", "three"), [(False, [1, 17], [1, 2, 17]), (True, [1, 2], [1, 2, 19])]
 )
-def test_what_to_keep_worked_out_by_hand(promote: bool, two: list[int], three: list[int]) -> None:
+def test_selected_weights_worked_out_by_hand(
+    promote: bool, two: list[int], three: list[int]
+) -> None:
     """Two stages of a tuple of one cell: 16 weights of boards below a tile 8, then 16 of others.
 
     Uses times weights are 32, 20, 50, 0 and 12. With promotion the third, in the second stage, is
@@ -157,7 +167,7 @@ def test_what_to_keep_worked_out_by_hand(promote: bool, two: list[int], three: l
 
 
 @pytest.mark.parametrize("n_kept", [0, -1, -5])
-def test_something_must_be_kept(n_kept: int) -> None:
+def test_at_least_one_weight_must_be_selected(n_kept: int) -> None:
     net = network([[0]])
     with pytest.raises(ValueError, match="n_kept"):
         most_used(net, np.ones(16, np.uint32), n_kept)
@@ -171,44 +181,44 @@ def test_something_must_be_kept(n_kept: int) -> None:
 def test_a_file_of_all_weights_has_their_values_but_for_the_rounding(
     tmp_path: Path, options: dict[str, Any], step: float
 ) -> None:
-    """With promotion what would be rounded to 0 is a step instead, for 0 stands for another."""
+    """With promotion a rounded weight is at least a step: 0 means the value of the stage before."""
     net = learned(**options)
-    kept = np.flatnonzero(memory(net))
-    save_pruned(net, tmp_path / "small.npz", kept, step)
+    selected = np.flatnonzero(memory(net))
+    save_pruned(net, tmp_path / "small.npz", selected, step)
     small = load(tmp_path / "small.npz")
     assert small.fixed.size == 0
     for name in ("tuples", "size", "stage_tiles", "symmetric", "promote", "downgrade"):
         assert getattr(small, name) == getattr(net, name)
-    values = net.values[kept]
-    off = np.abs(small.weights[kept] - values)
+    values = net.values[selected]
+    off = np.abs(small.weights[selected] - values)
     is_small = np.abs(values) <= step / 2 * (1 + 1e-6)
     assert off[~is_small].max() <= step / 2 * (1 + 1e-5)
     if not net.promote:
         assert off.max() <= step / 2 * (1 + 1e-5)
     elif is_small.any():
         assert off.max() <= 1.5 * step * (1 + 1e-5)
-        assert (small.weights[kept] != 0).all()
-    assert np.delete(small.weights, kept).tolist() == [0.0] * (net.weights.size - kept.size)
+        assert (small.weights[selected] != 0).all()
+    assert np.delete(small.weights, selected).tolist() == [0.0] * (net.weights.size - selected.size)
     boards = random_boards(500)
     largest = off.max() * net.n_entries
     assert np.abs(estimate(small, boards) - estimate(net, boards)).max() <= largest + 1e-2
 
 
 def test_weights_that_are_left_out_are_zero_or_those_of_the_stage_before(tmp_path: Path) -> None:
-    """A weight of the first stage that is left out is 0 in all stages that have none of it."""
-    kept = np.array([1, 2, 17, 35])
+    """Without a weight of the first stage, the later stages have 0 unless they have their own."""
+    selected = np.array([1, 2, 17, 35])
     for promote in (False, True):
         net = network([[0]], stages=[8, 16], promote=promote)
         net.weights[:] = np.arange(100, 148)
-        save_pruned(net, tmp_path / "small.npz", kept, step=0.5)
+        save_pruned(net, tmp_path / "small.npz", selected, step=0.5)
         small = load(tmp_path / "small.npz")
-        assert np.flatnonzero(small.weights).tolist() == kept.tolist()
+        assert np.flatnonzero(small.weights).tolist() == selected.tolist()
         slow = naive(small)
-        found = [[float(slow.entry_value(16 * s + i)) for i in (1, 2, 3, 4)] for s in range(3)]
+        values = [[float(slow.entry_value(16 * s + i)) for i in (1, 2, 3, 4)] for s in range(3)]
         expected = [[101.0, 102, 0, 0], [117, 0, 0, 0], [0, 0, 135, 0]]
         if promote:
             expected = [[101.0, 102, 0, 0], [117, 102, 0, 0], [117, 102, 135, 0]]
-        assert found == expected
+        assert values == expected
         board = [[1, 2, 3, 1], [4, 1, 2, 3], [1, 4, 3, 2], [2, 3, 1, 4]]
         assert estimate(small, oracle.to_word(board)) == pytest.approx(float(slow.value(board)))
 
@@ -231,16 +241,16 @@ def test_weights_that_are_left_out_are_zero_or_those_of_the_stage_before(tmp_pat
     ],
     ids=lambda places: f"{len(places)} from {places[:1]}",
 )
-def test_gaps_of_any_length_are_kept(tmp_path: Path, places: list[int]) -> None:
+def test_gaps_of_any_length_are_stored(tmp_path: Path, places: list[int]) -> None:
     net = network([[0, 1, 2]])
     net.weights[:] = np.random.default_rng(3).normal(0, 30, 4096)
-    kept = np.array(places, np.int64)
-    save_pruned(net, tmp_path / "small.npz", kept, step=0.01)
+    selected = np.array(places, np.int64)
+    save_pruned(net, tmp_path / "small.npz", selected, step=0.01)
     expected = np.zeros(4096)
-    expected[kept] = np.rint(net.weights[kept] / 0.01) * 0.01
+    expected[selected] = np.rint(net.weights[selected] / 0.01) * 0.01
     assert load(tmp_path / "small.npz").weights == pytest.approx(expected, abs=1e-4)
     gaps = files.read(tmp_path / "small.npz")[1]["gaps"]
-    left_out = np.diff(kept, prepend=-1) - 1
+    left_out = np.diff(selected, prepend=-1) - 1
     assert (gaps == 255).sum() == (left_out // 255).sum()
     assert gaps[gaps < 255].tolist() == (left_out % 255).tolist()
 
@@ -258,9 +268,9 @@ def test_the_largest_steps_fit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("step", [0, -1, -0.5, float("nan"), float("inf")])
 def test_a_step_is_above_0(tmp_path: Path, step: float) -> None:
     net = network([[0]])
-    for kept in (np.arange(4), np.arange(0)):
+    for selected in (np.arange(4), np.arange(0)):
         with pytest.raises(ValueError, match="step"):
-            save_pruned(net, tmp_path / "small.npz", kept, step)
+            save_pruned(net, tmp_path / "small.npz", selected, step)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -268,8 +278,8 @@ def test_a_pruned_network_plays_nearly_as_well(tmp_path: Path) -> None:
     learner = Learner(network([[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 4, 5], [1, 2, 5, 6]]), seed=1)
     learner.play(500_000)
     net = learner.network
-    kept = most_used(net, count_uses(net, 10), 20_000)
-    save_pruned(net, tmp_path / "small.npz", kept, step=4)
+    selected = most_used(net, count_uses(net, 10), 20_000)
+    save_pruned(net, tmp_path / "small.npz", selected, step=4)
     save(net, tmp_path / "whole.npz")
     assert (tmp_path / "small.npz").stat().st_size < (tmp_path / "whole.npz").stat().st_size / 2
     means = [
@@ -292,12 +302,12 @@ def test_the_command_line_writes_a_small_file(
     small = tmp_path / "new folder" / "small.npz"
     options = ["--weights", "5e2", "--step", "0.5", "--games", "3", "--seed", "4"]
     main([str(tmp_path / "learner.npz"), str(small), *options])
-    kept = most_used(learner.network, count_uses(learner.network, 3, seed=4), 500)
-    save_pruned(learner.network, tmp_path / "expected.npz", kept, step=0.5)
+    selected = most_used(learner.network, count_uses(learner.network, 3, seed=4), 500)
+    save_pruned(learner.network, tmp_path / "expected.npz", selected, step=0.5)
     assert (load(small).weights == load(tmp_path / "expected.npz").weights).all()
     size, n = small.stat().st_size, learner.network.weights.size
     printed = capsys.readouterr().out
-    assert printed == f"{small}: {kept.size:,} of {n:,} weights, {size:,} bytes\n"
+    assert printed == f"{small}: {selected.size:,} of {n:,} weights, {size:,} bytes\n"
 
 
 @pytest.mark.parametrize(
@@ -342,11 +352,11 @@ def test_files_that_cannot_be_read_or_written_end_with_a_message(tmp_path: Path)
         main([str(tmp_path / "network.npz"), str(tmp_path), "--games", "1"])
 
 
-# The network of the package
+# The pretrained network
 
 
 @pytest.mark.slow
-def test_the_network_of_the_package_is_small_and_plays_well() -> None:
+def test_the_pretrained_network_is_small_and_plays_well() -> None:
     """Its mean is above 120,000, and that of 20 games has a standard error of some 12,000."""
     assert players.PRETRAINED.stat().st_size <= 10_000_000
     agent: Any = agents.make("ntuple")

@@ -1,4 +1,4 @@
-"""Learning rules against tables worked out by hand, and backward learning by a naive learner."""
+"""Learning rules by tables worked out by hand; backward learning compared with a naive learner."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def rule(
     printed: bool = False,
     skip: str = "target",
 ) -> Update:
-    """A rule of learning with sums of its own."""
+    """Return a learning rule with new sums."""
     sums = np.zeros(2 * net.weights.size if name == "tc" else 0, np.float32)
     excluded = {"target": 1, "own": 2}[skip]
     return Update(sums, np.float32(rate), printed, np.float32(lam), excluded)
 
 
 def weight_table(net: Network) -> dict[int, float]:
-    """The weights that are not zero, by their entries."""
+    """Return the nonzero weights by their entries."""
     return {int(i): float(net.values[i]) for i in np.flatnonzero(net.values)}
 
 
@@ -42,15 +42,15 @@ def weight_table(net: Network) -> dict[int, float]:
 def updates(
     name: str, rate: float, entries: list[int], errors: Sequence[float], printed: bool = False
 ) -> list[list[list[float]]]:
-    """[weight, E, A] of entries 3 and 5 after each update of a board that has `entries`."""
+    """Return [weight, E, A] of entries 3 and 5 after each update of a board that has `entries`."""
     net = network([[0]], (1, 2))
     assert net.n_entries == len(entries)
-    how = rule(net, name, rate, printed=printed)
+    learning_rule = rule(net, name, rate, printed=printed)
     rows = []
     for error in errors:
-        update(net, how, np.array(entries), 0, np.float32(error))
-        kept = how.sums.reshape(-1, 2) if name == "tc" else np.zeros((16, 2))
-        rows.append([[float(net.weights[i]), *kept[i].tolist()] for i in (3, 5)])
+        update(net, learning_rule, np.array(entries), 0, np.float32(error))
+        sums = learning_rule.sums.reshape(-1, 2) if name == "tc" else np.zeros((16, 2))
+        rows.append([[float(net.weights[i]), *sums[i].tolist()] for i in (3, 5)])
         assert set(weight_table(net)) <= set(entries)
     return rows
 
@@ -115,15 +115,15 @@ def test_printed_tc_sums_steps_after_their_rate() -> None:
     assert [row[0] for row in rows] == [[1, 1, 1], [0.5, 0.5, 1.5]]
 
 
-def test_one_exact_cancellation_freezes_an_entry_of_printed_tc_for_good() -> None:
-    """The steps 2 and -2 leave E = 0; the error form goes on after one step left out."""
+def test_an_exact_cancellation_freezes_an_entry_of_printed_tc() -> None:
+    """The steps 2 and -2 leave E = 0; the error form skips one step only."""
     errors = [8, -8, 4, 400, -1000, 1]
     frozen = updates("tc", 1.0, [3, 5, 7, 9], errors, printed=True)
     assert frozen[0][0] == [2, 2, 2]
     assert [row[0] for row in frozen[1:]] == [[0, 0, 4]] * 5
-    going_on = updates("tc", 1.0, [3, 5, 7, 9], errors)
-    assert [row[0] for row in going_on[1:3]] == [[0, 0, 4], [0, 1, 5]]
-    assert going_on[3][0] == pytest.approx([100 / 5, 101, 105])
+    by_errors = updates("tc", 1.0, [3, 5, 7, 9], errors)
+    assert [row[0] for row in by_errors[1:3]] == [[0, 0, 4], [0, 1, 5]]
+    assert by_errors[3][0] == pytest.approx([100 / 5, 101, 105])
 
 
 def test_update_reads_its_entries_from_the_given_place_on() -> None:
@@ -149,13 +149,13 @@ def test_fixed_point_steps_are_rounded_a_half_upward(step: float, rounded: int) 
 
 
 def test_fixed_point_tc_keeps_its_sums_as_floats() -> None:
-    """Shares of 0.4/1024: three of them never move the weight, but the sums know of them."""
+    """Shares of 0.4/1024: three of them never move the weight, but are in the sums."""
     net = network([[0]], (1, 2), fixed_point=True)
-    how = rule(net)
+    learning_rule = rule(net)
     for _ in range(3):
-        update(net, how, np.array([3, 4, 5, 6]), 0, np.float32(1.6 / 1024))
+        update(net, learning_rule, np.array([3, 4, 5, 6]), 0, np.float32(1.6 / 1024))
     assert not net.fixed.any()
-    assert how.sums[6:8] * 1024 == pytest.approx([1.2, 1.2])
+    assert learning_rule.sums[6:8] * 1024 == pytest.approx([1.2, 1.2])
 
 
 @pytest.mark.parametrize("fixed_point", [False, True])
@@ -167,11 +167,11 @@ def test_an_unchanged_entry_of_a_later_stage_starts_from_its_promoted_value(
     weights: npt.NDArray[Any] = net.fixed if fixed_point else net.weights
     one = 1024 if fixed_point else 1
     weights[3] = 5 * one
-    how = rule(net)
-    update(net, how, np.array([35, 36, 35, 37]), 0, np.float32(4))
+    learning_rule = rule(net)
+    update(net, learning_rule, np.array([35, 36, 35, 37]), 0, np.float32(4))
     assert weight_table(net) == {3: 5, 35: 7, 36: 1, 37: 1}
-    assert np.flatnonzero(how.sums).tolist() == [70, 71, 72, 73, 74, 75]
-    update(net, how, np.array([19, 20, 21, 22]), 0, np.float32(-8))
+    assert np.flatnonzero(learning_rule.sums).tolist() == [70, 71, 72, 73, 74, 75]
+    update(net, learning_rule, np.array([19, 20, 21, 22]), 0, np.float32(-8))
     assert weight_table(net) == {3: 5, 19: 3, 20: -2, 21: -2, 22: -2, 35: 7, 36: 1, 37: 1}
 
 
@@ -179,12 +179,12 @@ def test_a_promoted_weight_keeps_its_rate_until_it_has_sums_of_its_own() -> None
     """Entry 3 with E = -2, A = 8, rate 1/4: shares of 4, first from 5 + 1, E = 2, A = 12; 2/12."""
     net = network([[0]], (1, 2), stages=[4, 8], promote=True)
     net.weights[3] = 5
-    how = rule(net)
-    how.sums[6:8] = -2, 8
-    update(net, how, np.array([35, 35, 36, 37]), 0, np.float32(16))
+    learning_rule = rule(net)
+    learning_rule.sums[6:8] = -2, 8
+    update(net, learning_rule, np.array([35, 35, 36, 37]), 0, np.float32(16))
     assert weight_table(net) == pytest.approx({3: 5, 35: 6 + 4 * 2 / 12, 36: 4, 37: 4})
-    kept = how.sums.reshape(-1, 2)
-    assert kept[[3, 35, 36]].tolist() == [[-2, 8], [6, 16], [4, 4]]
+    sums = learning_rule.sums.reshape(-1, 2)
+    assert sums[[3, 35, 36]].tolist() == [[-2, 8], [6, 16], [4, 4]]
 
 
 def test_without_promotion_an_entry_of_a_later_stage_starts_from_zero() -> None:
@@ -198,7 +198,7 @@ def test_without_promotion_an_entry_of_a_later_stage_starts_from_zero() -> None:
 
 
 def path_of(net: Network, moves: list[tuple[int, int]], drawn: tuple[int, ...] = ()) -> Path:
-    """The path of afterstates and the rewards of the moves into them, some of them random."""
+    """Return the path of afterstates, with rewards of the moves into them, some of them random."""
     path = new_path(net, len(moves))
     path.afters[:] = [after for after, _ in moves]
     path.rewards[:] = [reward for _, reward in moves]
@@ -207,9 +207,9 @@ def path_of(net: Network, moves: list[tuple[int, int]], drawn: tuple[int, ...] =
 
 
 def learn(
-    net: Network, how: Update, moves: list[tuple[int, int]], drawn: tuple[int, ...] = ()
+    net: Network, learning_rule: Update, moves: list[tuple[int, int]], drawn: tuple[int, ...] = ()
 ) -> None:
-    learn_backward(net, how, path_of(net, moves, drawn), 0, len(moves))
+    learn_backward(net, learning_rule, path_of(net, moves, drawn), 0, len(moves))
 
 
 def test_backward_tc_lambda_of_two_games_by_hand() -> None:
@@ -221,15 +221,15 @@ def test_backward_tc_lambda_of_two_games_by_hand() -> None:
     second hit: rate 2/6, weight 4/3, E 0, A 8.
     """
     net = network([[0, 1]], (1, 2))
-    how = rule(net, lam=0.5)
+    learning_rule = rule(net, lam=0.5)
     path = [(0x21, 4), (0x03, 8)]
-    learn(net, how, path)
+    learn(net, learning_rule, path)
     assert weight_table(net) == {33: 4, 18: 4}
-    kept = how.sums.reshape(-1, 2)
-    assert kept[[33, 18, 3, 48]].tolist() == [[4, 4], [4, 4], [0, 0], [0, 0]]
-    learn(net, how, path)
+    sums = learning_rule.sums.reshape(-1, 2)
+    assert sums[[33, 18, 3, 48]].tolist() == [[4, 4], [4, 4], [0, 0], [0, 0]]
+    learn(net, learning_rule, path)
     assert weight_table(net) == pytest.approx({33: 4 / 3, 18: 4 / 3})
-    assert kept[[33, 18]].tolist() == [[0, 8], [0, 8]]
+    assert sums[[33, 18]].tolist() == [[0, 8], [0, 8]]
 
 
 @pytest.mark.parametrize(("lam", "corner"), [(0.0, 1.25), (0.5, 1.125), (1.0, 1.0)])
@@ -246,7 +246,7 @@ def test_backward_td_lambda_mixes_target_and_new_value(lam: float, corner: float
 
 
 def test_backward_reward_into_an_afterstate_is_not_its_own() -> None:
-    """Of a game of one move nothing is learned, whatever its reward."""
+    """A game of one move changes no weight, whatever its reward."""
     net = network([[0, 1]], (1, 2))
     learn(net, rule(net, lam=0.5), [(0x03, 8)])
     assert weight_table(net) == {}
@@ -320,11 +320,11 @@ def test_backward_learning_of_any_path_equals_the_naive_learners(
             printed=rng.random() < 0.3,
             skip=skip,
         )
-        net, naive = (
-            network(tuples, size, **options),
-            NaiveLearner(settings, tuples, size, 0, **options),
+        net = network(tuples, size, **options)
+        naive = NaiveLearner(settings, tuples, size, 0, **options)
+        learning_rule = rule(
+            net, settings.rule, settings.step_size, settings.lambda_, settings.printed, skip
         )
-        how = rule(net, settings.rule, settings.step_size, settings.lambda_, settings.printed, skip)
         for _ in range(2):
             steps = [
                 Step([], [rng.choices(range(6 + trial % 10), k=3) for _ in range(2)], *drawn)
@@ -337,10 +337,10 @@ def test_backward_learning_of_any_path_equals_the_naive_learners(
             start = rng.choice([0, 0, len(steps) // 2, len(steps) - 1])
             path = path_of(net, [(oracle.to_word(step.after), step.reward) for step in steps])
             path.is_random[:] = [step.is_random for step in steps]
-            learn_backward(net, how, path, start, len(steps))
+            learn_backward(net, learning_rule, path, start, len(steps))
             naive.learn_backward(steps, start)
-        found = net.fixed if net.fixed.size else net.weights
-        assert (found == naive.weights).all(), settings
+        weights = net.fixed if net.fixed.size else net.weights
+        assert (weights == naive.weights).all(), settings
         if settings.rule == "tc":
-            assert (how.sums[0::2] == naive.coherent).all()
-            assert (how.sums[1::2] == naive.absolute).all()
+            assert (learning_rule.sums[0::2] == naive.coherent).all()
+            assert (learning_rule.sums[1::2] == naive.absolute).all()

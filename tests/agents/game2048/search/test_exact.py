@@ -1,4 +1,4 @@
-"""Solved boards against a naive solver, simulated games and counts that others found."""
+"""Solved boards against a naive solver, simulated games and published counts."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ SIZES = [(1, 2), (2, 1), (1, 3), (3, 1), (1, 4), (4, 1), (2, 2), (2, 3), (3, 2)]
 by_size = pytest.mark.parametrize(
     "size", [*SIZES[:-2], *(pytest.param(size, marks=pytest.mark.slow) for size in SIZES[-2:])]
 )
-"""The last two take the naive solver long."""
+"""The naive solver takes long for the last two."""
 
 solved = cache(solve)  # 2x4 takes two seconds
 
 
-class Whims:
-    """A player of the first legal move, counted from a different action on every board.
+class FirstLegal:
+    """Plays the first legal move, counted from a different action on every board.
 
     Symmetric boards get moves that are not symmetric.
     """
 
-    def __init__(self, size: tuple[int, int], whim: int = 7) -> None:
-        self.size, self.whim = size, whim
+    def __init__(self, size: tuple[int, int], shift: int = 7) -> None:
+        self.size, self.shift = size, shift
 
     def act(self, boards: Boards) -> npt.NDArray[np.int8]:
-        """The moves of boards; 0 where the game is over."""
+        """Return the moves of boards; 0 where the game is over."""
         return np.array([self.choose(board) for board in boards.tolist()], np.int8)
 
     def choose(self, board: int) -> int:
-        """The move of a board."""
-        order = [(board % self.whim + k) % 4 for k in range(4)]
+        """Return the move of a board."""
+        order = [(board % self.shift + k) % 4 for k in range(4)]
         moves = legal(board, field(*self.size))
         return next((action for action in order if moves >> action & 1), 0)
 
 
 def images(word: int, size: tuple[int, int]) -> list[int]:
-    """The words of all symmetric boards."""
+    """Return the words of all symmetric boards."""
     return [oracle.to_word(board) for board in symmetric_boards(oracle.from_word(word, *size))]
 
 
@@ -90,9 +90,9 @@ def test_afterstates_are_kept_once_as_the_smallest_of_the_symmetric_boards(
 
 
 def test_two_cells_worked_out_by_hand() -> None:
-    """Two 2 (0.81) make a 4, and only if a 4 comes beside it (0.1) an 8 too; two 4 (0.01) an 8.
+    """Two 2 (0.81) make a 4, and an 8 too only if the next tile is a 4 (0.1); two 4 (0.01) an 8.
 
-    With a 2 and a 4 the game is over at once, as it is with an 8 and any tile.
+    A 2 and a 4 end the game without a move, and so do an 8 and any tile.
     """
     solution = solved((1, 2))
     assert solution.value == pytest.approx(0.81 * (4 + 0.1 * 8) + 0.01 * 8)
@@ -103,7 +103,7 @@ def test_two_cells_worked_out_by_hand() -> None:
 
 
 def test_four_cells() -> None:
-    """Also what others found: 662 boards, 464 afterstates, and one value of two 2 anywhere."""
+    """The published counts: 662 boards, 464 afterstates; and one value of two 2s anywhere."""
     solution = solve()
     assert solution.size == (2, 2)
     assert solution.value == pytest.approx(66.964149, abs=5e-7)
@@ -113,7 +113,7 @@ def test_four_cells() -> None:
     assert best == pytest.approx([67.696264] * 6, abs=5e-7)
 
 
-@pytest.mark.parametrize("size", [(2, 4), (4, 2)])
+@pytest.mark.parametrize("size", [(2, 4), pytest.param((4, 2), marks=pytest.mark.slow)])
 def test_eight_cells(size: tuple[int, int]) -> None:
     solution = solved(size)
     assert solution.afters.size == 3_406_686
@@ -167,7 +167,7 @@ def test_an_afterstate_has_the_mean_value_of_its_boards() -> None:
 
 @by_size
 def test_expected_scores_of_players_equal_those_of_the_naive_solver(size: tuple[int, int]) -> None:
-    player = Whims(size)
+    player = FirstLegal(size)
     assert expected_score(player) == pytest.approx(naive_score(*size, player.act), rel=1e-12)
 
 
@@ -190,8 +190,8 @@ def test_no_player_scores_more_than_the_optimum(size: tuple[int, int]) -> None:
     best = solved(size).value
     empty = network([[0]], size)
     players: list[Player] = [NTupleAgent(empty)]
-    for n in range(3, 8):
-        players += [Whims(size, n), RandomAgent(n, size), RewardAgent(n, size)]
+    for n in (3, 7):
+        players += [FirstLegal(size, n), RandomAgent(n, size), RewardAgent(n, size)]
     scores = [expected_score(player) for player in players]
     assert max(scores) < 0.95 * best
     assert max(scores) < expected_score(ExpectimaxAgent(empty, 4)) < best * (1 + 1e-12)
@@ -200,15 +200,15 @@ def test_no_player_scores_more_than_the_optimum(size: tuple[int, int]) -> None:
 def test_players_get_each_unfinished_board_once() -> None:
     shown: list[int] = []
 
-    class Watched(Whims):
+    class Watched(FirstLegal):
         def act(self, boards: Boards) -> npt.NDArray[np.int8]:
             shown.extend(boards.tolist())
             return super().act(boards)
 
-    expected_score(Watched((2, 3)))
-    going_on = {oracle.to_word(b) for b in reachable(2, 3) if not oracle.is_over(b)}
-    assert len(shown) == len(set(shown)) < len(going_on)
-    assert set(shown) < going_on
+    expected_score(Watched((2, 2)))
+    unfinished = {oracle.to_word(b) for b in reachable(2, 2) if not oracle.is_over(b)}
+    assert len(shown) == len(set(shown)) < len(unfinished)
+    assert set(shown) < unfinished
 
 
 def test_the_mean_over_random_players_is_the_score_of_random_moves() -> None:
@@ -245,14 +245,6 @@ def test_the_network_has_the_values_of_all_afterstates(size: tuple[int, int]) ->
     assert np.count_nonzero(net.weights) <= solution.n_afterstates
 
 
-@pytest.mark.parametrize("size", [(2, 2), (2, 3), (3, 2), (1, 4)])
-@pytest.mark.parametrize("depth", [1, 2, 3])
-def test_expectimax_with_exact_values_plays_perfectly(size: tuple[int, int], depth: int) -> None:
-    solution = solved(size)
-    agent = ExpectimaxAgent(exact.network(solution), depth)
-    assert expected_score(agent) == pytest.approx(solution.value, rel=1e-6)
-
-
 # Interface
 
 
@@ -283,10 +275,10 @@ def test_the_exact_player_takes_the_first_among_equals() -> None:
 
 def test_progress_is_reported_layer_by_layer() -> None:
     seen: list[tuple[int, int]] = []
-    quiet, reported = solve((2, 3)), solve((2, 3), lambda done, n: seen.append((done, n)))
+    quiet, reported = solve((2, 2)), solve((2, 2), lambda done, n: seen.append((done, n)))
     assert quiet.value == reported.value
     assert seen == [(i + 1, len(seen)) for i in range(len(seen))]
-    n_sums = len({sum(2**t for row in b for t in row if t) for b in reachable(2, 3)})
+    n_sums = len({sum(2**t for row in b for t in row if t) for b in reachable(2, 2)})
     assert len(seen) == 2 * n_sums
 
 
@@ -295,7 +287,7 @@ def test_wrong_sizes_are_refused(size: Any) -> None:
     with pytest.raises(ValueError, match=r"size|board"):
         solve(size)
     with pytest.raises(ValueError, match=r"size|board"):
-        expected_score(Whims(size))
+        expected_score(FirstLegal(size))
 
 
 @pytest.mark.parametrize("text", ["2 _ / _ 2", "64 _ / _ _", "8 8 / 8 8"])
@@ -324,35 +316,35 @@ def test_networks_of_large_boards_are_refused() -> None:
 
 def test_players_of_another_size_are_refused() -> None:
     with pytest.raises(ValueError, match=r"size|board"):
-        expected_score(Whims((2, 2)), (2, 3))
+        expected_score(FirstLegal((2, 2)), (2, 3))
 
 
-class Answers:
-    """Answers the same to anything; it has no size."""
+class Constant:
+    """A player without a size that returns the same answer for any boards."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer
 
     def act(self, boards: Boards) -> Any:
-        """The answer, repeated for each board if it is one."""
+        """Return the answer if it is a list, else repeat it for each board."""
         return self.answer if isinstance(self.answer, list) else np.full(boards.shape, self.answer)
 
 
 @pytest.mark.parametrize("answer", [0, 1, 2, 3, -1, 4, 260, 2**33])
 def test_illegal_actions_are_refused(answer: int) -> None:
     with pytest.raises(ValueError, match="illegal action"):
-        expected_score(Answers(answer), (2, 2))
+        expected_score(Constant(answer), (2, 2))
 
 
 @pytest.mark.parametrize("answer", [0.5, True, [0], [[0, 1]], []])
 def test_answers_that_are_not_actions_are_refused(answer: Any) -> None:
     with pytest.raises(ValueError, match="action"):
-        expected_score(Answers(answer), (2, 2))
+        expected_score(Constant(answer), (2, 2))
 
 
 def test_players_without_a_size_take_any() -> None:
-    player = Whims((2, 2))
-    anonymous = Answers([])
+    player = FirstLegal((2, 2))
+    anonymous = Constant([])
     anonymous.act = player.act  # type: ignore[method-assign]
     assert expected_score(anonymous, (2, 2)) == expected_score(player)
     with pytest.raises(ValueError, match="4x4"):

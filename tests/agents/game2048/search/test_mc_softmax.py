@@ -1,4 +1,4 @@
-"""The player of Monte-Carlo Softmax search: searches, kept trees and unusual values."""
+"""The player of Monte-Carlo Softmax search: searches, reused trees and unusual values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.support.softmax_checks import (
     trees_of,
 )
 
-# What a search depends on
+# Batches, seeds and copies
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -104,34 +104,34 @@ def test_leaves_are_evaluated_in_batches() -> None:
     config: dict[str, Any] = {"simulations": 120, "select": "L-max", "unvisited": "outcomes"}
     MCSoftmaxAgent(one, Settings(**config)).search(boards)
     result = MCSoftmaxAgent(many, Settings(**config, leaves=4)).search(boards)
-    assert max(one.asked) <= 4 * 4 < max(many.asked) <= 4 * 4 * 4
-    assert len(one.asked) == 120
-    assert 30 < len(many.asked) < 60
-    assert sum(many.asked) == pytest.approx(sum(one.asked), rel=0.2)
+    assert max(one.batch_sizes) <= 4 * 4 < max(many.batch_sizes) <= 4 * 4 * 4
+    assert len(one.batch_sizes) == 120
+    assert 30 < len(many.batch_sizes) < 60
+    assert sum(many.batch_sizes) == pytest.approx(sum(one.batch_sizes), rel=0.2)
     assert result.visits.sum(1).tolist() == [119] * 4
 
 
 @pytest.mark.parametrize("leaves", [1, 8])
 def test_an_afterstate_of_a_tree_is_evaluated_once(leaves: int) -> None:
-    """Even the early ones, which many ways lead to."""
-    asked: list[int] = []
+    """Also an early afterstate, to which many lines of play lead."""
+    evaluated: list[int] = []
     net = random_network()
 
     def remember(boards: Boards) -> Any:
-        asked.extend(boards.tolist())
+        evaluated.extend(boards.tolist())
         return estimate(net, boards)
 
     agent = MCSoftmaxAgent(Oracle(remember), Settings(simulations=300, leaves=leaves))
-    for _ in range(2):  # the second search asks anew, for the values may be others by then
-        asked.clear()
+    for _ in range(2):  # the second search evaluates again, as values may have changed
+        evaluated.clear()
         agent.search([EARLY])
         moves = trees_of(agent).moves[: 4 * trees_of(agent).sizes[0]]
         afters = moves["after"][moves["after"] > 0].tolist()
-        assert len(afters) > 1.1 * len(asked)
-        assert len(asked) == len(set(asked)) and set(asked) == set(afters)
+        assert len(afters) > 1.1 * len(evaluated)
+        assert len(evaluated) == len(set(evaluated)) and set(evaluated) == set(afters)
 
 
-# From one move to the next
+# Reuse of trees
 
 
 @pytest.mark.parametrize("widening", [1.0, 0.3])
@@ -139,7 +139,7 @@ def test_a_new_root_keeps_its_subtree(widening: float) -> None:
     config = Settings(simulations=400, reuse=True, widening=widening)
     agent = MCSoftmaxAgent(random_network(), config)
     largest = 0
-    for board in random_boards(6, 8):
+    for board in random_boards(3, 8):
         agent.search(as_words([board]))
         whole = picture(trees_of(agent), 0)
         assert not softmax_tree.reroot(trees_of(agent), 0, np.uint64(0))
@@ -157,32 +157,32 @@ def test_a_new_root_keeps_its_subtree(widening: float) -> None:
 
 @pytest.mark.parametrize(("leaves", "widening"), [(None, 0.5), (1, 0.5), (6, 1.0)])
 def test_reuse_keeps_the_trees_of_games(leaves: int | None, widening: float) -> None:
-    """Five games, which end one after the other; without leaves they are compiled."""
+    """Five games, which end one after the other; without leaves the search is compiled."""
     net = random_network()
     config = Settings(simulations=30, reuse=True, leaves=leaves or 1, widening=widening)
     agent = MCSoftmaxAgent(as_estimator(net) if leaves else net, config)
     known: dict[int, dict[int, int]] = {}
-    rooms: set[int] = set()
-    kept: list[int] = []
+    workspaces: set[int] = set()
+    reused: list[int] = []
 
     def watch(running: Any, boards: Boards, actions: Any) -> None:
         trees, before = trees_of(agent), dict(known)
-        rooms.add(id(trees))
+        workspaces.add(id(trees))
         for game, board in zip(running.tolist(), boards.tolist(), strict=True):
             tree, n = roots(trees)[board], before.get(game, {}).get(board, 0)
             if not any(board in before[other] for other in before.keys() - {game}):
-                kept.append(n)
+                reused.append(n)
                 made, full = trees.states[tree * trees.capacity]["n"] - n, trees.capacity == 60
                 assert made == 30 or (full and n > 0 and 60 - n <= made < 30)
-            if len(kept) % 30 == 0:
+            if len(reused) % 100 == 0:
                 check(agent)(tree)
             after = followed(trees, tree)
             known[game] = {word: int(trees.states[n]["n"]) for word, n in after.items()}
 
     games = play(agent, 5, seed=4, watch=watch)
-    assert len(rooms) == 1  # all in the memory of the first move
+    assert len(workspaces) == 1  # all searches use the memory of the first move
     assert len(set(games.n_moves.tolist())) == 5
-    assert 0.8 * games.n_moves.sum() < len(kept) < 3 * np.count_nonzero(kept)
+    assert 0.8 * games.n_moves.sum() < len(reused) < 3 * np.count_nonzero(reused)
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -205,14 +205,14 @@ def test_trees_are_matched_to_boards_in_any_order(compiled: bool) -> None:
 
 
 def test_a_failed_search_does_not_affect_the_next() -> None:
-    """The answers end in the middle of a search, when some states wait for theirs."""
+    """The value function fails in the middle of a search, when some states wait for values."""
     net = random_network()
     for n_answers in (1, 2, 5, 10):
         values = as_estimator(net)
         agent = MCSoftmaxAgent(values, Settings(simulations=100, reuse=True, leaves=8))
 
         def fail(boards: Boards, values: Oracle = values, n: int = n_answers) -> Any:
-            return estimate(net, boards) if len(values.asked) <= n else None
+            return estimate(net, boards) if len(values.batch_sizes) <= n else None
 
         values.of = fail
         with pytest.raises(ValueError, match="values"):
@@ -229,7 +229,7 @@ def test_a_failed_search_does_not_affect_the_next() -> None:
 
 @pytest.mark.parametrize("trees", [None, 3])
 @pytest.mark.parametrize("choose", ["value", "visits"])
-def test_where_the_game_is_over_no_move_has_a_value(
+def test_moves_of_a_finished_game_have_value_minus_infinity(
     trees: int | None, choose: Literal["value", "visits"]
 ) -> None:
     net = random_network()
@@ -255,17 +255,17 @@ ODD: list[Callable[[Boards], Any]] = [
 
 @pytest.mark.parametrize("of", ODD)
 def test_unusual_values_give_valid_searches(of: Callable[[Boards], Any]) -> None:
-    boards = as_words([*random_boards(6, 10), oracle.from_word(EARLY, 4, 4)])
+    boards = as_words([*random_boards(3, 10), oracle.from_word(EARLY, 4, 4)])
     legal = np.isfinite(ExpectimaxAgent(random_network(), 1).evaluate(boards))
     for select, backup in zip(POLICIES, [*POLICIES[3:], *POLICIES[:3]], strict=True):
-        config = Settings(simulations=60, select=select, backup=backup, leaves=2)
+        config = Settings(simulations=30, select=select, backup=backup, leaves=2)
         agent = MCSoftmaxAgent(Oracle(of), config)
         result = agent.search(boards)
         assert (np.isfinite(result.values) == legal).all()
         assert (result.values[~legal] == -np.inf).all()
-        assert result.visits.sum(1).tolist() == np.where(legal.any(1), 59, 0).tolist()
-        assert legal[range(7), agent.act(boards)][legal.any(1)].all()
-        for tree in range(7):
+        assert result.visits.sum(1).tolist() == np.where(legal.any(1), 29, 0).tolist()
+        assert legal[range(4), agent.act(boards)][legal.any(1)].all()
+        for tree in range(4):
             check(agent)(tree)
 
 
@@ -283,21 +283,21 @@ def test_unusual_values_give_valid_searches(of: Callable[[Boards], Any]) -> None
         (ValueError, lambda boards: np.full(len(boards), 1 + 2j)),
     ],
 )
-def test_wrong_answers_are_refused(error: type[Exception], of: Callable[[Boards], Any]) -> None:
+def test_wrong_values_are_refused(error: type[Exception], of: Callable[[Boards], Any]) -> None:
     with pytest.raises(error, match="values"):
         MCSoftmaxAgent(Oracle(of)).act([EARLY])
 
 
 def test_estimators_may_write_to_their_argument() -> None:
-    def careless(boards: Boards) -> Any:
+    def writing(boards: Boards) -> Any:
         values = boards.astype(np.float64) % 1000
         boards[:] = 0
         return values
 
-    def careful(boards: Boards) -> Any:
+    def reading(boards: Boards) -> Any:
         return boards.astype(np.float64) % 1000
 
-    result = [MCSoftmaxAgent(Oracle(of)).evaluate(EARLY).tolist() for of in (careless, careful)]
+    result = [MCSoftmaxAgent(Oracle(of)).evaluate(EARLY).tolist() for of in (writing, reading)]
     assert result[0] == result[1]
 
 
@@ -397,7 +397,7 @@ def test_the_move_is_that_with_the_best_value_or_with_the_most_visits() -> None:
 
 @cache
 def some_boards(n: int) -> Boards:
-    """Boards that the greedy player in the package comes to."""
+    """Return boards of games of the greedy player with the pretrained network."""
     seen: list[int] = []
     play(agents.make("ntuple"), 8, seed=1, watch=lambda _, boards, __: seen.extend(boards.tolist()))
     return np.array(seen[:: len(seen) // n][:n], np.uint64)
@@ -434,14 +434,14 @@ class Contrary(MCSoftmaxAgent):
     """Plays the worst move."""
 
     def choose(self, result: SearchResult) -> npt.NDArray[np.int64]:
-        """The legal moves with the least values."""
+        """Return the legal moves with the lowest values."""
         values = np.where(np.isinf(result.values), np.inf, result.values)
         worst: npt.NDArray[np.int64] = values.argmin(1)
         return worst
 
 
 def test_a_best_temperature_at_a_bound_raises() -> None:
-    """The coldest policy predicts the greedy player best, the hottest one that plays badly."""
+    """The coldest policy best predicts the greedy player, the hottest the player of bad moves."""
     boards = as_words([board for board in random_boards(40) if not oracle.is_over(board)])
     kinds: list[tuple[type[MCSoftmaxAgent], int, float]] = [
         *((MCSoftmaxAgent, 1, 1e-4), (Contrary, 1, 10.0), (Contrary, 100, 10.0)),
@@ -453,10 +453,10 @@ def test_a_best_temperature_at_a_bound_raises() -> None:
 
 
 def test_learning_a_temperature_needs_boards_with_a_move() -> None:
-    greedy: Any = agents.make("mc-softmax", select="best")
+    greedy = MCSoftmaxAgent(random_network(), Settings(select="best"))
     with pytest.raises(ValueError, match="temperature"):
         learned_temperature(greedy, [0x11])
-    player: Any = agents.make("mc-softmax", simulations=2)
+    player = MCSoftmaxAgent(random_network(), Settings(simulations=2))
     for boards in ([], [0x11, from_text("2 4 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 2")]):
         with pytest.raises(ValueError, match="boards"):
             learned_temperature(player, boards)

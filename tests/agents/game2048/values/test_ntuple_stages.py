@@ -44,7 +44,7 @@ def filled(seed: int = 1, size: tuple[int, int] = (4, 4), **options: Any) -> Net
 
 
 def drawn_boards(n: int, size: tuple[int, int] = (4, 4)) -> list[oracle.Board]:
-    """Boards of which the largest tile may be any."""
+    """Return boards with largest tiles of all sizes."""
     rng = random.Random(3)
     tops = [rng.randint(0, 15) for _ in range(n)]
     return [[[rng.randint(0, top) for _ in range(size[1])] for _ in range(size[0])] for top in tops]
@@ -145,23 +145,6 @@ def test_a_zero_weight_has_the_value_of_the_last_stage_that_is_not_zero(fixed_po
     assert estimate(net, boards).tolist() == [4, 2, 2, -1, -2]
 
 
-def test_without_promotion_a_zero_weight_is_zero() -> None:
-    net = network([[0]], (1, 2), stages=[4, 8])
-    net.weights[1] = 1
-    assert estimate(net, [from_text("2 2"), from_text("2 4"), from_text("2 8")]).tolist() == [
-        *(4, 0, 0)
-    ]
-
-
-def test_promotion_of_a_network_without_zeros_changes_nothing() -> None:
-    drawn = np.random.default_rng(1).normal(1, 0.1, network(TUPLES, stages=STAGES).weights.size)
-    plain = network(TUPLES, stages=STAGES)
-    promoted = network(TUPLES, stages=STAGES, promote=True)
-    plain.weights[:] = promoted.weights[:] = drawn
-    boards = words(drawn_boards(200))
-    assert estimate(plain, boards).tolist() == estimate(promoted, boards).tolist()
-
-
 # Fixed-point numbers
 
 
@@ -171,9 +154,8 @@ def test_fixed_point_weights_are_1024ths_in_the_same_memory() -> None:
     assert np.shares_memory(net.fixed, net.weights)
     net.fixed[1], net.fixed[2] = 1, -2560
     assert net.values.tolist() == [0, 2**-10, -2.5, *[0] * 13]
-    assert estimate(net, [from_text("2 2"), from_text("4 4"), from_text("2 4")]).tolist() == [
-        *(4 / 1024, -10, 2 / 1024 - 5)
-    ]
+    boards = [from_text(text) for text in ("2 2", "4 4", "2 4")]
+    assert estimate(net, boards).tolist() == [4 / 1024, -10, 2 / 1024 - 5]
 
 
 def test_values_of_float_weights_are_themselves() -> None:
@@ -196,12 +178,6 @@ def test_a_board_has_the_value_of_its_downgraded_form(tile: int, stages: Any) ->
     assert values == estimate(plain, words(lower)).tolist()
     assert values == estimate(downgrading, words(lower)).tolist()
     assert any(board != low for board, low in zip(boards, lower, strict=True))
-
-
-def test_boards_below_the_tile_are_valued_as_they_are() -> None:
-    plain, downgrading = filled(), filled(downgrade=512)
-    boards = words([board for board in drawn_boards(300) if max(map(max, board)) < 9])
-    assert estimate(plain, boards).tolist() == estimate(downgrading, boards).tolist()
 
 
 # The start value

@@ -45,23 +45,23 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(policy_net.CHANNELS, 5, 8)
 
 
-class Likes(nn.Module):
+class FixedLogits(nn.Module):
     """Gives all boards the same logits."""
 
     def __init__(self, *logits: float) -> None:
         super().__init__()
         self.settings: dict[str, Any] = {}
         self.logits = nn.Parameter(torch.tensor(logits, dtype=torch.float32))
-        self.sizes: list[int] = []  # of the batches that it was shown
+        self.sizes: list[int] = []  # of the batches
 
     def forward(self, planes: Tensor) -> Tensor:
-        """The logits of the moves."""
+        """Return the logits of the moves."""
         self.sizes.append(len(planes))
         return self.logits.repeat(len(planes), 1)
 
 
 def random_boards(n: int) -> Words:
-    """Boards on which some move is legal."""
+    """Return boards with a legal move."""
     rng = np.random.default_rng(1)
     cells = rng.integers(16, size=(2 * n, 4, 4)) * (rng.random((2 * n, 4, 4)) < 0.8)
     words = rules.words(cells.astype(np.uint8))
@@ -71,7 +71,7 @@ def random_boards(n: int) -> Words:
 
 
 def legal_of(words: Words) -> npt.NDArray[np.bool_]:
-    """The legal moves, by `rules`, `[n, 4]`."""
+    """Return the legal moves, by `rules`, `[n, 4]`."""
     bits = np.array([rules.legal(word, rules.field(4, 4)) for word in words])
     return np.asarray(bits[:, None] >> np.arange(4) & 1 == 1)
 
@@ -110,7 +110,7 @@ def test_five_convolutions_are_the_default() -> None:
 
 
 def by_hand(net: nn.Module, board: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """The logits of planes `[16, 4, 4]`, in loops over cells, as in Matsuzaki and Teramura."""
+    """Return the logits of planes `[16, 4, 4]`, by loops, as in Matsuzaki and Teramura."""
     weights = [each.detach().double().numpy() for each in net.parameters()]
     values = board.astype(np.float64)
     for kernel, bias in zip(weights[0:-2:2], weights[1:-2:2], strict=True):
@@ -119,7 +119,7 @@ def by_hand(net: nn.Module, board: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
             for col in range(4):
                 result[:, row, col] = bias
                 for down, right in ((0, 0), (0, 1), (1, 0), (1, 1)):
-                    if row + down < 4 and col + right < 4:  # beyond them all planes are 0
+                    if row + down < 4 and col + right < 4:  # the padding is 0
                         seen = values[:, row + down, col + right]
                         result[:, row, col] += kernel[:, :, down, right] @ seen
         values = np.maximum(result, 0)
@@ -130,7 +130,7 @@ def by_hand(net: nn.Module, board: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 @pytest.mark.parametrize("layers", [2, 5])
 def test_logits_are_those_of_a_calculation_by_hand(layers: int) -> None:
     net, boards = seeded(layers), random_boards(4)
-    boards[0] = 0  # its planes differ most from what is beyond the edges
+    boards[0] = 0  # the empty board, which differs most from the padding
     cells = rules.cells(boards)
     shown = (cells[:, None] == np.arange(16)[:, None, None]).astype(np.float32)
     with torch.inference_mode():
@@ -204,13 +204,13 @@ def test_the_file_of_another_kind_of_network_is_refused(tmp_path: Path) -> None:
         load(tmp_path / "value.safetensors")
 
 
-# Chances
+# Probabilities
 
 
 @on_devices
 def test_probabilities_are_the_softmax_of_all_four_logits(device: str) -> None:
     """Logits ln 1, ln 2, ln 3, ln 4: tenths, also of moves that are illegal."""
-    net = Likes(*np.log([1, 2, 3, 4])).to(device)
+    net = FixedLogits(*np.log([1, 2, 3, 4])).to(device)
     boards = random_boards(50)
     assert not legal_of(boards).all()
     result = probabilities(net, torch_rules.from_words(boards))
@@ -222,7 +222,7 @@ def test_probabilities_are_the_softmax_of_all_four_logits(device: str) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_logits_of_a_board_do_not_depend_on_its_batch() -> None:
-    """Whatever stands beside it, and however many there are."""
+    """Also not on the number of boards."""
     net, boards = seeded(2), random_boards(30)
     together = PolicyNetAgent(net).probabilities(boards)
     np.testing.assert_allclose(together.sum(1), 1, rtol=1e-5)
@@ -237,13 +237,13 @@ def test_logits_of_a_board_do_not_depend_on_its_batch() -> None:
 
 
 def test_batches_have_the_chunk_size() -> None:
-    net = Likes(0, 0, 0, 0)
+    net = FixedLogits(0, 0, 0, 0)
     PolicyNetAgent(net).act(np.resize(random_boards(10), 2 * policy_net.CHUNK + 1))
     assert net.sizes == [1024, 1024, 1]
 
 
 def test_without_boards_there_are_no_moves() -> None:
-    agent = PolicyNetAgent(Likes(0, 0, 0, 0))
+    agent = PolicyNetAgent(FixedLogits(0, 0, 0, 0))
     none = np.empty(0, np.uint64)
     assert agent.act(none).shape == (0,)
     assert agent.probabilities(none).shape == (0, 4)
@@ -254,9 +254,9 @@ def test_without_boards_there_are_no_moves() -> None:
 
 @pytest.mark.parametrize("best", [UP, RIGHT, DOWN, LEFT])
 def test_logits_are_those_of_up_right_down_and_left(best: int) -> None:
-    """One tile in the middle can go everywhere; it goes to the edge that the network likes."""
+    """One tile in the middle can go everywhere; it moves to the edge with the largest logit."""
     board = rules.from_text("0 0 0 0 / 0 2 0 0 / 0 0 0 0 / 0 0 0 0")
-    action = int(PolicyNetAgent(Likes(*np.eye(4)[best])).act(np.uint64(board)))
+    action = int(PolicyNetAgent(FixedLogits(*np.eye(4)[best])).act(np.uint64(board)))
     after, _ = rules.move(np.uint64(board), action, rules.table())
     row, col = {UP: (0, 1), RIGHT: (1, 3), DOWN: (3, 1), LEFT: (1, 0)}[best]
     assert rules.cells(np.uint64(after))[row, col] == 1
@@ -274,19 +274,19 @@ def test_logits_are_those_of_up_right_down_and_left(best: int) -> None:
 def test_illegal_moves_are_not_played_whatever_their_probability(
     text: str, legal: list[int]
 ) -> None:
-    """Of the legal ones the one that is liked best is played."""
+    """The player takes the legal move with the largest logit."""
     word = np.uint64(rules.from_text(text))
     assert np.flatnonzero(legal_of(np.array([word]))[0]).tolist() == legal
     for wanted in legal:
         logits = np.full(4, 50.0)
         logits[legal] = [2.0 if action == wanted else 1.0 for action in legal]
-        assert int(PolicyNetAgent(Likes(*logits)).act(word)) == wanted
+        assert int(PolicyNetAgent(FixedLogits(*logits)).act(word)) == wanted
 
 
 def test_moves_are_compared_by_logits_when_probabilities_underflow() -> None:
     """Legal are up and left, e**-200 and e**-150 times as probable as what is not."""
     board = np.uint64(rules.from_text("0 0 0 0 / 0 0 0 0 / 0 0 0 0 / 0 0 0 2"))
-    assert int(PolicyNetAgent(Likes(-200, 0, 0, -150)).act(board)) == LEFT
+    assert int(PolicyNetAgent(FixedLogits(-200, 0, 0, -150)).act(board)) == LEFT
 
 
 @on_devices
@@ -357,7 +357,7 @@ def test_unknown_algorithms_are_refused() -> None:
 def test_more_than_one_of_net_layers_algorithm_is_refused() -> None:
     for settings in ({"layers": 2}, {"algorithm": "ppo"}):
         with pytest.raises(ValueError, match="only one"):
-            PolicyNetAgent(Likes(0, 0, 0, 0), **settings)
+            PolicyNetAgent(FixedLogits(0, 0, 0, 0), **settings)
     with pytest.raises(ValueError, match="only one"):
         PolicyNetAgent(layers=2, algorithm="ppo")
     with pytest.raises(ValueError, match="net"):
@@ -366,8 +366,8 @@ def test_more_than_one_of_net_layers_algorithm_is_refused() -> None:
 
 @pytest.mark.parametrize("device", ["foo", "", "meta", "cuda:99"])
 def test_unknown_devices_are_refused(tmp_path: Path, device: str) -> None:
-    nets.save(Likes(0, 0, 0, 0), tmp_path / "net.safetensors")
-    for net in (Likes(0, 0, 0, 0), tmp_path / "net.safetensors", None):
+    nets.save(FixedLogits(0, 0, 0, 0), tmp_path / "net.safetensors")
+    for net in (FixedLogits(0, 0, 0, 0), tmp_path / "net.safetensors", None):
         with pytest.raises(ValueError, match=f"no device '{device}'"):
             PolicyNetAgent(net, device=device)
 

@@ -1,4 +1,4 @@
-"""Files of TDL2048: made byte by byte from the description of the format, and two of its own."""
+"""Files of TDL2048: some written byte by byte as the format says, and two by TDL2048 itself."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def table(cells: str, values: Floats, sums: Floats | None = None) -> bytes:
 
 
 def drawn(cells: str, seed: int, times: int = 1) -> Floats:
-    """Weights for a table."""
+    """Return random weights for a table."""
     n: int = times * 16 ** len(cells)
     return np.random.default_rng(seed).random(n, dtype=np.float32)
 
 
 def contents(*tables: bytes) -> bytes:
-    """The bytes of a whole file."""
+    """Return the bytes of a whole file."""
     return struct.pack("<BI", 0, len(tables)) + b"".join(tables)
 
 
@@ -106,7 +106,7 @@ def test_other_files_are_refused(tmp_path: Path, wrong: bytes) -> None:
 
 
 @pytest.mark.parametrize(("name", "score"), [("2x4td.w", 13_886), ("2x4tc.w", 25_505)])
-def test_its_own_networks_reach_their_scores(name: str, score: float) -> None:
+def test_networks_trained_by_tdl2048_reach_their_scores(name: str, score: float) -> None:
     """Over 3,000 games the mean has a standard error of 0.9%."""
     games = play(agents.load(DATA / name), 3_000, seed=1)
     assert games.scores.mean() == pytest.approx(score, rel=0.03)

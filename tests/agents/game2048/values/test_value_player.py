@@ -1,4 +1,4 @@
-"""The player of a value network, against a plain recursion, N-tuple networks, and by hand."""
+"""The player of a value network, compared with a plain recursion and N-tuple networks."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class Tiny(nn.Module):
         super().__init__()
         self.settings = {"hidden": hidden}
         self.first, self.last = nn.Linear(256, hidden), nn.Linear(hidden, 1)
-        self.asked: list[int] = []
+        self.batch_sizes: list[int] = []
 
     def forward(self, planes: Tensor) -> Tensor:
-        """The values `[n]` of planes `[n, 16, 4, 4]`."""
-        self.asked.append(len(planes))
+        """Return the values `[n]` of planes `[n, 16, 4, 4]`."""
+        self.batch_sizes.append(len(planes))
         values: Tensor = self.last(torch.tanh(self.first(planes.flatten(1))))
         return values[:, 0]
 
@@ -66,7 +66,7 @@ class Constant(nn.Module):
         self.value = nn.Parameter(torch.tensor(value))
 
     def forward(self, planes: Tensor) -> Tensor:
-        """The value, once for each board."""
+        """Return the value, once for each board."""
         return self.value * torch.ones(len(planes))
 
 
@@ -79,14 +79,14 @@ class Linear(nn.Module):
         self.body = nn.Linear(256, 1, bias=False)
 
     def forward(self, planes: Tensor) -> Tensor:
-        """The sum of the values of the cells."""
+        """Return the sum of the values of the cells."""
         values: Tensor = self.body(planes.flatten(1))
         return values[:, 0]
 
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> Tiny:
-    """A small network with random weights, which can be saved."""
+    """Return a small network with random weights, which can be saved."""
     monkeypatch.setitem(value_net.NETWORKS, "Tiny", Tiny)
     torch.manual_seed(1)
     net = Tiny()
@@ -107,7 +107,7 @@ def word_list(boards: list[oracle.Board]) -> Any:
     return np.array([oracle.to_word(board) for board in boards], np.uint64)
 
 
-# The search, against a plain recursion
+# Search, compared with a plain recursion
 
 
 class Recursion:
@@ -131,7 +131,7 @@ class Recursion:
         return self.value_scale * float(np.tanh(hidden) @ self.last + self.offset)
 
     def of_after(self, after: oracle.Board, depth: int) -> float:
-        """The value of an afterstate with so many moves to look ahead."""
+        """Return the value of an afterstate by a search of `depth` more moves."""
         if depth == 0:
             return self.value(oracle.to_word(after))
         return sum(
@@ -140,7 +140,7 @@ class Recursion:
         )
 
     def of_moves(self, board: oracle.Board, depth: int) -> dict[int, float]:
-        """The values of the legal moves."""
+        """Return the values of the legal moves."""
         result = {}
         for action in oracle.legal_moves(board):
             after, reward = oracle.move(board, action)
@@ -148,7 +148,7 @@ class Recursion:
         return result
 
     def four(self, board: oracle.Board, depth: int) -> list[float]:
-        """The values of all moves."""
+        """Return the values of all moves."""
         result = self.of_moves(board, depth)
         return [result.get(action, ILLEGAL) for action in range(4)]
 
@@ -161,7 +161,7 @@ class Recursion:
 def test_values_equal_those_of_the_plain_recursion(
     tiny: Tiny, depth: int, n_boards: int, most_empty: int, value_scale: float, device: str
 ) -> None:
-    """Boards are of any kind: full ones that can move and ones that are over among them."""
+    """Boards of any kind, also full ones with and without a legal move."""
     rng = random.Random(depth)
     boards = [late_board(rng, rng.randint(0, most_empty)) for _ in range(n_boards)]
     full = [late_board(rng, 0, top=14) for _ in range(100)]
@@ -182,7 +182,7 @@ def test_values_equal_those_of_the_plain_recursion(
 def test_finished_games_have_value_0_even_if_all_others_are_negative(
     depth: int, up: float, left: float
 ) -> None:
-    """The network says -4000 of every afterstate, and the rest is done by hand.
+    """Every afterstate has the network's value -4000; the rest is worked out by hand.
 
     To the left, row 1 becomes (16 32 64 .) and any tile ends the game. Upwards, column 1 becomes
     (8 1024 2 .): a 4 ends the game; a 2, in 0.9, can be merged for 4. Two plies are worth
@@ -194,21 +194,12 @@ def test_finished_games_have_value_0_even_if_all_others_are_negative(
     assert values == pytest.approx([up, ILLEGAL, ILLEGAL, left], rel=1e-5)
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3])
-def test_where_the_game_is_over_no_move_has_a_value(tiny: Tiny, depth: int) -> None:
-    agent = ValueNetAgent(tiny, depth)
-    over = from_text("2 4 8 16 / 16 8 4 2 / 2 4 8 16 / 16 8 4 2")
-    assert agent.evaluate(over).tolist() == [ILLEGAL] * 4
-    assert agent.act(over) in range(4)
-    assert agent.evaluate([over, over]).tolist() == [[ILLEGAL] * 4] * 2
-
-
-# The search, against that of N-tuple networks
+# Search, compared with that of N-tuple networks
 
 
 @pytest.fixture(scope="module")
 def twins() -> tuple[Network, nn.Module]:
-    """The same values as an N-tuple network of single cells, without symmetries, and as a net."""
+    """Return the same values as an N-tuple network of single cells and as a torch network."""
     tuples = network([[cell] for cell in range(16)], symmetric=False)
     tuples.weights[:] = np.random.default_rng(1).normal(0, 30, tuples.weights.size)
     net = Linear()
@@ -239,7 +230,7 @@ def test_games_are_those_of_the_greedy_player_of_an_ntuple_network(
     assert result.n_moves.tolist() == expected.n_moves.tolist()
 
 
-# Many boards at a time
+# Batches
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
@@ -250,23 +241,23 @@ def test_the_batch_size_changes_no_value(
     n_boards, n_empty = {1: (50, 8), 2: (10, 4), 3: (3, 1)}[depth]
     boards = word_list([late_board(rng, n_empty) for _ in range(n_boards)])
     agent = ValueNetAgent(tiny, depth)
-    whole, n_asked = agent.evaluate(boards), sum(tiny.asked)
+    whole, n_evaluated = agent.evaluate(boards), sum(tiny.batch_sizes)
     for size in (16, 40):
-        tiny.asked.clear()
+        tiny.batch_sizes.clear()
         monkeypatch.setattr(value_net, "CHUNK", size)
         np.testing.assert_allclose(agent.evaluate(boards), whole, rtol=1e-5, atol=1e-5)
-        assert max(tiny.asked) <= size
-        assert sum(tiny.asked) >= n_asked > size
+        assert max(tiny.batch_sizes) <= size
+        assert sum(tiny.batch_sizes) >= n_evaluated > size
 
 
 def test_equal_afterstates_are_evaluated_once(tiny: Tiny) -> None:
     """Mirrored, a board with one tile has other moves to the same afterstates."""
     board = from_text("_ _ _ _ / _ 2 _ _ / _ _ _ _ / _ _ _ _")
     ValueNetAgent(tiny).evaluate([board] * 100)
-    assert tiny.asked == [4]
+    assert tiny.batch_sizes == [4]
     board = from_text("2 _ _ _ / _ _ _ _ / _ _ _ _ / _ _ _ _")  # only right and down
     ValueNetAgent(tiny).evaluate([board, from_text("_ 2 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ _")])
-    assert tiny.asked == [4, 4]  # left, right and two times down; right is that of both
+    assert tiny.batch_sizes == [4, 4]  # left, right and twice down; both boards share right
 
 
 def test_values_of_a_board_do_not_depend_on_its_batch(tiny: Tiny) -> None:
@@ -286,7 +277,7 @@ def test_no_boards_have_no_values(tiny: Tiny) -> None:
         assert agent.act(np.empty(0, np.uint64)).shape == (0,)
 
 
-# What chance makes of afterstates
+# Outcomes
 
 
 def test_outcomes_are_those_of_the_environment() -> None:
@@ -310,16 +301,18 @@ def test_no_afterstates_have_no_outcomes() -> None:
     assert [len(part) for part in outcomes(torch.empty(0, dtype=torch.int64))] == [0, 0, 0]
 
 
-# What the network says
+# Evaluation
 
 
-def test_evaluate_is_the_network_in_parts(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluate_uses_batches_of_the_chunk_size(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
     boards = torch_rules.start((50,), torch.Generator().manual_seed(1))
     whole = tiny(planes(boards)).detach()
-    tiny.asked.clear()
+    tiny.batch_sizes.clear()
     monkeypatch.setattr(value_net, "CHUNK", 20)
     values = evaluate(tiny, boards)
-    assert tiny.asked == [20, 20, 10]
+    assert tiny.batch_sizes == [20, 20, 10]
     assert values.tolist() == pytest.approx(whole.tolist(), rel=1e-5, abs=1e-5)
     assert not values.requires_grad
     assert evaluate(tiny, boards[:0]).shape == (0,)
@@ -362,7 +355,7 @@ def test_the_player_chooses_the_move_with_the_largest_value(tiny: Tiny, depth: i
     assert agent.act(boards[0, 0]) == actions[0, 0]
 
 
-def test_values_are_those_of_all_symmetric_boards_if_asked_for(tiny: Tiny) -> None:
+def test_symmetric_values_are_means_over_the_symmetric_boards(tiny: Tiny) -> None:
     rng = random.Random(5)
     boards = [late_board(rng, n_empty) for n_empty in (1, 4, 7)]
     plain = ValueNetAgent(tiny, value_scale=50.0)
@@ -413,19 +406,19 @@ def test_a_larger_value_scale_makes_rewards_count_less(tiny: Tiny) -> None:
     assert by_value.act(boards).tolist() == estimates.argmax(1).tolist()
 
 
-def test_observations_are_answered_like_boards(tiny: Tiny) -> None:
+def test_predict_returns_the_moves_of_act(tiny: Tiny) -> None:
     rng = random.Random(7)
     cells = np.array([late_board(rng, 5, top=11) for _ in range(6)], np.uint8)
     agent = ValueNetAgent(tiny)
-    actions, state = agent.predict(cells, state="kept")
-    assert state == "kept"
+    actions, state = agent.predict(cells, state="any")
+    assert state == "any"
     assert actions.tolist() == agent.act(words(cells)).tolist()
     one_hot = np.equal(cells[:, None], np.arange(18)[:, None, None]).astype(np.float32)
     assert agent.predict(one_hot)[0].tolist() == actions.tolist()
     assert agent.predict(cells[0])[0] == actions[0]
 
 
-def test_a_tile_above_32768_is_shown_downgraded(tiny: Tiny) -> None:
+def test_a_board_with_a_tile_above_32768_is_downgraded(tiny: Tiny) -> None:
     rng = random.Random(8)
     cells = np.array([late_board(rng, 4) for _ in range(10)], np.uint8)
     cells[:, 0, 0] = 17
@@ -468,7 +461,7 @@ def test_the_value_scale_is_read_under_its_earlier_name_unit(tiny: Tiny, tmp_pat
 @pytest.mark.parametrize(
     ("earlier", "name"), [({"unit": 5.0}, "value_scale"), ({"mixed": True}, "bf16")]
 )
-def test_an_earlier_name_of_a_setting_is_answered_by_its_name(
+def test_errors_of_earlier_setting_names_suggest_the_name(
     earlier: dict[str, Any], name: str
 ) -> None:
     with pytest.raises(ValueError, match=f"did you mean '{name}'"):
