@@ -33,7 +33,7 @@ class _Entry(NamedTuple):
 
     module: str  # below `afterstate.agents`
     maker: str  # a class or a function there
-    settings: str = ""  # the module whose `Settings` the maker takes as well
+    settings: tuple[str, str] | None = None  # module and class of settings it takes as well
 
 
 _2048 = "game2048.players"
@@ -45,8 +45,8 @@ _PLAYERS: dict[str, _Entry] = {
     "reward": _Entry("game2048.simple", "RewardAgent"),
     "ntuple": _Entry(_2048, "greedy"),
     "expectimax": _Entry(_2048, "expectimax"),
-    "mc-softmax": _Entry(_2048, "mc_softmax", "game2048.search.mc_softmax"),
-    "alphabeta": _Entry(_2048, "alphabeta", "game2048.search.alphabeta"),
+    "mc-softmax": _Entry(_2048, "mc_softmax", ("game2048.search.mc_softmax", "MCSoftmaxSettings")),
+    "alphabeta": _Entry(_2048, "alphabeta", ("game2048.search.alphabeta", "AlphaBetaSettings")),
     "value-net": _Entry(f"{_NETS}.value_net", "ValueNetAgent"),
     "policy-net": _Entry(f"{_NETS}.policy_net", "PolicyNetAgent"),
     "daihinmin-random": _Entry(_RULES, "RandomAgent"),
@@ -77,7 +77,8 @@ def setting_names(name: str) -> list[str]:
     entry = _entry(name)
     named = [each for each in _parameters(_maker(entry)) if each.kind is not Parameter.VAR_KEYWORD]
     if entry.settings:
-        named += _parameters(_import(entry.settings).Settings)
+        module, name = entry.settings
+        named += _parameters(getattr(_import(module), name))
     return [each.name for each in named]
 
 
@@ -138,9 +139,9 @@ def make(name: str, /, **settings: Any) -> Any:
             - `"mc-softmax"`: Monte-Carlo Softmax search over that network or another value
               function (`network`: also `"value-net"`, a value network or its file, or any object
               with `estimate`; `simulations`, `select`, `backup`, `seed` and others: see
-              `mc_softmax.Settings`)
+              `mc_softmax.MCSoftmaxSettings`)
             - `"alphabeta"`: alpha-beta search with a hand-made evaluation (`depth` in moves,
-              `seconds` a move, weights and others: see `alphabeta.Settings`)
+              `seconds` a move, weights and others: see `alphabeta.AlphaBetaSettings`)
             - `"value-net"`: greedy, or by search, with the values of a neural network (`net`: a
               network or its file, by default the pretrained one; `depth`, `device` and others: see
               `ValueNetAgent`); needs torch

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from afterstate import agents
-from afterstate.agents.game2048.learning.ntuple_learner import Learner
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import ntuple
 from afterstate.agents.training.run import Progress, train
@@ -47,7 +47,7 @@ class Args:
     """Run for a few seconds only."""
 
 
-def learn(learner: Learner, seconds: float) -> list[Progress]:
+def learn(learner: NTupleLearner, seconds: float) -> list[Progress]:
     """Train with a progress bar, and return the learning curve."""
     layout = "{l_bar}{bar}| {n:.0f}/{total:.0f} s {postfix}"
     with tqdm(total=seconds, desc="learning", bar_format=layout) as bar:
@@ -98,7 +98,7 @@ def main(args: Args) -> None:
     if args.smoke:
         args.seconds, args.greedy_games, args.search_games = 1, 20, 2
     args.out.mkdir(parents=True, exist_ok=True)
-    learner, file = Learner(seed=args.seed), args.out / "network.npz"
+    learner, file = NTupleLearner(seed=args.seed), args.out / "network.npz"
     try:
         draw_curve(learn(learner, args.seconds), args.out / "learning_curve.png")
     except KeyboardInterrupt:

@@ -58,7 +58,7 @@ def mc_softmax(
     Its kernels are loaded when the first one is made.
     """
     module = import_module("afterstate.agents.game2048.search.mc_softmax")
-    settings = module.Settings(**search)
+    settings = module.MCSoftmaxSettings(**search)
     network = None if network == "ntuple" else network
     if _is_neural(network):
         value_net = import_module("afterstate.agents.game2048.values.value_net")
@@ -78,7 +78,7 @@ def mc_softmax(
 def alphabeta(**search: Any) -> AlphaBetaAgent:
     """Return the player by alpha-beta search, whose kernels are loaded when the first is made."""
     module = import_module("afterstate.agents.game2048.search.alphabeta")
-    agent: AlphaBetaAgent = module.AlphaBetaAgent(module.Settings(**search))
+    agent: AlphaBetaAgent = module.AlphaBetaAgent(module.AlphaBetaSettings(**search))
     return agent
 
 

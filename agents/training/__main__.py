@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, field, make_dataclass
 from importlib import import_module
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 from afterstate.agents.config import did_you_mean, read
 from afterstate.agents.training.commands import progress_bar
@@ -27,18 +27,50 @@ from afterstate.agents.training.run import Diverged, Limits, Options, RunSetting
 
 PROGRAM = "python -m afterstate.agents.training"
 
+
+class _Learner(NamedTuple):
+    """Module and class of a learner's run, and a description."""
+
+    module: str  # below `afterstate.agents`
+    run: str
+    description: str
+
+
+_2048, _DAIHINMIN = "game2048.learning", "daihinmin.learning"
+
 LEARNERS = {
-    "ntuple": ("game2048.learning.ntuple_learner", "N-tuple network of 2048, by TD self-play"),
-    "value": ("game2048.learning.value_td", "neural value network of 2048, by TD self-play"),
-    "policy": ("game2048.learning.policy_imitation", "policy network of 2048, from a play log"),
-    "search": ("game2048.learning.from_search", "values of 2048, from Monte-Carlo Softmax search"),
-    "rank": ("daihinmin.learning.rank_training", "rank network of Daihinmin, by generations"),
-    "daihinmin-policy": (
-        "daihinmin.learning.policy_learner",
+    "ntuple": _Learner(
+        f"{_2048}.ntuple_learner",
+        "NTupleRun",
+        "N-tuple network of 2048, by TD self-play",
+    ),
+    "value": _Learner(
+        f"{_2048}.value_td",
+        "ValueRun",
+        "neural value network of 2048, by TD self-play",
+    ),
+    "policy": _Learner(
+        f"{_2048}.policy_imitation",
+        "PolicyRun",
+        "policy network of 2048, from a play log",
+    ),
+    "search": _Learner(
+        f"{_2048}.from_search",
+        "SearchValueRun",
+        "values of 2048, from Monte-Carlo Softmax search",
+    ),
+    "rank": _Learner(
+        f"{_DAIHINMIN}.rank_training",
+        "RankRun",
+        "rank network of Daihinmin, by generations",
+    ),
+    "daihinmin-policy": _Learner(
+        f"{_DAIHINMIN}.policy_learner",
+        "DaihinminPolicyRun",
         "softmax policy of Daihinmin, by policy gradient or imitation",
     ),
 }
-"""Learners by name: the module with their `Run` settings, and a description."""
+"""Learners by name."""
 
 
 def run_settings(learner: str) -> Any:
@@ -50,7 +82,8 @@ def run_settings(learner: str) -> Any:
     """
     if learner not in LEARNERS:
         raise ValueError(f"unknown learner {learner!r}{did_you_mean(learner, LEARNERS)}")
-    return import_module(f"afterstate.agents.{LEARNERS[learner][0]}").Run
+    module = import_module(f"afterstate.agents.{LEARNERS[learner].module}")
+    return getattr(module, LEARNERS[learner].run)
 
 
 def parse(arguments: Sequence[str]) -> tuple[RunSettings, Options]:
@@ -91,7 +124,7 @@ def parse(arguments: Sequence[str]) -> tuple[RunSettings, Options]:
 def _usage() -> str:
     """Return the usage of the command."""
     width = max(map(len, LEARNERS))
-    names = [f"  {name:{width}}  {text}" for name, (_, text) in LEARNERS.items()]
+    names = [f"  {name:{width}}  {each.description}" for name, each in LEARNERS.items()]
     usage = f"usage: {PROGRAM} LEARNER [SETTINGS.json] --out DIR [options]"
     return "\n".join([usage, "", "learners:", *names, "", f"options: {PROGRAM} LEARNER --help"])
 

@@ -304,7 +304,7 @@ class Games(Protocol):
 
 
 class MoveLearner(Protocol):
-    """A learner of 2048, such as `ntuple_learner.Learner`."""
+    """A learner of 2048, such as `ntuple_learner.NTupleLearner`."""
 
     @property
     def n_moves(self) -> int:

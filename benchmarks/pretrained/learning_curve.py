@@ -18,7 +18,11 @@ from typing import Any, Literal
 import numpy as np
 
 from afterstate.agents.config import Amount, Positive, Share, Whole, settings
-from afterstate.agents.game2048.learning.ntuple_learner import Learner, Settings, evaluate
+from afterstate.agents.game2048.learning.ntuple_learner import (
+    NTupleLearner,
+    NTupleSettings,
+    evaluate,
+)
 from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values.ntuple import network
 from afterstate.envs.commands import parse
@@ -28,13 +32,13 @@ RESULT = Path(__file__).parents[1] / "results" / "learning_curve.jsonl"
 
 
 def run(
-    tuples: str, rule: Settings, seed: int, n_moves: int, every: int, n_greedy: int
+    tuples: str, rule: NTupleSettings, seed: int, n_moves: int, every: int, n_greedy: int
 ) -> dict[str, Any]:
     """Return the row of a run; a point has moves, games, mean of the last 1,000 games, CPU seconds.
 
     With `n_greedy` the network plays greedily at the end, without learning.
     """
-    learner = Learner(network(tuples), rule, seed)
+    learner = NTupleLearner(network(tuples), rule, seed)
     scores: list[int] = []
     points = []
     start = time.process_time()
@@ -87,7 +91,7 @@ class Args:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.pretrained.learning_curve", arguments)
-    rule = Settings(args.rule, args.order, args.lam, args.rate, restart=args.restart)
+    rule = NTupleSettings(args.rule, args.order, args.lam, args.rate, restart=args.restart)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     for seed in args.seeds:
         row = run(args.tuples, rule, seed, int(args.moves), int(args.every), args.greedy)

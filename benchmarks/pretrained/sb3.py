@@ -27,7 +27,7 @@ from afterstate.agents import files
 from afterstate.agents.config import settings
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player, points_per_cycle
 from afterstate.agents.daihinmin.values import actor_net
-from afterstate.agents.game2048.learning.ntuple_learner import Learner
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
@@ -156,7 +156,7 @@ def publish(folders: Sequence[Path]) -> None:
 
 def table_rows(n_moves: int) -> Iterator[Row]:
     """Yield the rows of an N-tuple network that learns 2048 for a number of moves."""
-    learner, seconds = Learner(seed=1), 0.0
+    learner, seconds = NTupleLearner(seed=1), 0.0
     for point in range(1, N_POINTS + 1):
         start = time.perf_counter()
         learner.play(max(1, n_moves * point // N_POINTS - learner.n_moves))

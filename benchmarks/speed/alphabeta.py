@@ -34,9 +34,9 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.alphabeta import (
     CUTOFFS,
     AlphaBetaAgent,
+    AlphaBetaSettings,
     Cutoffs,
     SearchResult,
-    Settings,
 )
 from afterstate.envs.commands import parse
 from afterstate.envs.game2048.rules import cells
@@ -109,7 +109,7 @@ def boards() -> list[int]:
         if next(moves) in MOVES:
             result.extend(words.tolist())
 
-    play(AlphaBetaAgent(Settings(depth=2)), N_GAMES, watch=watch)
+    play(AlphaBetaAgent(AlphaBetaSettings(depth=2)), N_GAMES, watch=watch)
     return result
 
 
@@ -118,7 +118,7 @@ def ours(words: Sequence[int], cutoffs: Cutoffs = "worse") -> Program:
     array = np.array(words, np.uint64)
 
     def agent(depth: int) -> AlphaBetaAgent:
-        return AlphaBetaAgent(Settings(depth=depth, cutoffs=cutoffs))
+        return AlphaBetaAgent(AlphaBetaSettings(depth=depth, cutoffs=cutoffs))
 
     @cache
     def results(depth: int) -> list[SearchResult]:

@@ -23,7 +23,7 @@ import torch
 import afterstate.envs
 from afterstate import agents
 from afterstate.agents.game2048.agent import Agent
-from afterstate.agents.game2048.learning.ntuple_learner import Learner, Settings
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NTupleSettings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.players import PRETRAINED
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
@@ -51,12 +51,12 @@ TRAINING_MOVES = 20_000_000
 PLAYING_MOVES = 50_000_000
 N_COMPARED = 5_000
 TRAININGS = {
-    "4x6 TD forward": ("4x6", Settings("td", "forward")),
-    "4x6 TC forward": ("4x6", Settings(order="forward")),
-    "4x6 TC(0.5) backward": ("4x6", Settings()),
-    "8x6 TD forward": ("8x6", Settings("td", "forward")),
-    "8x6 TC forward": ("8x6", Settings(order="forward")),
-    "8x6 TC(0.5) backward": ("8x6", Settings()),
+    "4x6 TD forward": ("4x6", NTupleSettings("td", "forward")),
+    "4x6 TC forward": ("4x6", NTupleSettings(order="forward")),
+    "4x6 TC(0.5) backward": ("4x6", NTupleSettings()),
+    "8x6 TD forward": ("8x6", NTupleSettings("td", "forward")),
+    "8x6 TC forward": ("8x6", NTupleSettings(order="forward")),
+    "8x6 TC(0.5) backward": ("8x6", NTupleSettings()),
 }
 
 
@@ -155,7 +155,9 @@ def on_gpu(rounds: int) -> list[Figure]:
     return [Figure(name, "steps/s", rates)]
 
 
-def start_player(name: str, n_games: int, learner: Learner, **settings: Any) -> Callable[[], Steps]:
+def start_player(
+    name: str, n_games: int, learner: NTupleLearner, **settings: Any
+) -> Callable[[], Steps]:
     """Return the start of whole games by a player of the learner's network, counted in moves."""
 
     def start() -> Steps:
@@ -166,7 +168,7 @@ def start_player(name: str, n_games: int, learner: Learner, **settings: Any) -> 
     return start
 
 
-def start_search(simulations: int, learner: Learner) -> Callable[[], Steps]:
+def start_search(simulations: int, learner: NTupleLearner) -> Callable[[], Steps]:
     """Return the start of searches of boards of its games, counted in simulations."""
 
     def start() -> Steps:
@@ -184,9 +186,9 @@ def start_search(simulations: int, learner: Learner) -> Callable[[], Steps]:
     return start
 
 
-def training(tuples: str, settings: Settings) -> float:
+def training(tuples: str, settings: NTupleSettings) -> float:
     """Return moves per CPU second over the first 20 million moves from zero weights."""
-    learner = Learner(network(tuples), settings, seed=1)
+    learner = NTupleLearner(network(tuples), settings, seed=1)
     start = time.process_time()
     while learner.n_moves < TRAINING_MOVES:
         learner.play(1_000_000)
@@ -211,7 +213,9 @@ def two_threads(rounds: int) -> list[Figure]:
     for _ in range(rounds):
         speed = []
         for threads in (1, 2):
-            learner = Learner(settings=Settings(order="forward"), seed=1, threads=threads)
+            learner = NTupleLearner(
+                settings=NTupleSettings(order="forward"), seed=1, threads=threads
+            )
             learner.play(2_000_000)
             before, start = learner.n_moves, time.perf_counter()
             learner.play(TRAINING_MOVES)
@@ -275,7 +279,7 @@ def environments(rounds: int, compared: list[Peer]) -> list[Figure]:
     return in_turn([*as_subjects(compared), *subjects], rounds) + on_gpu(rounds)
 
 
-def players(rounds: int, trained: Learner) -> list[Figure]:
+def players(rounds: int, trained: NTupleLearner) -> list[Figure]:
     """Time the players."""
     subjects = [
         Subject("greedy play, 4x6", start_player("ntuple", 100, trained)),
@@ -304,7 +308,7 @@ def measure(
     figures = start_up(rounds)
     compared = installed(peers_2048.PEERS) if with_peers else []
     figures += environments(rounds, compared)
-    trained = Learner(seed=1)
+    trained = NTupleLearner(seed=1)
     trained.play(PLAYING_MOVES)
     figures += players(rounds, trained)
     pretrained = load(PRETRAINED)

@@ -30,8 +30,7 @@ from tqdm import tqdm
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.learning import policy_imitation, value_td
 from afterstate.agents.game2048.learning.play_logs import MOVE
-from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
-from afterstate.agents.game2048.search.mc_softmax import Settings as Search
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, MCSoftmaxSettings
 from afterstate.agents.game2048.values.policy_net import PolicyCNN, probabilities
 from afterstate.agents.game2048.values.value_net import CNN22, ValueNetAgent, evaluate
 from afterstate.agents.nets import check_device
@@ -111,7 +110,7 @@ class TimedPlayer:
         return values
 
 
-SEARCH = Search(simulations=100)
+SEARCH = MCSoftmaxSettings(simulations=100)
 SEARCHED = 64
 """Games that are searched in parallel."""
 
@@ -146,8 +145,8 @@ def in_network(device: str, bf16: bool, rounds: int) -> Figure:
 
 def learning_values(games: int, device: str, bf16: bool) -> Timed:
     """Return the learning of CNN22 in self-play."""
-    options = value_td.Settings(games=games, batch=min(games, 1_024), bf16=bf16)
-    learner = value_td.Learner(CNN22().to(device), options, seed=1)
+    options = value_td.ValueSettings(games=games, batch=min(games, 1_024), bf16=bf16)
+    learner = value_td.ValueLearner(CNN22().to(device), options, seed=1)
 
     def work() -> int:
         before = learner.n_moves
@@ -164,7 +163,7 @@ def learning_policy(layers: int, bf16: bool, batch: int, device: str) -> Timed:
     log["board"] = torch_rules.to_words(boards)
     log["action"] = torch_rules.legal(boards).int().argmax(1).numpy()
     fitting = Fitting(batch=batch, bf16=bf16)
-    learner = policy_imitation.Learner(PolicyCNN(layers).to(device), log, fitting)
+    learner = policy_imitation.PolicyLearner(PolicyCNN(layers).to(device), log, fitting)
 
     def work() -> int:
         learner.play(batch)

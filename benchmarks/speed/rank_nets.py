@@ -20,8 +20,8 @@ from tqdm import tqdm
 
 from afterstate.agents import nets
 from afterstate.agents.config import Count, settings
-from afterstate.agents.daihinmin.learning.rank_learner import Settings
-from afterstate.agents.daihinmin.learning.rank_training import Run, generate
+from afterstate.agents.daihinmin.learning.rank_learner import RankSettings
+from afterstate.agents.daihinmin.learning.rank_training import RankRun, generate
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.rank_net import RankAgent
@@ -58,9 +58,9 @@ def decision_times(n_games: int) -> list[Figure]:
 
 def self_play(channels: int, bf16: bool, rounds: int) -> Figure:
     """Measure self-play games per second of wall time, in two processes."""
-    run = Run(
+    run = RankRun(
         network={"name": "BaseCNN", "channels": channels},
-        learner=Settings(bf16=bf16),
+        learner=RankSettings(bf16=bf16),
         games=1_000,
         table=500,
     )

@@ -12,7 +12,7 @@ import pytest
 import afterstate.envs  # noqa: F401
 from afterstate import agents
 from afterstate.agents.game2048 import players
-from afterstate.agents.game2048.learning.ntuple_learner import Learner
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.alphabeta import AlphaBetaAgent
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
@@ -200,7 +200,7 @@ def test_a_saved_network_plays_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [(4, 4), (2, 2), (3, 2)])
 def test_a_saved_learner_plays_the_same(tmp_path: Path, size: tuple[int, int]) -> None:
-    learner = Learner(network(PAIRS if size[1] == 2 else TUPLES, size), seed=1)
+    learner = NTupleLearner(network(PAIRS if size[1] == 2 else TUPLES, size), seed=1)
     learner.play(5_000)
     learner.save(tmp_path / "learner.npz")
     agent: Any = agents.load(str(tmp_path / "learner.npz"))

@@ -18,8 +18,8 @@ from tests.oracles.ntuple import symmetric_boards
 from tests.oracles.softmax import Move, State, Tree
 
 if TYPE_CHECKING:
-    from afterstate.agents.game2048.learning.from_search import Settings
-    from afterstate.agents.game2048.search.mc_softmax import Settings as Search
+    from afterstate.agents.game2048.learning.from_search import SearchValueSettings
+    from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxSettings
 
 T = TypeVar("T")
 
@@ -80,7 +80,13 @@ class NaiveSearchLearner:
         n_clipped: number of clipped targets.
     """
 
-    def __init__(self, settings: Settings, search: Search, seed: int, size: tuple[int, int]):
+    def __init__(
+        self,
+        settings: SearchValueSettings,
+        search: MCSoftmaxSettings,
+        seed: int,
+        size: tuple[int, int],
+    ):
         self.settings, self.search, self.size = settings, search, size
         self.turns, self.n_moves, self.n_clipped = seed_word(seed), 0, 0
         seeds = [seed_word(seed + i) for i in range(settings.games)]

@@ -17,7 +17,7 @@ from tests.oracles import game2048 as oracle
 from tests.oracles.game2048 import Board
 
 if TYPE_CHECKING:
-    from afterstate.agents.game2048.learning.ntuple_learner import Settings
+    from afterstate.agents.game2048.learning.ntuple_learner import NTupleSettings
 
 Float = np.float32
 Tuples = Sequence[Sequence[int]]
@@ -154,7 +154,12 @@ class NaiveLearner(NaiveNetwork):
     """
 
     def __init__(
-        self, settings: Settings, tuples: Tuples, size: tuple[int, int], state: int, **options: Any
+        self,
+        settings: NTupleSettings,
+        tuples: Tuples,
+        size: tuple[int, int],
+        state: int,
+        **options: Any,
     ) -> None:
         super().__init__(tuples, **options)
         self.settings, self.size, self.state = settings, size, state

@@ -17,7 +17,7 @@ from tests.oracles import game2048 as oracle
 from tests.oracles.game2048 import Board
 
 if TYPE_CHECKING:
-    from afterstate.agents.game2048.search.mc_softmax import Settings
+    from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxSettings
     from afterstate.agents.game2048.search.softmax_tree import Trees
 
 Estimate = Callable[[Board], float]
@@ -114,7 +114,7 @@ class Tree:
     """A tree and its random numbers."""
 
     def __init__(
-        self, board: Board, estimate: Estimate, settings: Settings, number: int = 0
+        self, board: Board, estimate: Estimate, settings: MCSoftmaxSettings, number: int = 0
     ) -> None:
         self.estimate, self.settings = estimate, settings
         self.root = State(board, estimate)
@@ -283,7 +283,7 @@ class Tree:
 class Search:
     """Search of the boards of a game, one after the other."""
 
-    def __init__(self, estimate: Estimate, settings: Settings) -> None:
+    def __init__(self, estimate: Estimate, settings: MCSoftmaxSettings) -> None:
         self.estimate, self.settings = estimate, settings
         self.tree: Tree | None = None
 
@@ -356,7 +356,7 @@ class Check:
     temperatures, and only the root's value is checked.
     """
 
-    def __init__(self, trees: Trees, settings: Settings, estimate: Estimate) -> None:
+    def __init__(self, trees: Trees, settings: MCSoftmaxSettings, estimate: Estimate) -> None:
         self.trees, self.settings, self.estimate = trees, settings, estimate
 
     def __call__(self, tree: int = 0) -> list[int]:

@@ -18,7 +18,7 @@ from tests.oracles.ntuple import symmetric_boards
 
 if TYPE_CHECKING:
     from afterstate.agents.game2048.learning.play_logs import Moves
-    from afterstate.agents.game2048.learning.value_td import Settings
+    from afterstate.agents.game2048.learning.value_td import ValueSettings
 
 
 class Step(NamedTuple):
@@ -53,7 +53,7 @@ class NaiveSelfPlay:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ValueSettings,
         seed: int,
         values: Callable[[list[Board]], list[float]],
         log: Moves | None = None,

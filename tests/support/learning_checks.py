@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy.typing as npt
 
-from afterstate.agents.game2048.learning.ntuple_learner import Settings
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleSettings
 from afterstate.agents.game2048.values.ntuple import Network
 
 
 def name_of(settings: Any) -> str:
     """Return the settings that differ from the defaults, or from those of the order."""
-    if not isinstance(settings, Settings):
+    if not isinstance(settings, NTupleSettings):
         return str(settings)
-    default = asdict(Settings(settings.rule, settings.order, delay=settings.delay))
+    default = asdict(NTupleSettings(settings.rule, settings.order, delay=settings.delay))
     default |= {"rule": "tc", "order": "backward", "delay": 0}
     given = {name: value for name, value in asdict(settings).items() if value != default[name]}
     return "-".join(f"{name}={value}" for name, value in given.items()) or "default"

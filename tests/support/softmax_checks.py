@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from afterstate.agents.game2048.search import exact
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
-from afterstate.agents.game2048.search.mc_softmax import POLICIES, MCSoftmaxAgent, Settings
+from afterstate.agents.game2048.search.mc_softmax import POLICIES, MCSoftmaxAgent, MCSoftmaxSettings
 from afterstate.agents.game2048.search.softmax_tree import Trees
 from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, estimate, network
 from afterstate.envs.game2048.rules import from_text
@@ -90,7 +90,7 @@ def as_words(boards: list[oracle.Board]) -> Boards:
 
 def players_of(net: Network) -> list[Any]:
     """Return players that have the attribute `network`."""
-    config = Settings(simulations=2)
+    config = MCSoftmaxSettings(simulations=2)
     return [NTupleAgent(net), ExpectimaxAgent(net, 2), MCSoftmaxAgent(net, config)]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from afterstate.agents import files
-from afterstate.agents.game2048.learning.ntuple_learner import Learner
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.training.__main__ import main
 
 
@@ -92,7 +92,7 @@ def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "open", _FullDisk, raising=False)
 
 
-def assert_same_learner(one: Learner, other: Learner) -> None:
+def assert_same_learner(one: NTupleLearner, other: NTupleLearner) -> None:
     """Assert that two learners of N-tuple networks have learned the same from the same games."""
     for name in ("n_games", "n_moves", "n_learned", "rng"):
         assert getattr(one, name) == getattr(other, name)

@@ -23,7 +23,7 @@ from afterstate.envs.daihinmin.records.replay import Report, replay
 from afterstate.envs.daihinmin.rules import Game, list_legal
 from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.client import Connection, Result, play_match
-from afterstate.envs.daihinmin.uecda.server import Score, Server, Settings
+from afterstate.envs.daihinmin.uecda.server import Score, Server, ServerSettings
 from afterstate.envs.daihinmin.uecda.watching import Watcher
 
 SOON = 60.0
@@ -143,7 +143,7 @@ def serving(folder: Path, own: int | Sequence[Player] = 0, **settings: Any) -> I
     files = {"log": folder / "games.jsonl", "events": folder / "events.jsonl"}
     defaults: dict[str, Any] = {"port": 0, "seed": 1, "reply_seconds": SOON} | files
     with ThreadPoolExecutor(16) as pool:
-        running = Running(Server(Settings(**defaults | settings), seats), pool)
+        running = Running(Server(ServerSettings(**defaults | settings), seats), pool)
         try:
             running.wait_until_listening()
             yield running

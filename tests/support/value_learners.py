@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents.game2048.learning import play_logs
-from afterstate.agents.game2048.learning.value_td import Learner
+from afterstate.agents.game2048.learning.value_td import ValueLearner
 from tests.oracles import game2048 as oracle
 
 SCALE = 100.0
@@ -50,7 +50,7 @@ def late_log(n: int = 40, seed: int = 1) -> play_logs.Moves:
     return log
 
 
-def state(learner: Learner) -> dict[str, Any]:
+def state(learner: ValueLearner) -> dict[str, Any]:
     """Return the whole state of a learner, to be compared."""
     played = {f"played/{name}": t for name, t in learner.net.state_dict().items()}
     tensors = {**learner.fitter.tensors(), **played, **learner._games._asdict()}

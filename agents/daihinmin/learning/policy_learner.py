@@ -252,7 +252,7 @@ class PolicyOptions(Options):
 
 
 @settings
-class Run:
+class DaihinminPolicyRun:
     """Settings of a run in which a play policy of Daihinmin learns."""
 
     options: ClassVar = PolicyOptions
@@ -291,7 +291,7 @@ class PolicyTraining:
     chunk: ClassVar[int] = 1
     saves_each_chunk: ClassVar[bool] = False
 
-    def __init__(self, run: Run, options: PolicyOptions, folder: RunFolder) -> None:
+    def __init__(self, run: DaihinminPolicyRun, options: PolicyOptions, folder: RunFolder) -> None:
         self.run, self.options, self.out, self.seconds = run, options, folder.path, 0.0
         values: dict[str, Any] = {
             "games": float(run.games),

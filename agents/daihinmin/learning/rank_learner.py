@@ -140,7 +140,7 @@ def rmse(net: nn.Module, of: Samples) -> float:
 
 
 @settings
-class Settings:
+class RankSettings:
     """Settings of fitting a rank network.
 
     Raises:
@@ -163,7 +163,7 @@ class Settings:
     """Decay of the moving average of the weights, which plays. 0: the weights themselves play."""
 
 
-class Learner:
+class RankLearner:
     """A network and its optimizer.
 
     Args:
@@ -176,8 +176,8 @@ class Learner:
         fitter: its optimizer and the average of its weights.
     """
 
-    def __init__(self, net: nn.Module, settings: Settings | None = None, seed: int = 0) -> None:
-        self.net, self.settings, self._seed = net, settings or Settings(), seed
+    def __init__(self, net: nn.Module, settings: RankSettings | None = None, seed: int = 0) -> None:
+        self.net, self.settings, self._seed = net, settings or RankSettings(), seed
         own = self.settings
         self.fitter = Fitter(net, own.optimizer, own.momentum, own.average, own.bf16)
 

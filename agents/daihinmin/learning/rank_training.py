@@ -54,9 +54,9 @@ from afterstate.agents.daihinmin.learning.game_records import (
     save_log,
 )
 from afterstate.agents.daihinmin.learning.rank_learner import (
-    Learner,
+    RankLearner,
+    RankSettings,
     Samples,
-    Settings,
     bootstrap,
     join,
     rmse,
@@ -101,7 +101,7 @@ class RankOptions(Options):
 
 
 @settings
-class Run:
+class RankRun:
     """Settings of a run in which a rank network of Daihinmin learns.
 
     Raises:
@@ -117,7 +117,7 @@ class Run:
         default_factory=lambda: {"name": "BaseCNN", "channels": 32}
     )
     """Name of a network of `rank_net.py`, and its settings."""
-    learner: Settings = field(default_factory=Settings)
+    learner: RankSettings = field(default_factory=RankSettings)
     teacher: list[str] = field(default_factory=list)
     """Names of players whose games are learned from; none: networks play themselves."""
     logs: list[str] = field(default_factory=list)
@@ -206,7 +206,7 @@ def _teacher(name: str, temperature: float, seed: int) -> Player:
     return find_player(name, seed)
 
 
-def _play_share(run: Run, players: list[str], n_games: int, seed: int, device: str) -> Log:
+def _play_share(run: RankRun, players: list[str], n_games: int, seed: int, device: str) -> Log:
     """Play games between five networks, by their files, or between teachers."""
     if run.teacher and not set(players) <= set(RULE_PLAYERS):
         seeds = range(seed + 1, seed + 1 + N_PLAYERS)  # `seed` is that of the deals
@@ -228,7 +228,7 @@ def _play_share(run: Run, players: list[str], n_games: int, seed: int, device: s
 
 
 def generate(
-    run: Run,
+    run: RankRun,
     pool: Sequence[Path],
     seed: Sequence[int],
     jobs: int,
@@ -269,7 +269,7 @@ def generate(
 
 
 def _in_one_thread(
-    run: Run, players: list[str], students: int, n_games: int, seed: int, device: str
+    run: RankRun, players: list[str], students: int, n_games: int, seed: int, device: str
 ) -> Log:
     """Play games in one thread, since other processes have the other cores."""
     before = torch.get_num_threads()
@@ -281,7 +281,7 @@ def _in_one_thread(
         torch.set_num_threads(before)
 
 
-def points_against_sample(net: Any, n_games: int, seed: int, run: Run) -> tuple[float, float]:
+def points_against_sample(net: Any, n_games: int, seed: int, run: RankRun) -> tuple[float, float]:
     """Return points per 100 games against four sample clients, and their standard error."""
     n_matches = max(1, n_games // 100)
     players = [net, *["sample"] * 4]
@@ -295,7 +295,7 @@ def points_against_sample(net: Any, n_games: int, seed: int, run: Run) -> tuple[
 def play_alone(file: str, n_games: int, seed: int) -> Log:
     """Play games between five copies of a network, by the points and exchange of its file."""
     metadata = nets.metadata(file)
-    worth = Run(points=metadata.get("points", "game")).worth()
+    worth = RankRun(points=metadata.get("points", "game")).worth()
     gifts, net = metadata.get("exchange") == "net", rank_net.load(file)
     return play_games([net] * N_PLAYERS, n_games, seed, 0.0, worth, gifts, -(-n_games // GAMES))
 
@@ -340,7 +340,7 @@ class RankTraining:
     saves_each_chunk: ClassVar[bool] = True
     end = None
 
-    def __init__(self, run: Run, options: RankOptions, folder: RunFolder) -> None:
+    def __init__(self, run: RankRun, options: RankOptions, folder: RunFolder) -> None:
         self.run, self.options, self.folder, self.out = run, options, folder, folder.path
         self.generation, self.seconds = 0, 0.0
         self._next = self.out / "next.safetensors"
@@ -355,7 +355,7 @@ class RankTraining:
         if options.resume:
             self._check_settings()
         net = self._new_net(None if options.resume else run.start)
-        self.learner = Learner(net, run.learner, run.seed)
+        self.learner = RankLearner(net, run.learner, run.seed)
         self.recorded = [self._samples(read_log(path)) for path in run.logs]
         self.window: list[Samples] = []
         if options.resume:
@@ -364,7 +364,7 @@ class RankTraining:
     def _check_settings(self) -> None:
         """Raise ValueError unless the run in the folder began with the same settings."""
         path = self.out / "settings.json"
-        before, now = read(path, Run).resolved(), self.run.resolved()
+        before, now = read(path, RankRun).resolved(), self.run.resolved()
         others = [name for name in now if now[name] != before[name] and name not in _MAY_CHANGE]
         if others:
             changes = "; ".join(f"{name} was {before[name]} and is {now[name]}" for name in others)

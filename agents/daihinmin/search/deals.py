@@ -43,7 +43,7 @@ MODELS = ("policy", "sample")
 
 
 class Parameters(NamedTuple):
-    """The settings that kernels read, as `float64`: see `monte_carlo.Settings`."""
+    """The settings that kernels read, as `float64`: see `monte_carlo.MonteCarloSettings`."""
 
     likelihood_power: float
     noise: float

@@ -72,7 +72,7 @@ _DEALS_PER_SECOND = 10_000  # with as many, drawing takes about a third of the t
 
 
 @settings
-class Settings:
+class MonteCarloSettings:
     """Settings of the search."""
 
     deals: Count = 512
@@ -316,7 +316,7 @@ class MonteCarloAgent:
         settings: the settings of the search.
         transitions: `[5, 5]`, for the values of finishing places: see `class_values.class_values`.
         prior: a player with a rank network, whose expected rewards count as virtual visits: see
-            `Settings.prior_visits`.
+            `MonteCarloSettings.prior_visits`.
 
     Raises:
         OSError: the policy's file cannot be opened.
@@ -329,14 +329,14 @@ class MonteCarloAgent:
         milliseconds: float | None = None,
         policy: Policy | str | Path | None = None,
         seed: int | None = None,
-        settings: Settings | None = None,
+        settings: MonteCarloSettings | None = None,
         transitions: npt.ArrayLike = TRANSITIONS,
         prior: Prior | None = None,
     ) -> None:
         _check_budget(playouts, milliseconds)
-        settings = Settings() if settings is None else settings
-        if not isinstance(settings, Settings):
-            raise ValueError(f"settings must be a Settings record, got {settings!r}")
+        settings = MonteCarloSettings() if settings is None else settings
+        if not isinstance(settings, MonteCarloSettings):
+            raise ValueError(f"settings must be MonteCarloSettings, got {settings!r}")
         if prior is not None and not callable(getattr(prior, "expect", None)):
             raise ValueError(f"prior must be a RankAgent, got {prior!r}")
         self._playouts = _UNLIMITED if playouts is None else playouts
@@ -440,7 +440,7 @@ class MonteCarloAgent:
             is_over = late or done < until or done == total
 
 
-def _parameters(settings: Settings, has_prior: bool) -> Parameters:
+def _parameters(settings: MonteCarloSettings, has_prior: bool) -> Parameters:
     """Return the settings as the kernels read them; without a prior it has no virtual visits."""
     values = Parameters(*(float(getattr(settings, name)) for name in Parameters._fields))
     return values if has_prior else values._replace(prior_visits=0.0)

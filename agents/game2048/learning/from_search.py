@@ -87,7 +87,7 @@ PATH_TEMPERATURES = np.array([0.005, 1.0])
 
 
 @settings
-class Settings:
+class SearchValueSettings:
     """Settings of learning from searches.
 
     Raises:
@@ -171,7 +171,7 @@ def _turn(games: Words, rng: Any, rows: int, cols: int) -> None:
         records.look(games, i, rows, cols)
 
 
-class Learner:
+class SearchValueLearner:
     """A search player whose value function learns from the searches.
 
     Args:
@@ -189,12 +189,12 @@ class Learner:
     def __init__(
         self,
         model: Model,
-        search: mc_softmax.Settings | None = None,
-        settings: Settings | None = None,
+        search: mc_softmax.MCSoftmaxSettings | None = None,
+        settings: SearchValueSettings | None = None,
         seed: int | None = None,
     ) -> None:
-        self.model, self.settings, self.size = model, settings or Settings(), model.size
-        self.search = search or mc_softmax.Settings()
+        self.model, self.settings, self.size = model, settings or SearchValueSettings(), model.size
+        self.search = search or mc_softmax.MCSoftmaxSettings()
         if self.search.reuse:
             raise ValueError("reuse must be false: reused trees have values from before the update")
         self.n_moves, self.n_games, self.seconds = 0, 0, 0.0
@@ -415,7 +415,7 @@ class SearchOptions(NeuralOptions):
 
 
 @settings
-class Run:
+class SearchValueRun:
     """Settings of a run in which values of 2048 learn from Monte-Carlo Softmax searches."""
 
     options: ClassVar = SearchOptions
@@ -429,8 +429,8 @@ class Run:
     start: str | None = None
     """File of a network to start from; by default a new one."""
     fitting: SearchFitting = field(default_factory=SearchFitting)
-    search: mc_softmax.Settings = field(default_factory=mc_softmax.Settings)
-    learner: Settings = field(default_factory=Settings)
+    search: mc_softmax.MCSoftmaxSettings = field(default_factory=mc_softmax.MCSoftmaxSettings)
+    learner: SearchValueSettings = field(default_factory=SearchValueSettings)
     seed: Whole | None = 0
     """Seed of the weights and of the games."""
 
@@ -473,9 +473,9 @@ class Run:
         net = self.network.new() if self.start is None else ntuple.load(self.start)
         return TableModel(net, self.fitting.rule or "tc", self.fitting.rate)
 
-    def new(self, device: str = "cpu") -> Learner:
+    def new(self, device: str = "cpu") -> SearchValueLearner:
         """Return a new learner: see `model`."""
-        return Learner(self.model(device), self.search, self.learner, self.seed)
+        return SearchValueLearner(self.model(device), self.search, self.learner, self.seed)
 
     def begin(self, options: SearchOptions, folder: RunFolder) -> MoveTraining:
         """Return a new learner, or the one in the folder."""

@@ -83,7 +83,7 @@ DEFAULT_RATES = {"tc": 1.0, "td": 0.1}
 
 
 @settings
-class Settings:
+class NTupleSettings:
     """Settings of learning by self-play.
 
     Raises:
@@ -148,7 +148,7 @@ class Settings:
         return DEFAULT_RATES[self.rule] if self.rate is None else self.rate
 
 
-class Learner:
+class NTupleLearner:
     """A network that learns by playing, with all that it needs to resume.
 
     Args:
@@ -168,12 +168,12 @@ class Learner:
     def __init__(
         self,
         net: Network | None = None,
-        settings: Settings | None = None,
+        settings: NTupleSettings | None = None,
         seed: int | None = None,
         threads: int = 1,
     ) -> None:
         self.network = network() if net is None else net
-        self._settings = self._checked(settings or Settings())
+        self._settings = self._checked(settings or NTupleSettings())
         self.seconds = 0.0
         tc = self.settings.rule == "tc"
         self.sums = np.zeros(2 * self.network.weights.size if tc else 0, np.float32)
@@ -184,18 +184,18 @@ class Learner:
         self.threads = threads
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> NTupleSettings:
         """Settings of learning; may be changed between games, but not the rule."""
         return self._settings
 
     @settings.setter
-    def settings(self, settings: Settings) -> None:
+    def settings(self, settings: NTupleSettings) -> None:
         if settings.rule != self._settings.rule:
             raise ValueError(f"rule must be {self._settings.rule!r}, got {settings.rule!r}")
         self._settings = self._checked(settings)
         self.threads = self.threads  # with paths of the new delay
 
-    def _checked(self, settings: Settings) -> Settings:
+    def _checked(self, settings: NTupleSettings) -> NTupleSettings:
         """Return the settings if they fit the network."""
         if settings.carousel and not self.network.stage_tiles:
             raise ValueError("carousel needs a network with more than one stage")
@@ -307,7 +307,7 @@ class Learner:
         files.write(path, "ntuple", header, arrays, level=0)
 
     @classmethod
-    def load(cls, path: str | Path) -> Learner:
+    def load(cls, path: str | Path) -> NTupleLearner:
         """Return the learner of a file that `save` wrote.
 
         Raises:
@@ -322,7 +322,7 @@ class Learner:
         if isinstance(metadata, dict) and "rng" in metadata:
             raise ValueError(f"{path} was written by afterstate 0.1: it can play, not resume")
         try:
-            learner = cls(net, Settings(**metadata["settings"]))
+            learner = cls(net, NTupleSettings(**metadata["settings"]))
             learner.seconds = float(metadata.get("seconds", 0))
             learner._restore(arrays)
         except (KeyError, TypeError, ValueError) as error:
@@ -462,7 +462,7 @@ class NTupleOptions(MoveOptions):
 
 
 @settings
-class Run:
+class NTupleRun:
     """Settings of a run in which an N-tuple network of 2048 learns by self-play."""
 
     options: ClassVar = NTupleOptions
@@ -471,15 +471,15 @@ class Run:
     checkpoints: ClassVar[tuple[str, ...]] = ("learner.npz",)
 
     network: NetworkSettings = field(default_factory=NetworkSettings)
-    learner: Settings = field(default_factory=Settings)
+    learner: NTupleSettings = field(default_factory=NTupleSettings)
     seed: Whole | None = None
     """Seed of the games; by default a random one."""
 
-    def new(self, threads: int = 1) -> Learner:
+    def new(self, threads: int = 1) -> NTupleLearner:
         """Return a new learner."""
-        return Learner(self.network.new(), self.learner, self.seed, threads)
+        return NTupleLearner(self.network.new(), self.learner, self.seed, threads)
 
-    def resume(self, path: Path, threads: int = 1) -> Learner:
+    def resume(self, path: Path, threads: int = 1) -> NTupleLearner:
         """Return the learner of a file, with the learner's settings of this run.
 
         Raises:
@@ -487,7 +487,7 @@ class Run:
             ValueError: it has another network or another rule of learning.
         """
         net = self.network.new(start_value=0)  # allocates no memory page of the weights
-        learner = Learner.load(path)
+        learner = NTupleLearner.load(path)
         if pack_network(net)[0] != pack_network(learner.network)[0]:
             raise ValueError(f"{path} has another network than the settings")
         learner.settings, learner.threads = self.learner, threads

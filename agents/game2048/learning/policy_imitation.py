@@ -58,7 +58,7 @@ def logged(moves: play_logs.Moves, device: torch.device | str = "cpu") -> tuple[
     return boards, actions
 
 
-class Learner:
+class PolicyLearner:
     """A policy network that learns from a log.
 
     Args:
@@ -219,7 +219,7 @@ class NetworkSettings:
 
 
 @settings
-class Run:
+class PolicyRun:
     """Settings of a run in which a policy network of 2048 learns from a play log."""
 
     options: ClassVar = NeuralOptions
@@ -234,7 +234,7 @@ class Run:
     seed: Whole | None = 0
     """Seed of the weights and of the random symmetries."""
 
-    def new(self, device: str = "cpu") -> Learner:
+    def new(self, device: str = "cpu") -> PolicyLearner:
         """Return a new learner.
 
         Raises:
@@ -247,7 +247,7 @@ class Run:
         with nets.seeded(self.seed):
             net = network("PolicyCNN", layers=self.network.layers).to(device)
         metadata = _log_metadata(Path(self.log))
-        return Learner(net, play_logs.read(self.log), self.learner, self.seed, metadata)
+        return PolicyLearner(net, play_logs.read(self.log), self.learner, self.seed, metadata)
 
     def begin(self, options: NeuralOptions, folder: RunFolder) -> MoveTraining:
         """Return a new learner, or the one in the folder."""

@@ -56,7 +56,7 @@ from afterstate.envs.game2048.torch_rules import afterstates, draw_bits, exponen
 
 
 @settings
-class Settings(Fitting):
+class ValueSettings(Fitting):
     """Settings of learning of a value network.
 
     Raises:
@@ -141,7 +141,7 @@ class _History:
         self.boards[:, : self._longest] = used.to(self.boards.device)
 
 
-class Learner:
+class ValueLearner:
     """A value network that learns in self-play.
 
     Args:
@@ -160,11 +160,11 @@ class Learner:
     def __init__(
         self,
         net: nn.Module,
-        settings: Settings | None = None,
+        settings: ValueSettings | None = None,
         seed: int | None = None,
         log: play_logs.Moves | None = None,
     ) -> None:
-        self.settings = settings = settings or Settings()
+        self.settings = settings = settings or ValueSettings()
         if settings.jump and log is None:
             raise ValueError("jump needs a log")
         self.fitter = new_fitter(net, settings)
@@ -395,7 +395,7 @@ class Learner:
 
 
 @settings
-class Run:
+class ValueRun:
     """Settings of a run in which a neural value network of 2048 learns in self-play."""
 
     options: ClassVar = NeuralOptions
@@ -407,11 +407,11 @@ class Run:
     """Name and settings of a network of `value_net.py`."""
     log: str | None = None
     """File of a play log, for `jump`."""
-    learner: Settings = field(default_factory=Settings)
+    learner: ValueSettings = field(default_factory=ValueSettings)
     seed: Whole | None = 0
     """Seed of the weights and of the games."""
 
-    def new(self, device: str = "cpu") -> Learner:
+    def new(self, device: str = "cpu") -> ValueLearner:
         """Return a new learner.
 
         Raises:
@@ -423,7 +423,7 @@ class Run:
             options: dict[str, Any] = {"name": "CNN22", **self.network}
             net = network(**options).to(device)
         log = None if self.log is None else play_logs.read(self.log)
-        return Learner(net, self.learner, self.seed, log)
+        return ValueLearner(net, self.learner, self.seed, log)
 
     def begin(self, options: NeuralOptions, folder: RunFolder) -> MoveTraining:
         """Return a new learner, or the one in the folder."""

@@ -54,8 +54,8 @@ __all__ = [
     "CUTOFFS",
     "TILES",
     "AlphaBetaAgent",
+    "AlphaBetaSettings",
     "SearchResult",
-    "Settings",
     "Weights",
     "evaluate",
     "terms",
@@ -317,7 +317,7 @@ AtLeast1 = Annotated[Number, Field(ge=1)]
 
 
 @settings
-class Settings(Weights):
+class AlphaBetaSettings(Weights):
     """Settings of the evaluation and the search.
 
     Raises:
@@ -370,13 +370,13 @@ class AlphaBetaAgent(Agent):
         settings: of evaluation and search.
 
     Raises:
-        ValueError: not `Settings`.
+        ValueError: not `AlphaBetaSettings`.
     """
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        if not isinstance(settings, (Settings, type(None))):
+    def __init__(self, settings: AlphaBetaSettings | None = None) -> None:
+        if not isinstance(settings, (AlphaBetaSettings, type(None))):
             raise ValueError(f"settings must be Settings(depth=3, ...), got {settings!r}")
-        self.settings = settings or Settings()
+        self.settings = settings or AlphaBetaSettings()
         self._heuristic = heuristic(self.settings, self.settings.compared)
 
     def search(self, board: Any) -> SearchResult:

@@ -83,7 +83,7 @@ class Estimator(Protocol):
 
 
 @settings
-class Settings:
+class MCSoftmaxSettings:
     """Settings of the search.
 
     Raises:
@@ -188,8 +188,8 @@ class MCSoftmaxAgent(Agent):
     Several threads may search with one player, each in its own trees.
     """
 
-    def __init__(self, net: Network | Estimator, settings: Settings | None = None) -> None:
-        self._net, self._settings = net, settings or Settings()
+    def __init__(self, net: Network | Estimator, settings: MCSoftmaxSettings | None = None) -> None:
+        self._net, self._settings = net, settings or MCSoftmaxSettings()
         self.size = net.size[0], net.size[1]
         self._spare: list[Trees] = []  # the trees of the last search, while no search uses them
 
@@ -199,7 +199,7 @@ class MCSoftmaxAgent(Agent):
         return self._net
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> MCSoftmaxSettings:
         """Return the settings, which are fixed because the trees depend on them."""
         return self._settings
 
@@ -369,7 +369,7 @@ def learned_temperature(player: MCSoftmaxAgent, boards: Any) -> float:
     name, words = player.settings.select, check_words(boards, *player.size).reshape(-1)
     if name in ("ave", "best"):
         raise ValueError(f"select must be a policy with a temperature, got {name!r}")
-    first = MCSoftmaxAgent(player.network, Settings(simulations=1)).evaluate(words)
+    first = MCSoftmaxAgent(player.network, MCSoftmaxSettings(simulations=1)).evaluate(words)
     if len(words) == 0 or np.isinf(first).all(1).any():
         raise ValueError("boards must be some, each with a legal move")
     moves = player.choose(player.search(words))

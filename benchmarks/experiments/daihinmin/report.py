@@ -20,7 +20,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from afterstate.agents.config import from_dict
-from afterstate.agents.daihinmin.learning.rank_learner import Settings
+from afterstate.agents.daihinmin.learning.rank_learner import RankSettings
 from afterstate.agents.training.commands import markdown
 from benchmarks.experiments.daihinmin.settings import Claim, Experiment, Player
 from benchmarks.row_files import Row
@@ -113,7 +113,7 @@ def learned(experiment: Experiment, rows: Sequence[Row]) -> tuple[int, float, fl
     trained = [row for row in rows if "samples" in row]
     iterations = max((row["iterations"] for row in trained), default=0)
     samples = sum(row["samples"] / min(row["generation"], n_held) for row in trained)
-    used = iterations * from_dict(run.get("learner", {}), Settings).batch
+    used = iterations * from_dict(run.get("learner", {}), RankSettings).batch
     return iterations, samples, used / samples if samples else math.nan
 
 

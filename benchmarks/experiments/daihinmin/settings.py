@@ -8,7 +8,7 @@ from typing import Any
 
 from afterstate.agents import config
 from afterstate.agents.config import Count, Share, Whole, from_dict, settings
-from afterstate.agents.daihinmin.learning.rank_training import Run
+from afterstate.agents.daihinmin.learning.rank_training import RankRun
 
 FOLDER = Path(__file__).parent
 
@@ -83,12 +83,12 @@ class Experiment:
         """True if all networks are generations of one run."""
         return "network" in self.run
 
-    def runs(self) -> dict[str, Run]:
+    def runs(self) -> dict[str, RankRun]:
         """Return the training runs by name: one of all generations, or one for each network."""
         if self.has_one_run:
-            return {"all": from_dict(self.run, Run)}
+            return {"all": from_dict(self.run, RankRun)}
         return {
-            name: from_dict(self.run | _own_settings(player), Run)
+            name: from_dict(self.run | _own_settings(player), RankRun)
             for name, player in self.players.items()
             if player.network is not None
         }

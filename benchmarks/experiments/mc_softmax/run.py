@@ -37,8 +37,11 @@ from afterstate.agents.config import Count, current_names, from_dict, settings
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import from_search, play_logs
 from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, learned_temperature
-from afterstate.agents.game2048.search.mc_softmax import Settings as Search
+from afterstate.agents.game2048.search.mc_softmax import (
+    MCSoftmaxAgent,
+    MCSoftmaxSettings,
+    learned_temperature,
+)
 from afterstate.agents.game2048.values.ntuple import estimate, load
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.run import EVALUATION_SEED, summary
@@ -194,7 +197,9 @@ def learn_temperature(args: Args) -> None:
     """Learn the temperature of selection from searches of other positions."""
     options = load_settings()["temperature"]
     boards = logged_boards(args.runs / "temperature.npy", options["positions"])
-    player = MCSoftmaxAgent(load(players.PRETRAINED), Search(**current_names(options["searches"])))
+    player = MCSoftmaxAgent(
+        load(players.PRETRAINED), MCSoftmaxSettings(**current_names(options["searches"]))
+    )
     temperature = round(learned_temperature(player, boards), 4)
     row = {**options, "boards": len(boards), "temperature": temperature, "machine": machine()}
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -263,7 +268,7 @@ def train(place: Path, plan: LearnerPlan) -> None:
 
 def checkpoint(place: Path, plan: LearnerPlan) -> Path:
     """Return the file of a learner."""
-    return place / from_dict(plan.settings, from_search.Run).checkpoints[0]
+    return place / from_dict(plan.settings, from_search.SearchValueRun).checkpoints[0]
 
 
 def play_by_search(place: Path, plan: LearnerPlan) -> None:
@@ -274,7 +279,10 @@ def play_by_search(place: Path, plan: LearnerPlan) -> None:
     file, path = checkpoint(place, plan), place / "search_play.jsonl"
     if not file.exists():
         return
-    learner, n_games = from_dict(plan.settings, from_search.Run).new(), load_settings()["searched"]
+    learner, n_games = (
+        from_dict(plan.settings, from_search.SearchValueRun).new(),
+        load_settings()["searched"],
+    )
     learner.resume(file)
     done = [(row["n_moves"], row["search_play"]["n_games"]) for row in read_lines(path)]
     if (learner.n_moves, n_games) not in done:

@@ -6,7 +6,11 @@ import time
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from afterstate.agents.game2048.learning.ntuple_learner import Learner, Settings, evaluate
+from afterstate.agents.game2048.learning.ntuple_learner import (
+    NTupleLearner,
+    NTupleSettings,
+    evaluate,
+)
 from afterstate.agents.game2048.values.ntuple import network
 from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Measure, Run, Scale
 from benchmarks.machine import machine
@@ -79,7 +83,7 @@ def play(experiment: Experiment, run: Run, seed: int, plan: Plan) -> list[Row]:
     for share in sorted({*plan.shares, *([] if switch is None else [switch])}):
         progress.learn_until(share)
         if share == switch:
-            progress.learner.settings = Settings(**experiment.learner_of(run))
+            progress.learner.settings = NTupleSettings(**experiment.learner_of(run))
         if share in plan.shares:
             rows.append({**key(experiment, run, seed, plan.scale), **progress.evaluation(share)})
     rows[-1]["machine"] = machine()
@@ -90,9 +94,9 @@ class _Progress:
     """A run in progress."""
 
     def __init__(self, experiment: Experiment, run: Run, seed: int, plan: Plan) -> None:
-        first = Settings(**experiment.first_learner_of(run))
+        first = NTupleSettings(**experiment.first_learner_of(run))
         self.title, self.plan = f"{run.name}, seed {seed}", plan
-        self.learner = Learner(network(**experiment.network), first, seed)
+        self.learner = NTupleLearner(network(**experiment.network), first, seed)
         self.seconds = 0.0  # CPU time of self-play and learning
 
     def done(self) -> float:

@@ -54,7 +54,7 @@ NamedPlayer = tuple[str, players.Player]
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """Settings of a match."""
 
     host: str = "127.0.0.1"
@@ -99,8 +99,10 @@ class Server:
         OSError: a file cannot be written.
     """
 
-    def __init__(self, settings: Settings | None = None, own: Sequence[NamedPlayer] = ()) -> None:
-        self.settings = settings or Settings()
+    def __init__(
+        self, settings: ServerSettings | None = None, own: Sequence[NamedPlayer] = ()
+    ) -> None:
+        self.settings = settings or ServerSettings()
         _check(self.settings, len(own))
         seed = self.settings.seed
         self._seed = draw_word(np.random.default_rng()) if seed is None else seed
@@ -361,7 +363,7 @@ class Server:
         await asyncio.gather(*greetings, *closing, return_exceptions=True)
 
 
-def _check(settings: Settings, n_players: int) -> None:
+def _check(settings: ServerSettings, n_players: int) -> None:
     """Raise ValueError for settings that no match can be played with."""
     if not 0 <= settings.port < 2**16:
         raise ValueError(f"port must be in 0..65535, got {settings.port}")
@@ -379,7 +381,7 @@ def _check(settings: Settings, n_players: int) -> None:
 
 
 @dataclass(frozen=True)
-class Args(Settings):
+class Args(ServerSettings):
     """Play a match of Daihinmin with clients of the UEC competition's protocol 20070.
 
     The standings go to stdout, events to stderr. Ctrl-C and SIGTERM end the match and print the
@@ -398,14 +400,14 @@ class Args(Settings):
 
 def _server(args: Args) -> Server:
     """Return the server of a command line."""
-    settings = {name: getattr(args, name) for name in Settings.__dataclass_fields__}
+    settings = {name: getattr(args, name) for name in ServerSettings.__dataclass_fields__}
     if args.no_log:
         settings["log"] = None
     rng = np.random.default_rng(None if args.seed is None else args.seed % 2**64)
     seeds = rng.integers(2**63, size=len(args.seats)).tolist()
     seated = zip(args.seats, seeds, strict=True)
     return Server(
-        Settings(**settings), [(name, players.resolve(name, seed)) for name, seed in seated]
+        ServerSettings(**settings), [(name, players.resolve(name, seed)) for name, seed in seated]
     )
 
 

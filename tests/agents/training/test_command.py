@@ -18,7 +18,12 @@ import pytest
 from afterstate.agents import files
 from afterstate.agents.config import from_dict, read
 from afterstate.agents.game2048.learning import ntuple_learner
-from afterstate.agents.game2048.learning.ntuple_learner import Learner, Run, Settings, evaluate
+from afterstate.agents.game2048.learning.ntuple_learner import (
+    NTupleLearner,
+    NTupleRun,
+    NTupleSettings,
+    evaluate,
+)
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, network
@@ -52,22 +57,22 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> TrainingCommand:
     return command
 
 
-def load(place: Path) -> Learner:
+def load(place: Path) -> NTupleLearner:
     """Return the learner of a run."""
-    return Learner.load(place / "learner.npz")
+    return NTupleLearner.load(place / "learner.npz")
 
 
 def test_a_run_writes_its_learner_rows_and_settings(train: TrainingCommand) -> None:
     place = train("--moves", "2e4")
     assert set(contents(place)) == {"learner.npz", "lock", "rows.jsonl", "settings.json"}
-    assert read(place / "settings.json", Run) == from_dict(SETTINGS, Run)
+    assert read(place / "settings.json", NTupleRun) == from_dict(SETTINGS, NTupleRun)
     learner, rows = load(place), read_rows(place)
-    assert learner.settings == Settings(restart=10)
+    assert learner.settings == NTupleSettings(restart=10)
     assert learner.network.tuples == NETWORK["tuples"]
     assert learner.network.stage_tiles == NETWORK["stages"]
     assert 20_000 <= learner.n_moves == rows[-1]["n_moves"]
     assert [row["n_moves"] // 5_000 for row in rows] == [1, 2, 3, 4]
-    expected = from_dict(SETTINGS, Run).new()
+    expected = from_dict(SETTINGS, NTupleRun).new()
     for row in rows:
         while expected.n_moves < row["n_moves"]:
             expected.play(1)
@@ -191,8 +196,8 @@ def test_a_run_may_be_resumed_with_other_settings_of_the_learner(train: Training
     train("--moves", "6e3")
     slower = {**SETTINGS, "learner": {"rate": 0.1, "order": "forward", "delay": 3}}
     place = train("--moves", "1e4", "--resume", settings=slower)
-    assert load(place).settings == Settings(rate=0.1, order="forward", delay=3)
-    assert read(place / "settings.json", Run) == from_dict(slower, Run)
+    assert load(place).settings == NTupleSettings(rate=0.1, order="forward", delay=3)
+    assert read(place / "settings.json", NTupleRun) == from_dict(slower, NTupleRun)
 
 
 def test_an_interrupted_evaluation_is_repeated_after_resume(
@@ -239,9 +244,9 @@ def wait_for_rows(rows: Path, n_rows: int, process: subprocess.Popen[bytes]) -> 
         time.sleep(0.05)
 
 
-def assert_uninterrupted(place: Path) -> Learner:
+def assert_uninterrupted(place: Path) -> NTupleLearner:
     """Assert that a stopped run saved the learner of an uninterrupted run of as many moves."""
-    learner, straight = load(place), from_dict(SETTINGS, Run).new()
+    learner, straight = load(place), from_dict(SETTINGS, NTupleRun).new()
     straight.play(learner.n_moves)
     assert_same_learner(learner, straight)
     return learner
@@ -358,7 +363,7 @@ def test_a_run_is_not_resumed_with_another_network_or_rule(
     assert re.search(message, finished.error("--moves", "4e3", "--resume", settings=settings))
     assert contents(finished.folder / "run") == before
     with pytest.raises(ValueError, match=message):
-        from_dict(settings, Run).resume(finished.folder / "run" / "learner.npz")
+        from_dict(settings, NTupleRun).resume(finished.folder / "run" / "learner.npz")
 
 
 def test_a_damaged_learner_is_not_resumed(train: TrainingCommand) -> None:
@@ -371,9 +376,9 @@ def test_a_damaged_learner_is_not_resumed(train: TrainingCommand) -> None:
 
 def test_all_settings_have_defaults(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text("{}")
-    assert read(tmp_path / "settings.json", Run) == Run()
-    learner = from_dict({"network": NETWORK}, Run).new(threads=2)
-    assert learner.settings == Settings()
+    assert read(tmp_path / "settings.json", NTupleRun) == NTupleRun()
+    learner = from_dict({"network": NETWORK}, NTupleRun).new(threads=2)
+    assert learner.settings == NTupleSettings()
     assert learner.threads == 2
 
 
@@ -383,7 +388,7 @@ def test_a_missing_settings_file_is_named(tmp_path: Path) -> None:
         main(["ntuple", missing, "--out", str(tmp_path / "run"), "--moves", "10"])
     assert not (tmp_path / "run").exists()
     with pytest.raises(FileNotFoundError, match=r"missing\.json"):
-        read(missing, Run)
+        read(missing, NTupleRun)
 
 
 @pytest.mark.parametrize(
@@ -442,7 +447,7 @@ def test_options_override_the_settings_of_a_file(tmp_path: Path) -> None:
     options = ("--out", "run", "--moves", "1", "--learner.rate", "0.5", "--network.promote")
     settings, _ = parse(["ntuple", str(tmp_path / "settings.json"), *options])
     changed = {**with_learner(rate=0.5), **with_network(promote=True)}
-    assert settings == from_dict({**SETTINGS, **changed}, Run)
+    assert settings == from_dict({**SETTINGS, **changed}, NTupleRun)
 
 
 def test_numbers_of_moves_may_be_powers_of_ten_and_options_have_defaults() -> None:
@@ -471,7 +476,7 @@ def test_a_summary_needs_a_game() -> None:
 
 
 def test_evaluations_have_their_own_seeds_and_do_not_depend_on_threads() -> None:
-    learner = Learner(network([[0, 1, 4], [5, 6]]), seed=1)
+    learner = NTupleLearner(network([[0, 1, 4], [5, 6]]), seed=1)
     learner.play(5_000)
     net, weights = learner.network, learner.network.weights.copy()
     result = evaluate(net, {1: 13, 2: 3})

@@ -17,19 +17,19 @@ import pytest
 
 from afterstate import agents
 from afterstate.agents.game2048.learning import ntuple_learner
-from afterstate.agents.game2048.learning.ntuple_learner import Learner, Settings
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NTupleSettings
 from afterstate.agents.game2048.learning.self_play import MAX_MOVES, self_play
 from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate, network
 from afterstate.agents.training.run import Progress, train
 from tests.support.training_runs import assert_same_learner, interrupt
 
-FORWARD = Settings(order="forward")
+FORWARD = NTupleSettings(order="forward")
 TINY_4X4 = [[0, 1, 4], [5, 6], [1, 2, 5, 6]]
 
 
-def new(settings: Settings | None = None, threads: int = 1) -> Learner:
-    return Learner(network(TINY_4X4), settings, 1, threads)
+def new(settings: NTupleSettings | None = None, threads: int = 1) -> NTupleLearner:
+    return NTupleLearner(network(TINY_4X4), settings, 1, threads)
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "learner.npz"
 
 
-def set_clock(monkeypatch: pytest.MonkeyPatch, learner: Learner, step: float) -> None:
+def set_clock(monkeypatch: pytest.MonkeyPatch, learner: NTupleLearner, step: float) -> None:
     """Let the clock move by `step` seconds each time the learner plays, and otherwise stand."""
     now, play = [1000.0], learner.play
 
@@ -111,7 +111,7 @@ def test_train_passes_its_end_by_one_game_at_most() -> None:
 
 
 def test_train_reports_the_mean_of_the_latest_thousand_games() -> None:
-    learner, other = (Learner(network([[0, 1]], (2, 2)), seed=1) for _ in range(2))
+    learner, other = (NTupleLearner(network([[0, 1]], (2, 2)), seed=1) for _ in range(2))
     scores: list[int] = []
     for report in train(learner, n_moves=30_000):
         while other.n_games < report.n_games:
@@ -127,7 +127,7 @@ def test_train_to_an_end_already_reached_only_saves(file: Path, limit: str) -> N
     limits: dict[str, Any] = {limit: 0}
     assert train(learner, **limits, save_to=file) == []
     assert learner.n_games == 0
-    assert Learner.load(file).n_games == 0
+    assert NTupleLearner.load(file).n_games == 0
 
 
 def test_train_stops_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,7 @@ def test_seconds_are_those_of_play_alone_and_continue_after_loading(
     first = train(new(), n_moves=600, save_to=file, evaluate=evaluate)
     assert [report.seconds for report in first] == [2]
     clock[0] += 1_000
-    resumed = Learner.load(file)
+    resumed = NTupleLearner.load(file)
     assert resumed.seconds == 2
     reports = train(resumed, n_moves=6_000, evaluate=evaluate, evaluate_every=1_000)
     assert [report.seconds for report in reports] == [4 + 2 * i for i in range(len(reports))]
@@ -194,7 +194,7 @@ def test_train_works_with_a_clock_that_stands_still(monkeypatch: pytest.MonkeyPa
 
 
 def test_numbers_of_moves_are_whole() -> None:
-    learner = Learner(network([[0, 1]]), seed=3)
+    learner = NTupleLearner(network([[0, 1]]), seed=3)
     train(learner, n_moves=2e3)
     assert learner.n_moves >= 2_000
     for wrong in (1.5, -1, float("nan"), float("inf")):
@@ -208,7 +208,7 @@ def test_numbers_of_moves_are_whole() -> None:
 def test_train_saves_a_player_at_the_end(tmp_path: Path) -> None:
     file, learner = tmp_path / "new folder" / "learner.npz", new()
     train(learner, n_moves=2_000, save_to=file)
-    assert_same_learner(Learner.load(file), learner)
+    assert_same_learner(NTupleLearner.load(file), learner)
     boards: npt.NDArray[np.uint64] = np.arange(1, 2**40, 2**33 + 12_345, dtype=np.uint64)
     agent = agents.load(file)
     assert isinstance(agent, NTupleAgent)
@@ -221,7 +221,7 @@ def test_train_saves_at_intervals(file: Path) -> None:
     saved: list[int] = []
 
     def check(progress: Progress) -> None:
-        saved.append(Learner.load(file).n_moves if file.exists() else 0)
+        saved.append(NTupleLearner.load(file).n_moves if file.exists() else 0)
 
     reports = train(learner, 60_000, save_to=file, save_every=0, report=check)
     assert saved == [0, *(report.n_moves for report in reports[:-1])]
@@ -229,11 +229,11 @@ def test_train_saves_at_intervals(file: Path) -> None:
     saved.clear()
     train(learner, 60_000, save_to=file, save_every=3600, report=check)
     assert set(saved) == {reports[-1].n_moves}
-    assert Learner.load(file).n_moves == learner.n_moves
+    assert NTupleLearner.load(file).n_moves == learner.n_moves
 
 
 def test_a_file_that_cannot_be_written_is_refused_before_training(tmp_path: Path) -> None:
-    learner = Learner(network([[0, 1]]), seed=3)
+    learner = NTupleLearner(network([[0, 1]]), seed=3)
     with pytest.raises(OSError, match="not a file"):
         train(learner, n_moves=1_000, save_to=tmp_path)
     assert learner.n_moves == 0
@@ -246,7 +246,7 @@ def test_the_learner_is_saved_before_each_evaluation(file: Path, save_every: flo
     saved: list[int] = []
 
     def check(progress: Progress) -> None:
-        saved.append(Learner.load(file).n_moves)
+        saved.append(NTupleLearner.load(file).n_moves)
         assert saved[-1] == progress.n_moves == learner.n_moves
 
     every: dict[str, Any] = {"evaluate": check, "evaluate_every": 5_000}
@@ -276,10 +276,10 @@ def send_signal() -> Iterator[Callable[[int, float], Callable[[Progress], None]]
         timer.join()
 
 
-@pytest.mark.parametrize("settings", [Settings(), FORWARD], ids=["backward", "forward"])
+@pytest.mark.parametrize("settings", [NTupleSettings(), FORWARD], ids=["backward", "forward"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_an_interrupted_learner_is_saved_and_learns_on_as_an_uninterrupted_one(
-    file: Path, settings: Settings, error: type[BaseException]
+    file: Path, settings: NTupleSettings, error: type[BaseException]
 ) -> None:
     reports: list[Progress] = []
 
@@ -290,7 +290,7 @@ def test_an_interrupted_learner_is_saved_and_learns_on_as_an_uninterrupted_one(
 
     with pytest.raises(error, match="enough"):
         train(new(settings), n_moves=10**9, save_to=file, report=raise_later)
-    resumed = Learner.load(file)
+    resumed = NTupleLearner.load(file)
     assert (resumed.n_moves, resumed.n_games) == (reports[1].n_moves, reports[1].n_games)
     train(resumed, n_moves=10_000)
     whole = new(settings)
@@ -308,11 +308,11 @@ def test_ctrl_c_leaves_a_learner_whose_counters_fit_its_weights(
     file: Path, send_signal: Any, delay: float
 ) -> None:
     """The signal arrives while a kernel runs, so Python handles it just after."""
-    learner, straight = (Learner(network([[0, 1, 4, 5]]), seed=3) for _ in range(2))
+    learner, straight = (NTupleLearner(network([[0, 1, 4, 5]]), seed=3) for _ in range(2))
     report = send_signal(signal.SIGINT, delay)
     with pytest.raises(KeyboardInterrupt):
         train(learner, seconds=600, save_to=file, report=report)
-    saved = Learner.load(file)
+    saved = NTupleLearner.load(file)
     while straight.n_games < saved.n_games:
         straight.play(1)
     assert_same_learner(straight, saved)
@@ -329,7 +329,7 @@ def test_ctrl_c_waits_for_all_threads(file: Path, send_signal: Any, delay: float
     time.sleep(0.1)
     assert learner.n_moves == n_moves
     assert (learner.sums == sums).all()
-    saved = Learner.load(file)
+    saved = NTupleLearner.load(file)
     assert_same_learner(saved, learner)
     assert (saved._state == learner._state).all()
 
@@ -366,7 +366,7 @@ def test_sigterm_saves_and_ends_the_program(file: Path, send_signal: Any, thread
     assert caught.value.code == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) is before
     assert learner.n_moves > 0
-    assert_same_learner(Learner.load(file), learner)
+    assert_same_learner(NTupleLearner.load(file), learner)
 
 
 def test_a_thread_other_than_the_main_one_may_train() -> None:
@@ -378,14 +378,14 @@ def test_a_thread_other_than_the_main_one_may_train() -> None:
     assert reports[-1].n_moves == learner.n_moves >= 2_000
 
 
-def evaluations(learner: Learner, n_moves: int, **arguments: Any) -> list[int]:
+def evaluations(learner: NTupleLearner, n_moves: int, **arguments: Any) -> list[int]:
     """Return the numbers of moves at which `train` evaluates."""
     result: list[int] = []
     train(learner, n_moves, evaluate=lambda progress: result.append(progress.n_moves), **arguments)
     return result
 
 
-def first_games_from(learner: Learner, every: int, end: int) -> list[int]:
+def first_games_from(learner: NTupleLearner, every: int, end: int) -> list[int]:
     """Return the numbers of moves after the games that pass a multiple of `every`, or the end."""
     result: list[int] = []
     while learner.n_moves < end:
@@ -429,7 +429,7 @@ def test_the_end_is_evaluated_if_the_time_ends_while_saving(
 ) -> None:
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    learner, save = new(), Learner.save
+    learner, save = new(), NTupleLearner.save
     reports: list[Progress] = []
 
     def slow_save(path: Any) -> None:

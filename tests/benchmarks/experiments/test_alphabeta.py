@@ -27,7 +27,7 @@ from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.alphabeta import (
     TILES,
     AlphaBetaAgent,
-    Settings,
+    AlphaBetaSettings,
 )
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs.game2048.rules import afterstates, from_text, largest, table
@@ -45,7 +45,7 @@ def test_all_players_can_be_made() -> None:
     assert tuple(run.SEARCHES) == TILES
     for cell in run.cells():
         assert cell["player"] == "alphabeta" and cell["games"] > 1  # one game has no interval
-        assert Settings(**cell["settings"]).depth
+        assert AlphaBetaSettings(**cell["settings"]).depth
 
 
 def test_no_player_plays_twice() -> None:
@@ -239,7 +239,7 @@ def test_boards_have_a_move_and_no_2048() -> None:
 
 def test_our_program_has_the_moves_values_and_counts_of_the_player() -> None:
     answers, seconds = speed_alphabeta.ours(BOARDS)(3)
-    expected = [AlphaBetaAgent(Settings(depth=3)).search(board) for board in BOARDS]
+    expected = [AlphaBetaAgent(AlphaBetaSettings(depth=3)).search(board) for board in BOARDS]
     assert answers == [Answer(one.action, one.value, one.positions) for one in expected]
     assert answers[0].value == pytest.approx(9.974317236555601, abs=1e-12)
     assert (answers[0].action, answers[0].positions) == (3, 513) and seconds > 0

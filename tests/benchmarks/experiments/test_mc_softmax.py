@@ -27,9 +27,9 @@ from afterstate.agents.game2048.learning import from_search, play_logs
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.mc_softmax import (
     MCSoftmaxAgent,
+    MCSoftmaxSettings,
     learned_temperature,
 )
-from afterstate.agents.game2048.search.mc_softmax import Settings as Search
 from afterstate.agents.game2048.values import ntuple, value_net
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, network
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
@@ -101,7 +101,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
         options = {**cell["settings"], **more}
         options.pop("network", None)
         if cell["player"] == "mc-softmax":
-            return MCSoftmaxAgent(small, from_dict(options, Search))
+            return MCSoftmaxAgent(small, from_dict(options, MCSoftmaxSettings))
         return NTupleAgent(small)
 
     settings = experiment.load_settings()
@@ -195,7 +195,9 @@ def test_a_temperature_is_learned_from_other_positions(
     boards = play_logs.read(tiny.runs / "temperature.npy")["board"][:20]
     others, _ = run.positions(tiny.runs)
     assert len(boards) == row["boards"] == 20 and not np.isin(boards, others).all()
-    searches = MCSoftmaxAgent(ntuple.load(players.PRETRAINED), from_dict(row["searches"], Search))
+    searches = MCSoftmaxAgent(
+        ntuple.load(players.PRETRAINED), from_dict(row["searches"], MCSoftmaxSettings)
+    )
     expected = learned_temperature(searches, np.array(boards, np.uint64))
     assert row["temperature"] == pytest.approx(expected, abs=5e-5)
 
@@ -325,7 +327,9 @@ def test_a_learned_neural_network_plays_by_its_search(
     tiny.main("learn")
     *_, last, searched = tiny.rows("learning")
     learned = value_net.load(tiny.runs / "experiment_1,_net" / "net.safetensors")
-    player = MCSoftmaxAgent(ValueNetAgent(learned, value_scale=1_000), Search(simulations=2))
+    player = MCSoftmaxAgent(
+        ValueNetAgent(learned, value_scale=1_000), MCSoftmaxSettings(simulations=2)
+    )
     assert searched["search_play"] == summary(play(player, 2, EVALUATION_SEED))
     assert searched["n_moves"] == last["n_moves"] >= 4
 
@@ -333,12 +337,12 @@ def test_a_learned_neural_network_plays_by_its_search(
 def test_a_learner_that_diverged_does_not_stop_the_others(
     tiny: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Wild(from_search.Learner):
+    class Wild(from_search.SearchValueLearner):
         def _learn(self, *rest: Any) -> None:
             if self.settings.learn == "nodes" and self.n_moves:
                 raise Diverged("values diverged", {"searched": 5.0})
 
-    monkeypatch.setattr(from_search, "Learner", Wild)
+    monkeypatch.setattr(from_search, "SearchValueLearner", Wild)
     plan = tiny.settings["learners"]["experiment 1"]
     plan["runs"] = {"wild": plan["runs"]["wild"], "calm": {"moves": 2_000}}
     tiny.main("learn")
@@ -349,7 +353,7 @@ def test_a_learner_that_diverged_does_not_stop_the_others(
     *_, calm, searched = (row for row in rows if row["run"] == "calm")
     assert calm["1-ply"]["n_games"] == 100
     learned = agents.load(tiny.runs / "experiment_1,_calm" / "learner.npz").network
-    games = play(MCSoftmaxAgent(learned, Search(simulations=2)), 2, EVALUATION_SEED)
+    games = play(MCSoftmaxAgent(learned, MCSoftmaxSettings(simulations=2)), 2, EVALUATION_SEED)
     assert searched["search_play"] == summary(games) and searched["n_moves"] == calm["n_moves"]
     tiny.main("report")  # of the rows as learners write them
     text = (tiny.results / "README.md").read_text(encoding="utf-8")

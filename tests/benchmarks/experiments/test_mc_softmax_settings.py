@@ -16,8 +16,7 @@ pytest.importorskip("tqdm")
 from afterstate import agents
 from afterstate.agents.config import current_names, from_dict
 from afterstate.agents.game2048.learning import from_search
-from afterstate.agents.game2048.search.mc_softmax import POLICIES, MCSoftmaxAgent
-from afterstate.agents.game2048.search.mc_softmax import Settings as Search
+from afterstate.agents.game2048.search.mc_softmax import POLICIES, MCSoftmaxAgent, MCSoftmaxSettings
 from afterstate.agents.game2048.values import ntuple
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
 from benchmarks.experiments import cells
@@ -73,7 +72,7 @@ def test_settings_belong_to_existing_players(measure: Measure) -> None:
     for cell in cells_of(measure):
         options = {key: value for key, value in cell["settings"].items() if key != "network"}
         if cell["player"] == "mc-softmax":
-            Search(**current_names(options))
+            MCSoftmaxSettings(**current_names(options))
         else:
             assert cell["player"] in agents.names()
 
@@ -83,7 +82,7 @@ def test_players_have_the_network_of_their_cell() -> None:
     cell: Row = {"player": "mc-softmax", "settings": {"network": "ntuple", "simulations": 7}}
     made = run.make_player(cell)
     assert isinstance(made, MCSoftmaxAgent) and isinstance(made.network, ntuple.Network)
-    assert made.settings == Search(simulations=7)
+    assert made.settings == MCSoftmaxSettings(simulations=7)
     cell["settings"]["network"] = "value-net"
     assert isinstance(run.make_player(cell).network, ValueNetAgent)
     cell = {"player": "expectimax", "settings": {"depth": 3}}
@@ -128,8 +127,8 @@ def test_learners_have_the_settings_of_the_paper() -> None:
         "no search": {"learn": "root", "root": "valued"},  # ours
     }
     for each in settings.values():
-        from_search.Settings(**each["learner"])
-        from_dict(each, from_search.Run)
+        from_search.SearchValueSettings(**each["learner"])
+        from_dict(each, from_search.SearchValueRun)
         assert "start" not in each or Path(each["start"]).exists()
 
 

@@ -18,7 +18,7 @@ pytest.importorskip("scipy")
 pytest.importorskip("tqdm")
 pytest.importorskip("tyro")
 
-from afterstate.agents.game2048.learning.ntuple_learner import Settings
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleSettings
 from afterstate.agents.game2048.values.ntuple import network
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows, run, settings
 from benchmarks.experiments.quasi_greedy.rows import Estimate
@@ -56,7 +56,7 @@ def test_all_runs_can_be_made(name: str) -> None:
     assert name in settings.names() and len(experiment.runs) <= len(figure.COLORS)
     for each in experiment.runs:
         for learner in (experiment.first_learner_of(each), experiment.learner_of(each)):
-            Settings(**learner)
+            NTupleSettings(**learner)
     for claim in experiment.claims:
         assert all(experiment.run(other) for other in (claim.better, *claim.worse))
     weights = network(**experiment.network).weights.nbytes

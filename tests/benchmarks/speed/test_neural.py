@@ -17,8 +17,7 @@ pytest.importorskip("tqdm")
 import torch
 from torch import Tensor, nn
 
-from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
-from afterstate.agents.game2048.search.mc_softmax import Settings as Search
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, MCSoftmaxSettings
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
 from afterstate.envs.game2048 import torch_rules
@@ -50,7 +49,7 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make networks small and turns short."""
     monkeypatch.setattr(speed_neural, "CNN22", Tiny)
     monkeypatch.setattr(speed_neural, "SECONDS", 1e-3)
-    monkeypatch.setattr(speed_neural, "SEARCH", Search(simulations=2))
+    monkeypatch.setattr(speed_neural, "SEARCH", MCSoftmaxSettings(simulations=2))
     for layers in (2, 5):
         monkeypatch.setitem(policy_net.CHANNELS, layers, 3)
 

@@ -11,7 +11,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import FlattenObservation, RecordEpisodeStatistics
 
-from afterstate.agents.game2048.learning.ntuple_learner import Learner, Settings
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NTupleSettings
 from afterstate.agents.game2048.learning.self_play import play_path
 from afterstate.agents.game2048.learning.td import new_path
 from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, network
@@ -278,7 +278,7 @@ def test_environment_vector_environment_and_learner_play_the_same_games(
     """Compare three consecutive games, board by board."""
     agent = NTupleAgent(net)
     env, envs = Game2048Env(net.size), Game2048VectorEnv(2, net.size, autoreset_mode="SameStep")
-    learner, path = Learner(net, seed=seed), new_path(net, 10_000)
+    learner, path = NTupleLearner(net, seed=seed), new_path(net, 10_000)
     rng: Word = learner.rng
     cells = field(*net.size)
     assert rng == seed_word(seed)
@@ -306,8 +306,8 @@ def test_environment_vector_environment_and_learner_play_the_same_games(
 @pytest.mark.parametrize("order", ["backward", "forward"])
 def test_the_first_game_of_a_learner_is_that_of_its_seed(order: Any) -> None:
     """The learning rate is 0 in single precision, so the network does not change."""
-    settings = Settings("td", order, 0.0, 1e-50)
-    learner = Learner(network([[0, 1]]), settings, seed=21)
+    settings = NTupleSettings("td", order, 0.0, 1e-50)
+    learner = NTupleLearner(network([[0, 1]]), settings, seed=21)
     games = learner.play(1)
     env, agent = Game2048Env(), NTupleAgent(network([[0, 1]]))
     board, info = env.reset(seed=21)

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from afterstate.agents.daihinmin.afterstates.chains import AFTERSTATE
 from afterstate.agents.daihinmin.learning.game_records import Log, play_log
 from afterstate.agents.daihinmin.learning.rank_learner import (
-    Learner,
+    RankLearner,
+    RankSettings,
     Samples,
-    Settings,
     bootstrap,
     join,
     rmse,
@@ -189,7 +189,7 @@ def test_with_lambda_1_targets_are_the_places() -> None:
 def test_each_sample_is_used_once_per_epoch() -> None:
     for seed in range(2):
         net = Bias()
-        Learner(net, Settings(batch=4), seed).fit(numbered([0] * 10), 10)
+        RankLearner(net, RankSettings(batch=4), seed).fit(numbered([0] * 10), 10)
         assert len(net.seen) == 40
         for begin in range(0, 40, 10):
             assert sorted(net.seen[begin : begin + 10]) == list(range(10))
@@ -198,7 +198,7 @@ def test_each_sample_is_used_once_per_epoch() -> None:
 
 def test_a_batch_may_be_larger_than_the_samples() -> None:
     net = Bias()
-    Learner(net, Settings(batch=7)).fit(numbered([0, 1, 2]), 3)
+    RankLearner(net, RankSettings(batch=7)).fit(numbered([0, 1, 2]), 3)
     assert sorted(net.seen) == [0] * 7 + [1] * 7 + [2] * 7
 
 
@@ -206,7 +206,7 @@ def test_the_seed_decides_the_order() -> None:
     orders = []
     for seed in (1, 1, 2):
         net = Bias()
-        Learner(net, Settings(batch=4), seed).fit(numbered([0] * 12), 6)
+        RankLearner(net, RankSettings(batch=4), seed).fit(numbered([0] * 12), 6)
         orders.append(net.seen)
     assert orders[0] == orders[1] != orders[2]
 
@@ -217,7 +217,7 @@ def test_suits_are_exchanged_only_if_set() -> None:
     of.afters["hand"][:150], of.afters["hand"][150:] = 2, 1
     for symmetries, seen in [(False, {1, 2}), (True, {1, 2, 4, 8})]:
         net = Bias()
-        Learner(net, Settings(batch=300, symmetries=symmetries)).fit(of, 1)
+        RankLearner(net, RankSettings(batch=300, symmetries=symmetries)).fit(of, 1)
         assert set(net.seen) == seen
         assert net.seen.count(1) == 150
         if symmetries:
@@ -240,7 +240,7 @@ def test_steps_means_and_rates_by_hand() -> None:
     The mean moves by 9 / 10, 9 / 11, ... of the way, until that is less than 1 - average.
     """
     net = Bias((0.5, 0, 0, 0, -0.5))
-    learner = Learner(net, Settings("sgd", rate=0.4, momentum=0, batch=2, average=0.2))
+    learner = RankLearner(net, RankSettings("sgd", rate=0.4, momentum=0, batch=2, average=0.2))
     rates: list[float] = []
     group = learner.fitter.optimizer.param_groups[0]
     loss = learner.fit(numbered([1, 1]), 4, 0.2, lambda _: rates.append(group["lr"]))
@@ -258,7 +258,7 @@ def test_steps_means_and_rates_by_hand() -> None:
 
 
 def test_the_rate_can_decay_to_0() -> None:
-    learner, rates = Learner(Bias(), Settings("sgd", rate=0.4, batch=2)), list[float]()
+    learner, rates = RankLearner(Bias(), RankSettings("sgd", rate=0.4, batch=2)), list[float]()
     group = learner.fitter.optimizer.param_groups[0]
     learner.fit(numbered([1, 1]), 4, 0.0, lambda _: rates.append(group["lr"]))
     assert rates == pytest.approx([0.4, 0.3, 0.2, 0.1])
@@ -266,7 +266,7 @@ def test_the_rate_can_decay_to_0() -> None:
 
 def test_momentum_by_hand() -> None:
     net = Bias()
-    Learner(net, Settings("sgd", rate=0.5, momentum=0.9, batch=1)).fit(numbered([0]), 3)
+    RankLearner(net, RankSettings("sgd", rate=0.5, momentum=0.9, batch=1)).fit(numbered([0]), 3)
     logits, speed = np.zeros(5), np.zeros(5)
     for _ in range(3):
         speed = 0.9 * speed + softmax(logits) - [1, 0, 0, 0, 0]
@@ -278,14 +278,14 @@ def test_targets_between_0_and_1_are_learned() -> None:
     """With one target of 0.3 and 0.7 the probabilities become these."""
     of = numbered([0])._replace(targets=np.array([[0.3, 0.7, 0, 0, 0]], np.float32))
     net = Bias()
-    Learner(net, Settings("sgd", rate=0.9, batch=1)).fit(of, 600)
+    RankLearner(net, RankSettings("sgd", rate=0.9, batch=1)).fit(of, 600)
     assert torch.softmax(net.logits, 0).tolist() == pytest.approx([0.3, 0.7, 0, 0, 0], abs=0.01)
 
 
 def test_without_averaging_the_network_itself_plays() -> None:
     net = Bias()
-    assert Learner(net).played is net
-    averaged = Learner(net, Settings(average=0.9))
+    assert RankLearner(net).played is net
+    averaged = RankLearner(net, RankSettings(average=0.9))
     assert averaged.played is not net
     assert averaged.net is net
 
@@ -298,7 +298,7 @@ def test_values_of_other_games_improve(name: str, bf16: bool) -> None:
     seen, unseen = samples(log_of(250, 1)), samples(log_of(80, 2))
     net = seeded(name, **({"channels": 8} if name == "BaseCNN" else {"hidden": 16}))
     before = rmse(net, unseen)
-    learner = Learner(net, Settings(rate=3e-3, batch=128, bf16=bf16))
+    learner = RankLearner(net, RankSettings(rate=3e-3, batch=128, bf16=bf16))
     first, last = learner.fit(seen, 20), learner.fit(seen, 150)
     assert last < first - 0.05
     assert rmse(net, unseen) < min(before, 1.25)
@@ -311,14 +311,14 @@ def test_values_of_other_games_improve(name: str, bf16: bool) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        Settings(batch=16, average=0.9, symmetries=True),
-        Settings(batch=16),
-        Settings("sgd", 0.01, batch=16),
+        RankSettings(batch=16, average=0.9, symmetries=True),
+        RankSettings(batch=16),
+        RankSettings("sgd", 0.01, batch=16),
     ],
 )
-def test_resumed_learning_equals_learning_without_a_break(settings: Settings) -> None:
+def test_resumed_learning_equals_learning_without_a_break(settings: RankSettings) -> None:
     of = samples(log_of(10, 3))
-    whole, first, second = (Learner(seeded(hidden=6), settings, 3) for _ in range(3))
+    whole, first, second = (RankLearner(seeded(hidden=6), settings, 3) for _ in range(3))
     for _ in range(2):
         whole.fit(of, 5)
     first.fit(of, 5)
@@ -335,7 +335,7 @@ def test_resumed_learning_equals_learning_without_a_break(settings: Settings) ->
 def test_without_samples_there_is_nothing_to_learn() -> None:
     none = samples(log_of(1, 1)).part(slice(0))
     with pytest.raises(ValueError, match="there are no samples to learn from"):
-        Learner(seeded(hidden=6)).fit(none, 1)
+        RankLearner(seeded(hidden=6)).fit(none, 1)
     assert np.isnan(rmse(seeded(hidden=6), none))
 
 
@@ -346,12 +346,12 @@ def test_a_single_part_is_not_copied() -> None:
 
 def test_a_learner_of_another_network_or_optimizer_is_rejected() -> None:
     of = samples(log_of(2, 4))
-    adam = Learner(seeded(hidden=6), Settings(batch=4))
+    adam = RankLearner(seeded(hidden=6), RankSettings(batch=4))
     adam.fit(of, 2)
     others = [
-        Learner(seeded(hidden=7), Settings(batch=4)),
-        Learner(seeded("BaseCNN", channels=2), Settings(batch=4)),
-        Learner(seeded(hidden=6), Settings("sgd", batch=4)),
+        RankLearner(seeded(hidden=7), RankSettings(batch=4)),
+        RankLearner(seeded("BaseCNN", channels=2), RankSettings(batch=4)),
+        RankLearner(seeded(hidden=6), RankSettings("sgd", batch=4)),
     ]
     for other in others:
         with pytest.raises(ValueError, match="another network or optimizer"):
@@ -378,4 +378,4 @@ def test_a_learner_of_another_network_or_optimizer_is_rejected() -> None:
 )
 def test_wrong_settings_are_rejected(settings: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
-        Settings(**settings)
+        RankSettings(**settings)

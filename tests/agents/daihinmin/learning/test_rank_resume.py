@@ -66,7 +66,7 @@ def killed(*args: Any) -> None:
 KILLS: dict[str, tuple[Any, str, int]] = {
     "before the games": (rank_training, "generate", 1),
     "before the games are saved": (rank_training, "save_log", 1),
-    "before learning": (rank_learner.Learner, "fit", 1),
+    "before learning": (rank_learner.RankLearner, "fit", 1),
     "before the first file is written": (files, "write_bytes", 1),
     "between the files": (files, "write_bytes", 2),
     "before the last file": (files, "write_bytes", 3),
@@ -130,7 +130,7 @@ def test_a_complete_generation_of_games_is_not_played_again(tmp_path: Path) -> N
     out = run(tmp_path, 2)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rank_learner.Learner, "fit", killed)
+        patch.setattr(rank_learner.RankLearner, "fit", killed)
         with pytest.raises(Killed):
             run(tmp_path, 3, "--resume")
     with pytest.MonkeyPatch.context() as patch:
@@ -176,7 +176,7 @@ def test_sigterm_interrupts_a_run(tmp_path: Path) -> None:
 
     before = signal.getsignal(signal.SIGTERM)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rank_learner.Learner, "fit", terminated)
+        patch.setattr(rank_learner.RankLearner, "fit", terminated)
         with pytest.raises(SystemExit, match=str(128 + signal.SIGTERM)):
             run(tmp_path, 1)
     assert signal.getsignal(signal.SIGTERM) is before
@@ -184,7 +184,7 @@ def test_sigterm_interrupts_a_run(tmp_path: Path) -> None:
 
 
 def test_a_half_learned_generation_is_not_saved(tmp_path: Path) -> None:
-    original = rank_learner.Learner.fit
+    original = rank_learner.RankLearner.fit
 
     def interrupted(*args: Any, **kwargs: Any) -> float:
         original(*args, **kwargs)
@@ -192,7 +192,7 @@ def test_a_half_learned_generation_is_not_saved(tmp_path: Path) -> None:
 
     for generations, more in ((1, ()), (3, ("--resume",))):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(rank_learner.Learner, "fit", interrupted)
+            patch.setattr(rank_learner.RankLearner, "fit", interrupted)
             with pytest.raises(SystemExit, match="--resume"):
                 run(tmp_path, generations, *more)
         run(tmp_path, generations, "--resume")
@@ -212,7 +212,7 @@ def test_an_incomplete_or_premature_row_is_dropped(tmp_path: Path) -> None:
     ("at", "name", "saved"),
     [
         (rank_training, "generate", 0),
-        (rank_learner.Learner, "fit", 0),
+        (rank_learner.RankLearner, "fit", 0),
         (rank_training, "save_log", 0),
         (rank_training, "points_against_sample", 1),
     ],

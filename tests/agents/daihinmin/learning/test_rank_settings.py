@@ -19,7 +19,7 @@ import torch
 
 from afterstate.agents.daihinmin.learning import rank_training
 from afterstate.agents.daihinmin.learning.rank_training import (
-    Run,
+    RankRun,
 )
 from afterstate.agents.training.__main__ import main
 from tests.support.rank_runs import (
@@ -45,7 +45,7 @@ def test_an_error_says_that_no_game_can_be_learned_from(tmp_path: Path) -> None:
 
 def test_a_teacher_may_have_its_full_name() -> None:
     names = ["daihinmin-policy", "sample"]
-    assert Run(teacher=names).teacher == ["policy", "sample"]
+    assert RankRun(teacher=names).teacher == ["policy", "sample"]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from afterstate.agents.daihinmin.learning import rank_learner, rank_training
 from afterstate.agents.daihinmin.learning.game_records import load_log, read_log
 from afterstate.agents.daihinmin.learning.rank_learner import bootstrap, samples
 from afterstate.agents.daihinmin.learning.rank_training import (
-    Run,
+    RankRun,
     generate,
     points_against_sample,
 )
@@ -55,7 +55,7 @@ def test_a_run_writes_its_folder(tmp_path: Path) -> None:
     metadata = nets.metadata(out / "net.safetensors")
     assert (metadata["network"], metadata["settings"]) == ("FCNN", {"hidden": 4})
     assert (metadata["generation"], metadata["iterations"]) == (2, 6)
-    assert read(out / "settings.json", Run) == from_dict(TINY, Run)
+    assert read(out / "settings.json", RankRun) == from_dict(TINY, RankRun)
     rows = learned(out)
     assert [row["generation"] for row in rows] == [1, 2]
     assert [row["iterations"] for row in rows] == [3, 6]
@@ -111,7 +111,7 @@ def test_players_are_drawn_again_for_each_table(tmp_path: Path) -> None:
         loaded.append(Path(path).stem)
         return original(path, device)
 
-    settings = from_dict({**TINY, "games": 12, "table": 3, "pool": 2}, Run)
+    settings = from_dict({**TINY, "games": 12, "table": 3, "pool": 2}, RankRun)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rank_net, "load", watched)
         log = generate(settings, paths, [1, 1], 1, "cpu")
@@ -122,7 +122,7 @@ def test_players_are_drawn_again_for_each_table(tmp_path: Path) -> None:
 
 
 def test_guests_sit_at_the_tables_and_are_not_learned_from() -> None:
-    run = Run(teacher=["heuristic"], guests=["sample"], guest_share=0.5, games=40, table=4)
+    run = RankRun(teacher=["heuristic"], guests=["sample"], guest_share=0.5, games=40, table=4)
     log = generate(run, [], [3], 1, "cpu")
     students = [(mask >> np.arange(5) & 1).sum() for mask in log.students]
     assert min(students) >= 1 and {2, 3} <= set(students)
@@ -130,16 +130,16 @@ def test_guests_sit_at_the_tables_and_are_not_learned_from() -> None:
         of = samples(log).moments
         here = np.isin(of.origins, np.flatnonzero(log.students == mask))
         assert ((mask >> of.players[here]) & 1).all()
-    alone = generate(Run(teacher=["heuristic"], games=4, table=4), [], [3], 1, "cpu")
+    alone = generate(RankRun(teacher=["heuristic"], games=4, table=4), [], [3], 1, "cpu")
     assert (alone.students == 0b11111).all()
 
 
 def test_teachers_play_the_games_that_are_learned_from(tmp_path: Path) -> None:
-    sample = generate(from_dict({**TINY, "teacher": ["sample"]}, Run), [], [1, 1], 1, "cpu")
+    sample = generate(from_dict({**TINY, "teacher": ["sample"]}, RankRun), [], [1, 1], 1, "cpu")
     for game in sample.games:
         assert (game["left"] == 0).sum() >= 4
     random = generate(
-        from_dict({**TINY, "teacher": ["sample"], "epsilon": 0.3}, Run), [], [1, 1], 1, "cpu"
+        from_dict({**TINY, "teacher": ["sample"], "epsilon": 0.3}, RankRun), [], [1, 1], 1, "cpu"
     )
     assert (sample.last_random == -1).all()
     assert (random.last_random >= 0).any()
@@ -160,14 +160,14 @@ def test_logs_of_others_are_learned_from_in_every_generation(tmp_path: Path) -> 
 def test_targets_come_from_the_network_as_it_is_before_it_learns(tmp_path: Path) -> None:
     """Targets of all games, also of earlier ones."""
     targets: list[Any] = []
-    original = rank_learner.Learner.fit
+    original = rank_learner.RankLearner.fit
 
     def watched(learner: Any, of: Any, *rest: Any) -> float:
         targets.append(of.targets)
         return original(learner, of, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rank_learner.Learner, "fit", watched)
+        patch.setattr(rank_learner.RankLearner, "fit", watched)
         out = run(tmp_path, 2, logs=[RECORDED], lam=0.5, learner={"batch": 32, "rate": 0.05})
     recorded = samples(read_log(RECORDED))
     for generation in range(2):
@@ -182,7 +182,7 @@ def test_targets_come_from_the_network_as_it_is_before_it_learns(tmp_path: Path)
 )
 def test_wrong_settings_are_rejected_in_python(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"hidden|foo"):
-        from_dict(settings, Run)
+        from_dict(settings, RankRun)
 
 
 def test_teachers_of_a_table_have_their_own_seeds_and_the_temperature() -> None:
@@ -201,7 +201,7 @@ def test_teachers_of_a_table_have_their_own_seeds_and_the_temperature() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rank_training, "find_player", spy_find_player)
         patch.setattr(rank_training, "PolicyAgent", new_policy)
-        run = Run(teacher=["random", "policy"], temperature=0.7, games=3, table=1)
+        run = RankRun(teacher=["random", "policy"], temperature=0.7, games=3, table=1)
         generate(run, [], [1, 1], 1, "cpu")
     assert len(seeds) == len(set(seeds)) == 15
     assert 0 < len(temperatures) < 15 and set(temperatures) == {0.7}
@@ -209,7 +209,9 @@ def test_teachers_of_a_table_have_their_own_seeds_and_the_temperature() -> None:
 
 def test_generate_reports_the_games_of_each_table(tmp_path: Path) -> None:
     chunks: list[int] = []
-    generate(from_dict({**TINY, "teacher": ["sample"]}, Run), [], [1, 1], 1, "cpu", chunks.append)
+    generate(
+        from_dict({**TINY, "teacher": ["sample"]}, RankRun), [], [1, 1], 1, "cpu", chunks.append
+    )
     assert chunks == [4, 4, 2]
 
 
@@ -256,13 +258,13 @@ def test_a_start_file_with_another_network_is_rejected(
 
 def test_points_against_sample_clients_are_by_100_games() -> None:
     """Five sample clients have 300 on the average; the error is that of the mean of matches."""
-    points, error = points_against_sample("sample", 4_000, 1, Run())
+    points, error = points_against_sample("sample", 4_000, 1, RankRun())
     assert 2 < error < 30
     assert abs(points - 300) < 4 * error
-    assert np.isnan(points_against_sample("sample", 50, 1, Run())[1])
+    assert np.isnan(points_against_sample("sample", 50, 1, RankRun())[1])
 
 
 def test_points_have_names() -> None:
-    assert Run().worth() == POINTS
-    assert Run(points="classes").worth() == CLASS_VALUES
-    assert Run(points=[1, 2, 3, 4, 5]).worth() == (1, 2, 3, 4, 5)
+    assert RankRun().worth() == POINTS
+    assert RankRun(points="classes").worth() == CLASS_VALUES
+    assert RankRun(points=[1, 2, 3, 4, 5]).worth() == (1, 2, 3, 4, 5)

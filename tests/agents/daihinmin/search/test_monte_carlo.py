@@ -17,7 +17,11 @@ from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.rule_based.players import SampleAgent
 from afterstate.agents.daihinmin.search import monte_carlo
 from afterstate.agents.daihinmin.search.deals import Parameters, log_likelihoods
-from afterstate.agents.daihinmin.search.monte_carlo import MonteCarloAgent, Settings, search
+from afterstate.agents.daihinmin.search.monte_carlo import (
+    MonteCarloAgent,
+    MonteCarloSettings,
+    search,
+)
 from afterstate.agents.daihinmin.values.softmax_policy import (
     Policy,
     PolicyAgent,
@@ -137,7 +141,7 @@ def test_every_play_is_tried_within_the_budget() -> None:
 
 def log_likelihood(game: Game, viewer: int, policy: Policy, model: int = 0) -> float:
     """Return the log likelihood of the plays of all but the viewer, by a model."""
-    settings = Settings(temperature=1.0)
+    settings = MonteCarloSettings(temperature=1.0)
     parameters = Parameters(*(float(getattr(settings, name)) for name in Parameters._fields))
     out, weights, scratch = np.empty((2, 5)), policy.weights.reshape(-1), np.empty(1, GAME)
     log_likelihoods(game, viewer, scratch, weights, parameters, new_workspace(), out)
@@ -312,10 +316,14 @@ def test_a_prior_counts_as_many_visits_as_it_is_given(size: int) -> None:
     assert len(alone.actions) > 2
     for action in alone.actions:
         prior = Favours({int(action)})
-        strong = MonteCarloAgent(400, seed=7, settings=Settings(prior_visits=1e9), prior=prior)
+        strong = MonteCarloAgent(
+            400, seed=7, settings=MonteCarloSettings(prior_visits=1e9), prior=prior
+        )
         result = strong.values(seen)
         assert result.actions[result.visits.argmax()] == action
-    ignored = MonteCarloAgent(400, seed=7, settings=Settings(prior_visits=0.0), prior=prior)
+    ignored = MonteCarloAgent(
+        400, seed=7, settings=MonteCarloSettings(prior_visits=0.0), prior=prior
+    )
     assert ignored.values(seen).visits.tolist() == alone.visits.tolist()
 
 
@@ -380,7 +388,7 @@ def test_wrong_arguments_are_refused(wrong: dict[str, Any]) -> None:
 def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
     (name,) = wrong
     with pytest.raises(ValueError, match=name):
-        Settings(**wrong)
+        MonteCarloSettings(**wrong)
 
 
 def test_earlier_names_of_settings_are_refused_with_the_known_ones() -> None:

@@ -20,12 +20,15 @@ from torch import Tensor
 
 from afterstate.agents import nets
 from afterstate.agents.game2048.learning import ntuple_learner
-from afterstate.agents.game2048.learning.from_search import Learner, Settings, score_limit
+from afterstate.agents.game2048.learning.from_search import (
+    SearchValueLearner,
+    SearchValueSettings,
+    score_limit,
+)
 from afterstate.agents.game2048.learning.net_model import NetModel
 from afterstate.agents.game2048.learning.table_model import TableModel
 from afterstate.agents.game2048.search import exact
-from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
-from afterstate.agents.game2048.search.mc_softmax import Settings as Search
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, MCSoftmaxSettings
 from afterstate.agents.game2048.search.softmax_search import BoardBatch, inner, walk
 from afterstate.agents.game2048.search.softmax_tree import Trees
 from afterstate.agents.game2048.values import value_net
@@ -52,7 +55,7 @@ def test_inner_returns_the_nodes_with_outcomes_and_enough_visits(
     compiled: bool, settings: dict[str, Any]
 ) -> None:
     """They are read from the trees once more in Python."""
-    net, search = network(TUPLES[4, 4]), Search(**{"simulations": 60, **settings})
+    net, search = network(TUPLES[4, 4]), MCSoftmaxSettings(**{"simulations": 60, **settings})
     net.weights[:] = np.random.default_rng(1).uniform(0, 30, net.weights.size)
     grower = MCSoftmaxAgent(net if compiled else Script(partial(estimate, net)), search)
     searcher, n_each = MCSoftmaxAgent(net, search), search.trees or 1
@@ -86,7 +89,9 @@ def paths(trees: Trees, order: BoardBatch, n_paths: int, *temperatures: float) -
 
 def test_cold_paths_follow_the_best_moves_and_hot_paths_are_uniform() -> None:
     """In trees with a single outcome of each move, cold paths are deterministic."""
-    player = MCSoftmaxAgent(Script(scattered), Search(simulations=60, trees=3, select="ave"))
+    player = MCSoftmaxAgent(
+        Script(scattered), MCSoftmaxSettings(simulations=60, trees=3, select="ave")
+    )
     trees, order = player.grow(random_boards(4))
     expected: list[int] = []
     for tree in range(12):
@@ -120,7 +125,7 @@ def test_a_temporal_difference_equals_that_by_hand(rate: float, error: float, en
 @pytest.mark.parametrize("rule", ["td", "tc"])
 @pytest.mark.parametrize("size", TUPLES)
 def test_tables_learn_by_the_rules_of_self_play(size: tuple[int, int], rule: Any) -> None:
-    naive = NaiveLearner(ntuple_learner.Settings(rule, rate=0.7), TUPLES[size], size, 1)
+    naive = NaiveLearner(ntuple_learner.NTupleSettings(rule, rate=0.7), TUPLES[size], size, 1)
     model, rng = TableModel(network(TUPLES[size], size), rule, 0.7), np.random.default_rng(1)
     for _ in range(5):
         afters, targets = rng.choice(random_boards(10, size), 30), rng.normal(50, 60, 30)
@@ -193,9 +198,15 @@ def test_each_move_equals_that_of_the_plain_loop(
     size: tuple[int, int], search: dict[str, Any], settings: dict[str, Any]
 ) -> None:
     """The afterstates and targets, the boards, and the games that end are compared."""
-    own, searches = Settings(**{"games": 3, **settings}), Search(**{"simulations": 12, **search})
+    own, searches = (
+        SearchValueSettings(**{"games": 3, **settings}),
+        MCSoftmaxSettings(**{"simulations": 12, **search}),
+    )
     script: Any = Script(scattered, size)
-    learner, naive = Learner(script, searches, own, 7), NaiveSearchLearner(own, searches, 7, size)
+    learner, naive = (
+        SearchValueLearner(script, searches, own, 7),
+        NaiveSearchLearner(own, searches, 7, size),
+    )
     n_ended, errors = 0, list[float]()
     for i in range(40):
         script.loss, n_before = float(i), naive.n_moves
@@ -238,8 +249,10 @@ def test_targets_of_roots_equal_those_by_hand(settings: dict[str, Any], target: 
     """
     values = {0x02: 10.0, 0x20: 3.0, 0x03: 20.0, 0x30: 5.0}
     script: Any = Script(lambda boards: [values[board] for board in boards.tolist()], (1, 2))
-    own = Settings(games=64, turn=False, **settings)
-    learner = Learner(script, Search(simulations=3, select="best", unvisited="outcomes"), own, 1)
+    own = SearchValueSettings(games=64, turn=False, **settings)
+    learner = SearchValueLearner(
+        script, MCSoftmaxSettings(simulations=3, select="best", unvisited="outcomes"), own, 1
+    )
     learner.play(1)
     assert script.fits == []  # there is no previous afterstate
     afters, boards, n_moves = learner._afters, learner._games[:, BOARD], learner.n_moves
@@ -267,7 +280,9 @@ def test_tables_learn_to_play(
 ) -> None:
     """The greedy player reaches this share of the best score; on 2x3 it begins at a sixth."""
     model = TableModel(network([[0, 1, 4, 5], [0, 1]], size))
-    learner = Learner(model, Search(simulations=simulations), Settings(**settings), 1)
+    learner = SearchValueLearner(
+        model, MCSoftmaxSettings(simulations=simulations), SearchValueSettings(**settings), 1
+    )
     best, before = exact.solve(size).value, exact.expected_score(model.player())
     assert before < 0.9 * share * best
     learner.play(40_000)
@@ -278,14 +293,18 @@ def test_rewards_that_count_twice_make_values_too_large() -> None:
     searched = []
     for twice in (False, True):
         model = TableModel(network([[0, 1, 4, 5]], (2, 2)))
-        learner = Learner(model, Search(simulations=1), Settings(reward_twice=twice), 1)
+        learner = SearchValueLearner(
+            model, MCSoftmaxSettings(simulations=1), SearchValueSettings(reward_twice=twice), 1
+        )
         learner.play(20_000)
         searched.append(learner.latest["searched"])
     assert 1.5 * searched[0] < searched[1] < 2.2 * searched[0] < 2.2 * exact.solve((2, 2)).value
 
 
-def scripted(script: Any, games: int = 3, simulations: int = 2) -> Learner:
-    return Learner(script, Search(simulations=simulations), Settings(games=games), 1)
+def scripted(script: Any, games: int = 3, simulations: int = 2) -> SearchValueLearner:
+    return SearchValueLearner(
+        script, MCSoftmaxSettings(simulations=simulations), SearchValueSettings(games=games), 1
+    )
 
 
 @pytest.mark.parametrize("value", [LIMIT + 1, -LIMIT - 2_000, math.nan, math.inf, -math.inf])
@@ -347,10 +366,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("settings", "message"), WRONG, ids=str)
 def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Settings(**settings)
+        SearchValueSettings(**settings)
 
 
 def test_a_search_that_reuses_trees_is_refused() -> None:
     script: Any = Script(scattered)
     with pytest.raises(ValueError, match="reuse"):
-        Learner(script, Search(reuse=True))
+        SearchValueLearner(script, MCSoftmaxSettings(reuse=True))

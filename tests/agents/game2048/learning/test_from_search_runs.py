@@ -26,7 +26,11 @@ from afterstate import agents
 from afterstate.agents import nets
 from afterstate.agents.config import from_dict, read
 from afterstate.agents.game2048.learning import ntuple_learner
-from afterstate.agents.game2048.learning.from_search import Learner, Run, score_limit
+from afterstate.agents.game2048.learning.from_search import (
+    SearchValueLearner,
+    SearchValueRun,
+    score_limit,
+)
 from afterstate.agents.game2048.learning.net_model import NetModel
 from afterstate.agents.game2048.learning.table_model import TableModel
 from afterstate.agents.game2048.play import play
@@ -77,16 +81,16 @@ def command(tmp_path: Path) -> TrainingCommand:
     return TrainingCommand("search", tmp_path, TABLES, *fast)
 
 
-def new(settings: dict[str, Any], place: Path | None = None, **others: Any) -> Learner:
+def new(settings: dict[str, Any], place: Path | None = None, **others: Any) -> SearchValueLearner:
     """Return a learner with these settings, or that of a run."""
-    run_settings = from_dict({**settings, **others}, Run)
+    run_settings = from_dict({**settings, **others}, SearchValueRun)
     learner = run_settings.new()
     if place is not None:
         learner.resume(place / run_settings.checkpoints[0])
     return learner
 
 
-def state(learner: Learner) -> dict[str, Any]:
+def state(learner: SearchValueLearner) -> dict[str, Any]:
     """Return the whole state of a learner, to be compared."""
     names = ("n_moves", "n_games", "_rng", "_games", "_afters", "_lengths")
     values: dict[str, Any] = {name: getattr(learner, name) for name in names}
@@ -184,7 +188,7 @@ def test_damaged_and_other_files_are_refused(settings: dict[str, Any], path: Pat
     whole = path.read_bytes()
     others: list[bytes | Callable[[Path], Any]] = [whole[:-1], whole[: len(whole) // 2], b"", b"?"]
     others += [new(TABLES if settings is NEURAL else NEURAL).save, partial(nets.save, Tiny())]
-    others += [partial(ntuple.save, net), ntuple_learner.Learner(net, seed=1).save]
+    others += [partial(ntuple.save, net), ntuple_learner.NTupleLearner(net, seed=1).save]
     for other in others:
         _ = path.write_bytes(other) if isinstance(other, bytes) else other(path)
         with pytest.raises(ValueError, match=r"learner\.file"):
@@ -221,7 +225,7 @@ def test_a_run_writes_its_learner_and_its_rows(
     player = "learner.npz" if settings is TABLES else "net.safetensors"
     names = {"lock", "rows.jsonl", "settings.json", player, player.replace("net.", "learner.")}
     assert set(contents(place)) == names
-    assert read(place / "settings.json", Run) == from_dict(settings, Run)
+    assert read(place / "settings.json", SearchValueRun) == from_dict(settings, SearchValueRun)
     expected, rows = new(settings), read_rows(place)
     assert [row["n_moves"] // 200 for row in rows] == [1, 2, 2]
     for row in rows:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from afterstate.agents.game2048.learning.ntuple_learner import Learner, Settings
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NTupleSettings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search import exact
 from afterstate.agents.game2048.simple import RandomAgent
@@ -29,13 +29,15 @@ def solved(size: tuple[int, int]) -> exact.Solution:
     return exact.solve(size)
 
 
-def new(size: tuple[int, int], settings: Settings, seed: int = 1, **options: Any) -> Learner:
+def new(
+    size: tuple[int, int], settings: NTupleSettings, seed: int = 1, **options: Any
+) -> NTupleLearner:
     """Return a learner of a small board with one tuple of all its cells."""
     every_cell = [4 * row + col for row in range(size[0]) for col in range(size[1])]
-    return Learner(network([every_cell], size, **options), settings, seed)
+    return NTupleLearner(network([every_cell], size, **options), settings, seed)
 
 
-def exact_score(learner: Learner) -> float:
+def exact_score(learner: NTupleLearner) -> float:
     """Return the exact expected score of the greedy player."""
     return exact.expected_score(NTupleAgent(learner.network))
 
@@ -50,24 +52,24 @@ def test_small_games_have_the_known_optimum(size: tuple[int, int], best: float) 
 @pytest.mark.parametrize(
     ("settings", "options"),
     [
-        (Settings(), {}),
-        (Settings(lam=0.0), {}),
-        (Settings(order="forward"), {}),
-        (Settings("td", "forward", rate=0.5), {}),
-        (Settings(order="forward", delay=2), {}),
-        (Settings(restart=3), {}),
-        (Settings(epsilon=0.05), {}),
-        (Settings(carousel=True, order="forward"), {"stages": [16, 32], "start_value": 80}),
-        (Settings(), {"stages": [8, 16], "promote": True}),
-        (Settings(), {"fixed_point": True}),
-        (Settings(epsilon=0.2, restart=1, lam=0.0), {"symmetric": False}),
-        (Settings(order="forward"), {"start_value": 80}),
-        (Settings(search_share=0.5), {}),
+        (NTupleSettings(), {}),
+        (NTupleSettings(lam=0.0), {}),
+        (NTupleSettings(order="forward"), {}),
+        (NTupleSettings("td", "forward", rate=0.5), {}),
+        (NTupleSettings(order="forward", delay=2), {}),
+        (NTupleSettings(restart=3), {}),
+        (NTupleSettings(epsilon=0.05), {}),
+        (NTupleSettings(carousel=True, order="forward"), {"stages": [16, 32], "start_value": 80}),
+        (NTupleSettings(), {"stages": [8, 16], "promote": True}),
+        (NTupleSettings(), {"fixed_point": True}),
+        (NTupleSettings(epsilon=0.2, restart=1, lam=0.0), {"symmetric": False}),
+        (NTupleSettings(order="forward"), {"start_value": 80}),
+        (NTupleSettings(search_share=0.5), {}),
     ],
     ids=name_of,
 )
 def test_learning_2x2_reaches_99_percent_of_the_optimum(
-    settings: Settings, options: dict[str, Any]
+    settings: NTupleSettings, options: dict[str, Any]
 ) -> None:
     """Greedy play learns all values; more afterstates, as without symmetry, need exploration."""
     learner, best = new((2, 2), settings, **options), solved((2, 2)).value
@@ -79,13 +81,13 @@ def test_learning_2x2_reaches_99_percent_of_the_optimum(
 @pytest.mark.parametrize(
     ("size", "settings"),
     [
-        ((2, 3), Settings(order="forward", restart=1, epsilon=0.1)),
-        ((3, 2), Settings(lam=0.0, restart=1, epsilon=0.1)),
+        ((2, 3), NTupleSettings(order="forward", restart=1, epsilon=0.1)),
+        ((3, 2), NTupleSettings(lam=0.0, restart=1, epsilon=0.1)),
     ],
     ids=name_of,
 )
 def test_learning_six_cells_reaches_99_percent_of_the_optimum(
-    size: tuple[int, int], settings: Settings
+    size: tuple[int, int], settings: NTupleSettings
 ) -> None:
     """Other seeds reached 0.991 to 0.997 of the optimum."""
     learner, best = new(size, settings, start_value=500), solved(size).value
@@ -96,7 +98,7 @@ def test_learning_six_cells_reaches_99_percent_of_the_optimum(
 @cache
 def greedy_2x3_score() -> float:
     """Return the exact score on 2x3 cells after a million moves without exploration."""
-    learner = new((2, 3), Settings())
+    learner = new((2, 3), NTupleSettings())
     learner.play(1_000_000)
     return exact_score(learner)
 
@@ -104,15 +106,15 @@ def greedy_2x3_score() -> float:
 @pytest.mark.parametrize(
     ("settings", "options"),
     [
-        (Settings(epsilon=0.1), {}),
-        (Settings(epsilon=0.1, order="forward"), {}),
-        (Settings(order="forward"), {"start_value": 500}),
-        (Settings(search_share=0.3), {}),
+        (NTupleSettings(epsilon=0.1), {}),
+        (NTupleSettings(epsilon=0.1, order="forward"), {}),
+        (NTupleSettings(order="forward"), {"start_value": 500}),
+        (NTupleSettings(search_share=0.3), {}),
     ],
     ids=name_of,
 )
 def test_six_cells_are_not_learned_without_exploration(
-    settings: Settings, options: dict[str, Any]
+    settings: NTupleSettings, options: dict[str, Any]
 ) -> None:
     """Greedy play repeats its first choices, however long it learns."""
     explorer = new((2, 3), settings, **options)
@@ -130,7 +132,7 @@ class Late(NamedTuple):
 
 
 @cache
-def late_2x3(settings: Settings, **options: Any) -> Late:
+def late_2x3(settings: NTupleSettings, **options: Any) -> Late:
     """Return the knowledge of late afterstates after a million moves."""
     solution = solved((2, 3))
     largest = cells(solution.afters, 2, 3).max(axis=(1, 2))
@@ -159,9 +161,9 @@ def test_restart_and_carousel_teach_more_of_late_boards(
     others: dict[str, Any], shaping: dict[str, Any], error: float, known: float
 ) -> None:
     """The number of moves is the same; fewer games begin at the start."""
-    plain = late_2x3(Settings(epsilon=0.1, **others))
+    plain = late_2x3(NTupleSettings(epsilon=0.1, **others))
     options = {"stages": (16, 32, 64)} if "carousel" in shaping else {}
-    shaped = late_2x3(Settings(epsilon=0.1, **others, **shaping), **options)
+    shaped = late_2x3(NTupleSettings(epsilon=0.1, **others, **shaping), **options)
     assert shaped.error < error * plain.error
     assert shaped.known > known * plain.known
     assert shaped.n_games < 0.5 * plain.n_games
@@ -169,7 +171,7 @@ def test_restart_and_carousel_teach_more_of_late_boards(
 
 def test_played_games_of_a_2x2_learner_have_the_exact_mean() -> None:
     """The mean of 4,000 games is within four standard errors of the exact expectation."""
-    learner = new((2, 2), Settings(), seed=2)
+    learner = new((2, 2), NTupleSettings(), seed=2)
     learner.play(5_000)
     scores = play(NTupleAgent(learner.network), 4_000, seed=1, size=(2, 2)).scores
     error = float(scores.std(ddof=1)) / len(scores) ** 0.5
@@ -177,31 +179,31 @@ def test_played_games_of_a_2x2_learner_have_the_exact_mean() -> None:
 
 
 @cache
-def late_mean(settings: Settings, n_moves: int, **options: Any) -> float:
+def late_mean(settings: NTupleSettings, n_moves: int, **options: Any) -> float:
     """Return the mean score of the last quarter of the games of a run."""
-    learner = Learner(network(FIVES, **options), settings, seed=1)
+    learner = NTupleLearner(network(FIVES, **options), settings, seed=1)
     scores = learner.play(n_moves).scores
     return float(scores[-len(scores) // 4 :].mean())
 
 
-TC, FORWARD = Settings(), Settings(order="forward")
+TC, FORWARD = NTupleSettings(), NTupleSettings(order="forward")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("better", "factor", "worse"),
     [
-        (TC, 1.07, Settings(lam=0.0)),
-        (TC, 1.07, Settings(printed=True)),
-        (FORWARD, 1.2, Settings("td", "forward")),
-        (FORWARD, 1.3, Settings(printed=True, order="forward")),
-        (Settings(order="forward", delay=3), 1.1, FORWARD),
-        (Settings("td", "forward", delay=3), 1.03, Settings("td", "forward")),
+        (TC, 1.07, NTupleSettings(lam=0.0)),
+        (TC, 1.07, NTupleSettings(printed=True)),
+        (FORWARD, 1.2, NTupleSettings("td", "forward")),
+        (FORWARD, 1.3, NTupleSettings(printed=True, order="forward")),
+        (NTupleSettings(order="forward", delay=3), 1.1, FORWARD),
+        (NTupleSettings("td", "forward", delay=3), 1.03, NTupleSettings("td", "forward")),
     ],
     ids=name_of,
 )
 def test_a_rule_that_is_known_to_be_better_is_better(
-    better: Settings, factor: float, worse: Settings
+    better: NTupleSettings, factor: float, worse: NTupleSettings
 ) -> None:
     assert late_mean(better, 2_000_000) > factor * late_mean(worse, 2_000_000)
 
@@ -209,17 +211,17 @@ def test_a_rule_that_is_known_to_be_better_is_better(
 @pytest.mark.parametrize(
     ("better", "factor", "worse"),
     [
-        (TC, 1.15, Settings(epsilon=0.01)),
-        (Settings(epsilon=0.01), 1.5, Settings(epsilon=0.1)),
-        (TC, 2, Settings(epsilon=0.1, skip="own")),
-        (TC, 1.8, Settings(good=0.75)),
-        (Settings(good=0.25), 1.5, Settings(good=0.75)),
-        (TC, 1.8, Settings(good=0.75, restart=10)),
+        (TC, 1.15, NTupleSettings(epsilon=0.01)),
+        (NTupleSettings(epsilon=0.01), 1.5, NTupleSettings(epsilon=0.1)),
+        (TC, 2, NTupleSettings(epsilon=0.1, skip="own")),
+        (TC, 1.8, NTupleSettings(good=0.75)),
+        (NTupleSettings(good=0.25), 1.5, NTupleSettings(good=0.75)),
+        (TC, 1.8, NTupleSettings(good=0.75, restart=10)),
     ],
     ids=name_of,
 )
 def test_good_plays_only_and_random_moves_are_harmful(
-    better: Settings, factor: float, worse: Settings
+    better: NTupleSettings, factor: float, worse: NTupleSettings
 ) -> None:
     """Matsuzaki 2017 reports the same."""
     assert late_mean(better, 1_000_000) > factor * late_mean(worse, 1_000_000)
@@ -238,8 +240,8 @@ def test_more_games_by_search_score_more() -> None:
     """The games are those of the 100,000 moves after greedy learning."""
     means = []
     for share in (0.0, 0.5, 1.0):
-        settings = Settings(search_share=share, search_from=300_000)
-        learner = Learner(network(FIVES), settings, seed=1)
+        settings = NTupleSettings(search_share=share, search_from=300_000)
+        learner = NTupleLearner(network(FIVES), settings, seed=1)
         learner.play(300_000)
         means.append(learner.play(100_000).scores.mean())
     assert means[1] > 1.05 * means[0]
@@ -256,20 +258,20 @@ def test_promotion_helps_stages_at_first() -> None:
 @pytest.mark.parametrize(
     ("settings", "options", "low", "high"),
     [
-        (Settings(restart=10), {}, 0.8, 1.25),
+        (NTupleSettings(restart=10), {}, 0.8, 1.25),
         (TC, {"fixed_point": True}, 0.8, 1.2),
         (TC, {"downgrade": 1024}, 0.8, 1.25),
     ],
 )
 def test_other_settings_learn_about_as_well(
-    settings: Settings, options: dict[str, Any], low: float, high: float
+    settings: NTupleSettings, options: dict[str, Any], low: float, high: float
 ) -> None:
     assert low < late_mean(settings, 1_000_000, **options) / late_mean(TC, 1_000_000) < high
 
 
 def test_every_learner_is_far_better_than_random_moves() -> None:
     chance = float(play(RandomAgent(seed=1), 200, seed=1).scores.mean())
-    for settings in (TC, Settings(epsilon=0.1), Settings(epsilon=0.1, skip="own")):
+    for settings in (TC, NTupleSettings(epsilon=0.1), NTupleSettings(epsilon=0.1, skip="own")):
         assert late_mean(settings, 1_000_000) > 4 * chance
 
 
@@ -277,18 +279,18 @@ def test_every_learner_is_far_better_than_random_moves() -> None:
 @pytest.mark.parametrize(
     ("settings", "n_moves", "published"),
     [
-        (Settings(), 20_000_000, 59_600),
-        (Settings(lam=0.0), 18_000_000, 51_800),
-        (Settings(order="forward"), 16_000_000, 45_000),
-        (Settings("td", "forward"), 8_900_000, 21_700),
+        (NTupleSettings(), 20_000_000, 59_600),
+        (NTupleSettings(lam=0.0), 18_000_000, 51_800),
+        (NTupleSettings(order="forward"), 16_000_000, 45_000),
+        (NTupleSettings("td", "forward"), 8_900_000, 21_700),
     ],
     ids=["TC(0.5)", "TC backward", "TC forward", "TD(0)"],
 )
 def test_mean_score_is_that_of_tdl2048_after_the_same_moves(
-    settings: Settings, n_moves: int, published: float
+    settings: NTupleSettings, n_moves: int, published: float
 ) -> None:
     """Means of the last 1,000 games of single runs vary by more than their standard error of 2%."""
-    learner = Learner(settings=settings, seed=1)
+    learner = NTupleLearner(settings=settings, seed=1)
     scores: list[int] = []
     while learner.n_moves < n_moves:
         scores += learner.play(1_000_000).scores.tolist()

@@ -17,8 +17,8 @@ from afterstate.agents.game2048.learning import ntuple_learner
 from afterstate.agents.game2048.learning.ntuple_learner import (
     MAX_DELAY,
     MAX_THREADS,
-    Learner,
-    Settings,
+    NTupleLearner,
+    NTupleSettings,
     in_threads,
 )
 from afterstate.agents.game2048.learning.self_play import self_play
@@ -27,31 +27,31 @@ from tests.support.learning_checks import memory, name_of
 
 TINY_4X4 = [[0, 1, 4], [5, 6], [1, 2, 5, 6]]
 STAGES = [16, 32, 64]
-FORWARD = Settings(order="forward")
+FORWARD = NTupleSettings(order="forward")
 
 EVERY = [
-    Settings(lam=0.25, rate=0.5),
-    Settings(printed=True),
-    Settings("td", lam=0.5, rate=0.1),
+    NTupleSettings(lam=0.25, rate=0.5),
+    NTupleSettings(printed=True),
+    NTupleSettings("td", lam=0.5, rate=0.1),
     FORWARD,
-    Settings(order="forward", delay=3),
-    Settings(epsilon=0.1, skip="own"),
-    Settings(restart=10),
-    Settings(order="forward", restart=5, epsilon=0.1),
-    Settings(good=0.5),
-    Settings(good=0.75, restart=5),
-    Settings(search_share=0.5, search_from=2_000),
-    Settings(carousel=True),
-    Settings(carousel=True, restart=5, delay=2, order="forward"),
+    NTupleSettings(order="forward", delay=3),
+    NTupleSettings(epsilon=0.1, skip="own"),
+    NTupleSettings(restart=10),
+    NTupleSettings(order="forward", restart=5, epsilon=0.1),
+    NTupleSettings(good=0.5),
+    NTupleSettings(good=0.75, restart=5),
+    NTupleSettings(search_share=0.5, search_from=2_000),
+    NTupleSettings(carousel=True),
+    NTupleSettings(carousel=True, restart=5, delay=2, order="forward"),
 ]
 by_settings = pytest.mark.parametrize("settings", EVERY, ids=name_of)
 
 
-def new(settings: Settings, seed: int = 3, threads: int = 1) -> Learner:
-    return Learner(network(TINY_4X4, stages=STAGES), settings, seed, threads)
+def new(settings: NTupleSettings, seed: int = 3, threads: int = 1) -> NTupleLearner:
+    return NTupleLearner(network(TINY_4X4, stages=STAGES), settings, seed, threads)
 
 
-def assert_same(one: Learner, other: Learner) -> None:
+def assert_same(one: NTupleLearner, other: NTupleLearner) -> None:
     """Compare weights, sums, counters, random streams and pools of two learners."""
     assert one.settings == other.settings
     for name in ("n_games", "n_moves", "n_learned", "rng", "threads"):
@@ -67,7 +67,7 @@ def assert_same(one: Learner, other: Learner) -> None:
 
 
 @by_settings
-def test_a_seed_repeats_its_learning_and_another_does_not(settings: Settings) -> None:
+def test_a_seed_repeats_its_learning_and_another_does_not(settings: NTupleSettings) -> None:
     first, again, other = (new(settings, seed) for seed in (3, 3, 4))
     for learner in (first, again, other):
         learner.play(4_000)
@@ -76,7 +76,7 @@ def test_a_seed_repeats_its_learning_and_another_does_not(settings: Settings) ->
 
 
 @by_settings
-def test_playing_in_pieces_learns_the_same(settings: Settings) -> None:
+def test_playing_in_pieces_learns_the_same(settings: NTupleSettings) -> None:
     whole, in_pieces = new(settings), new(settings)
     games = whole.play(4_000)
     scores: list[int] = []
@@ -91,7 +91,7 @@ def test_playing_in_pieces_learns_the_same(settings: Settings) -> None:
 def test_play_stops_after_the_game_that_reaches_its_moves(
     size: tuple[int, int], n_moves: int
 ) -> None:
-    learner = Learner(network([[0, 1]], size), seed=1)
+    learner = NTupleLearner(network([[0, 1]], size), seed=1)
     games = learner.play(n_moves)
     assert games.n_moves.sum() >= n_moves
     assert games.n_moves[:-1].sum() < n_moves
@@ -102,14 +102,14 @@ def test_play_stops_after_the_game_that_reaches_its_moves(
 def test_the_network_is_trained_in_place() -> None:
     net = network(TINY_4X4)
     weights = net.weights
-    Learner(net, seed=1).play(1_000)
+    NTupleLearner(net, seed=1).play(1_000)
     assert weights is net.weights
     assert weights.any()
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, float("nan"), float("inf")])
 def test_numbers_of_moves_are_whole_and_from_one_on(wrong: float) -> None:
-    learner = Learner(network([[0, 1]]), seed=3)
+    learner = NTupleLearner(network([[0, 1]]), seed=3)
     with pytest.raises(ValueError, match="n_moves"):
         learner.play(wrong)
     assert learner.n_games == 0
@@ -120,10 +120,10 @@ def test_numbers_of_moves_are_whole_and_from_one_on(wrong: float) -> None:
 
 
 def test_default_lambda_and_step_size_depend_on_order_and_rule() -> None:
-    assert (Settings().lambda_, Settings().step_size) == (0.5, 1.0)
+    assert (NTupleSettings().lambda_, NTupleSettings().step_size) == (0.5, 1.0)
     assert (FORWARD.lambda_, FORWARD.step_size) == (0.0, 1.0)
-    assert Settings(order="forward", delay=1).lambda_ == 0.5
-    assert (Settings("td").lambda_, Settings("td").step_size) == (0.5, 0.1)
+    assert NTupleSettings(order="forward", delay=1).lambda_ == 0.5
+    assert (NTupleSettings("td").lambda_, NTupleSettings("td").step_size) == (0.5, 0.1)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_default_lambda_and_step_size_depend_on_order_and_rule() -> None:
 def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
     name = list(wrong)[-1]
     with pytest.raises(ValueError, match=f"{name} .*got"):
-        Settings(**wrong)
+        NTupleSettings(**wrong)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
 )
 def test_settings_that_do_not_go_together_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Settings(**wrong)
+        NTupleSettings(**wrong)
 
 
 # Threads
@@ -191,15 +191,15 @@ def test_settings_that_do_not_go_together_are_refused(wrong: dict[str, Any], mes
 @pytest.mark.parametrize("threads", [0, -1, MAX_THREADS + 1, 2.0, "2", None, True])
 def test_wrong_numbers_of_threads_are_refused(threads: Any) -> None:
     with pytest.raises(ValueError, match=r"threads .* 1\.\.64"):
-        new(Settings(), threads=threads)
-    learner = new(Settings())
+        new(NTupleSettings(), threads=threads)
+    learner = new(NTupleSettings())
     with pytest.raises(ValueError, match="threads"):
         learner.threads = threads
     assert learner.threads == 1
 
 
 @by_settings
-def test_counters_of_threads_add_up(settings: Settings) -> None:
+def test_counters_of_threads_add_up(settings: NTupleSettings) -> None:
     learner = new(settings, threads=3)
     n_games, n_moves = 0, 0
     for _ in range(3):
@@ -217,21 +217,22 @@ def test_counters_of_threads_add_up(settings: Settings) -> None:
 
 
 def test_threads_play_games_of_their_own() -> None:
-    learner = new(Settings(), threads=4)
+    learner = new(NTupleSettings(), threads=4)
     scores = learner.play(20_000).scores.tolist()
     assert len(set(scores)) > len(scores) // 2
     assert len(set(learner._state[:, 0].tolist())) == 4
 
 
 def test_the_first_thread_begins_as_a_learner_without_others() -> None:
-    assert new(Settings(), threads=2).rng == new(Settings()).rng
+    assert new(NTupleSettings(), threads=2).rng == new(NTupleSettings()).rng
     assert (
-        new(Settings(), seed=4, threads=2)._state[1, 0] != new(Settings(), threads=2)._state[1, 0]
+        new(NTupleSettings(), seed=4, threads=2)._state[1, 0]
+        != new(NTupleSettings(), threads=2)._state[1, 0]
     )
 
 
 def test_changing_the_threads_keeps_the_counters() -> None:
-    learner = new(Settings(good=0.5), threads=2)
+    learner = new(NTupleSettings(good=0.5), threads=2)
     learner.play(5_000)
     counters = learner.n_games, learner.n_moves, learner.n_learned
     first = learner.rng
@@ -247,7 +248,7 @@ def test_changing_the_threads_keeps_the_counters() -> None:
 @pytest.mark.parametrize("changes", [(64,), (3, 64), (2, 3, 5, 9, 64), (64, 1, 2, 64)])
 def test_added_threads_have_random_streams_of_their_own(changes: tuple[int, ...]) -> None:
     for seed in range(5):
-        learner = new(Settings(), seed)
+        learner = new(NTupleSettings(), seed)
         for threads in changes:
             learner.threads = threads
         assert len(set(learner._state[:, 0].tolist())) == 64, seed
@@ -256,7 +257,7 @@ def test_added_threads_have_random_streams_of_their_own(changes: tuple[int, ...]
 @pytest.mark.parametrize("threads", [1, 2])
 def test_changing_the_threads_keeps_the_best_score(threads: int) -> None:
     """Good games are those above a share of the best score of all threads."""
-    learner = new(Settings(good=0.5), threads=3)
+    learner = new(NTupleSettings(good=0.5), threads=3)
     learner.play(20_000)
     best = learner._state[:, 4].max()
     learner._state[:, 4] = [0, 0, best]
@@ -268,7 +269,7 @@ def test_two_threads_learn_as_well_as_one() -> None:
     """Means of 200,000 moves after 400,000; from run to run they differ by some ten percent."""
     means = []
     for threads in (1, 2):
-        learner = new(Settings(), threads=threads)
+        learner = new(NTupleSettings(), threads=threads)
         learner.play(400_000)
         means.append(learner.play(200_000).scores.mean())
     assert means[1] == pytest.approx(means[0], rel=0.4)
@@ -288,7 +289,7 @@ def test_an_error_in_a_thread_reaches_the_caller(
             raise error
         return self_play(*arguments)
 
-    learner = new(Settings(), threads=threads)
+    learner = new(NTupleSettings(), threads=threads)
     with monkeypatch.context() as patched:
         patched.setattr(ntuple_learner, "self_play", kernel)
         with pytest.raises(MemoryError) as caught:
@@ -344,14 +345,14 @@ OPTIONS: list[dict[str, Any]] = [
     ("settings", "options"), list(zip(2 * EVERY, cycle(OPTIONS), strict=False)), ids=name_of
 )
 def test_a_loaded_learner_learns_the_same_as_the_saved_one(
-    tmp_path: Path, settings: Settings, options: dict[str, Any]
+    tmp_path: Path, settings: NTupleSettings, options: dict[str, Any]
 ) -> None:
     """Each of the settings with two kinds of network, each kind with at least six settings."""
     file = tmp_path / "learner.npz"
-    learner = Learner(network(TINY_4X4, stages=STAGES, **options), settings, 7)
+    learner = NTupleLearner(network(TINY_4X4, stages=STAGES, **options), settings, 7)
     learner.play(3_000)
     learner.save(file)
-    loaded = Learner.load(file)
+    loaded = NTupleLearner.load(file)
     assert_same(loaded, learner)
     for expected, result in zip(learner.play(3_000), loaded.play(3_000), strict=True):
         assert result.tolist() == expected.tolist()
@@ -359,10 +360,10 @@ def test_a_loaded_learner_learns_the_same_as_the_saved_one(
 
 
 def test_the_file_of_a_learner_with_threads_has_them_all(tmp_path: Path) -> None:
-    learner = new(Settings(carousel=True), threads=3)
+    learner = new(NTupleSettings(carousel=True), threads=3)
     learner.play(5_000)
     learner.save(tmp_path / "learner.npz")
-    loaded = Learner.load(tmp_path / "learner.npz")
+    loaded = NTupleLearner.load(tmp_path / "learner.npz")
     assert loaded.threads == 3
     assert_same(loaded, learner)
     loaded.play(1_000)
@@ -372,7 +373,7 @@ def test_a_file_without_a_learner_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "network.npz"
     save(network(TINY_4X4), file)
     with pytest.raises(ValueError, match=r"network\.npz.*no learner"):
-        Learner.load(file)
+        NTupleLearner.load(file)
 
 
 OLD = {"rng": 5, "n_games": 3, "n_moves": 100}
@@ -394,7 +395,7 @@ def test_a_learner_of_version_0_1_can_play_but_not_resume(
     files.write(file, "ntuple", header, {"weights": net.weights, "sums": sums})
     assert (load(file).weights == net.weights).all()
     with pytest.raises(ValueError, match=r"learner\.npz .*0\.1.* can play, not resume"):
-        Learner.load(file)
+        NTupleLearner.load(file)
 
 
 ARRAYS: list[tuple[str, Any]] = [
@@ -432,7 +433,7 @@ ENTRIES: list[tuple[str, Any]] = [
 @pytest.fixture(scope="module")
 def parts() -> tuple[dict[str, Any], files.Arrays]:
     """Return the header and the arrays of a learner's file."""
-    learner = new(Settings(), seed=1)
+    learner = new(NTupleSettings(), seed=1)
     header, arrays = pack_network(learner.network)
     header["learner"] = {"settings": asdict(learner.settings), "seconds": 0.0}
     arrays |= {"sums": learner.sums, "state": learner._state}
@@ -443,7 +444,7 @@ def parts() -> tuple[dict[str, Any], files.Arrays]:
 def refuse(path: Path, header: dict[str, Any], arrays: files.Arrays) -> None:
     files.write(path, "ntuple", header, arrays, level=0)
     with pytest.raises(ValueError, match=r"learner\.npz"):
-        Learner.load(path)
+        NTupleLearner.load(path)
 
 
 @pytest.mark.parametrize(("name", "change"), ARRAYS)
@@ -471,4 +472,4 @@ def test_a_file_of_unchanged_parts_is_loaded(
     tmp_path: Path, parts: tuple[dict[str, Any], files.Arrays]
 ) -> None:
     files.write(tmp_path / "learner.npz", "ntuple", *parts, level=0)
-    assert_same(Learner.load(tmp_path / "learner.npz"), new(Settings(), seed=1))
+    assert_same(NTupleLearner.load(tmp_path / "learner.npz"), new(NTupleSettings(), seed=1))

@@ -25,7 +25,7 @@ from afterstate.agents import nets
 from afterstate.agents.config import from_dict, read
 from afterstate.agents.game2048.learning import policy_imitation
 from afterstate.agents.game2048.learning.play_logs import MOVE, Moves
-from afterstate.agents.game2048.learning.policy_imitation import Learner, Run, evaluate
+from afterstate.agents.game2048.learning.policy_imitation import PolicyLearner, PolicyRun, evaluate
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.simple import RewardAgent
 from afterstate.agents.game2048.values import policy_net
@@ -70,7 +70,7 @@ def reward_log(n_games: int, seed: int, most: int = 10**9) -> Moves:
     return np.random.default_rng(seed).permutation(np.concatenate(parts))
 
 
-def assert_same(one: Learner, other: Learner) -> None:
+def assert_same(one: PolicyLearner, other: PolicyLearner) -> None:
     """Assert that two learners have learned the same moves and have equal weights and states."""
     assert one.n_moves == other.n_moves
     assert one.fitter.n_steps == other.fitter.n_steps
@@ -120,7 +120,7 @@ def seeded() -> PolicyCNN:
 @pytest.mark.parametrize(("n", "batch"), [(10, 4), (3, 7), (5, 5), (1, 2)])
 def test_moves_are_read_in_order_and_again_after_the_last(n: int, batch: int) -> None:
     net, boards = Table(), numbered_boards(n)
-    learner = Learner(net, log_of(boards, 0), Fitting(batch=batch, symmetric=False))
+    learner = PolicyLearner(net, log_of(boards, 0), Fitting(batch=batch, symmetric=False))
     for _ in range(6):
         learner.play(batch)
     assert net.boards == np.resize(boards, 6 * batch).tolist()
@@ -128,7 +128,7 @@ def test_moves_are_read_in_order_and_again_after_the_last(n: int, batch: int) ->
 
 
 def test_the_number_of_steps_is_the_least_that_has_the_moves() -> None:
-    learner = Learner(Table(), log_of(numbered_boards(20), 0), Fitting(batch=4))
+    learner = PolicyLearner(Table(), log_of(numbered_boards(20), 0), Fitting(batch=4))
     for n_moves, expected in ((0, 0), (1, 4), (4, 8), (9, 20), (1e1, 32)):
         games = learner.play(n_moves)
         assert learner.n_moves == expected
@@ -175,7 +175,7 @@ def test_a_board_and_its_move_are_turned_together_and_evenly(
 
     monkeypatch.setattr(policy_imitation, "cross_entropy", cross_entropy)
     log = log_of([rules.words(cells)], action)
-    Learner(net, log, Fitting(batch=400), seed=1).play(800)
+    PolicyLearner(net, log, Fitting(batch=400), seed=1).play(800)
     pairs = list(zip(net.boards, targets, strict=True))
     expected = symmetric_pairs(cells, action)
     assert len(pairs) == 800
@@ -188,7 +188,7 @@ def test_the_turns_depend_on_the_seed_and_not_on_the_calls_of_play() -> None:
     orders = []
     for seed, parts in ((1, [40]), (1, [10, 20, 10]), (2, [40]), (None, [40]), (0, [40])):
         net = Table()
-        learner = Learner(net, log_of(numbered_boards(10), 0), Fitting(batch=10), seed)
+        learner = PolicyLearner(net, log_of(numbered_boards(10), 0), Fitting(batch=10), seed)
         for n_moves in parts:
             learner.play(n_moves)
         orders.append(net.boards)
@@ -212,7 +212,7 @@ def test_the_turns_depend_on_the_seed_and_not_on_the_calls_of_play() -> None:
 def test_an_illegal_move_in_the_log_is_refused(text: str, action: int, symmetric: bool) -> None:
     log, net = log_of(numbered_boards(9), 2), Table()
     log[6] = rules.from_text(text), action
-    learner = Learner(net, log, Fitting(batch=3, symmetric=symmetric))
+    learner = PolicyLearner(net, log, Fitting(batch=3, symmetric=symmetric))
     learner.play(6)
     before = net.weights.tolist()
     with pytest.raises(ValueError, match="illegal move"):
@@ -238,7 +238,7 @@ def test_gradients_losses_and_accuracy_equal_those_by_hand() -> None:
     inputs = np.eye(16)[cells].transpose(0, 3, 1, 2).reshape(6, 256)
     settings = Fitting(batch=3, rate=0.4, final_rate=1e-9, decay=9, symmetric=False)
     net = Table()
-    learner = Learner(net, log_of(boards, actions), settings)
+    learner = PolicyLearner(net, log_of(boards, actions), settings)
     losses, accuracies = [], []
     for i, rate in enumerate((0.4, 0.3, 0.1, 1e-9)):
         at = np.arange(3 * i, 3 * i + 3) % 6
@@ -259,7 +259,7 @@ def test_gradients_losses_and_accuracy_equal_those_by_hand() -> None:
 
 def test_metrics_are_those_since_the_last_call() -> None:
     log = log_of(numbered_boards(4), UP)
-    learner = Learner(Table(), log, Fitting(batch=4, symmetric=False))
+    learner = PolicyLearner(Table(), log, Fitting(batch=4, symmetric=False))
     assert all(math.isnan(value) for value in learner.metrics().values())
     learner.play(4)
     assert learner.metrics() == {"loss": 1.3863, "foreseen": 1.0}
@@ -278,7 +278,7 @@ def test_it_learns_the_moves_of_a_player(monkeypatch: pytest.MonkeyPatch, device
     monkeypatch.setitem(policy_net.CHANNELS, 2, 24)
     net, log = seeded().to(device), reward_log(400, 1, 25)
     assert len(log) == 10_000
-    learner = Learner(net, log, Fitting(batch=32, rate=0.02, decay=12_000), seed=1)
+    learner = PolicyLearner(net, log, Fitting(batch=32, rate=0.02, decay=12_000), seed=1)
     learner.play(1_000)
     first = learner.metrics()
     assert first["loss"] > 1.37
@@ -307,7 +307,7 @@ def test_a_short_log_is_memorized(settings: dict[str, Any]) -> None:
     cells = np.zeros((27, 4, 4), np.uint8)
     cells[:, 1, 1], cells[:, 1, 2], cells[:, 3, 1] = (tiles + np.array([4, 7, 10])).T
     log = log_of(rules.words(cells), np.array([UP, LEFT, DOWN])[tiles[:, 0]])
-    learner = Learner(seeded(), log, Fitting(batch=54, rate=0.02, **settings), seed=1)
+    learner = PolicyLearner(seeded(), log, Fitting(batch=54, rate=0.02, **settings), seed=1)
     learner.play(54)
     assert learner.metrics()["loss"] > 1.2
     learner.play(54 * 120)
@@ -322,7 +322,7 @@ def test_networks_are_in_training_mode_only_while_they_learn() -> None:
     modes: list[bool] = []
     net = Table().eval()
     net.register_forward_hook(lambda module, _, __: modes.append(module.training))
-    Learner(net, log_of(numbered_boards(4), UP), Fitting(batch=4)).play(8)
+    PolicyLearner(net, log_of(numbered_boards(4), UP), Fitting(batch=4)).play(8)
     assert modes == [True, True]
     assert not net.training
 
@@ -338,11 +338,11 @@ def test_learning_from_a_checkpoint_equals_uninterrupted_learning(
 ) -> None:
     """Also past the end of the log, and with any initial weights."""
     log, own = log_of(numbered_boards(50), np.arange(50) % 4), Fitting(batch=16, **settings)
-    whole, first = Learner(seeded(), log, own, 3), Learner(seeded(), log, own, 3)
+    whole, first = PolicyLearner(seeded(), log, own, 3), PolicyLearner(seeded(), log, own, 3)
     whole.play(96)
     first.play(32)
     first.save(path)
-    second = Learner(PolicyCNN(2), log, own, 3)
+    second = PolicyLearner(PolicyCNN(2), log, own, 3)
     second.resume(path)
     assert_same(first, second)
     assert second.seconds == pytest.approx(first.seconds, abs=0.06)
@@ -361,7 +361,7 @@ def test_an_interrupted_step_is_completed(
         log_of(numbered_boards(50), np.arange(50) % 4),
         Fitting(batch=16, average=average),
     )
-    whole, learner, resumed = (Learner(seeded(), log, settings, 3) for _ in range(3))
+    whole, learner, resumed = (PolicyLearner(seeded(), log, settings, 3) for _ in range(3))
     owner: Any = learner.fitter.optimizer if place == "optimizer" else learner.fitter
     step = owner.step
 
@@ -386,7 +386,7 @@ def test_an_interrupted_step_is_completed(
 @pytest.mark.usefixtures("small")
 def test_the_network_that_plays_is_saved_next_to_the_learner(path: Path) -> None:
     settings = Fitting(batch=16, average=0.9, rate=0.02, decay=1e3)
-    learner = Learner(seeded(), log_of(numbered_boards(50), UP), settings)
+    learner = PolicyLearner(seeded(), log_of(numbered_boards(50), UP), settings)
     learner.play(64)
     learner.save(path)
     file, boards = path.with_name("net.safetensors"), numbered_boards(50)
@@ -404,18 +404,18 @@ def test_the_network_that_plays_is_saved_next_to_the_learner(path: Path) -> None
 
 def test_other_files_and_files_of_other_learners_are_refused(path: Path) -> None:
     log = log_of(numbered_boards(4), UP)
-    Learner(Table(), log, Fitting(batch=4)).save(path)
+    PolicyLearner(Table(), log, Fitting(batch=4)).save(path)
     with pytest.raises(ValueError, match="another log"):
-        Learner(Table(), log_of(numbered_boards(5), UP)).resume(path)
+        PolicyLearner(Table(), log_of(numbered_boards(5), UP)).resume(path)
     whole, net = path.read_bytes(), path.with_name("net.safetensors").read_bytes()
     Fitter(Table()).save(path, {})
     for data in (path.read_bytes(), b"", b"no learner", whole[:-1], net):
         path.write_bytes(data)
         with pytest.raises(ValueError, match=r"learner\.safetensors"):
-            Learner(Table(), log).resume(path)
+            PolicyLearner(Table(), log).resume(path)
     path.unlink()
     with pytest.raises(FileNotFoundError):
-        Learner(Table(), log).resume(path)
+        PolicyLearner(Table(), log).resume(path)
 
 
 LEARNER: dict[str, Any] = {"batch": 16, "average": 0.9}
@@ -431,9 +431,9 @@ def command(tmp_path: Path, small: None) -> TrainingCommand:
     return TrainingCommand("policy", tmp_path, settings, *often)
 
 
-def load_run(command: TrainingCommand, place: Path) -> Learner:
+def load_run(command: TrainingCommand, place: Path) -> PolicyLearner:
     """Return the learner of a run."""
-    learner = from_dict(command.settings, Run).new()
+    learner = from_dict(command.settings, PolicyRun).new()
     learner.resume(place / "learner.safetensors")
     return learner
 
@@ -442,8 +442,8 @@ def test_a_run_writes_its_learner_network_rows_and_settings(command: TrainingCom
     place = command("--moves", "300")
     names = {"learner.safetensors", "lock", "net.safetensors", "rows.jsonl", "settings.json"}
     assert set(contents(place)) == names
-    assert read(place / "settings.json", Run) == from_dict(command.settings, Run)
-    rows, expected = read_rows(place), from_dict(command.settings, Run).new()
+    assert read(place / "settings.json", PolicyRun) == from_dict(command.settings, PolicyRun)
+    rows, expected = read_rows(place), from_dict(command.settings, PolicyRun).new()
     assert [row["n_moves"] for row in rows] == [112, 208, 304]  # in steps of 16
     for row in rows:
         expected.play(row["n_moves"] - expected.n_moves)
@@ -559,7 +559,7 @@ def test_an_array_of_other_values_is_not_a_log(command: TrainingCommand) -> None
 
 def test_the_weights_depend_on_the_seed(command: TrainingCommand) -> None:
     seeds = (1, 1, 2, 0, None)
-    learners = [from_dict({**command.settings, "seed": seed}, Run).new() for seed in seeds]
+    learners = [from_dict({**command.settings, "seed": seed}, PolicyRun).new() for seed in seeds]
     first = [next(each.net.parameters()).detach().numpy() for each in learners]
     assert (first[0] == first[1]).all()
     assert (first[0] != first[2]).any()
@@ -570,7 +570,7 @@ def test_the_settings_in_the_docstring_are_valid(command: TrainingCommand) -> No
     lines = (policy_imitation.__doc__ or "").splitlines()
     settings = json.loads(next(line for line in lines if line.startswith("    {")))
     settings |= {"log": command.settings["log"], "network": {"layers": 2}}
-    assert from_dict(settings, Run).new().settings == Fitting(decay=1e7)
+    assert from_dict(settings, PolicyRun).new().settings == Fitting(decay=1e7)
 
 
 @needs_cuda

@@ -12,7 +12,7 @@ import pytest
 from afterstate import agents
 from afterstate.agents import files
 from afterstate.agents.game2048 import players
-from afterstate.agents.game2048.learning.ntuple_learner import Learner
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.learning.pruning import count_uses, main, most_used, save_pruned
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
@@ -47,7 +47,7 @@ by_options = pytest.mark.parametrize("options", OPTIONS, ids=str)
 
 def learned(size: tuple[int, int] = (3, 3), **options: Any) -> Network:
     """Return a network that has learned for some games."""
-    learner = Learner(network(TUPLES[size], size, **options), seed=1)
+    learner = NTupleLearner(network(TUPLES[size], size, **options), seed=1)
     learner.play(2_000)
     return learner.network
 
@@ -275,7 +275,9 @@ def test_a_step_is_above_0(tmp_path: Path, step: float) -> None:
 
 
 def test_a_pruned_network_plays_nearly_as_well(tmp_path: Path) -> None:
-    learner = Learner(network([[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 4, 5], [1, 2, 5, 6]]), seed=1)
+    learner = NTupleLearner(
+        network([[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 4, 5], [1, 2, 5, 6]]), seed=1
+    )
     learner.play(500_000)
     net = learner.network
     selected = most_used(net, count_uses(net, 10), 20_000)
@@ -296,7 +298,7 @@ def test_the_command_line_writes_a_small_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("tqdm")
-    learner = Learner(network(TUPLES[3, 3], (3, 3), **PROMOTED), seed=1)
+    learner = NTupleLearner(network(TUPLES[3, 3], (3, 3), **PROMOTED), seed=1)
     learner.play(2_000)
     learner.save(tmp_path / "learner.npz")
     small = tmp_path / "new folder" / "small.npz"

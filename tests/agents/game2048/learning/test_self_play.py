@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from afterstate.agents.game2048.learning.ntuple_learner import Learner, Settings
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NTupleSettings
 from afterstate.agents.game2048.learning.self_play import BEST, POOL, TURN, play_forward
 from afterstate.agents.game2048.learning.td import new_path
 from afterstate.agents.game2048.play import play
@@ -20,17 +20,17 @@ from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import NaiveLearner, Step
 from tests.support.learning_checks import memory, name_of
 
-FORWARD = Settings(order="forward")
+FORWARD = NTupleSettings(order="forward")
 ALL_CELLS = [[0, 1, 4, 5]]  # of the 2x2 board
 SMALL_4X4 = [[0, 1, 2], [4, 5, 6], [0, 1, 4, 5], [1, 2, 5, 6], [5]]
 
 
 def pair(
-    settings: Settings, tuples: Any, size: tuple[int, int], seed: int, **options: Any
-) -> tuple[Learner, NaiveLearner]:
+    settings: NTupleSettings, tuples: Any, size: tuple[int, int], seed: int, **options: Any
+) -> tuple[NTupleLearner, NaiveLearner]:
     """Return a learner and a naive learner, which both search with expectimax."""
     state = int(np.random.default_rng(seed).integers(0, 2**64, dtype=np.uint64))
-    learner = Learner(network(tuples, size, **options), settings, seed)
+    learner = NTupleLearner(network(tuples, size, **options), settings, seed)
     start_value = options.pop("start_value", 0)
     naive = NaiveLearner(settings, tuples, size, state, **options)
     if start_value:
@@ -44,7 +44,7 @@ def pair(
     return learner, naive
 
 
-def play_both(learner: Learner, naive: NaiveLearner, n_moves: int) -> None:
+def play_both(learner: NTupleLearner, naive: NaiveLearner, n_moves: int) -> None:
     """Play with both learners, and compare their games, weights, sums and pools."""
     end, rows = naive.n_moves + n_moves, []
     while naive.n_moves < end:
@@ -68,56 +68,56 @@ def play_both(learner: Learner, naive: NaiveLearner, n_moves: int) -> None:
 # Every setting
 
 PLAIN = [
-    Settings(),
-    Settings(lam=0.0),
-    Settings(lam=0.8, rate=0.5),
-    Settings("td", lam=1.0),
-    Settings("td", lam=0.5, rate=1.0),
+    NTupleSettings(),
+    NTupleSettings(lam=0.0),
+    NTupleSettings(lam=0.8, rate=0.5),
+    NTupleSettings("td", lam=1.0),
+    NTupleSettings("td", lam=0.5, rate=1.0),
     FORWARD,
-    Settings("td", "forward"),
-    Settings(printed=True),
-    Settings(printed=True, order="forward"),
+    NTupleSettings("td", "forward"),
+    NTupleSettings(printed=True),
+    NTupleSettings(printed=True, order="forward"),
 ]
 DELAYED = [
-    Settings(order="forward", delay=3),
-    Settings("td", "forward", lam=0.9, delay=1, rate=0.5),
-    Settings(order="forward", lam=1.0, delay=64),
-    Settings(order="forward", lam=0.0, delay=2),
+    NTupleSettings(order="forward", delay=3),
+    NTupleSettings("td", "forward", lam=0.9, delay=1, rate=0.5),
+    NTupleSettings(order="forward", lam=1.0, delay=64),
+    NTupleSettings(order="forward", lam=0.0, delay=2),
 ]
 RANDOM = [
-    Settings(epsilon=0.3),
-    Settings(epsilon=0.3, skip="own"),
-    Settings(epsilon=0.7, lam=1.0),
-    Settings(order="forward", epsilon=0.3),
-    Settings(order="forward", epsilon=0.3, skip="own"),
-    Settings(order="forward", delay=3, epsilon=0.2),
-    Settings(order="forward", delay=3, epsilon=0.2, skip="own"),
+    NTupleSettings(epsilon=0.3),
+    NTupleSettings(epsilon=0.3, skip="own"),
+    NTupleSettings(epsilon=0.7, lam=1.0),
+    NTupleSettings(order="forward", epsilon=0.3),
+    NTupleSettings(order="forward", epsilon=0.3, skip="own"),
+    NTupleSettings(order="forward", delay=3, epsilon=0.2),
+    NTupleSettings(order="forward", delay=3, epsilon=0.2, skip="own"),
 ]
 RESTARTED = [
-    Settings(restart=10),
-    Settings(restart=1, lam=0.0),
-    Settings(restart=3, epsilon=0.1),
-    Settings(restart=3, epsilon=0.1, skip="own"),
-    Settings(order="forward", restart=3),
-    Settings(order="forward", restart=2, delay=3, epsilon=0.1),
+    NTupleSettings(restart=10),
+    NTupleSettings(restart=1, lam=0.0),
+    NTupleSettings(restart=3, epsilon=0.1),
+    NTupleSettings(restart=3, epsilon=0.1, skip="own"),
+    NTupleSettings(order="forward", restart=3),
+    NTupleSettings(order="forward", restart=2, delay=3, epsilon=0.1),
 ]
 GOOD = [
-    Settings(good=0.75),
-    Settings(good=0.5, lam=0.0),
-    Settings(good=0.75, restart=2),
-    Settings(good=0.95, restart=3, epsilon=0.1),
+    NTupleSettings(good=0.75),
+    NTupleSettings(good=0.5, lam=0.0),
+    NTupleSettings(good=0.75, restart=2),
+    NTupleSettings(good=0.95, restart=3, epsilon=0.1),
 ]
 SEARCHED = [
-    Settings(search_share=1.0),
-    Settings(search_share=0.5, restart=3),
-    Settings(search_share=0.5, search_from=100, epsilon=0.1),
-    Settings(search_share=0.4, order="forward", search_depth=3),
+    NTupleSettings(search_share=1.0),
+    NTupleSettings(search_share=0.5, restart=3),
+    NTupleSettings(search_share=0.5, search_from=100, epsilon=0.1),
+    NTupleSettings(search_share=0.4, order="forward", search_depth=3),
 ]
 CAROUSELS = [
-    Settings(carousel=True),
-    Settings(carousel=True, restart=3, epsilon=0.1),
-    Settings(carousel=True, order="forward", delay=2),
-    Settings(carousel=True, search_share=0.3),
+    NTupleSettings(carousel=True),
+    NTupleSettings(carousel=True, restart=3, epsilon=0.1),
+    NTupleSettings(carousel=True, order="forward", delay=2),
+    NTupleSettings(carousel=True, search_share=0.3),
 ]
 EVERY = [*PLAIN, *DELAYED, *RANDOM, *RESTARTED, *GOOD, *SEARCHED]
 
@@ -134,7 +134,7 @@ BOARDS: list[tuple[list[list[int]], tuple[int, int], int]] = [
     ("settings", "board"), list(zip(EVERY, cycle(BOARDS), strict=False)), ids=name_of
 )
 def test_games_and_weights_equal_the_naive_learners_bit_for_bit(
-    settings: Settings, board: tuple[list[list[int]], tuple[int, int], int]
+    settings: NTupleSettings, board: tuple[list[list[int]], tuple[int, int], int]
 ) -> None:
     tuples, size, n_rounds = board
     learner, naive = pair(settings, tuples, size, 10 * size[0] + size[1])
@@ -146,16 +146,16 @@ def test_games_and_weights_equal_the_naive_learners_bit_for_bit(
 @pytest.mark.parametrize(
     ("tuples", "size", "kinds"),
     [
-        ([[0]], (1, 2), [Settings(), FORWARD]),
+        ([[0]], (1, 2), [NTupleSettings(), FORWARD]),
         ([[0, 1]], (1, 4), [DELAYED[0], RANDOM[0]]),
         ([[0], [4]], (4, 1), [RESTARTED[2], GOOD[2]]),
-        ([[0, 4], [0, 1], [1]], (2, 2), [Settings(), RANDOM[0]]),
+        ([[0, 4], [0, 1], [1]], (2, 2), [NTupleSettings(), RANDOM[0]]),
         ([[0, 1, 2], [0, 4, 5]], (2, 3), [FORWARD, DELAYED[0], GOOD[2]]),
     ],
     ids=["1x2", "1x4", "4x1", "2x2", "2x3"],
 )
 def test_games_on_other_boards_equal_the_naive_learners_bit_for_bit(
-    tuples: list[list[int]], size: tuple[int, int], kinds: list[Settings]
+    tuples: list[list[int]], size: tuple[int, int], kinds: list[NTupleSettings]
 ) -> None:
     for settings in kinds:
         learner, naive = pair(settings, tuples, size, 10 * size[0] + size[1])
@@ -173,14 +173,22 @@ OPTIONS: list[dict[str, Any]] = [
     {"start_value": 40},
     {"start_value": 40, "stages": [8], "promote": True, "fixed_point": True},
 ]
-KINDS = [Settings(), DELAYED[0], FORWARD, RESTARTED[3], GOOD[2], SEARCHED[1], Settings("td")]
+KINDS = [
+    NTupleSettings(),
+    DELAYED[0],
+    FORWARD,
+    RESTARTED[3],
+    GOOD[2],
+    SEARCHED[1],
+    NTupleSettings("td"),
+]
 
 
 @pytest.mark.parametrize(
     ("options", "settings"), list(zip(3 * OPTIONS, cycle(KINDS), strict=False)), ids=str
 )
 def test_every_kind_of_network_learns_as_the_naive_one(
-    options: dict[str, Any], settings: Settings
+    options: dict[str, Any], settings: NTupleSettings
 ) -> None:
     """Each kind of network with three settings, each of the settings with three kinds."""
     learner, naive = pair(settings, [[0, 1, 4], [5], [1, 2]], (2, 3), 5, **options)
@@ -213,7 +221,9 @@ def test_a_delayed_update_is_the_sum_of_the_errors_by_powers_of_lambda(
     the sum of `delay + 1` errors, the k-th times lambda**k; with skip "target" up to the first
     random move, with skip "own" none if its own move was random.
     """
-    settings = Settings("td", "forward", lam=lam, rate=1.0, delay=delay, epsilon=epsilon, skip=skip)
+    settings = NTupleSettings(
+        "td", "forward", lam=lam, rate=1.0, delay=delay, epsilon=epsilon, skip=skip
+    )
     n_random = 0
     for seed in range(8):
         learner, naive = pair(settings, ALL_CELLS, (2, 2), seed, symmetric=False)
@@ -244,7 +254,7 @@ def test_a_delayed_update_is_the_sum_of_the_errors_by_powers_of_lambda(
 def test_a_truncated_game_counts_as_over_and_leaves_no_error_for_the_next(delay: int) -> None:
     """A path of at most 6 moves on 2x2, where each board has a weight of its own, 100 at first."""
     net = network(ALL_CELLS, (2, 2), symmetric=False, start_value=100)
-    learner = Learner(net, Settings("td", "forward", rate=1.0, delay=delay), seed=1)
+    learner = NTupleLearner(net, NTupleSettings("td", "forward", rate=1.0, delay=delay), seed=1)
     path = new_path(net, 6, delay)
     end, *_ = play_forward(net, learner._update(), learner._play(), False, 0x11, 1, path, 0)
     assert end == 6
@@ -261,7 +271,7 @@ def test_a_truncated_game_counts_as_over_and_leaves_no_error_for_the_next(delay:
 @pytest.mark.parametrize("least", [1, 10])
 def test_a_game_is_played_again_from_the_middle_of_what_was_played_last(least: int) -> None:
     """Algorithm 2 of Matsuzaki 2017, by the rounds of the naive learner."""
-    learner, naive = pair(Settings(restart=least), SMALL_4X4, (4, 4), 2)
+    learner, naive = pair(NTupleSettings(restart=least), SMALL_4X4, (4, 4), 2)
     for _ in range(2):
         play_both(learner, naive, 1)
         assert naive.rounds[0][0] == 0
@@ -277,7 +287,9 @@ def test_a_game_is_played_again_from_the_middle_of_what_was_played_last(least: i
 
 def test_rows_are_games_from_the_start_before_any_restart() -> None:
     """With a rate of 0 in single precision the network stays as it is, and so does its play."""
-    learner = Learner(network(SMALL_4X4), Settings("td", rate=1e-50, restart=10), seed=4)
+    learner = NTupleLearner(
+        network(SMALL_4X4), NTupleSettings("td", rate=1e-50, restart=10), seed=4
+    )
     games = learner.play(1)
     assert games.scores.tolist() == play(NTupleAgent(network(SMALL_4X4)), 1, seed=4).scores.tolist()
     assert learner.n_moves > games.n_moves[0]
@@ -289,7 +301,7 @@ def test_rows_are_games_from_the_start_before_any_restart() -> None:
 
 @pytest.mark.parametrize("share", [0.25, 0.5, 0.75, 0.99])
 def test_games_above_a_share_of_the_best_score_are_learned_from(share: float) -> None:
-    learner = Learner(network(SMALL_4X4), Settings(good=share), seed=1)
+    learner = NTupleLearner(network(SMALL_4X4), NTupleSettings(good=share), seed=1)
     n_learned = best = n_good = 0
     for _ in range(100):
         sums = learner.sums.copy()
@@ -306,7 +318,7 @@ def test_games_above_a_share_of_the_best_score_are_learned_from(share: float) ->
 
 def test_a_good_game_is_learned_from_once_and_as_a_whole() -> None:
     """Algorithm 4: one that is not good is played again from its middle, until it is."""
-    learner, naive = pair(Settings(good=0.9, restart=5), SMALL_4X4, (4, 4), 1)
+    learner, naive = pair(NTupleSettings(good=0.9, restart=5), SMALL_4X4, (4, 4), 1)
     n_rounds: list[int] = []
     for _ in range(9):
         learned_before = naive.n_learned
@@ -326,7 +338,9 @@ def test_a_good_game_is_learned_from_once_and_as_a_whole() -> None:
 
 def test_random_moves_are_those_of_a_random_player() -> None:
     """Equal means of a few hundred games each, within four standard errors of the difference."""
-    drawn = Learner(network(SMALL_4X4), Settings(epsilon=1.0), seed=3).play(50_000).scores
+    drawn = (
+        NTupleLearner(network(SMALL_4X4), NTupleSettings(epsilon=1.0), seed=3).play(50_000).scores
+    )
     scores = play(RandomAgent(seed=1), 400, seed=1).scores
     error = (drawn.var() / len(drawn) + scores.var() / len(scores)) ** 0.5
     assert abs(drawn.mean() - scores.mean()) < 4 * error
@@ -336,7 +350,7 @@ def test_random_moves_are_those_of_a_random_player() -> None:
 
 
 @pytest.mark.parametrize("settings", CAROUSELS, ids=name_of)
-def test_games_of_a_carousel_equal_the_naive_learners(settings: Settings) -> None:
+def test_games_of_a_carousel_equal_the_naive_learners(settings: NTupleSettings) -> None:
     learner, naive = pair(settings, ALL_CELLS, (2, 2), 7, stages=[8, 16, 32])
     for _ in range(20):
         play_both(learner, naive, 20)
@@ -351,7 +365,7 @@ def test_games_of_a_carousel_on_4x4_equal_the_naive_learners() -> None:
 
 
 def test_a_full_pool_forgets_its_oldest_board() -> None:
-    learner, naive = pair(Settings("td", carousel=True), [[0, 1]], (1, 4), 3, stages=[8])
+    learner, naive = pair(NTupleSettings("td", carousel=True), [[0, 1]], (1, 4), 3, stages=[8])
     while naive.n_pooled[1] <= POOL + 100:
         play_both(learner, naive, 500)
     assert learner._pools.counts[1] > POOL + 100
@@ -360,7 +374,7 @@ def test_a_full_pool_forgets_its_oldest_board() -> None:
 def test_games_begin_in_turn_at_the_start_and_in_each_stage_that_was_reached() -> None:
     """One stage was not reached, so that the turns are 0, 1, 2, 0, 1, 2."""
     net = network(ALL_CELLS, (2, 2), stages=[8, 16, 1024])
-    learner = Learner(net, Settings(carousel=True), seed=1)
+    learner = NTupleLearner(net, NTupleSettings(carousel=True), seed=1)
     turns = []
     for _ in range(300):
         turns.append(int(learner._state[0, TURN]))

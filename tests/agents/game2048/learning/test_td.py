@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from afterstate.agents.game2048.learning.ntuple_learner import Settings
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleSettings
 from afterstate.agents.game2048.learning.td import Path, Update, learn_backward, new_path, update
 from afterstate.agents.game2048.values.ntuple import Network, estimate, network
 from tests.oracles import game2048 as oracle
@@ -313,7 +313,7 @@ def test_backward_learning_of_any_path_equals_the_naive_learners(
     rng = random.Random(1)
     tuples, size = [[0, 1, 4], [1, 5]], (2, 3)
     for trial in range(40):
-        settings = Settings(
+        settings = NTupleSettings(
             rng.choice(["tc", "td"]),
             lam=rng.choice([0.0, 0.5, 1.0, 0.3]),
             rate=rng.choice([1.0, 0.1]),

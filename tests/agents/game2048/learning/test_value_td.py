@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents.game2048.learning import play_logs, value_td
-from afterstate.agents.game2048.learning.value_td import Learner, Settings
+from afterstate.agents.game2048.learning.value_td import ValueLearner, ValueSettings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
 from afterstate.envs.game2048.rules import from_text
@@ -31,9 +31,11 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is 
 on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
 
 
-def new(log: play_logs.Moves | None = None, seed: int = 1, **settings: Any) -> Learner:
+def new(log: play_logs.Moves | None = None, seed: int = 1, **settings: Any) -> ValueLearner:
     """Return a learner with a tiny network."""
-    return Learner(tiny(), Settings(**{"games": 4, "value_scale": SCALE, **settings}), seed, log)
+    return ValueLearner(
+        tiny(), ValueSettings(**{"games": 4, "value_scale": SCALE, **settings}), seed, log
+    )
 
 
 class Step(NamedTuple):
@@ -45,7 +47,7 @@ class Step(NamedTuple):
     loss: float
 
 
-def record_steps(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> list[Step]:
+def record_steps(learner: ValueLearner, monkeypatch: pytest.MonkeyPatch) -> list[Step]:
     """Return a list to which each step of the fitter is appended from now on."""
     steps, step = [], learner.fitter.step
 
@@ -98,8 +100,8 @@ def test_each_move_equals_that_of_the_plain_loop(
 ) -> None:
     """The afterstates and targets of each step and the games that end are compared."""
     log = late_log()
-    own = Settings(**{"games": 4, "value_scale": SCALE, "batch": 4, "rate": 1e-3, **settings})
-    learner = Learner(tiny().to(device), own, 7, log)
+    own = ValueSettings(**{"games": 4, "value_scale": SCALE, "batch": 4, "rate": 1e-3, **settings})
+    learner = ValueLearner(tiny().to(device), own, 7, log)
     if learner._history is not None:
         learner._history.boards = learner._history.boards[:, :8].clone()  # it must grow
     naive = NaiveSelfPlay(own, 7, values_of(learner.net, own.value_scale), log, device)
@@ -258,7 +260,7 @@ def test_values_of_an_endgame_converge_to_the_exact_ones(segment: int) -> None:
     log["board"] = board
     options: dict[str, Any] = {"rate": 0.1, "final_rate": 1e-3, "decay": 35_000, "jump": 1}
     options |= {"games": 200, "batch": 64, "segment": segment, "symmetric": False}
-    learner = Learner(Table(), Settings(value_scale=10, **options), 1, log)
+    learner = ValueLearner(Table(), ValueSettings(value_scale=10, **options), 1, log)
     learner._games.boards.fill_(board)
     learner.play(45_000)
     values = ValueNetAgent(learner.net, value_scale=10).evaluate(board)
@@ -273,7 +275,7 @@ def test_a_network_learns_to_play_better_than_at_random() -> None:
         *(nn.Conv2d(16, 32, 2), nn.ReLU(), nn.Flatten()),
         *(nn.Linear(288, 32), nn.ReLU(), nn.Linear(32, 1), nn.Flatten(0)),
     )
-    learner = Learner(net, Settings(games=64, batch=64, rate=1e-3, value_scale=1000), 1)
+    learner = ValueLearner(net, ValueSettings(games=64, batch=64, rate=1e-3, value_scale=1000), 1)
 
     def mean_score() -> float:
         return float(play(ValueNetAgent(learner.net, value_scale=1000), 40, 1).scores.mean())
@@ -295,4 +297,4 @@ def test_a_network_learns_to_play_better_than_at_random() -> None:
 )
 def test_a_wrong_setting_is_named(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=name):
-        Settings(**{name: value})
+        ValueSettings(**{name: value})

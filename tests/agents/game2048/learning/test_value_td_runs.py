@@ -21,7 +21,7 @@ import torch
 from afterstate.agents import nets
 from afterstate.agents.config import from_dict, read
 from afterstate.agents.game2048.learning import value_td
-from afterstate.agents.game2048.learning.value_td import Learner, Run, Settings
+from afterstate.agents.game2048.learning.value_td import ValueLearner, ValueRun, ValueSettings
 from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values import value_net
 from afterstate.agents.game2048.values.value_net import CNN22, ValueNetAgent
@@ -47,10 +47,10 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "learner.safetensors"
 
 
-def new(net_seed: int = 1, device: str = "cpu", seed: int = 7, **settings: Any) -> Learner:
+def new(net_seed: int = 1, device: str = "cpu", seed: int = 7, **settings: Any) -> ValueLearner:
     """Return a learner with a tiny network and a log."""
-    own = Settings(**{"games": 5, "value_scale": SCALE, "batch": 5, **settings})
-    return Learner(tiny(net_seed).to(device), own, seed, late_log())
+    own = ValueSettings(**{"games": 5, "value_scale": SCALE, "batch": 5, **settings})
+    return ValueLearner(tiny(net_seed).to(device), own, seed, late_log())
 
 
 def saved(path: Path, **settings: Any) -> Path:
@@ -171,7 +171,7 @@ def test_the_network_that_plays_is_saved_next_to_the_learner(path: Path) -> None
         assert torch.equal(agent.net.state_dict()[name], values)
     metadata = nets.metadata(path.with_name("net.safetensors"))
     assert (metadata["n_moves"], metadata["n_games"]) == (learner.n_moves, learner.n_games)
-    assert Settings(**metadata["learner"]) == learner.settings
+    assert ValueSettings(**metadata["learner"]) == learner.settings
     assert metadata["seed"] == 7
     assert "others/history" not in safetensors.torch.load_file(path)  # there is no restart
 
@@ -184,7 +184,7 @@ def test_the_checkpoint_of_another_learner_is_refused(path: Path) -> None:
         new(value_scale=3.0).resume(path)
     for net in (CNN22(), Tiny(9)):
         with pytest.raises(ValueError, match="another network"):
-            Learner(net, Settings(games=5, value_scale=SCALE)).resume(path)
+            ValueLearner(net, ValueSettings(games=5, value_scale=SCALE)).resume(path)
     with pytest.raises(ValueError, match=r"net\.safetensors"):
         new().resume(path.with_name("net.safetensors"))
 
@@ -256,9 +256,9 @@ def command(tmp_path: Path) -> TrainingCommand:
     return TrainingCommand("value", tmp_path, RUN, *fast)
 
 
-def resumed_run(place: Path) -> Learner:
+def resumed_run(place: Path) -> ValueLearner:
     """Return the learner of a run."""
-    learner = from_dict(RUN, Run).new()
+    learner = from_dict(RUN, ValueRun).new()
     learner.resume(place / "learner.safetensors")
     return learner
 
@@ -267,8 +267,8 @@ def test_a_run_writes_its_learner_network_and_rows(command: TrainingCommand) -> 
     place = command("--moves", "1100")
     names = {"learner.safetensors", "lock", "net.safetensors", "rows.jsonl", "settings.json"}
     assert set(contents(place)) == names
-    assert read(place / "settings.json", Run) == from_dict(RUN, Run)
-    expected, rows = from_dict(RUN, Run).new(), read_rows(place)
+    assert read(place / "settings.json", ValueRun) == from_dict(RUN, ValueRun)
+    expected, rows = from_dict(RUN, ValueRun).new(), read_rows(place)
     assert [row["n_moves"] // 500 for row in rows] == [1, 2, 2]
     for row in rows:
         while expected.n_moves < row["n_moves"]:

@@ -15,7 +15,7 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search import alphabeta, placements
 from afterstate.agents.game2048.search.alphabeta import (
     AlphaBetaAgent,
-    Settings,
+    AlphaBetaSettings,
     Tiles,
     Weights,
     evaluate,
@@ -122,7 +122,7 @@ def test_values_are_within_the_bound_of_the_weights() -> None:
     "weights", [{"smoothness": 1e4}, {"largest": 5_000}, {"monotonicity": -55}, {"empty": 1e299}]
 )
 def test_weights_that_allow_values_beyond_a_win_raise(weights: dict[str, float]) -> None:
-    for made in (Weights, Settings):
+    for made in (Weights, AlphaBetaSettings):
         with pytest.raises(ValueError, match="smoothness"):
             made(**weights)
 
@@ -157,7 +157,7 @@ def test_placements_equal_those_of_the_oracle(pruned: bool) -> None:
 def test_results_and_counts_equal_those_of_2048_ai(
     depth: int, value: float, positions: int, cutoffs: int
 ) -> None:
-    result = AlphaBetaAgent(Settings(depth=depth)).search(from_text(BLOG))
+    result = AlphaBetaAgent(AlphaBetaSettings(depth=depth)).search(from_text(BLOG))
     assert (result.action, result.depth) == (3, depth)
     assert result.value == pytest.approx(value, abs=1e-12)
     assert (result.positions, result.cutoffs) == (positions, cutoffs)
@@ -180,7 +180,9 @@ def test_searches_equal_those_of_the_oracle(
 ) -> None:
     rng = random.Random(3)
     exponent = None if goal is None else int(math.log2(goal))
-    agent = AlphaBetaAgent(Settings(depth=depth, tiles=tiles, goal=goal, compared=compared))
+    agent = AlphaBetaAgent(
+        AlphaBetaSettings(depth=depth, tiles=tiles, goal=goal, compared=compared)
+    )
     for _ in range(40):
         board = random_board(rng, 5)
         naive = plain.Search(WEIGHTS, compared, tiles == "annoying", exponent)
@@ -204,7 +206,7 @@ def test_cutting_equal_lines_changes_no_result(tiles: Tiles, depth: int, goal: i
     """Results are the same up to the last tile of the best line."""
     rng, n, n_without = random.Random(9), 0, 0
     every, without = (
-        AlphaBetaAgent(Settings(depth=depth, tiles=tiles, goal=goal, cutoffs=cutoffs))
+        AlphaBetaAgent(AlphaBetaSettings(depth=depth, tiles=tiles, goal=goal, cutoffs=cutoffs))
         for cutoffs in alphabeta.CUTOFFS
     )
     for _ in range(40):
@@ -230,7 +232,7 @@ def test_pruning_by_alpha_and_beta_changes_no_value() -> None:
                 scores.append(min(all_of(each, depth - 1) for each in tried))
         return max(scores, default=-10_000)
 
-    rng, agent = random.Random(4), AlphaBetaAgent(Settings(depth=3, goal=None))
+    rng, agent = random.Random(4), AlphaBetaAgent(AlphaBetaSettings(depth=3, goal=None))
     for _ in range(15):
         board = random_board(rng, 4)
         result = agent.search(oracle.to_word(board))
@@ -257,7 +259,7 @@ def test_tiles_by_chance_are_expectimax(depth: int, n: int, compared: Compared, 
         board = random_board(rng, 5, gaps=(1, 2, 3) if depth == 3 else (1, 2, 4, 8))
         goal = max(map(max, board)) + 1 if wins else None
         goal_tile = None if goal is None else 1 << goal
-        config = Settings(depth=depth, tiles="chance", goal=goal_tile, compared=compared)
+        config = AlphaBetaSettings(depth=depth, tiles="chance", goal=goal_tile, compared=compared)
         result = AlphaBetaAgent(config).search(oracle.to_word(board))
         if result.depth < depth or result.action < 0:
             continue
@@ -277,7 +279,7 @@ def test_tiles_by_chance_are_expectimax(depth: int, n: int, compared: Compared, 
 def test_every_board_is_better_than_a_lost_game() -> None:
     """With weights that make some unfinished boards worth far less than others."""
     rng, weights = random.Random(8), (0.1, 50.0, 2.7, 1.0)
-    config = Settings(*weights, depth=2, tiles="chance", goal=None)
+    config = AlphaBetaSettings(*weights, depth=2, tiles="chance", goal=None)
     agent, naive = AlphaBetaAgent(config), plain.Search(weights, "occupied", False, None)
     least = 0.0
     for _ in range(60):
@@ -295,7 +297,7 @@ def test_every_board_is_better_than_a_lost_game() -> None:
 def test_the_best_line_is_legal(tiles: Tiles) -> None:
     """Moves and tiles alternate, and the last board is the one that was evaluated."""
     rng, n = random.Random(6), 0
-    agent = AlphaBetaAgent(Settings(depth=3, tiles=tiles, goal=None))
+    agent = AlphaBetaAgent(AlphaBetaSettings(depth=3, tiles=tiles, goal=None))
     for _ in range(40):
         board = random_board(rng, 6)
         result = agent.search(oracle.to_word(board))
@@ -317,7 +319,7 @@ def test_the_best_line_is_legal(tiles: Tiles) -> None:
 
 @pytest.mark.parametrize(("tiles", "depth"), [("annoying", 4), ("any", 3), ("chance", 3)])
 def test_the_soonest_win_is_preferred(tiles: Tiles, depth: int) -> None:
-    agent = AlphaBetaAgent(Settings(depth=depth, tiles=tiles))
+    agent = AlphaBetaAgent(AlphaBetaSettings(depth=depth, tiles=tiles))
     now = from_text("1024 1024 _ _ / _ _ _ _ / _ _ _ _ / 2 _ _ _")
     immediate = agent.search(now)
     assert (immediate.value, immediate.action, len(immediate.line)) == (10_000, 1, 1)
@@ -335,7 +337,10 @@ LOST = "4 8 16 32 / 32 16 8 4 / 64 128 256 16 / 8 4 512 512"
 
 @pytest.mark.parametrize("tiles", ["annoying", "any"])
 def test_a_shallower_search_counts_if_all_lines_are_lost(tiles: Tiles) -> None:
-    for config in (Settings(depth=6, tiles=tiles), Settings(seconds=0.2, tiles=tiles)):
+    for config in (
+        AlphaBetaSettings(depth=6, tiles=tiles),
+        AlphaBetaSettings(seconds=0.2, tiles=tiles),
+    ):
         agent = AlphaBetaAgent(config)
         result, values = agent.search(from_text(LOST)), agent.evaluate(from_text(LOST))
         assert result.action in (1, 3) and result.depth == 1
@@ -348,9 +353,9 @@ def test_a_shallower_search_counts_if_all_lines_are_lost(tiles: Tiles) -> None:
 
 def test_more_time_gives_deeper_searches() -> None:
     board = from_text("2 4 8 16 / 2 _ 4 2 / _ 2 _ _ / _ _ _ _")
-    short, long = (AlphaBetaAgent(Settings(seconds=s)).search(board) for s in (1e-9, 0.3))
+    short, long = (AlphaBetaAgent(AlphaBetaSettings(seconds=s)).search(board) for s in (1e-9, 0.3))
     assert short.depth == 1 < 4 <= long.depth
-    same = AlphaBetaAgent(Settings(depth=long.depth)).search(board)
+    same = AlphaBetaAgent(AlphaBetaSettings(depth=long.depth)).search(board)
     assert same == long
 
 
@@ -382,14 +387,17 @@ def test_no_search_begins_that_is_expected_to_exceed_the_patience(
 
 def test_without_patience_searches_begin_until_time_is_up() -> None:
     for patience, expected in ((None, math.inf), (2.5, 2.5)):
-        depths: Any = AlphaBetaAgent(Settings(seconds=3.0, patience=patience))._depths()
+        depths: Any = AlphaBetaAgent(AlphaBetaSettings(seconds=3.0, patience=patience))._depths()
         assert depths.gi_frame.f_locals == {"seconds": 3.0, "patience": expected}
 
 
 def test_a_timed_search_equals_the_search_to_its_depth(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    by_depth, by_time = AlphaBetaAgent(Settings(depth=3)), AlphaBetaAgent(Settings(seconds=0.1))
+    by_depth, by_time = (
+        AlphaBetaAgent(AlphaBetaSettings(depth=3)),
+        AlphaBetaAgent(AlphaBetaSettings(seconds=0.1)),
+    )
     monkeypatch.setattr(alphabeta, "_deepening", lambda *_: range(1, 4))
     boards = np.array([from_text(text) for text in (BLOG, SNAKE, LOST, OVER)], np.uint64)
     assert [by_time.search(word) for word in boards] == [by_depth.search(word) for word in boards]
@@ -401,7 +409,7 @@ def test_a_timed_search_equals_the_search_to_its_depth(
 
 
 def test_values_of_moves_are_searches_of_their_own() -> None:
-    agent = AlphaBetaAgent(Settings(depth=3, goal=None))
+    agent = AlphaBetaAgent(AlphaBetaSettings(depth=3, goal=None))
     boards = np.array([from_text(text) for text in (BLOG, SNAKE, OVER)], np.uint64)
     values = agent.evaluate(boards.reshape(3, 1))
     assert values.shape == (3, 1, 4)
@@ -423,7 +431,7 @@ def test_moves_are_legal_and_those_of_the_search(tiles: Tiles, weights: dict[str
     rng = random.Random(9)
     boards = [random_board(rng, 6, gaps=(0, 1, 2, 3)) for _ in range(60)]
     words = np.array([oracle.to_word(board) for board in boards], np.uint64)
-    agent = AlphaBetaAgent(Settings(depth=2, tiles=tiles, **weights))
+    agent = AlphaBetaAgent(AlphaBetaSettings(depth=2, tiles=tiles, **weights))
     result = [agent.search(word) for word in words]
     assert agent.act(words).tolist() == [max(0, one.action) for one in result]
     for board, one in zip(boards, result, strict=True):
@@ -442,9 +450,9 @@ def test_it_mostly_reaches_2048_and_more_often_with_depth() -> None:
 
 def test_the_player_is_made_by_its_name() -> None:
     made: Any = agents.make("alphabeta", depth=2, smoothness=0.5, tiles="any", goal=None)
-    assert made.settings == Settings(depth=2, smoothness=0.5, tiles="any", goal=None)
+    assert made.settings == AlphaBetaSettings(depth=2, smoothness=0.5, tiles="any", goal=None)
     result: Any = agents.find("alphabeta,depth=2,compared=adjacent")
-    assert result.settings == Settings(depth=2, compared="adjacent")
+    assert result.settings == AlphaBetaSettings(depth=2, compared="adjacent")
 
 
 @pytest.mark.parametrize(

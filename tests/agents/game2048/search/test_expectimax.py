@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from afterstate.agents.game2048.learning.ntuple_learner import Learner
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import MAX_DEPTH, ExpectimaxAgent
 from afterstate.agents.game2048.simple import RandomAgent
@@ -273,7 +273,9 @@ def test_the_table_is_invalidated_when_the_network_learns() -> None:
 @pytest.fixture(scope="module")
 def learned() -> Network:
     """Return a network that has learned for 300,000 moves."""
-    learner = Learner(network([[0, 1, 4, 5], [1, 2, 5, 6], [0, 1, 2, 3], [4, 5, 6, 7]]), seed=1)
+    learner = NTupleLearner(
+        network([[0, 1, 4, 5], [1, 2, 5, 6], [0, 1, 2, 3], [4, 5, 6, 7]]), seed=1
+    )
     learner.play(300_000)
     return learner.network
 

@@ -20,8 +20,8 @@ from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.search.mc_softmax import (
     POLICIES,
     MCSoftmaxAgent,
+    MCSoftmaxSettings,
     SearchResult,
-    Settings,
     learned_temperature,
 )
 from afterstate.agents.game2048.values.ntuple import estimate, network
@@ -50,7 +50,7 @@ def test_the_search_of_a_board_does_not_depend_on_its_batch(
     compiled: bool, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     net, boards = random_network(), as_words(random_boards(12, 5))
-    config = Settings(simulations=40, **settings)
+    config = MCSoftmaxSettings(simulations=40, **settings)
     agent = MCSoftmaxAgent(net if compiled else as_estimator(net), config)
     values, visits = agent.search(boards)
     order = np.random.default_rng(1).permutation(12)
@@ -70,7 +70,7 @@ def test_another_seed_gives_another_search(n_trees: int | None) -> None:
     net, boards = random_network(), as_words(random_boards(8, 6))
     searches, words = [], set()
     for seed in range(10):
-        config = Settings(simulations=60, seed=seed, trees=n_trees)
+        config = MCSoftmaxSettings(simulations=60, seed=seed, trees=n_trees)
         agent = MCSoftmaxAgent(net, config)
         searches.append(agent.search(boards).visits.tolist())
         assert MCSoftmaxAgent(net, config).search(boards).visits.tolist() == searches[-1]
@@ -83,7 +83,7 @@ def test_another_seed_gives_another_search(n_trees: int | None) -> None:
 def test_copies_and_pickles_search_alike(reuse: bool) -> None:
     net, size = random_network((2, 3)), (2, 3)
     for values in (net, as_estimator(net)):
-        agent = MCSoftmaxAgent(values, Settings(simulations=100, reuse=reuse))
+        agent = MCSoftmaxAgent(values, MCSoftmaxSettings(simulations=100, reuse=reuse))
         board, rng = oracle.start(*size, 2, 1)
         agent.search(as_words([board]))
         after, _ = oracle.move(board, int(agent.act(as_words([board]))[0]))
@@ -102,8 +102,8 @@ def test_leaves_are_evaluated_in_batches() -> None:
     net, boards = random_network(), as_words(random_boards(4, 7))
     one, many = as_estimator(net), as_estimator(net)
     config: dict[str, Any] = {"simulations": 120, "select": "L-max", "unvisited": "outcomes"}
-    MCSoftmaxAgent(one, Settings(**config)).search(boards)
-    result = MCSoftmaxAgent(many, Settings(**config, leaves=4)).search(boards)
+    MCSoftmaxAgent(one, MCSoftmaxSettings(**config)).search(boards)
+    result = MCSoftmaxAgent(many, MCSoftmaxSettings(**config, leaves=4)).search(boards)
     assert max(one.batch_sizes) <= 4 * 4 < max(many.batch_sizes) <= 4 * 4 * 4
     assert len(one.batch_sizes) == 120
     assert 30 < len(many.batch_sizes) < 60
@@ -121,7 +121,7 @@ def test_an_afterstate_of_a_tree_is_evaluated_once(leaves: int) -> None:
         evaluated.extend(boards.tolist())
         return estimate(net, boards)
 
-    agent = MCSoftmaxAgent(Oracle(remember), Settings(simulations=300, leaves=leaves))
+    agent = MCSoftmaxAgent(Oracle(remember), MCSoftmaxSettings(simulations=300, leaves=leaves))
     for _ in range(2):  # the second search evaluates again, as values may have changed
         evaluated.clear()
         agent.search([EARLY])
@@ -136,7 +136,7 @@ def test_an_afterstate_of_a_tree_is_evaluated_once(leaves: int) -> None:
 
 @pytest.mark.parametrize("widening", [1.0, 0.3])
 def test_a_new_root_keeps_its_subtree(widening: float) -> None:
-    config = Settings(simulations=400, reuse=True, widening=widening)
+    config = MCSoftmaxSettings(simulations=400, reuse=True, widening=widening)
     agent = MCSoftmaxAgent(random_network(), config)
     largest = 0
     for board in random_boards(3, 8):
@@ -159,7 +159,7 @@ def test_a_new_root_keeps_its_subtree(widening: float) -> None:
 def test_reuse_keeps_the_trees_of_games(leaves: int | None, widening: float) -> None:
     """Five games, which end one after the other; without leaves the search is compiled."""
     net = random_network()
-    config = Settings(simulations=30, reuse=True, leaves=leaves or 1, widening=widening)
+    config = MCSoftmaxSettings(simulations=30, reuse=True, leaves=leaves or 1, widening=widening)
     agent = MCSoftmaxAgent(as_estimator(net) if leaves else net, config)
     known: dict[int, dict[int, int]] = {}
     workspaces: set[int] = set()
@@ -189,7 +189,7 @@ def test_reuse_keeps_the_trees_of_games(leaves: int | None, widening: float) -> 
 def test_trees_are_matched_to_boards_in_any_order(compiled: bool) -> None:
     """Four games: b ends, and d comes to a board that is not in its tree; then a ends."""
     net = random_network()
-    config = Settings(simulations=100, reuse=True)
+    config = MCSoftmaxSettings(simulations=100, reuse=True)
     agent = MCSoftmaxAgent(net if compiled else as_estimator(net), config)
     shown = dict(zip("abcd*", as_words(random_boards(30, 9)[-5:]).tolist(), strict=True))
     agent.search([shown[game] for game in "abcd"])
@@ -209,7 +209,7 @@ def test_a_failed_search_does_not_affect_the_next() -> None:
     net = random_network()
     for n_answers in (1, 2, 5, 10):
         values = as_estimator(net)
-        agent = MCSoftmaxAgent(values, Settings(simulations=100, reuse=True, leaves=8))
+        agent = MCSoftmaxAgent(values, MCSoftmaxSettings(simulations=100, reuse=True, leaves=8))
 
         def fail(boards: Boards, values: Oracle = values, n: int = n_answers) -> Any:
             return estimate(net, boards) if len(values.batch_sizes) <= n else None
@@ -234,7 +234,9 @@ def test_moves_of_a_finished_game_have_value_minus_infinity(
 ) -> None:
     net = random_network()
     for values in (net, as_estimator(net)):
-        agent = MCSoftmaxAgent(values, Settings(simulations=20, trees=trees, choose=choose))
+        agent = MCSoftmaxAgent(
+            values, MCSoftmaxSettings(simulations=20, trees=trees, choose=choose)
+        )
         result = agent.search([OVER, EARLY, OVER])
         assert result.values[[0, 2]].tolist() == [[-np.inf] * 4] * 2
         assert result.visits.sum(1).tolist() == [0, 19 * (trees or 1), 0]
@@ -258,7 +260,7 @@ def test_unusual_values_give_valid_searches(of: Callable[[Boards], Any]) -> None
     boards = as_words([*random_boards(3, 10), oracle.from_word(EARLY, 4, 4)])
     legal = np.isfinite(ExpectimaxAgent(random_network(), 1).evaluate(boards))
     for select, backup in zip(POLICIES, [*POLICIES[3:], *POLICIES[:3]], strict=True):
-        config = Settings(simulations=30, select=select, backup=backup, leaves=2)
+        config = MCSoftmaxSettings(simulations=30, select=select, backup=backup, leaves=2)
         agent = MCSoftmaxAgent(Oracle(of), config)
         result = agent.search(boards)
         assert (np.isfinite(result.values) == legal).all()
@@ -308,7 +310,7 @@ def test_estimators_may_write_to_their_argument() -> None:
 def test_tables_with_nan_raise_and_do_not_affect_the_next_search(wrong: float) -> None:
     net = random_network()
     weights = net.weights.copy()
-    agent = MCSoftmaxAgent(net, Settings(simulations=50))
+    agent = MCSoftmaxAgent(net, MCSoftmaxSettings(simulations=50))
     net.weights[::7] = wrong
     with pytest.raises(FloatingPointError, match="NaN"):
         agent.search([EARLY])
@@ -321,17 +323,21 @@ def test_tables_with_nan_raise_and_do_not_affect_the_next_search(wrong: float) -
 @pytest.mark.parametrize("compiled", [True, False])
 def test_trees_are_kept_when_there_are_more_boards(compiled: bool) -> None:
     net = random_network()
-    agent = MCSoftmaxAgent(net if compiled else as_estimator(net), Settings(50, reuse=True))
+    agent = MCSoftmaxAgent(
+        net if compiled else as_estimator(net), MCSoftmaxSettings(50, reuse=True)
+    )
     assert agent.search([EARLY]).visits.sum() == 49
     boards = [*as_words(random_boards(4, 2)).tolist(), EARLY]
     assert agent.search(boards).visits[-1].sum() == 99
-    other = MCSoftmaxAgent(net if compiled else as_estimator(net), Settings(50, reuse=True))
+    other = MCSoftmaxAgent(
+        net if compiled else as_estimator(net), MCSoftmaxSettings(50, reuse=True)
+    )
     other.search([EARLY])
     assert other.search([EARLY]).values[0].tolist() == agent.evaluate(EARLY).tolist()
 
 
 def test_the_same_board_is_searched_further_until_its_tree_is_full() -> None:
-    agent = MCSoftmaxAgent(random_network(), Settings(simulations=100, reuse=True))
+    agent = MCSoftmaxAgent(random_network(), MCSoftmaxSettings(simulations=100, reuse=True))
     counts = [int(agent.search([EARLY]).visits.sum()) for _ in range(3)]
     assert counts == [99, 199, 199]
     check(agent)()
@@ -347,7 +353,9 @@ def test_settings_and_network_are_read_only() -> None:
 @pytest.mark.parametrize("compiled", [True, False])
 def test_threads_can_share_a_player(compiled: bool) -> None:
     net = random_network()
-    agent = MCSoftmaxAgent(net if compiled else as_estimator(net), Settings(simulations=500))
+    agent = MCSoftmaxAgent(
+        net if compiled else as_estimator(net), MCSoftmaxSettings(simulations=500)
+    )
     boards = as_words(random_boards(64)).reshape(16, 4)
     alone = [agent.search(each).values.tolist() for each in boards]
     with ThreadPoolExecutor(4) as threads:
@@ -362,7 +370,7 @@ def test_results_have_the_shape_of_the_boards(compiled: bool, reuse: bool) -> No
     values = net if compiled else as_estimator(net)
 
     def fresh() -> MCSoftmaxAgent:
-        return MCSoftmaxAgent(values, Settings(simulations=20, reuse=reuse))
+        return MCSoftmaxAgent(values, MCSoftmaxSettings(simulations=20, reuse=reuse))
 
     for empty in (np.empty(0, np.uint64), np.empty((2, 0), np.uint64)):
         assert fresh().search(empty).values.shape == (*empty.shape, 4)
@@ -387,7 +395,7 @@ def test_the_move_is_that_with_the_best_value_or_with_the_most_visits() -> None:
     net, boards = random_network(), as_words(random_boards(60, 12))
     acts = []
     for choose in ("value", "visits"):
-        agent = MCSoftmaxAgent(net, Settings(simulations=60, backup="ave", choose=choose))
+        agent = MCSoftmaxAgent(net, MCSoftmaxSettings(simulations=60, backup="ave", choose=choose))
         result = agent.search(boards)
         by = result.values if choose == "value" else result.visits
         acts.append(agent.act(boards).tolist())
@@ -447,16 +455,16 @@ def test_a_best_temperature_at_a_bound_raises() -> None:
         *((MCSoftmaxAgent, 1, 1e-4), (Contrary, 1, 10.0), (Contrary, 100, 10.0)),
     ]
     for kind, simulations, bound in kinds:
-        player = kind(random_network(), Settings(simulations=simulations, select="L-max"))
+        player = kind(random_network(), MCSoftmaxSettings(simulations=simulations, select="L-max"))
         with pytest.raises(ValueError, match=f"temperature is at the bound {bound:g}"):
             learned_temperature(player, boards)
 
 
 def test_learning_a_temperature_needs_boards_with_a_move() -> None:
-    greedy = MCSoftmaxAgent(random_network(), Settings(select="best"))
+    greedy = MCSoftmaxAgent(random_network(), MCSoftmaxSettings(select="best"))
     with pytest.raises(ValueError, match="temperature"):
         learned_temperature(greedy, [0x11])
-    player = MCSoftmaxAgent(random_network(), Settings(simulations=2))
+    player = MCSoftmaxAgent(random_network(), MCSoftmaxSettings(simulations=2))
     for boards in ([], [0x11, from_text("2 4 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 2")]):
         with pytest.raises(ValueError, match="boards"):
             learned_temperature(player, boards)
@@ -465,6 +473,6 @@ def test_learning_a_temperature_needs_boards_with_a_move() -> None:
 @pytest.mark.parametrize("settings", [{"simulations": 1}, {"depth": 1}], ids=str)
 def test_moves_are_legal_without_any_visit(settings: dict[str, Any]) -> None:
     board = from_text("2 4 8 16 / _ _ _ _ / _ _ _ _ / _ _ _ _")
-    agent = MCSoftmaxAgent(random_network(), Settings(choose="visits", **settings))
+    agent = MCSoftmaxAgent(random_network(), MCSoftmaxSettings(choose="visits", **settings))
     assert agent.search(board).visits.tolist() == [0] * 4
     assert agent.act(board) == 2

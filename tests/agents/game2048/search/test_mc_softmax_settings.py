@@ -13,7 +13,7 @@ from afterstate.agents.config import current_names
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.search.mc_softmax import (
     MCSoftmaxAgent,
-    Settings,
+    MCSoftmaxSettings,
 )
 from afterstate.agents.game2048.values.ntuple import save
 from tests.oracles import game2048 as oracle
@@ -34,11 +34,11 @@ from tests.support.softmax_checks import (
 
 
 def test_numpy_numbers_are_accepted_as_settings() -> None:
-    made = Settings(np.int32(5), select_temperature=np.float32(0.5), reuse=True)  # type: ignore[arg-type]
-    assert made == Settings(5, select_temperature=0.5, reuse=True)
+    made = MCSoftmaxSettings(np.int32(5), select_temperature=np.float32(0.5), reuse=True)  # type: ignore[arg-type]
+    assert made == MCSoftmaxSettings(5, select_temperature=0.5, reuse=True)
     assert [type(each) for each in (made.simulations, made.select_temperature)] == [int, float]
     with pytest.raises(ValueError, match="simulations"):
-        Settings(simulations=np.float64(1.5))  # type: ignore[arg-type]
+        MCSoftmaxSettings(simulations=np.float64(1.5))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_numpy_numbers_are_accepted_as_settings() -> None:
 )
 def test_wrong_settings_are_refused(setting: str, wrong: Any) -> None:
     with pytest.raises(ValueError, match=setting):
-        Settings(**{setting: wrong})
+        MCSoftmaxSettings(**{setting: wrong})
     with pytest.raises(ValueError, match=setting):
         agents.make("mc-softmax", tuples=[[0]], **{setting: wrong})
 
@@ -83,24 +83,24 @@ def test_wrong_settings_are_refused(setting: str, wrong: Any) -> None:
 )
 def test_settings_that_exclude_each_other_are_refused(settings: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Settings(**settings)
+        MCSoftmaxSettings(**settings)
 
 
 def test_settings_by_their_earlier_names_are_translated() -> None:
     earlier: dict[str, Any] = {"simulations": 5, "unseen": "outcomes"}
-    assert Settings(**current_names(earlier)) == Settings(5, unvisited="outcomes")
+    assert MCSoftmaxSettings(**current_names(earlier)) == MCSoftmaxSettings(5, unvisited="outcomes")
     with pytest.raises(ValueError, match="did you mean 'unvisited'"):
-        Settings(**earlier)
+        MCSoftmaxSettings(**earlier)
 
 
 @pytest.mark.parametrize("config", [{"trees": 10**7}, {"trees": 10**5 + 1, "simulations": 100}])
 def test_too_many_simulations_for_memory_are_refused(config: dict[str, int]) -> None:
     """Raised before any memory is allocated: a simulation takes about a kilobyte."""
     with pytest.raises(ValueError, match="simulations"):
-        Settings(**config)  # type: ignore[arg-type]
+        MCSoftmaxSettings(**config)  # type: ignore[arg-type]
     for trees, simulations in ((None, 10**7), (1, 10**7), (10**5, 100), (10**7, 1)):
-        assert Settings(simulations, trees=trees).trees == trees
-    agent = MCSoftmaxAgent(random_network(), Settings(100, trees=10))
+        assert MCSoftmaxSettings(simulations, trees=trees).trees == trees
+    agent = MCSoftmaxAgent(random_network(), MCSoftmaxSettings(100, trees=10))
     agent.search(EARLY)
     arrays = (
         getattr(trees_of(agent), name)
@@ -113,7 +113,7 @@ def test_the_player_is_made_by_its_name(tmp_path: Path, monkeypatch: pytest.Monk
     net, boards = random_network(), as_words(random_boards(10, 13))
     save(net, tmp_path / "net.npz")
     settings: dict[str, Any] = {"simulations": 30, "backup": "ave", "seed": 5}
-    config = Settings(**settings)
+    config = MCSoftmaxSettings(**settings)
     expected = MCSoftmaxAgent(net, config).evaluate(boards).tolist()
     file = tmp_path / "net.npz"
     monkeypatch.setattr(players, "PRETRAINED", file)
@@ -127,7 +127,7 @@ def test_the_player_is_made_by_its_name(tmp_path: Path, monkeypatch: pytest.Monk
         assert agent.settings == config
         assert agent.evaluate(boards).tolist() == expected
     small: Any = agents.make("mc-softmax", network=solved((2, 3)))
-    assert (small.size, small.settings) == ((2, 3), Settings())
+    assert (small.size, small.settings) == ((2, 3), MCSoftmaxSettings())
     empty: Any = agents.make("mc-softmax", tuples="5x4", size=(4, 4))
     assert (empty.size, empty.network.masks.size) == ((4, 4), 5)
     assert "mc-softmax" in agents.names()
@@ -140,7 +140,7 @@ def test_by_default_it_searches_with_the_pretrained_network(
     save(random_network(), tmp_path / "net.npz")
     monkeypatch.setattr(players, "PRETRAINED", tmp_path / "net.npz")
     agent: Any = agents.find("mc-softmax,simulations=10")
-    same = MCSoftmaxAgent(random_network(), Settings(simulations=10))
+    same = MCSoftmaxAgent(random_network(), MCSoftmaxSettings(simulations=10))
     assert agent.settings == same.settings
     assert agent.evaluate(EARLY).tolist() == same.evaluate(EARLY).tolist()
 
@@ -205,7 +205,7 @@ def test_estimates_are_the_greedy_players_values_minus_rewards(cnn: Path) -> Non
 def test_a_batch_is_searched_as_by_the_oracle(leaves: int, one_thread: None) -> None:
     """The pretrained network evaluates all boards in a batch, or one afterstate at a time."""
     player: Any = agents.make("value-net")
-    config, boards = Settings(simulations=16, leaves=leaves), random_boards(4, 5)
+    config, boards = MCSoftmaxSettings(simulations=16, leaves=leaves), random_boards(4, 5)
     result = MCSoftmaxAgent(player, config).search(as_words(boards))
     plain = softmax_oracle.Search(
         lambda board: float(player.estimate(as_words([board]))[0]), config

@@ -15,8 +15,8 @@ from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.search.mc_softmax import (
     POLICIES,
     MCSoftmaxAgent,
+    MCSoftmaxSettings,
     PolicyName,
-    Settings,
     policy,
 )
 from afterstate.agents.game2048.search.softmax_tree import PLAIN, Policy, Trees
@@ -151,7 +151,9 @@ def test_moves_are_drawn_by_their_share_and_never_without_one() -> None:
 # Against the plain search
 
 
-def check_search(size: tuple[int, int], settings: Settings, boards: list[oracle.Board]) -> None:
+def check_search(
+    size: tuple[int, int], settings: MCSoftmaxSettings, boards: list[oracle.Board]
+) -> None:
     """Compare the compiled search, the search that evaluates batches, and the plain search.
 
     The compiled search evaluates one leaf at a time, whatever `leaves` is.
@@ -174,7 +176,7 @@ def check_search(size: tuple[int, int], settings: Settings, boards: list[oracle.
 def test_all_pairs_of_policies_search_as_the_oracle(select: PolicyName, backup: PolicyName) -> None:
     seed = 6 * SIX.index(select) + SIX.index(backup)
     size = SIZES[seed % len(SIZES)]
-    settings = Settings(simulations=50, select=select, backup=backup, seed=seed)
+    settings = MCSoftmaxSettings(simulations=50, select=select, backup=backup, seed=seed)
     check_search(size, settings, random_boards(3, seed, size))
 
 
@@ -202,7 +204,7 @@ SEARCHES: list[dict[str, Any]] = [
 def test_all_settings_search_as_the_oracle(size: tuple[int, int], settings: dict[str, Any]) -> None:
     """Each of the settings on boards of two sizes."""
     for seed in (0, 2**63 - 1):
-        config = Settings(**{"simulations": 60, "seed": seed, **settings})
+        config = MCSoftmaxSettings(**{"simulations": 60, "seed": seed, **settings})
         check_search(size, config, random_boards(1, seed % 1000, size))
 
 
@@ -217,7 +219,11 @@ def test_all_settings_search_as_the_oracle(size: tuple[int, int], settings: dict
 )
 def test_large_tiles_and_ends_of_games_are_searched_as_by_the_oracle(text: str) -> None:
     board = oracle.from_word(from_text(text), 4, 4)
-    for settings in (Settings(), Settings(trees=2, select="ave"), Settings(unvisited="value")):
+    for settings in (
+        MCSoftmaxSettings(),
+        MCSoftmaxSettings(trees=2, select="ave"),
+        MCSoftmaxSettings(unvisited="value"),
+    ):
         check_search((4, 4), settings, [board])
 
 
@@ -236,7 +242,7 @@ def test_large_tiles_and_ends_of_games_are_searched_as_by_the_oracle(text: str) 
 def test_a_game_with_reuse_equals_that_of_the_oracle(
     size: tuple[int, int], compiled: bool, settings: dict[str, Any]
 ) -> None:
-    config = Settings(simulations=60, reuse=True, seed=3, **settings)
+    config = MCSoftmaxSettings(simulations=60, reuse=True, seed=3, **settings)
     net = random_network(size)
     agent = MCSoftmaxAgent(net if compiled else as_estimator(net), config)
     plain = softmax_oracle.Search(naive(net), config)
@@ -285,7 +291,9 @@ def test_with_all_outcomes_in_the_tree_values_equal_expectimax(
     unvisited: Literal["outcomes", "value"],
 ) -> None:
     boards, net = boards_to_exhaust(size, most_empty), random_network(size)
-    config = Settings(simulations=simulations, select="ave", unvisited=unvisited, depth=depth)
+    config = MCSoftmaxSettings(
+        simulations=simulations, select="ave", unvisited=unvisited, depth=depth
+    )
     expected = ExpectimaxAgent(net, depth, cutoff=0).evaluate(boards)
     result = MCSoftmaxAgent(net, config).evaluate(boards)
     assert np.isfinite(expected).any(1).all()
@@ -306,7 +314,7 @@ def test_backup_is_that_of_expectimax_also_as_its_temperature_goes_to_0(
     settings = {"select": "ave", "backup": backup, "backup_temperature": temperature}
     for depth, simulations, most_empty in ((2, 20_000, 5), (3, 400_000, 1))[: 1 if leaves else 2]:
         limits = {"simulations": simulations, "depth": depth, "leaves": leaves or 1}
-        config = Settings(**settings, **limits)  # type: ignore[arg-type]
+        config = MCSoftmaxSettings(**settings, **limits)  # type: ignore[arg-type]
         boards = boards_to_exhaust((2, 3), most_empty)
         result = MCSoftmaxAgent(as_estimator(net) if leaves else net, config).evaluate(boards)
         expected = ExpectimaxAgent(net, depth, cutoff=0).evaluate(boards)
@@ -319,7 +327,10 @@ def test_one_simulation_is_the_greedy_player() -> None:
         net.weights[:] = net.weights.round()  # so that equal moves are equal in 32 bits and in 64
         expected = ExpectimaxAgent(net, 1).evaluate(boards)
         for values in (net, as_estimator(net)):
-            for config in (Settings(simulations=1), Settings(simulations=1, trees=4, backup="ave")):
+            for config in (
+                MCSoftmaxSettings(simulations=1),
+                MCSoftmaxSettings(simulations=1, trees=4, backup="ave"),
+            ):
                 agent = MCSoftmaxAgent(values, config)
                 assert agent.evaluate(boards).tolist() == expected.tolist()
                 assert agent.act(boards).tolist() == NTupleAgent(net).act(boards).tolist()
@@ -327,7 +338,7 @@ def test_one_simulation_is_the_greedy_player() -> None:
 
 @pytest.mark.parametrize(("simulations", "regret"), [(1, 1e-12), (2, 0.01), (100, 0.001)])
 def test_search_with_exact_values_is_nearly_optimal(simulations: int, regret: float) -> None:
-    config = Settings(simulations=simulations, unvisited="value")
+    config = MCSoftmaxSettings(simulations=simulations, unvisited="value")
     score = exact.expected_score(MCSoftmaxAgent(solved((2, 2)), config))
     assert score >= (1 - regret) * solved((2, 2)).value
     assert score <= solved((2, 2)).value * (1 + 1e-12)
@@ -337,7 +348,7 @@ def test_search_with_exact_values_is_nearly_optimal(simulations: int, regret: fl
 def test_with_exact_values_and_all_outcomes_play_is_perfect(
     unvisited: Literal["outcomes", "value"],
 ) -> None:
-    config = Settings(simulations=1000, unvisited=unvisited, select="ave", depth=2)
+    config = MCSoftmaxSettings(simulations=1000, unvisited=unvisited, select="ave", depth=2)
     score = exact.expected_score(MCSoftmaxAgent(solved((2, 2)), config))
     assert score == pytest.approx(solved((2, 2)).value, rel=1e-9)
 
@@ -345,15 +356,19 @@ def test_with_exact_values_and_all_outcomes_play_is_perfect(
 @pytest.mark.parametrize(
     ("config", "most", "mean"),
     [
-        (Settings(simulations=3000, select="ave", depth=2), 1e-3, 1e-3),
-        (Settings(simulations=3000, select="ave", depth=2, unvisited="outcomes"), 1e-3, 1e-3),
-        (Settings(simulations=1000), 30, 0.5),
-        (Settings(simulations=1000, select="L-max", unvisited="outcomes"), 30, 0.5),
+        (MCSoftmaxSettings(simulations=3000, select="ave", depth=2), 1e-3, 1e-3),
+        (
+            MCSoftmaxSettings(simulations=3000, select="ave", depth=2, unvisited="outcomes"),
+            1e-3,
+            1e-3,
+        ),
+        (MCSoftmaxSettings(simulations=1000), 30, 0.5),
+        (MCSoftmaxSettings(simulations=1000, select="L-max", unvisited="outcomes"), 30, 0.5),
     ],
     ids=str,
 )
 def test_moves_with_exact_values_are_nearly_optimal_on_2x3(
-    config: Settings, most: float, mean: float
+    config: MCSoftmaxSettings, most: float, mean: float
 ) -> None:
     """Perfectly where all outcomes are in the tree; regrets are in points, of 480 a game."""
     rng, solution = random.Random(7), solved((2, 3))
@@ -374,7 +389,7 @@ def test_moves_with_exact_values_are_nearly_optimal_on_2x3(
 @pytest.mark.slow
 def test_whole_games_on_2x3_are_nearly_optimal() -> None:
     """On some of the 40,000 boards there is an outcome that no simulation draws."""
-    config, best = Settings(simulations=300, select="ave", depth=2), solved((2, 3)).value
+    config, best = MCSoftmaxSettings(simulations=300, select="ave", depth=2), solved((2, 3)).value
     score = exact.expected_score(MCSoftmaxAgent(exact.network(solved((2, 3))), config))
     assert (1 - 1e-4) * best < score <= (1 + 1e-12) * best
 
@@ -385,11 +400,12 @@ def test_search_plays_better_the_longer_it_is() -> None:
     net = exact.network(solved((2, 3)))
     net.weights[:] *= np.exp(np.random.default_rng(1).normal(0, 1, net.weights.size))
     greedy, some, more = (
-        exact.expected_score(MCSoftmaxAgent(net, Settings(simulations=n))) for n in (1, 20, 100)
+        exact.expected_score(MCSoftmaxAgent(net, MCSoftmaxSettings(simulations=n)))
+        for n in (1, 20, 100)
     )
     assert 1.15 * greedy < some < 0.93 * more
-    fixed = MCSoftmaxAgent(net, Settings(simulations=10, trees=2, select="falling"))
-    blended = MCSoftmaxAgent(net, Settings(simulations=20, unvisited="value"))
+    fixed = MCSoftmaxAgent(net, MCSoftmaxSettings(simulations=10, trees=2, select="falling"))
+    blended = MCSoftmaxAgent(net, MCSoftmaxSettings(simulations=20, unvisited="value"))
     assert min(exact.expected_score(agent) for agent in (fixed, blended)) > 1.15 * greedy
     assert more < solved((2, 3)).value
 
@@ -412,7 +428,7 @@ TREES: list[dict[str, Any]] = [
     ("settings", "size"), list(zip(TREES, cycle([(2, 3), (4, 4)]), strict=False)), ids=str
 )
 def test_trees_are_consistent(size: tuple[int, int], settings: dict[str, Any]) -> None:
-    config = Settings(**{"simulations": 80, **settings})
+    config = MCSoftmaxSettings(**{"simulations": 80, **settings})
     boards = as_words(random_boards(3, 4, size))
     agent = MCSoftmaxAgent(as_estimator(random_network(size)), config)
     result = agent.search(boards)
@@ -433,7 +449,7 @@ def test_a_simulation_adds_one_visit_along_its_path(settings: dict[str, Any]) ->
     before: dict[Any, int] = {}
     seen: set[tuple[int, int]] = set()
     for simulations in range(1, 60):
-        agent = MCSoftmaxAgent(net, Settings(simulations=simulations, **settings))
+        agent = MCSoftmaxAgent(net, MCSoftmaxSettings(simulations=simulations, **settings))
         agent.search(board)
         now = visits_by_path(trees_of(agent), 0)
         way = sorted((path for path in now if now[path] != before.get(path)), key=len)
@@ -492,7 +508,7 @@ def test_the_tree_equals_the_example_of_the_paper() -> None:
 
 def test_tiles_of_trees_without_chance_depend_only_on_the_depth() -> None:
     """For each depth the search draws a tile, and a fraction that chooses the empty cell."""
-    config = Settings(simulations=100, trees=30, select="ave")
+    config = MCSoftmaxSettings(simulations=100, trees=30, select="ave")
     agent = MCSoftmaxAgent(as_estimator(random_network()), config)
     agent.search([EARLY])
     trees, drawn = trees_of(agent), set()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from afterstate.envs.daihinmin.uecda import journal, server
-from afterstate.envs.daihinmin.uecda.server import Settings
+from afterstate.envs.daihinmin.uecda.server import ServerSettings
 from tests.support.uecda_peers import RandomPlayer
 
 
@@ -67,13 +67,13 @@ def test_a_match_continues_without_events_but_not_without_its_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     full, own = Path("/dev/full"), tuple((f"p{i}", RandomPlayer(i)) for i in range(5))
-    played = server.Server(Settings(port=0, games=2, events=full), own)
+    played = server.Server(ServerSettings(port=0, games=2, events=full), own)
     asyncio.run(played.run())
     assert played.games == 2
     assert [r.message.split(":")[0] for r in caplog.records].count(
         "events are no longer written"
     ) == 1
-    stopped = server.Server(Settings(port=0, games=2, log=full), own)
+    stopped = server.Server(ServerSettings(port=0, games=2, log=full), own)
     with pytest.raises(OSError, match="No space left"):
         asyncio.run(stopped.run())
     assert stopped.games == 0

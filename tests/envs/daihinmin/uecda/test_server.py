@@ -18,7 +18,7 @@ import pytest
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.rules import Game
 from afterstate.envs.daihinmin.uecda import seats, server, tables
-from afterstate.envs.daihinmin.uecda.server import Settings
+from afterstate.envs.daihinmin.uecda.server import ServerSettings
 from tests.support.uecda_peers import SOON, Answer, RandomPlayer, Raw, Running, honest_play, serving
 
 
@@ -415,7 +415,7 @@ def test_the_stream_of_a_client_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> 
     listen = asyncio.start_server
     monkeypatch.setattr(asyncio, "start_server", start_server)
     own = tuple((f"p{i}", RandomPlayer(i)) for i in range(5))
-    asyncio.run(server.Server(Settings(port=0, games=1), own).run())
+    asyncio.run(server.Server(ServerSettings(port=0, games=1), own).run())
     assert limits == [seats.MAX_EARLY] and seats.MAX_EARLY <= 4 * tables.TABLE_BYTES
 
 
@@ -450,7 +450,7 @@ def test_a_failing_built_in_player_passes_from_then_on(
 
 
 def test_the_default_address_is_loopback(tmp_path: Path) -> None:
-    assert Settings().host == "127.0.0.1"
+    assert ServerSettings().host == "127.0.0.1"
     with serving(tmp_path) as match:
         with pytest.raises(OSError):
             socket.create_connection(("127.0.0.2", match.port), 1)
