@@ -2,13 +2,13 @@
 
     python -m afterstate.agents.training LEARNER [SETTINGS.json] --out RUN --hours 1
     python -m afterstate.agents.training ntuple --out runs/mine --moves 1e9 --learner.restart 10
-    python -m afterstate.agents.training ntuple runs/mine/settings.json --out runs/mine --moves 2e9
-        --resume
+    python -m afterstate.agents.training ntuple --out runs/mine --moves 2e9 --resume
 
 A settings file is a JSON object with any of the settings that
 `python -m afterstate.agents.training LEARNER --help` lists; options of the command line override
-it. `folder.py` describes the folder of a run. `--resume` with the same settings continues a run
-that was interrupted.
+it. `folder.py` describes the folder of a run. `--resume` continues an interrupted run with the
+settings in its folder; a file or options replace them where the learner allows it, and the command
+prints what they change.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, field, make_dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple, cast
 
 from afterstate.agents.config import did_you_mean, read
 from afterstate.agents.training.commands import progress_bar
-from afterstate.agents.training.folder import RunFolder
+from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
 from afterstate.agents.training.run import Diverged, Limits, Options, RunSettings, Trainee, advance
 
 PROGRAM = "python -m afterstate.agents.training"
@@ -89,6 +90,8 @@ def run_settings(learner: str) -> Any:
 def parse(arguments: Sequence[str]) -> tuple[RunSettings, Options]:
     """Return the settings and the options of a command line.
 
+    Without a settings file, a run that is resumed has the settings in its folder.
+
     Raises:
         OSError: the settings file cannot be read.
         ValueError: an unknown learner, or wrong settings.
@@ -100,13 +103,23 @@ def parse(arguments: Sequence[str]) -> tuple[RunSettings, Options]:
     if arguments[0] in ("-h", "--help"):
         print(_usage())
         raise SystemExit(0)
-    import tyro
-
     learner, rest = arguments[0], list(arguments[1:])
     kind = run_settings(learner)
-    settings = kind()
     if rest and not rest[0].startswith("-"):
-        settings = read(rest.pop(0), kind)
+        file = rest.pop(0)
+        return _parse(kind, read(file, kind), learner, rest)
+    settings, options = _parse(kind, kind(), learner, rest)
+    if options.resume and (options.out / SETTINGS_FILE).exists():
+        return _parse(kind, read(options.out / SETTINGS_FILE, kind), learner, rest)
+    return settings, options
+
+
+def _parse(
+    kind: Any, settings: RunSettings, learner: str, arguments: Sequence[str]
+) -> tuple[RunSettings, Options]:
+    """Return the settings, with those of the command line replaced, and the options."""
+    import tyro
+
     fields: list[Any] = [
         ("options", Annotated[kind.options, tyro.conf.arg(name="")]),
         ("settings", Annotated[kind, tyro.conf.arg(name="")], field(default=settings)),
@@ -115,7 +128,7 @@ def parse(arguments: Sequence[str]) -> tuple[RunSettings, Options]:
         make_dataclass("Args", fields),
         prog=f"{PROGRAM} {learner} [SETTINGS.json]",
         description=kind.__doc__,
-        args=rest,
+        args=arguments,
         config=(tyro.conf.AvoidSubcommands,),
     )
     return args.settings, args.options
@@ -138,10 +151,23 @@ def start(settings: RunSettings, options: Options) -> tuple[Trainee, RunFolder]:
     """
     folder = RunFolder(options.out, options.resume, settings.checkpoints)
     trainee = settings.begin(options, folder)
+    if options.resume:
+        _print_changes(settings, options.out / SETTINGS_FILE)
     if not options.has_end:
         raise ValueError(f"--{trainee.amount_unit} or --hours is required, or the run never ends")
     folder.open(asdict(cast(Any, settings)), settings.row_key, trainee.amount)
     return trainee, folder
+
+
+def _print_changes(settings: RunSettings, path: Path) -> None:
+    """Print which settings differ from those in the folder of the run."""
+    if not path.exists():
+        return
+    before, now = (asdict(cast(Any, each)) for each in (read(path, type(settings)), settings))
+    changes = [f"{name} was {before[name]} and is {now[name]}" for name in now]
+    differ = [text for name, text in zip(now, changes, strict=True) if before[name] != now[name]]
+    if differ:
+        print(f"settings changed: {'; '.join(differ)}", file=sys.stderr)
 
 
 def run(settings: RunSettings, options: Options) -> None:

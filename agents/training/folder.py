@@ -22,6 +22,8 @@ from afterstate.agents import files
 if sys.platform != "win32":
     import fcntl
 
+SETTINGS_FILE = "settings.json"
+
 _LEARNED = (
     *("learner.npz", "learner.safetensors", "net.safetensors"),
     *("policy.npz", "ascent.npz", "00000.npz"),
@@ -90,7 +92,7 @@ class RunFolder:
                 unfinished.unlink()
         files.truncate_rows(self.path / "rows.jsonl", key, amount)
         text = json.dumps(settings, indent=1, default=str) + "\n"
-        files.write_bytes(self.path / "settings.json", text.encode())
+        files.write_bytes(self.path / SETTINGS_FILE, text.encode())
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows."""

@@ -69,7 +69,7 @@ from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.softmax_policy import PolicyAgent
 from afterstate.agents.training.commands import uninterrupted
 from afterstate.agents.training.fitting import BelowOne, StepSize
-from afterstate.agents.training.folder import RunFolder
+from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
 from afterstate.agents.training.run import EVALUATION_SEED, Options
 from afterstate.envs.daihinmin.match import CLASS_VALUES
 from afterstate.envs.daihinmin.players import Player
@@ -363,7 +363,7 @@ class RankTraining:
 
     def _check_settings(self) -> None:
         """Raise ValueError unless the run in the folder began with the same settings."""
-        path = self.out / "settings.json"
+        path = self.out / SETTINGS_FILE
         before, now = read(path, RankRun).resolved(), self.run.resolved()
         others = [name for name in now if now[name] != before[name] and name not in _MAY_CHANGE]
         if others:

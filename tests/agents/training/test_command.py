@@ -83,6 +83,24 @@ def test_a_run_writes_its_learner_rows_and_settings(train: TrainingCommand) -> N
     assert_same_learner(expected, learner)
 
 
+def test_a_resumed_run_has_the_settings_in_its_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "run"
+    new = ["--network.tuples", "5x4", "--learner.restart", "3", "--seed", "7", *FAST]
+    main(["ntuple", "--out", str(place), "--moves", "1e3", *new])
+    before = (place / "settings.json").read_bytes()
+    capsys.readouterr()
+    main(["ntuple", "--out", str(place), "--moves", "2e3", "--resume", *FAST])
+    assert (place / "settings.json").read_bytes() == before
+    assert load(place).settings.restart == 3 and load(place).n_moves >= 2_000
+    assert "settings changed" not in capsys.readouterr().err
+    changed = ["--learner.restart", "5", *FAST]
+    main(["ntuple", "--out", str(place), "--moves", "3e3", "--resume", *changed])
+    assert load(place).settings.restart == 5
+    assert "settings changed: learner" in capsys.readouterr().err
+
+
 def test_a_run_has_the_given_number_of_threads(train: TrainingCommand) -> None:
     assert load(train("--moves", "1e4", "--threads", "2")).threads == 2
     learner = load(train("--moves", "1.5e4", "--threads", "3", "--resume"))
