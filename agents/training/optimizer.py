@@ -1,7 +1,7 @@
 """Fitting of networks: gradient steps, a moving average of the weights, and checkpoints.
 
-The learning rate depends on the number of moves, and the average moves faster at first; torch's
-`lr_scheduler` and `swa_utils` depend on the number of steps only.
+The learning rate depends on the number of moves, while torch's `lr_scheduler` counts steps. The
+average forgets the initial weights; torch's `AveragedModel` starts from a copy of the first ones.
 """
 
 from __future__ import annotations

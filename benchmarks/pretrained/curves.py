@@ -23,9 +23,12 @@ from benchmarks.row_files import Row, read_lines
 TITLES = {
     "mean_score": "mean score of the last 1,000 training games",
     "loss": "loss",
-    "foreseen": "accuracy of predicted moves",
+    "accuracy": "accuracy of predicted moves",
     "rmse": "root mean squared error",
 }
+
+RENAMED = {"foreseen": "accuracy"}
+"""Names in rows of earlier versions."""
 
 
 def read(folder: Path) -> list[Row]:
@@ -35,7 +38,7 @@ def read(folder: Path) -> list[Row]:
         SystemExit: the run has none.
     """
     path = folder / "rows.jsonl"
-    rows = read_lines(path)
+    rows = [{RENAMED.get(name, name): row[name] for name in row} for row in read_lines(path)]
     if not rows:
         raise SystemExit(f"{path} has no rows: let a run evaluate itself first")
     return rows

@@ -118,11 +118,7 @@ def find_runs(folders: Sequence[Path]) -> Iterator[tuple[Path, Row, list[Row]]]:
 
 
 def read(folders: Sequence[Path]) -> dict[str, list[Row]]:
-    """Return the rows of all runs in folders, by their environments.
-
-    Raises:
-        SystemExit: there are none.
-    """
+    """Return the rows of all runs in folders, by their environments."""
     games: dict[str, list[Row]] = {}
     for run, options, rows in find_runs(folders):
         player = run.name  # of Daihinmin those of the opponents, which also play for themselves
@@ -130,9 +126,6 @@ def read(folders: Sequence[Path]) -> dict[str, list[Row]]:
             player = f"maskable-ppo, taught by {player}"
         key = {"player": player, "against": options.get("against")}
         games.setdefault(options["env"], []).extend({**key, **row} for row in rows)
-    if not any(games.values()):
-        places = ", ".join(map(str, folders))
-        raise SystemExit(f"no evaluations in {places}: run examples/sb3_2048.py first")
     return games
 
 
@@ -258,6 +251,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.pretrained.sb3", arguments)
     games, parts = read(args.runs), [ABOUT]
+    if not any(games.values()) and not list(args.out.glob("*.jsonl")):
+        places = ", ".join(map(str, args.runs))
+        raise SystemExit(f"no evaluations in {places}: run examples/sb3_2048.py first")
     args.out.mkdir(parents=True, exist_ok=True)
     for env, game in GAMES.items():
         rows = games.get(env, [])

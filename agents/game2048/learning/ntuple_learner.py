@@ -100,7 +100,7 @@ class NTupleSettings:
     """Step size; by default 1 for TC and 0.1 for TD."""
     printed: bool = False
     """Accumulators of TC sum the steps, as Matsuzaki 2017 prints it, and not the shares of the
-    errors. It learns far worse: see `td.py`."""
+    errors: see `td.py`."""
     delay: Annotated[Whole, Field(le=MAX_DELAY)] = 0
     """Forward learning updates an afterstate this many moves later, by the errors up to then
     weighted with powers of lambda (Jaskowski 2016)."""

@@ -12,7 +12,7 @@ symmetric positions at random, unless `symmetric` is false.
 
 The folder of a run has `learner.safetensors`, from which it is resumed, and `net.safetensors`,
 which `agents.load` reads. A row has the mean cross entropy in nats (`loss`) and the accuracy before
-learning (`foreseen`) of the moves since the last row or `--resume`, and the `summary` of evaluation
+learning (`accuracy`) of the moves since the last row or `--resume`, and the `summary` of evaluation
 games.
 """
 
@@ -147,8 +147,8 @@ class PolicyLearner:
         loss, accuracy, n_steps = self._sums.tolist()
         self._sums = self._zeros()
         if not n_steps:
-            return {"loss": math.nan, "foreseen": math.nan}
-        return {"loss": round(loss / n_steps, 4), "foreseen": round(accuracy / n_steps, 4)}
+            return {"loss": math.nan, "accuracy": math.nan}
+        return {"loss": round(loss / n_steps, 4), "accuracy": round(accuracy / n_steps, 4)}
 
     def _zeros(self) -> Tensor:
         """Return new sums of losses and of accuracies, and number of steps, on the device."""

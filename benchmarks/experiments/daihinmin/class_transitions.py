@@ -8,16 +8,30 @@ Prints the matrix of `class_values.TRANSITIONS`, estimated again from 20,000 gam
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from afterstate.agents.config import Count, settings
 from afterstate.agents.daihinmin.afterstates.class_values import TRANSITIONS, count_transitions
 from afterstate.agents.daihinmin.learning.self_play import play_games
+from afterstate.envs.commands import parse
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 
 
-def main() -> None:
-    """Play the games and print the matrix."""
-    games = play_games(["policy"] * N_PLAYERS, 20_000, n_matches=200, temperature=0.5).games
+@settings
+class Args:
+    """Estimate the transition probabilities from a class to the place in the next game."""
+
+    matches: Count = 200
+    """Matches of 100 games."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line: play the games and print the matrix."""
+    args = parse(Args, "python -m benchmarks.experiments.daihinmin.class_transitions", arguments)
+    n, players = args.matches, ["policy"] * N_PLAYERS
+    games = play_games(players, 100 * n, n_matches=n, temperature=0.5).games
     transitions = count_transitions(games["classes"], games["places"])
     print(np.round(transitions, 3))
     print(f"largest difference from the default: {np.abs(transitions - TRANSITIONS).max():.3f}")

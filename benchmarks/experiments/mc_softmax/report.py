@@ -7,6 +7,7 @@ import math
 
 from matplotlib import pyplot as plt
 
+from afterstate.agents.config import current_names
 from afterstate.agents.training.commands import markdown
 from benchmarks import figures
 from benchmarks.experiments.cells import cost, interval, latest, mean_text
@@ -103,9 +104,9 @@ def by_kind(played: list[Row]) -> dict[str, list[Row]]:
     """Return rows by their selection, the value of unvisited outcomes, and the size of batches."""
     groups: dict[str, list[Row]] = {}
     for row in played:
-        options = row["settings"]
-        kind = f"{options['select']}, unseen: {options['unseen']}"
-        kind = PAPER if kind == "L-max, unseen: outcomes" else kind
+        options = current_names(row["settings"])
+        kind = f"{options['select']}, unvisited: {options['unvisited']}"
+        kind = PAPER if kind == "L-max, unvisited: outcomes" else kind
         leaves = f", batches of {options['leaves']} leaves" if "leaves" in options else ""
         groups.setdefault(kind + leaves, []).append(row)
     return groups
@@ -116,7 +117,7 @@ def by_settings(measure: Measure, group: str) -> str:
     heads = ["regret", "best moves, %"] if measure == "regrets" else ["mean score"]
     body = []
     for row in rows(measure, group):
-        options = {k: v for k, v in row["settings"].items() if k != "network"}
+        options = {k: v for k, v in current_names(row["settings"]).items() if k != "network"}
         text = ", ".join(f"{name} {value}" for name, value in options.items())
         network = NETWORKS[row["settings"].get("network", "ntuple")]
         best = [f"{100 * row['best_moves']:.1f}"] if measure == "regrets" else []

@@ -13,13 +13,17 @@ Writes `concentration.jsonl`, a row for each network and pattern, and `concentra
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from afterstate.agents.config import settings
 from afterstate.agents.game2048.values.policy_net import PRETRAINED, load
+from afterstate.agents.training.commands import markdown
+from afterstate.envs.commands import parse
 from afterstate.envs.game2048 import rules
 from benchmarks.experiments.policy_nets.analysis import contributions, top_units
 
@@ -61,22 +65,24 @@ def measure(layers: int, density: str) -> list[dict[str, Any]]:
 
 def table(rows: pd.DataFrame) -> str:
     """Return how often the three boards share their top units, and what share these have."""
-    lines = [
-        "| network, lower rows | 4 units shared | 3 or 4 shared | share of the top 4 (5% to 95%) |",
-        "|---|--:|--:|--:|",
-    ]
+    body = []
     for (layers, density), group in rows.groupby(["layers", "lower rows"], sort=False):
         low, high = group["covered"].quantile([0.05, 0.95])
-        lines.append(
-            f"| k = {layers}, {density} | {(group['common'] == 4).mean():.0%} "
-            f"| {(group['common'] >= 3).mean():.0%} "
-            f"| {group['covered'].mean():.0%} ({low:.0%} to {high:.0%}) |"
-        )
-    return "\n".join(lines)
+        shared = [f"{(group['common'] >= n).mean():.0%}" for n in (4, 3)]
+        covered = f"{group['covered'].mean():.0%} ({low:.0%} to {high:.0%})"
+        body.append([f"k = {layers}, {density}", *shared, covered])
+    head = ["network, lower rows", "4 units shared", "3 or 4 shared"]
+    return markdown([*head, "share of the top 4 (5% to 95%)"], body)
 
 
-def main() -> None:
-    """Measure both networks and write the rows and the table."""
+@settings
+class Args:
+    """Measure both pretrained networks and write the rows and the table."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    parse(Args, "python -m benchmarks.experiments.policy_nets.concentration", arguments)
     cases = [(layers, density) for layers in sorted(PRETRAINED) for density in LOWER_ROWS]
     rows = [row for case in cases for row in measure(*case)]
     text = "".join(json.dumps(row) + "\n" for row in rows)

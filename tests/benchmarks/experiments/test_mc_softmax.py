@@ -382,8 +382,8 @@ def test_scores_by_simulations_are_drawn_with_those_of_other_searches(
         "| 1 simulations | the paper's settings: L-max, best | 100 ± 10 | 1000 | 200 |  |\n"
         "| 100 simulations | the paper's settings: L-max, best | 300 ± 30 | 1000 | 600 "
         "| 314,311 |\n"
-        "| 1 simulations | L-max, unseen: value | 200 ± 20 | 1000 | 400 |  |\n"
-        "| 100 simulations | L-max, unseen: value | 400 ± 40 | 1000 | 800 |  |\n"
+        "| 1 simulations | L-max, unvisited: value | 200 ± 20 | 1000 | 400 |  |\n"
+        "| 100 simulations | L-max, unvisited: value | 400 ± 40 | 1000 | 800 |  |\n"
         "| 1-ply |  | 500 ± 50 | 1000 | 1,000 | 206,802 |"
     )
     (axes,) = figures["simulations_ntuple.svg"].axes

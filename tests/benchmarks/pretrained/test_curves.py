@@ -31,8 +31,8 @@ def test_points_are_the_values_of_rows_with_half_their_intervals() -> None:
 
 
 def test_each_quantity_of_any_run_has_a_panel() -> None:
-    other: list[Row] = [{"n_moves": 5, "foreseen": 0.4, "seconds": 3.0}]
-    assert curves.panels({"a": ROWS, "b": other}) == ["1-ply", "loss", "mean_score", "foreseen"]
+    other: list[Row] = [{"n_moves": 5, "accuracy": 0.4, "seconds": 3.0}]
+    assert curves.panels({"a": ROWS, "b": other}) == ["1-ply", "loss", "mean_score", "accuracy"]
 
 
 def test_a_picture_is_written_and_runs_without_rows_are_rejected(tmp_path: Path) -> None:

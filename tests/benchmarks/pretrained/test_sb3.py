@@ -74,7 +74,7 @@ def test_curves_and_tables_have_the_evaluations_and_other_players(
     assert (out / "2048.svg").exists()
     assert (out / "daihinmin.svg").exists()
     with pytest.raises(SystemExit, match="no evaluations in"):
-        sb3_baselines.main(["--runs", str(out)])
+        sb3_baselines.main(["--runs", str(out), "--out", str(tmp_path / "empty")])
     for name in ("self", "sample"):
         shutil.rmtree(runs / name)
     sb3_baselines.main(["--runs", str(runs), "--out", str(out)])

@@ -253,7 +253,7 @@ def test_gradients_losses_and_accuracy_equal_those_by_hand() -> None:
         assert learner.fitter.optimizer.param_groups[0]["lr"] == pytest.approx(rate)
     assert losses[0] == pytest.approx(math.log(4))
     assert accuracies[0] == pytest.approx(1 / 3)  # the first of equal logits is that of up
-    expected = {"loss": float(np.mean(losses)), "foreseen": float(np.mean(accuracies))}
+    expected = {"loss": float(np.mean(losses)), "accuracy": float(np.mean(accuracies))}
     assert learner.metrics() == pytest.approx(expected, abs=6e-5)
 
 
@@ -262,7 +262,7 @@ def test_metrics_are_those_since_the_last_call() -> None:
     learner = PolicyLearner(Table(), log, Fitting(batch=4, symmetric=False))
     assert all(math.isnan(value) for value in learner.metrics().values())
     learner.play(4)
-    assert learner.metrics() == {"loss": 1.3863, "foreseen": 1.0}
+    assert learner.metrics() == {"loss": 1.3863, "accuracy": 1.0}
     learner.play(4)
     assert learner.metrics()["loss"] < 1.3863
     assert all(math.isnan(value) for value in learner.metrics().values())
@@ -282,14 +282,14 @@ def test_it_learns_the_moves_of_a_player(monkeypatch: pytest.MonkeyPatch, device
     learner.play(1_000)
     first = learner.metrics()
     assert first["loss"] > 1.37
-    assert first["foreseen"] < 0.29
+    assert first["accuracy"] < 0.29
     assert evaluate(learner.net, 1)["n_games"] == 1  # an evaluation does not change the learner
     learner.play(9_000)
     learner.metrics()
     learner.play(2_000)
     last = learner.metrics()
     assert last["loss"] < first["loss"] - 0.08
-    assert last["foreseen"] > first["foreseen"] + 0.04
+    assert last["accuracy"] > first["accuracy"] + 0.04
     others = reward_log(40, 1_000, 25)
     probabilities = PolicyNetAgent(learner.net, device=device).probabilities(others["board"])
     assert -np.log(probabilities[np.arange(1_000), others["action"]]).mean() < 1.3
@@ -492,7 +492,7 @@ def test_an_evaluation_repeated_after_resume_has_no_loss(
         command.error("--moves", "200")
     rows = read_rows(command("--moves", "200", "--resume"))
     assert [row["n_moves"] for row in rows] == [112, 208]
-    assert (rows[0]["loss"], rows[0]["foreseen"]) == (None, None)
+    assert (rows[0]["loss"], rows[0]["accuracy"]) == (None, None)
     assert rows[0]["1-ply"]["n_games"] == 2
     assert rows[1]["loss"] > 0
 
