@@ -20,7 +20,7 @@ from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
 from afterstate.agents.game2048.simple import RandomAgent, RewardAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, network, save
 from afterstate.envs.game2048.rules import from_text, words
-from tests.support.agents_2048 import (
+from tests.support.game2048.agents import (
     NAMES_2048,
     PAIRS,
     TUPLES,

@@ -17,7 +17,7 @@ from afterstate.envs.daihinmin.env import raw_env
 from afterstate.envs.daihinmin.seat_env import DaihinminEnv
 from afterstate.envs.game2048.env import Game2048Env
 from afterstate.envs.game2048.vector_env import Game2048VectorEnv
-from tests.support.daihinmin_env_checks import path, play_seat
+from tests.support.daihinmin.env_checks import path, play_seat
 from tests.support.env_checks import assert_same, by_duplicate, play, play_batch, spoil
 
 

@@ -17,7 +17,7 @@ from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
 from afterstate.envs.game2048.rules import words
 from tests.oracles import game2048 as oracle
-from tests.support.agents_2048 import (
+from tests.support.game2048.agents import (
     all_agents,
     every_agent,
     one_hot,

@@ -25,7 +25,7 @@ from afterstate.envs.daihinmin.rules import (
     play,
 )
 from afterstate.envs.daihinmin.seat_env import DaihinminEnv
-from tests.support.daihinmin_env_checks import (
+from tests.support.daihinmin.env_checks import (
     by_observation,
     following,
     in_exchange,

@@ -15,7 +15,7 @@ from afterstate.envs.daihinmin import cards, plays, views
 from afterstate.envs.daihinmin.env import raw_env
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.rules import draw_play, give, play
-from tests.support.daihinmin_env_checks import (
+from tests.support.daihinmin.env_checks import (
     in_exchange,
     legal_action,
     path,

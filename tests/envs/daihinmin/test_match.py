@@ -27,7 +27,7 @@ from afterstate.envs.daihinmin.rules import (
     submit,
 )
 from tests.oracles import daihinmin as oracle
-from tests.support.daihinmin_hands import NUMBERS, TEXTS, names, word
+from tests.support.daihinmin.hands import NUMBERS, TEXTS, names, word
 
 
 def our_state(game: Game) -> dict[str, Any]:

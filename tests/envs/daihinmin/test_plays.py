@@ -13,7 +13,7 @@ from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match
 from afterstate.envs.daihinmin.rules import is_legal, list_legal
 from tests.oracles import daihinmin as oracle
-from tests.support.daihinmin_hands import NUMBERS, TEXTS, word
+from tests.support.daihinmin.hands import NUMBERS, TEXTS, word
 
 KINDS = {
     "pass": plays.NO_PLAY,

@@ -15,7 +15,7 @@ from afterstate.envs.daihinmin.rules import (
     play,
     submit,
 )
-from tests.support.daihinmin_positions import FULL, hands, legal, on_field, run, table
+from tests.support.daihinmin.positions import FULL, hands, legal, on_field, run, table
 
 
 @pytest.mark.parametrize(

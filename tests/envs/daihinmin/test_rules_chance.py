@@ -18,7 +18,7 @@ from afterstate.envs.daihinmin.rules import (
     play_out,
     start,
 )
-from tests.support.daihinmin_positions import hands, on_field, table
+from tests.support.daihinmin.positions import hands, on_field, table
 
 
 def test_draws_are_uniform() -> None:

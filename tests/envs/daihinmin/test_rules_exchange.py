@@ -14,7 +14,7 @@ from afterstate.envs.daihinmin.rules import (
     partner,
     start,
 )
-from tests.support.daihinmin_positions import hands, table
+from tests.support.daihinmin.positions import hands, table
 
 
 def exchange(*hands_: str, classes: str = "01234", options: Options | None = None) -> Game:

@@ -18,7 +18,7 @@ from afterstate.envs.daihinmin.env import AGENTS, raw_env
 from afterstate.envs.daihinmin.observation import view_mask, view_planes
 from afterstate.envs.daihinmin.rules import Game
 from afterstate.envs.daihinmin.seat_env import DaihinminEnv
-from tests.support.daihinmin_env_checks import play_seat
+from tests.support.daihinmin.env_checks import play_seat
 from tests.support.env_checks import assert_same
 
 

@@ -31,7 +31,7 @@ from afterstate.envs.daihinmin.views import (
     view,
 )
 from tests.oracles import daihinmin as oracle
-from tests.support.daihinmin_hands import names
+from tests.support.daihinmin.hands import names
 
 HIDDEN = {"hands", "given", "gift", "seed", "rng", "viewer"}
 """The fields in which a view differs from the game."""

@@ -26,7 +26,7 @@ from afterstate.agents.daihinmin.learning.game_records import play_log, save_log
 from afterstate.agents.daihinmin.rule_based.players import SampleAgent
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.rank_net import load
-from tests.support.rank_runs import (
+from tests.support.daihinmin.rank_runs import (
     RECORDED,
     files_in,
     learned,

@@ -22,7 +22,7 @@ from afterstate.agents.daihinmin.learning.rank_training import (
     RankRun,
 )
 from afterstate.agents.training.__main__ import main
-from tests.support.rank_runs import (
+from tests.support.daihinmin.rank_runs import (
     files_in,
     rejected,
     run,

@@ -32,7 +32,7 @@ from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.rank_net import load
 from afterstate.agents.daihinmin.values.softmax_policy import PolicyAgent
 from afterstate.envs.daihinmin.match import CLASS_VALUES
-from tests.support.rank_runs import (
+from tests.support.daihinmin.rank_runs import (
     RECORDED,
     TINY,
     files_in,

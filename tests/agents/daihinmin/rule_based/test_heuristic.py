@@ -28,7 +28,7 @@ from afterstate.envs.daihinmin.records.recording import legal_list
 from afterstate.envs.daihinmin.rules import Game, Options
 from afterstate.envs.daihinmin.views import all_played, view
 from tests.oracles import sample_client as oracle
-from tests.support.daihinmin_hands import NAMES, TEXTS, dealt_to, on_field
+from tests.support.daihinmin.hands import NAMES, TEXTS, dealt_to, on_field
 
 
 class Watched:

@@ -16,7 +16,7 @@ from afterstate.agents.daihinmin.values.softmax_policy import PRETRAINED, Policy
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.records.recording import legal_list
 from afterstate.envs.daihinmin.views import view
-from tests.support.daihinmin_hands import dealt_to, on_field
+from tests.support.daihinmin.hands import dealt_to, on_field
 
 # The random player
 

@@ -22,7 +22,7 @@ from afterstate.envs.daihinmin.records.replay import dealt, read, submission
 from afterstate.envs.daihinmin.rules import Game, Options
 from afterstate.envs.daihinmin.views import view
 from tests.oracles import sample_client as oracle
-from tests.support.daihinmin_hands import NAMES, TEXTS
+from tests.support.daihinmin.hands import NAMES, TEXTS
 
 ROOT = Path(__file__).parents[4]
 GAMES = Path(os.environ.get("AFTERSTATE_GAMES", ROOT.parent / "shared" / "uecda" / "games"))

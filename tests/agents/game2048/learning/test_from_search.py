@@ -40,7 +40,14 @@ from tests.oracles import game2048 as oracle
 from tests.oracles.from_search import NaiveSearchLearner
 from tests.oracles.ntuple import NaiveLearner
 from tests.oracles.softmax import outcomes
-from tests.support.search_learners import SCALE, TUPLES, Script, Tiny, random_boards, scattered
+from tests.support.game2048.search_learners import (
+    SCALE,
+    TUPLES,
+    Script,
+    Tiny,
+    random_boards,
+    scattered,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -18,7 +18,7 @@ from afterstate.agents.game2048.search import exact
 from afterstate.agents.game2048.simple import RandomAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate, network
 from afterstate.envs.game2048.rules import cells
-from tests.support.learning_checks import name_of
+from tests.support.game2048.learning_checks import name_of
 
 FIVES = [[0, 1, 2, 4, 5], [4, 5, 6, 8, 9], [0, 1, 2, 3, 4], [4, 5, 6, 7, 8]]
 

@@ -23,7 +23,14 @@ from afterstate.agents.game2048.learning.play_logs import (
     play_round,
     read,
 )
-from tests.support.play_log_games import Move, assert_even, counted, game, games, save_players
+from tests.support.game2048.play_log_games import (
+    Move,
+    assert_even,
+    counted,
+    game,
+    games,
+    save_players,
+)
 
 SAMPLING = Sampling(("someone",))
 

@@ -25,7 +25,7 @@ from afterstate.agents.game2048.learning.play_logs import (
     read,
 )
 from afterstate.agents.game2048.values.ntuple import network, save
-from tests.support.play_log_games import assert_even, counted, game, games, save_players
+from tests.support.game2048.play_log_games import assert_even, counted, game, games, save_players
 from tests.support.training_runs import contents, disk_full, interrupt, load_json
 
 pytest.importorskip("joblib")

@@ -26,7 +26,7 @@ from afterstate.agents.game2048.values.ntuple import (
 )
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import NaiveNetwork
-from tests.support.learning_checks import memory
+from tests.support.game2048.learning_checks import memory
 
 TUPLES = {
     (2, 3): [[0, 1, 4], [1, 2]],

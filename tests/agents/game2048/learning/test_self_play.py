@@ -18,7 +18,7 @@ from afterstate.agents.game2048.simple import RandomAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate, network
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import NaiveLearner, Step
-from tests.support.learning_checks import memory, name_of
+from tests.support.game2048.learning_checks import memory, name_of
 
 FORWARD = NTupleSettings(order="forward")
 ALL_CELLS = [[0, 1, 4, 5]]  # of the 2x2 board

@@ -23,7 +23,7 @@ from afterstate.agents.game2048.values.value_net import ValueNetAgent
 from afterstate.envs.game2048.rules import from_text
 from tests.oracles import game2048 as oracle
 from tests.oracles.value_td import NaiveSelfPlay
-from tests.support.value_learners import SCALE, late_log, tiny
+from tests.support.game2048.value_learners import SCALE, late_log, tiny
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

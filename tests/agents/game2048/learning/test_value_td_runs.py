@@ -26,8 +26,8 @@ from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values import value_net
 from afterstate.agents.game2048.values.value_net import CNN22, ValueNetAgent
 from afterstate.agents.training.run import EVALUATION_SEED, train
+from tests.support.game2048.value_learners import SCALE, Tiny, late_log, state, tiny
 from tests.support.training_runs import TrainingCommand, contents, read_rows
-from tests.support.value_learners import SCALE, Tiny, late_log, state, tiny
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

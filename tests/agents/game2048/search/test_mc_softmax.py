@@ -28,7 +28,7 @@ from afterstate.agents.game2048.values.ntuple import estimate, network
 from afterstate.envs.game2048.rules import from_text
 from tests.oracles import game2048 as oracle
 from tests.oracles.softmax import followed, picture, roots
-from tests.support.softmax_checks import (
+from tests.support.game2048.softmax_checks import (
     EARLY,
     OVER,
     Boards,

@@ -18,7 +18,7 @@ from afterstate.agents.game2048.search.mc_softmax import (
 from afterstate.agents.game2048.values.ntuple import save
 from tests.oracles import game2048 as oracle
 from tests.oracles import softmax as softmax_oracle
-from tests.support.softmax_checks import (
+from tests.support.game2048.softmax_checks import (
     EARLY,
     OVER,
     as_estimator,

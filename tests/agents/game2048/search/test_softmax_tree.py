@@ -25,7 +25,7 @@ from afterstate.envs.game2048.rules import from_text
 from tests.oracles import game2048 as oracle
 from tests.oracles import softmax as softmax_oracle
 from tests.oracles.softmax import outcomes, visits_by_path
-from tests.support.softmax_checks import (
+from tests.support.game2048.softmax_checks import (
     EARLY,
     SIX,
     TUPLES,

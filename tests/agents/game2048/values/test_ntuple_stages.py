@@ -14,7 +14,7 @@ from afterstate.agents.game2048.values.ntuple import STAGES, Network, estimate, 
 from afterstate.envs.game2048.rules import from_text
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import NaiveNetwork, downgrade
-from tests.support.learning_checks import memory
+from tests.support.game2048.learning_checks import memory
 
 TUPLES = [[0, 1, 4], [5, 2], [10]]
 OPTIONS: list[dict[str, Any]] = [

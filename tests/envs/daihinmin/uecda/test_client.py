@@ -22,7 +22,7 @@ from afterstate.envs.daihinmin.uecda import client, tables
 from afterstate.envs.daihinmin.uecda.tables import ProtocolError
 from afterstate.envs.daihinmin.uecda.watching import Watcher
 from afterstate.envs.daihinmin.views import view
-from tests.support.uecda_peers import SOON, RandomPlayer, Recorder, serving
+from tests.support.daihinmin.uecda_peers import SOON, RandomPlayer, Recorder, serving
 
 SAME = """viewer hands played given left classes to_give gift turn field joker_column revolution
 lock cut passed idle starter places n_out n_actions number seats""".split()

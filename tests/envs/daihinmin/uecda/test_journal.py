@@ -10,7 +10,7 @@ import pytest
 
 from afterstate.envs.daihinmin.uecda import journal, server
 from afterstate.envs.daihinmin.uecda.server import ServerSettings
-from tests.support.uecda_peers import RandomPlayer
+from tests.support.daihinmin.uecda_peers import RandomPlayer
 
 
 class FailingFile:

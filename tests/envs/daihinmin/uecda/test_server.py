@@ -19,7 +19,15 @@ from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.rules import Game
 from afterstate.envs.daihinmin.uecda import seats, server, tables
 from afterstate.envs.daihinmin.uecda.server import ServerSettings
-from tests.support.uecda_peers import SOON, Answer, RandomPlayer, Raw, Running, honest_play, serving
+from tests.support.daihinmin.uecda_peers import (
+    SOON,
+    Answer,
+    RandomPlayer,
+    Raw,
+    Running,
+    honest_play,
+    serving,
+)
 
 
 def check_result(match: Running, games: int) -> None:

@@ -16,12 +16,12 @@ import pytest
 from afterstate.envs.daihinmin import players
 from afterstate.envs.daihinmin.records.replay import replay
 from afterstate.envs.daihinmin.uecda import server
-from tests.support.uecda_peers import SOON, RandomPlayer
+from tests.support.daihinmin.uecda_peers import SOON, RandomPlayer
 
 SCRIPT = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from tests.support.uecda_peers import RandomPlayer
+from tests.support.daihinmin.uecda_peers import RandomPlayer
 from afterstate.envs.daihinmin import players
 from afterstate.envs.daihinmin.uecda import server
 players.resolve = lambda name, seed=None: RandomPlayer(len(name))

@@ -10,7 +10,7 @@ import pytest
 from afterstate.envs.game2048 import rules, torch_rules
 from benchmarks.experiments.policy_nets import concentration
 from benchmarks.experiments.policy_nets.analysis import HEURISTICS, PAPER_BOARDS
-from tests.benchmarks.experiments.test_policy_nets_analysis import DOWN, RIGHT, board_of
+from tests.benchmarks.experiments.policy_nets.test_analysis import DOWN, RIGHT, board_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -23,11 +23,11 @@ from afterstate.agents.training import commands
 from afterstate.envs.game2048 import rules
 from benchmarks.experiments.policy_nets import analysis, drawing, inspection, tables
 from benchmarks.experiments.policy_nets.analysis import CELLS, PAPER_BOARDS, TILES, Agreement
-from tests.benchmarks.experiments.test_policy_nets_analysis import CHOICES, FixedPolicy, boards_of
+from tests.benchmarks.experiments.policy_nets.test_analysis import CHOICES, FixedPolicy, boards_of
 
 UP, RIGHT, DOWN, LEFT = range(4)
 
-PUBLISHED = Path(__file__).parents[3] / "benchmarks/experiments/policy_nets/published_filters.csv"
+PUBLISHED = Path(__file__).parents[4] / "benchmarks/experiments/policy_nets/published_filters.csv"
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -31,7 +31,7 @@ from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs.game2048 import rules, torch_rules
 from benchmarks.experiments.policy_nets import analysis, run, tables
 from benchmarks.experiments.policy_nets.analysis import TILES
-from tests.benchmarks.experiments.test_policy_nets_analysis import CHOICES, boards_of
+from tests.benchmarks.experiments.policy_nets.test_analysis import CHOICES, boards_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

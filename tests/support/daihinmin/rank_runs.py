@@ -19,7 +19,7 @@ from torch import Tensor
 
 from afterstate.agents.training.__main__ import main
 
-DATA = Path(__file__).parents[1] / "data" / "daihinmin"
+DATA = Path(__file__).parents[2] / "data" / "daihinmin"
 RECORDED = str(DATA / "default5.jsonl.gz")
 TINY: dict[str, Any] = {
     "network": {"name": "FCNN", "hidden": 4},

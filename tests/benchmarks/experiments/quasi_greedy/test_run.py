@@ -28,7 +28,7 @@ from benchmarks.row_files import Row, read_lines
 NAMES = ("epsilon", "good_plays", "restart", "search")
 GAMES: dict[Measure, int] = {"greedy": 5, "3-ply": 1}
 SCALE = Scale("moves", 1000.0)
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def tiny(name: str = "epsilon") -> Experiment:

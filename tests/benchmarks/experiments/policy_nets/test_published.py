@@ -7,7 +7,7 @@ from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.training.optimizer import Fitting
 from benchmarks.experiments.policy_nets import run
 from benchmarks.experiments.policy_nets.analysis import CELLS, TILES
-from tests.benchmarks.experiments.test_policy_nets import PUBLISHED, SCORES, published_rows
+from tests.benchmarks.experiments.policy_nets.test_run import PUBLISHED, SCORES, published_rows
 
 
 def test_published_values_are_those_of_the_paper() -> None:
