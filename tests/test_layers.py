@@ -79,11 +79,17 @@ def test_a_game_knows_nothing_of_the_other(game: str) -> None:
     other = {"game2048": "daihinmin", "daihinmin": "game2048"}[game]
     for name, path in MODULES.items():
         if f".{game}." in name:
-            assert [found for found in imports(path) if f".{other}" in found] == []
+            assert [each for each in imports(path) if f".{other}" in each] == []
+
+
+def test_environments_import_no_agents() -> None:
+    for path in ENVS.rglob("*.py"):
+        assert [name for name in imports(path) if name.startswith("agents")] == [], path
 
 
 def test_no_folder_has_more_than_12_modules() -> None:
-    for root in (ENVS, AGENTS):
-        for folder in {path.parent for path in root.rglob("*.py")}:
+    root = Path(__file__).parents[1]
+    for top in (ENVS, AGENTS, *(root / name for name in ("benchmarks", "examples", "tests"))):
+        for folder in {path.parent for path in top.rglob("*.py")}:
             modules = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
             assert len(modules) <= 12, folder
