@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
 import numpy as np
 import pydantic
@@ -78,7 +79,7 @@ def settings(cls: type[T]) -> type[T]:
 
     @functools.wraps(original)
     def checked(self: Any, *args: Any, **kwargs: Any) -> None:
-        check_names(cls.__name__, kwargs, made.__dataclass_fields__)
+        check_names(cls.__name__, kwargs, [each.name for each in fields(made)])
         try:
             original(self, *args, **kwargs)
         except ValidationError as error:
@@ -125,15 +126,28 @@ def _from_json(text: str, kind: type[T]) -> T:
     try:
         return TypeAdapter(kind).validate_json(json.dumps(values))
     except ValidationError as error:
-        raise ValueError(one_line(error)) from None
+        raise ValueError(one_line(error, kind)) from None
 
 
-def one_line(error: ValidationError) -> str:
-    """Return what is wrong in one line: `learner.rate must be <= 1, got 2.0`."""
-    return "; ".join(dict.fromkeys(_message(each) for each in error.errors(include_url=False)))
+def one_line(error: ValidationError, kind: Any = None) -> str:
+    """Return what is wrong in one line: `learner.rate must be <= 1, got 2.0`.
+
+    Args:
+        error: the error of pydantic.
+        kind: the class of the settings, whose nearest name is suggested for an unknown one.
+    """
+    errors = error.errors(include_url=False)
+    return "; ".join(dict.fromkeys(_message(each, kind) for each in errors))
 
 
-def _message(error: Any) -> str:
+def _known_names(kind: Any, path: Sequence[str | int]) -> list[str]:
+    """Return the names of the settings at a path below a class, none if it is no class there."""
+    for name in path:
+        kind = get_type_hints(kind).get(str(name)) if is_dataclass(kind) else None
+    return [each.name for each in fields(kind)] if is_dataclass(kind) else []
+
+
+def _message(error: Any, settings_kind: Any) -> str:
     """Return one error of pydantic as `name must be ..., got ...`."""
     name = ".".join(map(str, error["loc"]))
     kind, context = error["type"], error.get("ctx", {})
@@ -142,7 +156,9 @@ def _message(error: Any) -> str:
     if kind == "json_invalid":
         return f"invalid JSON: {context['error']}"
     if kind == "unexpected_keyword_argument":
-        return f"unknown setting {name!r}"
+        *path, last = error["loc"]
+        known = _known_names(settings_kind, path)
+        return f"unknown setting {name!r}{did_you_mean(last, known) if known else ''}"
     wanted = _WANTED.get(kind, error["msg"][0].lower() + error["msg"][1:])
     return f"{name or 'value'} must be {wanted.format(**context)}, got {error['input']!r}"
 
@@ -165,7 +181,7 @@ _WANTED = {
     "none_required": "null",
     "literal_error": "{expected}",
 }
-"""What each kind of error of pydantic expected, where its own message has other words."""
+"""Expected values by the kind of pydantic's error, where its own message has other words."""
 
 
 def check_names(of: str, given: Iterable[str], known: Iterable[str]) -> None:

@@ -1,0 +1,95 @@
+"""Tests of settings: checks, JSON files, earlier names and suggestions."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, field, is_dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pytest
+
+from afterstate.agents.config import (
+    Amount,
+    Count,
+    Share,
+    current_names,
+    did_you_mean,
+    from_dict,
+    read,
+    settings,
+)
+
+
+@settings
+class Inner:
+    """Settings inside others."""
+
+    rate: Share = 0.5
+    bf16: bool = False
+
+
+@settings
+class Outer:
+    """Settings with a part."""
+
+    kind: ClassVar[str] = "outer"
+    games: Count = 64
+    moves: Amount = 1e6
+    rule: Literal["td", "tc"] = "tc"
+    inner: Inner = field(default_factory=Inner)
+
+
+def test_settings_are_frozen_dataclasses_with_numpy_numbers_as_plain_ones() -> None:
+    made = Outer(games=np.int64(3), moves=2e3)  # type: ignore[arg-type]
+    assert is_dataclass(made) and type(made.games) is int
+    assert asdict(made)["inner"] == {"rate": 0.5, "bf16": False}
+    with pytest.raises(AttributeError):
+        made.games = 4  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"games": 0}, "games must be >= 1, got 0"),
+        ({"games": 1.5}, "games must be .*integer.*, got 1.5"),
+        ({"games": True}, "games must be .*, got True"),
+        ({"moves": 1.5}, "moves.*1.5"),
+        ({"rule": "sarsa"}, "rule must be 'td' or 'tc', got 'sarsa'"),
+        ({"inner": {"rate": 2}}, "inner.rate must be <= 1, got 2"),
+        ({"inner": {"rate": "x"}}, "inner.rate must be a number, got 'x'"),
+        ({"inner": 5}, "inner must be an object, got 5"),
+        ({"gams": 3}, "unknown setting 'gams', did you mean 'games'?"),
+        ({"inner": {"rte": 3}}, "unknown setting 'inner.rte', did you mean 'rate'?"),
+        ({"kind": "x"}, "unknown setting 'kind'"),
+    ],
+)
+def test_wrong_values_are_named_in_one_line(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        from_dict(values, Outer)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_argument_suggests_the_nearest_name() -> None:
+    with pytest.raises(ValueError, match="did you mean 'games'"):
+        Outer(gams=3)  # type: ignore[call-arg]
+    assert did_you_mean("zzz", ["games"]) == "; known: games"
+
+
+def test_a_file_may_have_earlier_names(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text('{"games": 5, "inner": {"mixed": true}}')
+    assert read(path, Outer) == Outer(games=5, inner=Inner(bf16=True))
+    assert current_names({"unseen": 1, "unit": 2, "games": 3}) == {
+        "unvisited": 1,
+        "value_scale": 2,
+        "games": 3,
+    }
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "5", "[" * 100_000])
+def test_a_file_that_is_no_object_is_named(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"settings\.json"):
+        read(path, Outer)
