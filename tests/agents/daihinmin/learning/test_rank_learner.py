@@ -334,7 +334,7 @@ def test_resumed_learning_equals_learning_without_a_break(settings: RankSettings
 
 def test_without_samples_there_is_nothing_to_learn() -> None:
     none = samples(log_of(1, 1)).part(slice(0))
-    with pytest.raises(ValueError, match="there are no samples to learn from"):
+    with pytest.raises(ValueError, match="samples"):
         RankLearner(seeded(hidden=6)).fit(none, 1)
     assert np.isnan(rmse(seeded(hidden=6), none))
 
@@ -354,7 +354,7 @@ def test_a_learner_of_another_network_or_optimizer_is_rejected() -> None:
         RankLearner(seeded(hidden=6), RankSettings("sgd", batch=4)),
     ]
     for other in others:
-        with pytest.raises(ValueError, match="another network or optimizer"):
+        with pytest.raises(ValueError, match="network or optimizer"):
             other.resume(adam.played, adam.tensors(), 2)
 
 

@@ -348,7 +348,7 @@ def test_the_error_has_the_last_finite_values(wrong: str) -> None:
     script.loss = math.nan
     if wrong == "values":
         script.function = lambda boards: np.where(boards % 2 == 0, np.nan, 1.0)
-    with pytest.raises(Diverged, match=f"after {learner.n_moves} moves: some are NaN") as caught:
+    with pytest.raises(Diverged, match="NaN") as caught:
         learner.play(1)
     assert caught.value.last == same.latest
     assert set(same.latest) == {"searched", "valued", "largest"}

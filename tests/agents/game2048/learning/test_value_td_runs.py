@@ -178,7 +178,7 @@ def test_the_network_that_plays_is_saved_next_to_the_learner(path: Path) -> None
 
 def test_the_checkpoint_of_another_learner_is_refused(path: Path) -> None:
     saved(path)
-    with pytest.raises(ValueError, match="settings: it has 5 games"):
+    with pytest.raises(ValueError, match="5 games"):
         new(games=6).resume(path)
     with pytest.raises(ValueError, match="value_scale"):
         new(value_scale=3.0).resume(path)

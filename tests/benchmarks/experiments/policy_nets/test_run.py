@@ -241,7 +241,7 @@ def test_without_a_log_nothing_learns(tiny: Experiment) -> None:
 
 def test_only_fully_trained_networks_are_used(tiny: Experiment) -> None:
     for command in ("play", "report"):
-        with pytest.raises(SystemExit, match=r"no network in .*runs has learned all moves"):
+        with pytest.raises(SystemExit, match="learned all moves"):
             tiny.main(command)
     tiny.put(4, PolicyCNN(4), 99)
     with pytest.raises(SystemExit, match="train some first"):
