@@ -265,9 +265,9 @@ def test_settings_are_json_or_text(monkeypatch: pytest.MonkeyPatch, text: str, v
 def test_a_player_is_found_by_its_file(tmp_path: Path, name: str) -> None:
     save(random_network(), tmp_path / name)
     boards = words(random_boards(100))
-    found = agents.find(str(tmp_path / name))
-    assert type(found) is NTupleAgent
-    assert found.act(boards).tolist() == NTupleAgent(random_network()).act(boards).tolist()
+    player = agents.find(str(tmp_path / name))
+    assert type(player) is NTupleAgent
+    assert player.act(boards).tolist() == NTupleAgent(random_network()).act(boards).tolist()
 
 
 def test_files_of_tdl2048_are_found() -> None:
@@ -359,9 +359,9 @@ def test_a_file_of_a_user_network_is_loaded_if_its_class_is_registered(
 @pytest.mark.parametrize("name", [["CNN22"], {}, None])
 def test_a_file_that_names_no_network_is_rejected(tmp_path: Path, name: Any) -> None:
     torch, safetensors = pytest.importorskip("torch"), pytest.importorskip("safetensors.torch")
-    told = json.dumps({"network": name, "settings": {}})
+    metadata = json.dumps({"network": name, "settings": {}})
     file = tmp_path / "odd.safetensors"
-    safetensors.save_file({"x": torch.zeros(1)}, file, {"afterstate": told})
+    safetensors.save_file({"x": torch.zeros(1)}, file, {"afterstate": metadata})
     with pytest.raises(ValueError, match=r"odd\.safetensors .*network"):
         agents.load(file)
 

@@ -38,16 +38,16 @@ def test_predict_takes_exponents_and_planes_and_batches_of_them(index: int) -> N
     expected = answers(agent, exponents)
     for board, action in zip(exponents, expected, strict=True):
         for observation in (board, board.astype(np.int64), board.tolist(), one_hot(board)):
-            found, state = copy.deepcopy(agent).predict(observation)
-            assert found.shape == ()
-            assert found.dtype == np.int8
-            assert int(found) == action
+            answer, state = copy.deepcopy(agent).predict(observation)
+            assert answer.shape == ()
+            assert answer.dtype == np.int8
+            assert int(answer) == action
             assert state is None
     batch = copy.deepcopy(agent).act(words(exponents)).tolist()
     for observations in (exponents, one_hot(exponents), list(exponents)):
-        found, _ = copy.deepcopy(agent).predict(observations)
-        assert found.shape == (30,)
-        assert found.tolist() == batch
+        answer, _ = copy.deepcopy(agent).predict(observations)
+        assert answer.shape == (30,)
+        assert answer.tolist() == batch
 
 
 @every_agent
@@ -69,8 +69,8 @@ def test_predict_returns_its_state() -> None:
     agent, state = all_agents()[2], (object(),)
     board = random_boards(1)[0]
     assert agent.predict(board, state, np.array([True]), False)[1] is state
-    found = agent.predict(board, state=state, episode_start=None, deterministic=False)
-    assert found[1] is state
+    answer = agent.predict(board, state=state, episode_start=None, deterministic=False)
+    assert answer[1] is state
 
 
 def test_predict_of_other_sizes() -> None:

@@ -73,9 +73,9 @@ def test_afterstates_of_a_game_in_other_suits_are_the_permuted_afterstates(symme
         there["field"] = plays.parse(renamed(plays.text(int(game["field"])), symmetry))
         wanted = permuted(here, np.full(len(here), symmetry))
         wanted["play"] = 0
-        found = afterstates(there)
-        found["play"] = 0
-        assert set(map(str, found)) == set(map(str, wanted))
+        turned = afterstates(there)
+        turned["play"] = 0
+        assert set(map(str, turned)) == set(map(str, wanted))
 
 
 def test_planes_keep_spades_and_permute_the_other_rows_of_each_image() -> None:

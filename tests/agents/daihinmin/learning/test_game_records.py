@@ -115,12 +115,12 @@ def with_choice(game: Game) -> set[int]:
     """Return the numbers of the actions of players that had a legal play."""
     again, listed = game.copy(), np.empty(plays.N_PLAYS, np.int64)
     rewind(again)
-    found = set()
+    numbers = set()
     for k, (_, move) in enumerate(moves_of(game)):
         if list_legal(again, listed):
-            found.add(k)
+            numbers.add(k)
         play(again, move)
-    return found
+    return numbers
 
 
 def test_every_move_with_a_choice_can_be_random() -> None:

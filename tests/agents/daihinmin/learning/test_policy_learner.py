@@ -64,13 +64,13 @@ class Recorder:
 def test_choices_are_those_of_the_games() -> None:
     recorder = Recorder(HeuristicAgent())
     games = [match.copy() for match in play_match([recorder] * 5, 12, seed=4)]
-    found = policy_gradient.choices_in(np.array(games, rules.GAME), new_workspace())
-    assert len(found.chosen) == len(recorder.kept) > 200
+    choices = policy_gradient.choices_in(np.array(games, rules.GAME), new_workspace())
+    assert len(choices.chosen) == len(recorder.kept) > 200
     kept = sorted(recorder.kept)
     assert sum(rows[0][0] >= f.GIFTS * N_FEATURES for rows, _ in kept) == 11 * 2
     again = []
-    for first, end, chosen in zip(found.first, found.first[1:], found.chosen, strict=False):
-        rows = [found.features[o, : found.sizes[o]].tolist() for o in range(first, end)]
+    for first, end, chosen in zip(choices.first, choices.first[1:], choices.chosen, strict=False):
+        rows = [choices.features[o, : choices.sizes[o]].tolist() for o in range(first, end)]
         again.append((rows, int(chosen)))
     assert sorted(again) == kept
 
@@ -83,10 +83,10 @@ def test_a_rank_network_can_be_learned_from(tmp_path: Any) -> None:
 
     file = str(tmp_path / "net.safetensors")
     nets.save(rank_net.network("FCNN", hidden=4), file, points="classes", exchange="net")
-    found = policy_gradient.join(list(learning.record(file, 20, seed=1)))
-    assert len(found.chosen) > 20 * 20
+    choices = policy_gradient.join(list(learning.record(file, 20, seed=1)))
+    assert len(choices.chosen) > 20 * 20
     assert (
-        found.features[found.first[:-1], 0] >= f.GIFTS * N_FEATURES
+        choices.features[choices.first[:-1], 0] >= f.GIFTS * N_FEATURES
     ).sum() == 19 * 2  # in the first game nobody gives
 
 

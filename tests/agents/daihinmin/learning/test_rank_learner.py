@@ -98,12 +98,12 @@ def test_samples_are_those_of_students_only() -> None:
     log = log_of(6, 4)
     both = samples(log, gifts_too=True)
     wanted = np.array([0b00001, 0b11111, 0, 0b10010, 0b00100, 0b01000])
-    found = samples(log._replace(students=wanted), gifts_too=True)
+    selected = samples(log._replace(students=wanted), gifts_too=True)
     kept = (wanted[both.moments.origins] >> both.moments.players & 1) == 1
     assert 0 < kept.sum() < len(kept)
-    assert (found.afters["hand"] == both.afters["hand"][kept]).all()
-    assert (found.moments.players == both.moments.players[kept]).all()
-    assert (found.places == both.places[kept]).all()
+    assert (selected.afters["hand"] == both.afters["hand"][kept]).all()
+    assert (selected.moments.players == both.moments.players[kept]).all()
+    assert (selected.places == both.places[kept]).all()
 
 
 def test_joined_samples_keep_their_games() -> None:

@@ -40,11 +40,11 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def net(seed: int = 1) -> nn.Module:
     """Return a small network with random weights."""
     torch.manual_seed(seed)
-    found = network("FCNN", hidden=8)
+    net = network("FCNN", hidden=8)
     with torch.no_grad():
-        for weights in found.parameters():
+        for weights in net.parameters():
             weights.mul_(3)
-    return found
+    return net
 
 
 def moves_of(game: Game) -> list[tuple[int, int]]:
@@ -202,7 +202,7 @@ def test_the_last_random_action_is_recorded() -> None:
     players: list[GamePlayer] = [net(1), "sample", net(2), net(1), net(2)]
     log = play_games(players, 20, 7, 0.1, n_matches=4)
     agents = [RankAgent(p) if isinstance(p, nn.Module) else SampleAgent() for p in players]
-    found = Counter[str]()
+    counts = Counter[str]()
     for row, k, game, move in replayed(log):
         last = int(log.last_random[row])
         if k < 0:
@@ -210,17 +210,17 @@ def test_the_last_random_action_is_recorded() -> None:
         seen = view(game, int(game["turn"]))
         if k > last:
             assert agents[game["turn"]].choose(seen) == move
-            found["after"] += 1
+            counts["after"] += 1
         if k == last:
             if game["turn"] != 1:  # a network takes one of its actions where it has a choice
                 assert sure_play(seen) < 0
                 assert len(set(afterstates(seen)["play"].tolist())) > 1
                 assert move in afterstates(seen)["play"]
-            found["at"] += 1
-            found["other"] += agents[game["turn"]].choose(seen) != move
-    assert found["at"] == np.count_nonzero(log.last_random >= 0) > 10
-    assert found["after"] > 300
-    assert found["other"] > found["at"] / 3
+            counts["at"] += 1
+            counts["other"] += agents[game["turn"]].choose(seen) != move
+    assert counts["at"] == np.count_nonzero(log.last_random >= 0) > 10
+    assert counts["after"] > 300
+    assert counts["other"] > counts["at"] / 3
 
 
 def test_all_actions_of_networks_can_be_random() -> None:
