@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise, product
 from pathlib import Path
@@ -97,19 +98,29 @@ def test_moves_and_afterstates_equal_the_oracle(n_boards: int) -> None:
             assert (boards[action], rewards[action]) == expected, (hex(word), action)
 
 
-def boards_of(rows: int, cols: int, n: int) -> list[oracle.Board]:
-    """Return all boards of up to four cells with nine exponents, or `n` random larger ones."""
+def boards_of(rows: int, cols: int, n: int, exponents: Iterable[int]) -> list[oracle.Board]:
+    """Return all boards of up to four cells with these exponents, or `n` random larger ones."""
     if rows * cols <= 4:
-        flat = product((0, 1, 2, 3, 4, 5, 13, 14, 15), repeat=rows * cols)
+        flat = product(exponents, repeat=rows * cols)
         return [[list(cell[cols * r : cols * (r + 1)]) for r in range(rows)] for cell in flat]
     rng = random.Random(100 * rows + cols)
     return [random_board(rng, rows, cols) for _ in range(n)]
 
 
+@pytest.mark.parametrize(
+    ("n", "exponents"),
+    [
+        (800, (0, 1, 2, 3, 4, 5, 13, 14, 15)),
+        pytest.param(3_000, range(16), marks=pytest.mark.slow),
+    ],
+    ids=["some", "all"],
+)
 @by_size
-def test_legal_moves_and_afterstates_equal_the_oracle_on_every_size(rows: int, cols: int) -> None:
+def test_legal_moves_and_afterstates_equal_the_oracle_on_every_size(
+    rows: int, cols: int, n: int, exponents: Iterable[int]
+) -> None:
     lines, mask = table(rows, cols), field(rows, cols)
-    for board in boards_of(rows, cols, 800):
+    for board in boards_of(rows, cols, n, exponents):
         word = oracle.to_word(board)
         boards, rewards = afterstates(word, lines)
         expected = [oracle.move(board, action) for action in ACTIONS]
