@@ -1,12 +1,10 @@
 """Fitting of networks: gradient steps, a moving average of the weights, and checkpoints.
 
-The learning rate depends on the number of moves, while torch's `lr_scheduler` counts steps. The
-average forgets the initial weights; torch's `AveragedModel` starts from a copy of the first ones.
+The learning rate depends on the number of moves, while torch's `lr_scheduler` counts steps.
 """
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +14,7 @@ import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
 from afterstate.agents import files, nets
 from afterstate.agents.training.fitting import Fitting
@@ -62,8 +61,9 @@ class Fitter:
         clip: float | None = None,
     ) -> None:
         self.net, self.n_steps = net.eval(), 0
-        self.played = copy.deepcopy(net) if average else net
         self._name, self._average, self._bf16, self._clip = optimizer, average, bf16, clip
+        self._averaged = AveragedModel(net, avg_fn=self._average_of) if average else None
+        self.played: nn.Module = net if self._averaged is None else self._averaged.module
         if optimizer == "adam":
             on_gpu = next(net.parameters()).is_cuda
             self.optimizer: torch.optim.Optimizer = torch.optim.Adam(net.parameters(), fused=on_gpu)
@@ -91,19 +91,15 @@ class Fitter:
         if self._clip is not None:
             nn.utils.clip_grad_norm_(self.net.parameters(), self._clip)
         self.optimizer.step()
-        if self.played is not self.net:
-            self._update_average()
+        if self._averaged is not None:
+            self._averaged.n_averaged.fill_(1)  # 0 would copy the weights
+            self._averaged.update_parameters(self.net)
         self.n_steps += 1
         return error.detach()
 
-    def _update_average(self) -> None:
-        """Update the average of the weights, faster at first, to forget the initial weights."""
-        share = max(1 - self._average, 9 / (self.n_steps + 10))
-        with torch.no_grad():
-            for average, new in zip(self.played.parameters(), self.net.parameters(), strict=True):
-                average.lerp_(new, share)
-            for old, latest in zip(self.played.buffers(), self.net.buffers(), strict=True):
-                old.copy_(latest)
+    def _average_of(self, average: Tensor, new: Tensor, _: Tensor | int) -> Tensor:
+        """Return the updated average of a weight; it moves faster at first, to forget the start."""
+        return average.lerp(new, max(1 - self._average, 9 / (self.n_steps + 10)))
 
     def tensors(self) -> dict[str, Tensor]:
         """Return copies of the learning weights and the optimizer's state, by name, on the CPU."""
