@@ -220,7 +220,7 @@ class NTupleLearner:
         for i in range(n_same, threads):  # each stream starts at a random place of its own
             self._state[i, RNG] = next_random(old[0, RNG] ^ np.uint64(i << 32))[1]
         delay = self.settings.delay
-        self._paths = [new_path(self.network, MAX_MOVES, delay) for _ in range(threads)]
+        self._paths = [new_path(MAX_MOVES, delay) for _ in range(threads)]
 
     @property
     def n_games(self) -> int:
@@ -291,7 +291,7 @@ class NTupleLearner:
             search_from=int(s.search_from),
             search_depth=int(s.search_depth),
             carousel=bool(s.carousel),
-            search=new_search(self.network, CUTOFF, table_bits=10),
+            search=new_search(CUTOFF, table_bits=10),
         )
 
     def save(self, path: str | Path) -> None:

@@ -23,7 +23,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import float32, int64, njit, uint32, uint64, void
+from numba import njit
 from pydantic import Field
 
 from afterstate.agents import files
@@ -31,13 +31,11 @@ from afterstate.agents.config import Count, Whole, settings
 from afterstate.agents.game2048.kernels import KERNEL
 from afterstate.agents.game2048.search.expectimax import (
     CUTOFF,
-    SEARCH,
     Search,
     new_search,
     search_move,
 )
 from afterstate.agents.game2048.values.ntuple import (
-    NETWORK,
     Indices,
     Network,
     Weights,
@@ -59,18 +57,18 @@ _NONE = 255  # a gap without a weight after it
 Counts = npt.NDArray[np.uint32]
 
 
-@njit(void(NETWORK, uint64, uint32[::1], int64[::1]), **KERNEL)
+@njit(**KERNEL)
 def _count(net: Network, board: Word, uses: Counts, indices: Indices) -> None:
     """Count the entries of the afterstates that a greedy move compares."""
     boards, _ = afterstates(board, net.moves)
     for action in range(4):
         if boards[action] != board:
-            look_up(net, boards[action], indices, 0)
-            for k in range(net.symmetric * net.masks.size):
+            look_up(net, boards[action], indices)
+            for k in range(indices.size):
                 uses[source(net, indices[k])] += np.uint32(1)
 
 
-@njit(uint64(NETWORK, SEARCH, uint64, uint32[::1], int64[::1]), **KERNEL, nogil=True)
+@njit(**KERNEL, nogil=True)
 def _count_game(net: Network, search: Search, rng: Word, uses: Counts, indices: Indices) -> Word:
     """Play a game by 2-ply search and count the entries that its moves look up."""
     cells = field(net.size[0], net.size[1])
@@ -106,7 +104,7 @@ def count_uses(
     uses = np.zeros(net.weights.size, np.uint32)
     rng: Word = seed_word(seed)
     indices = np.empty(net.n_entries, np.int64)
-    search = new_search(net, CUTOFF, table_bits=10)
+    search = new_search(CUTOFF, table_bits=10)
     for _ in range(n_games):
         rng = _count_game(net, search, rng, uses, indices)
         if report is not None:
@@ -114,7 +112,7 @@ def count_uses(
     return uses
 
 
-@njit(void(NETWORK, int64[::1], float32[::1]), **KERNEL)
+@njit(**KERNEL)
 def _differences(net: Network, indices: Indices, differences: Weights) -> None:
     """Write the difference of each weight from its value if it were dropped."""
     for i in range(indices.size):

@@ -17,34 +17,29 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
-from numba import boolean, float32, int64, njit, types, uint64, void
+from numba import float32, int64, njit, types, uint64, void
 
-from afterstate.agents.game2048.kernels import KERNEL
+from afterstate.agents.game2048.kernels import INLINED, KERNEL
 from afterstate.agents.game2048.learning.td import (
-    PATH,
-    UPDATE,
     Path,
     Update,
     learn_backward,
     prefetch_sums,
     update,
 )
-from afterstate.agents.game2048.search.expectimax import Search, new_search, search_move
+from afterstate.agents.game2048.search.expectimax import Search, search_move
 from afterstate.agents.game2048.values.ntuple import (
-    NETWORK,
     Indices,
     Network,
     Value,
     Weights,
-    best_move,
-    look_up,
-    network,
-    total,
+    prefetch_moves,
+    select_move,
+    value_of,
 )
 from afterstate.envs.game2048.games import largest_exponent
-from afterstate.envs.game2048.rules import afterstates, field, largest, legal, spawn
+from afterstate.envs.game2048.rules import field, largest, legal, spawn
 from afterstate.envs.words import Word, Words, next_random
 
 MAX_MOVES = 1 << 18
@@ -56,6 +51,10 @@ POOL = 1000
 RNG, GAMES, MOVES, LEARNED, BEST, TURN = range(6)
 """A thread's row of a learner's state: its random stream, finished games from the start, moves,
 moves learned from, best score, and the stage at which carousel shaping begins the next game."""
+
+
+GREEDY = -2
+"""Stands for the network's greedy move, before it is computed."""
 
 
 class Play(NamedTuple):
@@ -78,11 +77,6 @@ class Pools(NamedTuple):
 
     boards: Words  # [stages, POOL], the oldest overwritten first
     counts: Indices  # boards written in each stage
-
-
-PLAY = numba.typeof(Play(True, 0, -1, 0.0, 0.0, 0.0, 0, 2, False, new_search(network([[0]]))))
-POOLS = numba.typeof(Pools(np.zeros((1, 1), np.uint64), np.zeros(1, np.int64)))
-_CHOICE = types.Tuple((int64, uint64, int64, float32, boolean, uint64))
 
 
 @njit(types.Tuple((float32, uint64))(uint64), **KERNEL)
@@ -113,41 +107,64 @@ def _random_move(board: Word, cells: Word, rng: Word) -> tuple[int, Word]:
     return -1, rng
 
 
-@njit(_CHOICE(NETWORK, PLAY, boolean, uint64, uint64, int64[::1]), **KERNEL)
-def _choose(
-    net: Network, play: Play, searching: bool, board: Word, rng: Word, indices: Indices
-) -> tuple[int, Word, int, Value, bool, Word]:
-    """Choose a move as the settings say.
+@njit(**KERNEL)
+def _explore(
+    net: Network, play: Play, searching: bool, board: Word, rng: Word
+) -> tuple[int, bool, Word]:
+    """Return a random move, or that of the search, as the settings say.
 
     Returns:
-        Action, afterstate, reward, reward plus value, whether the move was random, and the advanced
-        random state; action -1 and value 0 if no move is legal. The entries of the afterstate are
-        in `indices` at `action` times the entries of a board.
+        Action, -1 if none is legal and -2 if the greedy move is to be played; whether the move is
+        random; and the advanced random state.
     """
-    is_random = False
     if play.epsilon > 0:
         drawn, rng = _draw(rng)
-        is_random = bool(drawn < play.epsilon)
-    if not is_random and not searching:
-        action, after, reward, value = best_move(net, board, indices)
-        return action, after, reward, value, False, rng
-    if is_random:
-        action, rng = _random_move(board, field(net.size[0], net.size[1]), rng)
+        if drawn < play.epsilon:
+            action, rng = _random_move(board, field(net.size[0], net.size[1]), rng)
+            return action, action >= 0, rng
+    if searching:
+        return search_move(net, play.search, board, play.search_depth), False, rng
+    return GREEDY, False, rng
+
+
+@njit(**INLINED)
+def _choose(
+    net: Network,
+    play: Play,
+    searching: bool,
+    board: Word,
+    boards: tuple[Word, ...],
+    rewards: tuple[int, ...],
+    rng: Word,
+) -> tuple[int, Value, bool, Word]:
+    """Return the move that the settings say.
+
+    Args:
+        net: the network.
+        play: the settings.
+        searching: True if search plays the game.
+        board: a board word.
+        boards: its afterstates, whose entries were requested.
+        rewards: their rewards.
+        rng: random state.
+
+    Returns:
+        Action, reward plus value, whether the move was random, and the advanced random state;
+        action -1 and value 0 if no move is legal.
+    """
+    action, is_random = GREEDY, False
+    if searching or play.epsilon > 0:
+        action, is_random, rng = _explore(net, play, searching, board, rng)
+    if action == GREEDY:
+        action, value = select_move(net, board, boards, rewards)
+    elif action >= 0:
+        value = np.float32(rewards[action]) + value_of(net, boards[action])
     else:
-        action = search_move(net, play.search, board, play.search_depth)
-    if action < 0:
-        return -1, board, 0, np.float32(0), False, rng
-    boards, rewards = afterstates(board, net.moves)
-    at = action * net.symmetric * net.masks.size
-    look_up(net, boards[action], indices, at)
-    value = np.float32(rewards[action]) + total(net, indices, at)
-    return action, boards[action], rewards[action], value, is_random, rng
+        value = np.float32(0)
+    return action, value, is_random, rng
 
 
-@njit(
-    types.Tuple((int64, uint64, uint64))(NETWORK, PLAY, boolean, uint64, uint64, PATH, int64),
-    **KERNEL,
-)
+@njit(**KERNEL)
 def play_path(
     net: Network, play: Play, searching: bool, board: Word, rng: Word, path: Path, start: int
 ) -> tuple[int, Word, Word]:
@@ -158,12 +175,12 @@ def play_path(
     """
     cells = field(net.size[0], net.size[1])
     for t in range(start, path.boards.size):
-        action, after, reward, _, is_random, rng = _choose(
-            net, play, searching, board, rng, path.indices
-        )
+        boards, rewards = prefetch_moves(net, board)
+        action, _, is_random, rng = _choose(net, play, searching, board, boards, rewards, rng)
         if action < 0:
             return t, board, rng
-        path.boards[t], path.afters[t], path.rewards[t] = board, after, reward
+        after = boards[action]
+        path.boards[t], path.afters[t], path.rewards[t] = board, after, rewards[action]
         path.is_random[t] = is_random
         board, rng = spawn(after, rng, cells)
     return path.boards.size, board, rng
@@ -177,23 +194,16 @@ def _spread(errors: Weights, since: int, t: int, lam: Value, error: Value) -> No
         error *= lam
 
 
-@njit(void(NETWORK, UPDATE, PATH, int64, int64[::1], float32[::1]), **KERNEL)
-def _learn_delayed(
-    net: Network, rule: Update, path: Path, t: int, ring: Indices, errors: Weights
-) -> None:
+@njit(**KERNEL)
+def _learn_delayed(net: Network, rule: Update, path: Path, t: int) -> None:
     """Update the afterstate of move `t` by the errors summed up for it."""
-    slot = t % errors.size
+    slot = t % path.errors.size
     if not (rule.excluded == 2 and path.is_random[t]):
-        update(net, rule, ring, slot * net.symmetric * net.masks.size, errors[slot])
-    errors[slot] = 0
+        update(net, rule, path.afters[t], path.errors[slot])
+    path.errors[slot] = 0
 
 
-@njit(
-    types.Tuple((int64, uint64, uint64))(
-        NETWORK, UPDATE, PLAY, boolean, uint64, uint64, PATH, int64
-    ),
-    **KERNEL,
-)
+@njit(**KERNEL)
 def play_forward(
     net: Network,
     rule: Update,
@@ -207,45 +217,40 @@ def play_forward(
     """Play as `play_path` does, and learn during the game.
 
     An afterstate is updated `delay` moves after its first error is known; its error is the sum of
-    the errors up to then, the k-th of them times `lam**k` (Jaskowski 2016). The entries of the
-    waiting afterstates are in a ring.
+    the errors up to then, the k-th of them times `lam**k` (Jaskowski 2016). The entries of the next
+    board's moves are requested before the update, which hides the memory's latency.
     """
-    n, n_slots = net.symmetric * net.masks.size, play.delay + 1
     cells = field(net.size[0], net.size[1])
-    indices, ring, errors = path.indices, path.ring, path.errors
     first = max(start - 1, 0)  # after a restart, the afterstate before it learns as well
     since = first
-    if start > 0:
-        look_up(net, path.afters[first], ring, first % n_slots * n)
+    boards, rewards = prefetch_moves(net, board)
     t = start
     while t < path.boards.size:
-        action, after, reward, value, is_random, rng = _choose(
-            net, play, searching, board, rng, indices
-        )
+        action, value, is_random, rng = _choose(net, play, searching, board, boards, rewards, rng)
         if is_random and rule.excluded == 1:
             since = t
         if t > first:
-            error = value - total(net, ring, (t - 1) % n_slots * n)
-            _spread(errors, since, t - 1, rule.lam, error)
+            error = value - value_of(net, path.afters[t - 1])
+            _spread(path.errors, since, t - 1, rule.lam, error)
         if action < 0:
             break
-        if t - n_slots >= first:
-            _learn_delayed(net, rule, path, t - n_slots, ring, errors)
-        path.boards[t], path.afters[t], path.rewards[t] = board, after, reward
+        after = boards[action]
+        path.boards[t], path.afters[t], path.rewards[t] = board, after, rewards[action]
         path.is_random[t] = is_random
-        for k in range(n):
-            ring[t % n_slots * n + k] = indices[action * n + k]
-        prefetch_sums(rule, ring, t % n_slots * n, n)
+        prefetch_sums(net, rule, after)
         board, rng = spawn(after, rng, cells)
+        boards, rewards = prefetch_moves(net, board)
+        if t - play.delay > first:
+            _learn_delayed(net, rule, path, t - play.delay - 1)
         t += 1
     if t == path.boards.size and t > first:  # truncated: the last error is that of a game over
-        _spread(errors, since, t - 1, rule.lam, -total(net, ring, (t - 1) % n_slots * n))
-    for waiting in range(max(first, t - n_slots), t):
-        _learn_delayed(net, rule, path, waiting, ring, errors)
+        _spread(path.errors, since, t - 1, rule.lam, -value_of(net, path.afters[t - 1]))
+    for waiting in range(max(first, t - play.delay - 1), t):
+        _learn_delayed(net, rule, path, waiting)
     return t, board, rng
 
 
-@njit(types.UniTuple(uint64, 2)(NETWORK, uint64[:, ::1], int64, POOLS), **KERNEL)
+@njit(**KERNEL)
 def _first_board(net: Network, state: Words, me: int, pools: Pools) -> tuple[Word, Word]:
     """Return the first board of the next game and the advanced random state."""
     rng, turn = state[me, RNG], np.int64(state[me, TURN])
@@ -256,7 +261,7 @@ def _first_board(net: Network, state: Words, me: int, pools: Pools) -> tuple[Wor
     return spawn(board, rng, field(net.size[0], net.size[1]))
 
 
-@njit(void(NETWORK, uint64[:, ::1], int64, POOLS, PATH, int64), **KERNEL)
+@njit(**KERNEL)
 def _turn_carousel(
     net: Network, state: Words, me: int, pools: Pools, path: Path, n_moves: int
 ) -> None:
@@ -275,7 +280,7 @@ def _turn_carousel(
     state[me, TURN] = np.uint64(turn)
 
 
-@njit(types.Tuple((boolean, uint64))(PLAY, uint64[:, ::1], uint64), **KERNEL)
+@njit(**KERNEL)
 def _plays_by_search(play: Play, state: Words, rng: Word) -> tuple[bool, Word]:
     """Return True if search plays the next game, and the advanced random state."""
     if play.search_share <= 0:
@@ -287,7 +292,7 @@ def _plays_by_search(play: Play, state: Words, rng: Word) -> tuple[bool, Word]:
     return n_moves >= play.search_from and bool(drawn < play.search_share), rng
 
 
-@njit(boolean(PLAY, uint64[:, ::1], int64, int64), **KERNEL)
+@njit(**KERNEL)
 def _is_good(play: Play, state: Words, me: int, score: int) -> bool:
     """Return True if a score is near the best so far; update the best."""
     state[me, BEST] = max(state[me, BEST], np.uint64(score))
@@ -297,7 +302,7 @@ def _is_good(play: Play, state: Words, me: int, score: int) -> bool:
     return bool(score > play.good * best)
 
 
-@njit(int64(PATH, int64), **KERNEL)
+@njit(**KERNEL)
 def _score(path: Path, n_moves: int) -> int:
     """Return the sum of the rewards of a game."""
     score = 0
@@ -306,10 +311,7 @@ def _score(path: Path, n_moves: int) -> int:
     return score
 
 
-@njit(
-    void(NETWORK, UPDATE, PLAY, uint64[:, ::1], int64, POOLS, PATH, int64[::1]),
-    **KERNEL,
-)
+@njit(**KERNEL)
 def _learn_game(
     net: Network,
     rule: Update,
@@ -352,14 +354,7 @@ def _learn_game(
     state[me, RNG] = rng
 
 
-@njit(
-    int64(
-        *(NETWORK, UPDATE, PLAY, uint64[:, ::1], int64, POOLS, PATH, int64),
-        int64[:, ::1],
-    ),
-    **KERNEL,
-    nogil=True,
-)
+@njit(**KERNEL, nogil=True)
 def self_play(
     net: Network,
     rule: Update,

@@ -6,35 +6,31 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import float64, int64, njit, uint64
+from numba import njit
 
 from afterstate.agents import files
 from afterstate.agents.game2048.kernels import KERNEL
 from afterstate.agents.game2048.learning.ntuple_learner import DEFAULT_RATES
-from afterstate.agents.game2048.learning.td import UPDATE, Update, update
+from afterstate.agents.game2048.learning.td import Update, update
 from afterstate.agents.game2048.search.softmax_tree import Values
 from afterstate.agents.game2048.values import ntuple
 from afterstate.agents.game2048.values.ntuple import (
-    NETWORK,
-    Indices,
     Network,
     NTupleAgent,
     estimate,
-    look_up,
-    total,
+    value_of,
 )
 from afterstate.envs.words import Words
 
 
-@njit(float64(NETWORK, UPDATE, uint64[::1], float64[::1], int64[::1]), **KERNEL, nogil=True)
-def _fit(net: Network, rule: Update, afters: Words, targets: Values, indices: Indices) -> float:
+@njit(**KERNEL, nogil=True)
+def _fit(net: Network, rule: Update, afters: Words, targets: Values) -> float:
     """Update afterstates one after the other; return the sum of squared errors."""
     squares = 0.0
     for i in range(afters.size):
-        look_up(net, afters[i], indices, 0)
-        error = targets[i] - total(net, indices, 0)
+        error = targets[i] - value_of(net, afters[i])
         squares += error * error
-        update(net, rule, indices, 0, np.float32(error))
+        update(net, rule, afters[i], np.float32(error))
     return squares
 
 
@@ -63,8 +59,7 @@ class TableModel:
 
     def fit(self, afters: Words, targets: Values, n_moves: int) -> float:
         """Learn, one afterstate after the other."""
-        indices = np.empty(self.network.n_entries, np.int64)
-        return _fit(self.network, self._update, afters, targets, indices) / max(1, len(afters))
+        return _fit(self.network, self._update, afters, targets) / max(1, len(afters))
 
     def player(self) -> NTupleAgent:
         """Return the greedy player."""

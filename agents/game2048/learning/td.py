@@ -18,29 +18,30 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
-from numba import float32, int64, njit, void
+from numba import float32, njit
 
 from afterstate.agents.game2048.kernels import INLINED, KERNEL, prefetch
 from afterstate.agents.game2048.values.ntuple import (
     FRACTION,
-    NETWORK,
     Indices,
     Network,
     Value,
     Weights,
-    look_up,
-    network,
+    entries,
+    index_of,
+    is_fixed,
+    is_last,
+    prefetch_entries,
     source,
-    total,
+    value_of,
 )
-from afterstate.envs.words import Words
+from afterstate.agents.game2048.values.tuple_constants import n_tuples
+from afterstate.envs.words import Word, Words
 
 AHEAD = 4
 """Backward learning prefetches the entries of this many updates ahead."""
-_RING = 8
 
 
 class Update(NamedTuple):
@@ -60,32 +61,24 @@ class Path(NamedTuple):
     afters: Words  # after it, before chance
     rewards: Indices
     is_random: npt.NDArray[np.bool_]  # the move was exploratory
-    indices: Indices  # workspace: the entries of four boards
-    ring: Indices  # workspace: the entries of the next afterstates to update
-    errors: Weights  # their errors so far, for delayed updates
+    errors: Weights  # of the last afterstates so far, for delayed updates
 
 
-def new_path(net: Network, n_moves: int, delay: int = 0) -> Path:
+def new_path(n_moves: int, delay: int = 0) -> Path:
     """Return an empty path for a game of at most `n_moves` moves."""
     return Path(
         np.empty(n_moves, np.uint64),
         np.empty(n_moves, np.uint64),
         np.empty(n_moves, np.int64),
         np.zeros(n_moves, np.bool_),
-        np.empty(4 * net.n_entries, np.int64),
-        np.empty(max(_RING, delay + 1) * net.n_entries, np.int64),
         np.zeros(delay + 1, np.float32),
     )
 
 
-UPDATE = numba.typeof(Update(np.zeros(2, np.float32), np.float32(1), False, np.float32(0), 1))
-PATH = numba.typeof(new_path(network([[0]]), 1))
-
-
-@njit(void(NETWORK, int64, float32), **INLINED)
+@njit(**INLINED)
 def _step(net: Network, index: int, step: Value) -> None:
     """Add a step to the value of an entry."""
-    if net.fixed.size > 0:
+    if is_fixed(net):
         rounded = np.int32(np.floor(step * np.float32(FRACTION) + np.float32(0.5)))
         net.fixed[index] = net.fixed[source(net, index)] + rounded
     elif net.promote:
@@ -94,64 +87,74 @@ def _step(net: Network, index: int, step: Value) -> None:
         net.weights[index] += step
 
 
-@njit(void(NETWORK, UPDATE, int64[::1], int64, float32), **KERNEL)
-def update(net: Network, rule: Update, indices: Indices, at: int, error: Value) -> None:
-    """Move the value of the entries at `indices[at:]` by its error, one entry after the other.
+@njit(**INLINED)
+def _coherent_step(net: Network, rule: Update, index: int, share: Value) -> Value:
+    """Return the step of an entry by temporal coherence, and add to its sums."""
+    coherent, absolute = rule.sums[2 * index], rule.sums[2 * index + 1]
+    if net.promote and absolute == 0:  # a promoted weight keeps its rate
+        earlier = source(net, index)
+        coherent, absolute = rule.sums[2 * earlier], rule.sums[2 * earlier + 1]
+    step = rule.rate * share
+    if absolute > 0:
+        step = rule.rate * (abs(coherent) / absolute) * share
+    summed = step if rule.printed else share
+    rule.sums[2 * index] = coherent + summed
+    rule.sums[2 * index + 1] = absolute + abs(summed)
+    return step
+
+
+@njit(**KERNEL)
+def update(net: Network, rule: Update, board: Word, error: Value) -> None:
+    """Move the value of an afterstate by its error, one entry after the other.
 
     An entry that occurs twice on the board is updated twice.
     """
-    n = net.symmetric * net.masks.size
-    share = error / np.float32(n)
+    boards, stage = entries(net, board)
+    share = error / np.float32(net.symmetric * n_tuples(net))
+    for symmetry in range(8):
+        if is_last(net, symmetry):
+            break
+        for t in range(n_tuples(net)):
+            index = index_of(net, stage, boards[symmetry], t)
+            step = rule.rate * share
+            if rule.sums.size > 0:
+                step = _coherent_step(net, rule, index, share)
+            _step(net, index, step)
+
+
+@njit(**KERNEL)
+def prefetch_sums(net: Network, rule: Update, board: Word) -> None:
+    """Prefetch the sums of an afterstate that will be updated."""
     if rule.sums.size == 0:
-        for k in range(at, at + n):
-            _step(net, indices[k], rule.rate * share)
         return
-    for k in range(at, at + n):
-        i = indices[k]
-        coherent, absolute = rule.sums[2 * i], rule.sums[2 * i + 1]
-        if net.promote and absolute == 0:  # a promoted weight keeps its rate
-            earlier = source(net, i)
-            coherent, absolute = rule.sums[2 * earlier], rule.sums[2 * earlier + 1]
-        step = rule.rate * share
-        if absolute > 0:
-            step = rule.rate * (abs(coherent) / absolute) * share
-        summed = step if rule.printed else share
-        rule.sums[2 * i] = coherent + summed
-        rule.sums[2 * i + 1] = absolute + abs(summed)
-        _step(net, i, step)
+    boards, stage = entries(net, board)
+    for symmetry in range(8):
+        if is_last(net, symmetry):
+            break
+        for t in range(n_tuples(net)):
+            prefetch(rule.sums, 2 * index_of(net, stage, boards[symmetry], t))
 
 
-@njit(void(UPDATE, int64[::1], int64, int64), **KERNEL)
-def prefetch_sums(rule: Update, indices: Indices, at: int, n: int) -> None:
-    """Prefetch the sums of entries that will be updated."""
-    if rule.sums.size > 0:
-        for k in range(at, at + n):
-            prefetch(rule.sums, 2 * indices[k])
-
-
-@njit(void(NETWORK, UPDATE, PATH, int64, int64), **KERNEL)
+@njit(**KERNEL)
 def learn_backward(net: Network, rule: Update, path: Path, start: int, end: int) -> None:
     """Update the afterstates of moves `start` to `end - 1` of a finished game, last one first.
 
     The target starts at 0 and becomes `reward + lam * target + (1 - lam) * value`, the value read
     after its update. Where the move after an afterstate was random and is excluded, there is no
-    update, and the target becomes `reward + value`. The entries of the afterstates ahead are
-    looked up and prefetched early, into a ring.
+    update, and the target becomes `reward + value`. Entries are prefetched some moves ahead.
     """
-    n, ring = net.symmetric * net.masks.size, path.ring
     target = float32(0)
     for ahead in range(end - 1, start - 1 - AHEAD, -1):
         if ahead >= start:
-            at = ahead % _RING * n
-            look_up(net, path.afters[ahead], ring, at)
-            prefetch_sums(rule, ring, at, n)
+            prefetch_entries(net, path.afters[ahead])
+            prefetch_sums(net, rule, path.afters[ahead])
         t = ahead + AHEAD
         if t >= end:
             continue
-        at = t % _RING * n
+        after = path.afters[t]
         toward_random = rule.excluded == 1 and t + 1 < end and path.is_random[t + 1]
         if not toward_random and not (rule.excluded == 2 and path.is_random[t]):
-            update(net, rule, ring, at, target - total(net, ring, at))
-        value = total(net, ring, at)
+            update(net, rule, after, target - value_of(net, after))
+        value = value_of(net, after)
         lam = float32(0) if toward_random else rule.lam
         target = float32(path.rewards[t]) + lam * target + (float32(1) - lam) * value

@@ -24,18 +24,17 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 import numpy.typing as npt
-from numba import boolean, float64, int64, njit, uint64, void
+from numba import float64, int64, njit, uint64, void
 
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.kernels import KERNEL
 from afterstate.agents.game2048.values.ntuple import (
-    NETWORK,
     Indices,
     Network,
     best_move,
-    look_up,
-    network,
-    total,
+    prefetch_moves,
+    select_move,
+    value_of,
 )
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.rules import (
@@ -70,25 +69,21 @@ class Search(NamedTuple):
     temperature: float
     table: Words  # [buckets, 8]: four keys, then four entries
     control: Indices  # stop flag, salt of the keys, and two counters
-    indices: Indices  # scratch memory: the entries of eight boards
-    rewards: Indices  # scratch memory: their rewards
     odds: Values  # [depths, 4], scratch memory: probabilities of moves
 
 
-def new_search(net: Network, cutoff: float = 0.0, table_bits: int = 0) -> Search:
+def new_search(cutoff: float = 0.0, table_bits: int = 0) -> Search:
     """Return a search with an empty table."""
     return Search(
         cutoff=float(cutoff),
         temperature=float(TEMPERATURE),
         table=np.zeros((1 << table_bits, 2 * _SLOTS), np.uint64),
         control=np.zeros(4, np.int64),
-        indices=np.empty(8 * net.n_entries, np.int64),
-        rewards=np.empty(8, np.int64),
         odds=np.empty((MAX_DEPTH + 1, 4)),
     )
 
 
-SEARCH = numba.typeof(new_search(network([[0]])))
+SEARCH = numba.typeof(new_search())
 
 
 # The table
@@ -149,80 +144,62 @@ def forget(search: Search) -> None:
 # The search
 
 
-@njit(void(NETWORK, SEARCH, uint64, int64, float64), **KERNEL)
+@njit(**KERNEL)
 def _weigh(net: Network, search: Search, board: Word, depth: int, probability: float) -> None:
     """Write the probability of each move's line, -1 for those that are not followed."""
-    boards, rewards = afterstates(board, net.moves)
-    n = net.symmetric * net.masks.size
-    for action in range(4):
-        if boards[action] != board and search.cutoff > 0:
-            look_up(net, boards[action], search.indices, action * n)
     odds, best = search.odds[depth], -np.inf
+    boards, rewards = afterstates(board, net.moves)
+    if search.cutoff == 0:
+        for action in range(4):
+            odds[action] = probability if boards[action] != board else -1.0
+        return
+    prefetch_moves(net, board)
     for action in range(4):
         odds[action] = -np.inf
         if boards[action] != board:
-            odds[action] = rewards[action]
-            if search.cutoff > 0:
-                odds[action] += total(net, search.indices, action * n)
+            odds[action] = float(rewards[action]) + value_of(net, boards[action])
             best = max(best, odds[action])
     for action in range(4):
         if boards[action] == board:
             odds[action] = -1
-        elif search.cutoff > 0:
+        else:
             odds[action] = probability * np.exp((odds[action] - best) / search.temperature)
             if odds[action] < search.cutoff and odds[action] < probability:
                 odds[action] = -1
-        else:
-            odds[action] = probability
 
 
-@njit(void(NETWORK, SEARCH, uint64, int64), **KERNEL)
-def _request(net: Network, search: Search, board: Word, slot: int) -> None:
-    """Prefetch the entries of a board's moves, for `_greedy_value` soon after."""
-    boards, rewards = afterstates(board, net.moves)
-    for action in range(4):
-        at = 4 * slot + action
-        search.rewards[at] = -1
-        if boards[action] != board:
-            search.rewards[at] = rewards[action]
-            look_up(net, boards[action], search.indices, at * net.symmetric * net.masks.size)
-
-
-@njit(float64(NETWORK, SEARCH, int64), **KERNEL)
-def _greedy_value(net: Network, search: Search, slot: int) -> float:
-    """Return the largest reward plus value of a requested board, 0 if no move is legal."""
-    best, n_moves = np.float32(-np.inf), 0
-    for at in range(4 * slot, 4 * slot + 4):
-        if search.rewards[at] >= 0:
-            value = total(net, search.indices, at * net.symmetric * net.masks.size)
-            best = max(best, np.float32(search.rewards[at]) + value)
-            n_moves += 1
-    return float(best) if n_moves > 0 else 0.0
-
-
-@njit(float64(NETWORK, SEARCH, uint64, float64), **KERNEL)
+@njit(**KERNEL)
 def _last_chance(net: Network, search: Search, after: Word, probability: float) -> float:
     """Return the value of an afterstate by a search of one move.
 
-    Each board is requested one step before its value is computed, to hide the memory's latency.
+    The entries of each board are requested one step before its value is computed, to hide the
+    memory's latency.
     """
     empty: Word = field(net.size[0], net.size[1]) & ~occupied(after)
     n_empty = count_cells(empty)
     with_four = 0.1 * probability / n_empty >= search.cutoff  # else a 4 counts as a 2
-    expected, slot, waiting = 0.0, 0, 0.0  # probability of the requested board
-    while empty != 0:
-        cell = empty & (~empty + np.uint64(1))
-        empty ^= cell
-        for exponent in range(1, 3 if with_four else 2):
-            _request(net, search, after | cell * np.uint64(exponent), slot)
-            slot = 1 - slot
-            if waiting > 0:
-                expected += waiting * _greedy_value(net, search, slot)
-            waiting = 1.0 if not with_four else 0.9 if exponent == 1 else 0.1
-    return (expected + waiting * _greedy_value(net, search, 1 - slot)) / n_empty
+    expected, odds = 0.0, 0.0  # probability of the board whose entries were requested
+    board, boards, rewards = after, (after, after, after, after), (0, 0, 0, 0)
+    cell, exponent = empty & (~empty + np.uint64(1)), 1
+    while True:
+        next_board = after | cell * np.uint64(exponent)
+        next_boards, next_rewards = boards, rewards
+        if cell != 0:
+            next_boards, next_rewards = prefetch_moves(net, next_board)
+        if odds > 0:
+            expected += odds * float(select_move(net, board, boards, rewards)[1])
+        if cell == 0:
+            return expected / n_empty
+        board, boards, rewards = next_board, next_boards, next_rewards
+        odds = 1.0 if not with_four else 0.9 if exponent == 1 else 0.1
+        if with_four and exponent == 1:
+            exponent = 2
+        else:
+            empty ^= cell
+            cell, exponent = empty & (~empty + np.uint64(1)), 1
 
 
-@njit(float64(NETWORK, SEARCH, uint64, int64, float64), **KERNEL)
+@njit(**KERNEL)
 def _chance(net: Network, search: Search, after: Word, depth: int, probability: float) -> float:
     """Return the value of an afterstate.
 
@@ -259,7 +236,7 @@ def _chance(net: Network, search: Search, after: Word, depth: int, probability: 
             if exponent == 1 or line >= search.cutoff:  # else the 4 counts as a 2
                 board = after | cell * np.uint64(exponent)
                 if line < search.cutoff:
-                    best = float(best_move(net, board, search.indices)[3])
+                    best = float(best_move(net, board)[1])
                 else:
                     boards, rewards = afterstates(board, net.moves)
                     _weigh(net, search, board, depth, line)
@@ -278,7 +255,7 @@ def _chance(net: Network, search: Search, after: Word, depth: int, probability: 
     return float(np.float32(expected))
 
 
-@njit(void(NETWORK, SEARCH, uint64, int64, boolean, float64[::1]), **KERNEL, nogil=True)
+@njit(**KERNEL, nogil=True)
 def _evaluate(
     net: Network, search: Search, board: Word, depth: int, every: bool, values: Values
 ) -> None:
@@ -293,12 +270,11 @@ def _evaluate(
                 odds = 1.0 if every else search.odds[depth, action]
                 value = _chance(net, search, boards[action], depth - 1, odds)
             else:
-                look_up(net, boards[action], search.indices, 0)
-                value = float(total(net, search.indices, 0))
+                value = float(value_of(net, boards[action]))
             values[action] = rewards[action] + value
 
 
-@njit(void(NETWORK, SEARCH, uint64[::1], int64, boolean, float64[:, ::1]), **KERNEL, nogil=True)
+@njit(**KERNEL, nogil=True)
 def _evaluate_all(
     net: Network, search: Search, boards: Words, depth: int, every: bool, values: Values
 ) -> None:
@@ -307,7 +283,7 @@ def _evaluate_all(
         _evaluate(net, search, boards[i], depth, every, values[i])
 
 
-@njit(int64(NETWORK, SEARCH, uint64, int64), **KERNEL)
+@njit(**KERNEL)
 def search_move(net: Network, search: Search, board: Word, depth: int) -> int:
     """Return the best move of a new search, -1 if none is legal."""
     forget(search)
@@ -319,7 +295,7 @@ def search_move(net: Network, search: Search, board: Word, depth: int) -> int:
     return best
 
 
-@njit(void(NETWORK, SEARCH, uint64[:, ::1], int64[::1], int64), **KERNEL, nogil=True)
+@njit(**KERNEL, nogil=True)
 def _finish(net: Network, search: Search, records: Words, n_moves: Indices, depth: int) -> None:
     """Play games: see `ExpectimaxAgent.finish`."""
     for i in range(len(records)):
@@ -367,7 +343,7 @@ class ExpectimaxAgent(Agent):
         self.network, self.depth, self.seconds = net, int(depth), seconds
         self.cutoff, self.table_bits = float(cutoff), int(table_bits)
         self.size = net.size
-        self._search = new_search(net, self.cutoff, self.table_bits)
+        self._search = new_search(self.cutoff, self.table_bits)
 
     @property
     def n_searched(self) -> int:

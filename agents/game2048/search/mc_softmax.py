@@ -286,7 +286,7 @@ class MCSoftmaxAgent(Agent):
         They are taken out of `_spare`, so that no other thread uses them and an interrupted search
         does not leave them half done; after the search they are put back.
         """
-        settings, net = self.settings, self.network
+        settings = self.settings
         try:
             trees = self._spare.pop()
         except IndexError:
@@ -304,7 +304,6 @@ class MCSoftmaxAgent(Agent):
                 blend=settings.unvisited == "value",
                 widening=settings.widening,
                 size=self.size,
-                n_entries=net.n_entries if isinstance(net, Network) else 0,
             )
         return trees
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 import numpy.typing as npt
-from numba import boolean, float64, int64, njit, types, uint64, void
+from numba import float64, int64, njit, types, uint64, void
 
 from afterstate.agents.game2048.kernels import KERNEL
 from afterstate.agents.game2048.search.softmax_tree import (
@@ -33,11 +33,10 @@ from afterstate.agents.game2048.search.softmax_tree import (
     weigh,
 )
 from afterstate.agents.game2048.values.ntuple import (
-    NETWORK,
     Indices,
     Network,
-    look_up,
-    total,
+    prefetch_entries,
+    value_of,
 )
 from afterstate.envs.words import Word, Words, next_random
 
@@ -94,36 +93,32 @@ def _end(trees: Trees, batch: BoardBatch, i: int) -> None:
             batch.visits[at, action] = trees.moves[4 * root + action].n
 
 
-@njit(boolean(NETWORK, TREES, int64), **KERNEL)
+@njit(**KERNEL)
 def _look_up(net: Network, trees: Trees, state: int) -> bool:
     """Evaluate the moves of a state by a network, unless their afterstates are in the cache.
 
     Returns:
         True if all values are finite.
     """
-    entries, places, n = (
-        trees.workspace.entries,
-        trees.workspace.places,
-        net.symmetric * net.masks.size,
-    )
+    places = trees.workspace.places
     for action in range(4):
         after = trees.moves[4 * state + action].after
         if after != 0:
             places[action] = cache_slot(trees, state // trees.capacity, after)
             if np.isnan(trees.value_cache[places[action]]):
-                look_up(net, after, entries, action * n)
+                prefetch_entries(net, after)
     for action in range(4):
         move = trees.moves[4 * state + action]
         if move.after != 0:
             if np.isnan(trees.value_cache[places[action]]):
-                trees.value_cache[places[action]] = total(net, entries, action * n)
+                trees.value_cache[places[action]] = value_of(net, move.after)
             move.value = move.net = trees.value_cache[places[action]]
             if not np.isfinite(move.net):
                 return False
     return True
 
 
-@njit(boolean(NETWORK, TREES, BOARD_BATCH), **KERNEL, nogil=True)
+@njit(**KERNEL, nogil=True)
 def search(net: Network, trees: Trees, batch: BoardBatch) -> bool:
     """Search boards, one after the other, with the values of an N-tuple network.
 

@@ -89,7 +89,6 @@ class Workspace(NamedTuple):
     values: Values  # [4]
     weights: Values  # [4]
     places: Indices  # [4]
-    entries: Indices  # [4 * entries of the network]
     temperature: Values  # [1]
 
 
@@ -128,11 +127,9 @@ def new_trees(
     blend: bool = False,
     widening: float = 1.0,
     size: tuple[int, int] = (4, 4),
-    n_entries: int = 0,
 ) -> Trees:
     """Return `n` empty trees of `capacity` states each, up to a kilobyte a state."""
     cache_size = 1 << (6 * capacity).bit_length()
-    places, entries = np.empty(4, np.int64), np.empty(4 * n_entries, np.int64)
     return Trees(
         select=select,
         backup=backup,
@@ -152,7 +149,7 @@ def new_trees(
         random=np.zeros((n, 2), np.uint64),
         table=table(*size),
         size=size,
-        workspace=Workspace(np.empty(4), np.empty(4), places, entries, np.empty(1)),
+        workspace=Workspace(np.empty(4), np.empty(4), np.empty(4, np.int64), np.empty(1)),
     )
 
 

@@ -23,14 +23,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
-from numba import float32, int8, int64, njit, types, uint64, void
+from numba import njit
 
 from afterstate.agents import files
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.kernels import INLINED, KERNEL, extract, prefetch
+from afterstate.agents.game2048.values.tuple_constants import has_constants, mask, n_tuples, start
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.rules import (
     afterstates,
@@ -69,6 +69,11 @@ FRACTION = 1024
 Weights = npt.NDArray[np.float32]
 Value = np.float32
 Indices = npt.NDArray[np.int64]
+
+
+def _masks(tuples: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return each tuple's cells, as ones in their nibbles."""
+    return tuple(sum(15 << 4 * int(cell) for cell in cells) for cells in tuples)
 
 
 class Network(NamedTuple):
@@ -112,6 +117,32 @@ class Network(NamedTuple):
         return np.float32(1 / FRACTION) * self.fixed if self.fixed.size else self.weights
 
 
+class Network4x6(Network):
+    """A network of the tuples 4x6, which kernels are compiled for: see `tuple_constants.py`."""
+
+    __slots__ = ()
+    compiled_masks = _masks(TUPLES["4x6"])
+
+
+class Network5x6(Network):
+    """A network of the tuples 5x6, which kernels are compiled for."""
+
+    __slots__ = ()
+    compiled_masks = _masks(TUPLES["5x6"])
+
+
+class Network8x6(Network):
+    """A network of the tuples 8x6, which kernels are compiled for."""
+
+    __slots__ = ()
+    compiled_masks = _masks(TUPLES["8x6"])
+
+
+_COMPILED: dict[tuple[int, ...], type[Network]] = {
+    kind.compiled_masks: kind for kind in (Network4x6, Network5x6, Network8x6)
+}
+
+
 def network(
     tuples: str | Sequence[Sequence[int]] = "4x6",
     size: tuple[int, int] = (4, 4),
@@ -152,13 +183,14 @@ def network(
     for name, flag in flags.items():
         if not isinstance(flag, (bool, np.bool_)):
             raise ValueError(f"{name} must be True or False, got {flag!r}")
-    masks = [sum(15 << 4 * int(cell) for cell in cells) for cells in _check_tuples(tuples, size)]
+    masks = _masks(_check_tuples(tuples, size))
     lengths = [16 ** (mask.bit_count() // 4) for mask in masks]
     exponents = _check_tiles("stages", stages)
     limit = 16 if downgrade is None else _check_tiles("downgrade", [downgrade])[0]
     n_symmetric = (8 if size[0] == size[1] else 4) if symmetric else 1
     memory = np.zeros(sum(lengths) * (1 + len(exponents)), np.int32 if fixed_point else np.float32)
-    net = Network(
+    kind = _COMPILED.get(masks, Network) if n_symmetric == 8 and not fixed_point else Network
+    net = kind(
         weights=memory.view(np.float32),
         fixed=memory.view(np.int32) if fixed_point else np.empty(0, np.int32),
         masks=np.array(masks, np.uint64),
@@ -219,35 +251,63 @@ def _check_tiles(name: str, tiles: Sequence[int]) -> list[int]:
     return [int(tile).bit_length() - 1 for tile in tiles]
 
 
-NETWORK = numba.typeof(network([[0]]))
-"""The numba type of a network."""
-
-
-@njit(void(NETWORK, uint64, int64[::1], int64), **KERNEL)
-def look_up(net: Network, board: Word, indices: Indices, at: int) -> None:
-    """Write the indices of a board's entries, all tuples of one symmetric board after the other.
-
-    The entries are prefetched, so that a sum over them soon after does not wait for memory.
-    """
+@njit(**INLINED)
+def entries(net: Network, board: Word) -> tuple[tuple[Word, ...], int]:
+    """Return the symmetric boards of a board, whose entries are its own, and its stage's start."""
     if net.downgrade < 16:
         board = downgrade(board, net.downgrade)
     stage = net.stages[largest(board)] if net.stages[15] > 0 else 0
-    boards = symmetries(board, net.size[0], net.size[1])
-    for symmetry in range(8):  # a constant number of rounds, which the compiler unrolls
-        if symmetry == net.symmetric:
+    return symmetries(board, net.size[0], net.size[1]), stage
+
+
+@njit(**INLINED)
+def is_last(net: Network, symmetry: int) -> bool:
+    """Return True if there are no symmetric boards from number `symmetry` on.
+
+    Loops run over all 8, a constant number, so that the compiler unrolls them.
+    """
+    return not has_constants(net) and symmetry == net.symmetric
+
+
+@njit(**INLINED)
+def index_of(net: Network, stage: int, board: Word, t: int) -> int:
+    """Return the index of the entry of tuple `t` on one of the symmetric boards."""
+    return stage + start(net, t) + np.int64(extract(board, mask(net, t)))
+
+
+@njit(**INLINED)
+def is_fixed(net: Network) -> bool:
+    """Return True if the weights are fixed-point numbers."""
+    return not has_constants(net) and net.fixed.size > 0
+
+
+@njit(**KERNEL)
+def look_up(net: Network, board: Word, indices: Indices) -> None:
+    """Write the indices of a board's entries, all tuples of one symmetric board after the other."""
+    boards, stage = entries(net, board)
+    for symmetry in range(8):
+        if is_last(net, symmetry):
             break
-        for t in range(net.masks.size):
-            index = stage + net.starts[t] + np.int64(extract(boards[symmetry], net.masks[t]))
-            indices[at] = index
-            prefetch(net.weights, index)
-            at += 1
+        for t in range(n_tuples(net)):
+            indices[symmetry * n_tuples(net) + t] = index_of(net, stage, boards[symmetry], t)
 
 
-@njit(int64(NETWORK, int64), **INLINED)
+@njit(**INLINED)
+def prefetch_entries(net: Network, board: Word) -> None:
+    """Prefetch the entries of a board, so that `value_of` soon after does not wait for memory."""
+    boards, stage = entries(net, board)
+    for symmetry in range(8):
+        if is_last(net, symmetry):
+            break
+        for t in range(n_tuples(net)):
+            prefetch(net.weights, index_of(net, stage, boards[symmetry], t))
+
+
+@njit(**INLINED)
 def source(net: Network, index: int) -> int:
     """Return the index of an entry's weight: itself, or with promotion the last nonzero one."""
     if net.promote:
-        if net.fixed.size > 0:
+        if is_fixed(net):
             while net.fixed[index] == 0 and index >= net.stage_size:
                 index -= net.stage_size
         else:
@@ -256,96 +316,111 @@ def source(net: Network, index: int) -> int:
     return index
 
 
-@njit(float32(NETWORK, int64), **INLINED)
+@njit(**INLINED)
 def entry(net: Network, index: int) -> Value:
     """Return the value of one entry."""
     index = source(net, index)
-    if net.fixed.size > 0:
+    if is_fixed(net):
         return np.float32(net.fixed[index]) / np.float32(FRACTION)
     value: Value = net.weights[index]
     return value
 
 
-@njit(float32(NETWORK, int64[::1], int64), **INLINED)
-def total(net: Network, indices: Indices, at: int) -> Value:
-    """Return the sum of the entries whose indices `look_up` wrote from `at` on."""
-    end = at + net.symmetric * net.masks.size
-    a = b = c = d = np.float32(0)  # four independent sums run in parallel
-    if net.promote or net.fixed.size > 0:
-        for k in range(at, end):
-            a, b, c, d = b, c, d, a + entry(net, indices[k])
-        return (a + b) + (c + d)
-    weights = net.weights
-    for k in range(at, end - 3, 4):
-        a += weights[indices[k]]
-        b += weights[indices[k + 1]]
-        c += weights[indices[k + 2]]
-        d += weights[indices[k + 3]]
-    for k in range(end - (end - at) % 4, end):
-        a, b, c, d = b, c, d, a + weights[indices[k]]
+@njit(**KERNEL)
+def _indirect_value(net: Network, board: Word) -> Value:
+    """Return the value of an afterstate whose weights are promoted or fixed-point."""
+    boards, stage = entries(net, board)
+    a = b = c = d = np.float32(0)
+    for symmetry in range(net.symmetric):
+        for t in range(n_tuples(net)):
+            a, b, c, d = b, c, d, a + entry(net, index_of(net, stage, boards[symmetry], t))
     return (a + b) + (c + d)
 
 
-@njit(
-    types.Tuple((int64, uint64, int64, float32))(NETWORK, uint64, int64[::1]),
-    **KERNEL,
-)
-def best_move(net: Network, board: Word, indices: Indices) -> tuple[int, Word, int, Value]:
+@njit(**INLINED)
+def value_of(net: Network, board: Word) -> Value:
+    """Return the value of an afterstate: the sum of its entries."""
+    boards, stage = entries(net, board)
+    if (net.promote and stage > 0) or is_fixed(net):
+        return _indirect_value(net, board)
+    a = b = c = d = np.float32(0)  # four independent sums run in parallel
+    for symmetry in range(8):
+        if is_last(net, symmetry):
+            break
+        for t in range(n_tuples(net)):
+            a, b, c, d = b, c, d, a + net.weights[index_of(net, stage, boards[symmetry], t)]
+    return (a + b) + (c + d)
+
+
+@njit(**INLINED)
+def prefetch_moves(net: Network, board: Word) -> tuple[tuple[Word, ...], tuple[int, ...]]:
+    """Return the afterstates and rewards of a board's moves, and prefetch their entries."""
+    boards, rewards = afterstates(board, net.moves)
+    for action in range(4):
+        if boards[action] != board:
+            prefetch_entries(net, boards[action])
+    return boards, rewards
+
+
+@njit(**INLINED)
+def select_move(
+    net: Network, board: Word, boards: tuple[Word, ...], rewards: tuple[int, ...]
+) -> tuple[int, Value]:
     """Return the legal move with the largest reward plus value, the first among equals.
 
     Args:
         net: the network.
         board: a board word.
-        indices: is written to; the entries of action `a` start at `a` times `n_entries`.
+        boards: its four afterstates.
+        rewards: their rewards.
 
     Returns:
-        Action, afterstate, reward, and reward plus value; action -1 and 0 if no move is legal.
+        Action, and reward plus value; -1 and 0 if no move is legal.
     """
-    boards, rewards = afterstates(board, net.moves)
-    n = net.symmetric * net.masks.size
-    for action in range(4):
-        if boards[action] != board:
-            look_up(net, boards[action], indices, action * n)
     best, best_value = -1, np.float32(-np.inf)
     for action in range(4):
         if boards[action] != board:
-            value = np.float32(rewards[action]) + total(net, indices, action * n)
+            value = np.float32(rewards[action]) + value_of(net, boards[action])
             if value > best_value:
                 best, best_value = action, value
-    if best < 0:
-        return -1, board, 0, np.float32(0)
-    return best, boards[best], rewards[best], best_value
+    return best, best_value if best >= 0 else np.float32(0)
 
 
-@njit(void(NETWORK, uint64[::1], float32[::1], int64[::1]), **KERNEL)
-def _estimate(net: Network, boards: Words, values: Weights, indices: Indices) -> None:
+@njit(**KERNEL)
+def best_move(net: Network, board: Word) -> tuple[int, Value]:
+    """Return the greedy move of a board and its reward plus value: see `select_move`."""
+    boards, rewards = prefetch_moves(net, board)
+    return select_move(net, board, boards, rewards)
+
+
+@njit(**KERNEL)
+def _estimate(net: Network, boards: Words, values: Weights) -> None:
     """Write the value of every board: see `estimate`."""
     for i in range(boards.size):
-        look_up(net, boards[i], indices, 0)
-        values[i] = total(net, indices, 0)
+        values[i] = value_of(net, boards[i])
 
 
 def estimate(net: Network, boards: Any) -> Weights:
     """Return the values of afterstates `uint64[...]`, as a new `float32[...]`."""
     words = check_words(boards, *net.size)
     values = np.empty(words.shape, np.float32)
-    _estimate(net, words.reshape(-1), values.reshape(-1), np.empty(net.n_entries, np.int64))
+    _estimate(net, words.reshape(-1), values.reshape(-1))
     return values
 
 
-@njit(void(NETWORK, uint64[::1], int8[::1], int64[::1]), **KERNEL, nogil=True)
-def _act(net: Network, boards: Words, actions: npt.NDArray[np.int8], indices: Indices) -> None:
+@njit(**KERNEL, nogil=True)
+def _act(net: Network, boards: Words, actions: npt.NDArray[np.int8]) -> None:
     """Write the greedy move of every board, 0 where no move is legal."""
     for i in range(boards.size):
-        actions[i] = max(0, best_move(net, boards[i], indices)[0])
+        actions[i] = max(0, best_move(net, boards[i])[0])
 
 
-@njit(void(NETWORK, uint64[:, ::1], int64[::1], int64[::1]), **KERNEL, nogil=True)
-def _finish(net: Network, records: Words, n_moves: Indices, indices: Indices) -> None:
+@njit(**KERNEL, nogil=True)
+def _finish(net: Network, records: Words, n_moves: Indices) -> None:
     """Play games greedily: see `NTupleAgent.finish`."""
     for i in range(len(records)):
         while records[i, games.EXCESS] == 0:
-            action = best_move(net, records[i, games.BOARD], indices)[0]
+            action, _ = best_move(net, records[i, games.BOARD])
             if action < 0:
                 break
             games.play(records, i, action, net.moves, net.size[0], net.size[1])
@@ -434,7 +509,7 @@ class NTupleAgent(Agent):
 
     def _act(self, boards: Words) -> npt.NDArray[np.int8]:
         actions = np.empty(len(boards), np.int8)
-        _act(self.network, boards, actions, np.empty(4 * self.network.n_entries, np.int64))
+        _act(self.network, boards, actions)
         return actions
 
     def finish(self, records: Words) -> Indices:
@@ -449,5 +524,5 @@ class NTupleAgent(Agent):
         n_moves = np.zeros(len(records), np.int64)
         if type(self)._act is not NTupleAgent._act:
             return n_moves  # a subclass with other moves
-        _finish(self.network, records, n_moves, np.empty(4 * self.network.n_entries, np.int64))
+        _finish(self.network, records, n_moves)
         return n_moves

@@ -278,7 +278,7 @@ def test_environment_vector_environment_and_learner_play_the_same_games(
     """Compare three consecutive games, board by board."""
     agent = NTupleAgent(net)
     env, envs = Game2048Env(net.size), Game2048VectorEnv(2, net.size, autoreset_mode="SameStep")
-    learner, path = NTupleLearner(net, seed=seed), new_path(net, 10_000)
+    learner, path = NTupleLearner(net, seed=seed), new_path(10_000)
     rng: Word = learner.rng
     cells = field(*net.size)
     assert rng == seed_word(seed)

@@ -255,8 +255,9 @@ def test_a_truncated_game_counts_as_over_and_leaves_no_error_for_the_next(delay:
     """A path of at most 6 moves on 2x2, where each board has a weight of its own, 100 at first."""
     net = network(ALL_CELLS, (2, 2), symmetric=False, start_value=100)
     learner = NTupleLearner(net, NTupleSettings("td", "forward", rate=1.0, delay=delay), seed=1)
-    path = new_path(net, 6, delay)
-    end, *_ = play_forward(net, learner._update(), learner._play(), False, 0x11, 1, path, 0)
+    path = new_path(6, delay)
+    board, rng = np.uint64(0x11), np.uint64(1)
+    end, *_ = play_forward(net, learner._update(), learner._play(), False, board, rng, path, 0)
     assert end == 6
     assert not path.errors.any()
     assert estimate(net, path.afters[-1]) == 0

@@ -39,17 +39,29 @@ def weight_table(net: Network) -> dict[int, float]:
 # Updates by hand
 
 
+def shared_table(**settings: Any) -> Network:
+    """Return a network for four cells, whose exponents are a board's entries: one table for all."""
+    net = network([[0], [1], [2], [3]], (1, 4), symmetric=False, **settings)
+    return net._replace(starts=np.zeros(4, np.int64), stage_size=16)
+
+
+def update_entries(net: Network, rule: Update, entries: list[int], error: float) -> None:
+    """Update the board that has four entries, all of one stage."""
+    stages = np.full(16, min(entries) // 16 * 16)
+    board = sum(entry % 16 << 4 * cell for cell, entry in enumerate(entries))
+    update(net._replace(stages=stages), rule, np.uint64(board), np.float32(error))
+
+
 def updates(
     name: str, rate: float, entries: list[int], errors: Sequence[float], printed: bool = False
 ) -> list[list[list[float]]]:
     """Return [weight, E, A] of entries 3 and 5 after each update of a board that has `entries`."""
-    net = network([[0]], (1, 2))
-    assert net.n_entries == len(entries)
+    net = shared_table()
     learning_rule = rule(net, name, rate, printed=printed)
     rows = []
     for error in errors:
-        update(net, learning_rule, np.array(entries), 0, np.float32(error))
-        sums = learning_rule.sums.reshape(-1, 2) if name == "tc" else np.zeros((16, 2))
+        update_entries(net, learning_rule, entries, error)
+        sums = learning_rule.sums.reshape(-1, 2) if name == "tc" else np.zeros((64, 2))
         rows.append([[float(net.weights[i]), *sums[i].tolist()] for i in (3, 5)])
         assert set(weight_table(net)) <= set(entries)
     return rows
@@ -126,13 +138,6 @@ def test_an_exact_cancellation_freezes_an_entry_of_printed_tc() -> None:
     assert by_errors[3][0] == pytest.approx([100 / 5, 101, 105])
 
 
-def test_update_reads_its_entries_from_the_given_place_on() -> None:
-    net = network([[0]], (1, 2))
-    entries = np.array([1, 1, 1, 1, 7, 7, 8, 9, 2, 2])
-    update(net, rule(net, "td"), entries, 4, np.float32(4))
-    assert weight_table(net) == {7: 2, 8: 1, 9: 1}
-
-
 @pytest.mark.parametrize(
     ("step", "rounded"),
     [
@@ -142,18 +147,18 @@ def test_update_reads_its_entries_from_the_given_place_on() -> None:
 )
 def test_fixed_point_steps_are_rounded_a_half_upward(step: float, rounded: int) -> None:
     """Four entries, rate 1: the error is four times the step, here in 1024ths."""
-    net = network([[0]], (1, 2), fixed_point=True)
+    net = shared_table(fixed_point=True)
     net.fixed[:] = 7
-    update(net, rule(net, "td"), np.array([3, 4, 5, 6]), 0, np.float32(4 * step / 1024))
-    assert (net.fixed - 7).tolist() == [0] * 3 + [rounded] * 4 + [0] * 9
+    update_entries(net, rule(net, "td"), [3, 4, 5, 6], 4 * step / 1024)
+    assert (net.fixed - 7)[:16].tolist() == [0] * 3 + [rounded] * 4 + [0] * 9
 
 
 def test_fixed_point_tc_keeps_its_sums_as_floats() -> None:
     """Shares of 0.4/1024: three of them never move the weight, but are in the sums."""
-    net = network([[0]], (1, 2), fixed_point=True)
+    net = shared_table(fixed_point=True)
     learning_rule = rule(net)
     for _ in range(3):
-        update(net, learning_rule, np.array([3, 4, 5, 6]), 0, np.float32(1.6 / 1024))
+        update_entries(net, learning_rule, [3, 4, 5, 6], 1.6 / 1024)
     assert not net.fixed.any()
     assert learning_rule.sums[6:8] * 1024 == pytest.approx([1.2, 1.2])
 
@@ -163,34 +168,34 @@ def test_an_unchanged_entry_of_a_later_stage_starts_from_its_promoted_value(
     fixed_point: bool,
 ) -> None:
     """Entry 3 of the stages 1, 2, 3: 5 is promoted to stage 3, where 1 and 1 again are added."""
-    net = network([[0]], (1, 2), stages=[4, 8], promote=True, fixed_point=fixed_point)
+    net = shared_table(stages=[4, 8], promote=True, fixed_point=fixed_point)
     weights: npt.NDArray[Any] = net.fixed if fixed_point else net.weights
     one = 1024 if fixed_point else 1
     weights[3] = 5 * one
     learning_rule = rule(net)
-    update(net, learning_rule, np.array([35, 36, 35, 37]), 0, np.float32(4))
+    update_entries(net, learning_rule, [35, 36, 35, 37], 4)
     assert weight_table(net) == {3: 5, 35: 7, 36: 1, 37: 1}
     assert np.flatnonzero(learning_rule.sums).tolist() == [70, 71, 72, 73, 74, 75]
-    update(net, learning_rule, np.array([19, 20, 21, 22]), 0, np.float32(-8))
+    update_entries(net, learning_rule, [19, 20, 21, 22], -8)
     assert weight_table(net) == {3: 5, 19: 3, 20: -2, 21: -2, 22: -2, 35: 7, 36: 1, 37: 1}
 
 
 def test_a_promoted_weight_keeps_its_rate_until_it_has_sums_of_its_own() -> None:
     """Entry 3 with E = -2, A = 8, rate 1/4: shares of 4, first from 5 + 1, E = 2, A = 12; 2/12."""
-    net = network([[0]], (1, 2), stages=[4, 8], promote=True)
+    net = shared_table(stages=[4, 8], promote=True)
     net.weights[3] = 5
     learning_rule = rule(net)
     learning_rule.sums[6:8] = -2, 8
-    update(net, learning_rule, np.array([35, 35, 36, 37]), 0, np.float32(16))
+    update_entries(net, learning_rule, [35, 35, 36, 37], 16)
     assert weight_table(net) == pytest.approx({3: 5, 35: 6 + 4 * 2 / 12, 36: 4, 37: 4})
     sums = learning_rule.sums.reshape(-1, 2)
     assert sums[[3, 35, 36]].tolist() == [[-2, 8], [6, 16], [4, 4]]
 
 
 def test_without_promotion_an_entry_of_a_later_stage_starts_from_zero() -> None:
-    net = network([[0]], (1, 2), stages=[4])
+    net = shared_table(stages=[4])
     net.weights[3] = 5
-    update(net, rule(net), np.array([19, 20, 19, 20]), 0, np.float32(4))
+    update_entries(net, rule(net), [19, 20, 19, 20], 4)
     assert weight_table(net) == {3: 5, 19: 2, 20: 2}
 
 
@@ -199,7 +204,7 @@ def test_without_promotion_an_entry_of_a_later_stage_starts_from_zero() -> None:
 
 def path_of(net: Network, moves: list[tuple[int, int]], drawn: tuple[int, ...] = ()) -> Path:
     """Return the path of afterstates, with rewards of the moves into them, some of them random."""
-    path = new_path(net, len(moves))
+    path = new_path(len(moves))
     path.afters[:] = [after for after, _ in moves]
     path.rewards[:] = [reward for _, reward in moves]
     path.is_random[:] = [t in drawn for t in range(len(moves))]

@@ -1,0 +1,98 @@
+"""The tuples of a network as constants of the kernels that are compiled for it.
+
+A kernel that adds up table entries is faster if the compiler knows the tuples: loops over them are
+unrolled, and masks and table starts become part of the instructions. numba compiles a kernel once
+for each type of its arguments and keeps the result on disk. So a set of tuples has a *class* of its
+own, derived from `ntuple.Network`, whose attribute `compiled_masks` holds their masks: in kernels
+for this class the functions below are constants. In kernels for `Network` itself, which has no such
+attribute, they read the network's arrays. Both kinds are compiled from one source and add up the
+same entries in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+_INT = ir.IntType(64)
+
+_Generate = Callable[[Any, Any, Any, Any], Any]
+
+
+def _compiled_masks(kind: Any) -> tuple[int, ...]:
+    """Return the masks of a network's numba type, none for tuples that are not constants."""
+    return getattr(kind.instance_class, "compiled_masks", ())
+
+
+def _array(name: str, context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Return an array of a network, as code sees it."""
+    kind = signature.args[0]
+    at = kind.instance_class._fields.index(name)
+    return make_array(kind.types[at])(context, builder, builder.extract_value(args[0], at))
+
+
+def _element(kind: Any, name: str, constants: Sequence[int]) -> _Generate:
+    """Return the generator of code that reads element `t` of an array, or of the constants."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if not _compiled_masks(kind):
+            data = _array(name, context, builder, signature, args).data
+            return builder.load(builder.gep(data, [args[1]]))
+        numbers = ir.Constant(ir.ArrayType(_INT, len(constants)), list(constants))
+        place = cgutils.global_constant(builder.module, name, numbers)
+        return builder.load(builder.gep(place, [ir.Constant(_INT, 0), args[1]]))
+
+    return generate
+
+
+def _has_constants(typing_context: Any, net: Any) -> Any:
+    """Generate the code of `has_constants`."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return ir.Constant(ir.IntType(1), int(bool(_compiled_masks(net))))
+
+    return types.boolean(net), generate
+
+
+def _n_tuples(typing_context: Any, net: Any) -> Any:
+    """Generate the code of `n_tuples`."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if masks := _compiled_masks(net):
+            return ir.Constant(_INT, len(masks))
+        shape = _array("masks", context, builder, signature, args).shape
+        return builder.extract_value(shape, 0)
+
+    return types.int64(net), generate
+
+
+def _mask(typing_context: Any, net: Any, t: Any) -> Any:
+    """Generate the code of `mask`."""
+    return types.uint64(net, types.int64), _element(net, "masks", _compiled_masks(net))
+
+
+def _start(typing_context: Any, net: Any, t: Any) -> Any:
+    """Generate the code of `start`."""
+    lengths = [16 ** (mask.bit_count() // 4) for mask in _compiled_masks(net)]
+    starts = [0, *accumulate(lengths[:-1])]
+    return types.int64(net, types.int64), _element(net, "starts", starts)
+
+
+has_constants: Any = intrinsic(_has_constants)
+"""Return True if the tuples of a network are constants: it is symmetric, with float weights."""
+
+n_tuples: Any = intrinsic(_n_tuples)
+"""Return the number of tuples of a network."""
+
+mask: Any = intrinsic(_mask)
+"""Return the mask of tuple `t` of a network: `mask(net, t)`."""
+
+start: Any = intrinsic(_start)
+"""Return the index of the table of tuple `t` in its stage: `start(net, t)`."""
