@@ -102,11 +102,11 @@ def count_uses(
         Uses `uint32[weights]`.
     """
     uses = np.zeros(net.weights.size, np.uint32)
-    rng: Word = seed_word(seed)
+    rng = np.uint64(seed_word(seed))
     indices = np.empty(net.n_entries, np.int64)
     search = new_search(CUTOFF, table_bits=10)
     for _ in range(n_games):
-        rng = _count_game(net, search, rng, uses, indices)
+        rng = np.uint64(_count_game(net, search, rng, uses, indices))
         if report is not None:
             report()
     return uses
