@@ -194,7 +194,7 @@ def _spread(errors: Weights, since: int, t: int, lam: Value, error: Value) -> No
         error *= lam
 
 
-@njit(**KERNEL)
+@njit(**INLINED)
 def _learn_delayed(net: Network, rule: Update, path: Path, t: int) -> None:
     """Update the afterstate of move `t` by the errors summed up for it."""
     slot = t % path.errors.size

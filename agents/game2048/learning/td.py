@@ -103,7 +103,7 @@ def _coherent_step(net: Network, rule: Update, index: int, share: Value) -> Valu
     return step
 
 
-@njit(**KERNEL)
+@njit(**INLINED)
 def update(net: Network, rule: Update, board: Word, error: Value) -> None:
     """Move the value of an afterstate by its error, one entry after the other.
 
@@ -122,7 +122,7 @@ def update(net: Network, rule: Update, board: Word, error: Value) -> None:
             _step(net, index, step)
 
 
-@njit(**KERNEL)
+@njit(**INLINED)
 def prefetch_sums(net: Network, rule: Update, board: Word) -> None:
     """Prefetch the sums of an afterstate that will be updated."""
     if rule.sums.size == 0:
