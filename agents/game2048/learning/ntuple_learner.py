@@ -54,7 +54,7 @@ from afterstate.agents.game2048.learning.self_play import (
 )
 from afterstate.agents.game2048.learning.td import Update, new_path
 from afterstate.agents.game2048.play import Games, play
-from afterstate.agents.game2048.search.expectimax import CUTOFF, ExpectimaxAgent, new_search
+from afterstate.agents.game2048.search.expectimax import CUTOFF, ExpectimaxAgent, Search, new_search
 from afterstate.agents.game2048.values.ntuple import (
     Network,
     NTupleAgent,
@@ -256,11 +256,14 @@ class NTupleLearner:
 
         def run(me: int) -> list[npt.NDArray[np.int64]]:
             options, batches = self._play(), [np.empty((0, 3), np.int64)]
+            path, search = self._paths[me], self._search()
             end = int(self._state[me, MOVES]) + share
             while (left := end - int(self._state[me, MOVES])) > 0:
                 rows = np.empty((left // 32 + 1, 3), np.int64)
-                path, pools = self._paths[me], self._pools
-                n = self_play(self.network, rule, options, self._state, me, pools, path, left, rows)
+                n = self_play(
+                    *(self.network, rule, options, self._state, me, self._pools),
+                    *(path, search, left, rows),
+                )
                 batches.append(rows[:n])
             return batches
 
@@ -278,6 +281,10 @@ class NTupleLearner:
         rate, lam = np.float32(s.step_size), np.float32(s.lambda_)
         return Update(self.sums, rate, bool(s.printed), lam, skip)
 
+    def _search(self) -> Search | None:
+        """Return the memory of a thread's search; None if no game is played by search."""
+        return new_search(CUTOFF, table_bits=10) if self.settings.search_share > 0 else None
+
     def _play(self) -> Play:
         """Return the settings of play, as kernels take them."""
         s = self.settings
@@ -291,7 +298,6 @@ class NTupleLearner:
             search_from=int(s.search_from),
             search_depth=int(s.search_depth),
             carousel=bool(s.carousel),
-            search=new_search(CUTOFF, table_bits=10),
         )
 
     def save(self, path: str | Path) -> None:

@@ -69,7 +69,6 @@ class Play(NamedTuple):
     search_from: int
     search_depth: int
     carousel: bool
-    search: Search  # each thread has its own
 
 
 class Pools(NamedTuple):
@@ -109,7 +108,7 @@ def _random_move(board: Word, cells: Word, rng: Word) -> tuple[int, Word]:
 
 @njit(**KERNEL)
 def _explore(
-    net: Network, play: Play, searching: bool, board: Word, rng: Word
+    net: Network, play: Play, search: Search | None, searching: bool, board: Word, rng: Word
 ) -> tuple[int, bool, Word]:
     """Return a random move, or that of the search, as the settings say.
 
@@ -122,8 +121,9 @@ def _explore(
         if drawn < play.epsilon:
             action, rng = _random_move(board, field(net.size[0], net.size[1]), rng)
             return action, action >= 0, rng
-    if searching:
-        return search_move(net, play.search, board, play.search_depth), False, rng
+    if search is not None:  # else numba leaves out the search
+        if searching:
+            return search_move(net, search, board, play.search_depth), False, rng
     return GREEDY, False, rng
 
 
@@ -131,6 +131,7 @@ def _explore(
 def _choose(
     net: Network,
     play: Play,
+    search: Search | None,
     searching: bool,
     board: Word,
     boards: tuple[Word, ...],
@@ -142,7 +143,8 @@ def _choose(
     Args:
         net: the network.
         play: the settings.
-        searching: True if search plays the game.
+        search: memory of the search; None if it plays no game.
+        searching: True if search plays this game.
         board: a board word.
         boards: its afterstates, whose entries were requested.
         rewards: their rewards.
@@ -154,7 +156,7 @@ def _choose(
     """
     action, is_random = GREEDY, False
     if searching or play.epsilon > 0:
-        action, is_random, rng = _explore(net, play, searching, board, rng)
+        action, is_random, rng = _explore(net, play, search, searching, board, rng)
     if action == GREEDY:
         action, value = select_move(net, board, boards, rewards)
     elif action >= 0:
@@ -166,7 +168,14 @@ def _choose(
 
 @njit(**KERNEL)
 def play_path(
-    net: Network, play: Play, searching: bool, board: Word, rng: Word, path: Path, start: int
+    net: Network,
+    play: Play,
+    search: Search | None,
+    searching: bool,
+    board: Word,
+    rng: Word,
+    path: Path,
+    start: int,
 ) -> tuple[int, Word, Word]:
     """Play a game to its end from the board before move `start`, and write its path from there.
 
@@ -176,7 +185,9 @@ def play_path(
     cells = field(net.size[0], net.size[1])
     for t in range(start, path.boards.size):
         boards, rewards = prefetch_moves(net, board)
-        action, _, is_random, rng = _choose(net, play, searching, board, boards, rewards, rng)
+        action, _, is_random, rng = _choose(
+            net, play, search, searching, board, boards, rewards, rng
+        )
         if action < 0:
             return t, board, rng
         after = boards[action]
@@ -208,6 +219,7 @@ def play_forward(
     net: Network,
     rule: Update,
     play: Play,
+    search: Search | None,
     searching: bool,
     board: Word,
     rng: Word,
@@ -226,7 +238,9 @@ def play_forward(
     boards, rewards = prefetch_moves(net, board)
     t = start
     while t < path.boards.size:
-        action, value, is_random, rng = _choose(net, play, searching, board, boards, rewards, rng)
+        action, value, is_random, rng = _choose(
+            net, play, search, searching, board, boards, rewards, rng
+        )
         if is_random and rule.excluded == 1:
             since = t
         if t > first:
@@ -320,6 +334,7 @@ def _learn_game(
     me: int,
     pools: Pools,
     path: Path,
+    search: Search | None,
     row: Indices,
 ) -> None:
     """Play a game, and again from its middle as often as the settings say, and learn from it.
@@ -331,9 +346,11 @@ def _learn_game(
     start = 0
     while True:
         if play.backward:
-            end, board, rng = play_path(net, play, searching, board, rng, path, start)
+            end, board, rng = play_path(net, play, search, searching, board, rng, path, start)
         else:
-            end, board, rng = play_forward(net, rule, play, searching, board, rng, path, start)
+            end, board, rng = play_forward(
+                net, rule, play, search, searching, board, rng, path, start
+            )
         if start == 0:
             row[0], row[1] = _score(path, end), end
             row[2] = largest_exponent(board, np.uint64(0))
@@ -363,6 +380,7 @@ def self_play(
     me: int,
     pools: Pools,
     path: Path,
+    search: Search | None,
     n_moves: int,
     rows: Indices,
 ) -> int:
@@ -377,6 +395,7 @@ def self_play(
         me: the row of this thread.
         pools: for carousel shaping.
         path: workspace for one game.
+        search: memory of the search of this thread; None if it plays no game.
         n_moves: moves after which to stop.
         rows: score, number of moves and largest exponent of each game that began at the start,
             overwritten.
@@ -388,7 +407,7 @@ def self_play(
     n_rows = 0
     while n_rows < len(rows) and state[me, MOVES] < end:
         from_start = state[me, TURN] == 0
-        _learn_game(net, rule, play, state, me, pools, path, rows[n_rows])
+        _learn_game(net, rule, play, state, me, pools, path, search, rows[n_rows])
         if from_start:
             n_rows += 1
             state[me, GAMES] += np.uint64(1)

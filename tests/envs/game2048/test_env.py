@@ -285,7 +285,7 @@ def test_environment_vector_environment_and_learner_play_the_same_games(
     batch, infos = envs.reset(seed=seed)
     for game in range(3):
         first, rng = (np.uint64(word) for word in spawn(*spawn(0, rng, cells), cells))
-        n_moves, last, rng = play_path(net, learner._play(), False, first, rng, path, 0)
+        n_moves, last, rng = play_path(net, learner._play(), None, False, first, rng, path, 0)
         board, info = env.reset(seed=None if game else seed)
         for t in range(n_moves):
             action, _ = agent.predict(board)

@@ -257,7 +257,9 @@ def test_a_truncated_game_counts_as_over_and_leaves_no_error_for_the_next(delay:
     learner = NTupleLearner(net, NTupleSettings("td", "forward", rate=1.0, delay=delay), seed=1)
     path = new_path(6, delay)
     board, rng = np.uint64(0x11), np.uint64(1)
-    end, *_ = play_forward(net, learner._update(), learner._play(), False, board, rng, path, 0)
+    end, *_ = play_forward(
+        net, learner._update(), learner._play(), None, False, board, rng, path, 0
+    )
     assert end == 6
     assert not path.errors.any()
     assert estimate(net, path.afters[-1]) == 0
