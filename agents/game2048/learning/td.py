@@ -75,25 +75,36 @@ def new_path(n_moves: int, delay: int = 0) -> Path:
     )
 
 
+@njit(**KERNEL)
+def _promote(net: Network, rule: Update, board: Word) -> None:
+    """Give entries of a later stage that were never changed the weight and rate of earlier ones."""
+    boards, stage = entries(net, board)
+    for symmetry in range(net.symmetric):
+        for t in range(n_tuples(net)):
+            index = index_of(net, stage, boards[symmetry], t)
+            earlier = source(net, index)
+            if is_fixed(net):
+                net.fixed[index] = net.fixed[earlier]
+            else:
+                net.weights[index] = net.weights[earlier]
+            if rule.sums.size > 0 and rule.sums[2 * index + 1] == 0:
+                rule.sums[2 * index] = rule.sums[2 * earlier]
+                rule.sums[2 * index + 1] = rule.sums[2 * earlier + 1]
+
+
 @njit(**INLINED)
-def _step(net: Network, index: int, step: Value) -> None:
+def _add(net: Network, index: int, step: Value) -> None:
     """Add a step to the value of an entry."""
     if is_fixed(net):
-        rounded = np.int32(np.floor(step * np.float32(FRACTION) + np.float32(0.5)))
-        net.fixed[index] = net.fixed[source(net, index)] + rounded
-    elif net.promote:
-        net.weights[index] = net.weights[source(net, index)] + step
+        net.fixed[index] += np.int32(np.floor(step * np.float32(FRACTION) + np.float32(0.5)))
     else:
         net.weights[index] += step
 
 
 @njit(**INLINED)
-def _coherent_step(net: Network, rule: Update, index: int, share: Value) -> Value:
+def _coherent_step(rule: Update, index: int, share: Value) -> Value:
     """Return the step of an entry by temporal coherence, and add to its sums."""
     coherent, absolute = rule.sums[2 * index], rule.sums[2 * index + 1]
-    if net.promote and absolute == 0:  # a promoted weight keeps its rate
-        earlier = source(net, index)
-        coherent, absolute = rule.sums[2 * earlier], rule.sums[2 * earlier + 1]
     step = rule.rate * share
     if absolute > 0:
         step = rule.rate * (abs(coherent) / absolute) * share
@@ -110,16 +121,18 @@ def update(net: Network, rule: Update, board: Word, error: Value) -> None:
     An entry that occurs twice on the board is updated twice.
     """
     boards, stage = entries(net, board)
+    if net.promote and stage > 0:
+        _promote(net, rule, board)
     share = error / np.float32(net.symmetric * n_tuples(net))
     for symmetry in range(8):
         if is_last(net, symmetry):
             break
         for t in range(n_tuples(net)):
             index = index_of(net, stage, boards[symmetry], t)
-            step = rule.rate * share
             if rule.sums.size > 0:
-                step = _coherent_step(net, rule, index, share)
-            _step(net, index, step)
+                _add(net, index, _coherent_step(rule, index, share))
+            else:
+                _add(net, index, rule.rate * share)
 
 
 @njit(**INLINED)
