@@ -1,14 +1,15 @@
 """Options and machine instructions that the numba kernels of 2048 share.
 
-`KERNEL` and `INLINED` are arguments of `numba.njit`. `prefetch` loads a table entry into the cache
-before it is needed; `extract` packs the nibbles of a tuple's cells into a table index, by the
-processor's instruction PEXT if it has one.
+`KERNEL` and `INLINED` are arguments of `numba.njit`; `kernel` and `inlined` are decorators with
+them, for functions that are compiled for each type of their arguments. `prefetch` loads a table
+entry into the cache before it is needed; `extract` packs the nibbles of a tuple's cells into a
+table index, by the processor's instruction PEXT if it has one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -26,6 +27,21 @@ cost more than a table look-up."""
 
 INLINED: dict[str, Any] = {**KERNEL, "forceinline": True}
 """Arguments of `njit` for tiny kernels: passing a network to a call costs more than its body."""
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def kernel(function: _Function) -> _Function:
+    """Compile a function when it is first called; other Python threads run meanwhile."""
+    compiled: _Function = njit(**KERNEL, nogil=True)(function)
+    return compiled
+
+
+def inlined(function: _Function) -> _Function:
+    """Compile a function into those that call it."""
+    compiled: _Function = njit(**INLINED)(function)
+    return compiled
+
 
 _WORD = ir.IntType(64)
 _INT = ir.IntType(32)

@@ -23,12 +23,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 from pydantic import Field
 
 from afterstate.agents import files
 from afterstate.agents.config import Count, Whole, settings
-from afterstate.agents.game2048.kernels import KERNEL
+from afterstate.agents.game2048.kernels import kernel
 from afterstate.agents.game2048.search.expectimax import (
     CUTOFF,
     Search,
@@ -57,7 +56,7 @@ _NONE = 255  # a gap without a weight after it
 Counts = npt.NDArray[np.uint32]
 
 
-@njit(**KERNEL)
+@kernel
 def _count(net: Network, board: Word, uses: Counts, indices: Indices) -> None:
     """Count the entries of the afterstates that a greedy move compares."""
     boards, _ = afterstates(board, net.moves)
@@ -68,7 +67,7 @@ def _count(net: Network, board: Word, uses: Counts, indices: Indices) -> None:
                 uses[source(net, indices[k])] += np.uint32(1)
 
 
-@njit(**KERNEL, nogil=True)
+@kernel
 def _count_game(net: Network, search: Search, rng: Word, uses: Counts, indices: Indices) -> Word:
     """Play a game by 2-ply search and count the entries that its moves look up."""
     cells = field(net.size[0], net.size[1])
@@ -112,7 +111,7 @@ def count_uses(
     return uses
 
 
-@njit(**KERNEL)
+@kernel
 def _differences(net: Network, indices: Indices, differences: Weights) -> None:
     """Write the difference of each weight from its value if it were dropped."""
     for i in range(indices.size):

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import float32, int64, njit, types, uint64, void
 
-from afterstate.agents.game2048.kernels import INLINED, KERNEL
+from afterstate.agents.game2048.kernels import KERNEL, inlined, kernel
 from afterstate.agents.game2048.learning.td import (
     Path,
     Update,
@@ -106,7 +106,7 @@ def _random_move(board: Word, cells: Word, rng: Word) -> tuple[int, Word]:
     return -1, rng
 
 
-@njit(**KERNEL)
+@kernel
 def _explore(
     net: Network, play: Play, search: Search | None, searching: bool, board: Word, rng: Word
 ) -> tuple[int, bool, Word]:
@@ -127,7 +127,7 @@ def _explore(
     return GREEDY, False, rng
 
 
-@njit(**INLINED)
+@inlined
 def _choose(
     net: Network,
     play: Play,
@@ -166,7 +166,7 @@ def _choose(
     return action, value, is_random, rng
 
 
-@njit(**KERNEL)
+@kernel
 def play_path(
     net: Network,
     play: Play,
@@ -205,7 +205,7 @@ def _spread(errors: Weights, since: int, t: int, lam: Value, error: Value) -> No
         error *= lam
 
 
-@njit(**INLINED)
+@inlined
 def _learn_delayed(net: Network, rule: Update, path: Path, t: int) -> None:
     """Update the afterstate of move `t` by the errors summed up for it."""
     slot = t % path.errors.size
@@ -214,7 +214,7 @@ def _learn_delayed(net: Network, rule: Update, path: Path, t: int) -> None:
     path.errors[slot] = 0
 
 
-@njit(**KERNEL)
+@kernel
 def play_forward(
     net: Network,
     rule: Update,
@@ -264,7 +264,7 @@ def play_forward(
     return t, board, rng
 
 
-@njit(**KERNEL)
+@kernel
 def _first_board(net: Network, state: Words, me: int, pools: Pools) -> tuple[Word, Word]:
     """Return the first board of the next game and the advanced random state."""
     rng, turn = state[me, RNG], np.int64(state[me, TURN])
@@ -275,7 +275,7 @@ def _first_board(net: Network, state: Words, me: int, pools: Pools) -> tuple[Wor
     return spawn(board, rng, field(net.size[0], net.size[1]))
 
 
-@njit(**KERNEL)
+@kernel
 def _turn_carousel(
     net: Network, state: Words, me: int, pools: Pools, path: Path, n_moves: int
 ) -> None:
@@ -294,7 +294,7 @@ def _turn_carousel(
     state[me, TURN] = np.uint64(turn)
 
 
-@njit(**KERNEL)
+@kernel
 def _plays_by_search(play: Play, state: Words, rng: Word) -> tuple[bool, Word]:
     """Return True if search plays the next game, and the advanced random state."""
     if play.search_share <= 0:
@@ -306,7 +306,7 @@ def _plays_by_search(play: Play, state: Words, rng: Word) -> tuple[bool, Word]:
     return n_moves >= play.search_from and bool(drawn < play.search_share), rng
 
 
-@njit(**KERNEL)
+@kernel
 def _is_good(play: Play, state: Words, me: int, score: int) -> bool:
     """Return True if a score is near the best so far; update the best."""
     state[me, BEST] = max(state[me, BEST], np.uint64(score))
@@ -316,7 +316,7 @@ def _is_good(play: Play, state: Words, me: int, score: int) -> bool:
     return bool(score > play.good * best)
 
 
-@njit(**KERNEL)
+@kernel
 def _score(path: Path, n_moves: int) -> int:
     """Return the sum of the rewards of a game."""
     score = 0
@@ -325,7 +325,7 @@ def _score(path: Path, n_moves: int) -> int:
     return score
 
 
-@njit(**KERNEL)
+@kernel
 def _learn_game(
     net: Network,
     rule: Update,
@@ -371,7 +371,7 @@ def _learn_game(
     state[me, RNG] = rng
 
 
-@njit(**KERNEL, nogil=True)
+@kernel
 def self_play(
     net: Network,
     rule: Update,

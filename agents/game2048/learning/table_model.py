@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from afterstate.agents import files
-from afterstate.agents.game2048.kernels import KERNEL
+from afterstate.agents.game2048.kernels import kernel
 from afterstate.agents.game2048.learning.ntuple_learner import DEFAULT_RATES
 from afterstate.agents.game2048.learning.td import Update, update
 from afterstate.agents.game2048.search.softmax_tree import Values
@@ -23,7 +22,7 @@ from afterstate.agents.game2048.values.ntuple import (
 from afterstate.envs.words import Words
 
 
-@njit(**KERNEL, nogil=True)
+@kernel
 def _fit(net: Network, rule: Update, afters: Words, targets: Values) -> float:
     """Update afterstates one after the other; return the sum of squared errors."""
     squares = 0.0

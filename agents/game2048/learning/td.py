@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import float32, njit
+from numba import float32
 
-from afterstate.agents.game2048.kernels import INLINED, KERNEL, prefetch
+from afterstate.agents.game2048.kernels import inlined, kernel, prefetch
 from afterstate.agents.game2048.values.ntuple import (
     FRACTION,
     Indices,
@@ -75,24 +75,27 @@ def new_path(n_moves: int, delay: int = 0) -> Path:
     )
 
 
-@njit(**KERNEL)
-def _promote(net: Network, rule: Update, board: Word) -> None:
-    """Give entries of a later stage that were never changed the weight and rate of earlier ones."""
-    boards, stage = entries(net, board)
-    for symmetry in range(net.symmetric):
-        for t in range(n_tuples(net)):
-            index = index_of(net, stage, boards[symmetry], t)
-            earlier = source(net, index)
-            if is_fixed(net):
-                net.fixed[index] = net.fixed[earlier]
-            else:
-                net.weights[index] = net.weights[earlier]
-            if rule.sums.size > 0 and rule.sums[2 * index + 1] == 0:
-                rule.sums[2 * index] = rule.sums[2 * earlier]
-                rule.sums[2 * index + 1] = rule.sums[2 * earlier + 1]
+@inlined
+def _is_unchanged(net: Network, rule: Update, index: int) -> bool:
+    """Return True if an entry has no weight or no rate of its own."""
+    weight = net.fixed[index] if is_fixed(net) else net.weights[index]
+    return weight == 0 or (rule.sums.size > 0 and rule.sums[2 * index + 1] == 0)
 
 
-@njit(**INLINED)
+@kernel
+def _promote(net: Network, rule: Update, index: int) -> None:
+    """Give an entry of a later stage the weight and the rate that it has from earlier stages."""
+    earlier = source(net, index)
+    if is_fixed(net):
+        net.fixed[index] = net.fixed[earlier]
+    else:
+        net.weights[index] = net.weights[earlier]
+    if rule.sums.size > 0 and rule.sums[2 * index + 1] == 0:
+        rule.sums[2 * index] = rule.sums[2 * earlier]
+        rule.sums[2 * index + 1] = rule.sums[2 * earlier + 1]
+
+
+@inlined
 def _add(net: Network, index: int, step: Value) -> None:
     """Add a step to the value of an entry."""
     if is_fixed(net):
@@ -101,7 +104,7 @@ def _add(net: Network, index: int, step: Value) -> None:
         net.weights[index] += step
 
 
-@njit(**INLINED)
+@inlined
 def _coherent_step(rule: Update, index: int, share: Value) -> Value:
     """Return the step of an entry by temporal coherence, and add to its sums."""
     coherent, absolute = rule.sums[2 * index], rule.sums[2 * index + 1]
@@ -114,28 +117,29 @@ def _coherent_step(rule: Update, index: int, share: Value) -> Value:
     return step
 
 
-@njit(**INLINED)
+@inlined
 def update(net: Network, rule: Update, board: Word, error: Value) -> None:
     """Move the value of an afterstate by its error, one entry after the other.
 
     An entry that occurs twice on the board is updated twice.
     """
     boards, stage = entries(net, board)
-    if net.promote and stage > 0:
-        _promote(net, rule, board)
+    promoted = net.promote and stage > 0
     share = error / np.float32(net.symmetric * n_tuples(net))
     for symmetry in range(8):
         if is_last(net, symmetry):
             break
         for t in range(n_tuples(net)):
             index = index_of(net, stage, boards[symmetry], t)
+            if promoted and _is_unchanged(net, rule, index):
+                _promote(net, rule, index)
             if rule.sums.size > 0:
                 _add(net, index, _coherent_step(rule, index, share))
             else:
                 _add(net, index, rule.rate * share)
 
 
-@njit(**INLINED)
+@inlined
 def prefetch_sums(net: Network, rule: Update, board: Word) -> None:
     """Prefetch the sums of an afterstate that will be updated."""
     if rule.sums.size == 0:
@@ -148,7 +152,7 @@ def prefetch_sums(net: Network, rule: Update, board: Word) -> None:
             prefetch(rule.sums, 2 * index_of(net, stage, boards[symmetry], t))
 
 
-@njit(**KERNEL)
+@kernel
 def learn_backward(net: Network, rule: Update, path: Path, start: int, end: int) -> None:
     """Update the afterstates of moves `start` to `end - 1` of a finished game, last one first.
 

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from numba import float64, int64, njit, uint64, void
 
 from afterstate.agents.game2048.agent import Agent
-from afterstate.agents.game2048.kernels import KERNEL
+from afterstate.agents.game2048.kernels import KERNEL, kernel
 from afterstate.agents.game2048.values.ntuple import (
     Indices,
     Network,
@@ -144,7 +144,7 @@ def forget(search: Search) -> None:
 # The search
 
 
-@njit(**KERNEL)
+@kernel
 def _weigh(net: Network, search: Search, board: Word, depth: int, probability: float) -> None:
     """Write the probability of each move's line, -1 for those that are not followed."""
     odds, best = search.odds[depth], -np.inf
@@ -168,7 +168,7 @@ def _weigh(net: Network, search: Search, board: Word, depth: int, probability: f
                 odds[action] = -1
 
 
-@njit(**KERNEL)
+@kernel
 def _last_chance(net: Network, search: Search, after: Word, probability: float) -> float:
     """Return the value of an afterstate by a search of one move.
 
@@ -179,7 +179,9 @@ def _last_chance(net: Network, search: Search, after: Word, probability: float) 
     n_empty = count_cells(empty)
     with_four = 0.1 * probability / n_empty >= search.cutoff  # else a 4 counts as a 2
     expected, odds = 0.0, 0.0  # probability of the board whose entries were requested
-    board, boards, rewards = after, (after, after, after, after), (0, 0, 0, 0)
+    board = after
+    boards: tuple[Word, ...] = (after, after, after, after)
+    rewards: tuple[int, ...] = (0, 0, 0, 0)
     cell, exponent = empty & (~empty + np.uint64(1)), 1
     while True:
         next_board = after | cell * np.uint64(exponent)
@@ -199,7 +201,7 @@ def _last_chance(net: Network, search: Search, after: Word, probability: float) 
             cell, exponent = empty & (~empty + np.uint64(1)), 1
 
 
-@njit(**KERNEL)
+@kernel
 def _chance(net: Network, search: Search, after: Word, depth: int, probability: float) -> float:
     """Return the value of an afterstate.
 
@@ -255,7 +257,7 @@ def _chance(net: Network, search: Search, after: Word, depth: int, probability: 
     return float(np.float32(expected))
 
 
-@njit(**KERNEL, nogil=True)
+@kernel
 def _evaluate(
     net: Network, search: Search, board: Word, depth: int, every: bool, values: Values
 ) -> None:
@@ -274,7 +276,7 @@ def _evaluate(
             values[action] = rewards[action] + value
 
 
-@njit(**KERNEL, nogil=True)
+@kernel
 def _evaluate_all(
     net: Network, search: Search, boards: Words, depth: int, every: bool, values: Values
 ) -> None:
@@ -283,7 +285,7 @@ def _evaluate_all(
         _evaluate(net, search, boards[i], depth, every, values[i])
 
 
-@njit(**KERNEL)
+@kernel
 def search_move(net: Network, search: Search, board: Word, depth: int) -> int:
     """Return the best move of a new search, -1 if none is legal."""
     forget(search)
@@ -295,7 +297,7 @@ def search_move(net: Network, search: Search, board: Word, depth: int) -> int:
     return best
 
 
-@njit(**KERNEL, nogil=True)
+@kernel
 def _finish(net: Network, search: Search, records: Words, n_moves: Indices, depth: int) -> None:
     """Play games: see `ExpectimaxAgent.finish`."""
     for i in range(len(records)):

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import float64, int64, njit, types, uint64, void
 
-from afterstate.agents.game2048.kernels import KERNEL
+from afterstate.agents.game2048.kernels import KERNEL, kernel
 from afterstate.agents.game2048.search.softmax_tree import (
     MAX,
     TREES,
@@ -93,7 +93,7 @@ def _end(trees: Trees, batch: BoardBatch, i: int) -> None:
             batch.visits[at, action] = trees.moves[4 * root + action].n
 
 
-@njit(**KERNEL)
+@kernel
 def _look_up(net: Network, trees: Trees, state: int) -> bool:
     """Evaluate the moves of a state by a network, unless their afterstates are in the cache.
 
@@ -118,7 +118,7 @@ def _look_up(net: Network, trees: Trees, state: int) -> bool:
     return True
 
 
-@njit(**KERNEL, nogil=True)
+@kernel
 def search(net: Network, trees: Trees, batch: BoardBatch) -> bool:
     """Search boards, one after the other, with the values of an N-tuple network.
 

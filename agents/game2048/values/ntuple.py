@@ -25,11 +25,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from afterstate.agents import files
 from afterstate.agents.game2048.agent import Agent
-from afterstate.agents.game2048.kernels import INLINED, KERNEL, extract, prefetch
+from afterstate.agents.game2048.kernels import extract, inlined, kernel, prefetch
 from afterstate.agents.game2048.values.tuple_constants import has_constants, mask, n_tuples, start
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.rules import (
@@ -251,7 +250,7 @@ def _check_tiles(name: str, tiles: Sequence[int]) -> list[int]:
     return [int(tile).bit_length() - 1 for tile in tiles]
 
 
-@njit(**INLINED)
+@inlined
 def entries(net: Network, board: Word) -> tuple[tuple[Word, ...], int]:
     """Return the symmetric boards of a board, whose entries are its own, and its stage's start."""
     if net.downgrade < 16:
@@ -260,7 +259,7 @@ def entries(net: Network, board: Word) -> tuple[tuple[Word, ...], int]:
     return symmetries(board, net.size[0], net.size[1]), stage
 
 
-@njit(**INLINED)
+@inlined
 def is_last(net: Network, symmetry: int) -> bool:
     """Return True if there are no symmetric boards from number `symmetry` on.
 
@@ -269,19 +268,20 @@ def is_last(net: Network, symmetry: int) -> bool:
     return not has_constants(net) and symmetry == net.symmetric
 
 
-@njit(**INLINED)
+@inlined
 def index_of(net: Network, stage: int, board: Word, t: int) -> int:
     """Return the index of the entry of tuple `t` on one of the symmetric boards."""
-    return stage + start(net, t) + np.int64(extract(board, mask(net, t)))
+    index: int = stage + start(net, t) + np.int64(extract(board, mask(net, t)))
+    return index
 
 
-@njit(**INLINED)
+@inlined
 def is_fixed(net: Network) -> bool:
     """Return True if the weights are fixed-point numbers."""
     return not has_constants(net) and net.fixed.size > 0
 
 
-@njit(**KERNEL)
+@kernel
 def look_up(net: Network, board: Word, indices: Indices) -> None:
     """Write the indices of a board's entries, all tuples of one symmetric board after the other."""
     boards, stage = entries(net, board)
@@ -292,7 +292,7 @@ def look_up(net: Network, board: Word, indices: Indices) -> None:
             indices[symmetry * n_tuples(net) + t] = index_of(net, stage, boards[symmetry], t)
 
 
-@njit(**INLINED)
+@inlined
 def prefetch_entries(net: Network, board: Word) -> None:
     """Prefetch the entries of a board, so that `value_of` soon after does not wait for memory."""
     boards, stage = entries(net, board)
@@ -303,7 +303,7 @@ def prefetch_entries(net: Network, board: Word) -> None:
             prefetch(net.weights, index_of(net, stage, boards[symmetry], t))
 
 
-@njit(**INLINED)
+@inlined
 def source(net: Network, index: int) -> int:
     """Return the index of an entry's weight: itself, or with promotion the last nonzero one."""
     if net.promote:
@@ -316,7 +316,7 @@ def source(net: Network, index: int) -> int:
     return index
 
 
-@njit(**INLINED)
+@inlined
 def entry(net: Network, index: int) -> Value:
     """Return the value of one entry."""
     index = source(net, index)
@@ -326,7 +326,7 @@ def entry(net: Network, index: int) -> Value:
     return value
 
 
-@njit(**KERNEL)
+@kernel
 def _indirect_value(net: Network, board: Word) -> Value:
     """Return the value of an afterstate whose weights are promoted or fixed-point."""
     boards, stage = entries(net, board)
@@ -337,7 +337,7 @@ def _indirect_value(net: Network, board: Word) -> Value:
     return (a + b) + (c + d)
 
 
-@njit(**INLINED)
+@inlined
 def value_of(net: Network, board: Word) -> Value:
     """Return the value of an afterstate: the sum of its entries."""
     boards, stage = entries(net, board)
@@ -352,7 +352,7 @@ def value_of(net: Network, board: Word) -> Value:
     return (a + b) + (c + d)
 
 
-@njit(**INLINED)
+@inlined
 def prefetch_moves(net: Network, board: Word) -> tuple[tuple[Word, ...], tuple[int, ...]]:
     """Return the afterstates and rewards of a board's moves, and prefetch their entries."""
     boards, rewards = afterstates(board, net.moves)
@@ -362,7 +362,7 @@ def prefetch_moves(net: Network, board: Word) -> tuple[tuple[Word, ...], tuple[i
     return boards, rewards
 
 
-@njit(**INLINED)
+@inlined
 def select_move(
     net: Network, board: Word, boards: tuple[Word, ...], rewards: tuple[int, ...]
 ) -> tuple[int, Value]:
@@ -386,14 +386,14 @@ def select_move(
     return best, best_value if best >= 0 else np.float32(0)
 
 
-@njit(**KERNEL)
+@kernel
 def best_move(net: Network, board: Word) -> tuple[int, Value]:
     """Return the greedy move of a board and its reward plus value: see `select_move`."""
     boards, rewards = prefetch_moves(net, board)
     return select_move(net, board, boards, rewards)
 
 
-@njit(**KERNEL)
+@kernel
 def _estimate(net: Network, boards: Words, values: Weights) -> None:
     """Write the value of every board: see `estimate`."""
     for i in range(boards.size):
@@ -408,14 +408,14 @@ def estimate(net: Network, boards: Any) -> Weights:
     return values
 
 
-@njit(**KERNEL, nogil=True)
+@kernel
 def _act(net: Network, boards: Words, actions: npt.NDArray[np.int8]) -> None:
     """Write the greedy move of every board, 0 where no move is legal."""
     for i in range(boards.size):
         actions[i] = max(0, best_move(net, boards[i])[0])
 
 
-@njit(**KERNEL, nogil=True)
+@kernel
 def _finish(net: Network, records: Words, n_moves: Indices) -> None:
     """Play games greedily: see `NTupleAgent.finish`."""
     for i in range(len(records)):
