@@ -15,7 +15,7 @@ from afterstate.agents.game2048.learning.td import new_path
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.simple import RandomAgent
-from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate, network
+from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, estimate, network
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import NaiveLearner, Step
 from tests.support.game2048.learning_checks import memory, name_of
@@ -386,3 +386,13 @@ def test_games_begin_in_turn_at_the_start_and_in_each_stage_that_was_reached() -
     assert known[:6] == [2, 0, 1, 2, 0, 1]
     assert turns[-6:] in ([0, 1, 2] * 2, [1, 2, 0] * 2, [2, 0, 1] * 2)
     assert learner.n_games == turns.count(0)
+
+
+@pytest.mark.parametrize("order", ["backward", "forward"])
+def test_a_network_of_named_tuples_learns_as_the_generic_one(order: Any) -> None:
+    net = network("4x6")
+    generic = Network(*network("4x6"))
+    for each in (net, generic):
+        NTupleLearner(each, NTupleSettings(order=order), seed=3).play(2_000)
+    assert (net.weights == generic.weights).all()
+    assert np.count_nonzero(net.weights) > 1_000

@@ -293,3 +293,22 @@ def test_acting_changes_neither_boards_nor_weights() -> None:
     estimate(net, boards)
     assert (boards == before[0]).all()
     assert (net.weights == before[1]).all()
+
+
+# Kernels with the tuples as constants
+
+
+@pytest.mark.parametrize("name", ["4x6", "5x6", "8x6"])
+def test_kernels_for_named_tuples_give_the_values_of_the_generic_ones(name: str) -> None:
+    net = network(name, stages=[64], promote=True)
+    net.weights[:: 2 * 3 * 5] = np.random.default_rng(1).normal(size=net.weights[::30].size)
+    generic = Network(*net)
+    assert type(net) is not Network
+    boards = words([random_board(random.Random(i), (4, 4)) for i in range(200)])
+    assert (estimate(net, boards) == estimate(generic, boards)).all()
+    assert (NTupleAgent(net).act(boards) == NTupleAgent(generic).act(boards)).all()
+
+
+@pytest.mark.parametrize("settings", [{"symmetric": False}, {"fixed_point": True}])
+def test_named_tuples_of_other_networks_are_no_constants(settings: dict[str, Any]) -> None:
+    assert type(network("4x6", **settings)) is Network
