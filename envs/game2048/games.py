@@ -238,6 +238,63 @@ def start_all(
             start(games, i, n_tiles, rows, cols)
 
 
+@njit(
+    "int64(uint64[:, ::1], int64[::1], int64[::1], boolean[::1], int64, boolean, int64, "
+    "uint64[::1], int64, int64, float64[::1], boolean[::1], boolean[::1])",
+    cache=True,
+)
+def step_all(
+    games: Words,
+    actions: npt.NDArray[np.int64],
+    elapsed: npt.NDArray[np.int64],
+    over: npt.NDArray[np.bool_],
+    limit: int,
+    illegal_ends: bool,
+    n_tiles: int,
+    table: Words,
+    rows: int,
+    cols: int,
+    rewards: npt.NDArray[np.float64],
+    terminated: npt.NDArray[np.bool_],
+    truncated: npt.NDArray[np.bool_],
+) -> int:
+    """Play one action of every game, or restart it if it is over; return how many are over then.
+
+    Args:
+        games: `uint64[B, 8]`, changed in place.
+        actions: `[B]` in 0..3.
+        elapsed: steps of each game, changed in place.
+        over: games to restart; set to those that are over after the step.
+        limit: steps after which a game is truncated.
+        illegal_ends: True if an illegal action ends the game.
+        n_tiles: tiles at the start.
+        table: the move table.
+        rows: of the board.
+        cols: of the board.
+        rewards: are written to.
+        terminated: is written to.
+        truncated: is written to.
+    """
+    n_over = 0
+    for i in range(len(games)):
+        terminated[i] = False
+        if over[i]:
+            start(games, i, n_tiles, rows, cols)
+            elapsed[i] = 0
+        else:
+            play(games, i, actions[i], table, rows, cols)
+            elapsed[i] += 1
+            flags = games[i, FLAGS]
+            terminated[i] = flags >> np.uint64(40) & np.uint64(1) != 0
+            if illegal_ends and flags & _LEGAL == 0:
+                terminated[i] = True
+        truncated[i] = elapsed[i] >= limit
+        rewards[i] = np.float64(games[i, REWARD])
+        over[i] = terminated[i] or truncated[i]
+        n_over += int(over[i])
+    return n_over
+
+
 @njit("uint64(uint64[:, ::1], uint64, int64[::1])", cache=True)
 def sample_legal(games: Words, rng: Word, actions: npt.NDArray[np.int64]) -> Word:
     """Draw a legal action of every game, 0 where none is; return the advanced random state."""
@@ -292,10 +349,41 @@ def _read(games: Words, at: int, cells: Words) -> None:
             cells[i, 1] += _spread(games[i, at + 1] >> _32)
 
 
+@njit(
+    "void(uint64[:, ::1], uint32[::1], uint64[:, ::1], int64[::1], int64[::1], boolean[::1])",
+    cache=True,
+)
+def read_infos(
+    games: Words,
+    masks: npt.NDArray[np.uint32],
+    afters: Words,
+    scores: npt.NDArray[np.int64],
+    max_tiles: npt.NDArray[np.int64],
+    legal: npt.NDArray[np.bool_],
+) -> None:
+    """Write legal moves, a byte each, afterstates, 16 bytes each, scores, largest tiles and flags.
+
+    `legal` is whether the last action was.
+    """
+    _read(games, AFTER, afters)
+    for i in range(len(games)):
+        flags = games[i, FLAGS]
+        masks[i] = np.uint32(flags)
+        scores[i] = np.int64(games[i, SCORE])
+        largest = np.int64(flags >> np.uint64(48))
+        max_tiles[i] = (1 << largest) if largest > 0 else 0
+        legal[i] = flags & _LEGAL != 0
+
+
 def read(games: Words, at: int, rows: int, cols: int) -> Cells:
     """Return `BOARD` or `AFTER` of games `uint64[B, 8]` as exponents `uint8[B, rows, cols]`."""
     cells = np.empty((len(games), 2), np.uint64)
     _read(games, at, cells)
+    return as_boards(cells, rows, cols)
+
+
+def as_boards(cells: Words, rows: int, cols: int) -> Cells:
+    """Return cells `uint64[B, 2]`, a byte each, as exponents `uint8[B, rows, cols]`."""
     boards = cells.view(np.uint8).reshape(-1, 4, 4)
     return boards if rows == cols == 4 else boards[:, :rows, :cols].copy()
 

@@ -20,7 +20,7 @@ from afterstate.envs.game2048.env import (
     illegal_message,
     observation_space,
 )
-from afterstate.envs.game2048.games import AFTER, BOARD, FLAGS, REWARD, RNG, SCORE
+from afterstate.envs.game2048.games import BOARD, FLAGS, RNG, SCORE
 from afterstate.envs.game2048.rules import Cells, table
 from afterstate.envs.words import (
     Word,
@@ -90,6 +90,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         self.observation, self.illegal, self.start_tiles = observation, illegal, start_tiles
         self.autoreset_mode = _autoreset_mode(autoreset_mode)
         self.max_episode_steps = max_episode_steps
+        self._limit = 2**62 if max_episode_steps is None else max_episode_steps
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_observation_space = observation_space(observation, rows, cols)
         self.single_action_space = spaces.Discrete(4)
@@ -151,15 +152,15 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
             ResetNeeded: before the first reset, or if a game is over and autoreset is disabled.
         """
         moves = self._check_actions(actions)
-        fresh = self._over  # with NEXT_STEP this step restarts them; otherwise there are none
-        games.play_all(self._games, moves, fresh, self.start_tiles, self._table, *self.size)
-        self._elapsed += 1
-        self._elapsed[fresh] = 0
-        terminated, truncated = self._ends(fresh)
-        rewards = self._games[:, REWARD].astype(np.float64)
-        self._over = terminated | truncated
+        rewards = np.empty(self.num_envs)
+        terminated, truncated = np.empty((2, self.num_envs), np.bool_)
+        n_over = games.step_all(
+            *(self._games, moves, self._elapsed, self._over, self._limit),
+            *(self.illegal == "terminate", self.start_tiles, self._table, *self.size),
+            *(rewards, terminated, truncated),
+        )
         infos: Infos = {}
-        if self.autoreset_mode is AutoresetMode.SAME_STEP and self._over.any():
+        if n_over and self.autoreset_mode is AutoresetMode.SAME_STEP:
             infos = self._finals(self._over)
             self._start(self._over)
             self._elapsed[self._over] = 0
@@ -289,17 +290,6 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         """Start the games of a mask."""
         games.start_all(self._games, mask, self.start_tiles, *self.size)
 
-    def _ends(self, fresh: Flags) -> tuple[Flags, Flags]:
-        """Return masks of the games that this step terminates and truncates."""
-        flags = self._games[:, FLAGS]
-        terminated = flags >> np.uint64(40) & np.uint64(1) != 0
-        if self.illegal == "terminate":
-            terminated |= flags >> np.uint64(32) & np.uint64(1) == 0
-        terminated &= ~fresh
-        if self.max_episode_steps is None:
-            return terminated, np.zeros(self.num_envs, np.bool_)
-        return terminated, self._elapsed >= self.max_episode_steps
-
     def _observe(self) -> npt.NDArray[Any]:
         """Return the observations of all games."""
         boards = games.read(self._games, BOARD, *self.size)
@@ -307,15 +297,13 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
 
     def _values(self) -> Infos:
         """Return the current infos of all games, without masks."""
-        flags = self._games[:, FLAGS]
-        largest = (flags >> np.uint64(48)).astype(np.int64)
-        values = (
-            games.masks(self._games),
-            games.read(self._games, AFTER, *self.size),
-            self._games[:, SCORE].astype(np.int64),
-            (np.int64(1) << largest) * (largest > 0),
-            flags >> np.uint64(32) & np.uint64(1) != 0,
-        )
+        n = self.num_envs
+        masks, afters = np.empty(n, np.uint32), np.empty((n, 2), np.uint64)
+        scores, max_tiles = np.empty((2, n), np.int64)
+        legal = np.empty(n, np.bool_)
+        games.read_infos(self._games, masks, afters, scores, max_tiles, legal)
+        moves = masks.view(np.int8).reshape(n, 4)
+        values = moves, games.as_boards(afters, *self.size), scores, max_tiles, legal
         return dict(zip(self.info_keys, values, strict=True))
 
     def _infos(self, mask: Flags) -> Infos:
