@@ -19,6 +19,7 @@ The search is fast because:
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any, NamedTuple
 
 import numba
@@ -400,10 +401,13 @@ class ExpectimaxAgent(Agent):
         control, deeper = self._search.control, np.empty(4)
         control[_STOP] = 0
         _evaluate(self.network, self._search, board, 1, every, values)
+        end = time.monotonic() + (self.seconds or 0)
         timer = threading.Timer(self.seconds or 0, control.__setitem__, (_STOP, 1))
         timer.start()
         try:
             for depth in range(2, self.depth + 1):
+                if time.monotonic() >= end:  # on a busy machine the timer may be late
+                    break
                 _evaluate(self.network, self._search, board, depth, every, deeper)
                 if control[_STOP]:
                     break
