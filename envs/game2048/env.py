@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, SupportsFloat, SupportsIndex, TypeAlias
+from functools import cache
+from typing import Any, NamedTuple, SupportsFloat, SupportsIndex, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -31,12 +32,26 @@ BoardLike: TypeAlias = Word | npt.ArrayLike
 """A board or boards: a word or words (see `rules.py`), or exponents."""
 ACTION_NAMES = ("up", "right", "down", "left")
 
-_MASKS = {
-    sum((moves >> a & 1) << 8 * a for a in range(4)): np.array(
-        [moves >> a & 1 for a in range(4)], np.int8
-    )
-    for moves in range(16)
-}
+
+class Status(NamedTuple):
+    """What a `FLAGS` word of `games.py` says."""
+
+    mask: npt.NDArray[np.int8]
+    """The next legal actions, `[4]`; to be copied before it is given away."""
+    legal: bool
+    """True if the last action was legal."""
+    over: bool
+    """True if no action is legal."""
+    max_tile: int
+    """The largest tile, 0 on an empty board."""
+
+
+@cache
+def _status(flags: int) -> Status:
+    """Return the meaning of a `FLAGS` word, of which there are about a thousand."""
+    mask = np.array([flags >> 8 * action & 1 for action in range(4)], np.int8)
+    max_tile = 1 << (flags >> 48) if flags >> 48 else 0
+    return Status(mask, bool(flags >> 32 & 1), bool(flags >> 40 & 1), max_tile)
 
 
 class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
@@ -126,7 +141,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         if self.render_mode == "human":
             self.render()
         after, board = (games.read(self._game, at, *self.size)[0] for at in (AFTER, BOARD))
-        return self._observe(board), self._info(after, self._game.item(FLAGS))
+        return self._observe(board), self._info(after, _status(self._game.item(FLAGS)))
 
     def step(
         self, action: SupportsIndex
@@ -141,16 +156,16 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         game = self._running()
         boards = np.empty((2, *self.size), np.uint8)
         games.step(game, move, self._table, boards)
-        flags = game.item(FLAGS)
-        legal, over = bool(flags >> 32 & 1), bool(flags >> 40 & 1)
-        if not legal and not over and self.illegal == "raise":
-            raise ValueError(illegal_message(move, flags))
-        terminated = over or (not legal and self.illegal == "terminate")
+        status = _status(game.item(FLAGS))
+        terminated = status.over
+        if not status.legal and not terminated:
+            if self.illegal == "raise":
+                raise ValueError(illegal_message(move, status.mask))
+            terminated = self.illegal == "terminate"
         if self.render_mode == "human":
             self.render()
-        after, board = boards
-        observation = self._observe(board)
-        return observation, float(game.item(REWARD)), terminated, False, self._info(after, flags)
+        info = self._info(boards[0], status)
+        return self._observe(boards[1]), float(game.item(REWARD)), terminated, False, info
 
     @property
     def board(self) -> int:
@@ -249,14 +264,14 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         """Return the observation of a board of exponents."""
         return board if self.observation == "exponents" else games.one_hot(board[None])[0]
 
-    def _info(self, after: Cells, flags: int) -> dict[str, Any]:
-        """Return the current info, given the game's `FLAGS`."""
+    def _info(self, after: Cells, status: Status) -> dict[str, Any]:
+        """Return the current info."""
         return {
-            "action_mask": _MASKS[flags & 0x0101_0101].copy(),
+            "action_mask": status.mask.copy(),
             "afterstate": after,
             "score": self._game.item(SCORE),
-            "max_tile": 1 << (flags >> 48) if flags >> 48 else 0,
-            "legal": bool(flags >> 32 & 1),
+            "max_tile": status.max_tile,
+            "legal": status.legal,
         }
 
     def __getstate__(self) -> dict[str, Any]:
@@ -319,9 +334,9 @@ def check_action(action: Any) -> int:
     return number
 
 
-def illegal_message(action: int, flags: int) -> str:
-    """Return the error message of an illegal action, given the game's `FLAGS`."""
-    legal = [f"{a} {ACTION_NAMES[a]}" for a in range(4) if flags >> 8 * a & 1]
+def illegal_message(action: int, mask: npt.NDArray[np.int8]) -> str:
+    """Return the error message of an illegal action, given the legal ones as a mask."""
+    legal = [f"{a} {ACTION_NAMES[a]}" for a in range(4) if mask[a]]
     return f"action must be legal here, one of {legal}, got {action} {ACTION_NAMES[action]}"
 
 

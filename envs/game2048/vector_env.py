@@ -20,7 +20,7 @@ from afterstate.envs.game2048.env import (
     illegal_message,
     observation_space,
 )
-from afterstate.envs.game2048.games import BOARD, FLAGS, RNG, SCORE
+from afterstate.envs.game2048.games import BOARD, RNG, SCORE
 from afterstate.envs.game2048.rules import Cells, table
 from afterstate.envs.words import (
     Word,
@@ -240,7 +240,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
             allowed |= ~masks.any(axis=1)  # a board without a legal action ends with any
             if not allowed.all():
                 i = int(np.argmin(allowed))
-                message = illegal_message(int(moves[i]), running.item(i, FLAGS))
+                message = illegal_message(int(moves[i]), masks[i])
                 raise ValueError(f"game {i}: {message}")
         return np.ascontiguousarray(moves, np.int64)
 
