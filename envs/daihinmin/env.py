@@ -11,10 +11,7 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from numba import boolean, int64, njit, void
 from pettingzoo import AECEnv  # type: ignore[import-untyped]
-from pettingzoo.utils.wrappers import (  # type: ignore[import-untyped]
-    AssertOutOfBoundsWrapper,
-    OrderEnforcingWrapper,
-)
+from pettingzoo.utils.wrappers import OrderEnforcingWrapper  # type: ignore[import-untyped]
 
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.arguments import (
@@ -101,8 +98,19 @@ def give_weakest(games: Games) -> None:
 
 
 def env(**settings: Any) -> Any:
-    """Return `raw_env(**settings)` in PettingZoo's wrappers, which check actions and order."""
-    return OrderEnforcingWrapper(AssertOutOfBoundsWrapper(raw_env(**settings)))
+    """Return `raw_env(**settings)` in PettingZoo's wrapper that checks the order of calls."""
+    return _OrderEnforced(raw_env(**settings))
+
+
+class _OrderEnforced(OrderEnforcingWrapper):  # type: ignore[misc]
+    """PettingZoo's wrapper, but `last` is one call, not five attributes found by name."""
+
+    def last(self, observe: bool = True) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Return observation, accumulated reward, ends and info of the selected agent."""
+        return self.env.last(observe)  # type: ignore[no-any-return]
+
+    def __str__(self) -> str:
+        return str(self.env)
 
 
 class raw_env(AECEnv):  # type: ignore[misc]
@@ -256,6 +264,11 @@ class raw_env(AECEnv):  # type: ignore[misc]
         if self.max_cycles is not None and self._n_actions >= N_PLAYERS * self.max_cycles:
             self._truncate()
         self._show()
+
+    def last(self, observe: bool = True) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Return observation, accumulated reward, ends and info of the selected agent."""
+        self._running()
+        return super().last(observe)  # type: ignore[no-any-return]
 
     def observe(self, agent: str) -> Any:
         """Return the observation of an agent: see the class."""

@@ -370,6 +370,8 @@ def test_methods_need_a_reset() -> None:
         env.state,
         env.get_state,
         env.render,
+        env.last,
+        daihinmin_v0.env().last,
         lambda: env.observe(AGENTS[0]),
         lambda: env.view(AGENTS[0]),
     ]
