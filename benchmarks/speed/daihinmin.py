@@ -29,11 +29,9 @@ from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import GameType, give, play_out
-from benchmarks.speed import peers_cards
-from benchmarks.speed.timing import Figure, Steps, Subject, as_subjects, in_turn, installed, ratios
+from benchmarks.speed.peers import step_pettingzoo
+from benchmarks.speed.timing import Figure, Steps, Subject, in_turn
 
-PLAYOUTS = "random playouts inside the rules kernel"
-ENV = "daihinmin_v0.env(), random legal steps"
 SOCKET_GAMES = 300
 
 
@@ -49,15 +47,15 @@ def _games(match: Any, n: int, out: npt.NDArray[np.int64]) -> int:
     return done
 
 
-def start_playouts() -> Steps:
+def start_playouts(seed: int = 0) -> Steps:
     """Start whole random games of one match with deals and exchanges, counted in actions."""
-    match, out = new_match(), np.empty(N_PLAYS, np.int64)
+    match, out = new_match(seed), np.empty(N_PLAYS, np.int64)
     return lambda n: int(_games(match, n, out))
 
 
-def start_env() -> Steps:
+def start_env(seed: int = 0) -> Steps:
     """Start the environment with its wrappers, observation and mask, in a match of many games."""
-    return peers_cards.step_pettingzoo(daihinmin_v0.env(games=100))
+    return step_pettingzoo(daihinmin_v0.env(games=100), seed)
 
 
 def start_match(player: type[Player]) -> Steps:
@@ -118,20 +116,17 @@ def over_sockets(rounds: int) -> Figure:
     return Figure("match over sockets, five sample clients", "games/s", rates)
 
 
-def measure(
-    rounds: int, slow_rounds: int, with_peers: bool
-) -> tuple[list[Figure], dict[str, float]]:
-    """Return all figures, and our speed divided by that of each peer."""
-    compared = installed(peers_cards.PEERS) if with_peers else []
+def measure(rounds: int, slow_rounds: int) -> list[Figure]:
+    """Return all figures."""
     subjects = [
-        Subject(PLAYOUTS, start_playouts, "actions/CPU s"),
-        Subject(ENV, start_env),
+        Subject("random playouts inside the rules kernel", start_playouts, "actions/CPU s"),
+        Subject("daihinmin_v0.env(), random legal steps", start_env),
     ]
-    figures = in_turn([*as_subjects(compared), *subjects], rounds)
+    figures = in_turn(subjects, rounds)
     matches = [
         Subject("five sample players in process", lambda: start_match(SampleAgent), "games/CPU s"),
         Subject("five heuristic players", lambda: start_match(HeuristicAgent), "games/CPU s"),
     ]
     figures += in_turn(matches, rounds)
     figures.append(over_sockets(slow_rounds))
-    return figures, ratios(figures, {"playout": PLAYOUTS, "env": ENV}, compared)
+    return figures

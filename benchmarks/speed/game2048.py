@@ -18,29 +18,16 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
-import torch
 
 import afterstate.envs
 from afterstate import agents
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NTupleSettings
 from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.players import PRETRAINED
+from afterstate.agents.game2048.players import PRETRAINED, read_network
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple import Network, load, network
-from afterstate.envs.game2048 import torch_rules
-from benchmarks.speed import peers_2048
-from benchmarks.speed.timing import (
-    Figure,
-    Peer,
-    Steps,
-    Subject,
-    as_subjects,
-    fresh_process,
-    in_turn,
-    installed,
-    ratios,
-)
+from benchmarks.speed.timing import Figure, Steps, Subject, fresh_process, in_turn
 
 N_BOARDS = 4096
 GPU_BOARDS = 1 << 20
@@ -60,11 +47,11 @@ TRAININGS = {
 }
 
 
-def start_env() -> Steps:
+def start_env(seed: int = 0) -> Steps:
     """Start `Game2048-v0` of `gym.make`; Python draws a random legal action from the mask."""
     env: gym.Env[Any, Any] = gym.make("Game2048-v0")
-    draw = random.Random(0).random
-    _, info = env.reset(seed=0)
+    draw = random.Random(seed).random
+    _, info = env.reset(seed=seed)
 
     def steps(n: int) -> int:
         nonlocal info
@@ -78,17 +65,19 @@ def start_env() -> Steps:
     return steps
 
 
-def start_vector_env() -> Steps:
-    """Start 4,096 boards with random legal actions, observations, masks and all infos."""
-    envs = gym.make_vec("Game2048-v0", num_envs=N_BOARDS)
+def start_vector_env(
+    n_boards: int = N_BOARDS, observation: str = "exponents", seed: int = 0
+) -> Steps:
+    """Start many boards with random legal actions, observations, masks and all infos."""
+    envs = gym.make_vec("Game2048-v0", num_envs=n_boards, observation=observation)
     assert isinstance(envs, afterstate.envs.Game2048VectorEnv)
-    envs.reset(seed=0)
+    envs.reset(seed=seed)
 
     def steps(n: int) -> int:
-        rounds = -(-n // N_BOARDS)
+        rounds = -(-n // n_boards)
         for _ in range(rounds):
             envs.step(envs.sample_legal())
-        return rounds * N_BOARDS
+        return rounds * n_boards
 
     return steps
 
@@ -115,6 +104,10 @@ def start_torch_rules(device: str, n_boards: int) -> Steps:
 
     Each place has a first board in reserve, a new one before it can be needed again.
     """
+    import torch
+
+    from afterstate.envs.game2048 import torch_rules
+
     torch.set_num_threads(1)
     generator = torch.Generator(device).manual_seed(1)
     new = partial(torch_rules.start, (n_boards,), generator)
@@ -141,6 +134,8 @@ def start_torch_rules(device: str, n_boards: int) -> Steps:
 
 def on_gpu(rounds: int) -> list[Figure]:
     """Time the rules on a GPU in wall time, if there is one."""
+    import torch
+
     if not torch.cuda.is_available():
         return []
     steps, rates = start_torch_rules("cuda", GPU_BOARDS), []
@@ -184,6 +179,25 @@ def start_search(simulations: int, learner: NTupleLearner) -> Callable[[], Steps
         return steps
 
     return start
+
+
+def start_play(name: str, network: str, seed: int, n_games: int = 1, **settings: Any) -> Steps:
+    """Start whole games by a player of a network's file, counted in moves."""
+    player = agents.make(name, network=read_network(network), **settings)
+    seeds = iter(range(10**6 * seed, 10**9, n_games))
+    return lambda n: int(play(player, n_games, next(seeds)).n_moves.sum())
+
+
+def start_learner(tuples: str, seed: int, threads: int = 1, **settings: Any) -> Steps:
+    """Start learning from zero weights, counted in moves."""
+    learner = NTupleLearner(network(tuples), NTupleSettings(**settings), seed, threads=threads)
+
+    def steps(n: int) -> int:
+        before = learner.n_moves
+        learner.play(n)
+        return learner.n_moves - before
+
+    return steps
 
 
 def training(tuples: str, settings: NTupleSettings) -> float:
@@ -261,22 +275,18 @@ def start_up(repeats: int) -> list[Figure]:
     ]
 
 
-SINGLE = "env, gym.make, random legal steps"
-VECTOR = f"vector env, B = {N_BOARDS}, random legal steps"
-
-
-def environments(rounds: int, compared: list[Peer]) -> list[Figure]:
-    """Time the environments and the other programs."""
+def environments(rounds: int) -> list[Figure]:
+    """Time the environments."""
     subjects = [
-        Subject(SINGLE, start_env),
-        Subject(VECTOR, start_vector_env),
+        Subject("env, gym.make, random legal steps", start_env),
+        Subject(f"vector env, B = {N_BOARDS}, random legal steps", start_vector_env),
         Subject(f"afterstates of a vector env, B = {N_BOARDS}", start_afterstates),
         Subject(
             f"torch rules, B = {N_BOARDS}, random legal steps",
             lambda: start_torch_rules("cpu", N_BOARDS),
         ),
     ]
-    return in_turn([*as_subjects(compared), *subjects], rounds) + on_gpu(rounds)
+    return in_turn(subjects, rounds) + on_gpu(rounds)
 
 
 def players(rounds: int, trained: NTupleLearner) -> list[Figure]:
@@ -301,13 +311,10 @@ def players(rounds: int, trained: NTupleLearner) -> list[Figure]:
     return in_turn(subjects, rounds)
 
 
-def measure(
-    rounds: int, slow_rounds: int, with_peers: bool
-) -> tuple[list[Figure], dict[str, float]]:
-    """Return all figures, and the speed of our environments divided by that of each peer."""
+def measure(rounds: int, slow_rounds: int) -> list[Figure]:
+    """Return all figures."""
     figures = start_up(rounds)
-    compared = installed(peers_2048.PEERS) if with_peers else []
-    figures += environments(rounds, compared)
+    figures += environments(rounds)
     trained = NTupleLearner(seed=1)
     trained.play(PLAYING_MOVES)
     figures += players(rounds, trained)
@@ -316,4 +323,4 @@ def measure(
     figures += [agreement("pretrained", pretrained, depth) for depth in (2, 3)]
     figures += trainings(slow_rounds)
     figures += two_threads(slow_rounds)
-    return figures, ratios(figures, {"single": SINGLE, "vector": VECTOR}, compared)
+    return figures

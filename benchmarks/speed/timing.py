@@ -1,13 +1,23 @@
-"""Timing subjects in turn, so that a change in the machine's speed meets them alike."""
+"""Timing in turn, so that a change in the machine's speed meets all subjects alike.
+
+Subjects of one process are timed by `in_turn`. A program that runs by itself prints its steps as it
+makes them, and `section` times it from outside, whatever it is written in: the clocks are read when
+a line arrives, so that starting, loading tables and compiling are not counted for any program.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import json
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
-from importlib import metadata, util
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple, TypeAlias
@@ -16,6 +26,12 @@ from benchmarks.machine import machine
 
 Steps: TypeAlias = Callable[[int], int]
 """Continue from the last call for about n steps; return the number of steps made."""
+
+
+ROOT = Path(__file__).parents[2]
+
+HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "NUMPY_MADVISE_HUGEPAGE": "1"}
+"""What asks for huge pages: the first in programs in C++, the second in numpy."""
 
 
 class Subject(NamedTuple):
@@ -32,36 +48,6 @@ class Figure(NamedTuple):
     name: str
     unit: str
     values: list[float]
-
-
-class Peer(NamedTuple):
-    """Another program: `name` is its distribution, `module` the module it needs.
-
-    `kind` is the subject of this package it is compared with, `game` its game if it has several.
-    No program is imported before it is started, so any of them may be missing.
-    """
-
-    name: str
-    kind: str
-    start: Callable[[], Steps]
-    module: str
-    game: str = ""
-
-
-def installed(peers: Sequence[Peer]) -> list[Peer]:
-    """Return the peers whose modules are installed, without importing them."""
-    return [peer for peer in peers if util.find_spec(peer.module)]
-
-
-def full_name(peer: Peer) -> str:
-    """Return a peer's name, version, game and kind."""
-    game = f", {peer.game}" if peer.game else ""
-    return f"{peer.name} {metadata.version(peer.name)}{game} ({peer.kind})"
-
-
-def as_subjects(peers: Sequence[Peer]) -> list[Subject]:
-    """Return the peers as subjects."""
-    return [Subject(full_name(peer), peer.start) for peer in peers]
 
 
 def in_turn(subjects: Sequence[Subject], rounds: int) -> list[Figure]:
@@ -85,22 +71,150 @@ def in_turn(subjects: Sequence[Subject], rounds: int) -> list[Figure]:
     return [Figure(s.name, s.unit, rates) for s, rates in zip(subjects, values, strict=True)]
 
 
-def ratios(
-    figures: Sequence[Figure], ours: dict[str, str], peers: Sequence[Peer]
-) -> dict[str, float]:
-    """Return how many times faster our subject is than each peer: the median over the rounds.
+class Program(NamedTuple):
+    """A program that makes steps until it is terminated.
+
+    `command` gets the seed as its last word; `steps` returns the steps that a printed line reports.
+    """
+
+    command: list[str]
+    steps: Callable[[str], int] = lambda line: int(line) if line.strip().isdigit() else 0
+
+
+class Span(NamedTuple):
+    """The part of a program's run that is timed.
+
+    It begins with the first line at which `after` steps are made, and ends with the first one at
+    which it has `steps` steps and `seconds` CPU seconds.
+    """
+
+    after: int = 1
+    steps: int = 1
+    seconds: float = 0.0
+
+    def scaled(self, by: float) -> Span:
+        """Return a span that is shorter or longer in all parts."""
+        return Span(
+            max(1, round(by * self.after)), max(1, round(by * self.steps)), by * self.seconds
+        )
+
+
+class Section(NamedTuple):
+    """A timed part of a run: its steps, its seconds by both clocks, and its memory."""
+
+    steps: int
+    cpu_seconds: float
+    wall_seconds: float
+    huge_mib: float  # memory in huge pages at the end
+
+
+def section(program: Program, span: Span, seed: int, huge_pages: bool | None = None) -> Section:
+    """Run a program in a process of its own and time a part of its run.
 
     Args:
-        figures: of subjects and peers, timed in the same rounds.
-        ours: the name of our subject by kind.
-        peers: the peers that were timed.
+        program: it is terminated at the end of the part.
+        span: the part to time.
+        seed: the seed of the run.
+        huge_pages: True to ask for them, False to refuse them, None for the system's default.
+
+    Raises:
+        RuntimeError: the program ended before the part did; the message has its last words.
     """
-    values = {figure.name: figure.values for figure in figures}
-    result = {}
-    for peer in peers:
-        pairs = zip(values[ours[peer.kind]], values[full_name(peer)], strict=True)
-        result[f"{ours[peer.kind]} : {full_name(peer)}"] = median(a / b for a, b in pairs)
-    return result
+    with tempfile.TemporaryFile("w+") as errors, _running(program, seed, huge_pages, errors) as run:
+        assert run.stdout is not None
+        total, start, last = 0, None, ""
+        for line in run.stdout:
+            last = line.strip() or last
+            total += program.steps(line)
+            now = (total, *_clocks(run.pid))
+            if start is None:
+                start = now if total >= span.after else None
+                continue
+            steps, cpu, wall = (b - a for a, b in zip(start, now, strict=True))
+            if steps >= span.steps and cpu >= span.seconds and steps > 0:
+                return Section(int(steps), cpu, wall, _huge_mib(run.pid))
+        errors.seek(0)
+        words = errors.read().strip().splitlines()[-1:] or [last]
+    raise RuntimeError(f"{' '.join(program.command)} ended after {total:,} steps: {words[0]}")
+
+
+@contextmanager
+def _running(
+    program: Program, seed: int, huge_pages: bool | None, errors: Any
+) -> Iterator[subprocess.Popen[str]]:
+    """Start a program in a process group, which is terminated at the end."""
+    run = subprocess.Popen(
+        [*program.command, str(seed)],
+        env={**os.environ, **(HUGE_PAGES if huge_pages else {})},
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        text=True,
+        start_new_session=True,
+        preexec_fn=_refuse_huge_pages if huge_pages is False else None,
+    )
+    try:
+        yield run
+    finally:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(run.pid, number)
+                run.wait(timeout=10)
+            except (ProcessLookupError, subprocess.TimeoutExpired):
+                continue
+        if run.stdout is not None:
+            run.stdout.close()
+
+
+def _refuse_huge_pages() -> None:
+    """Refuse transparent huge pages to this process and to those it starts."""
+    ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)  # PR_SET_THP_DISABLE
+
+
+def _clocks(pid: int) -> tuple[float, float]:
+    """Return the CPU seconds of a process with all of its threads, and wall time."""
+    return time.clock_gettime((~pid << 3) | 2), time.perf_counter()  # as clock_getcpuclockid(3)
+
+
+def _huge_mib(pid: int) -> float:
+    """Return how much memory of a process lies in huge pages, in MiB."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("AnonHugePages:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def busy_cores(seconds: float = 1.0) -> float:
+    """Return how many cores are busy, measured over some seconds."""
+
+    def ticks() -> tuple[int, int]:
+        fields = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+        return sum(fields), fields[3] + fields[4]  # idle, and waiting for a disk
+
+    before = ticks()
+    time.sleep(seconds)
+    total, idle = (b - a for a, b in zip(before, ticks(), strict=True))
+    return (os.cpu_count() or 1) * (total - idle) / max(total, 1)
+
+
+def print_steps(start: str, settings: str, seed: str, seconds: float = 0.25) -> None:
+    """Make the steps of a subject until terminated; print their numbers, some times a second.
+
+    Args:
+        start: module and function that starts it, as `module:function`.
+        settings: the function's keyword arguments, a JSON object.
+        seed: its last one, `seed`.
+        seconds: the least time between two lines.
+    """
+    module, function = start.split(":")
+    steps: Steps = getattr(import_module(module), function)(**json.loads(settings), seed=int(seed))
+    steps(1)
+    n = 1
+    while True:
+        before = time.perf_counter()
+        print(steps(n), flush=True)
+        if time.perf_counter() - before < seconds:
+            n *= 2
 
 
 def fresh_process(code: str, cache: str | None = None) -> float:
@@ -131,3 +245,7 @@ def show(figures: Sequence[Figure], out: Path | None = None, **facts: Any) -> No
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    print_steps(sys.argv[1], sys.argv[2], sys.argv[3])

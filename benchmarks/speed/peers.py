@@ -1,48 +1,49 @@
-"""The other 2048 programs that Python can call, each as something to time.
+"""The other programs that Python can call, each as something to time.
 
 Every program plays uniformly random legal actions and starts a new game when one is over, in the
-form of it that costs the least: two run many boards in one compiled call, two are single games.
-No program is imported before it is started, so any of them may be missing.
-
-Run as a script, optionally with names, it prints steps per CPU second:
-
-    python -m benchmarks.speed.peers_2048 pgx jumanji
+form of it that costs the least. A step is a player's action; what chance does is part of it. A
+start imports its program, so any of them may be missing; nothing here imports afterstate, so that
+they may be installed elsewhere. `benchmarks.speed.comparisons` runs each in a process of its own.
 
 Time is that of the process with all of its threads, so a second core buys nothing; XLA is held to
 one core all the same, because more threads cost it more CPU time. The setting for that is read
-once, when jax makes its first array: start a peer before anything else uses jax.
+once, when jax makes its first array.
 """
+
+from __future__ import annotations
 
 import os
 import random
-import sys
-import time
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from statistics import median
+from statistics import fmean
 from typing import Any
 
-from benchmarks.speed.timing import Peer, Steps, full_name, installed
+from benchmarks.speed.timing import Steps
 
-SEED = 0
-N_BOARDS = 4096
-N_SCAN = 32  # vector steps in one compiled call: one at a time is slower, more is hardly faster
+N_COMPILED = 1 << 17
+"""Steps of all boards in one compiled call: fewer are slower, more are hardly faster."""
+
+N_COUNTED = 1000
+"""Games whose actions are counted, where counting them all would cost time."""
 
 
-def start_pgx() -> Steps:
+def start_pgx(n_boards: int, seed: int) -> Steps:
     """Start pgx, vectorised by jax; the observation is one-hot, `[B, 4, 4, 31]`."""
     jax = _one_core_jax()
     env = import_module("pgx").make("2048")
     step = jax.vmap(import_module("pgx.experimental").auto_reset(env.step, env.init))
     return _scan(
         jax,
+        n_boards,
+        seed,
         reset=jax.vmap(env.init),
-        step=lambda state, action, key: step(state, action, jax.random.split(key, N_BOARDS)),
+        step=lambda state, action, key: step(state, action, jax.random.split(key, n_boards)),
         mask=lambda state: state.legal_action_mask,
     )
 
 
-def start_jumanji() -> Steps:
+def start_jumanji(n_boards: int, seed: int) -> Steps:
     """Start jumanji, vectorised by jax; the observation is the board, `[B, 4, 4]`.
 
     Its games start from one tile, not two. The state holds the key of the next tile.
@@ -53,13 +54,15 @@ def start_jumanji() -> Steps:
     env = wrappers.VmapWrapper(wrappers.AutoResetWrapper(game))
     return _scan(
         jax,
+        n_boards,
+        seed,
         reset=env.reset,
         step=lambda pair, action, _: env.step(pair[0], action),
         mask=lambda pair: pair[1].observation.action_mask,
     )
 
 
-def start_gymnasium_2048() -> Steps:
+def start_gymnasium_2048(seed: int) -> Steps:
     """Start gymnasium-2048, one environment behind `gym.make`.
 
     It reports an illegal move only after the fact and offers no mask. Of three ways to a legal
@@ -70,8 +73,8 @@ def start_gymnasium_2048() -> Steps:
     import_module("gymnasium_2048")
     gym = import_module("gymnasium")
     env = gym.make("gymnasium_2048/TwentyFortyEight-v0", disable_env_checker=True)
-    board = env.reset(seed=SEED)[1]["board"]
-    draw = random.Random(SEED).random
+    board = env.reset(seed=seed)[1]["board"]
+    draw = random.Random(seed).random
 
     def steps(n: int) -> int:
         nonlocal board
@@ -88,15 +91,15 @@ def start_gymnasium_2048() -> Steps:
     return steps
 
 
-def start_open_spiel() -> Steps:
-    """Start the C++ game of open_spiel, called from Python through pyspiel.
+def start_open_spiel(seed: int) -> Steps:
+    """Start 2048 of open_spiel, a C++ game that Python calls through pyspiel.
 
-    A game with no legal action is taken as over, which spares the call that asks. Neither the
-    reward nor the observation is fetched. Every action it lists is legal, but it leaves out a
-    merge with a tile that the last move made, so its games are not quite uniformly random.
+    The tensor and the rewards of each step are fetched. A game with no legal action is taken as
+    over, which spares the call that asks. Every action it lists is legal, but it leaves out a merge
+    with a tile that the last move made, so its games are not quite uniformly random.
     """
     game = import_module("pyspiel").load_game("2048")
-    draw = random.Random(SEED).random
+    draw = random.Random(seed).random
     state = _deal(game, draw)
 
     def steps(n: int) -> int:
@@ -106,6 +109,8 @@ def start_open_spiel() -> Steps:
             if actions := state.legal_actions():
                 state.apply_action(actions[int(draw() * len(actions))])
                 _spawn(state, draw)
+                state.observation_tensor()
+                state.rewards()
                 done += 1
             else:
                 state = _deal(game, draw)
@@ -114,28 +119,78 @@ def start_open_spiel() -> Steps:
     return steps
 
 
-PEERS: list[Peer] = [
-    Peer("pgx", "vector", start_pgx, "pgx"),
-    Peer("jumanji", "vector", start_jumanji, "jumanji"),
-    Peer("gymnasium-2048", "single", start_gymnasium_2048, "gymnasium_2048"),
-    Peer("open_spiel", "single", start_open_spiel, "pyspiel"),
-]
+def start_open_spiel_bots(game: str, seed: int) -> Steps:
+    """Start whole games of open_spiel's own random bots, all in C++ (`evaluate_bots`).
 
-
-def rates(steps: Steps, n_repeats: int = 5, seconds: float = 1.0) -> list[float]:
-    """Return steps per CPU second of each repeat, after one call to warm up.
-
-    A repeat ends with the first call that finds `seconds` of CPU time spent.
+    Python only starts each game. Actions are counted by the mean of a thousand games before.
     """
-    steps(1)
-    measured = []
-    for _ in range(n_repeats):
-        start, done, spent = time.process_time(), 0, 0.0
-        while spent < seconds:
-            done += steps(1000)
-            spent = time.process_time() - start
-        measured.append(done / spent)
-    return measured
+    pyspiel = import_module("pyspiel")
+    rules = pyspiel.load_game(game)
+    bots = [pyspiel.make_uniform_random_bot(i, seed) for i in range(rules.num_players())]
+    n_games = 0
+
+    def play() -> Any:
+        nonlocal n_games
+        state, n_games = rules.new_initial_state(), n_games + 1
+        pyspiel.evaluate_bots(state, bots, N_COUNTED * seed + n_games)
+        return state
+
+    def n_actions(state: Any) -> int:
+        return sum(step.player >= 0 for step in state.full_history())
+
+    length = fmean(n_actions(play()) for _ in range(N_COUNTED))
+
+    def steps(n: int) -> int:
+        wanted = -(-n // int(length))
+        for _ in range(wanted):
+            play()
+        return round(wanted * length)
+
+    return steps
+
+
+def start_rlcard(game: str, seed: int) -> Steps:
+    """Start a game of RLCard, with its observations."""
+    env = import_module("rlcard").make(game, config={"seed": seed})
+    draw = random.Random(seed).random
+    state, _ = env.reset()
+
+    def steps(n: int) -> int:
+        nonlocal state
+        for _ in range(n):
+            actions = list(state["legal_actions"])
+            state, _ = env.step(actions[int(draw() * len(actions))])
+            if env.is_over():
+                state, _ = env.reset()
+        return n
+
+    return steps
+
+
+def step_pettingzoo(env: Any, seed: int) -> Steps:
+    """Return random legal steps of an AEC environment whose observations have an action mask."""
+    draw = random.Random(seed).random
+    env.reset(seed=seed)
+
+    def steps(n: int) -> int:
+        done = 0
+        while done < n:
+            observation, _, terminated, truncated, _ = env.last()
+            if terminated or truncated:
+                env.reset()
+                continue
+            legal = observation["action_mask"].nonzero()[0]
+            env.step(legal[int(draw() * len(legal))])
+            done += 1
+        return done
+
+    return steps
+
+
+def start_pettingzoo(game: str, seed: int) -> Steps:
+    """Start a classic game of PettingZoo, with its wrappers and observations."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    return step_pettingzoo(import_module(f"pettingzoo.classic.{game}").env(), seed)
 
 
 def _one_core_jax() -> Any:
@@ -148,16 +203,20 @@ def _one_core_jax() -> Any:
 
 def _scan(
     jax: Any,
+    n_boards: int,
+    seed: int,
     reset: Callable[[Any], Any],
     step: Callable[[Any, Any, Any], Any],
     mask: Callable[[Any], Any],
 ) -> Steps:
-    """Compile `N_SCAN` random steps of `N_BOARDS` boards that restart themselves.
+    """Compile random steps of boards that restart themselves.
 
     The whole state is carried from step to step: XLA can drop no observation, reward or mask.
 
     Args:
         jax: the module.
+        n_boards: the number of boards, `B`.
+        seed: the seed of all games.
         reset: from keys `[B]` to the states of new games.
         step: from states, actions `[B]` and one key to the next states.
         mask: from states to the legal actions, `[B, 4]`.
@@ -169,17 +228,18 @@ def _scan(
         action = _random_legal(jax, for_action, mask(state))
         return (step(state, action, for_tile), key), None
 
-    run = jax.jit(lambda carry: jax.lax.scan(move, carry, None, N_SCAN)[0], donate_argnums=0)
-    for_games, for_moves = jax.random.split(jax.random.key(SEED))
-    carry = jax.jit(reset)(jax.random.split(for_games, N_BOARDS)), for_moves
+    length = max(8, min(4096, N_COMPILED // n_boards))
+    run = jax.jit(lambda carry: jax.lax.scan(move, carry, None, length)[0], donate_argnums=0)
+    for_games, for_moves = jax.random.split(jax.random.key(seed))
+    carry = jax.jit(reset)(jax.random.split(for_games, n_boards)), for_moves
 
     def steps(n: int) -> int:
         nonlocal carry
-        n_calls = -(-n // (N_SCAN * N_BOARDS))
+        n_calls = -(-n // (length * n_boards))
         for _ in range(n_calls):
             carry = run(carry)
         jax.block_until_ready(carry)
-        return n_calls * N_SCAN * N_BOARDS
+        return n_calls * length * n_boards
 
     return steps
 
@@ -220,20 +280,3 @@ def _spawn(state: Any, draw: Callable[[], float]) -> None:
     outcomes = state.chance_outcomes()
     cell = int(draw() * (len(outcomes) // 2))
     state.apply_action(outcomes[2 * cell + (draw() < 0.1)][0])
-
-
-def main() -> None:
-    """Print the speed of the named peers, or of all that are installed."""
-    names = sys.argv[1:]
-    for peer in installed(PEERS):
-        if not names or peer.name in names:
-            measured = rates(peer.start())
-            low, high = min(measured), max(measured)
-            print(
-                f"{full_name(peer)}: "
-                f"{median(measured):,.0f} steps per CPU second, {low:,.0f} to {high:,.0f}"
-            )
-
-
-if __name__ == "__main__":
-    main()
