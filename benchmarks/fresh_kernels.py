@@ -24,6 +24,5 @@ def _digest() -> str:
     return digest.hexdigest()[:16]
 
 
-os.environ.setdefault(
-    "NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"afterstate-{_digest()}")
-)
+if "NUMBA_CACHE_DIR" not in os.environ:
+    os.environ["NUMBA_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / f"afterstate-{_digest()}")

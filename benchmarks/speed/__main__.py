@@ -84,8 +84,8 @@ def measure(game: str, args: Args) -> None:
 
 def compare(args: Args) -> int:
     """Compare with other programs; return the exit status, 1 if a program failed."""
-    paths = (args.python, args.tdl2048, args.network)
-    peers = Peers(*(path and path.absolute() for path in paths))
+    tdl2048, network = (path and path.absolute() for path in (args.tdl2048, args.network))
+    peers = Peers(args.python.absolute(), tdl2048, network)
     try:
         with sigterm_raises(KeyboardInterrupt()):
             rows = comparisons.run(peers, args.only, args.turns, args.length, args.result)

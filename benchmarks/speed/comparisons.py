@@ -136,22 +136,20 @@ def learning(peers: Peers) -> Iterator[Comparison]:
 
 def playing(peers: Peers) -> Iterator[Comparison]:
     """Return the comparisons of play with the same file, plain and with both programs' tables."""
-    plain: dict[str, float] = {"cutoff": 0, "table_bits": 0}
-    table = ["-c", "1M"]
-    file = str(peers.network)
+    plain, table, file = {"cutoff": 0, "table_bits": 0}, ["-c", "1M"], str(peers.network)
     for huge_pages in (True, False):
-        for name, player, settings, options, games, span in (
-            ("greedy", "ntuple", {}, [], 10, GREEDY),
-            ("2-ply plain", "expectimax", {"depth": 2, **plain}, ["-d", "2p"], 1, TWO_PLY),
-            ("2-ply defaults", "expectimax", {"depth": 2}, ["-d", "2p", *table], 1, TWO_PLY),
-            ("3-ply plain", "expectimax", {"depth": 3, **plain}, ["-d", "3p"], 1, THREE_PLY),
-            ("3-ply defaults", "expectimax", {"depth": 3}, ["-d", "3p", *table], 1, THREE_PLY),
+        for name, settings, options, games, span in (
+            ("greedy", {}, [], 10, GREEDY),
+            ("2-ply plain", {"depth": 2, **plain}, ["-d", "2p"], 1, TWO_PLY),
+            ("2-ply defaults", {"depth": 2}, ["-d", "2p", *table], 1, TWO_PLY),
+            ("3-ply plain", {"depth": 3, **plain}, ["-d", "3p"], 1, THREE_PLY),
+            ("3-ply defaults", {"depth": 3}, ["-d", "3p", *table], 1, THREE_PLY),
         ):
             yield Comparison(
                 f"play {name}",
                 "moves",
                 TDL2048,
-                ours("game2048:start_play", name=player, network=file, n_games=games, **settings),
+                ours("game2048:start_play", network=file, n_games=games, **settings),
                 tdl2048(peers.tdl2048, "-i", file, "-e", f"100000x{games}", *options),
                 span,
                 huge_pages,

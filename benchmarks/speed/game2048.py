@@ -26,7 +26,7 @@ from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NT
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.players import PRETRAINED, read_network
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
-from afterstate.agents.game2048.values.ntuple import Network, load, network
+from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, load, network
 from benchmarks.speed.timing import Figure, Steps, Subject, fresh_process, in_turn
 
 N_BOARDS = 4096
@@ -181,9 +181,10 @@ def start_search(simulations: int, learner: NTupleLearner) -> Callable[[], Steps
     return start
 
 
-def start_play(name: str, network: str, seed: int, n_games: int = 1, **settings: Any) -> Steps:
-    """Start whole games by a player of a network's file, counted in moves."""
-    player = agents.make(name, network=read_network(network), **settings)
+def start_play(network: str, seed: int, n_games: int = 1, **search: Any) -> Steps:
+    """Start whole games with a network's file, by expectimax if it has settings, else greedily."""
+    net = read_network(network)
+    player = ExpectimaxAgent(net, **search) if search else NTupleAgent(net)
     seeds = iter(range(10**6 * seed, 10**9, n_games))
     return lambda n: int(play(player, n_games, next(seeds)).n_moves.sum())
 

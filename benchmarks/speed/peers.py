@@ -109,7 +109,7 @@ def start_open_spiel(seed: int) -> Steps:
             if actions := state.legal_actions():
                 state.apply_action(actions[int(draw() * len(actions))])
                 _spawn(state, draw)
-                state.observation_tensor()
+                state.observation_tensor(0)
                 state.rewards()
                 done += 1
             else:

@@ -7,7 +7,6 @@ a line arrives, so that starting, loading tables and compiling are not counted f
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -32,6 +31,12 @@ ROOT = Path(__file__).parents[2]
 
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "NUMPY_MADVISE_HUGEPAGE": "1"}
 """What asks for huge pages: the first in programs in C++, the second in numpy."""
+
+REFUSE_HUGE_PAGES = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)  # PR_SET_THP_DISABLE, which a new program inherits
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 class Subject(NamedTuple):
@@ -143,15 +148,15 @@ def _running(
     program: Program, seed: int, huge_pages: bool | None, errors: Any
 ) -> Iterator[subprocess.Popen[str]]:
     """Start a program in a process group, which is terminated at the end."""
+    refuse = [sys.executable, "-c", REFUSE_HUGE_PAGES] if huge_pages is False else []
     run = subprocess.Popen(
-        [*program.command, str(seed)],
+        [*refuse, *program.command, str(seed)],
         env={**os.environ, **(HUGE_PAGES if huge_pages else {})},
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=errors,
         text=True,
         start_new_session=True,
-        preexec_fn=_refuse_huge_pages if huge_pages is False else None,
     )
     try:
         yield run
@@ -164,11 +169,6 @@ def _running(
                 continue
         if run.stdout is not None:
             run.stdout.close()
-
-
-def _refuse_huge_pages() -> None:
-    """Refuse transparent huge pages to this process and to those it starts."""
-    ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)  # PR_SET_THP_DISABLE
 
 
 def _clocks(pid: int) -> tuple[float, float]:
