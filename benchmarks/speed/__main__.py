@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from statistics import median
+from subprocess import CalledProcessError
 from typing import Literal
 
 from tyro.conf import Positional
@@ -89,7 +90,7 @@ def compare(args: Args) -> int:
     try:
         with sigterm_raises(KeyboardInterrupt()):
             rows = comparisons.run(peers, args.only, args.turns, args.length, args.result)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, CalledProcessError) as error:
         fail(error)
     except KeyboardInterrupt:
         print(f"interrupted; {args.result} has the comparisons that ended", file=sys.stderr)

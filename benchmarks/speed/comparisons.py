@@ -52,8 +52,8 @@ STEPPING = Span(seconds=1.5)
 FACTS = ("name", "unit", "peer", "threads", "huge_pages")
 PAGES = {True: "on", False: "off", None: "default"}
 HEAD = (
-    f"{'comparison':40} {'peer':14} {'huge pages':10} {'threads':7} {'clock':5} {'ours':>12} "
-    f"{'peer':>12} {'ratio':>6} (range)"
+    f"{'comparison':40} {'peer':14} {'huge pages':10} {'threads':7} {'clock':5} {'ours /s':>12} "
+    f"{'peer /s':>12} {'ratio':>6} (range)"
 )
 
 
@@ -208,7 +208,11 @@ def huge_pages() -> str:
 
 
 def check(peers: Peers) -> None:
-    """Raise ValueError if a given program is not there or is another one."""
+    """Raise ValueError if a given file is not there or is another one, or off Linux."""
+    if sys.platform != "linux":
+        raise ValueError("comparisons need Linux, where the clocks of other processes can be read")
+    if peers.network is not None and not (peers.network.suffix == ".w" and peers.network.is_file()):
+        raise ValueError(f"network must be a .w file of TDL2048, got {peers.network}")
     if peers.tdl2048 is not None and not (version(peers, TDL2048) or "").startswith(TDL2048):
         raise ValueError(f"tdl2048 must be a built TDL2048 that can be run, got {peers.tdl2048}")
     if not os.access(peers.python, os.X_OK):
@@ -227,11 +231,11 @@ def with_network(peers: Peers, folder: Path, n_games: int) -> Peers:
 def obstacle(peers: Peers, comparison: Comparison) -> str | None:
     """Return why a comparison cannot be made, None if it can."""
     if comparison.peer == TDL2048 and peers.tdl2048 is None:
-        return "tdl2048 is not given"
+        return "no --tdl2048"
     if not version(peers, comparison.peer):
-        return f"{comparison.peer} is not installed in {peers.python}"
+        return "not installed"
     if comparison.threads > (os.cpu_count() or 1):
-        return f"there are fewer than {comparison.threads} cores"
+        return f"fewer than {comparison.threads} cores"
     if comparison.threads > 1 and (busy := busy_cores()) > QUIET:
         return f"the machine is not quiet: {busy:.1f} cores are busy"
     return None
@@ -248,14 +252,17 @@ def compare(comparison: Comparison, turns: int, bar: tqdm[Any]) -> Row:
     def rate(part: Section) -> float:
         return part.steps / (part.cpu_seconds if by_cpu else part.wall_seconds)
 
+    def timed(name: str, program: Program, seed: int) -> Section:
+        try:
+            return section(program, comparison.span, seed, comparison.huge_pages)
+        except RuntimeError as error:
+            raise RuntimeError(f"{name}: {error}") from error
+
     parts: list[tuple[Section, Section]] = []
+    bar.set_description(comparison.name)
     for seed in range(1, turns + 1):
-        bar.set_description(comparison.name)
-        mine, theirs = (
-            section(program, comparison.span, seed, comparison.huge_pages)
-            for program in (comparison.ours, comparison.theirs)
-        )
-        parts.append((mine, theirs))
+        mine = timed("ours", comparison.ours, seed)
+        parts.append((mine, timed(comparison.peer, comparison.theirs, seed)))
         bar.update()
     ratios = [rate(mine) / rate(theirs) for mine, theirs in parts]
     return {
@@ -326,14 +333,12 @@ def run(peers: Peers, only: Sequence[str], turns: int, length: float, result: Pa
     check(peers)
     here = {**machine(), "huge_pages": huge_pages(), "load": f"{os.getloadavg()[0]:.2f}"}
     print(", ".join(f"{name} {value}" for name, value in here.items()), HEAD, sep="\n")
+    result.parent.mkdir(parents=True, exist_ok=True)
     done: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         todo = comparisons(peers, only)
-        if (
-            peers.network is None
-            and peers.tdl2048
-            and any("-i" in each.theirs.command for each in todo)
-        ):
+        plays = any(each.name.startswith("play") for each in todo)
+        if plays and peers.tdl2048 and peers.network is None:
             n_games = max(1, round(LEARNED_GAMES * length))
             todo = comparisons(with_network(peers, Path(folder), n_games), only)
         todo = [each._replace(span=each.span.scaled(length)) for each in todo]

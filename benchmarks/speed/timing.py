@@ -136,11 +136,11 @@ def section(program: Program, span: Span, seed: int, huge_pages: bool | None = N
                 start = now if total >= span.after else None
                 continue
             steps, cpu, wall = (b - a for a, b in zip(start, now, strict=True))
-            if steps >= span.steps and cpu >= span.seconds and steps > 0:
+            if steps >= span.steps and cpu >= span.seconds:
                 return Section(int(steps), cpu, wall, _huge_mib(run.pid))
         errors.seek(0)
         words = errors.read().strip().splitlines()[-1:] or [last]
-    raise RuntimeError(f"{' '.join(program.command)} ended after {total:,} steps: {words[0]}")
+    raise RuntimeError(f"it ended after {total:,} steps: {words[0]}")
 
 
 @contextmanager
