@@ -32,6 +32,9 @@ ROOT = Path(__file__).parents[2]
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "NUMPY_MADVISE_HUGEPAGE": "1"}
 """What asks for huge pages: the first in programs in C++, the second in numpy."""
 
+SHORTEST = 0.05
+"""The least CPU seconds timed: the clock of another process advances in steps of milliseconds."""
+
 REFUSE_HUGE_PAGES = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)  # PR_SET_THP_DISABLE, which a new program inherits
@@ -136,7 +139,7 @@ def section(program: Program, span: Span, seed: int, huge_pages: bool | None = N
                 start = now if total >= span.after else None
                 continue
             steps, cpu, wall = (b - a for a, b in zip(start, now, strict=True))
-            if steps >= span.steps and cpu >= span.seconds:
+            if steps >= span.steps and cpu >= max(span.seconds, SHORTEST):
                 return Section(int(steps), cpu, wall, _huge_mib(run.pid))
         errors.seek(0)
         words = errors.read().strip().splitlines()[-1:] or [last]

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-for name in ("tqdm", "tyro"):
-    pytest.importorskip(name)
+pytest.importorskip("tqdm")
+pytest.importorskip("tyro")
 
 from benchmarks.speed import comparisons, timing
 from benchmarks.speed.__main__ import main
@@ -68,6 +68,13 @@ def _stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     comparisons.version.cache_clear()
     monkeypatch.setattr(comparisons, "ours", lambda start, **settings: endless(3))
     monkeypatch.setattr(comparisons, "busy_cores", lambda: 0.0)
+    monkeypatch.setattr(timing, "SHORTEST", 1e-6)
+
+
+@pytest.fixture
+def by_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """End sections by their steps alone."""
+    monkeypatch.setattr(timing, "SHORTEST", 0.0)
 
 
 def run(tmp_path: Path, *words: object) -> tuple[int, list[dict[str, Any]]]:
@@ -93,6 +100,7 @@ def test_moves_are_those_of_blocks_of_games(line: str, moves: int) -> None:
     assert moves_of_tdl2048(line) == moves
 
 
+@pytest.mark.usefixtures("by_steps")
 def test_a_section_begins_and_ends_with_lines() -> None:
     part = section(endless(10), Span(after=25, steps=45), seed=1)
     assert part.steps == 50  # from 30 to 80
@@ -108,10 +116,12 @@ def test_a_section_lasts_its_cpu_seconds_without_the_start() -> None:
     assert part.steps == pytest.approx(part.cpu_seconds / 0.01, rel=0.3)
 
 
+@pytest.mark.usefixtures("by_steps")
 def test_the_seed_is_the_last_word() -> None:
     assert section(python("while True: print(sys.argv[-1], flush=True)"), Span(), 7).steps == 7
 
 
+@pytest.mark.usefixtures("by_steps")
 @pytest.mark.parametrize(("huge_pages", "steps"), [(True, 3), (False, 5), (None, 1)])
 def test_huge_pages_are_asked_for_or_refused(
     huge_pages: bool | None, steps: int, monkeypatch: pytest.MonkeyPatch
@@ -190,7 +200,7 @@ def test_two_threads_are_timed_by_the_wall_clock(monkeypatch: pytest.MonkeyPatch
 def test_all_comparisons_with_tdl2048(
     tdl2048: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, rows = run(tmp_path, "--tdl2048", tdl2048, "--only", "learning", "play")
+    status, rows = run(tmp_path, "--tdl2048", tdl2048, "--only", "learning", "play ")
     assert status == 0
     assert len(rows) == 18 + 10
     assert all(row["version"].startswith("TDL2048+") and row["ratio"] > 0 for row in rows)
