@@ -17,6 +17,8 @@ import pytest
 pytest.importorskip("tqdm")
 pytest.importorskip("tyro")
 
+from tqdm import tqdm
+
 from benchmarks.speed import comparisons, timing
 from benchmarks.speed.__main__ import main
 from benchmarks.speed.comparisons import Comparison, Peers, moves_of_tdl2048, subject, text_of
@@ -179,7 +181,7 @@ def test_programs_take_turns_with_one_seed_each(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(comparisons, "section", timed)
     each = Comparison("x", "moves", "peer", Program(["a"]), Program(["b"]), Span())
-    with comparisons.tqdm(disable=True) as bar:
+    with tqdm(disable=True) as bar:
         row = comparisons.compare(each, 3, bar)
     assert calls == [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3), ("b", 3)]
     assert (row["ours"], row["theirs"]) == ([6, 6, 6], [3, 2, 4])
@@ -192,7 +194,7 @@ def test_two_threads_are_timed_by_the_wall_clock(monkeypatch: pytest.MonkeyPatch
     parts = iter([Section(12, 4.0, 2.0, 0.0), Section(12, 4.0, 3.0, 0.0)])
     monkeypatch.setattr(comparisons, "section", lambda *_: next(parts))
     each = Comparison("x", "moves", "peer", Program([]), Program([]), Span(), threads=2)
-    with comparisons.tqdm(disable=True) as bar:
+    with tqdm(disable=True) as bar:
         row = comparisons.compare(each, 1, bar)
     assert (row["clock"], row["ours"], row["theirs"]) == ("wall", [6], [4])
 
