@@ -47,7 +47,7 @@ LEARNED_GAMES = 30_000
 LEARNING = Span(after=5_000_000, steps=15_000_000)
 GREEDY, TWO_PLY, THREE_PLY = Span(seconds=2), Span(seconds=5), Span(seconds=10)
 STEPPING = Span(seconds=1.5)
-
+"""Spans of learning in moves, long enough that the tables no longer fit the caches, and of others."""
 
 FACTS = ("name", "unit", "peer", "threads", "huge_pages")
 PAGES = {True: "on", False: "off", None: "default"}
@@ -71,14 +71,14 @@ class Comparison(NamedTuple):
 
 
 class Peers(NamedTuple):
-    """Where the other programs are, and what they are run with."""
+    """Paths of the other programs, and of the network that they and ours play with."""
 
     python: Path = Path(sys.executable)
-    """The interpreter of those in Python."""
+    """The interpreter of the programs in Python."""
     tdl2048: Path | None = None
     """A built TDL2048."""
     network: Path | None = None
-    """The `.w` file that both programs play with, by default one that TDL2048 learns."""
+    """A `.w` file, by default one that TDL2048 learns."""
 
 
 def subject(python: Path, start: str, **settings: Any) -> Program:
@@ -103,8 +103,8 @@ def moves_of_tdl2048(line: str) -> int:
     >>> moves_of_tdl2048("003/100 250ms 2000000.00ops")
     500000
     """
-    found = re.match(r"\d+/\d+ (\d+)ms ([\d.]+)ops", line)
-    return round(int(found[1]) * float(found[2]) / 1000) if found else 0
+    match = re.match(r"\d+/\d+ (\d+)ms ([\d.]+)ops", line)
+    return round(int(match[1]) * float(match[2]) / 1000) if match else 0
 
 
 METHODS: dict[str, tuple[dict[str, str], list[str]]] = {
@@ -201,7 +201,7 @@ def version(peers: Peers, peer: str) -> str | None:
 
 
 def huge_pages() -> str:
-    """Return whom the system grants transparent huge pages: always, madvise or never."""
+    """Return the system's setting of transparent huge pages: always, madvise or never."""
     file = Path("/sys/kernel/mm/transparent_hugepage/enabled")
     words = file.read_text() if file.exists() else "[unknown]"
     return words.split("[")[1].split("]")[0]
@@ -229,7 +229,7 @@ def with_network(peers: Peers, folder: Path, n_games: int) -> Peers:
 
 
 def obstacle(peers: Peers, comparison: Comparison) -> str | None:
-    """Return why a comparison cannot be made, None if it can."""
+    """Return the reason why a comparison cannot be made, None if it can."""
     if comparison.peer == TDL2048 and peers.tdl2048 is None:
         return "no --tdl2048"
     if not version(peers, comparison.peer):
@@ -321,7 +321,7 @@ def run(peers: Peers, only: Sequence[str], turns: int, length: float, result: Pa
     """Make the comparisons, print each as it ends, and write those that ended to a file.
 
     Args:
-        peers: where the other programs are.
+        peers: the paths of the other programs.
         only: words, of which one is in the name of each comparison; all without any.
         turns: how often each program runs.
         length: the share of each span, and of the games TDL2048 learns from.

@@ -30,7 +30,7 @@ Steps: TypeAlias = Callable[[int], int]
 ROOT = Path(__file__).parents[2]
 
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "NUMPY_MADVISE_HUGEPAGE": "1"}
-"""What asks for huge pages: the first in programs in C++, the second in numpy."""
+"""Environment variables that ask for huge pages: the first in C++ programs, the second in numpy."""
 
 SHORTEST = 0.05
 """The least CPU seconds timed: the clock of another process advances in steps of milliseconds."""
@@ -79,6 +79,11 @@ def in_turn(subjects: Sequence[Subject], rounds: int) -> list[Figure]:
     return [Figure(s.name, s.unit, rates) for s, rates in zip(subjects, values, strict=True)]
 
 
+def _number(line: str) -> int:
+    """Return the number that a line consists of, 0 for other lines."""
+    return int(line) if line.strip().isdigit() else 0
+
+
 class Program(NamedTuple):
     """A program that makes steps until it is terminated.
 
@@ -86,7 +91,7 @@ class Program(NamedTuple):
     """
 
     command: list[str]
-    steps: Callable[[str], int] = lambda line: int(line) if line.strip().isdigit() else 0
+    steps: Callable[[str], int] = _number
 
 
 class Span(NamedTuple):
@@ -201,13 +206,13 @@ def busy_cores(seconds: float = 1.0) -> float:
 
 
 def print_steps(start: str, settings: str, seed: str, seconds: float = 0.25) -> None:
-    """Make the steps of a subject until terminated; print their numbers, some times a second.
+    """Make the steps of a subject until terminated; print their number a few times a second.
 
     Args:
         start: module and function that starts it, as `module:function`.
         settings: the function's keyword arguments, a JSON object.
-        seed: its last one, `seed`.
-        seconds: the least time between two lines.
+        seed: another keyword argument.
+        seconds: the time between two lines, in wall time and at least.
     """
     module, function = start.split(":")
     steps: Steps = getattr(import_module(module), function)(**json.loads(settings), seed=int(seed))
