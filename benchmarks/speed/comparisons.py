@@ -47,7 +47,7 @@ LEARNED_GAMES = 30_000
 LEARNING = Span(after=5_000_000, steps=15_000_000)
 GREEDY, TWO_PLY, THREE_PLY = Span(seconds=2), Span(seconds=5), Span(seconds=10)
 STEPPING = Span(seconds=1.5)
-"""Spans of learning in moves, long enough that the tables no longer fit the caches, and of others."""
+"""Learning is timed over moves, after enough of them to fill the tables; all else over seconds."""
 
 FACTS = ("name", "unit", "peer", "threads", "huge_pages")
 PAGES = {True: "on", False: "off", None: "default"}
@@ -332,7 +332,7 @@ def run(peers: Peers, only: Sequence[str], turns: int, length: float, result: Pa
     """
     check(peers)
     here = {**machine(), "huge_pages": huge_pages(), "load": f"{os.getloadavg()[0]:.2f}"}
-    print(", ".join(f"{name} {value}" for name, value in here.items()), HEAD, sep="\n")
+    print(", ".join(f"{name} {value}" for name, value in here.items()))
     result.parent.mkdir(parents=True, exist_ok=True)
     done: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -342,6 +342,7 @@ def run(peers: Peers, only: Sequence[str], turns: int, length: float, result: Pa
             n_games = max(1, round(LEARNED_GAMES * length))
             todo = comparisons(with_network(peers, Path(folder), n_games), only)
         todo = [each._replace(span=each.span.scaled(length)) for each in todo]
+        print(HEAD)
         for row in rows(peers, todo, turns):
             done.append(row)
             tqdm.write(text_of(row))
