@@ -28,7 +28,11 @@ register(
     entry_point="afterstate.envs.game2048.env:Game2048Env",
     vector_entry_point="afterstate.envs.game2048.vector_env:Game2048VectorEnv",
 )
-register(id="Daihinmin-v0", entry_point="afterstate.envs.daihinmin.seat_env:DaihinminEnv")
+register(
+    id="Daihinmin-v0",
+    entry_point="afterstate.envs.daihinmin.seat_env:DaihinminEnv",
+    vector_entry_point="afterstate.envs.daihinmin.vector_env:DaihinminVectorEnv",
+)
 
 
 def __dir__() -> list[str]:

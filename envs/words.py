@@ -1,4 +1,4 @@
-"""The 64-bit words of both games, a random generator of such words, and checks of settings."""
+"""The 64-bit words of both games, random generators of such words, and checks of settings."""
 
 from __future__ import annotations
 
@@ -21,6 +21,77 @@ def next_random(rng: Word) -> tuple[Word, Word]:
     bits = (rng ^ (rng >> np.uint64(30))) * np.uint64(0xBF58_476D_1CE4_E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D0_49BB_1331_11EB)
     return rng, bits ^ (bits >> np.uint64(31))
+
+
+@njit("uint64(uint64, uint64)", cache=True)
+def _high_product(a: Word, b: Word) -> Word:
+    """Return the upper 64 bits of a product of 128 bits."""
+    low, half = np.uint64(0xFFFF_FFFF), np.uint64(32)
+    a, b = np.uint64(a), np.uint64(b)
+    middle = (a & low) * (b & low) >> half
+    middle += (a >> half) * (b & low)
+    other = (middle & low) + (a & low) * (b >> half)
+    return (a >> half) * (b >> half) + (middle >> half) + (other >> half)
+
+
+@njit("uint64(uint64[::1])", cache=True)
+def next_word(stream: Words) -> Word:
+    """Return the next 64 bits of a stream of `stream_of`: PCG XSL RR 128/64 (O'Neill 2014)."""
+    high, low = stream[0], stream[1]
+    multiplier = np.uint64(0x4385_DF64_9FCC_F645)
+    product = low * multiplier
+    carried = _high_product(low, multiplier) + high * multiplier
+    carried += low * np.uint64(0x2360_ED05_1FC6_5DA4)
+    low = product + stream[3]
+    high = carried + stream[2] + np.uint64(low < product)
+    stream[0], stream[1] = high, low
+    bits, turn = high ^ low, high >> np.uint64(58)
+    return bits >> turn | bits << (np.uint64(64) - turn & np.uint64(63))
+
+
+@njit("uint64(uint64[::1])", cache=True)
+def _next_half(stream: Words) -> Word:
+    """Return the next 32 bits of a stream: the lower half of a word, then its upper half."""
+    if stream[4]:
+        stream[4] = np.uint64(0)
+        return stream[5]
+    bits = next_word(stream)
+    stream[4], stream[5] = np.uint64(1), bits >> np.uint64(32)
+    return bits & np.uint64(0xFFFF_FFFF)
+
+
+@njit("int64(uint64[::1], int64)", cache=True)
+def draw_below(stream: Words, n: int) -> int:
+    """Return the number in 0..n-1, n < 2**32, that numpy's `Generator.integers(n)` draws.
+
+    See Lemire, Fast Random Integer Generation in an Interval (2019). It draws no bits if n is 1.
+    """
+    if n == 1:
+        return 0
+    low, bound = np.uint64(0xFFFF_FFFF), np.uint64(n)
+    product = _next_half(stream) * bound
+    if product & low < bound:
+        threshold = (low - bound + np.uint64(1)) % bound
+        while product & low < threshold:
+            product = _next_half(stream) * bound
+    return int(product >> np.uint64(32))
+
+
+def stream_of(generator: np.random.Generator) -> Words:
+    """Return the state of a numpy generator as `uint64[6]`, which kernels draw the same from.
+
+    State and increment of PCG64, 128 bits each with the upper word first, then 1 if 32 bits are
+    left over from the last word, and these bits.
+
+    Raises:
+        ValueError: a generator of another kind.
+    """
+    state: Any = generator.bit_generator.state
+    if state["bit_generator"] != "PCG64":
+        raise ValueError(f"generator must be one of PCG64, got {state['bit_generator']}")
+    number, increment = state["state"]["state"], state["state"]["inc"]
+    words = [part for each in (number, increment) for part in (each >> 64, each % 2**64)]
+    return np.array([*words, state["has_uint32"], state["uinteger"]], np.uint64)
 
 
 def check_seed(seed: Any) -> int | None:

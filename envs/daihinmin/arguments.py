@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from afterstate.envs.daihinmin import cards
-from afterstate.envs.daihinmin.match import CLASS_VALUES, begin, set_up
-from afterstate.envs.daihinmin.plays import N_PLAYS
-from afterstate.envs.daihinmin.rules import GAME, MAX_ACTIONS, N_PLAYERS, Game, start
-from afterstate.envs.words import check_count, check_one_of, whole
+from afterstate.envs.daihinmin.match import CLASS_VALUES, first_game
+from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
+from afterstate.envs.daihinmin.rules import GAME, MAX_ACTIONS, N_PLAYERS, Game
+from afterstate.envs.words import Words, check_count, check_one_of, whole
 
 EXCHANGES = ("agent", "auto")
 OBSERVATIONS = ("dict", "planes")
@@ -49,22 +49,38 @@ def check_action(action: Any) -> int:
     return number
 
 
+class Opening(NamedTuple):
+    """Seats, classes and hands of a first game: see `match.first_game`."""
+
+    seats: Numbers = np.empty(0, np.int64)
+    classes: Numbers = np.empty(0, np.int64)
+    hands: Words = np.empty(0, np.uint64)
+
+
+def check_opening(options: dict[str, Any]) -> Opening:
+    """Return seats, classes and deal of the reset options.
+
+    Raises:
+        ValueError: wrong options.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    opening = Opening()
+    for name in ("seats", "classes"):
+        if name in given:
+            order = np.array(check_order(name, given[name]), np.int64)
+            opening = opening._replace(**{name: order})
+    if "deal" in given:
+        opening = opening._replace(hands=np.array(check_deal(given["deal"]), np.uint64))
+    return opening
+
+
 def start_match(match: Game, options: dict[str, Any]) -> None:
     """Start the first game of a match, with seats, classes and deal of the reset options, if any.
 
     Raises:
         ValueError: wrong options.
     """
-    set_up(match)
-    for name in ("seats", "classes"):
-        if options.get(name) is not None:
-            match[name] = check_order(name, options[name])
-    if options.get("deal") is None:
-        begin(match)
-        return
-    match["hands"] = hands = check_deal(options["deal"])
-    match["left"] = [cards.count(hand) for hand in hands]
-    start(match)
+    first_game(match, *check_opening(options))
 
 
 def check_order(name: str, order: Any) -> list[int]:

@@ -13,8 +13,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, void
+from numba import int64, njit, uint64, void
 
+from afterstate.envs.daihinmin.cards import count
+from afterstate.envs.daihinmin.plays import Numbers
 from afterstate.envs.daihinmin.rules import (
     DAIFUGO,
     GAME,
@@ -27,7 +29,7 @@ from afterstate.envs.daihinmin.rules import (
     of_class,
     start,
 )
-from afterstate.envs.words import next_random, whole
+from afterstate.envs.words import Words, next_random, whole
 
 CLASS_VALUES = (9.72, 7.23, 3.66, 1.44, 0.0)
 """Value of each finishing place among good players, far from the next class reset: its points and
@@ -121,6 +123,30 @@ def begin(game: Game) -> None:
     if dealer < 0:
         dealer = draw(game, N_PLAYERS)
     deal(game, dealer)
+    start(game)
+
+
+@njit(void(GameType, int64[::1], int64[::1], uint64[::1]), cache=True)
+def first_game(game: Game, seats: Numbers, classes: Numbers, hands: Words) -> None:
+    """Start the first game of a match, with seats, classes and dealt hands where they are given.
+
+    Args:
+        game: the match.
+        seats: the player at each seat; drawn if empty.
+        classes: by player; none if empty.
+        hands: by player; dealt at random if empty.
+    """
+    set_up(game)
+    if len(seats):
+        game.seats[:] = seats
+    if len(classes):
+        game.classes[:] = classes
+    if not len(hands):
+        begin(game)
+        return
+    for player in range(N_PLAYERS):
+        game.hands[player] = hands[player]
+        game.left[player] = count(hands[player])
     start(game)
 
 

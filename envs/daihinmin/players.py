@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import operator
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
+from numba import float64, int64, njit, uint64
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from afterstate.envs.daihinmin import plays
-from afterstate.envs.daihinmin.cards import N_CARDS
-from afterstate.envs.daihinmin.rules import Game, list_legal
-from afterstate.envs.words import check_seed
+from afterstate.envs.daihinmin.cards import N_CARDS, count
+from afterstate.envs.daihinmin.rules import Game, GameType, list_legal
+from afterstate.envs.words import Word, Words, check_seed, draw_below
 
 _RANDOM = ("random", "daihinmin-random")
+
+MOVE = int64(GameType, float64[::1], uint64[::1])
+"""Signature of the kernels of compiled players."""
 
 
 class Player(Protocol):
@@ -63,6 +70,74 @@ class RandomPlayer:
     def give(self, view: Game, n: int) -> int:
         """Return random cards of the hand."""
         return sum(1 << card for card in self._generator.choice(_hand(view), n, replace=False))
+
+
+class CompiledPlayer(NamedTuple):
+    """A player as a kernel, which environments of many games call without Python.
+
+    Attributes:
+        move: a kernel of signature `MOVE`. It takes the view of the player in turn, the parameters,
+            and a stream of `words.stream_of`, which it advances where it chooses by chance. It
+            returns the number of a play or, if `view.to_give` is above 0, the set of cards to give.
+        parameters: numbers that the kernel gets.
+    """
+
+    move: Any
+    parameters: npt.NDArray[np.float64] = np.empty(0)
+
+    def address(self) -> int:
+        """Return the address of the kernel, for `call_move`."""
+        result = self.move.get_compile_result(MOVE)
+        return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_move(_: Any, address: Any, view: Any, parameters: Any, stream: Any) -> Any:
+    """Return the move of the compiled player whose kernel is at an address, in a kernel."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        call, types = context.call_conv, signature.args[1:]
+        function_type = call.get_function_type(signature.return_type, types)
+        function = builder.inttoptr(values[0], function_type.as_pointer())
+        status, move = call.call_function(
+            builder, function, signature.return_type, types, values[1:]
+        )
+        with cgutils.if_unlikely(builder, status.is_error):
+            call.return_status_propagate(builder, status)
+        return move
+
+    return int64(int64, *MOVE.args), generate
+
+
+@njit(uint64(uint64, int64, uint64[::1]), cache=True)
+def _draw_gift(hand: Word, n: int, stream: Words) -> Word:
+    """Return one or two random cards of a hand, those that numpy's `Generator.choice` draws.
+
+    Floyd's algorithm: a number that is drawn again stands for the highest one allowed.
+    """
+    gift = np.uint64(0)
+    for i in range(count(hand) - n, count(hand)):
+        card, last = np.uint64(0), np.uint64(0)
+        index, rest = draw_below(stream, i + 1), np.uint64(hand)
+        for j in range(i + 1):
+            last = rest & (~rest + np.uint64(1))
+            card = last if j == index else card
+            rest ^= last
+        gift |= last if gift & card else card
+    if n == 2:
+        draw_below(stream, 2)  # the order of the two cards
+    return gift
+
+
+@njit(MOVE, cache=True)
+def random_move(view: Game, parameters: npt.NDArray[np.float64], stream: Words) -> int:
+    """Return the move of a `RandomPlayer` whose generator is at this point of its stream."""
+    if view.to_give > 0:
+        return np.int64(_draw_gift(view.hands[view.turn], view.to_give, stream))
+    legal = np.empty(plays.N_PLAYS, np.int64)
+    n_legal = list_legal(view, legal)
+    index = draw_below(stream, n_legal + (view.field != plays.PASS))
+    return int(legal[index]) if index < n_legal else plays.PASS
 
 
 def _hand(view: Game) -> list[int]:
@@ -118,3 +193,21 @@ def resolve(player: Player | str, seed: int | None = None) -> Player:
         agents = import_module("afterstate.agents.daihinmin.play")
         return check_player(agents.find_player(player, seed))
     return check_player(player)
+
+
+def compiled(player: Player | str | None) -> CompiledPlayer:
+    """Return a player, or the player of a name, as a kernel; None plays at random.
+
+    Raises:
+        ValueError: the player has no method `compiled`.
+    """
+    if player is None or (isinstance(player, str) and player in _RANDOM):
+        return CompiledPlayer(random_move)
+    compile_ = getattr(resolve(player), "compiled", None)
+    if compile_ is None:
+        raise ValueError(
+            "opponents must be None, 'random', 'sample', 'heuristic' or players with a method "
+            f"compiled(), got {player!r}; any player can play with vectorization_mode='sync'"
+        )
+    kernel: CompiledPlayer = compile_()
+    return kernel

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, SupportsFloat, SupportsIndex, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, SupportsFloat, SupportsIndex, TypeAlias, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -21,6 +21,8 @@ from afterstate.envs.words import check_one_of, draw_word, whole
 
 Opponent: TypeAlias = Player | str | None
 """A player, its name or its file; None plays at random."""
+
+Found = TypeVar("Found")
 
 _SEATS = ("random", *range(N_PLAYERS))
 
@@ -85,8 +87,7 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         rules: Options | None = None,
         render_mode: str | None = None,
     ) -> None:
-        if seat != "random" and whole(seat) not in range(N_PLAYERS):
-            raise ValueError(f"seat must be one of {_SEATS}, got {seat!r}")
+        check_seat(seat)
         check_one_of(ILLEGAL, illegal=illegal)
         self.seat, self.illegal, self.render_mode = seat, illegal, render_mode
         self.observation_space = observation_space("planes")
@@ -94,7 +95,7 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         self.agent = AGENTS[whole(seat) or 0]
         # Our illegal actions are handled here; those of the others count as a pass.
         self._table = raw_env(games, exchange, reward, rules=rules, render_mode=render_mode)
-        self._opponents = _four(opponents)
+        self._opponents = four_opponents(opponents, _one)
         self._players: dict[str, Player] = {}
         self._over = True
         self._early_reward = 0.0  # of games that ended before our first turn
@@ -202,19 +203,27 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         return reward, table.terminations[self.agent]
 
 
+def check_seat(seat: Any) -> None:
+    """Raise ValueError unless a seat is a player's number or `"random"`."""
+    if seat != "random" and whole(seat) not in range(N_PLAYERS):
+        raise ValueError(f"seat must be one of {_SEATS}, got {seat!r}")
+
+
 def _one(opponent: Opponent) -> Player | None:
     """Return an opponent, or None for random plays, which follow the seed of the reset."""
     return None if opponent in (None, "random", "daihinmin-random") else resolve(opponent)
 
 
-def _four(opponents: Opponent | Sequence[Opponent]) -> list[Player | None]:
-    """Return the opponents by player number, None for random plays.
+def four_opponents(
+    opponents: Opponent | Sequence[Opponent], find: Callable[[Opponent], Found]
+) -> list[Found]:
+    """Return the opponents by player number, each as `find` returns it.
 
     Raises:
-        ValueError: not players, or a list that does not have four.
+        ValueError: a list that does not have four, or an error of `find`.
     """
     if opponents is None or isinstance(opponents, str) or not isinstance(opponents, Sequence):
-        return [_one(opponents)] * (N_PLAYERS - 1)
+        return [find(opponents)] * (N_PLAYERS - 1)
     if len(opponents) != N_PLAYERS - 1:
         raise ValueError(f"opponents must be one player or a list of 4, got {len(opponents)}")
-    return [_one(opponent) for opponent in opponents]
+    return [find(opponent) for opponent in opponents]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +11,17 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from afterstate.envs.batches import (
+    Flags,
+    Infos,
+    Seeds,
+    check_actions,
+    check_autoreset_mode,
+    check_reset_mask,
+    check_seeds,
+    finals,
+    with_masks,
+)
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.env import (
     check_board,
@@ -27,13 +37,9 @@ from afterstate.envs.words import (
     Words,
     check_count,
     check_one_of,
-    check_seed,
     draw_word,
     seed_word,
 )
-
-Flags = npt.NDArray[np.bool_]
-Infos = dict[str, Any]
 
 
 class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.NDArray[Any]]):
@@ -88,7 +94,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         check_count("max_episode_steps", max_episode_steps, optional=True)
         self.num_envs, self.render_mode = num_envs, render_mode
         self.observation, self.illegal, self.start_tiles = observation, illegal, start_tiles
-        self.autoreset_mode = _autoreset_mode(autoreset_mode)
+        self.autoreset_mode = check_autoreset_mode(autoreset_mode)
         self.max_episode_steps = max_episode_steps
         self._limit = 2**62 if max_episode_steps is None else max_episode_steps
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
@@ -106,7 +112,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
     def reset(
         self,
         *,
-        seed: int | Sequence[int | None] | None = None,
+        seed: Seeds = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[npt.NDArray[Any], Infos]:
         """Start all games, or those of a mask.
@@ -122,7 +128,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
             ValueError: a wrong option, board, mask or number of seeds; the games are unchanged.
         """
         mask, boards = self._check_options(options)
-        seeds = self._check_seeds(seed)
+        seeds = check_seeds(seed, self.num_envs)
         super().reset(seed=int(seed) if isinstance(seed, (int, np.integer)) else None)
         self._draw_streams(seeds, mask)
         if boards is None:
@@ -161,7 +167,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         )
         infos: Infos = {}
         if n_over and self.autoreset_mode is AutoresetMode.SAME_STEP:
-            infos = self._finals(self._over)
+            infos = finals(self._observe(), self._infos(self._over), self._over)
             self._start(self._over)
             self._elapsed[self._over] = 0
             self._over = np.zeros(self.num_envs, np.bool_)
@@ -220,17 +226,8 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
     def _check_actions(self, actions: Any) -> npt.NDArray[np.int64]:
         """Return the actions as `int64[num_envs]`, checked."""
         running = self._running()
-        moves = np.asarray(actions)
-        if moves.shape != (self.num_envs,) or moves.dtype.kind not in "iu":
-            raise ValueError(
-                f"actions must be integers of shape ({self.num_envs},), "
-                f"got {moves.dtype} of shape {moves.shape}"
-            )
-        if moves.min() < 0 or moves.max() > 3:
-            i = int(np.argmax((moves < 0) | (moves > 3)))
-            raise ValueError(
-                f"actions must be 0 up, 1 right, 2 down or 3 left, got {moves[i]} for game {i}"
-            )
+        meaning = "0 up, 1 right, 2 down or 3 left"
+        moves = check_actions(actions, self.num_envs, 4, meaning)
         if self.autoreset_mode is AutoresetMode.DISABLED and self._over.any():
             ended = np.flatnonzero(self._over)
             raise ResetNeeded(f"games {ended} are over: reset(options={{'reset_mask': ...}})")
@@ -242,17 +239,12 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
                 i = int(np.argmin(allowed))
                 message = illegal_message(int(moves[i]), masks[i])
                 raise ValueError(f"game {i}: {message}")
-        return np.ascontiguousarray(moves, np.int64)
+        return moves
 
     def _check_options(self, options: dict[str, Any] | None) -> tuple[Flags, Cells | None]:
         """Return the mask of games to reset, and their boards `[num_envs, rows, cols]` or None."""
         given = check_options(options, ("board", "reset_mask"))
-        mask = np.asarray(given.get("reset_mask", np.ones(self.num_envs, np.bool_)))
-        if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
-            raise ValueError(
-                f"reset_mask must be bool[{self.num_envs}] with at least one True, "
-                f"got {mask.dtype} of shape {mask.shape}"
-            )
+        mask = check_reset_mask(given, self.num_envs)
         if not mask.all():
             self._running()
         board = given.get("board")
@@ -260,17 +252,6 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
             return mask, None
         wanted = (self.num_envs, *self.size)
         return mask, np.broadcast_to(check_board(board, self.size, wanted), wanted)
-
-    def _check_seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
-        """Return one seed or None for each game."""
-        if seed is None:
-            return [None] * self.num_envs
-        if isinstance(seed, (int, np.integer)):
-            seed = [int(seed) + i for i in range(self.num_envs)]
-        seeds = list(seed) if isinstance(seed, (Sequence, np.ndarray)) else [seed]
-        if len(seeds) != self.num_envs:
-            raise ValueError(f"seed must be one number or {self.num_envs}, got {len(seeds)}")
-        return [check_seed(one) for one in seeds]
 
     def _draw_streams(self, seeds: list[int | None], mask: Flags) -> None:
         """Start the random streams of seeded games; at the first reset, of all games."""
@@ -308,25 +289,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
 
     def _infos(self, mask: Flags) -> Infos:
         """Return the infos of all games, with `mask` as the mask of each key."""
-        infos = self._values()
-        infos.update({f"_{key}": mask.copy() for key in infos})
-        return infos
-
-    def _finals(self, ended: Flags) -> Infos:
-        """Return `final_obs` and `final_info` of the games that ended, empty for the others."""
-        final_obs = np.full(self.num_envs, None, object)
-        observations = self._observe()
-        for i in np.flatnonzero(ended):
-            final_obs[i] = observations[i]
-        final_info = self._infos(ended)
-        for key in self.info_keys:
-            final_info[key][~ended] = 0
-        return {
-            "final_obs": final_obs,
-            "_final_obs": ended.copy(),
-            "final_info": final_info,
-            "_final_info": ended.copy(),
-        }
+        return with_masks(self._values(), mask)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_table": None}
@@ -334,12 +297,3 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._table = table(*self.size)  # shared, so not copied with each environment
-
-
-def _autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
-    """Return the mode of a mode or its value, such as `"SameStep"`."""
-    try:
-        return AutoresetMode(mode)
-    except ValueError:
-        values = [known.value for known in AutoresetMode]
-        raise ValueError(f"autoreset_mode must be one of {values}, got {mode!r}") from None

@@ -5,13 +5,40 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+from numba.np.unsafe.ndarray import to_fixed_tuple
+
 from afterstate.agents.daihinmin.rule_based.heuristic import Weights, heuristic_gift, heuristic_play
 from afterstate.agents.daihinmin.rule_based.sample_client import sample_play
 from afterstate.envs.daihinmin.cards import weakest
+from afterstate.envs.daihinmin.players import MOVE, CompiledPlayer
 from afterstate.envs.daihinmin.players import RandomPlayer as RandomAgent
 from afterstate.envs.daihinmin.rules import Game
+from afterstate.envs.words import Words
 
 __all__ = ["HeuristicAgent", "RandomAgent", "SampleAgent"]
+
+
+_N_WEIGHTS = len(Weights._fields)
+
+
+@njit(MOVE, cache=True)
+def sample_move(view: Game, parameters: npt.NDArray[np.float64], stream: Words) -> int:
+    """Return the move of a `SampleAgent`."""
+    if view.to_give > 0:
+        return np.int64(weakest(view.hands[view.turn], view.to_give))
+    return sample_play(view)
+
+
+@njit(MOVE, cache=True)
+def heuristic_move(view: Game, parameters: npt.NDArray[np.float64], stream: Words) -> int:
+    """Return the move of a `HeuristicAgent`, whose weights are the parameters."""
+    weights = Weights(*to_fixed_tuple(parameters, _N_WEIGHTS))
+    if view.to_give > 0:
+        return np.int64(heuristic_gift(view, weights))
+    return heuristic_play(view, weights)
 
 
 class SampleAgent:
@@ -24,6 +51,10 @@ class SampleAgent:
     def give(self, view: Game, n: int) -> int:
         """Return the weakest natural cards."""
         return int(weakest(view["hands"][view["turn"]], n))
+
+    def compiled(self) -> CompiledPlayer:
+        """Return the player as a kernel."""
+        return CompiledPlayer(sample_move)
 
 
 class HeuristicAgent:
@@ -55,3 +86,7 @@ class HeuristicAgent:
     def give(self, view: Game, n: int) -> int:
         """Return the cards whose loss costs the hand least: see `heuristic_gift`."""
         return int(heuristic_gift(view, self._weights))
+
+    def compiled(self) -> CompiledPlayer:
+        """Return the player as a kernel."""
+        return CompiledPlayer(heuristic_move, np.array(self._weights))

@@ -1,0 +1,89 @@
+"""Arguments and infos that the vector environments of both games share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.vector import AutoresetMode
+
+from afterstate.envs.words import check_seed
+
+Flags = npt.NDArray[np.bool_]
+Infos = dict[str, Any]
+Seeds = int | Sequence[int | None] | None
+
+
+def check_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
+    """Return the mode of a mode or its value, such as `"SameStep"`."""
+    try:
+        return AutoresetMode(mode)
+    except ValueError:
+        values = [known.value for known in AutoresetMode]
+        raise ValueError(f"autoreset_mode must be one of {values}, got {mode!r}") from None
+
+
+def check_seeds(seed: Seeds, num_envs: int) -> list[int | None]:
+    """Return one seed or None for each game: those of a sequence, or `seed + i`."""
+    if seed is None:
+        return [None] * num_envs
+    if isinstance(seed, (int, np.integer)):
+        seed = [int(seed) + i for i in range(num_envs)]
+    seeds = list(seed) if isinstance(seed, (Sequence, np.ndarray)) else [seed]
+    if len(seeds) != num_envs:
+        raise ValueError(f"seed must be one number or {num_envs}, got {len(seeds)}")
+    return [check_seed(one) for one in seeds]
+
+
+def check_reset_mask(options: dict[str, Any], num_envs: int) -> Flags:
+    """Return the games that the reset options select, by default all."""
+    mask = np.asarray(options.get("reset_mask", np.ones(num_envs, np.bool_)))
+    if mask.shape != (num_envs,) or mask.dtype != np.bool_ or not mask.any():
+        raise ValueError(
+            f"reset_mask must be bool[{num_envs}] with at least one True, "
+            f"got {mask.dtype} of shape {mask.shape}"
+        )
+    return mask
+
+
+def check_actions(actions: Any, num_envs: int, n_actions: int, meaning: str) -> npt.NDArray[Any]:
+    """Return the actions as `int64[num_envs]`.
+
+    Raises:
+        ValueError: another shape or type, or an action that is not in 0..n_actions-1.
+    """
+    numbers = np.asarray(actions)
+    if numbers.shape != (num_envs,) or numbers.dtype.kind not in "iu":
+        raise ValueError(
+            f"actions must be integers of shape ({num_envs},), "
+            f"got {numbers.dtype} of shape {numbers.shape}"
+        )
+    if numbers.min() < 0 or numbers.max() >= n_actions:
+        i = int(np.argmax((numbers < 0) | (numbers >= n_actions)))
+        raise ValueError(f"actions must be {meaning}, got {numbers[i]} for game {i}")
+    return np.ascontiguousarray(numbers, np.int64)
+
+
+def with_masks(values: Infos, mask: Flags) -> Infos:
+    """Return infos with a mask for each key: the games that have it, `_score` for `score`."""
+    return {**values, **{f"_{key}": mask.copy() for key in values}}
+
+
+def finals(observations: npt.NDArray[Any], infos: Infos, ended: Flags) -> Infos:
+    """Return `final_obs` and `final_info` of the games that ended, empty for the others."""
+    final_obs = np.full(len(ended), None, object)
+    for i in np.flatnonzero(ended):
+        final_obs[i] = observations[i].copy()
+    return with_masks(
+        {"final_obs": final_obs, "final_info": {key: _only(infos[key], ended) for key in infos}},
+        ended,
+    )
+
+
+def _only(values: npt.NDArray[Any], ended: Flags) -> npt.NDArray[Any]:
+    """Return the values of the games that ended, and 0 or None for the others."""
+    final = np.zeros_like(values) if values.dtype != object else np.full(len(ended), None, object)
+    final[ended] = values[ended]
+    return final
