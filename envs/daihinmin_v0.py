@@ -21,8 +21,7 @@ from __future__ import annotations
 
 import pettingzoo  # type: ignore[import-untyped]
 
-from afterstate.envs.daihinmin.env import env, raw_env
-from afterstate.envs.daihinmin.parallel_env import parallel_env
+from afterstate.envs.daihinmin.env import env, parallel_env, raw_env
 from afterstate.envs.daihinmin.views import determinise
 
 __all__ = ["determinise", "env", "parallel_env", "raw_env"]

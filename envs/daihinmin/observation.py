@@ -50,7 +50,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import int8, int64, njit, uint64, void
 
-from afterstate.envs.daihinmin.cards import JOKER, NATURALS, lowest
+from afterstate.envs.daihinmin.cards import NATURALS, lowest
 from afterstate.envs.daihinmin.plays import (
     CARDS,
     JOKER_CELL,
@@ -59,6 +59,7 @@ from afterstate.envs.daihinmin.plays import (
     N_PLAYS,
     PASS,
     SIZE,
+    Numbers,
 )
 from afterstate.envs.daihinmin.rules import (
     GAME,
@@ -226,25 +227,38 @@ def draw_state(games: Games, planes: Planes) -> None:
     _draw_public(game, 0, planes, _STATE_PUBLIC)
 
 
-@njit(void(GameType[::1], int64, int8[::1]), cache=True)
-def draw_mask(games: Games, player: int, mask: Planes) -> None:
-    """Write the legal actions of a player in the game, or the player's view, `games[0]`.
+@njit(int64(GameType, int64, int64[::1]), cache=True)
+def list_actions(game: Game, player: int, out: Numbers) -> int:
+    """Write the legal actions of a player; return their number.
 
     The player in turn may pass or make a legal play; in the exchange it may give each card that it
     has not chosen yet. All others may only pass.
+
+    Args:
+        game: the game, or the player's view.
+        player: the player.
+        out: `int64[N_PLAYS]`, written from its start.
     """
-    game = games[0]
-    if game.turn != player:
-        mask[PASS] = 1
-    elif game.to_give > 0:
+    n = 0
+    if game.turn == player and game.to_give > 0:
         rest = game.hands[player] & ~game.gift
-        for card in range(JOKER + 1):
-            mask[1 + card] = rest >> np.uint64(card) & np.uint64(1)
-    else:
-        legal = np.empty(N_PLAYS, np.int64)
-        mask[PASS] = 1
-        for i in range(list_legal(game, legal)):
-            mask[legal[i]] = 1
+        while rest:
+            out[n] = 1 + lowest(rest)
+            rest &= rest - np.uint64(1)
+            n += 1
+        return n
+    if game.turn == player:
+        n = list_legal(game, out)
+    out[n] = PASS
+    return n + 1
+
+
+@njit(void(GameType[::1], int64, int8[::1]), cache=True)
+def draw_mask(games: Games, player: int, mask: Planes) -> None:
+    """Write the legal actions of a player (see `list_actions`) in `games[0]`."""
+    actions = np.empty(N_PLAYS, np.int64)
+    for i in range(list_actions(games[0], player, actions)):
+        mask[actions[i]] = 1
 
 
 @njit(void(GameType[::1], int64, GameType[::1], int8[:, ::1]), cache=True)

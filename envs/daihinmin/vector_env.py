@@ -39,18 +39,16 @@ from afterstate.envs.daihinmin.env import (
     observation_space,
 )
 from afterstate.envs.daihinmin.match import first_game, new_match, next_game
-from afterstate.envs.daihinmin.observation import Planes, draw_mask, observe
+from afterstate.envs.daihinmin.observation import Planes, draw_mask, list_actions, observe
 from afterstate.envs.daihinmin.players import call_move, compiled
 from afterstate.envs.daihinmin.plays import N_PLAYS, PASS, Numbers
 from afterstate.envs.daihinmin.rules import (
     GAME,
     N_PLAYERS,
-    Game,
     Games,
     GameType,
     Options,
     give,
-    list_legal,
     play,
 )
 from afterstate.envs.daihinmin.seat_env import Opponent, check_seat, four_opponents
@@ -70,6 +68,8 @@ from afterstate.envs.words import (
 
 EPISODE = np.dtype(
     [
+        ("seeded", "i8"),  # 1 if the next match has the seed `seed`, 0 if it draws one
+        ("seed", "u8"),
         ("player", "i8"),  # our player
         ("games_left", "i8"),  # including the current one; 0 when the episode has ended by itself
         ("steps", "i8"),
@@ -96,7 +96,7 @@ _TEXTS = np.array(
 _FIRST_GIFT, _NO_ACTION, _LOST = N_PLAYS, len(_TEXTS) - 1, -1
 
 
-class Table(NamedTuple):
+class Batch(NamedTuple):
     """All games, and the settings that the kernels need."""
 
     games: Games  # GAME[B]
@@ -114,26 +114,26 @@ class Table(NamedTuple):
     limit: int  # steps after which an episode is truncated
 
 
-TableType = types.NamedTuple(
+BatchType = types.NamedTuple(
     (
         *(GameType[::1], EpisodeType[::1], uint64[:, ::1], GameType[::1], GameType[::1]),
         *(int64[::1], float64[:, ::1], float64[::1]),
         *(int64, int64, boolean, boolean, int64),
     ),
-    Table,
+    Batch,
 )
 OpeningType = types.NamedTuple((int64[::1], int64[::1], uint64[::1]), Opening)
 _DRAWN = Opening()
 
 
-@njit(void(TableType, int64), cache=True)
-def _let_one_play(table: Any, i: int) -> None:
+@njit(void(BatchType, int64), cache=True)
+def _let_one_play(batch: Any, i: int) -> None:
     """Play the move of the player in turn of game `i`, an opponent."""
-    game, episode = table.games[i], table.episodes[i]
+    game, episode = batch.games[i], batch.episodes[i]
     number = game.turn - (game.turn > episode.player)
-    look(game, game.turn, table.seen)
-    move = call_move(
-        table.opponents[number], table.seen[0], table.parameters[number], table.streams[i]
+    look(game, game.turn, batch.seen)
+    move: int = call_move(
+        batch.opponents[number], batch.seen[0], batch.parameters[number], batch.streams[i]
     )
     if game.to_give > 0:
         give(game, np.uint64(move))
@@ -141,137 +141,140 @@ def _let_one_play(table: Any, i: int) -> None:
         play(game, move)
 
 
-@njit(float64(TableType, int64), cache=True)
-def _let_others_play(table: Any, i: int) -> float:
-    """Play until it is our turn in game `i` or the episode is over; return the sum of rewards."""
-    game, episode, reward = table.games[i], table.episodes[i], 0.0
-    while game.turn != episode.player:
-        if game.turn >= 0:
-            _let_one_play(table, i)
-            continue
-        episode.place = game.places[episode.player]
-        episode.games_left -= 1
-        reward += table.rewards[episode.place]
-        if episode.games_left == 0:
-            break
+@njit(float64(BatchType, int64), cache=True)
+def _finish_game(batch: Any, i: int) -> float:
+    """Start the next game of match `i` after the end of one, if there is one; return our reward."""
+    game, episode = batch.games[i], batch.episodes[i]
+    episode.place = game.places[episode.player]
+    episode.games_left -= 1
+    if episode.games_left > 0:
         next_game(game)
-        if table.auto:
-            give_weakest(table.games[i : i + 1])
+        if batch.auto:
+            give_weakest(batch.games[i : i + 1])
+    return float(batch.rewards[episode.place])
+
+
+@njit(float64(BatchType, int64), cache=True)
+def _let_others_play(batch: Any, i: int) -> float:
+    """Play until it is our turn in game `i` or the episode is over; return the sum of rewards."""
+    game, episode, reward = batch.games[i], batch.episodes[i], 0.0
+    while episode.games_left > 0 and game.turn != episode.player:
+        if game.turn < 0:
+            reward += _finish_game(batch, i)
+        else:
+            _let_one_play(batch, i)
     return reward
 
 
-@njit(boolean(TableType, int64, uint64, OpeningType), cache=True)
-def start_match(table: Any, i: int, seed: Word, opening: Opening) -> bool:
+@njit(boolean(BatchType, int64, uint64, OpeningType), cache=True)
+def start_match(batch: Any, i: int, seed: Word, opening: Opening) -> bool:
     """Start a match in game `i`; return True unless it ended before our first turn."""
-    game, episode = table.games[i], table.episodes[i]
-    table.games[i] = table.match[0]
+    game, episode = batch.games[i], batch.episodes[i]
+    batch.games[i] = batch.match[0]
     game.seed = seed
     first_game(game, opening.seats, opening.classes, opening.hands)
-    if table.auto:
-        give_weakest(table.games[i : i + 1])
-    episode.games_left = table.n_games
+    if batch.auto:
+        give_weakest(batch.games[i : i + 1])
+    episode.games_left = batch.n_games
     episode.steps = episode.over = 0
     episode.effect, episode.legal, episode.place = _NO_ACTION, 1, -1
-    episode.early_reward = _let_others_play(table, i)
+    episode.early_reward = _let_others_play(batch, i)
     return bool(episode.games_left > 0)
 
 
-@njit(void(TableType, int64), cache=True)
-def _draw_seat(table: Any, i: int) -> None:
-    """Set our player in the next episode of game `i`."""
-    episode = table.episodes[i]
-    episode.player = table.seat
-    if table.seat < 0:
-        episode.player = draw_below(table.streams[i], N_PLAYERS)
+@njit(boolean(BatchType, int64, OpeningType), cache=True)
+def _start(batch: Any, i: int, opening: Opening) -> bool:
+    """Start an episode in game `i`; return True unless it ended before our first turn."""
+    episode, player, seed = batch.episodes[i], batch.seat, batch.episodes[i].seed
+    episode.player = draw_below(batch.streams[i], N_PLAYERS) if player < 0 else player
+    if not episode.seeded:
+        seed = next_word(batch.streams[i])
+    episode.seeded = 0
+    return start_match(batch, i, seed, opening)
 
 
-@njit(int64(TableType, boolean[::1], boolean[::1], uint64[::1], OpeningType), cache=True)
-def start_all(table: Any, mask: Flags, seeded: Flags, seeds: Words, opening: Opening) -> int:
-    """Start the episodes of a mask; return how many have ended before our first turn.
-
-    Args:
-        table: the games, changed in place.
-        mask: games to start.
-        seeded: games whose match has a given seed; the others draw theirs.
-        seeds: these seeds.
-        opening: of all matches.
-    """
+@njit(int64(BatchType, boolean[::1], OpeningType), cache=True)
+def start_all(batch: Any, mask: Flags, opening: Opening) -> int:
+    """Start the episodes of a mask; return how many have ended before our first turn."""
     n_ended = 0
     for i in range(len(mask)):
         if mask[i]:
-            _draw_seat(table, i)
-            seed = seeds[i] if seeded[i] else next_word(table.streams[i])
-            n_ended += not start_match(table, i, seed, opening)
+            n_ended += not _start(batch, i, opening)
     return n_ended
 
 
-@njit(boolean(TableType, int64, int64), cache=True)
-def _act(table: Any, i: int, action: int) -> bool:
+@njit(boolean(BatchType, int64, int64), cache=True)
+def _act(batch: Any, i: int, action: int) -> bool:
     """Play our action in game `i`; return True if it is illegal and ends the episode."""
-    game, episode = table.games[i], table.episodes[i]
-    flags = act(table.games[i : i + 1], action, not table.illegal_ends)
+    game, episode = batch.games[i], batch.episodes[i]
+    flags = act(batch.games[i : i + 1], action, not batch.illegal_ends)
     episode.legal, gift = flags & 1, flags & 2 != 0
     if episode.legal:
         episode.effect = _FIRST_GIFT + action - 1 if gift else action
-    elif gift and not table.illegal_ends:
+    elif gift and not batch.illegal_ends:
         episode.effect, episode.lost = _LOST, game.given[episode.player]
     else:
         episode.effect = PASS
-    if not episode.legal and table.illegal_ends:
+    if not episode.legal and batch.illegal_ends:
         return True
     episode.place = -1
     return False
 
 
-@njit(float64(TableType, int64, int64), cache=True)
-def _step(table: Any, i: int, action: int) -> float:
+@njit(float64(BatchType, int64, int64), cache=True)
+def _step(batch: Any, i: int, action: int) -> float:
     """Play our action in game `i`, and those of the others; return the reward."""
-    episode = table.episodes[i]
+    episode = batch.episodes[i]
     episode.steps += 1
-    if _act(table, i, action):
+    if _act(batch, i, action):
         episode.over = 1
         return ILLEGAL_REWARD
-    reward = episode.early_reward + _let_others_play(table, i)
+    reward = episode.early_reward
     episode.early_reward = 0.0
+    if batch.games[i].turn < 0:
+        reward += _finish_game(batch, i)
+    reward += _let_others_play(batch, i)
     episode.over = episode.games_left == 0
     return float(reward)
 
 
-@njit(void(TableType, int64, int8[:, ::1], int8[::1]), cache=True)
-def _observe(table: Any, i: int, planes: Planes, mask: Planes) -> None:
+@njit(void(BatchType, int64, int8[:, ::1], int8[::1]), cache=True)
+def _observe(batch: Any, i: int, planes: Planes, mask: Planes) -> None:
     """Write what our player of game `i` sees, and its legal actions."""
     planes[:] = 0
     mask[:] = 0
-    player = table.episodes[i].player
-    observe(table.games[i : i + 1], player, table.seen, planes)
-    draw_mask(table.games[i : i + 1], player, mask)
+    player = batch.episodes[i].player
+    observe(batch.games[i : i + 1], player, batch.seen, planes)
+    draw_mask(batch.games[i : i + 1], player, mask)
 
 
-@njit(void(TableType, boolean[::1], int8[:, :, ::1], int8[:, ::1]), cache=True)
-def observe_all(table: Any, rows: Flags, planes: Planes, masks: Planes) -> None:
+@njit(void(BatchType, boolean[::1], int8[:, :, ::1], int8[:, ::1]), cache=True)
+def observe_all(batch: Any, rows: Flags, planes: Planes, masks: Planes) -> None:
     """Write the observations and legal actions of some games, and leave those of the others."""
     for i in range(len(rows)):
         if rows[i]:
-            _observe(table, i, planes[i], masks[i])
+            _observe(batch, i, planes[i], masks[i])
 
 
-@njit(OpeningType(), cache=True)
-def _drawn() -> Opening:
-    """Return the opening of a match that is drawn."""
-    empty = np.empty(0, np.int64)
-    return Opening(empty, empty, np.empty(0, np.uint64))
+@njit(void(BatchType, int8[:, ::1]), cache=True)
+def mask_all(batch: Any, masks: Planes) -> None:
+    """Write the legal actions of every game."""
+    masks[:] = 0
+    for i in range(len(masks)):
+        draw_mask(batch.games[i : i + 1], batch.episodes[i].player, masks[i])
 
 
 @njit(
     types.UniTuple(int64, 2)(
-        *(TableType, int64[::1], float64[::1], boolean[::1], boolean[::1]),
+        *(BatchType, int64[::1], OpeningType, float64[::1], boolean[::1], boolean[::1]),
         *(int8[:, :, ::1], int8[:, ::1]),
     ),
     cache=True,
 )
 def step_all(
-    table: Any,
+    batch: Any,
     actions: Numbers,
+    opening: Opening,
     rewards: npt.NDArray[np.float64],
     terminated: Flags,
     truncated: Flags,
@@ -281,8 +284,9 @@ def step_all(
     """Play one action of every game, or start an episode where one is over.
 
     Args:
-        table: the games, changed in place.
+        batch: the games, changed in place.
         actions: `[B]` in 0..2421.
+        opening: of the episodes that start.
         rewards: are written to, as the rest.
         terminated: episodes that have ended by themselves.
         truncated: episodes that have reached the limit of steps.
@@ -293,48 +297,29 @@ def step_all(
         The number of episodes that are over now, and the number of those started that have ended
         before our first turn.
     """
-    n_over, n_ended, opening = 0, 0, _drawn()
+    n_over, n_ended = 0, 0
     for i in range(len(actions)):
-        episode = table.episodes[i]
+        episode = batch.episodes[i]
         rewards[i] = 0.0
         terminated[i] = truncated[i] = False
         if episode.over:
-            _draw_seat(table, i)
-            n_ended += not start_match(table, i, next_word(table.streams[i]), opening)
+            n_ended += not _start(batch, i, opening)
         else:
-            rewards[i] = _step(table, i, actions[i])
+            rewards[i] = _step(batch, i, actions[i])
             terminated[i] = episode.over != 0
-            truncated[i] = episode.steps >= table.limit
+            truncated[i] = episode.steps >= batch.limit
             episode.over = terminated[i] or truncated[i]
             n_over += episode.over
-        _observe(table, i, planes[i], masks[i])
+        _observe(batch, i, planes[i], masks[i])
     return n_over, n_ended
 
 
-@njit(int64(GameType, int64, int64[::1]), cache=True)
-def _list_actions(game: Game, player: int, out: Numbers) -> int:
-    """Write the legal actions of a player, as `observation.draw_mask`; return their number."""
-    if game.turn != player:
-        out[0] = PASS
-        return 1
-    if game.to_give == 0:
-        n = list_legal(game, out)
-        out[n] = PASS
-        return n + 1
-    n, rest = 0, game.hands[player] & ~game.gift
-    while rest:
-        out[n] = 1 + cards.lowest(rest)
-        rest &= rest - np.uint64(1)
-        n += 1
-    return n
-
-
-@njit(uint64(TableType, uint64, int64[::1]), cache=True)
-def sample_legal(table: Any, rng: Word, actions: Numbers) -> Word:
+@njit(uint64(BatchType, uint64, int64[::1]), cache=True)
+def sample_legal(batch: Any, rng: Word, actions: Numbers) -> Word:
     """Draw a legal action of every game; return the advanced random state."""
-    legal = np.empty(N_PLAYS + 1, np.int64)
+    legal = np.empty(N_PLAYS, np.int64)
     for i in range(len(actions)):
-        n_legal = _list_actions(table.games[i], table.episodes[i].player, legal)
+        n_legal = list_actions(batch.games[i], batch.episodes[i].player, legal)
         rng, bits = next_random(rng)
         actions[i] = legal[(bits >> np.uint64(32)) * np.uint64(n_legal) >> np.uint64(32)]
     return rng
@@ -345,7 +330,8 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
 
     `gym.make_vec("Daihinmin-v0", num_envs=B)` makes it. Observations, actions, rewards and settings
     are those of `DaihinminEnv`, batched; infos are arrays over all games, each with its mask
-    (`_play` for `play`). `place` is -1 where its mask is False. All returned arrays are copies.
+    (`_play` for `play`); that of `place` is True in the step that ends a game. All returned arrays
+    are copies.
 
     Args:
         num_envs: number of games.
@@ -403,7 +389,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
         self._games = np.zeros(num_envs, GAME)
         self._episodes = np.zeros(num_envs, EPISODE)
         self._streams = np.zeros((num_envs, 6), np.uint64)
-        self._table = self._new_table()
+        self._batch = self._new_batch()
         self._stream: np.random.Generator | None = None  # source of the random streams
         self._sampler: Word = 0  # random state of `sample_legal`
 
@@ -428,9 +414,10 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
         seeds = check_seeds(seed, self.num_envs)
         super().reset(seed=whole(seed))
         self._draw_streams(seeds, mask)
-        self._start(mask, seeds, opening)
+        if start_all(self._batch, mask, opening):
+            self._start_again()
         planes, masks = self._empty()
-        observe_all(self._table, np.ones(self.num_envs, np.bool_), planes, masks)
+        observe_all(self._batch, np.ones(self.num_envs, np.bool_), planes, masks)
         return planes, self._infos(masks, mask)
 
     def step(
@@ -450,27 +437,28 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
                 unchanged.
             ResetNeeded: before the first reset, or if an episode is over and autoreset is disabled.
         """
-        table, numbers = self._running(), self._check_actions(actions)
+        batch, numbers = self._running(), self._check_actions(actions)
         rewards, (planes, masks) = np.empty(self.num_envs), self._empty()
         terminated, truncated = np.empty((2, self.num_envs), np.bool_)
         outputs = rewards, terminated, truncated, planes, masks
-        n_over, n_ended = step_all(table, numbers, *outputs)
+        n_over, n_ended = step_all(batch, numbers, _DRAWN, *outputs)
         infos: Infos = {}
         if n_over and self.autoreset_mode is AutoresetMode.SAME_STEP:
             ended = terminated | truncated
             infos = finals(planes, self._infos(masks, ended), ended)
-            self._start(ended, [None] * self.num_envs)
-            observe_all(table, ended, planes, masks)
-        elif n_ended:
-            observe_all(table, self._start_again(), planes, masks)
+            n_ended = start_all(batch, ended, _DRAWN)
+            observe_all(batch, ended, planes, masks)
+        if n_ended:
+            observe_all(batch, self._start_again(), planes, masks)
         infos.update(self._infos(masks, np.ones(self.num_envs, np.bool_)))
         return planes, rewards, terminated, truncated, infos
 
     def action_masks(self) -> Flags:
         """Return the legal actions of every game, `bool[num_envs, 2422]`."""
-        planes, masks = self._empty()
-        observe_all(self._running(), np.ones(self.num_envs, np.bool_), planes, masks)
-        return masks.view(np.bool_)
+        masks = np.empty((self.num_envs, N_PLAYS), np.int8)
+        mask_all(self._running(), masks)
+        legal: Flags = masks.view(np.bool_)
+        return legal
 
     def sample_legal(self) -> Numbers:
         """Return a random legal action of every game, `int64[num_envs]`.
@@ -485,8 +473,10 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
         """Return what our player of every game sees as records `GAME[num_envs]`."""
         self._running()
         players = self._episodes["player"].tolist()
-        views = [view(game, player) for game, player in zip(self._games, players, strict=True)]
-        return np.array(views, GAME)
+        views = np.empty(self.num_envs, GAME)
+        for i, player in enumerate(players):
+            views[i] = view(self._games[i], player)
+        return views
 
     def render(self) -> tuple[Any, ...] | None:
         """Return one text or picture per game, by `render_mode`; None without a render mode.
@@ -503,7 +493,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
         draw = render.ansi if self.render_mode == "ansi" else render.rgb_array
         return tuple(map(draw, self.views()))
 
-    def _new_table(self) -> Table:
+    def _new_batch(self) -> Batch:
         """Return the games with the settings for the kernels."""
         lengths = [len(opponent.parameters) for opponent in self._opponents]
         parameters = np.zeros((len(lengths), max(lengths)))
@@ -511,7 +501,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
             row[:length] = opponent.parameters
         match = np.zeros(1, GAME)
         match[0] = new_match(0, self.rules)
-        return Table(
+        return Batch(
             games=self._games,
             episodes=self._episodes,
             streams=self._streams,
@@ -527,17 +517,16 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
             limit=2**62 if self.max_episode_steps is None else self.max_episode_steps,
         )
 
-    def _running(self) -> Table:
+    def _running(self) -> Batch:
         """Return the games for the kernels."""
         if self._stream is None:
             raise ResetNeeded("call reset() first")
-        return self._table
+        return self._batch
 
     def _empty(self) -> tuple[Planes, Planes]:
         """Return arrays for observations and legal actions."""
-        return np.empty((self.num_envs, *PLANES), np.int8), np.empty(
-            (self.num_envs, N_PLAYS), np.int8
-        )
+        n = self.num_envs
+        return np.empty((n, *PLANES), np.int8), np.empty((n, N_PLAYS), np.int8)
 
     def _check_actions(self, actions: Any) -> Numbers:
         """Return the actions as `int64[num_envs]`, checked."""
@@ -550,32 +539,27 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
             allowed = self.action_masks()[np.arange(self.num_envs), numbers] | over
             if not allowed.all():
                 i = int(np.argmin(allowed))
-                action = f"{numbers[i]} ({plays.text(numbers[i])})"
+                action = f"{numbers[i]} ({plays.text(int(numbers[i]))})"
                 raise ValueError(f"actions must be legal, got {action} for game {i}")
         return numbers
 
     def _draw_streams(self, seeds: list[int | None], mask: Flags) -> None:
-        """Start the random streams of seeded games; at the first reset, of all games."""
+        """Set seed and stream of seeded games; at the first reset, the streams of all games."""
         given = [seed for seed in seeds if seed is not None]
-        sources = list(seeds)
+        sources: list[int | None] = list(seeds)
         if self.np_random is not self._stream and (self._stream is None or not given):
             *words, sampler = self.np_random.integers(0, 2**64, len(seeds) + 1, np.uint64).tolist()
             sources = [word if s is None else s for s, word in zip(seeds, words, strict=True)]
             self._sampler = sampler
         self._stream = self.np_random
         for i in np.flatnonzero(mask):
-            if sources[i] is not None:
-                generator = np.random.Generator(np.random.PCG64(sources[i]))
-                self._streams[i] = stream_of(generator)
+            source, seed = sources[i], seeds[i]
+            if source is not None:
+                self._streams[i] = stream_of(np.random.Generator(np.random.PCG64(source)))
+            if seed is not None:
+                self._episodes[i]["seeded"], self._episodes[i]["seed"] = 1, seed % 2**64
         if given:
             self._sampler = draw_word(np.random.default_rng(given))
-
-    def _start(self, mask: Flags, seeds: list[int | None], opening: Opening = _DRAWN) -> None:
-        """Start the episodes of a mask."""
-        words = np.array([(seed or 0) % 2**64 for seed in seeds], np.uint64)
-        seeded = np.array([seed is not None for seed in seeds])
-        if start_all(self._table, mask, seeded, words, opening):
-            self._start_again()
 
     def _start_again(self) -> Flags:
         """Start further matches where one has ended before our first turn; return these games.
@@ -585,7 +569,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
         ended = (self._episodes["games_left"] == 0) & (self._episodes["over"] == 0)
         for i in np.flatnonzero(ended):
             generator = np.random.default_rng(int(self._games["seed"][i]))
-            while not start_match(self._table, i, draw_word(generator), _DRAWN):
+            while not start_match(self._batch, i, draw_word(generator), _DRAWN):
                 pass
         return ended
 
@@ -596,7 +580,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
         for i in np.flatnonzero(episodes["effect"] == _LOST):
             texts[i] = f"gives {cards.text(episodes['lost'][i])}"
         values = {
-            "action_mask": masks.copy(),
+            "action_mask": masks,
             "play": texts,
             "legal": episodes["legal"] != 0,
             "player": episodes["player"].copy(),
@@ -607,8 +591,8 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
         return infos
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_table": None}
+        return {**self.__dict__, "_batch": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._table = self._new_table()
+        self._batch = self._new_batch()
