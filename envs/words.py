@@ -46,7 +46,8 @@ def next_word(stream: Words) -> Word:
     high = carried + stream[2] + np.uint64(low < product)
     stream[0], stream[1] = high, low
     bits, turn = high ^ low, high >> np.uint64(58)
-    return bits >> turn | bits << (np.uint64(64) - turn & np.uint64(63))
+    turned: Word = bits >> turn | bits << (np.uint64(64) - turn & np.uint64(63))
+    return turned
 
 
 @njit("uint64(uint64[::1])", cache=True)
@@ -54,7 +55,8 @@ def _next_half(stream: Words) -> Word:
     """Return the next 32 bits of a stream: the lower half of a word, then its upper half."""
     if stream[4]:
         stream[4] = np.uint64(0)
-        return stream[5]
+        left: Word = stream[5]
+        return left
     bits = next_word(stream)
     stream[4], stream[5] = np.uint64(1), bits >> np.uint64(32)
     return bits & np.uint64(0xFFFF_FFFF)

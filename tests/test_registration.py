@@ -15,6 +15,7 @@ from gymnasium.envs.registration import VectorizeMode
 import afterstate
 import afterstate.envs
 from afterstate.envs.daihinmin.seat_env import DaihinminEnv
+from afterstate.envs.daihinmin.vector_env import DaihinminVectorEnv
 from afterstate.envs.game2048.env import Game2048Env
 from afterstate.envs.game2048.vector_env import Game2048VectorEnv
 
@@ -83,14 +84,17 @@ def test_import_registers_the_environment_and_its_vector_form() -> None:
 
 def test_import_registers_daihinmin() -> None:
     spec = gym.spec("Daihinmin-v0")
-    assert spec.max_episode_steps is None and spec.vector_entry_point is None
+    assert spec.max_episode_steps is None
     env = gym.make("Daihinmin-v0", seat=2, games=3, illegal="raise")
     assert type(env.unwrapped) is DaihinminEnv
     assert env.unwrapped.seat == 2 and env.unwrapped.illegal == "raise"
     assert env.unwrapped.spec is not None and env.unwrapped.spec.make().reset(seed=1)[0].any()
-    envs = gym.make_vec("Daihinmin-v0", num_envs=2)
-    assert type(envs) is gym.vector.SyncVectorEnv
-    assert envs.reset(seed=1)[0].shape == (2, 116, 15)
+    envs = gym.make_vec("Daihinmin-v0", num_envs=2, seat=3, max_episode_steps=9)
+    assert isinstance(envs, DaihinminVectorEnv)
+    assert envs.seat == 3 and envs.max_episode_steps == 9
+    sync = gym.make_vec("Daihinmin-v0", num_envs=2, vectorization_mode="sync")
+    assert type(sync) is gym.vector.SyncVectorEnv
+    assert envs.reset(seed=1)[0].shape == sync.reset(seed=1)[0].shape == (2, 116, 15)
 
 
 def test_settings_reach_both_environments() -> None:
@@ -131,6 +135,7 @@ def test_lazy_names_are_the_classes_themselves() -> None:
     assert afterstate.envs.Game2048Env is Game2048Env
     assert afterstate.envs.Game2048VectorEnv is Game2048VectorEnv
     assert afterstate.envs.DaihinminEnv is DaihinminEnv
+    assert afterstate.envs.DaihinminVectorEnv is DaihinminVectorEnv
     assert afterstate.envs.daihinmin_v0.__name__ == "afterstate.envs.daihinmin_v0"
     with pytest.raises(AttributeError, match="no attribute 'Game2049Env'"):
         _ = afterstate.envs.Game2049Env
@@ -247,6 +252,7 @@ def test_missing_stable_baselines3_names_the_extra() -> None:
 def test_star_import_and_dir_list_all_names() -> None:
     names: dict[str, object] = {}
     exec("from afterstate.envs import *", names)
-    all_names = {"DaihinminEnv", "Game2048Env", "Game2048VectorEnv", "daihinmin_v0"}
+    vector_envs = {"DaihinminVectorEnv", "Game2048VectorEnv"}
+    all_names = {"DaihinminEnv", "Game2048Env", "daihinmin_v0", *vector_envs}
     assert all_names <= set(names)
     assert all_names | {"Game2048VecEnv"} == set(dir(afterstate.envs))

@@ -64,14 +64,13 @@ def check_opening(options: dict[str, Any]) -> Opening:
         ValueError: wrong options.
     """
     given = {name: value for name, value in options.items() if value is not None}
-    opening = Opening()
-    for name in ("seats", "classes"):
-        if name in given:
-            order = np.array(check_order(name, given[name]), np.int64)
-            opening = opening._replace(**{name: order})
-    if "deal" in given:
-        opening = opening._replace(hands=np.array(check_deal(given["deal"]), np.uint64))
-    return opening
+    seats, classes = (
+        check_order(name, given[name]) if name in given else [] for name in ("seats", "classes")
+    )
+    hands = check_deal(given["deal"]) if "deal" in given else []
+    return Opening(
+        np.array(seats, np.int64), np.array(classes, np.int64), np.array(hands, np.uint64)
+    )
 
 
 def start_match(match: Game, options: dict[str, Any]) -> None:

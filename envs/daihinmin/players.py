@@ -86,14 +86,20 @@ class CompiledPlayer(NamedTuple):
     parameters: npt.NDArray[np.float64] = np.empty(0)
 
     def address(self) -> int:
-        """Return the address of the kernel, for `call_move`."""
+        """Return the address of the kernel, for `call_move`.
+
+        Raises:
+            ValueError: the kernel does not return `int64`.
+        """
         result = self.move.get_compile_result(MOVE)
+        returned = result.signature.return_type
+        if returned != MOVE.return_type:
+            raise ValueError(f"move must return {MOVE.return_type}, got {returned}")
         return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def call_move(_: Any, address: Any, view: Any, parameters: Any, stream: Any) -> Any:
-    """Return the move of the compiled player whose kernel is at an address, in a kernel."""
+def _call_move(_: Any, address: Any, view: Any, parameters: Any, stream: Any) -> Any:
+    """Return signature and code of `call_move`."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         call, types = context.call_conv, signature.args[1:]
@@ -107,6 +113,11 @@ def call_move(_: Any, address: Any, view: Any, parameters: Any, stream: Any) -> 
         return move
 
     return int64(int64, *MOVE.args), generate
+
+
+call_move: Any = intrinsic(_call_move)
+"""In a kernel, `call_move(address, view, parameters, stream)` returns the move of the player whose
+kernel is at an address."""
 
 
 @njit(uint64(uint64, int64, uint64[::1]), cache=True)
@@ -133,7 +144,7 @@ def _draw_gift(hand: Word, n: int, stream: Words) -> Word:
 def random_move(view: Game, parameters: npt.NDArray[np.float64], stream: Words) -> int:
     """Return the move of a `RandomPlayer` whose generator is at this point of its stream."""
     if view.to_give > 0:
-        return np.int64(_draw_gift(view.hands[view.turn], view.to_give, stream))
+        return int(_draw_gift(view.hands[view.turn], view.to_give, stream))
     legal = np.empty(plays.N_PLAYS, np.int64)
     n_legal = list_legal(view, legal)
     index = draw_below(stream, n_legal + (view.field != plays.PASS))

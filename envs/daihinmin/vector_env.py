@@ -378,6 +378,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
         check_count("max_episode_steps", max_episode_steps, optional=True)
         self.num_envs, self.seat, self.games, self.exchange = num_envs, seat, games, exchange
         self.reward, self.illegal, self.rules = reward, illegal, rules
+        self.opponents = opponents
         self.render_mode, self.max_episode_steps = render_mode, max_episode_steps
         self.autoreset_mode = check_autoreset_mode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
@@ -385,7 +386,6 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
         self.single_action_space = spaces.Discrete(N_PLAYS)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._opponents = four_opponents(opponents, compiled)
         self._games = np.zeros(num_envs, GAME)
         self._episodes = np.zeros(num_envs, EPISODE)
         self._streams = np.zeros((num_envs, 6), np.uint64)
@@ -495,10 +495,10 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
 
     def _new_batch(self) -> Batch:
         """Return the games with the settings for the kernels."""
-        lengths = [len(opponent.parameters) for opponent in self._opponents]
-        parameters = np.zeros((len(lengths), max(lengths)))
-        for row, length, opponent in zip(parameters, lengths, self._opponents, strict=True):
-            row[:length] = opponent.parameters
+        self._players = four_opponents(self.opponents, compiled)  # keeps their kernels
+        parameters = np.zeros((4, max(len(player.parameters) for player in self._players)))
+        for row, player in zip(parameters, self._players, strict=True):
+            row[: len(player.parameters)] = player.parameters
         match = np.zeros(1, GAME)
         match[0] = new_match(0, self.rules)
         return Batch(
@@ -507,7 +507,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
             streams=self._streams,
             seen=np.zeros(1, GAME),
             match=match,
-            opponents=np.array([opponent.address() for opponent in self._opponents]),
+            opponents=np.array([player.address() for player in self._players]),
             parameters=parameters,
             rewards=np.array(REWARDS[self.reward]),
             seat=-1 if self.seat == "random" else int(self.seat),
@@ -566,10 +566,10 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
 
         `raw_env` draws their seeds from a generator with the seed of that match.
         """
-        ended = (self._episodes["games_left"] == 0) & (self._episodes["over"] == 0)
+        ended: Flags = (self._episodes["games_left"] == 0) & (self._episodes["over"] == 0)
         for i in np.flatnonzero(ended):
             generator = np.random.default_rng(int(self._games["seed"][i]))
-            while not start_match(self._batch, i, draw_word(generator), _DRAWN):
+            while not start_match(self._batch, int(i), draw_word(generator), _DRAWN):
                 pass
         return ended
 
@@ -591,7 +591,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
         return infos
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_batch": None}
+        return {**self.__dict__, "_batch": None, "_players": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -15,9 +15,10 @@ from gymnasium.vector import AutoresetMode
 from afterstate.envs import daihinmin_v0
 from afterstate.envs.daihinmin.env import raw_env
 from afterstate.envs.daihinmin.seat_env import DaihinminEnv
+from afterstate.envs.daihinmin.vector_env import DaihinminVectorEnv
 from afterstate.envs.game2048.env import Game2048Env
 from afterstate.envs.game2048.vector_env import Game2048VectorEnv
-from tests.support.daihinmin.env_checks import path, play_seat
+from tests.support.daihinmin.env_checks import path, play_seat, play_seats
 from tests.support.env_checks import assert_same, by_duplicate, play, play_batch, spoil
 
 
@@ -32,6 +33,7 @@ class Case(NamedTuple):
 GAME = ("afterstates", "action_masks", "get_state")
 BATCH = partial(Game2048VectorEnv, 4, (2, 3), max_episode_steps=9)
 MATCH = partial(raw_env, games=2)
+SEATS = partial(DaihinminVectorEnv, 4, games=2, max_episode_steps=9)
 
 CASES = {
     "2048": Case(Game2048Env, play, GAME),
@@ -46,6 +48,11 @@ CASES = {
     "Daihinmin, planes": Case(partial(MATCH, observation="planes"), path, ("state", "get_state")),
     "Daihinmin, wrapped": Case(partial(daihinmin_v0.env, games=2), path),
     "Daihinmin, one seat": Case(partial(DaihinminEnv, games=2), play_seat, ("action_masks",)),
+    "Daihinmin, batch": Case(SEATS, play_seats, ("action_masks", "views")),
+    "Daihinmin, batch, same step": Case(
+        partial(SEATS, opponents="sample", autoreset_mode=AutoresetMode.SAME_STEP),
+        *(play_seats, ("action_masks", "views")),
+    ),
     "Daihinmin, one seat, wrapped": Case(partial(gym.make, "Daihinmin-v0"), play_seat),
 }
 by_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)

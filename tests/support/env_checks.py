@@ -122,6 +122,21 @@ def assert_same(first: Any, second: Any) -> None:
         assert first == second
 
 
+def masked(infos: dict[str, Any]) -> dict[str, Any]:
+    """Return infos as Gymnasium has them: zeros where a mask is False, and no key without games."""
+    result = {}
+    for key, value in infos.items():
+        if key.startswith("_") or not infos[f"_{key}"].any():
+            continue
+        result[f"_{key}"] = infos[f"_{key}"]
+        if isinstance(value, dict):
+            result[key] = masked(value)
+        else:
+            result[key] = value.copy()
+            result[key][~infos[f"_{key}"]] = None if value.dtype == object else 0
+    return result
+
+
 def unchanged(env: Game2048Env, action: Callable[[], Any]) -> pytest.ExceptionInfo[ValueError]:
     """Check that a call raises ValueError and leaves this game and later games unchanged."""
     before, twin = env.get_state(), copy.deepcopy(env)

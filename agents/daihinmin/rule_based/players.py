@@ -28,16 +28,16 @@ _N_WEIGHTS = len(Weights._fields)
 def sample_move(view: Game, parameters: npt.NDArray[np.float64], stream: Words) -> int:
     """Return the move of a `SampleAgent`."""
     if view.to_give > 0:
-        return np.int64(weakest(view.hands[view.turn], view.to_give))
+        return int(weakest(view.hands[view.turn], view.to_give))
     return sample_play(view)
 
 
 @njit(MOVE, cache=True)
 def heuristic_move(view: Game, parameters: npt.NDArray[np.float64], stream: Words) -> int:
     """Return the move of a `HeuristicAgent`, whose weights are the parameters."""
-    weights = Weights(*to_fixed_tuple(parameters, _N_WEIGHTS))
+    weights = Weights(*to_fixed_tuple(parameters, _N_WEIGHTS))  # type: ignore[call-arg]
     if view.to_give > 0:
-        return np.int64(heuristic_gift(view, weights))
+        return int(heuristic_gift(view, weights))
     return heuristic_play(view, weights)
 
 

@@ -30,6 +30,7 @@ from tests.support.env_checks import (
     assert_same,
     boards_of,
     by_mode,
+    masked,
     play_batch,
     play_legal,
     single,
@@ -52,20 +53,6 @@ by_settings = pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def singles(num_envs: int, mode: AutoresetMode = NEXT_STEP, **settings: Any) -> SyncVectorEnv:
     """Return Gymnasium's vector environment of single environments."""
     return SyncVectorEnv([partial(single, **settings)] * num_envs, autoreset_mode=mode)
-
-
-def masked(infos: dict[str, Any]) -> dict[str, Any]:
-    """Return infos with zeros where their masks are False, as in Gymnasium."""
-    result = {}
-    for key, value in infos.items():
-        if key.startswith("_"):
-            result[key] = value
-        elif isinstance(value, dict):
-            result[key] = masked(value)
-        else:
-            result[key] = value.copy()
-            result[key][~infos[f"_{key}"]] = None if value.dtype == object else 0
-    return result
 
 
 @by_mode

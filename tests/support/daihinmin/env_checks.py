@@ -63,6 +63,15 @@ def play_seat(env: Any, n_steps: int, seed: int) -> list[Any]:
     return steps
 
 
+def play_seats(envs: Any, n_steps: int, seed: int) -> list[Any]:
+    """Return the steps of random legal actions of an environment of many games."""
+    rng, steps = np.random.default_rng(seed), []
+    for _ in range(n_steps):
+        legal = [np.flatnonzero(mask) for mask in envs.action_masks()]
+        steps.append(envs.step(np.array([rng.choice(each) for each in legal])))
+    return steps
+
+
 def refused(env: raw_env, action: Callable[[], Any], match: str = "[a-z]") -> None:
     """Check that an action raises ValueError and leaves the environment unchanged."""
     before = env.get_state()
