@@ -18,7 +18,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import TimeLimit
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
-from numba import float64, njit
+from numba import njit
 
 from afterstate.agents.daihinmin.rule_based.heuristic import Weights
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent
@@ -291,7 +291,9 @@ class Uncompiled:
         return 0
 
 
-@pytest.mark.parametrize("opponents", [Uncompiled(), [None, None, "sample", Uncompiled()], "policy"])
+@pytest.mark.parametrize(
+    "opponents", [Uncompiled(), [None, None, "sample", Uncompiled()], "policy"]
+)
 def test_a_player_that_is_not_compiled_is_refused(opponents: Any) -> None:
     with pytest.raises(ValueError, match=r"^opponents must be None, 'random', 'sample', .*sync"):
         DaihinminVectorEnv(2, opponents=opponents)
@@ -301,20 +303,6 @@ def test_a_player_that_is_not_compiled_is_refused(opponents: Any) -> None:
 def test_wrong_opponents_raise_errors(opponents: Any) -> None:
     with pytest.raises(ValueError, match=r"opponents|player"):
         DaihinminVectorEnv(2, opponents=opponents)
-
-
-def test_a_kernel_must_return_an_integer() -> None:
-    @njit(float64(*MOVE.args))
-    def half(view: Game, parameters: Any, stream: Any) -> float:
-        return 0.5
-
-    class Wrong(Uncompiled):
-        def compiled(self) -> CompiledPlayer:
-            """Return a kernel of a wrong type."""
-            return CompiledPlayer(half)
-
-    with pytest.raises(ValueError, match="move must return int64, got float64"):
-        DaihinminVectorEnv(2, opponents=Wrong())
 
 
 def test_an_error_of_a_kernel_is_raised() -> None:
