@@ -1,4 +1,4 @@
-"""Speed of Daihinmin: playouts, the PettingZoo environment, players, and matches over sockets.
+"""Speed of Daihinmin: playouts, environments, players, and matches over sockets.
 
 A round in this process lasts about one CPU second. A match over sockets is a server and five
 clients, each in a process of its own on this machine, in wall time from the end of the first game
@@ -8,19 +8,23 @@ to that of the last.
 from __future__ import annotations
 
 import json
+import random
 import re
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 from numba import int64, njit
 
+import afterstate.envs
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, SampleAgent
 from afterstate.envs import daihinmin_v0
@@ -33,6 +37,7 @@ from benchmarks.speed.peers import step_pettingzoo
 from benchmarks.speed.timing import Figure, Steps, Subject, in_turn
 
 SOCKET_GAMES = 300
+N_SEATS = 1_024
 
 
 @njit(int64(GameType, int64, int64[::1]), cache=True)
@@ -56,6 +61,43 @@ def start_playouts(seed: int = 0) -> Steps:
 def start_env(seed: int = 0) -> Steps:
     """Start the environment with its wrappers, observation and mask, in a match of many games."""
     return step_pettingzoo(daihinmin_v0.env(games=100), seed)
+
+
+def start_seat() -> Steps:
+    """Start `Daihinmin-v0` against sample players; Python draws a random legal action."""
+    env: gym.Env[Any, Any] = gym.make("Daihinmin-v0", opponents="sample")
+    draw = random.Random(0).random
+    _, info = env.reset(seed=0)
+
+    def steps(n: int) -> int:
+        nonlocal info
+        for _ in range(n):
+            legal = info["action_mask"].nonzero()[0]
+            _, _, terminated, _, info = env.step(legal[int(draw() * len(legal))])
+            if terminated:
+                _, info = env.reset()
+        return n
+
+    return steps
+
+
+def start_vector_env(opponents: str) -> Callable[[], Steps]:
+    """Return a start of 1,024 seats against four such players, with random legal actions."""
+
+    def start() -> Steps:
+        envs = gym.make_vec("Daihinmin-v0", num_envs=N_SEATS, opponents=opponents)
+        assert isinstance(envs, afterstate.envs.DaihinminVectorEnv)
+        envs.reset(seed=0)
+
+        def steps(n: int) -> int:
+            rounds = -(-n // N_SEATS)
+            for _ in range(rounds):
+                envs.step(envs.sample_legal())
+            return rounds * N_SEATS
+
+        return steps
+
+    return start
 
 
 def start_match(player: type[Player]) -> Steps:
@@ -121,6 +163,11 @@ def measure(rounds: int, slow_rounds: int) -> list[Figure]:
     subjects = [
         Subject("random playouts inside the rules kernel", start_playouts, "actions/CPU s"),
         Subject("daihinmin_v0.env(), random legal steps", start_env),
+        Subject("Daihinmin-v0, four sample players", start_seat),
+        *(
+            Subject(f"the same, B = {N_SEATS}, four {name} players", start_vector_env(name))
+            for name in ("sample", "heuristic")
+        ),
     ]
     figures = in_turn(subjects, rounds)
     matches = [
