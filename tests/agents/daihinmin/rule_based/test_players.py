@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from afterstate import agents
@@ -14,9 +15,15 @@ from afterstate.agents.daihinmin.rule_based.heuristic import Weights
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, RandomAgent, SampleAgent
 from afterstate.agents.daihinmin.values.softmax_policy import PRETRAINED, PolicyAgent
 from afterstate.envs.daihinmin import cards, plays
+from afterstate.envs.daihinmin.players import compiled
 from afterstate.envs.daihinmin.records.recording import legal_list
+from afterstate.envs.daihinmin.rules import Game
 from afterstate.envs.daihinmin.views import view
+from afterstate.envs.words import stream_of
 from tests.support.daihinmin.hands import dealt_to, on_field
+
+STREAM = np.zeros(6, np.uint64)
+"""A random stream, for players without chance."""
 
 # The random player
 
@@ -143,3 +150,46 @@ def test_other_names_and_objects_are_refused(player: Any) -> None:
 def test_an_object_with_both_methods_is_a_player() -> None:
     player = SampleAgent()
     assert find_player(player) is player
+
+
+# As kernels
+
+
+@pytest.mark.parametrize(
+    "player", [SampleAgent(), HeuristicAgent(), HeuristicAgent(Weights(keep=0.1, joker=3.0))]
+)
+def test_a_kernel_makes_the_moves_of_its_player(player: SampleAgent | HeuristicAgent) -> None:
+    """All moves and gifts of three games, of which two have an exchange."""
+    move, parameters = player.compiled()
+
+    class Both:
+        def choose(self, view: Game) -> int:
+            assert move(view, parameters, STREAM) == player.choose(view)
+            return player.choose(view)
+
+        def give(self, view: Game, n: int) -> int:
+            assert move(view, parameters, STREAM) == player.give(view, n)
+            return player.give(view, n)
+
+    for _ in play_match([Both()] * 5, 3, seed=2):
+        pass
+
+
+def test_the_kernel_of_random_moves_makes_those_of_the_random_player() -> None:
+    generator = np.random.default_rng(4)
+    kernel, player = compiled("random"), RandomAgent(generator)
+    stream = stream_of(generator)
+
+    class Both:
+        def choose(self, view: Game) -> int:
+            play = player.choose(view)
+            assert kernel.move(view, kernel.parameters, stream) == play
+            return play
+
+        def give(self, view: Game, n: int) -> int:
+            gift = player.give(view, n)
+            assert kernel.move(view, kernel.parameters, stream) == gift
+            return gift
+
+    for _ in play_match([Both()] * 5, 30, seed=2):
+        pass
