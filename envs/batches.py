@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 
 from afterstate.envs.words import check_seed
@@ -64,6 +65,13 @@ def check_actions(actions: Any, num_envs: int, n_actions: int, meaning: str) -> 
         i = int(np.argmax((numbers < 0) | (numbers >= n_actions)))
         raise ValueError(f"actions must be {meaning}, got {numbers[i]} for game {i}")
     return np.ascontiguousarray(numbers, np.int64)
+
+
+def check_running(mode: AutoresetMode, over: Flags) -> None:
+    """Raise ResetNeeded if a game is over and nothing but a reset restarts it."""
+    if mode is AutoresetMode.DISABLED and over.any():
+        ended = np.flatnonzero(over)
+        raise ResetNeeded(f"games {ended} are over: reset(options={{'reset_mask': ...}})")
 
 
 def with_masks(values: Infos, mask: Flags) -> Infos:

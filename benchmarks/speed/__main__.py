@@ -1,4 +1,4 @@
-"""Speed of environments, players and learners, by themselves and beside other programs.
+"""Speed of environments, players and learners, alone and against other programs.
 
     python -m benchmarks.speed                     # the figures of this package, both games
     python -m benchmarks.speed daihinmin           # of one game

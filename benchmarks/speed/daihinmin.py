@@ -8,13 +8,12 @@ to that of the last.
 from __future__ import annotations
 
 import json
-import random
 import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 from numba import int64, njit
 
-import afterstate.envs
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, SampleAgent
 from afterstate.envs import daihinmin_v0
@@ -33,7 +31,7 @@ from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import GameType, give, play_out
-from benchmarks.speed.peers import step_pettingzoo
+from benchmarks.speed.peers import step_gymnasium, step_pettingzoo, step_vector
 from benchmarks.speed.timing import Figure, Steps, Subject, in_turn
 
 SOCKET_GAMES = 300
@@ -65,39 +63,13 @@ def start_env(seed: int = 0) -> Steps:
 
 def start_seat() -> Steps:
     """Start `Daihinmin-v0` against sample players; Python draws a random legal action."""
-    env: gym.Env[Any, Any] = gym.make("Daihinmin-v0", opponents="sample")
-    draw = random.Random(0).random
-    _, info = env.reset(seed=0)
-
-    def steps(n: int) -> int:
-        nonlocal info
-        for _ in range(n):
-            legal = info["action_mask"].nonzero()[0]
-            _, _, terminated, _, info = env.step(legal[int(draw() * len(legal))])
-            if terminated:
-                _, info = env.reset()
-        return n
-
-    return steps
+    return step_gymnasium(gym.make("Daihinmin-v0", opponents="sample"), seed=0)
 
 
-def start_vector_env(opponents: str) -> Callable[[], Steps]:
-    """Return a start of 1,024 seats against four such players, with random legal actions."""
-
-    def start() -> Steps:
-        envs = gym.make_vec("Daihinmin-v0", num_envs=N_SEATS, opponents=opponents)
-        assert isinstance(envs, afterstate.envs.DaihinminVectorEnv)
-        envs.reset(seed=0)
-
-        def steps(n: int) -> int:
-            rounds = -(-n // N_SEATS)
-            for _ in range(rounds):
-                envs.step(envs.sample_legal())
-            return rounds * N_SEATS
-
-        return steps
-
-    return start
+def start_seats(opponents: str) -> Steps:
+    """Start 1,024 seats against four such players, with random legal actions."""
+    envs = gym.make_vec("Daihinmin-v0", num_envs=N_SEATS, opponents=opponents)
+    return step_vector(envs, seed=0)
 
 
 def start_match(player: type[Player]) -> Steps:
@@ -165,7 +137,7 @@ def measure(rounds: int, slow_rounds: int) -> list[Figure]:
         Subject("daihinmin_v0.env(), random legal steps", start_env),
         Subject("Daihinmin-v0, four sample players", start_seat),
         *(
-            Subject(f"the same, B = {N_SEATS}, four {name} players", start_vector_env(name))
+            Subject(f"the same, B = {N_SEATS}, four {name} players", partial(start_seats, name))
             for name in ("sample", "heuristic")
         ),
     ]

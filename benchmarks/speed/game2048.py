@@ -8,7 +8,6 @@ is measured by `benchmarks.pretrained.learning_curve`.
 
 from __future__ import annotations
 
-import random
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.players import PRETRAINED, read_network
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, load, network
+from benchmarks.speed.peers import step_gymnasium, step_vector
 from benchmarks.speed.timing import Figure, Steps, Subject, fresh_process, in_turn
 
 N_BOARDS = 4096
@@ -49,20 +49,7 @@ TRAININGS = {
 
 def start_env(seed: int = 0) -> Steps:
     """Start `Game2048-v0` of `gym.make`; Python draws a random legal action from the mask."""
-    env: gym.Env[Any, Any] = gym.make("Game2048-v0")
-    draw = random.Random(seed).random
-    _, info = env.reset(seed=seed)
-
-    def steps(n: int) -> int:
-        nonlocal info
-        for _ in range(n):
-            legal = info["action_mask"].nonzero()[0]
-            _, _, terminated, _, info = env.step(legal[int(draw() * len(legal))])
-            if terminated:
-                _, info = env.reset()
-        return n
-
-    return steps
+    return step_gymnasium(gym.make("Game2048-v0"), seed)
 
 
 def start_vector_env(
@@ -70,16 +57,7 @@ def start_vector_env(
 ) -> Steps:
     """Start many boards with random legal actions, observations, masks and all infos."""
     envs = gym.make_vec("Game2048-v0", num_envs=n_boards, observation=observation)
-    assert isinstance(envs, afterstate.envs.Game2048VectorEnv)
-    envs.reset(seed=seed)
-
-    def steps(n: int) -> int:
-        rounds = -(-n // n_boards)
-        for _ in range(rounds):
-            envs.step(envs.sample_legal())
-        return rounds * n_boards
-
-    return steps
+    return step_vector(envs, seed)
 
 
 def start_afterstates() -> Steps:

@@ -167,6 +167,37 @@ def start_rlcard(game: str, seed: int) -> Steps:
     return steps
 
 
+def step_gymnasium(env: Any, seed: int) -> Steps:
+    """Return random legal steps of an environment of Gymnasium whose infos have an action mask."""
+    draw = random.Random(seed).random
+    _, info = env.reset(seed=seed)
+
+    def steps(n: int) -> int:
+        nonlocal info
+        for _ in range(n):
+            legal = info["action_mask"].nonzero()[0]
+            _, _, terminated, _, info = env.step(legal[int(draw() * len(legal))])
+            if terminated:
+                _, info = env.reset()
+        return n
+
+    return steps
+
+
+def step_vector(envs: Any, seed: int) -> Steps:
+    """Return random legal steps of a vector environment that draws them itself."""
+    n_envs: int = envs.num_envs
+    envs.reset(seed=seed)
+
+    def steps(n: int) -> int:
+        rounds = -(-n // n_envs)
+        for _ in range(rounds):
+            envs.step(envs.sample_legal())
+        return rounds * n_envs
+
+    return steps
+
+
 def step_pettingzoo(env: Any, seed: int) -> Steps:
     """Return random legal steps of an AEC environment whose observations have an action mask."""
     draw = random.Random(seed).random

@@ -26,7 +26,6 @@ from benchmarks.machine import machine
 Steps: TypeAlias = Callable[[int], int]
 """Continue from the last call for about n steps; return the number of steps made."""
 
-
 ROOT = Path(__file__).parents[2]
 
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "NUMPY_MADVISE_HUGEPAGE": "1"}

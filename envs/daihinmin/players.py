@@ -185,13 +185,18 @@ def check_player(player: Any) -> Player:
     return checked
 
 
+def is_random(player: Any) -> bool:
+    """Return True for the names of the player that makes random legal plays."""
+    return isinstance(player, str) and player in _RANDOM
+
+
 def resolve(player: Player | str, seed: int | None = None) -> Player:
     """Return a player, or the player of a name or of a file.
 
     Only a name or a file imports `afterstate.agents`: see `agents.daihinmin.play.find_player`,
     which has the same arguments and raises the same errors.
     """
-    if isinstance(player, str) and player in _RANDOM:
+    if is_random(player):
         return RandomPlayer(seed)
     if isinstance(player, str):
         agents = import_module("afterstate.agents.daihinmin.play")
@@ -205,7 +210,7 @@ def compiled(player: Player | str | None) -> CompiledPlayer:
     Raises:
         ValueError: the player has no method `compiled`.
     """
-    if player is None or (isinstance(player, str) and player in _RANDOM):
+    if player is None or is_random(player):
         return CompiledPlayer(random_move)
     compile_ = getattr(resolve(player), "compiled", None)
     if compile_ is None:

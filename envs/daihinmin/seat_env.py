@@ -15,7 +15,7 @@ from afterstate.envs.daihinmin import plays
 from afterstate.envs.daihinmin.arguments import ILLEGAL, check_action
 from afterstate.envs.daihinmin.env import AGENTS, ILLEGAL_REWARD, observation_space, raw_env
 from afterstate.envs.daihinmin.observation import Planes
-from afterstate.envs.daihinmin.players import Player, RandomPlayer, actions_of, resolve
+from afterstate.envs.daihinmin.players import Player, RandomPlayer, actions_of, is_random, resolve
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options
 from afterstate.envs.words import check_one_of, draw_word, whole
 
@@ -211,7 +211,7 @@ def check_seat(seat: Any) -> None:
 
 def _one(opponent: Opponent) -> Player | None:
     """Return an opponent, or None for random plays, which follow the seed of the reset."""
-    return None if opponent in (None, "random", "daihinmin-random") else resolve(opponent)
+    return None if opponent is None or is_random(opponent) else resolve(opponent)
 
 
 def four_opponents(

@@ -24,6 +24,7 @@ from afterstate.envs.batches import (
     check_actions,
     check_autoreset_mode,
     check_reset_mask,
+    check_running,
     check_seeds,
     finals,
     with_masks,
@@ -82,7 +83,7 @@ EPISODE = np.dtype(
     ],
     align=True,
 )
-"""What an episode adds to its game."""
+"""State of an episode beyond its game."""
 EpisodeType = from_dtype(EPISODE)
 
 _TEXTS = np.array(
@@ -532,9 +533,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
         """Return the actions as `int64[num_envs]`, checked."""
         numbers = check_actions(actions, self.num_envs, N_PLAYS, f"in 0..{N_PLAYS - 1}")
         over = self._episodes["over"] != 0
-        if self.autoreset_mode is AutoresetMode.DISABLED and over.any():
-            ended = np.flatnonzero(over)
-            raise ResetNeeded(f"games {ended} are over: reset(options={{'reset_mask': ...}})")
+        check_running(self.autoreset_mode, over)
         if self.illegal == "raise":
             allowed = self.action_masks()[np.arange(self.num_envs), numbers] | over
             if not allowed.all():

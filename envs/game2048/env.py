@@ -34,7 +34,7 @@ ACTION_NAMES = ("up", "right", "down", "left")
 
 
 class Status(NamedTuple):
-    """What a `FLAGS` word of `games.py` says."""
+    """Meaning of a `FLAGS` word of `games.py`."""
 
     mask: npt.NDArray[np.int8]
     """The next legal actions, `[4]`; to be copied before it is given away."""

@@ -18,6 +18,7 @@ from afterstate.envs.batches import (
     check_actions,
     check_autoreset_mode,
     check_reset_mask,
+    check_running,
     check_seeds,
     finals,
     with_masks,
@@ -228,9 +229,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         running = self._running()
         meaning = "0 up, 1 right, 2 down or 3 left"
         moves = check_actions(actions, self.num_envs, 4, meaning)
-        if self.autoreset_mode is AutoresetMode.DISABLED and self._over.any():
-            ended = np.flatnonzero(self._over)
-            raise ResetNeeded(f"games {ended} are over: reset(options={{'reset_mask': ...}})")
+        check_running(self.autoreset_mode, self._over)
         if self.illegal == "raise":
             masks = games.masks(running)
             allowed = masks[np.arange(self.num_envs), moves].astype(np.bool_) | self._over
@@ -276,8 +275,8 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         boards = games.read(self._games, BOARD, *self.size)
         return boards if self.observation == "exponents" else games.one_hot(boards)
 
-    def _values(self) -> Infos:
-        """Return the current infos of all games, without masks."""
+    def _infos(self, mask: Flags) -> Infos:
+        """Return the infos of all games, with `mask` as the mask of each key."""
         n = self.num_envs
         masks, afters = np.empty(n, np.uint32), np.empty((n, 2), np.uint64)
         scores, max_tiles = np.empty((2, n), np.int64)
@@ -285,11 +284,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         games.read_infos(self._games, masks, afters, scores, max_tiles, legal)
         moves = masks.view(np.int8).reshape(n, 4)
         values = moves, games.as_boards(afters, *self.size), scores, max_tiles, legal
-        return dict(zip(self.info_keys, values, strict=True))
-
-    def _infos(self, mask: Flags) -> Infos:
-        """Return the infos of all games, with `mask` as the mask of each key."""
-        return with_masks(self._values(), mask)
+        return with_masks(dict(zip(self.info_keys, values, strict=True)), mask)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_table": None}
