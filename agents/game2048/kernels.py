@@ -2,8 +2,8 @@
 
 `KERNEL` and `INLINED` are arguments of `numba.njit`; `kernel` and `inlined` are decorators with
 them, for functions that are compiled for each type of their arguments. `prefetch` loads a table
-entry into the cache before it is needed; `extract` packs the nibbles of a tuple's cells into a
-table index, by the processor's instruction PEXT if it has one.
+entry into the cache before it is needed; `pack_bits` is the processor's instruction PEXT, if it has
+one.
 """
 
 from __future__ import annotations
@@ -12,14 +12,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import llvmlite.binding as llvm
-import numpy as np
 from llvmlite import ir
 from numba import config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
-
-from afterstate.envs.words import Word
 
 KERNEL: dict[str, Any] = {"cache": True, "_nrt": False}
 """Arguments of `njit` for kernels that allocate nothing: without reference counting, which would
@@ -59,7 +56,7 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
         builder.call(function, [address, read, keep, data_cache])
         return context.get_dummy_value()
 
-    return types.void(array, types.int64), generate
+    return types.void(array, types.uint64), generate
 
 
 def _pext(typing_context: Any, word: Any, mask: Any) -> Any:
@@ -85,24 +82,11 @@ def _trailing_zeros(typing_context: Any, word: Any) -> Any:
 prefetch: Any = intrinsic(_prefetch)
 """Start loading entry `index` of a one-dimensional array into the cache."""
 
-_pack_bits: Any = intrinsic(_pext)
+pack_bits: Any = intrinsic(_pext)
+"""Return the bits of a word under a mask, packed into the low bits; only if `HAS_PEXT`."""
+
 count_zeros: Any = intrinsic(_trailing_zeros)
 """Return the number of zeros below a word's lowest one; 64 for zero."""
-
-
-@njit("uint64(uint64, uint64)", cache=True)
-def extract_by_runs(word: Word, mask: Word) -> Word:
-    """Return the bits of `word` under `mask`, packed: one shift for each run of ones."""
-    word, mask = np.uint64(word), np.uint64(mask)
-    packed, length = np.uint64(0), np.uint64(0)
-    while mask != 0:
-        first = count_zeros(mask)
-        beyond = mask + (np.uint64(1) << first)  # the carry runs past the run of ones
-        run = mask & ~beyond
-        packed |= (word & run) >> (first - length)
-        length += count_zeros(~(run >> first))
-        mask &= beyond
-    return packed
 
 
 HAS_PEXT: bool = (
@@ -111,6 +95,3 @@ HAS_PEXT: bool = (
     and config.CPU_FEATURES is None  # type: ignore[attr-defined]
 )
 """True if kernels are compiled for a processor with PEXT."""
-
-extract: Callable[[Word, Word], Word] = _pack_bits if HAS_PEXT else extract_by_runs
-"""Return the bits of a word under a mask, packed into the low bits."""

@@ -1,7 +1,7 @@
 """Slow oracles of N-tuple networks, their learning, and exact small games: formulas with loops.
 
 Numbers are float32 scalars, added in the documented order, so that results can be compared bit for
-bit. A tuple's first cell is the lowest hexadecimal digit of its index.
+bit. The index of an entry has the lowest bits of its tuple's exponents, then the second lowest, ...
 """
 
 from __future__ import annotations
@@ -37,7 +37,17 @@ def symmetric_boards(board: Board) -> list[Board]:
 
 def index(board: Board, cells: Sequence[int]) -> int:
     """Return the index of a tuple's entry in its table, for ascending cells; exponents <= 15."""
-    return sum(min(board[cell // 4][cell % 4], 15) * 16**i for i, cell in enumerate(cells))
+    return entry([min(board[cell // 4][cell % 4], 15) for cell in cells])
+
+
+def entry(exponents: Sequence[int]) -> int:
+    """Return the index of an entry in its table: all lowest bits, then all second ones, ...
+
+    >>> entry([1, 3])  # bits 01 and 11, so 1 1, then 0 1
+    11
+    """
+    bits = [exponent >> plane & 1 for plane in range(4) for exponent in exponents]
+    return sum(bit << i for i, bit in enumerate(bits))
 
 
 def downgrade(board: Board, top: int) -> Board:

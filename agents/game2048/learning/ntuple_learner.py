@@ -58,6 +58,7 @@ from afterstate.agents.game2048.search.expectimax import CUTOFF, ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple import (
     Network,
     NTupleAgent,
+    is_in_order,
     network,
     pack_network,
     unpack_network,
@@ -317,16 +318,16 @@ class NTupleLearner:
         """Return the learner of a file that `save` wrote.
 
         Raises:
-            ValueError: not such a file, a damaged one, one with a network only, or one written
-                by afterstate 0.1.
+            ValueError: not such a file, a damaged one, one with a network only, or one of an older
+                version.
         """
         header, arrays = files.read(path, "ntuple")
         if "learner" not in header:
             raise ValueError(f"{path} has a network but no learner: it can play, not resume")
         net = unpack_network(path, header, arrays)
         metadata = header["learner"]
-        if isinstance(metadata, dict) and "rng" in metadata:
-            raise ValueError(f"{path} was written by afterstate 0.1: it can play, not resume")
+        if not is_in_order(header):
+            raise ValueError(f"{path} was written by an older version: it can play, not resume")
         try:
             learner = cls(net, NTupleSettings(**metadata["settings"]))
             learner.seconds = float(metadata.get("seconds", 0))

@@ -64,7 +64,7 @@ def _count(net: Network, board: Word, uses: Counts, indices: Indices) -> None:
         if boards[action] != board:
             look_up(net, boards[action], indices)
             for k in range(indices.size):
-                uses[source(net, indices[k])] += np.uint32(1)
+                uses[source(net, np.uint64(indices[k]))] += np.uint32(1)
 
 
 @kernel
@@ -115,10 +115,10 @@ def count_uses(
 def _differences(net: Network, indices: Indices, differences: Weights) -> None:
     """Write the difference of each weight from its value if it were dropped."""
     for i in range(indices.size):
-        index = indices[i]
+        index = np.uint64(indices[i])
         differences[i] = entry(net, index)
-        if net.promote and index >= net.stage_size:
-            differences[i] -= entry(net, index - net.stage_size)
+        if net.promote and index >= np.uint64(net.stage_size):
+            differences[i] -= entry(net, index - np.uint64(net.stage_size))
 
 
 def most_used(net: Network, uses: Counts, n_kept: int) -> Indices:

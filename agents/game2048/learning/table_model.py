@@ -84,6 +84,8 @@ class TableModel:
             raise ValueError(f"{path} has no learner from searches: it can play, not resume")
         net = ntuple.unpack_network(path, header, arrays)
         same = ntuple.pack_network(net)[0] == ntuple.pack_network(self.network)[0]
+        if not ntuple.is_in_order(header):
+            raise ValueError(f"{path} was written by an older version: it can play, not resume")
         if not same or arrays["sums"].shape != self._update.sums.shape:
             raise ValueError(f"{path} has another network or rule than the settings")
         self.network.weights[:], self._update.sums[:] = net.weights, arrays["sums"]

@@ -43,6 +43,8 @@ from afterstate.envs.words import Word, Words
 AHEAD = 4
 """Backward learning prefetches the entries of this many updates ahead."""
 
+_1 = np.uint64(1)  # indices are unsigned: see `ntuple.index_of`
+
 
 class Update(NamedTuple):
     """The update rule, in the form that kernels take."""
@@ -76,27 +78,28 @@ def new_path(n_moves: int, delay: int = 0) -> Path:
 
 
 @inlined
-def _is_unchanged(net: Network, rule: Update, index: int) -> bool:
+def _is_unchanged(net: Network, rule: Update, index: Word) -> bool:
     """Return True if an entry has no weight or no rate of its own."""
     weight = net.fixed[index] if is_fixed(net) else net.weights[index]
-    return weight == 0 or (rule.sums.size > 0 and rule.sums[2 * index + 1] == 0)
+    return weight == 0 or (rule.sums.size > 0 and rule.sums[index + index + _1] == 0)
 
 
 @kernel
-def _promote(net: Network, rule: Update, index: int) -> None:
+def _promote(net: Network, rule: Update, index: Word) -> None:
     """Give an entry of a later stage the weight and the rate that it has from earlier stages."""
     earlier = source(net, index)
     if is_fixed(net):
         net.fixed[index] = net.fixed[earlier]
     else:
         net.weights[index] = net.weights[earlier]
-    if rule.sums.size > 0 and rule.sums[2 * index + 1] == 0:
-        rule.sums[2 * index] = rule.sums[2 * earlier]
-        rule.sums[2 * index + 1] = rule.sums[2 * earlier + 1]
+    if rule.sums.size > 0 and rule.sums[index + index + _1] == 0:
+        for which in range(2):
+            own, its = index + index + np.uint64(which), earlier + earlier + np.uint64(which)
+            rule.sums[own] = rule.sums[its]
 
 
 @inlined
-def _add(net: Network, index: int, step: Value) -> None:
+def _add(net: Network, index: Word, step: Value) -> None:
     """Add a step to the value of an entry."""
     if is_fixed(net):
         net.fixed[index] += np.int32(np.floor(step * np.float32(FRACTION) + np.float32(0.5)))
@@ -105,15 +108,16 @@ def _add(net: Network, index: int, step: Value) -> None:
 
 
 @inlined
-def _coherent_step(rule: Update, index: int, share: Value) -> Value:
+def _coherent_step(rule: Update, index: Word, share: Value) -> Value:
     """Return the step of an entry by temporal coherence, and add to its sums."""
-    coherent, absolute = rule.sums[2 * index], rule.sums[2 * index + 1]
+    at = index + index
+    coherent, absolute = rule.sums[at], rule.sums[at + _1]
     step = rule.rate * share
     if absolute > 0:
         step = rule.rate * (abs(coherent) / absolute) * share
     summed = step if rule.printed else share
-    rule.sums[2 * index] = coherent + summed
-    rule.sums[2 * index + 1] = absolute + abs(summed)
+    rule.sums[at] = coherent + summed
+    rule.sums[at + _1] = absolute + abs(summed)
     return step
 
 
@@ -149,7 +153,8 @@ def prefetch_sums(net: Network, rule: Update, board: Word) -> None:
         if is_last(net, symmetry):
             break
         for t in range(n_tuples(net)):
-            prefetch(rule.sums, 2 * index_of(net, stage, boards[symmetry], t))
+            index = index_of(net, stage, boards[symmetry], t)
+            prefetch(rule.sums, index + index)
 
 
 @kernel

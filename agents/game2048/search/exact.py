@@ -27,6 +27,7 @@ from numba import float64, int64, njit, uint8, uint64, void
 
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.play import Player
+from afterstate.agents.game2048.values.bit_planes import z_order
 from afterstate.agents.game2048.values.ntuple import Network
 from afterstate.agents.game2048.values.ntuple import network as empty_network
 from afterstate.envs.game2048.rules import (
@@ -487,6 +488,6 @@ def network(solution: Solution) -> Network:
     if rows == cols:
         images += [each.swapaxes(1, 2) for each in images]
     for each in images:
-        indices = each.reshape(len(boards), -1) @ (16 ** np.arange(rows * cols))
-        net.weights[indices] = solution.values / net.symmetric
+        nibbles = each.reshape(len(boards), -1) @ (16 ** np.arange(rows * cols))
+        net.weights[z_order(nibbles, rows * cols)] = solution.values / net.symmetric
     return net

@@ -154,7 +154,6 @@ def _weigh(net: Network, search: Search, board: Word, depth: int, probability: f
         for action in range(4):
             odds[action] = probability if boards[action] != board else -1.0
         return
-    prefetch_moves(net, board)
     for action in range(4):
         odds[action] = -np.inf
         if boards[action] != board:
@@ -272,9 +271,9 @@ def _evaluate(
             if depth > 1:
                 odds = 1.0 if every else search.odds[depth, action]
                 value = _chance(net, search, boards[action], depth - 1, odds)
-            else:
-                value = float(value_of(net, boards[action]))
-            values[action] = rewards[action] + value
+                values[action] = rewards[action] + value
+            else:  # in the precision of the greedy player
+                values[action] = np.float32(rewards[action]) + value_of(net, boards[action])
 
 
 @kernel

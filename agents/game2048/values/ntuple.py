@@ -11,6 +11,8 @@ is the sum of all entries (Szubert and Jaskowski 2014; the four six-tuples: Wu e
 
 A six-tuple's table has 16**6 weights, 64 MiB: 4x6 takes 256 MiB, and learning 512 MiB more.
 
+The entries of a table are in Z-order: see `bit_planes.py`.
+
 A network may have *stages*, each with its own tables, selected by the board's largest tile (Wu et
 al. 2014). With *promotion* (Jaskowski 2016) a weight that was never changed takes the value and the
 learning rate of the same weight one stage before. Weights are floats, or *fixed-point* numbers of
@@ -19,7 +21,7 @@ learning rate of the same weight one stage before. Weights are floats, or *fixed
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +30,14 @@ import numpy.typing as npt
 
 from afterstate.agents import files
 from afterstate.agents.game2048.agent import Agent
-from afterstate.agents.game2048.kernels import extract, inlined, kernel, prefetch
+from afterstate.agents.game2048.kernels import inlined, kernel, prefetch
+from afterstate.agents.game2048.values.bit_planes import (
+    cells_mask,
+    symmetries,
+    table_index,
+    to_planes,
+    z_order,
+)
 from afterstate.agents.game2048.values.tuple_constants import has_constants, mask, n_tuples, start
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.rules import (
@@ -38,7 +47,6 @@ from afterstate.envs.game2048.rules import (
     downgrade,
     field,
     largest,
-    symmetries,
     table,
 )
 from afterstate.envs.words import Word, Words, whole
@@ -62,8 +70,14 @@ generalizes early (Jaskowski 2016)."""
 STAGES = (512, 1024, 2048, 4096, 8192, 16384, 32768)
 """The tiles that begin the stages 2 to 8 of Matsuzaki (2017); the first stage ends with 256."""
 
+FEW_TUPLES = 4
+"""Networks with more tuples prefetch the entries of all moves before they look up the first."""
+
 FRACTION = 1024
 """The integer that a fixed-point weight of 1 is stored as."""
+
+ORDER = "z"
+"""The name of the order of entries in files: see `bit_planes.py`."""
 
 Weights = npt.NDArray[np.float32]
 Value = np.float32
@@ -71,8 +85,8 @@ Indices = npt.NDArray[np.int64]
 
 
 def _masks(tuples: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return each tuple's cells, as ones in their nibbles."""
-    return tuple(sum(15 << 4 * int(cell) for cell in cells) for cells in tuples)
+    """Return each tuple's cells, as ones in all bit planes."""
+    return tuple(cells_mask(cells) for cells in tuples)
 
 
 class Network(NamedTuple):
@@ -83,7 +97,7 @@ class Network(NamedTuple):
 
     weights: Weights  # of all tables, concatenated, stage after stage
     fixed: npt.NDArray[np.int32]  # the same memory as integers if fixed-point; else empty
-    masks: Words  # the cells of each tuple, as ones in their nibbles
+    masks: Words  # the cells of each tuple, as ones in all bit planes
     starts: Indices  # the index of each tuple's table in its stage
     stages: Indices  # the index of a board's stage, by its largest exponent
     stage_size: int  # weights of a stage
@@ -96,9 +110,7 @@ class Network(NamedTuple):
     @property
     def tuples(self) -> list[list[int]]:
         """Return the cells of each tuple, numbered on 4x4 cells row by row."""
-        return [
-            [cell for cell in range(16) if mask >> 4 * cell & 1] for mask in self.masks.tolist()
-        ]
+        return [[cell for cell in range(16) if mask >> cell & 1] for mask in self.masks.tolist()]
 
     @property
     def stage_tiles(self) -> list[int]:
@@ -251,12 +263,12 @@ def _check_tiles(name: str, tiles: Sequence[int]) -> list[int]:
 
 
 @inlined
-def entries(net: Network, board: Word) -> tuple[tuple[Word, ...], int]:
-    """Return the symmetric boards of a board, whose entries are its own, and its stage's start."""
+def entries(net: Network, board: Word) -> tuple[tuple[Word, ...], Word]:
+    """Return the bit planes of a board's symmetric boards, and the start of its stage's weights."""
     if net.downgrade < 16:
         board = downgrade(board, net.downgrade)
-    stage = net.stages[largest(board)] if net.stages[15] > 0 else 0
-    return symmetries(board, net.size[0], net.size[1]), stage
+    stage = np.uint64(net.stages[largest(board)] if net.stages[15] > 0 else 0)
+    return symmetries(to_planes(board), net.size[0], net.size[1]), stage
 
 
 @inlined
@@ -269,9 +281,12 @@ def is_last(net: Network, symmetry: int) -> bool:
 
 
 @inlined
-def index_of(net: Network, stage: int, board: Word, t: int) -> int:
-    """Return the index of the entry of tuple `t` on one of the symmetric boards."""
-    index: int = stage + start(net, t) + np.int64(extract(board, mask(net, t)))
+def index_of(net: Network, stage: Word, planes: Word, t: int) -> Word:
+    """Return the index of the entry of tuple `t` on one of the symmetric boards.
+
+    It is unsigned, because numba tests a signed one for being negative at every access.
+    """
+    index: Word = stage + start(net, t) + table_index(planes, mask(net, t))
     return index
 
 
@@ -304,20 +319,21 @@ def prefetch_entries(net: Network, board: Word) -> None:
 
 
 @inlined
-def source(net: Network, index: int) -> int:
+def source(net: Network, index: Word) -> Word:
     """Return the index of an entry's weight: itself, or with promotion the last nonzero one."""
     if net.promote:
+        size = np.uint64(net.stage_size)
         if is_fixed(net):
-            while net.fixed[index] == 0 and index >= net.stage_size:
-                index -= net.stage_size
+            while net.fixed[index] == 0 and index >= size:
+                index -= size
         else:
-            while net.weights[index] == 0 and index >= net.stage_size:
-                index -= net.stage_size
+            while net.weights[index] == 0 and index >= size:
+                index -= size
     return index
 
 
 @inlined
-def entry(net: Network, index: int) -> Value:
+def entry(net: Network, index: Word) -> Value:
     """Return the value of one entry."""
     index = source(net, index)
     if is_fixed(net):
@@ -354,11 +370,15 @@ def value_of(net: Network, board: Word) -> Value:
 
 @inlined
 def prefetch_moves(net: Network, board: Word) -> tuple[tuple[Word, ...], tuple[int, ...]]:
-    """Return the afterstates and rewards of a board's moves, and prefetch their entries."""
+    """Return the afterstates and rewards of a board's moves, and prefetch their entries.
+
+    Those of few tuples are not prefetched: processors look ahead far enough to overlap them.
+    """
     boards, rewards = afterstates(board, net.moves)
-    for action in range(4):
-        if boards[action] != board:
-            prefetch_entries(net, boards[action])
+    if n_tuples(net) > FEW_TUPLES:
+        for action in range(4):
+            if boards[action] != board:
+                prefetch_entries(net, boards[action])
     return boards, rewards
 
 
@@ -418,13 +438,35 @@ def _act(net: Network, boards: Words, actions: npt.NDArray[np.int8]) -> None:
 @kernel
 def _finish(net: Network, records: Words, n_moves: Indices) -> None:
     """Play games greedily: see `NTupleAgent.finish`."""
+    rows, cols = net.size
     for i in range(len(records)):
         while records[i, games.EXCESS] == 0:
-            action, _ = best_move(net, records[i, games.BOARD])
+            board = records[i, games.BOARD]
+            boards, rewards = prefetch_moves(net, board)
+            action, _ = select_move(net, board, boards, rewards)
             if action < 0:
                 break
-            games.play(records, i, action, net.moves, net.size[0], net.size[1])
+            if games.fits(board):
+                games.play_on(records, i, boards[action], rewards[action], field(rows, cols))
+            else:
+                games.play(records, i, action, net.moves, rows, cols)
             n_moves[i] += 1
+        games.look(records, i, rows, cols)
+
+
+def tables(net: Network) -> Iterator[tuple[slice, int]]:
+    """Return the place of each table of each stage in the weights, and its number of cells."""
+    for stage in range(0, net.weights.size, net.stage_size):
+        for first, cells in zip(net.starts.tolist(), net.tuples, strict=True):
+            begin = stage + first
+            yield slice(begin, begin + 16 ** len(cells)), len(cells)
+
+
+def is_in_order(header: dict[str, Any]) -> bool:
+    """Return True if a file has entries in Z-order, False if in that of nibbles, as older files."""
+    if header.get("order", "nibbles") not in ("nibbles", ORDER):
+        raise ValueError(f"order must be 'nibbles' or {ORDER!r}, got {header['order']!r}")
+    return "order" in header and header["order"] == ORDER
 
 
 _SETTINGS = ("stages", "promote", "symmetric", "fixed_point", "downgrade")
@@ -440,6 +482,7 @@ def pack_network(net: Network) -> tuple[dict[str, Any], dict[str, npt.NDArray[An
         "symmetric": net.symmetric > 1,
         "fixed_point": net.fixed.size > 0,
         "downgrade": None if net.downgrade == 16 else 1 << net.downgrade,
+        "order": ORDER,
     }
     return header, {"weights": net.fixed if net.fixed.size else net.weights}
 
@@ -456,12 +499,17 @@ def unpack_network(
         settings = {name: header[name] for name in _SETTINGS if name in header}
         net = network(header["tuples"], tuple(header["size"]), **settings)
         if "pruned" in header:
-            _fill_pruned(net, arrays["gaps"], arrays["levels"], float(header["pruned"]["step"]))
+            step = float(header["pruned"]["step"])
+            _fill_pruned(net, arrays["gaps"], arrays["levels"], step, is_in_order(header))
             return net
         weights = arrays["weights"]
         memory = net.fixed if net.fixed.size else net.weights
         if weights.shape != memory.shape or weights.dtype != memory.dtype:
             raise ValueError("its weights do not match its tuples")
+        if not is_in_order(header):
+            for table, n_cells in tables(net):
+                memory[table][z_order(np.arange(16**n_cells), n_cells)] = weights[table]
+            return net
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     fixed = weights if net.fixed.size else net.fixed
@@ -469,9 +517,16 @@ def unpack_network(
 
 
 def _fill_pruned(
-    net: Network, gaps: npt.NDArray[Any], levels: npt.NDArray[Any], step: float
+    net: Network, gaps: npt.NDArray[Any], levels: npt.NDArray[Any], step: float, in_order: bool
 ) -> None:
     """Write the weights of a file that keeps only some of them: see `learning/pruning.py`.
+
+    Args:
+        net: all zero.
+        gaps: of the file.
+        levels: of the file.
+        step: of the file.
+        in_order: False if its weights are in the order of nibbles.
 
     Raises:
         ValueError: they do not match the network.
@@ -483,6 +538,10 @@ def _fill_pruned(
     if gaps.ndim != 1 or net.fixed.size or (places.size and places[-1] >= net.weights.size):
         raise ValueError("its gaps do not match its tuples")
     low, high = levels[:, is_kept].astype(np.int16)
+    if not in_order:
+        for table, n_cells in tables(net):
+            part = slice(*np.searchsorted(places, [table.start, table.stop]))
+            places[part] = table.start + z_order(places[part] - table.start, n_cells)
     net.weights[places] = (low | high << 8) * np.float32(step)
 
 

@@ -8,8 +8,8 @@ All numbers are little-endian. A file is
   weights as floats of 32 bits; then 0 (16 bits), or if it learned by temporal coherence 4
   (16 bits), twice the number of weights (64 bits), E and A of all weights, and 0 (16 bits).
 
-The first cell's exponent is the lowest nibble of the table index, as in `ntuple`, but cells may be
-in any order. The value of a board is the sum over its 8 symmetric boards.
+The exponents of a tuple's cells, the first one lowest, are the nibbles of the table index; cells
+may be in any order. The value of a board is the sum over its 8 symmetric boards.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from afterstate.agents.game2048.values.ntuple import Network, Weights, network
+from afterstate.agents.game2048.values.bit_planes import z_order
+from afterstate.agents.game2048.values.ntuple import Network, Weights, network, tables
 
 _MAX_TABLES = 64
 
@@ -34,15 +35,15 @@ def read(path: str | Path) -> Network:
     """
     with open(path, "rb") as file:
         try:
-            tables = _read_tables(file)
+            read_tables = _read_tables(file)
             if file.read(1):
                 raise ValueError("it is too long")
-            net = network([cells for cells, _ in tables])
+            net = network([cells for cells, _ in read_tables])
         except (ValueError, struct.error) as error:
             raise ValueError(f"{path} is not a .w file, or it is damaged: {error}") from error
-    starts = [*net.starts.tolist(), net.weights.size]
-    for (cells, weights), start, end in zip(tables, starts, starts[1:], strict=False):
-        net.weights[start:end] = _reordered(cells, weights)
+    for (cells, weights), (table, n_cells) in zip(read_tables, tables(net), strict=True):
+        in_order = z_order(np.arange(16**n_cells), n_cells)
+        net.weights[table][in_order] = _reordered(cells, weights)
     return net
 
 

@@ -82,7 +82,7 @@ def _start(typing_context: Any, net: Any, t: Any) -> Any:
     """Generate the code of `start`."""
     lengths = [16 ** (mask.bit_count() // 4) for mask in _compiled_masks(net)]
     starts = [0, *accumulate(lengths[:-1])]
-    return types.int64(net, types.int64), _element(net, "starts", starts)
+    return types.uint64(net, types.int64), _element(net, "starts", starts)
 
 
 has_constants: Any = intrinsic(_has_constants)

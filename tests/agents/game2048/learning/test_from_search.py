@@ -38,7 +38,7 @@ from afterstate.agents.training.run import Diverged
 from afterstate.envs.game2048.games import BOARD
 from tests.oracles import game2048 as oracle
 from tests.oracles.from_search import NaiveSearchLearner
-from tests.oracles.ntuple import NaiveLearner
+from tests.oracles.ntuple import NaiveLearner, entry
 from tests.oracles.softmax import outcomes
 from tests.support.game2048.search_learners import (
     SCALE,
@@ -122,11 +122,11 @@ def test_cold_paths_follow_the_best_moves_and_hot_paths_are_uniform() -> None:
 def test_a_temporal_difference_equals_that_by_hand(rate: float, error: float, end: float) -> None:
     """An entry of value 10 is learned twice toward 20, the second time from its new value."""
     net = network([[0, 1]], (2, 2), symmetric=False)
-    net.weights[0x21] = 10
+    net.weights[entry([1, 2])] = 10
     model, afters = TableModel(net, "td", rate), np.array([0x34_0021, 0x21], np.uint64)
     assert model.fit(afters, np.array([20.0, 20.0]), 7) == error
     assert model.estimate(afters).tolist() == [end, end]
-    assert np.flatnonzero(net.weights).tolist() == [0x21]
+    assert np.flatnonzero(net.weights).tolist() == [entry([1, 2])]
 
 
 @pytest.mark.parametrize("rule", ["td", "tc"])

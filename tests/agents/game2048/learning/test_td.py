@@ -220,8 +220,9 @@ def learn(
 def test_backward_tc_lambda_of_two_games_by_hand() -> None:
     """The path (1 2) with reward 4, then (3 _) with reward 8; lambda is a half.
 
+    Entries have the bits of both exponents in turn: (1 2) 9, (2 1) 6, (3 _) 5, (_ 3) 10.
     First game: nothing follows (3 _), worth 0: no error, and z = 8. The error of (1 2) is 8, its
-    shares 2; entries 33 and 18 are hit twice at rate 1: weights 4, E = A = 4, value 16.
+    shares 2; entries 9 and 6 are hit twice at rate 1: weights 4, E = A = 4, value 16.
     Second game: z = 8 again, error 8 - 16, shares -2. First hit: rate 1, weight 2, E 2, A 6;
     second hit: rate 2/6, weight 4/3, E 0, A 8.
     """
@@ -229,12 +230,12 @@ def test_backward_tc_lambda_of_two_games_by_hand() -> None:
     learning_rule = rule(net, lam=0.5)
     path = [(0x21, 4), (0x03, 8)]
     learn(net, learning_rule, path)
-    assert weight_table(net) == {33: 4, 18: 4}
+    assert weight_table(net) == {9: 4, 6: 4}
     sums = learning_rule.sums.reshape(-1, 2)
-    assert sums[[33, 18, 3, 48]].tolist() == [[4, 4], [4, 4], [0, 0], [0, 0]]
+    assert sums[[9, 6, 5, 10]].tolist() == [[4, 4], [4, 4], [0, 0], [0, 0]]
     learn(net, learning_rule, path)
-    assert weight_table(net) == pytest.approx({33: 4 / 3, 18: 4 / 3})
-    assert sums[[33, 18]].tolist() == [[0, 8], [0, 8]]
+    assert weight_table(net) == pytest.approx({9: 4 / 3, 6: 4 / 3})
+    assert sums[[9, 6]].tolist() == [[0, 8], [0, 8]]
 
 
 @pytest.mark.parametrize(("lam", "corner"), [(0.0, 1.25), (0.5, 1.125), (1.0, 1.0)])
@@ -245,9 +246,9 @@ def test_backward_td_lambda_mixes_target_and_new_value(lam: float, corner: float
     twice a quarter of a quarter of it.
     """
     net = network([[0, 1]], (1, 2))
-    net.weights[[3, 48]] = 1
+    net.weights[[5, 10]] = 1
     learn(net, rule(net, "td", 0.25, lam), [(0x21, 4), (0x03, 8)])
-    assert weight_table(net) == {3: 0.5, 48: 0.5, 33: corner, 18: corner}
+    assert weight_table(net) == {5: 0.5, 10: 0.5, 9: corner, 6: corner}
 
 
 def test_backward_reward_into_an_afterstate_is_not_its_own() -> None:
@@ -287,7 +288,7 @@ def test_backward_updates_around_a_random_move_by_hand(
     With one into B and skip "own", z = 8 + 18/2 + 4/2 = 19; A 19/2.
     """
     net = network([[0, 1]], (1, 2))
-    net.weights[[3, 48]], net.weights[[4, 64]] = 1, 2
+    net.weights[[5, 10]], net.weights[[16, 32]] = 1, 2
     a, b, c = 0x21, 0x03, 0x04
     learn(net, rule(net, "td", 0.25, 0.5, skip=skip), [(a, 4), (b, 8), (c, 16)], drawn)
     assert estimate(net, [a, b, c]).tolist() == values

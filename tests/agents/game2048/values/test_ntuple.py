@@ -18,7 +18,7 @@ from afterstate.agents.game2048.values.ntuple import (
 )
 from afterstate.envs.game2048.rules import from_text, symmetries
 from tests.oracles import game2048 as oracle
-from tests.oracles.ntuple import NaiveNetwork, index, symmetric_boards
+from tests.oracles.ntuple import NaiveNetwork, entry, index, symmetric_boards
 
 SIZES = [(4, 4), (3, 3), (2, 2), (2, 3), (3, 2), (4, 2), (3, 4), (1, 2), (4, 1)]
 by_size = pytest.mark.parametrize("size", SIZES)
@@ -132,14 +132,14 @@ def test_without_symmetry_only_the_board_itself_is_read(n_tuples: int) -> None:
         assert value == naive.value(board)
 
 
-def test_first_cell_of_a_tuple_is_the_lowest_nibble_of_its_index() -> None:
+def test_index_of_a_tuple_is_that_of_its_exponents_in_order_of_the_cells() -> None:
     """On a 1x2 board the tuple {0 1} reads [a b], [b a] and, flipped, both once more."""
     net = network([[0, 1]], (1, 2))
-    net.weights[3 + 16 * 5], net.weights[5 + 16 * 3] = 1, 10
+    net.weights[entry([3, 5])], net.weights[entry([5, 3])] = 1, 10
     values = estimate(net, [from_text("8 32"), from_text("32 8"), from_text("8 8")])
     assert values.tolist() == [22, 22, 0]
     corner_and_edge = network([[5], [0, 1]], (4, 4))
-    corner_and_edge.weights[16 + 4 + 16 * 2] = 1  # entry 4 + 2 * 16 of the second table
+    corner_and_edge.weights[16 + entry([4, 2])] = 1  # in the second table
     once = from_text("16 4 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ _")
     twice = from_text("16 4 _ _ / 4 _ _ _ / _ _ _ _ / _ _ _ _")
     not_at_all = from_text("4 16 _ _ / _ _ _ _ / _ _ _ _ / _ _ _ _")
@@ -150,7 +150,7 @@ def test_order_of_a_tuples_cells_does_not_matter() -> None:
     net = network([[5, 0, 1]])
     assert net.tuples == [[0, 1, 5]]
     board = from_text("2 4 _ _ / _ 8 _ _ / _ _ _ _ / _ _ _ _")
-    net.weights[1 + 16 * 2 + 256 * 3] = 1
+    net.weights[entry([1, 2, 3])] = 1
     assert estimate(net, [board]).tolist() == [1]
 
 

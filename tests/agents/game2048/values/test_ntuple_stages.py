@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from afterstate.agents import files
+from afterstate.agents.game2048.learning.pruning import save_pruned
 from afterstate.agents.game2048.values.ntuple import STAGES, Network, estimate, load, network, save
 from afterstate.envs.game2048.rules import from_text
 from tests.oracles import game2048 as oracle
-from tests.oracles.ntuple import NaiveNetwork, downgrade
+from tests.oracles.ntuple import NaiveNetwork, downgrade, entry
 from tests.support.game2048.learning_checks import memory
 
 TUPLES = [[0, 1, 4], [5, 2], [10]]
@@ -91,9 +94,9 @@ def test_a_stage_begins_exactly_with_its_tile(stages: Any) -> None:
 def test_stages_have_tables_of_their_own() -> None:
     """The tuple {0 1} on 1x2: a pair and its mirror, twice each."""
     net = network([[0, 1]], (1, 2), stages=[8])
-    net.weights[1 + 16 * 2] = 1  # 2 4, the largest below 8
-    net.weights[256 + 1 + 16 * 3] = 10  # 2 8
-    net.weights[1 + 16 * 3] = 100  # never read
+    net.weights[entry([1, 2])] = 1  # 2 4, the largest below 8
+    net.weights[256 + entry([1, 3])] = 10  # 2 8
+    net.weights[entry([1, 3])] = 100  # never read
     boards = [from_text(text) for text in ("2 4", "4 2", "2 8", "8 2", "8 4")]
     assert estimate(net, boards).tolist() == [2, 2, 20, 20, 0]
 
@@ -209,6 +212,53 @@ def test_a_start_value_that_no_weight_can_hold_is_refused(wrong: float, fixed_po
 
 
 # Files
+
+
+def by_nibbles(net: Network) -> list[int]:
+    """Return the place of each weight, listed by the exponents side by side as nibbles."""
+    places = []
+    for stage in range(0, net.weights.size, net.stage_size):
+        for start, cells in zip(net.starts.tolist(), net.tuples, strict=True):
+            each = itertools.product(range(16), repeat=len(cells))
+            places += [stage + start + entry(exponents[::-1]) for exponents in each]
+    return places
+
+
+@by_options
+def test_a_file_of_an_older_version_has_entries_in_the_order_of_nibbles(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    net = filled(**options)
+    save(net, tmp_path / "network.npz")
+    header, arrays = files.read(tmp_path / "network.npz")
+    del header["order"]
+    older = {"weights": arrays["weights"][by_nibbles(net)]}
+    files.write(tmp_path / "older.npz", "ntuple", header, older)
+    assert (memory(load(tmp_path / "older.npz")) == memory(net)).all()
+
+
+@pytest.mark.parametrize("stages", [(), (8, 16)])
+def test_a_pruned_file_of_an_older_version_has_entries_in_the_order_of_nibbles(
+    tmp_path: Path, stages: tuple[int, ...]
+) -> None:
+    net = network([[0, 1, 4], [5], [2, 3]], stages=stages)
+    kept = np.sort(np.random.default_rng(1).choice(net.weights.size, 500, replace=False))
+    older = net._replace(weights=np.zeros_like(net.weights))
+    older.weights[kept] = 1 + np.arange(500)
+    save_pruned(older, tmp_path / "pruned.npz", kept, step=1.0)
+    header, arrays = files.read(tmp_path / "pruned.npz")
+    del header["order"]
+    files.write(tmp_path / "older.npz", "ntuple", header, arrays)
+    net.weights[by_nibbles(net)] = older.weights
+    assert (load(tmp_path / "older.npz").weights == net.weights).all()
+
+
+def test_another_order_is_refused(tmp_path: Path) -> None:
+    save(network([[0]]), tmp_path / "network.npz")
+    header, arrays = files.read(tmp_path / "network.npz")
+    files.write(tmp_path / "other.npz", "ntuple", {**header, "order": "x"}, arrays)
+    with pytest.raises(ValueError, match="order"):
+        load(tmp_path / "other.npz")
 
 
 @by_options
