@@ -8,7 +8,8 @@ The search is fast because:
 
 - The last move of the player is the network's greedy one, without search.
 - *Cutoff*: each line of play has a probability, the product of those of its tiles and its moves. A
-  move whose network value is below the best one by g has probability `exp(-g / TEMPERATURE)`.
+  move whose network value is below the best one by g has probability `exp(-g / temperature)`; the
+  temperature is 8% of the network's value of the empty board, the score that it expects.
   Lines less probable than the cutoff are not followed: an improbable move is skipped, an improbable
   4 counts as a 2, and an improbable board gets the value of its greedy move. With cutoff 0 the
   search is plain expectimax.
@@ -49,10 +50,12 @@ from afterstate.envs.game2048.rules import (
 from afterstate.envs.words import Word, Words, whole
 
 MAX_DEPTH = 5
-CUTOFF = 1e-5
+CUTOFF = 1e-4
 """The default cutoff."""
-TEMPERATURE = 7000.0
-"""Points by which a move's value is below the best one at probability 1/e."""
+TEMPERATURE = 0.08
+"""The temperature of moves, as a share of the value of the empty board."""
+MIN_TEMPERATURE = 500.0
+"""The lowest temperature, in points, for networks that have hardly learned."""
 TABLE_BITS = 14
 """The transposition table has 2**14 buckets of 64 bytes: 1 MiB."""
 
@@ -67,7 +70,7 @@ class Search(NamedTuple):
     """Settings and memory of a search, as kernels take them."""
 
     cutoff: float
-    temperature: float
+    temperature: Values  # [1], in points; scratch memory
     table: Words  # [buckets, 8]: four keys, then four entries
     control: Indices  # stop flag, salt of the keys, and two counters
     odds: Values  # [depths, 4], scratch memory: probabilities of moves
@@ -77,7 +80,7 @@ def new_search(cutoff: float = 0.0, table_bits: int = 0) -> Search:
     """Return a search with an empty table."""
     return Search(
         cutoff=float(cutoff),
-        temperature=float(TEMPERATURE),
+        temperature=np.empty(1),
         table=np.zeros((1 << table_bits, 2 * _SLOTS), np.uint64),
         control=np.zeros(4, np.int64),
         odds=np.empty((MAX_DEPTH + 1, 4)),
@@ -163,7 +166,7 @@ def _weigh(net: Network, search: Search, board: Word, depth: int, probability: f
         if boards[action] == board:
             odds[action] = -1
         else:
-            odds[action] = probability * np.exp((odds[action] - best) / search.temperature)
+            odds[action] = probability * np.exp((odds[action] - best) / search.temperature[0])
             if odds[action] < search.cutoff and odds[action] < probability:
                 odds[action] = -1
 
@@ -263,6 +266,8 @@ def _evaluate(
 ) -> None:
     """Write the values of the four moves; with `every`, also those of improbable ones."""
     boards, rewards = afterstates(board, net.moves)
+    share = TEMPERATURE * float(value_of(net, np.uint64(0)))
+    search.temperature[0] = max(MIN_TEMPERATURE, share)
     if not every:
         _weigh(net, search, board, depth, 1.0)
     for action in range(4):

@@ -383,6 +383,18 @@ def prefetch_moves(net: Network, board: Word) -> tuple[tuple[Word, ...], tuple[i
 
 
 @inlined
+def _better(
+    net: Network, board: Word, after: Word, reward: int, action: int, best: tuple[int, Value]
+) -> tuple[int, Value]:
+    """Return the better one of a move and the best before it, each with reward plus value."""
+    if after != board:
+        value = np.float32(reward) + value_of(net, after)
+        if value > best[1]:
+            return action, value
+    return best
+
+
+@inlined
 def select_move(
     net: Network, board: Word, boards: tuple[Word, ...], rewards: tuple[int, ...]
 ) -> tuple[int, Value]:
@@ -397,13 +409,13 @@ def select_move(
     Returns:
         Action, and reward plus value; -1 and 0 if no move is legal.
     """
-    best, best_value = -1, np.float32(-np.inf)
-    for action in range(4):
-        if boards[action] != board:
-            value = np.float32(rewards[action]) + value_of(net, boards[action])
-            if value > best_value:
-                best, best_value = action, value
-    return best, best_value if best >= 0 else np.float32(0)
+    best = -1, np.float32(-np.inf)
+    # A loop would choose its move by an indirect jump.
+    best = _better(net, board, boards[0], rewards[0], 0, best)
+    best = _better(net, board, boards[1], rewards[1], 1, best)
+    best = _better(net, board, boards[2], rewards[2], 2, best)
+    best = _better(net, board, boards[3], rewards[3], 3, best)
+    return best[0], best[1] if best[0] >= 0 else np.float32(0)
 
 
 @kernel
