@@ -21,7 +21,7 @@ from tqdm import tqdm
 from afterstate import agents
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.values import ntuple
+from afterstate.agents.game2048.values import ntuple_file
 from afterstate.agents.training.run import Progress, train
 from afterstate.envs import pictures
 from afterstate.envs.game2048 import render
@@ -104,7 +104,7 @@ def main(args: Args) -> None:
     except KeyboardInterrupt:
         raise SystemExit(f"interrupted: the network so far is in {file}") from None
     finally:
-        ntuple.save(learner.network, file)
+        ntuple_file.save(learner.network, file)
     greedy, search = agents.load(file), agents.make("expectimax", depth=3, network=learner.network)
     seed = args.seed + 1_000_000  # other games than those of training
     tiles = "".join(f"{tile:>8}" for tile in TILES)

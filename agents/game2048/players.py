@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from afterstate.agents.game2048.search.expectimax import CUTOFF, ExpectimaxAgent
-from afterstate.agents.game2048.values import ntuple, tdl2048
+from afterstate.agents.game2048.values import ntuple, ntuple_file, tdl2048
 from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def alphabeta(**search: Any) -> AlphaBetaAgent:
 
 def read_network(file: str | Path) -> Network:
     """Return the network of a file of afterstate, or of TDL2048 if its name ends in `.w`."""
-    return tdl2048.read(file) if Path(file).suffix == ".w" else ntuple.load(file)
+    return tdl2048.read(file) if Path(file).suffix == ".w" else ntuple_file.load(file)
 
 
 def _network(
@@ -93,7 +93,7 @@ def _network(
     """Return the network itself, that of a file, the pretrained one, or a new one of zeros."""
     if network is None:
         if tuples is None and tuple(size or (4, 4)) == (4, 4):
-            return ntuple.load(PRETRAINED)
+            return ntuple_file.load(PRETRAINED)
         return ntuple.network(tuples or "4x6", size or (4, 4))
     if tuples is not None or size is not None:
         raise ValueError("tuples and size are for a new network, and a network was given as well")

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, cast
 
 from afterstate.agents.config import did_you_mean, read
-from afterstate.agents.training.commands import progress_bar
+from afterstate.agents.training.commands import memory, progress_bar
 from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
 from afterstate.agents.training.run import Diverged, Limits, Options, RunSettings, Trainee, advance
 
@@ -221,6 +221,7 @@ def _advance(
 
     with tqdm(total=total, initial=before, unit=f" {trainee.amount_unit}", unit_scale=True) as bar:
         advance(trainee, limits, report, evaluate)
+    print(memory(), file=sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

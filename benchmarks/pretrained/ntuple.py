@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning.ntuple_learner import evaluate
-from afterstate.agents.game2048.values.ntuple import load
+from afterstate.agents.game2048.values.ntuple_file import load
 from afterstate.envs.commands import parse
 from benchmarks.machine import machine
 

@@ -52,7 +52,7 @@ from afterstate.agents.game2048.search import mc_softmax, softmax_search
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, SearchResult
 from afterstate.agents.game2048.search.softmax_search import BoardBatch
 from afterstate.agents.game2048.search.softmax_tree import Trees, Values
-from afterstate.agents.game2048.values import ntuple
+from afterstate.agents.game2048.values import ntuple_file
 from afterstate.agents.game2048.values.ntuple import Indices
 from afterstate.agents.training.commands import uninterrupted
 from afterstate.agents.training.fitting import Fitting
@@ -470,7 +470,7 @@ class SearchValueRun:
             scale, fitting = self.fitting.value_scale, self.fitting.neural()
             model: Model = module.new(self.network, self.start, fitting, scale, self.seed, device)
             return model
-        net = self.network.new() if self.start is None else ntuple.load(self.start)
+        net = self.network.new() if self.start is None else ntuple_file.load(self.start)
         return TableModel(net, self.fitting.rule or "tc", self.fitting.rate)
 
     def new(self, device: str = "cpu") -> SearchValueLearner:

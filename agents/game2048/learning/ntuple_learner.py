@@ -55,14 +55,8 @@ from afterstate.agents.game2048.learning.self_play import (
 from afterstate.agents.game2048.learning.td import Update, new_path
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.expectimax import CUTOFF, ExpectimaxAgent, Search, new_search
-from afterstate.agents.game2048.values.ntuple import (
-    Network,
-    NTupleAgent,
-    is_in_order,
-    network,
-    pack_network,
-    unpack_network,
-)
+from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, network
+from afterstate.agents.game2048.values.ntuple_file import is_in_order, pack_network, unpack_network
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import (
     EVALUATION_SEED,
@@ -305,7 +299,7 @@ class NTupleLearner:
         """Write everything to a file, from which `load` continues as if nothing had happened.
 
         The file is as large as the weights and their sums: it is not compressed, to be fast. A
-        file of the values only, for play, is made by `values.ntuple.save`.
+        file of the values only, for play, is made by `values.ntuple_file.save`.
         """
         header, arrays = pack_network(self.network)
         header["learner"] = {"settings": asdict(self.settings), "seconds": self.seconds}

@@ -39,11 +39,10 @@ from afterstate.agents.game2048.values.ntuple import (
     Network,
     Weights,
     entry,
-    load,
     look_up,
-    pack_network,
     source,
 )
+from afterstate.agents.game2048.values.ntuple_file import load, pack_network
 from afterstate.agents.training.commands import progress_bar
 from afterstate.envs import commands
 from afterstate.envs.game2048.rules import afterstates, field, occupied, spawn
@@ -147,7 +146,7 @@ def _check_step(step: float) -> None:
 
 
 def save_pruned(net: Network, path: str | Path, selected: Indices, step: float = 8.0) -> None:
-    """Write a file of some of the weights, from which `ntuple.load` makes a network for play.
+    """Write a file of some of the weights, from which `ntuple_file.load` makes a network for play.
 
     Args:
         net: the network.

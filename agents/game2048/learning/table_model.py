@@ -12,13 +12,8 @@ from afterstate.agents.game2048.kernels import kernel
 from afterstate.agents.game2048.learning.ntuple_learner import DEFAULT_RATES
 from afterstate.agents.game2048.learning.td import Update, update
 from afterstate.agents.game2048.search.softmax_tree import Values
-from afterstate.agents.game2048.values import ntuple
-from afterstate.agents.game2048.values.ntuple import (
-    Network,
-    NTupleAgent,
-    estimate,
-    value_of,
-)
+from afterstate.agents.game2048.values import ntuple_file
+from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, estimate, value_of
 from afterstate.envs.words import Words
 
 
@@ -71,7 +66,7 @@ class TableModel:
             OSError: the file cannot be written.
             ValueError: a value is NaN or inf; the file is not changed.
         """
-        header, own = ntuple.pack_network(self.network)
+        header, own = ntuple_file.pack_network(self.network)
         more = {**own, "sums": self._update.sums, **arrays}
         if not all(np.isfinite(array).all() for array in more.values()):
             raise ValueError(f"weights are NaN or inf, so {path} is not changed")
@@ -82,9 +77,9 @@ class TableModel:
         header, arrays = files.read(path, "ntuple")
         if "search" not in header or "sums" not in arrays:
             raise ValueError(f"{path} has no learner from searches: it can play, not resume")
-        net = ntuple.unpack_network(path, header, arrays)
-        same = ntuple.pack_network(net)[0] == ntuple.pack_network(self.network)[0]
-        if not ntuple.is_in_order(header):
+        net = ntuple_file.unpack_network(path, header, arrays)
+        same = ntuple_file.pack_network(net)[0] == ntuple_file.pack_network(self.network)[0]
+        if not ntuple_file.is_in_order(header):
             raise ValueError(f"{path} was written by an older version: it can play, not resume")
         if not same or arrays["sums"].shape != self._update.sums.shape:
             raise ValueError(f"{path} has another network or rule than the settings")

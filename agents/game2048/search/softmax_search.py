@@ -32,12 +32,7 @@ from afterstate.agents.game2048.search.softmax_tree import (
     simulate,
     weigh,
 )
-from afterstate.agents.game2048.values.ntuple import (
-    Indices,
-    Network,
-    prefetch_entries,
-    value_of,
-)
+from afterstate.agents.game2048.values.ntuple import Indices, Network, prefetch_entries, value_of
 from afterstate.envs.words import Word, Words, next_random
 
 

@@ -21,7 +21,8 @@ from typing import BinaryIO
 import numpy as np
 
 from afterstate.agents.game2048.values.bit_planes import z_order
-from afterstate.agents.game2048.values.ntuple import Network, Weights, network, tables
+from afterstate.agents.game2048.values.ntuple import Network, Weights, network
+from afterstate.agents.game2048.values.ntuple_file import tables
 
 _MAX_TABLES = 64
 

@@ -42,7 +42,8 @@ from afterstate.agents.game2048.search.mc_softmax import (
     MCSoftmaxSettings,
     learned_temperature,
 )
-from afterstate.agents.game2048.values.ntuple import estimate, load
+from afterstate.agents.game2048.values.ntuple import estimate
+from afterstate.agents.game2048.values.ntuple_file import load
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs.commands import parse

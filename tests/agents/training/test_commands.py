@@ -1,14 +1,18 @@
-"""Parts that commands share: signals that end a program, and blocks that delay them."""
+"""Parts that commands share: signals that end a program, and blocks that delay them; memory."""
 
 from __future__ import annotations
 
+import re
 import signal
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from afterstate.agents.training.commands import sigterm_raises, uninterrupted
+from afterstate.agents.training.commands import memory, sigterm_raises, uninterrupted
 
 
 def handlers() -> list[Any]:
@@ -70,3 +74,21 @@ def test_blocks_in_other_threads_change_no_handler() -> None:
     thread.start()
     thread.join()
     assert handlers_inside == [handlers()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells the memory of a process")
+def test_memory_of_a_process_includes_its_arrays() -> None:
+    def mib() -> int:
+        found = re.fullmatch(r"memory: ([\d,]+) MiB, [\d,]+ MiB of it in huge pages", memory())
+        assert found is not None
+        return int(found[1].replace(",", ""))
+
+    before = mib()
+    array = np.ones(100 << 17)  # 100 MiB
+    assert 95 <= mib() - before <= 110
+    assert array.size
+
+
+def test_memory_is_unknown_on_other_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "exists", lambda path: False)
+    assert memory() == "memory: unknown on this system"

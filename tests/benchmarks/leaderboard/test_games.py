@@ -15,7 +15,8 @@ import pytest
 
 import afterstate.envs  # noqa: F401 - registers the environments
 from afterstate import agents
-from afterstate.agents.game2048.values.ntuple import network, save
+from afterstate.agents.game2048.values.ntuple import network
+from afterstate.agents.game2048.values.ntuple_file import save
 from benchmarks.leaderboard import games as leaderboard_games
 from benchmarks.leaderboard.command import README, main
 from benchmarks.leaderboard.games import (

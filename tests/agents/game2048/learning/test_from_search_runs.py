@@ -34,7 +34,7 @@ from afterstate.agents.game2048.learning.from_search import (
 from afterstate.agents.game2048.learning.net_model import NetModel
 from afterstate.agents.game2048.learning.table_model import TableModel
 from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.values import ntuple, value_net
+from afterstate.agents.game2048.values import ntuple_file, value_net
 from afterstate.agents.game2048.values.ntuple import network
 from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
 from tests.support.game2048.search_learners import SCALE, TUPLES, Boards, Tiny, random_boards
@@ -188,7 +188,7 @@ def test_damaged_and_other_files_are_refused(settings: dict[str, Any], path: Pat
     whole = path.read_bytes()
     others: list[bytes | Callable[[Path], Any]] = [whole[:-1], whole[: len(whole) // 2], b"", b"?"]
     others += [new(TABLES if settings is NEURAL else NEURAL).save, partial(nets.save, Tiny())]
-    others += [partial(ntuple.save, net), ntuple_learner.NTupleLearner(net, seed=1).save]
+    others += [partial(ntuple_file.save, net), ntuple_learner.NTupleLearner(net, seed=1).save]
     for other in others:
         _ = path.write_bytes(other) if isinstance(other, bytes) else other(path)
         with pytest.raises(ValueError, match=r"learner\.file"):
@@ -365,7 +365,7 @@ def test_a_run_starts_from_a_network(settings: dict[str, Any], command: Training
     assert new(own, place).model.estimate(boards).tolist() != values.tolist()
     if settings is TABLES:
         file = command.folder / "net.npz"
-        ntuple.save(player.network, file)
+        ntuple_file.save(player.network, file)
         other = new({**own, "start": str(file)})
         assert other.model.estimate(boards).tolist() == values.tolist()
     else:

@@ -22,7 +22,8 @@ from afterstate.agents.game2048.learning.ntuple_learner import (
     in_threads,
 )
 from afterstate.agents.game2048.learning.self_play import self_play
-from afterstate.agents.game2048.values.ntuple import load, network, pack_network, save
+from afterstate.agents.game2048.values.ntuple import network
+from afterstate.agents.game2048.values.ntuple_file import load, pack_network, save
 from tests.support.game2048.learning_checks import memory, name_of
 
 TINY_4X4 = [[0, 1, 4], [5, 6], [1, 2, 5, 6]]

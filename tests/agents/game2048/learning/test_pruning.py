@@ -16,14 +16,8 @@ from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.learning.pruning import count_uses, main, most_used, save_pruned
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
-from afterstate.agents.game2048.values.ntuple import (
-    Network,
-    NTupleAgent,
-    estimate,
-    load,
-    network,
-    save,
-)
+from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, estimate, network
+from afterstate.agents.game2048.values.ntuple_file import load, save
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import NaiveNetwork
 from tests.support.game2048.learning_checks import memory

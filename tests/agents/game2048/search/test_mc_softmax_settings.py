@@ -15,7 +15,7 @@ from afterstate.agents.game2048.search.mc_softmax import (
     MCSoftmaxAgent,
     MCSoftmaxSettings,
 )
-from afterstate.agents.game2048.values.ntuple import save
+from afterstate.agents.game2048.values.ntuple_file import save
 from tests.oracles import game2048 as oracle
 from tests.oracles import softmax as softmax_oracle
 from tests.support.game2048.softmax_checks import (

@@ -1,60 +1,17 @@
-"""Networks with stages, promotion, fixed-point weights, downgrading and a start value; files."""
+"""Networks with stages, promotion, fixed-point weights, downgrading and a start value."""
 
 from __future__ import annotations
 
-import itertools
-import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
-from afterstate.agents import files
-from afterstate.agents.game2048.learning.pruning import save_pruned
-from afterstate.agents.game2048.values.ntuple import STAGES, Network, estimate, load, network, save
+from afterstate.agents.game2048.values.ntuple import STAGES, estimate, network
 from afterstate.envs.game2048.rules import from_text
-from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import NaiveNetwork, downgrade, entry
 from tests.support.game2048.learning_checks import memory
-
-TUPLES = [[0, 1, 4], [5, 2], [10]]
-OPTIONS: list[dict[str, Any]] = [
-    {"stages": STAGES},
-    {"stages": [4, 8, 16], "promote": True},
-    {"stages": [64], "promote": True, "fixed_point": True},
-    {"fixed_point": True},
-    {"symmetric": False},
-    {"symmetric": False, "fixed_point": True},
-    {"stages": [32, 256], "promote": True, "symmetric": False},
-    {"downgrade": 1024},
-    {"stages": STAGES, "downgrade": 4096, "promote": True, "fixed_point": True},
-]
-by_options = pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options))
-
-
-def filled(seed: int = 1, size: tuple[int, int] = (4, 4), **options: Any) -> Network:
-    """Return a network whose weights are zero with probability 1/2, else random."""
-    net = network(TUPLES if size == (4, 4) else [[0, 1], [4]], size, **options)
-    rng = np.random.default_rng(seed)
-    drawn = rng.normal(0, 20, net.weights.size) * rng.integers(0, 2, net.weights.size)
-    if options.get("fixed_point"):
-        net.fixed[:] = np.round(1024 * drawn)
-    else:
-        net.weights[:] = drawn
-    return net
-
-
-def drawn_boards(n: int, size: tuple[int, int] = (4, 4)) -> list[oracle.Board]:
-    """Return boards with largest tiles of all sizes."""
-    rng = random.Random(3)
-    tops = [rng.randint(0, 15) for _ in range(n)]
-    return [[[rng.randint(0, top) for _ in range(size[1])] for _ in range(size[0])] for top in tops]
-
-
-def words(boards: list[oracle.Board]) -> npt.NDArray[np.uint64]:
-    return np.array([oracle.to_word(board) for board in boards], np.uint64)
+from tests.support.game2048.tuple_networks import TUPLES, by_options, drawn_boards, filled, words
 
 
 @by_options
@@ -209,74 +166,3 @@ def test_a_start_value_may_be_negative() -> None:
 def test_a_start_value_that_no_weight_can_hold_is_refused(wrong: float, fixed_point: bool) -> None:
     with pytest.raises(ValueError, match="start_value"):
         network([[0]], start_value=wrong, fixed_point=fixed_point)
-
-
-# Files
-
-
-def by_nibbles(net: Network) -> list[int]:
-    """Return the place of each weight, listed by the exponents side by side as nibbles."""
-    places = []
-    for stage in range(0, net.weights.size, net.stage_size):
-        for start, cells in zip(net.starts.tolist(), net.tuples, strict=True):
-            each = itertools.product(range(16), repeat=len(cells))
-            places += [stage + start + entry(exponents[::-1]) for exponents in each]
-    return places
-
-
-@by_options
-def test_a_file_of_an_older_version_has_entries_in_the_order_of_nibbles(
-    tmp_path: Path, options: dict[str, Any]
-) -> None:
-    net = filled(**options)
-    save(net, tmp_path / "network.npz")
-    header, arrays = files.read(tmp_path / "network.npz")
-    del header["order"]
-    older = {"weights": arrays["weights"][by_nibbles(net)]}
-    files.write(tmp_path / "older.npz", "ntuple", header, older)
-    assert (memory(load(tmp_path / "older.npz")) == memory(net)).all()
-
-
-@pytest.mark.parametrize("stages", [(), (8, 16)])
-def test_a_pruned_file_of_an_older_version_has_entries_in_the_order_of_nibbles(
-    tmp_path: Path, stages: tuple[int, ...]
-) -> None:
-    net = network([[0, 1, 4], [5], [2, 3]], stages=stages)
-    kept = np.sort(np.random.default_rng(1).choice(net.weights.size, 500, replace=False))
-    older = net._replace(weights=np.zeros_like(net.weights))
-    older.weights[kept] = 1 + np.arange(500)
-    save_pruned(older, tmp_path / "pruned.npz", kept, step=1.0)
-    header, arrays = files.read(tmp_path / "pruned.npz")
-    del header["order"]
-    files.write(tmp_path / "older.npz", "ntuple", header, arrays)
-    net.weights[by_nibbles(net)] = older.weights
-    assert (load(tmp_path / "older.npz").weights == net.weights).all()
-
-
-def test_another_order_is_refused(tmp_path: Path) -> None:
-    save(network([[0]]), tmp_path / "network.npz")
-    header, arrays = files.read(tmp_path / "network.npz")
-    files.write(tmp_path / "other.npz", "ntuple", {**header, "order": "x"}, arrays)
-    with pytest.raises(ValueError, match="order"):
-        load(tmp_path / "other.npz")
-
-
-@by_options
-@pytest.mark.parametrize("size", [(4, 4), (2, 3)])
-def test_save_and_load_give_the_same_network(
-    tmp_path: Path, size: tuple[int, int], options: dict[str, Any]
-) -> None:
-    net = filled(size=size, **options)
-    save(net, tmp_path / "network.npz")
-    loaded = load(tmp_path / "network.npz")
-    assert loaded.weights.dtype == net.weights.dtype
-    assert memory(loaded).dtype == memory(net).dtype
-    assert (memory(loaded) == memory(net)).all()
-    assert np.shares_memory(loaded.weights, memory(loaded))
-    for name in ("tuples", "stage_tiles", "stage_size", "n_entries"):
-        assert getattr(loaded, name) == getattr(net, name)
-    for name in ("size", "symmetric", "promote", "downgrade"):
-        assert getattr(loaded, name) == getattr(net, name)
-        assert type(getattr(loaded, name)) is type(getattr(net, name))
-    boards = words(drawn_boards(100, size))
-    assert estimate(loaded, boards).tolist() == estimate(net, boards).tolist()

@@ -30,7 +30,7 @@ from afterstate.agents.game2048.search.mc_softmax import (
     MCSoftmaxSettings,
     learned_temperature,
 )
-from afterstate.agents.game2048.values import ntuple, value_net
+from afterstate.agents.game2048.values import ntuple_file, value_net
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, network
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
 from afterstate.agents.training import __main__ as training
@@ -196,7 +196,7 @@ def test_a_temperature_is_learned_from_other_positions(
     others, _ = run.positions(tiny.runs)
     assert len(boards) == row["boards"] == 20 and not np.isin(boards, others).all()
     searches = MCSoftmaxAgent(
-        ntuple.load(players.PRETRAINED), from_dict(row["searches"], MCSoftmaxSettings)
+        ntuple_file.load(players.PRETRAINED), from_dict(row["searches"], MCSoftmaxSettings)
     )
     expected = learned_temperature(searches, np.array(boards, np.uint64))
     assert row["temperature"] == pytest.approx(expected, abs=5e-5)

@@ -1,0 +1,127 @@
+"""Files of N-tuple networks: all weights, or those that pruning kept.
+
+The header has the settings of the network, and `"order": "z"`: the entries of each table are in
+Z-order (`bit_planes.py`). A file without an order, of an older version, has them in the order of
+the exponents side by side as nibbles; they are reordered when it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from afterstate.agents import files
+from afterstate.agents.game2048.values.bit_planes import z_order
+from afterstate.agents.game2048.values.ntuple import Network, network
+
+ORDER = "z"
+"""The name of the order of entries in files: see `bit_planes.py`."""
+
+
+def tables(net: Network) -> Iterator[tuple[slice, int]]:
+    """Return the place of each table of each stage in the weights, and its number of cells."""
+    for stage in range(0, net.weights.size, net.stage_size):
+        for first, cells in zip(net.starts.tolist(), net.tuples, strict=True):
+            begin = stage + first
+            yield slice(begin, begin + 16 ** len(cells)), len(cells)
+
+
+def is_in_order(header: dict[str, Any]) -> bool:
+    """Return True if a file has entries in Z-order, False if in that of nibbles, as older files."""
+    if header.get("order", "nibbles") not in ("nibbles", ORDER):
+        raise ValueError(f"order must be 'nibbles' or {ORDER!r}, got {header['order']!r}")
+    return "order" in header and header["order"] == ORDER
+
+
+_SETTINGS = ("stages", "promote", "symmetric", "fixed_point", "downgrade")
+
+
+def pack_network(net: Network) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Return the header and the arrays of a network's file."""
+    header = {
+        "tuples": net.tuples,
+        "size": list(net.size),
+        "stages": net.stage_tiles,
+        "promote": bool(net.promote),
+        "symmetric": net.symmetric > 1,
+        "fixed_point": net.fixed.size > 0,
+        "downgrade": None if net.downgrade == 16 else 1 << net.downgrade,
+        "order": ORDER,
+    }
+    return header, {"weights": net.fixed if net.fixed.size else net.weights}
+
+
+def unpack_network(
+    path: str | Path, header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
+) -> Network:
+    """Return the network of a file's header and arrays.
+
+    Raises:
+        ValueError: they do not match.
+    """
+    try:
+        settings = {name: header[name] for name in _SETTINGS if name in header}
+        net = network(header["tuples"], tuple(header["size"]), **settings)
+        if "pruned" in header:
+            step = float(header["pruned"]["step"])
+            _fill_pruned(net, arrays["gaps"], arrays["levels"], step, is_in_order(header))
+            return net
+        weights = arrays["weights"]
+        memory = net.fixed if net.fixed.size else net.weights
+        if weights.shape != memory.shape or weights.dtype != memory.dtype:
+            raise ValueError("its weights do not match its tuples")
+        if not is_in_order(header):
+            for table, n_cells in tables(net):
+                memory[table][z_order(np.arange(16**n_cells), n_cells)] = weights[table]
+            return net
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    fixed = weights if net.fixed.size else net.fixed
+    return net._replace(weights=weights.view(np.float32), fixed=fixed)
+
+
+def _fill_pruned(
+    net: Network, gaps: npt.NDArray[Any], levels: npt.NDArray[Any], step: float, in_order: bool
+) -> None:
+    """Write the weights of a file that keeps only some of them: see `learning/pruning.py`.
+
+    Args:
+        net: all zero.
+        gaps: of the file.
+        levels: of the file.
+        step: of the file.
+        in_order: False if its weights are in the order of nibbles.
+
+    Raises:
+        ValueError: they do not match the network.
+    """
+    if gaps.dtype != np.uint8 or levels.dtype != np.uint8 or levels.shape != (2, *gaps.shape):
+        raise ValueError("its gaps and levels do not match")
+    is_kept = gaps < 255
+    places = np.cumsum(gaps.astype(np.int64) + is_kept)[is_kept] - 1
+    if gaps.ndim != 1 or net.fixed.size or (places.size and places[-1] >= net.weights.size):
+        raise ValueError("its gaps do not match its tuples")
+    low, high = levels[:, is_kept].astype(np.int16)
+    if not in_order:
+        for table, n_cells in tables(net):
+            part = slice(*np.searchsorted(places, [table.start, table.stop]))
+            places[part] = table.start + z_order(places[part] - table.start, n_cells)
+    net.weights[places] = (low | high << 8) * np.float32(step)
+
+
+def save(net: Network, path: str | Path) -> None:
+    """Write a network to a compressed file, which `afterstate.agents.load` reads."""
+    files.write(path, "ntuple", *pack_network(net))
+
+
+def load(path: str | Path) -> Network:
+    """Return the network of a file that `save` or a learner wrote.
+
+    Raises:
+        ValueError: another program's file, or a damaged one.
+    """
+    return unpack_network(path, *files.read(path, "ntuple", only=("weights", "gaps", "levels")))

@@ -1,0 +1,50 @@
+"""Networks with all options and random weights, and boards with largest tiles of all sizes."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from afterstate.agents.game2048.values.ntuple import STAGES, Network, network
+from tests.oracles import game2048 as oracle
+
+TUPLES = [[0, 1, 4], [5, 2], [10]]
+OPTIONS: list[dict[str, Any]] = [
+    {"stages": STAGES},
+    {"stages": [4, 8, 16], "promote": True},
+    {"stages": [64], "promote": True, "fixed_point": True},
+    {"fixed_point": True},
+    {"symmetric": False},
+    {"symmetric": False, "fixed_point": True},
+    {"stages": [32, 256], "promote": True, "symmetric": False},
+    {"downgrade": 1024},
+    {"stages": STAGES, "downgrade": 4096, "promote": True, "fixed_point": True},
+]
+by_options = pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options))
+
+
+def filled(seed: int = 1, size: tuple[int, int] = (4, 4), **options: Any) -> Network:
+    """Return a network whose weights are zero with probability 1/2, else random."""
+    net = network(TUPLES if size == (4, 4) else [[0, 1], [4]], size, **options)
+    rng = np.random.default_rng(seed)
+    drawn = rng.normal(0, 20, net.weights.size) * rng.integers(0, 2, net.weights.size)
+    if options.get("fixed_point"):
+        net.fixed[:] = np.round(1024 * drawn)
+    else:
+        net.weights[:] = drawn
+    return net
+
+
+def drawn_boards(n: int, size: tuple[int, int] = (4, 4)) -> list[oracle.Board]:
+    """Return boards with largest tiles of all sizes."""
+    rng = random.Random(3)
+    tops = [rng.randint(0, 15) for _ in range(n)]
+    return [[[rng.randint(0, top) for _ in range(size[1])] for _ in range(size[0])] for top in tops]
+
+
+def words(boards: list[oracle.Board]) -> npt.NDArray[np.uint64]:
+    return np.array([oracle.to_word(board) for board in boards], np.uint64)
