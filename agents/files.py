@@ -2,7 +2,7 @@
 
 `numpy.load` opens it too. It holds
 
-- `header.json`: `{"format": "afterstate", "version": 1, "kind": ..., "arrays": {name: [dtype,
+- `header.json`: `{"format": "afterstate", "version": 2, "kind": ..., "arrays": {name: [dtype,
   shape]}, ...}` and entries of the kind, such as the tuples of an N-tuple network;
 - `NAME.npy` for each array, compressed or stored, without pickled objects.
 
@@ -25,7 +25,9 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-VERSION = 1
+VERSION = 2
+"""Version of new files. In version 1, the tables of N-tuple networks have another order."""
+
 _MAX_HEADER = 1 << 20
 _MAX_BYTES = 1 << 36  # of all arrays together, 64 GiB
 
@@ -186,7 +188,7 @@ def _read_header(path: str | Path, archive: zipfile.ZipFile, kind: str | None) -
         is_ours = False
     if not is_ours:
         raise ValueError(f"{path} is not a file of afterstate: its header has another format")
-    if header["version"] != VERSION:
+    if header["version"] not in range(1, VERSION + 1):
         raise ValueError(
             f"{path} has version {header['version']} and this program reads {VERSION}: "
             "update afterstate"

@@ -83,15 +83,16 @@ prefetch: Any = intrinsic(_prefetch)
 """Start loading entry `index` of a one-dimensional array into the cache."""
 
 pack_bits: Any = intrinsic(_pext)
-"""Return the bits of a word under a mask, packed into the low bits; only if `HAS_PEXT`."""
+"""Return the bits of a word under a mask, packed into the low bits; only if `HAS_FAST_PEXT`."""
 
 count_zeros: Any = intrinsic(_trailing_zeros)
 """Return the number of zeros below a word's lowest one; 64 for zero."""
 
 
-HAS_PEXT: bool = (
+HAS_FAST_PEXT: bool = (
     llvm.get_host_cpu_features().get("bmi2", False)
+    and llvm.get_host_cpu_name() not in ("znver1", "znver2")  # in microcode, bit by bit
     and config.CPU_NAME is None  # type: ignore[attr-defined]
     and config.CPU_FEATURES is None  # type: ignore[attr-defined]
 )
-"""True if kernels are compiled for a processor with PEXT."""
+"""True if kernels are compiled for a processor with PEXT as a fast instruction."""

@@ -220,8 +220,10 @@ def _advance(
         bar.set_description(None)
 
     with tqdm(total=total, initial=before, unit=f" {trainee.amount_unit}", unit_scale=True) as bar:
-        advance(trainee, limits, report, evaluate)
-    print(memory(), file=sys.stderr)
+        try:
+            advance(trainee, limits, report, evaluate)
+        finally:
+            bar.write(memory(), file=sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

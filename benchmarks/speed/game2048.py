@@ -230,7 +230,7 @@ def agreement(name: str, net: Network, depth: int) -> Figure:
     player, whole = ExpectimaxAgent(net, depth), ExpectimaxAgent(net, depth, cutoff=0)
     boards = np.random.default_rng(1).choice(boards_of(player, 8), N_COMPARED)
     same = float((player.act(boards) == whole.act(boards)).mean())
-    return Figure(f"{depth}-ply choices as without cut-off, {name}", "%", [100 * same])
+    return Figure(f"{depth}-ply choices as without cutoff, {name}", "%", [100 * same])
 
 
 IMPORT = "import afterstate.envs"
@@ -240,19 +240,25 @@ env = gymnasium.make("Game2048-v0")
 env.reset(seed=0)
 env.step(0)
 """
+FIRST_MOVE = """
+from afterstate import agents
+agents.make("expectimax").act([0x1001])
+"""
 
 
 def start_up(repeats: int) -> list[Figure]:
-    """Time import and the first step with and without compiled kernels, each in a new process."""
+    """Time import, first step and first move with and without a cache, each in a new process."""
     fresh_process(FIRST_STEP)
-    with tempfile.TemporaryDirectory() as cache:
-        first = fresh_process(FIRST_STEP, cache)
-        later = [fresh_process(FIRST_STEP, cache) for _ in range(repeats)]
-    return [
-        Figure("import afterstate.envs", "s", [fresh_process(IMPORT) for _ in range(repeats)]),
-        Figure("first step after installation", "s", [first]),
-        Figure("first step of a later process", "s", later),
+    figures = [
+        Figure("import afterstate.envs", "s", [fresh_process(IMPORT) for _ in range(repeats)])
     ]
+    for name, code in (("first step", FIRST_STEP), ("first move of expectimax", FIRST_MOVE)):
+        with tempfile.TemporaryDirectory() as cache:
+            first = fresh_process(code, cache)
+            later = [fresh_process(code, cache) for _ in range(repeats)]
+        figures.append(Figure(f"{name} after installation", "s", [first]))
+        figures.append(Figure(f"{name} of a later process", "s", later))
+    return figures
 
 
 def environments(rounds: int) -> list[Figure]:
@@ -275,12 +281,12 @@ def players(rounds: int, trained: NTupleLearner) -> list[Figure]:
         Subject("greedy play, 4x6", start_player("ntuple", 100, trained)),
         Subject("2-ply play, 4x6", start_player("expectimax", 2, trained, depth=2)),
         Subject(
-            "2-ply play, 4x6, without cut-off",
+            "2-ply play, 4x6, without cutoff",
             start_player("expectimax", 2, trained, depth=2, cutoff=0),
         ),
         Subject("3-ply play, 4x6", start_player("expectimax", 1, trained, depth=3)),
         Subject(
-            "3-ply play, 4x6, without cut-off",
+            "3-ply play, 4x6, without cutoff",
             start_player("expectimax", 1, trained, depth=3, cutoff=0),
         ),
         *(

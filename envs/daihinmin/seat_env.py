@@ -186,6 +186,7 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
             raise ValueError(f"action must be legal here, got {number} ({plays.text(number)})")
         self._over = True
         observation, info = self._observe()
+        info.pop("place", None)  # of the game before
         return observation, ILLEGAL_REWARD, True, False, {**info, "play": "pass", "legal": False}
 
     def _let_others_play(self) -> tuple[float, bool]:

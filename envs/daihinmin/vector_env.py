@@ -208,6 +208,7 @@ def start_all(batch: Any, mask: Flags, opening: Opening) -> int:
 def _act(batch: Any, i: int, action: int) -> bool:
     """Play our action in game `i`; return True if it is illegal and ends the episode."""
     game, episode = batch.games[i], batch.episodes[i]
+    episode.place = -1
     flags = act(batch.games[i : i + 1], action, not batch.illegal_ends)
     episode.legal, gift = flags & 1, flags & 2 != 0
     if episode.legal:
@@ -216,10 +217,7 @@ def _act(batch: Any, i: int, action: int) -> bool:
         episode.effect, episode.lost = _LOST, game.given[episode.player]
     else:
         episode.effect = PASS
-    if not episode.legal and batch.illegal_ends:
-        return True
-    episode.place = -1
-    return False
+    return bool(not episode.legal and batch.illegal_ends)
 
 
 @njit(float64(BatchType, int64, int64), cache=True)

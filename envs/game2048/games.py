@@ -57,17 +57,14 @@ def _flags(moves: int, largest: Word) -> Word:
 
 
 @njit("boolean(uint64)", cache=True)
-def fits(board: Word) -> bool:
+def _fits(board: Word) -> bool:
     """Return True if no nibble of `BOARD` is 15, so that every move stays within the word."""
     return bool(occupied(~np.uint64(board)) == LOW_BITS)
 
 
 @njit("void(uint64[:, ::1], int64, uint64, int64, uint64)", **_INLINED)
-def play_on(games: Words, i: int, after: Word, reward: int, field: Word) -> None:
-    """Play the legal action with this afterstate and reward, of a game without a 15.
-
-    `FLAGS` are as they were; `look` writes them.
-    """
+def _play_on(games: Words, i: int, after: Word, reward: int, field: Word) -> None:
+    """Play a legal action of a game without a 15, but for its flags."""
     games[i, AFTER] = after
     games[i, BOARD], games[i, RNG] = spawn(after, games[i, RNG], field)
     games[i, REWARD] = np.uint64(reward)
@@ -80,7 +77,7 @@ def _play_word(games: Words, i: int, action: int, table: Words, field: Word) -> 
     after, reward = move(games[i, BOARD], action, table)
     if after == games[i, BOARD]:
         return False
-    play_on(games, i, after, reward, field)
+    _play_on(games, i, after, reward, field)
     board = games[i, BOARD]
     largest = games[i, FLAGS] >> np.uint64(48)
     larger = (largest + np.uint64(1)) * LOW_BITS  # no tile grows by more than one exponent
@@ -167,7 +164,7 @@ def _legal_cells(games: Words, i: int, rows: int, cols: int) -> int:
 @njit("void(uint64[:, ::1], int64, int64, int64)", cache=True)
 def look(games: Words, i: int, rows: int, cols: int) -> None:
     """Write `FLAGS` from the board, with the last action as legal."""
-    if fits(games[i, BOARD]):
+    if _fits(games[i, BOARD]):
         moves = legal(games[i, BOARD], field(rows, cols))
     else:
         moves = _legal_cells(games, i, rows, cols)
@@ -195,7 +192,7 @@ def play(games: Words, i: int, action: int, table: Words, rows: int, cols: int) 
     An illegal action gives reward 0, clears its flag and makes the board its own afterstate; it
     changes nothing else.
     """
-    if fits(games[i, BOARD]):
+    if _fits(games[i, BOARD]):
         played = _play_word(games, i, action, table, field(rows, cols))
     else:
         played = _play_cells(games, i, action, rows, cols)
@@ -203,6 +200,21 @@ def play(games: Words, i: int, action: int, table: Words, rows: int, cols: int) 
         games[i, AFTER], games[i, AFTER_EXCESS] = games[i, BOARD], games[i, EXCESS]
         games[i, REWARD] = _0
         games[i, FLAGS] &= ~_LEGAL
+
+
+@njit("void(uint64[:, ::1], int64, int64, uint64, int64, int64, int64)", **_INLINED)
+def play_after(
+    games: Words, i: int, action: int, after: Word, reward: int, rows: int, cols: int
+) -> None:
+    """Play a legal action, whose afterstate word and reward are known.
+
+    This is faster than `play`, but `FLAGS` are not up to date until `look` writes them; `play` must
+    not be called before.
+    """
+    if _fits(games[i, BOARD]):
+        _play_on(games, i, after, reward, field(rows, cols))
+    else:
+        _play_cells(games, i, action, rows, cols)
 
 
 @njit("void(uint64[:, ::1], int64, int64, int64, int64)", cache=True)
@@ -423,7 +435,7 @@ def _slide_all(
 ) -> None:
     """Write the four afterstates of every game as 16 bytes each, and their rewards."""
     for i in range(len(games)):
-        if fits(games[i, BOARD]):
+        if _fits(games[i, BOARD]):
             boards, gains = slides(games[i, BOARD], table)
             for action in range(4):
                 rewards[i, action] = gains[action]

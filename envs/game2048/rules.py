@@ -276,27 +276,27 @@ def move(board: Word, action: int, table: Words) -> tuple[Word, int]:
     """
     board = np.uint64(board)
     vertical = ~action & 1  # no branches: actions are too random for branch prediction
-    first = vertical * (table.size - 65_536)
+    first = np.uint64(vertical * (table.size - 65_536))
     side = np.uint64((action ^ action >> 1) & 1) << _4
     turn = _0 - np.uint64(vertical)
     lines = board ^ ((board ^ transpose(board)) & turn)
     after, reward = _0, _0
     for i in range(4):
         shift = np.uint64(16 * i)
-        entry = table[first + np.int64(lines >> shift & _ROW)]
+        entry = table[first + (lines >> shift & _ROW)]
         after |= (entry >> side & _ROW) << shift
         reward += entry >> _32
     return after ^ ((after ^ transpose(after)) & turn), int(reward)
 
 
-@njit("Tuple((uint64, uint64, int64))(uint64, uint64[::1], int64)", cache=True)
-def _both_ways(lines: Word, table: Words, first: int) -> tuple[Word, Word, int]:
+@njit("Tuple((uint64, uint64, int64))(uint64, uint64[::1], uint64)", cache=True)
+def _both_ways(lines: Word, table: Words, first: Word) -> tuple[Word, Word, int]:
     """Slide all four rows of `lines` both ways by the entries from `first` on."""
-    lines = np.uint64(lines)
+    lines, first = np.uint64(lines), np.uint64(first)  # numba tests signed indices for a sign
     toward_first, toward_last, reward = _0, _0, _0
     for i in range(4):
         shift = np.uint64(16 * i)
-        entry = table[first + np.int64(lines >> shift & _ROW)]
+        entry = table[first + (lines >> shift & _ROW)]
         toward_first |= (entry & _ROW) << shift
         toward_last |= (entry >> _16 & _ROW) << shift
         reward += entry >> _32
@@ -309,8 +309,8 @@ def afterstates(board: Word, table: Words) -> tuple[tuple[Word, ...], tuple[int,
 
     A move is illegal exactly if its afterstate equals the board.
     """
-    left, right, horizontal = _both_ways(board, table, 0)
-    up, down, vertical = _both_ways(transpose(board), table, table.size - 65_536)
+    left, right, horizontal = _both_ways(board, table, _0)
+    up, down, vertical = _both_ways(transpose(board), table, np.uint64(table.size - 65_536))
     boards = (transpose(up), right, transpose(down), left)
     return boards, (vertical, horizontal, vertical, horizontal)
 

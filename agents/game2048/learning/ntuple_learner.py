@@ -56,7 +56,12 @@ from afterstate.agents.game2048.learning.td import Update, new_path
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.expectimax import CUTOFF, ExpectimaxAgent, Search, new_search
 from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, network
-from afterstate.agents.game2048.values.ntuple_file import is_in_order, pack_network, unpack_network
+from afterstate.agents.game2048.values.ntuple_file import (
+    is_by_nibbles,
+    pack_network,
+    to_z_order,
+    unpack_network,
+)
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import (
     EVALUATION_SEED,
@@ -312,19 +317,21 @@ class NTupleLearner:
         """Return the learner of a file that `save` wrote.
 
         Raises:
-            ValueError: not such a file, a damaged one, one with a network only, or one of an older
-                version.
+            ValueError: not such a file, a damaged one, one with a network only, or one written
+                by afterstate 0.1.
         """
         header, arrays = files.read(path, "ntuple")
         if "learner" not in header:
             raise ValueError(f"{path} has a network but no learner: it can play, not resume")
         net = unpack_network(path, header, arrays)
         metadata = header["learner"]
-        if not is_in_order(header):
-            raise ValueError(f"{path} was written by an older version: it can play, not resume")
+        if isinstance(metadata, dict) and "rng" in metadata:
+            raise ValueError(f"{path} was written by afterstate 0.1: it can play, not resume")
         try:
             learner = cls(net, NTupleSettings(**metadata["settings"]))
             learner.seconds = float(metadata.get("seconds", 0))
+            if is_by_nibbles(header) and arrays["sums"].size:
+                arrays["sums"] = to_z_order(net, arrays["sums"])
             learner._restore(arrays)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is damaged: {error}") from error

@@ -146,7 +146,7 @@ def _choose(
         search: memory of the search; None if it plays no game.
         searching: True if search plays this game.
         board: a board word.
-        boards: its afterstates, whose entries were requested.
+        boards: its afterstates.
         rewards: their rewards.
         rng: random state.
 
@@ -229,8 +229,9 @@ def play_forward(
     """Play as `play_path` does, and learn during the game.
 
     An afterstate is updated `delay` moves after its first error is known; its error is the sum of
-    the errors up to then, the k-th of them times `lam**k` (Jaskowski 2016). The entries of the next
-    board's moves are requested before the update, which hides the memory's latency.
+    the errors up to then, the k-th of them times `lam**k` (Jaskowski 2016). If the network has many
+    tuples, the entries of the next board's moves are requested before the update, which hides the
+    memory's latency.
     """
     cells = field(net.size[0], net.size[1])
     first = max(start - 1, 0)  # after a restart, the afterstate before it learns as well

@@ -79,9 +79,9 @@ class TableModel:
             raise ValueError(f"{path} has no learner from searches: it can play, not resume")
         net = ntuple_file.unpack_network(path, header, arrays)
         same = ntuple_file.pack_network(net)[0] == ntuple_file.pack_network(self.network)[0]
-        if not ntuple_file.is_in_order(header):
-            raise ValueError(f"{path} was written by an older version: it can play, not resume")
         if not same or arrays["sums"].shape != self._update.sums.shape:
             raise ValueError(f"{path} has another network or rule than the settings")
+        if ntuple_file.is_by_nibbles(header) and arrays["sums"].size:
+            arrays["sums"] = ntuple_file.to_z_order(net, arrays["sums"])
         self.network.weights[:], self._update.sums[:] = net.weights, arrays["sums"]
         return arrays, header["search"]

@@ -29,12 +29,12 @@ from afterstate.agents.game2048.values.ntuple import (
     Network,
     Value,
     Weights,
-    entries,
     index_of,
     is_fixed,
     is_last,
     prefetch_entries,
     source,
+    symmetric_planes,
     value_of,
 )
 from afterstate.agents.game2048.values.tuple_constants import n_tuples
@@ -127,7 +127,7 @@ def update(net: Network, rule: Update, board: Word, error: Value) -> None:
 
     An entry that occurs twice on the board is updated twice.
     """
-    boards, stage = entries(net, board)
+    boards, stage = symmetric_planes(net, board)
     promoted = net.promote and stage > 0
     share = error / np.float32(net.symmetric * n_tuples(net))
     for symmetry in range(8):
@@ -148,7 +148,7 @@ def prefetch_sums(net: Network, rule: Update, board: Word) -> None:
     """Prefetch the sums of an afterstate that will be updated."""
     if rule.sums.size == 0:
         return
-    boards, stage = entries(net, board)
+    boards, stage = symmetric_planes(net, board)
     for symmetry in range(8):
         if is_last(net, symmetry):
             break

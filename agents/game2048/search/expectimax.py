@@ -70,7 +70,6 @@ class Search(NamedTuple):
     """Settings and memory of a search, as kernels take them."""
 
     cutoff: float
-    temperature: Values  # [1], in points; scratch memory
     table: Words  # [buckets, 8]: four keys, then four entries
     control: Indices  # stop flag, salt of the keys, and two counters
     odds: Values  # [depths, 4], scratch memory: probabilities of moves
@@ -80,7 +79,6 @@ def new_search(cutoff: float = 0.0, table_bits: int = 0) -> Search:
     """Return a search with an empty table."""
     return Search(
         cutoff=float(cutoff),
-        temperature=np.empty(1),
         table=np.zeros((1 << table_bits, 2 * _SLOTS), np.uint64),
         control=np.zeros(4, np.int64),
         odds=np.empty((MAX_DEPTH + 1, 4)),
@@ -149,7 +147,15 @@ def forget(search: Search) -> None:
 
 
 @kernel
-def _weigh(net: Network, search: Search, board: Word, depth: int, probability: float) -> None:
+def _temperature(net: Network) -> float:
+    """Return the points by which a move's value is below the best one at probability 1/e."""
+    return max(MIN_TEMPERATURE, TEMPERATURE * float(value_of(net, np.uint64(0))))
+
+
+@kernel
+def _weigh(
+    net: Network, search: Search, board: Word, depth: int, probability: float, temperature: float
+) -> None:
     """Write the probability of each move's line, -1 for those that are not followed."""
     odds, best = search.odds[depth], -np.inf
     boards, rewards = afterstates(board, net.moves)
@@ -166,7 +172,7 @@ def _weigh(net: Network, search: Search, board: Word, depth: int, probability: f
         if boards[action] == board:
             odds[action] = -1
         else:
-            odds[action] = probability * np.exp((odds[action] - best) / search.temperature[0])
+            odds[action] = probability * np.exp((odds[action] - best) / temperature)
             if odds[action] < search.cutoff and odds[action] < probability:
                 odds[action] = -1
 
@@ -175,8 +181,8 @@ def _weigh(net: Network, search: Search, board: Word, depth: int, probability: f
 def _last_chance(net: Network, search: Search, after: Word, probability: float) -> float:
     """Return the value of an afterstate by a search of one move.
 
-    The entries of each board are requested one step before its value is computed, to hide the
-    memory's latency.
+    The entries of each board of a network with many tuples are requested one step before its value
+    is computed, to hide the memory's latency.
     """
     empty: Word = field(net.size[0], net.size[1]) & ~occupied(after)
     n_empty = count_cells(empty)
@@ -205,7 +211,9 @@ def _last_chance(net: Network, search: Search, after: Word, probability: float) 
 
 
 @kernel
-def _chance(net: Network, search: Search, after: Word, depth: int, probability: float) -> float:
+def _chance(
+    net: Network, search: Search, after: Word, depth: int, probability: float, temperature: float
+) -> float:
     """Return the value of an afterstate.
 
     Args:
@@ -214,6 +222,7 @@ def _chance(net: Network, search: Search, after: Word, depth: int, probability: 
         after: the afterstate.
         depth: moves of the player to look ahead, >= 1.
         probability: of the line of play up to here.
+        temperature: of the probabilities of moves.
     """
     if search.control[_STOP] != 0:
         return 0.0
@@ -244,12 +253,14 @@ def _chance(net: Network, search: Search, after: Word, depth: int, probability: 
                     best = float(best_move(net, board)[1])
                 else:
                     boards, rewards = afterstates(board, net.moves)
-                    _weigh(net, search, board, depth, line)
+                    _weigh(net, search, board, depth, line, temperature)
                     best = -np.inf
                     for action in range(4):
                         odds = search.odds[depth, action]
                         if odds >= 0:
-                            value = _chance(net, search, boards[action], depth - 1, odds)
+                            value = _chance(
+                                net, search, boards[action], depth - 1, odds, temperature
+                            )
                             best = max(best, rewards[action] + value)
                     if best == -np.inf:
                         best = 0.0  # the game is over
@@ -266,16 +277,15 @@ def _evaluate(
 ) -> None:
     """Write the values of the four moves; with `every`, also those of improbable ones."""
     boards, rewards = afterstates(board, net.moves)
-    share = TEMPERATURE * float(value_of(net, np.uint64(0)))
-    search.temperature[0] = max(MIN_TEMPERATURE, share)
+    temperature = _temperature(net)
     if not every:
-        _weigh(net, search, board, depth, 1.0)
+        _weigh(net, search, board, depth, 1.0, temperature)
     for action in range(4):
         values[action] = -np.inf
         if boards[action] != board and (every or search.odds[depth, action] >= 0):
             if depth > 1:
                 odds = 1.0 if every else search.odds[depth, action]
-                value = _chance(net, search, boards[action], depth - 1, odds)
+                value = _chance(net, search, boards[action], depth - 1, odds, temperature)
                 values[action] = rewards[action] + value
             else:  # in the precision of the greedy player
                 values[action] = np.float32(rewards[action]) + value_of(net, boards[action])
@@ -315,7 +325,7 @@ def _finish(net: Network, search: Search, records: Words, n_moves: Indices, dept
 
 
 class ExpectimaxAgent(Agent):
-    """Plays the best move of an expectimax search.
+    """Plays the best move of an expectimax search; one search at a time, in one thread.
 
     Args:
         net: values the afterstates at the end of the search.

@@ -7,9 +7,9 @@ Plane `k` has bit `k` of every cell's exponent; bit `16 * k + cell` of the word 
 
 The index of a tuple's entry is its cells' bits, plane after plane, so the bits of all exponents are
 interleaved. In this *Z-order* (Morton 1966) entries of boards that differ by a small tile or two
-lie close together: a cache line has all tuples whose first four cells differ in their lowest bits
-only. With the usual index, the exponents side by side as nibbles, a line has one cell with all 16
-exponents, of which a position has one or two.
+lie close together: 16 floats, a cache line, are the tuples whose first four cells differ in their
+lowest bits only. With the usual index, the exponents side by side as nibbles, they are one cell
+with all 16 exponents, of which a position has one or two.
 """
 
 from __future__ import annotations
@@ -18,9 +18,14 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from afterstate.agents.game2048.kernels import HAS_PEXT, INLINED, KERNEL, count_zeros, pack_bits
+from afterstate.agents.game2048.kernels import (
+    HAS_FAST_PEXT,
+    count_zeros,
+    inlined,
+    kernel,
+    pack_bits,
+)
 from afterstate.envs.words import Word
 
 PLANES = 0x0001_0001_0001_0001
@@ -34,7 +39,7 @@ def cells_mask(cells: Iterable[int]) -> int:
     return sum(PLANES << int(cell) for cell in cells)
 
 
-@njit("uint64(uint64)", **INLINED)
+@inlined
 def planes_by_shifts(board: Word) -> Word:
     """Return the planes of a board without PEXT."""
     planes = np.uint64(0)
@@ -48,7 +53,7 @@ def planes_by_shifts(board: Word) -> Word:
     return planes
 
 
-@njit("uint64(uint64)", **INLINED)
+@inlined
 def _planes_by_pext(board: Word) -> Word:
     """Return the planes of a board, each packed by one instruction."""
     planes = np.uint64(0)
@@ -58,7 +63,7 @@ def _planes_by_pext(board: Word) -> Word:
     return planes
 
 
-@njit("uint64(uint64, uint64)", **INLINED)
+@inlined
 def index_by_runs(planes: Word, mask: Word) -> Word:
     """Return the bits of `planes` under `mask`, packed, without PEXT.
 
@@ -79,14 +84,14 @@ def index_by_runs(planes: Word, mask: Word) -> Word:
     return index
 
 
-to_planes: Callable[[Word], Word] = _planes_by_pext if HAS_PEXT else planes_by_shifts
+to_planes: Callable[[Word], Word] = _planes_by_pext if HAS_FAST_PEXT else planes_by_shifts
 """Return the four bit planes of a board."""
 
-table_index: Callable[[Word, Word], Word] = pack_bits if HAS_PEXT else index_by_runs
+table_index: Callable[[Word, Word], Word] = pack_bits if HAS_FAST_PEXT else index_by_runs
 """Return the index of the entry of a tuple, whose cells are the mask, from the planes."""
 
 
-@njit("void(int64[::1], uint64)", **KERNEL)
+@kernel
 def _to_z_order(indices: npt.NDArray[np.int64], mask: Word) -> None:
     """Replace indices: an index of nibbles is read as the board of its first cells."""
     for i in range(indices.size):
@@ -99,12 +104,12 @@ def z_order(indices: npt.ArrayLike, n_cells: int) -> npt.NDArray[np.int64]:
     >>> z_order([0x31], 2)  # exponent 1, bits 01, in the first cell and 3, bits 11, in the second
     array([11])
     """
-    entries = np.array(indices, np.int64)
+    entries = np.array(indices, np.int64, order="C")
     _to_z_order(entries.reshape(-1), np.uint64(cells_mask(range(n_cells))))
     return entries
 
 
-@njit("uint64(uint64)", **INLINED)
+@inlined
 def _transpose(planes: Word) -> Word:
     """Swap rows and columns: single cells of every 2x2 block, then the blocks."""
     swap = (planes ^ planes >> np.uint64(3)) & np.uint64(0x0A0A_0A0A_0A0A_0A0A)
@@ -113,7 +118,7 @@ def _transpose(planes: Word) -> Word:
     return planes ^ swap ^ swap << np.uint64(6)
 
 
-@njit("uint64(uint64, int64)", **INLINED)
+@inlined
 def _mirror(planes: Word, cols: int) -> Word:
     """Reverse every row of a board with `cols` columns."""
     single, pairs = np.uint64(0x5555_5555_5555_5555), np.uint64(0x3333_3333_3333_3333)
@@ -122,7 +127,7 @@ def _mirror(planes: Word, cols: int) -> Word:
     return planes >> np.uint64(4 - cols)
 
 
-@njit("uint64(uint64, int64)", **INLINED)
+@inlined
 def _flip(planes: Word, rows: int) -> Word:
     """Reverse the order of the rows of a board with `rows` rows."""
     single, pairs = np.uint64(0x0F0F_0F0F_0F0F_0F0F), np.uint64(0x00FF_00FF_00FF_00FF)
@@ -131,7 +136,7 @@ def _flip(planes: Word, rows: int) -> Word:
     return planes >> np.uint64(4 * (4 - rows))
 
 
-@njit("UniTuple(uint64, 8)(uint64, int64, int64)", **INLINED)
+@inlined
 def symmetries(planes: Word, rows: int, cols: int) -> tuple[Word, ...]:
     """Return the planes of a board's symmetric boards, in the order of `rules.symmetries`."""
     mirrored, flipped = _mirror(planes, cols), _flip(planes, rows)

@@ -35,7 +35,12 @@ from afterstate.agents.game2048.values.bit_planes import (
     table_index,
     to_planes,
 )
-from afterstate.agents.game2048.values.tuple_constants import has_constants, mask, n_tuples, start
+from afterstate.agents.game2048.values.tuple_constants import (
+    has_constants,
+    n_tuples,
+    table_start,
+    tuple_mask,
+)
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.rules import (
     afterstates,
@@ -193,7 +198,8 @@ def network(
     exponents = _check_tiles("stages", stages)
     limit = 16 if downgrade is None else _check_tiles("downgrade", [downgrade])[0]
     n_symmetric = (8 if size[0] == size[1] else 4) if symmetric else 1
-    memory = np.zeros(sum(lengths) * (1 + len(exponents)), np.int32 if fixed_point else np.float32)
+    n_weights = sum(lengths) * (1 + len(exponents))
+    memory = np.zeros(n_weights, np.int32 if fixed_point else np.float32)
     kind = _COMPILED.get(masks, Network) if n_symmetric == 8 and not fixed_point else Network
     net = kind(
         weights=memory.view(np.float32),
@@ -257,7 +263,7 @@ def _check_tiles(name: str, tiles: Sequence[int]) -> list[int]:
 
 
 @inlined
-def entries(net: Network, board: Word) -> tuple[tuple[Word, ...], Word]:
+def symmetric_planes(net: Network, board: Word) -> tuple[tuple[Word, ...], Word]:
     """Return the bit planes of a board's symmetric boards, and the start of its stage's weights."""
     if net.downgrade < 16:
         board = downgrade(board, net.downgrade)
@@ -280,7 +286,7 @@ def index_of(net: Network, stage: Word, planes: Word, t: int) -> Word:
 
     It is unsigned, because numba tests a signed one for being negative at every access.
     """
-    index: Word = stage + start(net, t) + table_index(planes, mask(net, t))
+    index: Word = stage + table_start(net, t) + table_index(planes, tuple_mask(net, t))
     return index
 
 
@@ -293,7 +299,7 @@ def is_fixed(net: Network) -> bool:
 @kernel
 def look_up(net: Network, board: Word, indices: Indices) -> None:
     """Write the indices of a board's entries, all tuples of one symmetric board after the other."""
-    boards, stage = entries(net, board)
+    boards, stage = symmetric_planes(net, board)
     for symmetry in range(8):
         if is_last(net, symmetry):
             break
@@ -304,7 +310,7 @@ def look_up(net: Network, board: Word, indices: Indices) -> None:
 @inlined
 def prefetch_entries(net: Network, board: Word) -> None:
     """Prefetch the entries of a board, so that `value_of` soon after does not wait for memory."""
-    boards, stage = entries(net, board)
+    boards, stage = symmetric_planes(net, board)
     for symmetry in range(8):
         if is_last(net, symmetry):
             break
@@ -339,7 +345,7 @@ def entry(net: Network, index: Word) -> Value:
 @kernel
 def _indirect_value(net: Network, board: Word) -> Value:
     """Return the value of an afterstate whose weights are promoted or fixed-point."""
-    boards, stage = entries(net, board)
+    boards, stage = symmetric_planes(net, board)
     a = b = c = d = np.float32(0)
     for symmetry in range(net.symmetric):
         for t in range(n_tuples(net)):
@@ -350,7 +356,7 @@ def _indirect_value(net: Network, board: Word) -> Value:
 @inlined
 def value_of(net: Network, board: Word) -> Value:
     """Return the value of an afterstate: the sum of its entries."""
-    boards, stage = entries(net, board)
+    boards, stage = symmetric_planes(net, board)
     if (net.promote and stage > 0) or is_fixed(net):
         return _indirect_value(net, board)
     a = b = c = d = np.float32(0)  # four independent sums run in parallel
@@ -452,12 +458,10 @@ def _finish(net: Network, records: Words, n_moves: Indices) -> None:
             action, _ = select_move(net, board, boards, rewards)
             if action < 0:
                 break
-            if games.fits(board):
-                games.play_on(records, i, boards[action], rewards[action], field(rows, cols))
-            else:
-                games.play(records, i, action, net.moves, rows, cols)
+            games.play_after(records, i, action, boards[action], rewards[action], rows, cols)
             n_moves[i] += 1
-        games.look(records, i, rows, cols)
+        if n_moves[i] > 0:
+            games.look(records, i, rows, cols)
 
 
 class NTupleAgent(Agent):

@@ -1,8 +1,7 @@
 """Files of N-tuple networks: all weights, or those that pruning kept.
 
-The header has the settings of the network, and `"order": "z"`: the entries of each table are in
-Z-order (`bit_planes.py`). A file without an order, of an older version, has them in the order of
-the exponents side by side as nibbles; they are reordered when it is read.
+The entries of a table are in Z-order (`bit_planes.py`). A file of version 1 has them in the order
+of the exponents side by side as nibbles; they are reordered when it is read.
 """
 
 from __future__ import annotations
@@ -18,9 +17,6 @@ from afterstate.agents import files
 from afterstate.agents.game2048.values.bit_planes import z_order
 from afterstate.agents.game2048.values.ntuple import Network, network
 
-ORDER = "z"
-"""The name of the order of entries in files: see `bit_planes.py`."""
-
 
 def tables(net: Network) -> Iterator[tuple[slice, int]]:
     """Return the place of each table of each stage in the weights, and its number of cells."""
@@ -30,11 +26,22 @@ def tables(net: Network) -> Iterator[tuple[slice, int]]:
             yield slice(begin, begin + 16 ** len(cells)), len(cells)
 
 
-def is_in_order(header: dict[str, Any]) -> bool:
-    """Return True if a file has entries in Z-order, False if in that of nibbles, as older files."""
-    if header.get("order", "nibbles") not in ("nibbles", ORDER):
-        raise ValueError(f"order must be 'nibbles' or {ORDER!r}, got {header['order']!r}")
-    return "order" in header and header["order"] == ORDER
+def is_by_nibbles(header: dict[str, Any]) -> bool:
+    """Return True if the entries in a file are in the order of nibbles."""
+    return bool(header["version"] < 2)
+
+
+def to_z_order(net: Network, by_nibbles: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an array with one or more numbers for each weight, from the order of nibbles.
+
+    Raises:
+        ValueError: the array does not have as many numbers.
+    """
+    entries = by_nibbles.reshape(net.weights.size, -1)
+    ordered = np.empty_like(entries)
+    for table, n_cells in tables(net):
+        ordered[table][z_order(np.arange(16**n_cells), n_cells)] = entries[table]
+    return ordered.reshape(-1)
 
 
 _SETTINGS = ("stages", "promote", "symmetric", "fixed_point", "downgrade")
@@ -50,7 +57,6 @@ def pack_network(net: Network) -> tuple[dict[str, Any], dict[str, npt.NDArray[An
         "symmetric": net.symmetric > 1,
         "fixed_point": net.fixed.size > 0,
         "downgrade": None if net.downgrade == 16 else 1 << net.downgrade,
-        "order": ORDER,
     }
     return header, {"weights": net.fixed if net.fixed.size else net.weights}
 
@@ -68,16 +74,14 @@ def unpack_network(
         net = network(header["tuples"], tuple(header["size"]), **settings)
         if "pruned" in header:
             step = float(header["pruned"]["step"])
-            _fill_pruned(net, arrays["gaps"], arrays["levels"], step, is_in_order(header))
+            _fill_pruned(net, arrays["gaps"], arrays["levels"], step, is_by_nibbles(header))
             return net
         weights = arrays["weights"]
         memory = net.fixed if net.fixed.size else net.weights
         if weights.shape != memory.shape or weights.dtype != memory.dtype:
             raise ValueError("its weights do not match its tuples")
-        if not is_in_order(header):
-            for table, n_cells in tables(net):
-                memory[table][z_order(np.arange(16**n_cells), n_cells)] = weights[table]
-            return net
+        if is_by_nibbles(header):
+            weights = to_z_order(net, weights)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     fixed = weights if net.fixed.size else net.fixed
@@ -85,7 +89,7 @@ def unpack_network(
 
 
 def _fill_pruned(
-    net: Network, gaps: npt.NDArray[Any], levels: npt.NDArray[Any], step: float, in_order: bool
+    net: Network, gaps: npt.NDArray[Any], levels: npt.NDArray[Any], step: float, by_nibbles: bool
 ) -> None:
     """Write the weights of a file that keeps only some of them: see `learning/pruning.py`.
 
@@ -94,7 +98,7 @@ def _fill_pruned(
         gaps: of the file.
         levels: of the file.
         step: of the file.
-        in_order: False if its weights are in the order of nibbles.
+        by_nibbles: True if its weights are in the order of nibbles.
 
     Raises:
         ValueError: they do not match the network.
@@ -106,7 +110,7 @@ def _fill_pruned(
     if gaps.ndim != 1 or net.fixed.size or (places.size and places[-1] >= net.weights.size):
         raise ValueError("its gaps do not match its tuples")
     low, high = levels[:, is_kept].astype(np.int16)
-    if not in_order:
+    if by_nibbles:
         for table, n_cells in tables(net):
             part = slice(*np.searchsorted(places, [table.start, table.stop]))
             places[part] = table.start + z_order(places[part] - table.start, n_cells)

@@ -140,7 +140,7 @@ def scale_of(path: str | Path) -> Any:
 class ValueNetAgent(Agent):
     """Plays the move with the largest reward plus value of the afterstate, or by expectimax search.
 
-    The search has no cut-off and goes level by level: the boards of a level form one batch, with
+    The search has no cutoff and goes level by level: the boards of a level form one batch, with
     equal afterstates merged, so that the network evaluates thousands at a time.
 
     Args:

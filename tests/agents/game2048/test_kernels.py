@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 from numba import njit
 
-from afterstate.agents.game2048.kernels import HAS_PEXT, count_zeros, pack_bits, prefetch
+from afterstate.agents.game2048.kernels import HAS_FAST_PEXT, count_zeros, pack_bits, prefetch
 from afterstate.envs.words import Words
 
 ALL = 2**64 - 1
@@ -32,7 +32,7 @@ def _count_all(words: Words, counts: Words) -> None:
         counts[i] = count_zeros(words[i])
 
 
-@pytest.mark.skipif(not HAS_PEXT, reason="the processor has no PEXT")
+@pytest.mark.skipif(not HAS_FAST_PEXT, reason="the processor has no PEXT")
 def test_pack_bits_gathers_the_bits_under_the_mask() -> None:
     @njit("void(uint64[::1], uint64[::1], uint64[::1])")
     def pack_all(words: Words, masks: Words, packed: Words) -> None:

@@ -231,17 +231,24 @@ def test_a_given_network_is_played_with(tdl2048: Path, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_compared_is_skipped_with_a_reason(
-    tdl2048: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comparisons, "busy_cores", lambda: 1.5)
     status, rows = run(tmp_path, "--only", "greedy")
     assert (status, {row["skipped"] for row in rows}) == (0, {"no --tdl2048"})
-    _, rows = run(tmp_path, "--tdl2048", tdl2048, "--only", "learning TD 4x6")
-    assert [row.get("skipped", "") for row in rows][:2] == ["", ""]
-    assert "1.5 cores are busy" in rows[2]["skipped"]
     monkeypatch.setattr(comparisons, "version", lambda peers, peer: None)
     _, rows = run(tmp_path, "--only", "B = 64")
     assert {row["skipped"] for row in rows} == {"not installed"}
+
+
+@pytest.mark.parametrize(("busy", "clock"), [(0.0, "wall"), (1.5, "CPU")])
+def test_two_threads_are_timed_by_the_clock_on_a_quiet_machine(
+    tdl2048: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: float, clock: str
+) -> None:
+    monkeypatch.setattr(comparisons, "busy_cores", lambda: busy)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    _, rows = run(tmp_path, "--tdl2048", tdl2048, "--only", "learning TD 4x6")
+    assert [(row["threads"], row["clock"]) for row in rows] == [(1, "CPU"), (1, "CPU"), (2, clock)]
+    assert {row["busy_cores"] for row in rows} == {busy}
 
 
 def test_a_program_that_fails_does_not_stop_the_others(

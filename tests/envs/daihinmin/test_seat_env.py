@@ -275,6 +275,22 @@ def test_an_illegal_action_ends_the_episode_with_terminate() -> None:
     play_seat(env, 100, 1)
 
 
+def test_an_illegal_action_does_not_repeat_the_place_of_the_game_before() -> None:
+    env = make(seat=0, illegal="terminate", games=2)
+    vector = gym.make_vec("Daihinmin-v0", num_envs=1, seat=0, illegal="terminate", games=2)
+    env.reset(seed=3)
+    vector.reset(seed=[3])
+    info: dict[str, Any] = {}
+    while "place" not in info:
+        action = int(np.flatnonzero(env.action_masks())[-1])
+        info = env.step(action)[4]
+        infos = vector.step(np.array([action]))[4]
+    assert bool(infos["_place"][0]) and int(infos["place"][0]) == info["place"]
+    *_, terminated, _, info = env.step(2421)
+    *_, infos = vector.step(np.array([2421]))
+    assert terminated and "place" not in info and not infos["_place"][0]
+
+
 def test_an_illegal_action_raises_an_error_with_raise() -> None:
     env, twin = make(illegal="raise", games=2), make(illegal="raise", games=2)
     for each in (env, twin):

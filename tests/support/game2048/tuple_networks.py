@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from afterstate.agents.game2048.values.ntuple import STAGES, Network, network
 from tests.oracles import game2048 as oracle
+from tests.oracles.ntuple import entry
 
 TUPLES = [[0, 1, 4], [5, 2], [10]]
 OPTIONS: list[dict[str, Any]] = [
@@ -48,3 +50,13 @@ def drawn_boards(n: int, size: tuple[int, int] = (4, 4)) -> list[oracle.Board]:
 
 def words(boards: list[oracle.Board]) -> npt.NDArray[np.uint64]:
     return np.array([oracle.to_word(board) for board in boards], np.uint64)
+
+
+def by_nibbles(net: Network) -> list[int]:
+    """Return the place of each weight, listed by the exponents side by side as nibbles."""
+    places = []
+    for stage in range(0, net.weights.size, net.stage_size):
+        for start, cells in zip(net.starts.tolist(), net.tuples, strict=True):
+            each = itertools.product(range(16), repeat=len(cells))
+            places += [stage + start + entry(exponents[::-1]) for exponents in each]
+    return places

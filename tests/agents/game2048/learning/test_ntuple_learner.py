@@ -25,6 +25,7 @@ from afterstate.agents.game2048.learning.self_play import self_play
 from afterstate.agents.game2048.values.ntuple import network
 from afterstate.agents.game2048.values.ntuple_file import load, pack_network, save
 from tests.support.game2048.learning_checks import memory, name_of
+from tests.support.game2048.tuple_networks import by_nibbles
 
 TINY_4X4 = [[0, 1, 4], [5, 6], [1, 2, 5, 6]]
 STAGES = [16, 32, 64]
@@ -377,17 +378,45 @@ def test_a_file_without_a_learner_is_refused(tmp_path: Path) -> None:
         NTupleLearner.load(file)
 
 
-def test_a_learner_of_an_older_version_can_play_but_not_resume(tmp_path: Path) -> None:
-    """Its header has no order: its entries are in that of nibbles."""
-    learner = NTupleLearner(network(TINY_4X4))
-    learner.play(1_000)
+OLD = {"rng": 5, "n_games": 3, "n_moves": 100}
+OLD_SETTINGS = {"rule": "tc", "order": "backward", "lam": 0.5, "rate": 1.0}
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [OLD, {**OLD_SETTINGS, **OLD}, {"settings": OLD_SETTINGS, **OLD}],
+    ids=["counters only", "settings and counters", "settings by name"],
+)
+def test_a_learner_of_version_0_1_can_play_but_not_resume(
+    tmp_path: Path, metadata: dict[str, Any]
+) -> None:
+    file, net = tmp_path / "learner.npz", network(TINY_4X4)
+    net.weights[:] = np.random.default_rng(1).normal(0, 30, net.weights.size)
+    header = {"tuples": TINY_4X4, "size": [4, 4], "learner": metadata}
+    sums: Any = np.zeros(2 * net.weights.size, np.float32)
+    files.write(file, "ntuple", header, {"weights": net.weights, "sums": sums})
+    assert (load(file).weights == net.weights).all()
+    with pytest.raises(ValueError, match=r"learner\.npz .*0\.1"):
+        NTupleLearner.load(file)
+
+
+def test_a_learner_with_entries_in_the_order_of_nibbles_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner = NTupleLearner(network(TINY_4X4), seed=1)
+    learner.play(2_000)
     learner.save(tmp_path / "learner.npz")
     header, arrays = files.read(tmp_path / "learner.npz")
-    del header["order"]
+    places = by_nibbles(learner.network)
+    arrays["weights"] = arrays["weights"][places]
+    arrays["sums"] = arrays["sums"].reshape(-1, 2)[places].reshape(-1)
+    monkeypatch.setattr(files, "VERSION", 1)
     files.write(tmp_path / "older.npz", "ntuple", header, arrays)
-    load(tmp_path / "older.npz")
-    with pytest.raises(ValueError, match=r"older\.npz .*older version"):
-        NTupleLearner.load(tmp_path / "older.npz")
+    older = NTupleLearner.load(tmp_path / "older.npz")
+    assert_same(older, learner)
+    older.play(1_000)
+    learner.play(1_000)
+    assert_same(older, learner)
 
 
 ARRAYS: list[tuple[str, Any]] = [

@@ -313,6 +313,27 @@ def test_a_larger_cutoff_searches_less(learned: Network) -> None:
     assert searched[-1] < 0.3 * searched[0]
 
 
+@pytest.mark.parametrize(
+    ("empty", "temperature"), [(-1e6, 500.0), (0.0, 500.0), (6e3, 500.0), (1e5, 8e3)]
+)
+@pytest.mark.parametrize("gap", [100.0, 2_000.0])
+def test_a_move_is_followed_if_its_probability_reaches_the_cutoff(
+    empty: float, temperature: float, gap: float
+) -> None:
+    """(_ 2 _) moves left to (2 _ _) or right to (_ _ 2): only cell 0 counts, so right loses `gap`.
+
+    The temperature is 8% of the value of the empty board and at least 500.
+    """
+    net = network([[0]], (1, 3), symmetric=False)
+    net.weights[[0, 1]] = empty, empty + gap
+    probability = float(np.exp(-gap / temperature))
+    for cutoff, n_followed in ((0.99 * probability, 2), (1.01 * probability, 1)):
+        if cutoff < 1:
+            agent = ExpectimaxAgent(net, 2, cutoff=cutoff)
+            agent.act(np.array([from_text("_ 2 _")], np.uint64))
+            assert agent.n_searched == n_followed
+
+
 def test_an_improbable_four_counts_as_a_two() -> None:
     """One empty cell and a cutoff above 0.1: only the 2 is tried.
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from afterstate.agents.game2048.kernels import HAS_PEXT
+from afterstate.agents.game2048.kernels import HAS_FAST_PEXT
 from afterstate.agents.game2048.values import bit_planes
 from afterstate.agents.game2048.values.bit_planes import (
     cells_mask,
@@ -97,8 +97,8 @@ def test_z_order_lists_every_entry_once(n_cells: int) -> None:
         assert places[index] == entry([index >> 4 * cell & 15 for cell in range(n_cells)])
 
 
-def test_a_cache_line_has_the_boards_that_differ_by_one_in_four_cells() -> None:
-    """16 floats: exponents 2k and 2k + 1 of the first four cells, all others equal."""
+def test_16_neighbours_are_the_boards_that_differ_by_one_in_four_cells() -> None:
+    """Exponents 2k and 2k + 1 of the first four cells, all others equal."""
     first = entry([2, 6, 0, 4, 9, 11])
     steps = itertools.product((0, 1), repeat=4)
     line = {entry([2 + a, 6 + b, c, 4 + d, 9, 11]) for a, b, c, d in steps}
@@ -106,5 +106,5 @@ def test_a_cache_line_has_the_boards_that_differ_by_one_in_four_cells() -> None:
 
 
 def test_pext_is_used_only_where_the_processor_has_it() -> None:
-    assert (bit_planes.table_index is index_by_runs) == (not HAS_PEXT)
-    assert (bit_planes.to_planes is planes_by_shifts) == (not HAS_PEXT)
+    assert (bit_planes.table_index is index_by_runs) == (not HAS_FAST_PEXT)
+    assert (bit_planes.to_planes is planes_by_shifts) == (not HAS_FAST_PEXT)
