@@ -279,7 +279,7 @@ def test_an_illegal_action_does_not_repeat_the_place_of_the_game_before() -> Non
     env = make(seat=0, illegal="terminate", games=2)
     vector = gym.make_vec("Daihinmin-v0", num_envs=1, seat=0, illegal="terminate", games=2)
     env.reset(seed=3)
-    vector.reset(seed=[3])
+    vector.reset(seed=3)
     info: dict[str, Any] = {}
     while "place" not in info:
         action = int(np.flatnonzero(env.action_masks())[-1])
