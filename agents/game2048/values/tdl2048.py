@@ -20,9 +20,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from afterstate.agents.game2048.values.bit_planes import z_order
 from afterstate.agents.game2048.values.ntuple import Network, Weights, network
-from afterstate.agents.game2048.values.ntuple_file import tables
+from afterstate.agents.game2048.values.ntuple_file import to_z_order
 
 _MAX_TABLES = 64
 
@@ -36,15 +35,14 @@ def read(path: str | Path) -> Network:
     """
     with open(path, "rb") as file:
         try:
-            read_tables = _read_tables(file)
+            tables = _read_tables(file)
             if file.read(1):
                 raise ValueError("it is too long")
-            net = network([cells for cells, _ in read_tables])
+            net = network([cells for cells, _ in tables])
         except (ValueError, struct.error) as error:
             raise ValueError(f"{path} is not a .w file, or it is damaged: {error}") from error
-    for (cells, weights), (table, n_cells) in zip(read_tables, tables(net), strict=True):
-        in_order = z_order(np.arange(16**n_cells), n_cells)
-        net.weights[table][in_order] = _reordered(cells, weights)
+    by_nibbles = np.concatenate([_reordered(cells, weights) for cells, weights in tables])
+    net.weights[:] = to_z_order(net, by_nibbles)
     return net
 
 
