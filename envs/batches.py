@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
+from numba import njit
 
 from afterstate.envs.words import check_seed
 
@@ -61,10 +62,20 @@ def check_actions(actions: Any, num_envs: int, n_actions: int, meaning: str) -> 
             f"actions must be integers of shape ({num_envs},), "
             f"got {numbers.dtype} of shape {numbers.shape}"
         )
-    if numbers.min() < 0 or numbers.max() >= n_actions:
-        i = int(np.argmax((numbers < 0) | (numbers >= n_actions)))
+    moves = np.ascontiguousarray(numbers, np.int64)
+    i = _first_outside(moves, n_actions)
+    if i < num_envs:
         raise ValueError(f"actions must be {meaning}, got {numbers[i]} for game {i}")
-    return np.ascontiguousarray(numbers, np.int64)
+    return moves
+
+
+@njit("int64(int64[::1], int64)", cache=True)
+def _first_outside(numbers: npt.NDArray[np.int64], n: int) -> int:
+    """Return the index of the first number that is not in 0..n-1, or their count."""
+    for i in range(numbers.size):
+        if numbers[i] < 0 or numbers[i] >= n:
+            return i
+    return numbers.size
 
 
 def check_running(mode: AutoresetMode, over: Flags) -> None:
@@ -75,8 +86,11 @@ def check_running(mode: AutoresetMode, over: Flags) -> None:
 
 
 def with_masks(values: Infos, mask: Flags) -> Infos:
-    """Return infos with a mask for each key: the games that have it, `_score` for `score`."""
-    return {**values, **{f"_{key}": mask.copy() for key in values}}
+    """Return infos with a mask for each key: the games that have it, `_score` for `score`.
+
+    All keys share one copy of the mask.
+    """
+    return values | dict.fromkeys([f"_{key}" for key in values], mask.copy())
 
 
 def finals(observations: npt.NDArray[Any], infos: Infos, ended: Flags) -> Infos:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from afterstate.envs.game2048 import games as records
+from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.games import FLAGS, RNG, SCORE
 from afterstate.envs.game2048.rules import check_size, table
 from afterstate.envs.words import Words, seed_word
@@ -63,31 +63,33 @@ def play(
         raise ValueError(f"size must be the player's, {own}, got {(rows, cols)}")
     seeds = _seeds(n_games, seed)
     moves = table(rows, cols)
-    games = np.zeros((n_games, 8), np.uint64)
-    games[:, RNG] = [seed_word(each) for each in seeds]
-    records.start_all(games, np.ones(n_games, np.bool_), 2, rows, cols)
+    games = np.zeros((8, n_games), np.uint64)
+    games[RNG] = [seed_word(each) for each in seeds]
+    batch.start_all(games, np.ones(n_games, np.bool_), 2, rows, cols)
     n_moves = np.zeros(n_games, np.int64)
     finish = getattr(player, "finish", None) if watch is None else None
     if finish is not None:
         for i in range(n_games):
-            n_moves[i : i + 1] = finish(games[i : i + 1])
+            game = games[:, i : i + 1].copy()
+            n_moves[i : i + 1] = finish(game)
+            games[:, i : i + 1] = game
             if report is not None:
                 report(i + 1, int(n_moves.sum()))
-    running = np.flatnonzero(records.masks(games).any(axis=1))
+    running = np.flatnonzero(batch.masks(games).any(axis=1))
     while running.size:
-        part = games[running]
-        boards = records.board_words(part, rows, cols)
+        part = np.take(games, running, axis=1)
+        boards = batch.board_words(part, rows, cols)
         actions = _legal_actions(player, part, boards)
         if watch is not None:
             watch(running, boards, actions)
-        records.play_all(part, actions, np.zeros(running.size, np.bool_), 2, moves, rows, cols)
-        games[running] = part
+        batch.play_all(part, actions, np.zeros(running.size, np.bool_), 2, moves, rows, cols)
+        games[:, running] = part
         n_moves[running] += 1
-        running = running[records.masks(part).any(axis=1)]
+        running = running[batch.masks(part).any(axis=1)]
         if report is not None:
             report(n_games - running.size, int(n_moves.sum()))
-    max_tiles = np.int64(1) << (games[:, FLAGS] >> np.uint64(48)).astype(np.int64)
-    return Games(games[:, SCORE].astype(np.int64), n_moves, max_tiles)
+    max_tiles = np.int64(1) << (games[FLAGS] >> np.uint64(48)).astype(np.int64)
+    return Games(games[SCORE].astype(np.int64), n_moves, max_tiles)
 
 
 def _seeds(n_games: int, seed: int | Sequence[int]) -> list[int]:
@@ -105,13 +107,13 @@ def _seeds(n_games: int, seed: int | Sequence[int]) -> list[int]:
 def _legal_actions(player: Player, games: Words, boards: Words) -> Indices:
     """Return the player's actions, checked."""
     actions = np.asarray(player.act(boards))
-    if actions.shape != (len(games),) or actions.dtype.kind not in "iu":
+    if actions.shape != boards.shape or actions.dtype.kind not in "iu":
         raise ValueError(
-            f"the player must return one integer action for each of {len(games)} boards, "
+            f"the player must return one integer action for each of {len(boards)} boards, "
             f"got {actions.dtype} of shape {actions.shape}"
         )
     in_range = (actions >= 0) & (actions < 4)
-    legal = in_range & (records.masks(games)[np.arange(len(games)), actions * in_range] == 1)
+    legal = in_range & (batch.masks(games)[np.arange(len(boards)), actions * in_range] == 1)
     if not legal.all():
         wrong = actions[int(np.argmin(legal))]
         raise ValueError(f"the player returned the illegal action {wrong}")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from afterstate.envs.game2048 import games
+from afterstate.envs.game2048 import batch, games
 from afterstate.envs.game2048.games import AFTER, BOARD, FLAGS, REWARD, RNG, SCORE
 from afterstate.envs.game2048.rules import (
     MAX_EXPONENT,
@@ -109,7 +109,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         self.observation_space = observation_space(observation, rows, cols)
         self.action_space = spaces.Discrete(4)
         self._table = table(rows, cols)
-        self._game = np.zeros((1, 8), np.uint64)
+        self._game = np.zeros((8, 1), np.uint64)
         self._stream: np.random.Generator | None = None  # source of the random state
         self._started = False
         self._window = self._new_window()
@@ -131,16 +131,16 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         start = self._start_board(options)
         super().reset(seed=check_seed(seed))
         if self.np_random is not self._stream:
-            self._game[0, RNG] = draw_word(self.np_random)
+            self._game[RNG] = draw_word(self.np_random)
             self._stream = self.np_random
         if start is None:
             games.start(self._game, 0, self.start_tiles, *self.size)
         else:
-            games.put(self._game, start[None])
+            batch.put(self._game, start[None])
         self._started = True
         if self.render_mode == "human":
             self.render()
-        after, board = (games.read(self._game, at, *self.size)[0] for at in (AFTER, BOARD))
+        after, board = (batch.read(self._game, at, *self.size)[0] for at in (AFTER, BOARD))
         return self._observe(board), self._info(after, _status(self._game.item(FLAGS)))
 
     def step(
@@ -170,11 +170,11 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
     @property
     def board(self) -> int:
         """The board as a word of 16 nibbles, downgraded if a tile is above 32768."""
-        return games.board_words(self._running(), *self.size).item()
+        return batch.board_words(self._running(), *self.size).item()
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """Return the legal actions as `bool[4]`, for sb3-contrib's MaskablePPO."""
-        return games.masks(self._running()).astype(np.bool_).reshape(4)
+        return batch.masks(self._running()).astype(np.bool_).reshape(4)
 
     def afterstates(self) -> tuple[Cells, npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
         """Return the afterstate of each action, before chance adds a tile.
@@ -183,7 +183,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
             Afterstates `uint8[4, rows, cols]`, rewards `float64[4]` and legal `bool[4]`. An illegal
             action leaves the board as it is, with reward 0.
         """
-        boards, rewards, legal = games.afterstates(self._running(), *self.size)
+        boards, rewards, legal = batch.afterstates(self._running(), *self.size)
         return boards[0], rewards[0], legal[0]
 
     def outcomes(self, afterstate: BoardLike) -> tuple[Cells, npt.NDArray[np.float64]]:
@@ -204,7 +204,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         `reset()` starts without a seed.
         """
         game = self._running()
-        board = games.read(game, BOARD, *self.size)[0]
+        board = batch.read(game, BOARD, *self.size)[0]
         return {"board": board, "score": game.item(SCORE), "rng": game.item(RNG)}
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -214,8 +214,8 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
             ValueError: not such a state; the game is unchanged.
         """
         board, score, rng = check_state(state, self.size)
-        games.put(self._game, board[None])
-        self._game[0, SCORE], self._game[0, RNG] = score, rng
+        batch.put(self._game, board[None])
+        self._game[SCORE], self._game[RNG] = score, rng
         self._stream = self.np_random
         self._started = True
 
@@ -227,7 +227,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         """
         from afterstate.envs.game2048 import render
 
-        board = games.read(self._running(), BOARD, *self.size)[0]
+        board = batch.read(self._running(), BOARD, *self.size)[0]
         score = self._game.item(SCORE)
         if self.render_mode == "ansi":
             return render.ansi(board, score)
@@ -262,7 +262,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
 
     def _observe(self, board: Cells) -> npt.NDArray[Any]:
         """Return the observation of a board of exponents."""
-        return board if self.observation == "exponents" else games.one_hot(board[None])[0]
+        return board if self.observation == "exponents" else batch.one_hot(board[None])[0]
 
     def _info(self, after: Cells, status: Status) -> dict[str, Any]:
         """Return the current info."""

@@ -23,7 +23,7 @@ from afterstate.envs.batches import (
     finals,
     with_masks,
 )
-from afterstate.envs.game2048 import games
+from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.env import (
     check_board,
     check_options,
@@ -48,7 +48,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
 
     `gym.make_vec("Game2048-v0", num_envs=B)` makes it. Observations, actions and settings are those
     of `Game2048Env`, batched; infos are arrays over all games, each with its mask (`_score` for
-    `score`). All returned arrays are copies.
+    `score`). All returned arrays are copies; the masks of one `infos` are one array.
 
     Args:
         num_envs: number of games.
@@ -104,9 +104,11 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._table = table(rows, cols)
-        self._games = np.zeros((num_envs, 8), np.uint64)
+        self._games = np.zeros((8, num_envs), np.uint64)
         self._elapsed = np.zeros(num_envs, np.int64)
         self._over = np.zeros(num_envs, np.bool_)  # games that ended with the last step
+        self._every = np.ones(num_envs, np.bool_)
+        self._mask_keys = [f"_{key}" for key in self.info_keys]
         self._stream: np.random.Generator | None = None  # source of the random states
         self._sampler: Word = 0  # random state of `sample_legal`
 
@@ -135,12 +137,12 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         if boards is None:
             self._start(mask)
         else:
-            selected = self._games[mask]
-            games.put(selected, boards[mask])
-            self._games[mask] = selected
+            selected = np.compress(mask, self._games, axis=1)
+            batch.put(selected, boards[mask])
+            self._games[:, mask] = selected
         self._elapsed[mask] = 0
         self._over[mask] = False
-        return self._observe(), self._infos(mask)
+        return self._observe(), with_masks(self._infos(), mask)
 
     def step(
         self, actions: npt.NDArray[np.integer[Any]]
@@ -159,30 +161,28 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
             ResetNeeded: before the first reset, or if a game is over and autoreset is disabled.
         """
         moves = self._check_actions(actions)
-        rewards = np.empty(self.num_envs)
-        terminated, truncated = np.empty((2, self.num_envs), np.bool_)
-        n_over = games.step_all(
+        n, infos = self.num_envs, self._empty_infos()
+        rewards, terminated, truncated = np.empty(n), np.empty(n, np.bool_), np.empty(n, np.bool_)
+        boards = np.empty((n, *self.size), np.uint8)
+        n_over = batch.step_all(
             *(self._games, moves, self._elapsed, self._over, self._limit),
-            *(self.illegal == "terminate", self.start_tiles, self._table, *self.size),
-            *(rewards, terminated, truncated),
+            *(self.illegal == "terminate", self.start_tiles, self._table),
+            *(rewards, terminated, truncated, boards, *infos.values()),
         )
-        infos: Infos = {}
+        observations = self._observation(boards)
+        infos |= dict.fromkeys(self._mask_keys, self._every.copy())
         if n_over and self.autoreset_mode is AutoresetMode.SAME_STEP:
-            infos = finals(self._observe(), self._infos(self._over), self._over)
-            self._start(self._over)
-            self._elapsed[self._over] = 0
-            self._over = np.zeros(self.num_envs, np.bool_)
-        infos.update(self._infos(np.ones(self.num_envs, np.bool_)))
-        return self._observe(), rewards, terminated, truncated, infos
+            observations, infos = self._restart(observations, infos)
+        return observations, rewards, terminated, truncated, infos
 
     @property
     def boards(self) -> Words:
         """The boards as words `uint64[num_envs]`, downgraded where a tile is above 32768."""
-        return games.board_words(self._running(), *self.size)
+        return batch.board_words(self._running(), *self.size)
 
     def action_masks(self) -> Flags:
         """Return the legal actions of every game, `bool[num_envs, 4]`."""
-        return games.masks(self._running()).astype(np.bool_)
+        return batch.masks(self._running()).astype(np.bool_)
 
     def sample_legal(self) -> npt.NDArray[np.int64]:
         """Return a random legal action of every game, `int64[num_envs]`; 0 where a game has none.
@@ -190,7 +190,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         The actions have their own random stream, so that drawing them does not change the games.
         """
         actions = np.empty(self.num_envs, np.int64)
-        self._sampler = games.sample_legal(self._running(), self._sampler, actions)
+        self._sampler = batch.sample_legal(self._running(), self._sampler, actions)
         return actions
 
     def afterstates(self) -> tuple[Cells, npt.NDArray[np.float64], Flags]:
@@ -200,7 +200,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
             Afterstates `uint8[num_envs, 4, rows, cols]`, rewards `float64[num_envs, 4]` and legal
             `bool[num_envs, 4]`. An illegal action leaves the board as it is, with reward 0.
         """
-        return games.afterstates(self._running(), *self.size)
+        return batch.afterstates(self._running(), *self.size)
 
     def render(self) -> tuple[Any, ...] | None:
         """Return one text or picture per game, by `render_mode`; None without a render mode.
@@ -214,8 +214,8 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
             return None
         draw = render.ansi if self.render_mode == "ansi" else render.rgb_array
         running = self._running()
-        boards = games.read(running, BOARD, *self.size)
-        scores = running[:, SCORE].tolist()
+        boards = batch.read(running, BOARD, *self.size)
+        scores = running[SCORE].tolist()
         return tuple(draw(board, score) for board, score in zip(boards, scores, strict=True))
 
     def _running(self) -> Words:
@@ -231,7 +231,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         moves = check_actions(actions, self.num_envs, 4, meaning)
         check_running(self.autoreset_mode, self._over)
         if self.illegal == "raise":
-            masks = games.masks(running)
+            masks = batch.masks(running)
             allowed = masks[np.arange(self.num_envs), moves].astype(np.bool_) | self._over
             allowed |= ~masks.any(axis=1)  # a board without a legal action ends with any
             if not allowed.all():
@@ -257,34 +257,53 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         seeded = [int(seed) for seed in seeds if seed is not None]
         if self.np_random is not self._stream and (self._stream is None or not seeded):
             draws = self.np_random.integers(0, 2**64, self.num_envs + 1, dtype=np.uint64)
-            self._games[mask, RNG] = draws[:-1][mask]
+            self._games[RNG, mask] = draws[:-1][mask]
             self._sampler = int(draws[-1])
         self._stream = self.np_random
         for i in np.flatnonzero(mask):
             if seeds[i] is not None:
-                self._games[i, RNG] = seed_word(seeds[i])
+                self._games[RNG, i] = seed_word(seeds[i])
         if seeded:
             self._sampler = draw_word(np.random.default_rng(seeded))
 
     def _start(self, mask: Flags) -> None:
         """Start the games of a mask."""
-        games.start_all(self._games, mask, self.start_tiles, *self.size)
+        batch.start_all(self._games, mask, self.start_tiles, *self.size)
+
+    def _restart(
+        self, observations: npt.NDArray[Any], infos: Infos
+    ) -> tuple[npt.NDArray[Any], Infos]:
+        """Restart the games that are over; return observations and infos, with the final ones."""
+        final = finals(observations, infos, self._over)
+        self._start(self._over)
+        self._elapsed[self._over] = 0
+        self._over = np.zeros(self.num_envs, np.bool_)
+        return self._observe(), final | with_masks(self._infos(), self._every)
 
     def _observe(self) -> npt.NDArray[Any]:
         """Return the observations of all games."""
-        boards = games.read(self._games, BOARD, *self.size)
-        return boards if self.observation == "exponents" else games.one_hot(boards)
+        return self._observation(batch.read(self._games, BOARD, *self.size))
 
-    def _infos(self, mask: Flags) -> Infos:
-        """Return the infos of all games, with `mask` as the mask of each key."""
+    def _observation(self, boards: Cells) -> npt.NDArray[Any]:
+        """Return the observations of boards of exponents."""
+        return boards if self.observation == "exponents" else batch.one_hot(boards)
+
+    def _infos(self) -> Infos:
+        """Return the infos of all games, without their masks."""
+        infos = self._empty_infos()
+        batch.read_infos(self._games, *infos.values())
+        return infos
+
+    def _empty_infos(self) -> Infos:
+        """Return arrays for the infos of all games."""
         n = self.num_envs
-        masks, afters = np.empty(n, np.uint32), np.empty((n, 2), np.uint64)
-        scores, max_tiles = np.empty((2, n), np.int64)
-        legal = np.empty(n, np.bool_)
-        games.read_infos(self._games, masks, afters, scores, max_tiles, legal)
-        moves = masks.view(np.int8).reshape(n, 4)
-        values = moves, games.as_boards(afters, *self.size), scores, max_tiles, legal
-        return with_masks(dict(zip(self.info_keys, values, strict=True)), mask)
+        return {
+            "action_mask": np.empty((n, 4), np.int8),
+            "afterstate": np.empty((n, *self.size), np.uint8),
+            "score": np.empty(n, np.int64),
+            "max_tile": np.empty(n, np.int64),
+            "legal": np.empty(n, np.bool_),
+        }
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_table": None}

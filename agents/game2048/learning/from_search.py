@@ -65,8 +65,8 @@ from afterstate.agents.training.run import (
     NeuralOptions,
     summary,
 )
-from afterstate.envs.game2048 import games as records
-from afterstate.envs.game2048.games import BOARD, EXCESS, FLAGS, RNG, SCORE
+from afterstate.envs.game2048 import batch
+from afterstate.envs.game2048.games import BOARD, EXCESS, FLAGS, RNG, SCORE, look
 from afterstate.envs.game2048.rules import symmetries, table
 from afterstate.envs.words import Words, next_random, seed_word
 
@@ -163,12 +163,12 @@ class Model(Protocol):
 def _turn(games: Words, rng: Any, rows: int, cols: int) -> None:
     """Turn games to symmetric positions, at random."""
     n = 8 if rows == cols else 4
-    for i in range(len(games)):
+    for i in range(games.shape[1]):
         rng, bits = next_random(rng)
         which = np.int64(bits >> np.uint64(33)) % n
-        games[i, BOARD] = symmetries(games[i, BOARD], rows, cols)[which]
-        games[i, EXCESS] = symmetries(games[i, EXCESS], rows, cols)[which]
-        records.look(games, i, rows, cols)
+        games[BOARD, i] = symmetries(games[BOARD, i], rows, cols)[which]
+        games[EXCESS, i] = symmetries(games[EXCESS, i], rows, cols)[which]
+        look(games, i, rows, cols)
 
 
 class SearchValueLearner:
@@ -202,9 +202,9 @@ class SearchValueLearner:
         # The search with an N-tuple network is compiled.
         self._agent = MCSoftmaxAgent(getattr(model, "network", model), self.search)
         n = self.settings.games
-        self._games = np.zeros((n, 8), np.uint64)
-        self._games[:, RNG] = [seed_word((seed or 0) + i) for i in range(n)]
-        records.start_all(self._games, np.ones(n, np.bool_), 2, *self.size)
+        self._games = np.zeros((8, n), np.uint64)
+        self._games[RNG] = [seed_word((seed or 0) + i) for i in range(n)]
+        batch.start_all(self._games, np.ones(n, np.bool_), 2, *self.size)
         self._afters = np.zeros(n, np.uint64)  # before the boards; 0 for new games
         self._lengths = np.zeros(n, np.int64)
         self._loss = np.zeros(2)
@@ -231,7 +231,7 @@ class SearchValueLearner:
 
     def _move(self) -> npt.NDArray[np.int64]:
         """Make a move in all games, and learn; return the games that ended, `[n, 3]`."""
-        boards = records.board_words(self._games, *self.size)
+        boards = batch.board_words(self._games, *self.size)
         try:
             trees, order = self._agent.grow(boards)
         except FloatingPointError:
@@ -324,9 +324,9 @@ class SearchValueLearner:
     def _step(self, actions: Indices, over: Any, afters: Words) -> npt.NDArray[np.int64]:
         """Make a move in all games; return scores, moves and largest tiles of those that ended."""
         games, (rows, cols) = self._games, self.size
-        tiles = np.int64(1) << (games[over, FLAGS] >> np.uint64(48)).astype(np.int64)
-        ended = np.stack((games[over, SCORE].astype(np.int64), self._lengths[over], tiles), 1)
-        records.play_all(games, actions, over, 2, table(rows, cols), rows, cols)
+        tiles = np.int64(1) << (games[FLAGS, over] >> np.uint64(48)).astype(np.int64)
+        ended = np.stack((games[SCORE, over].astype(np.int64), self._lengths[over], tiles), 1)
+        batch.play_all(games, actions, over, 2, table(rows, cols), rows, cols)
         if self.settings.turn:
             self._rng, bits = (np.uint64(each) for each in next_random(self._rng))
             _turn(games, bits, rows, cols)
@@ -351,7 +351,7 @@ class SearchValueLearner:
         if self._diverged:
             return
         self._check(self.model.estimate(self._afters))
-        state = {"games": self._games, "afters": self._afters, "lengths": self._lengths}
+        state = {"games": self._games.T, "afters": self._afters, "lengths": self._lengths}
         metadata: dict[str, Any] = {"n_moves": self.n_moves, "n_games": self.n_games}
         metadata |= {"seconds": round(self.seconds, 1), "rng": int(self._rng)}
         metadata |= {"search": asdict(self.search), "learner": asdict(self.settings)}
@@ -370,7 +370,7 @@ class SearchValueLearner:
         arrays, metadata = self.model.load(Path(path))
         try:
             for name in ("games", "afters", "lengths"):
-                own = getattr(self, f"_{name}")
+                own = self._games.T if name == "games" else getattr(self, f"_{name}")
                 if arrays[name].shape != own.shape:
                     raise ValueError(f"it has {len(arrays[name])} games, not {len(own)}")
                 own[:] = arrays[name].view(own.dtype)

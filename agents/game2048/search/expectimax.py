@@ -315,9 +315,9 @@ def search_move(net: Network, search: Search, board: Word, depth: int) -> int:
 @kernel
 def _finish(net: Network, search: Search, records: Words, n_moves: Indices, depth: int) -> None:
     """Play games: see `ExpectimaxAgent.finish`."""
-    for i in range(len(records)):
-        while records[i, games.EXCESS] == 0:
-            action = search_move(net, search, records[i, games.BOARD], depth)
+    for i in range(records.shape[1]):
+        while records[games.EXCESS, i] == 0:
+            action = search_move(net, search, records[games.BOARD, i], depth)
             if action < 0:
                 break
             games.play(records, i, action, net.moves, net.size[0], net.size[1])
@@ -389,12 +389,12 @@ class ExpectimaxAgent(Agent):
         """Play games on in compiled code, each to its end or to a 65536 tile.
 
         Args:
-            records: game records `uint64[B, 8]`, changed in place.
+            records: game records `uint64[8, B]`, changed in place.
 
         Returns:
             The number of moves played in each game, `int64[B]`; 0 for a player with `seconds`.
         """
-        n_moves = np.zeros(len(records), np.int64)
+        n_moves = np.zeros(records.shape[1], np.int64)
         if self.seconds is None and type(self)._act is ExpectimaxAgent._act:
             _finish(self.network, self._search, records, n_moves, self.depth)
         return n_moves

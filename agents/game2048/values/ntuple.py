@@ -451,9 +451,9 @@ def _act(net: Network, boards: Words, actions: npt.NDArray[np.int8]) -> None:
 def _finish(net: Network, records: Words, n_moves: Indices) -> None:
     """Play games greedily: see `NTupleAgent.finish`."""
     rows, cols = net.size
-    for i in range(len(records)):
-        while records[i, games.EXCESS] == 0:
-            board = records[i, games.BOARD]
+    for i in range(records.shape[1]):
+        while records[games.EXCESS, i] == 0:
+            board = records[games.BOARD, i]
             boards, rewards = prefetch_moves(net, board)
             action, _ = select_move(net, board, boards, rewards)
             if action < 0:
@@ -480,12 +480,12 @@ class NTupleAgent(Agent):
         """Play games on in compiled code, each to its end or to a 65536 tile.
 
         Args:
-            records: game records `uint64[B, 8]`, changed in place.
+            records: game records `uint64[8, B]`, changed in place.
 
         Returns:
             The number of moves played in each game, `int64[B]`.
         """
-        n_moves = np.zeros(len(records), np.int64)
+        n_moves = np.zeros(records.shape[1], np.int64)
         if type(self)._act is not NTupleAgent._act:
             return n_moves  # a subclass with other moves
         _finish(self.network, records, n_moves)

@@ -203,14 +203,14 @@ def test_a_player_that_finishes_games_plays_them_as_it_would_board_by_board(
 
 def test_a_network_player_finishes_games_up_to_a_65536_tile() -> None:
     """From there on a board word does not hold the game: the next boards are downgraded."""
-    games = np.zeros((2, 8), np.uint64)
-    games[0, BOARD] = from_text("32768 32768 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 2")
-    games[1, BOARD] = from_text("2 4 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 2")
+    games = np.zeros((8, 2), np.uint64)
+    games[BOARD, 0] = from_text("32768 32768 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 2")
+    games[BOARD, 1] = from_text("2 4 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 2")
     for i in range(2):
         look(games, i, 4, 4)
     assert NTupleAgent(network([[0]])).finish(games).tolist() == [1, 0]
-    assert games[:, SCORE].tolist() == [65_536, 0]
-    assert (games[:, EXCESS] > 0).tolist() == [True, False]
+    assert games[SCORE].tolist() == [65_536, 0]
+    assert (games[EXCESS] > 0).tolist() == [True, False]
 
 
 def test_the_player_gets_only_unfinished_games() -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from afterstate.envs.game2048 import games
+from afterstate.envs.game2048 import batch, games
 from afterstate.envs.game2048.games import AFTER, BOARD, FLAGS, REWARD, RNG, SCORE
 from afterstate.envs.game2048.rules import DOWN, LEFT, MAX_EXPONENT, RIGHT, UP, table
 from afterstate.envs.words import Words, draw_word, seed_word
@@ -56,8 +56,8 @@ def _two_words(board: oracle.Board) -> tuple[int, int]:
 
 def started(rows: int, cols: int, rng: int, n_tiles: int = 2) -> tuple[Words, NaiveGame]:
     """Return a game and its naive twin."""
-    game = np.zeros((1, 8), np.uint64)
-    game[0, RNG] = rng
+    game = np.zeros((8, 1), np.uint64)
+    game[RNG, 0] = rng
     games.start(game, 0, n_tiles, rows, cols)
     board, advanced = oracle.start(rows, cols, n_tiles, rng)
     return game, NaiveGame(board, board, advanced)
@@ -65,9 +65,9 @@ def started(rows: int, cols: int, rng: int, n_tiles: int = 2) -> tuple[Words, Na
 
 def placed(board: oracle.Board, rng: int) -> tuple[Words, NaiveGame]:
     """Return a game from a board, and its naive twin."""
-    game = np.full((1, 8), 77, np.uint64)
-    game[0, RNG] = rng
-    games.put(game, np.array([board], np.uint8))
+    game = np.full((8, 1), 77, np.uint64)
+    game[RNG, 0] = rng
+    batch.put(game, np.array([board], np.uint8))
     return game, NaiveGame(board, board, rng)
 
 
@@ -79,14 +79,14 @@ def assert_equal_to_the_end(game: Words, naive: NaiveGame, rng: random.Random) -
     """Play random actions in both until the game is over; return the naive game."""
     rows, cols = len(naive.board), len(naive.board[0])
     expected = naive.words()
-    assert game[0].tolist() == expected
+    assert game[:, 0].tolist() == expected
     while not expected[FLAGS] >> 40 & 1:
         action = rng.randrange(4)
         before = naive
         play(game, action, rows, cols)
         naive = naive.play(action)
         expected = naive.words()
-        assert game[0].tolist() == expected, (before, action)
+        assert game[:, 0].tolist() == expected, (before, action)
     return naive
 
 
@@ -103,7 +103,7 @@ def test_whole_random_games_equal_naive_games(rows: int, cols: int) -> None:
         for action in ACTIONS:  # a finished game does not change
             play(game, action, rows, cols)
             naive = naive.play(action)
-            assert game[0].tolist() == naive.words()
+            assert game[:, 0].tolist() == naive.words()
 
 
 @by_size
@@ -130,9 +130,9 @@ def test_single_actions_on_boards_of_every_exponent_equal_the_oracle(rows: int, 
         state = rng.getrandbits(64)
         for action in ACTIONS:
             game, naive = placed(board, state)
-            assert game[0].tolist() == naive.words(), board
+            assert game[:, 0].tolist() == naive.words(), board
             play(game, action, rows, cols)
-            assert game[0].tolist() == naive.play(action).words(), (board, action)
+            assert game[:, 0].tolist() == naive.play(action).words(), (board, action)
 
 
 LARGE_ROWS = [
@@ -164,11 +164,11 @@ def test_large_tiles_merge_in_every_direction(action: int, n_lines: int) -> None
         game, _ = placed(board, 1)
         size = len(board), len(board[0])
         play(game, action, *size)
-        assert games.read(game, AFTER, *size)[0].tolist() == on_board(after)
-        assert (game[0, REWARD], game[0, SCORE]) == (reward, reward)
-        was_legal = bool(game[0, FLAGS] >> np.uint64(32) & np.uint64(1))
+        assert batch.read(game, AFTER, *size)[0].tolist() == on_board(after)
+        assert (game[REWARD, 0], game[SCORE, 0]) == (reward, reward)
+        was_legal = bool(game[FLAGS, 0] >> np.uint64(32) & np.uint64(1))
         assert was_legal == (row != after)
-        assert game[0, FLAGS] >> np.uint64(48) == max(after)
+        assert game[FLAGS, 0] >> np.uint64(48) == max(after)
 
 
 def test_two_fours_collapse_a_full_chain_to_the_largest_tile() -> None:
@@ -179,10 +179,10 @@ def test_two_fours_collapse_a_full_chain_to_the_largest_tile() -> None:
         for action in [*[RIGHT] * 3, UP, *[LEFT] * 3, UP, *[RIGHT] * 3, UP, *[LEFT] * 3]:
             play(game, action, 4, 4)
             naive = naive.play(action)
-            assert game[0].tolist() == naive.words()
-        assert games.read(game, BOARD, 4, 4)[0, 0, 0] == MAX_EXPONENT
-        assert game[0, FLAGS] >> np.uint64(48) == MAX_EXPONENT
-        assert game[0, SCORE] >= sum(2**tile for tile in range(3, 18))
+            assert game[:, 0].tolist() == naive.words()
+        assert batch.read(game, BOARD, 4, 4)[0, 0, 0] == MAX_EXPONENT
+        assert game[FLAGS, 0] >> np.uint64(48) == MAX_EXPONENT
+        assert game[SCORE, 0] >= sum(2**tile for tile in range(3, 18))
 
 
 @by_size
@@ -192,13 +192,13 @@ def test_score_is_that_of_twos_only_minus_four_for_every_four(rows: int, cols: i
     for _ in range(5):
         game, naive = started(rows, cols, rng.getrandbits(64))
         n_fours = sum(tile == 2 for row in naive.board for tile in row)
-        while not game[0, FLAGS] >> np.uint64(40) & np.uint64(1):
+        while not game[FLAGS, 0] >> np.uint64(40) & np.uint64(1):
             play(game, rng.randrange(4), rows, cols)
-            if game[0, BOARD] != game[0, AFTER]:
-                spawned = int(game[0, BOARD]) - int(game[0, AFTER])
+            if game[BOARD, 0] != game[AFTER, 0]:
+                spawned = int(game[BOARD, 0]) - int(game[AFTER, 0])
                 n_fours += spawned.bit_length() % 4 == 2
-        tiles = games.read(game, BOARD, rows, cols).ravel().tolist()
-        assert int(game[0, SCORE]) == sum((k - 1) * 2**k for k in tiles if k) - 4 * n_fours
+        tiles = batch.read(game, BOARD, rows, cols).ravel().tolist()
+        assert int(game[SCORE, 0]) == sum((k - 1) * 2**k for k in tiles if k) - 4 * n_fours
 
 
 @pytest.mark.parametrize(
@@ -211,8 +211,8 @@ def test_a_tile_built_from_twos_has_the_score_of_the_formula(exponent: int, scor
     for tile in range(1, exponent):
         game, _ = placed([[tile, tile]], 3)
         play(game, LEFT, 1, 2)
-        assert games.read(game, AFTER, 1, 2).tolist() == [[[tile + 1, 0]]]
-        total += int(game[0, REWARD]) * 2 ** (exponent - tile - 1)
+        assert batch.read(game, AFTER, 1, 2).tolist() == [[[tile + 1, 0]]]
+        total += int(game[REWARD, 0]) * 2 ** (exponent - tile - 1)
     assert total == score == (exponent - 1) * 2**exponent
 
 
@@ -221,29 +221,29 @@ def test_start_draws_the_tiles_of_the_oracle_and_stops_when_full(n_tiles: int) -
     rng = random.Random(4)
     for _ in range(50):
         state = rng.getrandbits(64)
-        game = np.full((1, 8), 99, np.uint64)
-        game[0, RNG] = state
+        game = np.full((8, 1), 99, np.uint64)
+        game[RNG, 0] = state
         games.start(game, 0, n_tiles, 2, 3)
         board, advanced = oracle.start(2, 3, n_tiles, state)
-        assert game[0].tolist() == NaiveGame(board, board, advanced).words()
+        assert game[:, 0].tolist() == NaiveGame(board, board, advanced).words()
         assert sum(tile > 0 for row in board for tile in row) == min(n_tiles, 6)
 
 
 def test_an_illegal_action_changes_only_afterstate_reward_and_its_flag() -> None:
     for board in ([[1, 0], [2, 0]], [[15, 0], [16, 0]]):
         game, _ = placed(board, 5)
-        game[0, SCORE], game[0, REWARD] = 1_234, 8
-        game[0, AFTER], game[0, games.AFTER_EXCESS] = 0x21, 0x2
-        before = game[0].tolist()
+        game[SCORE, 0], game[REWARD, 0] = 1_234, 8
+        game[AFTER, 0], game[games.AFTER_EXCESS, 0] = 0x21, 0x2
+        before = game[:, 0].tolist()
         play(game, LEFT, 2, 2)
-        after = game[0].tolist()
+        after = game[:, 0].tolist()
         assert after[AFTER : AFTER + 2] == before[BOARD : BOARD + 2]
         assert after[REWARD] == 0
         assert after[FLAGS] == before[FLAGS] - (1 << 32)
         for word in (BOARD, games.EXCESS, RNG, SCORE):
             assert after[word] == before[word]
         play(game, RIGHT, 2, 2)  # the next legal action sets the flag
-        assert game[0, FLAGS] >> np.uint64(32) & np.uint64(1)
+        assert game[FLAGS, 0] >> np.uint64(32) & np.uint64(1)
 
 
 @by_size
@@ -251,32 +251,32 @@ def test_boards_and_masks_are_read_back(rows: int, cols: int) -> None:
     rng = np.random.default_rng(7)
     boards = rng.integers(0, 18, (40, rows, cols), dtype=np.uint8)
     boards[::2] //= 3
-    batch = rng.integers(0, 2**64, (40, 8), dtype=np.uint64)
-    states = batch[:, RNG].copy()
-    games.put(batch, boards)
+    all_games = rng.integers(0, 2**64, (8, 40), dtype=np.uint64)
+    states = all_games[RNG].copy()
+    batch.put(all_games, boards)
     naive = [NaiveGame(b, b, int(s)) for b, s in zip(boards.tolist(), states, strict=True)]
-    assert batch.tolist() == [game.words() for game in naive]
+    assert all_games.T.tolist() == [game.words() for game in naive]
     for at in (BOARD, AFTER):
-        read = games.read(batch, at, rows, cols)
+        read = batch.read(all_games, at, rows, cols)
         assert read.dtype == np.uint8
         assert read.shape == boards.shape
         assert read.flags.c_contiguous
         assert (read == boards).all()
         read[:] = 1  # a new array: the games do not change
-        assert (games.read(batch, at, rows, cols) == boards).all()
-    masks = games.masks(batch)
+        assert (batch.read(all_games, at, rows, cols) == boards).all()
+    masks = batch.masks(all_games)
     assert masks.dtype == np.int8
     expected = [[int(a in oracle.legal_moves(b)) for a in ACTIONS] for b in boards.tolist()]
     assert masks.tolist() == expected
     masks[:] = 0
-    assert games.masks(batch).tolist() == expected
+    assert batch.masks(all_games).tolist() == expected
 
 
 def test_reading_no_games_returns_no_boards() -> None:
-    none = np.zeros((0, 8), np.uint64)
-    assert games.read(none, BOARD, 4, 4).shape == (0, 4, 4)
-    assert games.read(none, BOARD, 2, 3).shape == (0, 2, 3)
-    assert games.masks(none).shape == (0, 4)
+    none = np.zeros((8, 0), np.uint64)
+    assert batch.read(none, BOARD, 4, 4).shape == (0, 4, 4)
+    assert batch.read(none, BOARD, 2, 3).shape == (0, 2, 3)
+    assert batch.masks(none).shape == (0, 4)
 
 
 def test_a_seed_determines_the_game() -> None:
@@ -296,16 +296,16 @@ def record(seed: int) -> dict[str, int | list[str]]:
 
     A step is the action, its reward and the board after it.
     """
-    game = np.zeros((1, 8), np.uint64)
-    game[0, RNG] = seed_word(seed)
+    game = np.zeros((8, 1), np.uint64)
+    game[RNG, 0] = seed_word(seed)
     games.start(game, 0, 2, 4, 4)
-    steps = [f"start {int(game[0, BOARD]):#018x}"]
+    steps = [f"start {int(game[BOARD, 0]):#018x}"]
     state = seed
-    while games.masks(game).any():
+    while batch.masks(game).any():
         state, bits = oracle.splitmix64(state)
         play(game, bits >> 62, 4, 4)
-        steps.append(f"{bits >> 62} {game[0, REWARD]} {int(game[0, BOARD]):#018x}")
-    return {"seed": seed, "score": int(game[0, SCORE]), "steps": steps}
+        steps.append(f"{bits >> 62} {game[REWARD, 0]} {int(game[BOARD, 0]):#018x}")
+    return {"seed": seed, "score": int(game[SCORE, 0]), "steps": steps}
 
 
 def test_a_recorded_game_is_replayed_step_by_step() -> None:
@@ -315,13 +315,13 @@ def test_a_recorded_game_is_replayed_step_by_step() -> None:
     """
     golden = json.loads(GOLDEN.read_text())
     game, naive = started(4, 4, seed_word(golden["seed"]))
-    assert golden["steps"][0] == f"start {int(game[0, BOARD]):#018x}"
+    assert golden["steps"][0] == f"start {int(game[BOARD, 0]):#018x}"
     for step in golden["steps"][1:]:
         action = int(step.split()[0])
         play(game, action, 4, 4)
         naive = naive.play(action)
-        assert f"{action} {game[0, REWARD]} {int(game[0, BOARD]):#018x}" == step
+        assert f"{action} {game[REWARD, 0]} {int(game[BOARD, 0]):#018x}" == step
         assert f"{action} {naive.reward} {oracle.to_word(naive.board):#018x}" == step
-    assert not games.masks(game).any()
-    assert game[0, SCORE] == naive.score == golden["score"]
+    assert not batch.masks(game).any()
+    assert game[SCORE, 0] == naive.score == golden["score"]
     assert record(golden["seed"]) == golden

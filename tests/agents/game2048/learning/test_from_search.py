@@ -231,7 +231,7 @@ def test_each_move_equals_that_of_the_plain_loop(
         latest = {"searched": searched.mean(), "valued": valued.mean(), "largest": searched.max()}
         assert learner.latest == pytest.approx(latest, abs=0.06)
         boards = [oracle.to_word(game.board) for game in naive.games]
-        assert learner._games[:, BOARD].tolist() == boards
+        assert learner._games[BOARD].tolist() == boards
         assert np.stack(games, 1).tolist() == ended
         n_ended, errors = n_ended + len(ended), errors + [float(i)] * len(samples)
         assert (learner.n_moves, learner.n_games) == (naive.n_moves, n_ended)
@@ -262,7 +262,7 @@ def test_targets_of_roots_equal_those_by_hand(settings: dict[str, Any], target: 
     )
     learner.play(1)
     assert script.fits == []  # there is no previous afterstate
-    afters, boards, n_moves = learner._afters, learner._games[:, BOARD], learner.n_moves
+    afters, boards, n_moves = learner._afters, learner._games[BOARD], learner.n_moves
     pairs = zip(afters.tolist(), boards.tolist(), strict=True)
     expected = [(after, target if board == 0x22 else 0.0) for after, board in pairs if after]
     assert 0 < len(expected) < 64 and len({target for _, target in expected}) == 2
