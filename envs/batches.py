@@ -86,11 +86,8 @@ def check_running(mode: AutoresetMode, over: Flags) -> None:
 
 
 def with_masks(values: Infos, mask: Flags) -> Infos:
-    """Return infos with a mask for each key: the games that have it, `_score` for `score`.
-
-    All keys share one copy of the mask.
-    """
-    return values | dict.fromkeys([f"_{key}" for key in values], mask.copy())
+    """Return infos with a mask for each key: the games that have it, `_score` for `score`."""
+    return {**values, **{f"_{key}": mask.copy() for key in values}}
 
 
 def finals(observations: npt.NDArray[Any], infos: Infos, ended: Flags) -> Infos:

@@ -48,7 +48,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
 
     `gym.make_vec("Game2048-v0", num_envs=B)` makes it. Observations, actions and settings are those
     of `Game2048Env`, batched; infos are arrays over all games, each with its mask (`_score` for
-    `score`). All returned arrays are copies; the masks of one `infos` are one array.
+    `score`). All returned arrays are copies; the masks of a step are one array.
 
     Args:
         num_envs: number of games.
@@ -97,7 +97,9 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         self.observation, self.illegal, self.start_tiles = observation, illegal, start_tiles
         self.autoreset_mode = check_autoreset_mode(autoreset_mode)
         self.max_episode_steps = max_episode_steps
-        self._limit = 2**62 if max_episode_steps is None else max_episode_steps
+        limit = 2**62 if max_episode_steps is None else max_episode_steps
+        self._settings = limit, illegal == "terminate", start_tiles
+        self._shape = num_envs, rows, cols
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_observation_space = observation_space(observation, rows, cols)
         self.single_action_space = spaces.Discrete(4)
@@ -163,11 +165,10 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         moves = self._check_actions(actions)
         n, infos = self.num_envs, self._empty_infos()
         rewards, terminated, truncated = np.empty(n), np.empty(n, np.bool_), np.empty(n, np.bool_)
-        boards = np.empty((n, *self.size), np.uint8)
+        boards = np.empty(self._shape, np.uint8)
+        outputs = rewards, terminated, truncated, boards, *infos.values()
         n_over = batch.step_all(
-            *(self._games, moves, self._elapsed, self._over, self._limit),
-            *(self.illegal == "terminate", self.start_tiles, self._table),
-            *(rewards, terminated, truncated, boards, *infos.values()),
+            self._games, moves, self._elapsed, self._over, *self._settings, self._table, *outputs
         )
         observations = self._observation(boards)
         infos |= dict.fromkeys(self._mask_keys, self._every.copy())
@@ -299,7 +300,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         n = self.num_envs
         return {
             "action_mask": np.empty((n, 4), np.int8),
-            "afterstate": np.empty((n, *self.size), np.uint8),
+            "afterstate": np.empty(self._shape, np.uint8),
             "score": np.empty(n, np.int64),
             "max_tile": np.empty(n, np.int64),
             "legal": np.empty(n, np.bool_),
