@@ -93,9 +93,9 @@ class NaiveNetwork:
         self._entries: dict[str, list[int]] = {}
 
     def stage(self, board: Board) -> int:
-        """Return the stage of a board: the number of stages' first tiles that it has reached."""
-        largest = max(max(row) for row in board)
-        return sum(2**largest >= tile for tile in self.stages)
+        """Return the stage of a board: the number of sums that its different tiles reach."""
+        tiles = sum(2**exponent for exponent in {e for row in board for e in row if e > 0})
+        return sum(tiles >= begin for begin in self.stages)
 
     def entries(self, board: Board) -> list[int]:
         """Return the entries of a board: all tuples of one symmetric board, then of the next."""

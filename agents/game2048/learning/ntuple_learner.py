@@ -274,6 +274,30 @@ class NTupleLearner:
         played = np.concatenate([batch for part in parts for batch in part])
         return Games(played[:, 0], played[:, 1], 1 << played[:, 2])
 
+    def start_from(self, other: NTupleLearner) -> None:
+        """Take over the weights and sums of a learner whose network may have other stages.
+
+        Each stage takes those of the stage in which the other network has the boards that begin it,
+        so that a new stage begins with all that an earlier one has learned.
+
+        Raises:
+            ValueError: the other learner has another rule, or a network that differs in more than
+                its stages; or weights are promoted or fixed-point.
+        """
+        mine, its = (pack_network(learner.network)[0] for learner in (self, other))
+        same = {**mine, "stages": 0} == {**its, "stages": 0}
+        if not same or self.settings.rule != other.settings.rule:
+            raise ValueError("start must have the same rule and network, but for its stages")
+        if mine["promote"] or mine["fixed_point"]:
+            raise ValueError("start needs weights that are neither promoted nor fixed-point")
+        size = self.network.stage_size
+        for s, begin in enumerate([0, *mine["stages"]]):
+            old = sum(tiles <= begin for tiles in its["stages"])
+            own, source = (slice(k * size, (k + 1) * size) for k in (s, old))
+            self.network.weights[own] = other.network.weights[source]
+            if self.sums.size:
+                self.sums.reshape(-1, 2)[own] = other.sums.reshape(-1, 2)[source]
+
     def _update(self) -> Update:
         """Return the settings of learning, as kernels take them."""
         s = self.settings
@@ -441,7 +465,7 @@ class NetworkSettings:
     size: tuple[int, int] = (4, 4)
     """Rows and columns of the board."""
     stages: list[int] = field(default_factory=list)
-    """Tiles that begin a new stage when they are the largest."""
+    """Tiles, or sums of tiles, that begin a new stage when they are on the board."""
     promote: bool = False
     """A weight of a later stage that is 0 has the value of the stage before."""
     symmetric: bool = True
@@ -482,10 +506,21 @@ class NTupleRun:
     learner: NTupleSettings = field(default_factory=NTupleSettings)
     seed: Whole | None = None
     """Seed of the games; by default a random one."""
+    start: Path | None = None
+    """A learner's file whose weights and sums all stages begin with, for a network with further
+    stages; by default all begin at zero."""
 
     def new(self, threads: int = 1) -> NTupleLearner:
-        """Return a new learner."""
-        return NTupleLearner(self.network.new(), self.learner, self.seed, threads)
+        """Return a new learner.
+
+        Raises:
+            OSError: the file of the start cannot be read.
+            ValueError: it does not fit the settings.
+        """
+        learner = NTupleLearner(self.network.new(), self.learner, self.seed, threads)
+        if self.start is not None:
+            learner.start_from(NTupleLearner.load(self.start))
+        return learner
 
     def resume(self, path: Path, threads: int = 1) -> NTupleLearner:
         """Return the learner of a file, with the learner's settings of this run.

@@ -36,10 +36,11 @@ from afterstate.agents.game2048.values.ntuple import (
     Weights,
     prefetch_moves,
     select_move,
+    stage_start,
     value_of,
 )
 from afterstate.envs.game2048.games import largest_exponent
-from afterstate.envs.game2048.rules import field, largest, legal, spawn
+from afterstate.envs.game2048.rules import field, legal, spawn
 from afterstate.envs.words import Word, Words, next_random
 
 MAX_MOVES = 1 << 18
@@ -281,12 +282,12 @@ def _turn_carousel(
     net: Network, state: Words, me: int, pools: Pools, path: Path, n_moves: int
 ) -> None:
     """Store the boards at which a game entered a stage, and advance to the next stage."""
-    stage = int(net.stages[largest(path.boards[0])]) if n_moves > 0 else 0
+    stage = stage_start(net, path.boards[0]) if n_moves > 0 else np.uint64(0)
     for t in range(1, n_moves):
-        entered = int(net.stages[largest(path.boards[t])])
+        entered = stage_start(net, path.boards[t])
         if entered > stage:
             stage = entered
-            s = entered // net.stage_size
+            s = int(entered) // net.stage_size
             pools.boards[s, pools.counts[s] % POOL] = path.boards[t]
             pools.counts[s] += 1
     turn = int(np.int64(state[me, TURN])) + 1

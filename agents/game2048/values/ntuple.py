@@ -13,7 +13,7 @@ A six-tuple's table has 16**6 weights, 64 MiB: 4x6 takes 256 MiB, and learning 5
 
 The entries of a table are in Z-order: see `bit_planes.py`.
 
-A network may have *stages*, each with its own tables, selected by the board's largest tile (Wu et
+A network may have *stages*, each with its own tables, selected by the board's large tiles (Wu et
 al. 2014). With *promotion* (Jaskowski 2016) a weight that was never changed takes the value and the
 learning rate of the same weight one stage before. Weights are floats, or *fixed-point* numbers of
 32 bits, 10 of them for the fraction (Matsuzaki 2017).
@@ -43,6 +43,7 @@ from afterstate.agents.game2048.values.tuple_constants import (
 )
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.rules import (
+    LOW_BITS,
     afterstates,
     check_size,
     check_words,
@@ -98,7 +99,7 @@ class Network(NamedTuple):
     fixed: npt.NDArray[np.int32]  # the same memory as integers if fixed-point; else empty
     masks: Words  # the cells of each tuple, as ones in all bit planes
     starts: Indices  # the index of each tuple's table in its stage
-    stages: Indices  # the index of a board's stage, by its largest exponent
+    stages: Indices  # the start of a stage's weights, by `_stage_key`
     stage_size: int  # weights of a stage
     moves: Words  # the move table
     size: tuple[int, int]  # rows and columns of the board
@@ -113,8 +114,9 @@ class Network(NamedTuple):
 
     @property
     def stage_tiles(self) -> list[int]:
-        """Return the tiles that begin a new stage."""
-        return [1 << e for e in range(1, 16) if self.stages[e] > self.stages[e - 1]]
+        """Return the tiles, or sums of tiles, that begin a new stage."""
+        begins: list[int] = _KEY_TILES[1:][np.diff(self.stages) > 0].tolist()
+        return begins
 
     @property
     def n_entries(self) -> int:
@@ -170,7 +172,9 @@ def network(
         tuples: a name of `TUPLES`, several joined by `+`, or the cells of each tuple, numbered on
             4x4 cells row by row.
         size: rows and columns of the board.
-        stages: the largest tiles that begin a new stage, such as `STAGES`; by default one stage.
+        stages: the tiles that begin a new stage, such as `STAGES`; by default one stage. A sum of
+            tiles from 2048 on begins one where all of them are on the board, or a larger one:
+            16384 + 8192 (Wu et al. 2014).
         promote: if True, a weight of 0 in a later stage has the value of the stage before.
         symmetric: if True, tuples are applied to all symmetric boards.
         fixed_point: if True, weights are integers of 32 bits, in 1024ths.
@@ -183,8 +187,9 @@ def network(
 
     Raises:
         ValueError: a wrong size; an unknown name, no tuple, or a tuple that is empty, has more than
-            seven cells, a cell twice or a cell off the board; tiles not ascending in 4..32768; a
-            start value beyond the weights' range; a flag that is not a bool.
+            seven cells, a cell twice or a cell off the board; tiles not ascending in 4..32768, or
+            not tiles or sums of different ones; a start value beyond the weights' range; a flag
+            that is not a bool.
     """
     if not isinstance(size, Sequence) or len(size) != 2:
         raise ValueError(f"size must be rows and columns, got {size!r}")
@@ -195,10 +200,10 @@ def network(
             raise ValueError(f"{name} must be True or False, got {flag!r}")
     masks = _masks(_check_tuples(tuples, size))
     lengths = [16 ** (mask.bit_count() // 4) for mask in masks]
-    exponents = _check_tiles("stages", stages)
-    limit = 16 if downgrade is None else _check_tiles("downgrade", [downgrade])[0]
+    begins = _check_stages(stages)
+    limit = 16 if downgrade is None else _check_tile("downgrade", downgrade)
     n_symmetric = (8 if size[0] == size[1] else 4) if symmetric else 1
-    n_weights = sum(lengths) * (1 + len(exponents))
+    n_weights = sum(lengths) * (1 + len(begins))
     memory = np.zeros(n_weights, np.int32 if fixed_point else np.float32)
     kind = _COMPILED.get(masks, Network) if n_symmetric == 8 and not fixed_point else Network
     net = kind(
@@ -206,7 +211,7 @@ def network(
         fixed=memory.view(np.int32) if fixed_point else np.empty(0, np.int32),
         masks=np.array(masks, np.uint64),
         starts=np.cumsum([0, *lengths[:-1]]).astype(np.int64),
-        stages=np.searchsorted(exponents, np.arange(16), side="right") * np.int64(sum(lengths)),
+        stages=np.searchsorted(begins, _KEY_TILES, side="right") * np.int64(sum(lengths)),
         stage_size=sum(lengths),
         moves=table(*size),
         size=size,
@@ -253,13 +258,53 @@ def _check_tuples(
     return cell_lists
 
 
-def _check_tiles(name: str, tiles: Sequence[int]) -> list[int]:
-    """Return the exponents of tiles, which must be in ascending order."""
-    allowed = [1 << exponent for exponent in range(2, 16)]
+def _check_stages(tiles: Sequence[int]) -> list[int]:
+    """Return the tiles that begin stages, or their sums, which must be in ascending order."""
+    allowed = _KEY_TILES[2:].tolist()
     in_order = isinstance(tiles, Sequence) and all(whole(tile) in allowed for tile in tiles)
     if not in_order or list(tiles) != sorted(set(tiles)):
-        raise ValueError(f"{name} must be tiles of {allowed} in ascending order, got {tiles!r}")
-    return [int(tile).bit_length() - 1 for tile in tiles]
+        raise ValueError(
+            "stages must be tiles in 4..32768, or sums of different tiles in 2048..32768, "
+            f"in ascending order, got {tiles!r}"
+        )
+    return [int(tile) for tile in tiles]
+
+
+def _check_tile(name: str, tile: int) -> int:
+    """Return the exponent of a tile."""
+    allowed = [1 << exponent for exponent in range(2, 16)]
+    if whole(tile) not in allowed:
+        raise ValueError(f"{name} must be one of the tiles {allowed}, got {tile!r}")
+    return int(tile).bit_length() - 1
+
+
+@inlined
+def _stage_key(board: Word) -> int:
+    """Return which tiles from 2048 on a board has, as a number from 11 on, or its largest exponent.
+
+    `_KEY_TILES` are the tiles of each number, so a larger number is a larger sum of tiles.
+    """
+    ones = np.uint64(board)
+    twos, fours, eights = ones >> np.uint64(1), ones >> np.uint64(2), ones >> np.uint64(3)
+    top = eights & fours & LOW_BITS  # cells from 4096 on
+    found = int((eights & ~fours & twos & ones & LOW_BITS) != 0)
+    found |= int((top & ~twos & ~ones) != 0) << 1
+    found |= int((top & ~twos & ones) != 0) << 2
+    found |= int((top & twos & ~ones) != 0) << 3
+    found |= int((top & twos & ones) != 0) << 4
+    return found + 10 if found else largest(board)
+
+
+_KEY_TILES = np.array([1 << e for e in range(11)] + [n << 11 for n in range(1, 32)])
+
+
+@inlined
+def stage_start(net: Network, board: Word) -> Word:
+    """Return the start of the weights of a board's stage."""
+    if net.stages[-1] == 0:
+        return np.uint64(0)
+    start: Word = np.uint64(net.stages[_stage_key(board)])
+    return start
 
 
 @inlined
@@ -267,8 +312,8 @@ def symmetric_planes(net: Network, board: Word) -> tuple[tuple[Word, ...], Word]
     """Return the bit planes of a board's symmetric boards, and the start of its stage's weights."""
     if net.downgrade < 16:
         board = downgrade(board, net.downgrade)
-    stage = np.uint64(net.stages[largest(board)] if net.stages[15] > 0 else 0)
-    return symmetries(to_planes(board), net.size[0], net.size[1]), stage
+    planes = symmetries(to_planes(board), net.size[0], net.size[1])
+    return planes, stage_start(net, board)
 
 
 @inlined

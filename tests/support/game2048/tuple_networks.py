@@ -17,6 +17,7 @@ from tests.oracles.ntuple import entry
 TUPLES = [[0, 1, 4], [5, 2], [10]]
 OPTIONS: list[dict[str, Any]] = [
     {"stages": STAGES},
+    {"stages": [1024, 4096, 10240, 16384, 57344], "promote": True},
     {"stages": [4, 8, 16], "promote": True},
     {"stages": [64], "promote": True, "fixed_point": True},
     {"fixed_point": True},

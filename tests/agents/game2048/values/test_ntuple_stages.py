@@ -32,7 +32,10 @@ def test_the_stages_of_matsuzaki_2017_begin_at_512_to_32768() -> None:
     net = network([[0]], stages=STAGES)
     assert net.weights.size == 8 * 16
     assert net.stage_tiles == list(STAGES)
-    assert (net.stages // net.stage_size).tolist() == [0] * 9 + [1, 2, 3, 4, 5, 6, 7]
+    assert (net.stages // net.stage_size).tolist() == [
+        *(9 * [0] + [1, 2]),  # by the largest tile up to 1024
+        *([3] + 2 * [4] + 4 * [5] + 8 * [6] + 16 * [7]),  # by the tiles from 2048 on
+    ]
 
 
 @pytest.mark.parametrize("stages", [STAGES, (4,), (8, 64), (32768,), (4, 8, 16, 32), (), [2048]])
@@ -46,6 +49,29 @@ def test_a_stage_begins_exactly_with_its_tile(stages: Any) -> None:
         for cell in (0, 6, 15):
             board = exponent << 4 * cell | min(exponent, 1) << 4 * 9
             assert estimate(net, board) == 8 * reached, (exponent, cell)
+
+
+@pytest.mark.parametrize(
+    ("text", "stage"),
+    [
+        ("8192 8192 4096 2048", 0),
+        ("16384 4096 2048 1024", 1),
+        ("2 16384 4 8192", 2),
+        ("8192 8192 16384 2048", 2),
+        ("4096 8192 2048 16384", 3),
+        ("16384 16384 8192 2048", 2),  # until they merge
+        ("32768 _ _ 2", 4),
+        ("32768 8192 4096 2048", 4),
+        ("4 32768 2 16384", 5),
+        ("32768 16384 8192 2", 5),
+    ],
+)
+def test_a_stage_may_begin_with_several_tiles(text: str, stage: int) -> None:
+    """Every weight is the number of its stage."""
+    net = network([[2]], (1, 4), stages=[16384, 24576, 28672, 32768, 49152])
+    net.weights[:] = np.arange(6).repeat(16)
+    assert estimate(net, from_text(text)) == 4 * stage
+    assert net.stage_tiles == [16384, 24576, 28672, 32768, 49152]
 
 
 def test_stages_have_tables_of_their_own() -> None:
@@ -71,6 +97,10 @@ def test_stages_have_tables_of_their_own() -> None:
         {"stages": [512, 512]},
         {"stages": [True]},
         {"stages": ["512"]},
+        {"stages": [1536]},
+        {"stages": [3072]},
+        {"stages": [65534]},
+        {"stages": [24576, 16384]},
         {"stages": [None]},
         {"downgrade": 2},
         {"downgrade": 1000},
