@@ -19,7 +19,7 @@ def machine() -> dict[str, Any]:
     """Return the processor, the system and the versions of the packages that affect speed."""
     packages = ("afterstate", "numba", "numpy", "gymnasium", "torch")
     return {
-        "cpu": _cpu_info("model name") or platform.processor(),
+        "cpu": _processor(),
         "bfloat16": has_bfloat16(),
         "cores": os.cpu_count(),
         "system": platform.platform(terse=True),
@@ -28,8 +28,16 @@ def machine() -> dict[str, Any]:
     }
 
 
+def _processor() -> str:
+    """Return the processor's name, with family and model, because clouds hide the rest of it."""
+    family, model = _cpu_info("cpu family"), _cpu_info("model")
+    name = _cpu_info("model name") or platform.processor()
+    return f"{name} (family {family}, model {model})" if family and model else name
+
+
 def _cpu_info(*names: str) -> str:
     """Return the first field of /proc/cpuinfo with one of the names; empty if there is none."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
-    return next((line.split(":")[1].strip() for line in lines if line.startswith(names)), "")
+    fields = (line.partition(":") for line in lines)
+    return next((value.strip() for name, _, value in fields if name.strip() in names), "")

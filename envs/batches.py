@@ -41,7 +41,7 @@ def check_seeds(seed: Seeds, num_envs: int) -> list[int | None]:
 
 def check_reset_mask(options: dict[str, Any], num_envs: int) -> Flags:
     """Return the games that the reset options select, by default all."""
-    mask = np.asarray(options.get("reset_mask", np.ones(num_envs, np.bool_)))
+    mask = np.array(options.get("reset_mask", np.ones(num_envs, np.bool_)), order="C")
     if mask.shape != (num_envs,) or mask.dtype != np.bool_ or not mask.any():
         raise ValueError(
             f"reset_mask must be bool[{num_envs}] with at least one True, "
@@ -63,6 +63,8 @@ def check_actions(actions: Any, num_envs: int, n_actions: int, meaning: str) -> 
             f"got {numbers.dtype} of shape {numbers.shape}"
         )
     moves = np.ascontiguousarray(numbers, np.int64)
+    if not moves.flags.writeable:  # kernels take no read-only arrays
+        moves = moves.copy()
     i = _first_outside(moves, n_actions)
     if i < num_envs:
         raise ValueError(f"actions must be {meaning}, got {numbers[i]} for game {i}")
@@ -92,17 +94,17 @@ def with_masks(values: Infos, mask: Flags) -> Infos:
 
 def finals(observations: npt.NDArray[Any], infos: Infos, ended: Flags) -> Infos:
     """Return `final_obs` and `final_info` of the games that ended, empty for the others."""
-    final_obs = np.full(len(ended), None, object)
-    for i in np.flatnonzero(ended):
+    rows = np.flatnonzero(ended)
+    final_obs = np.empty(len(ended), object)  # of None
+    for i in rows:
         final_obs[i] = observations[i].copy()
-    return with_masks(
-        {"final_obs": final_obs, "final_info": {key: _only(infos[key], ended) for key in infos}},
-        ended,
-    )
+    final_info = {key: _only(values, rows) for key, values in infos.items()}
+    return with_masks({"final_obs": final_obs, "final_info": final_info}, ended)
 
 
-def _only(values: npt.NDArray[Any], ended: Flags) -> npt.NDArray[Any]:
+def _only(values: npt.NDArray[Any], rows: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
     """Return the values of the games that ended, and 0 or None for the others."""
-    final = np.zeros_like(values) if values.dtype != object else np.full(len(ended), None, object)
-    final[ended] = values[ended]
+    is_object = values.dtype == object
+    final = np.empty(len(values), object) if is_object else np.zeros(values.shape, values.dtype)
+    final[rows] = values[rows]
     return final

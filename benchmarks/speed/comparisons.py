@@ -11,7 +11,8 @@ else by CPU seconds, too. Huge pages are asked for, or refused, for both program
 - TDL2048 learns and plays with the same tuples, methods and `.w` file; it is a binary that the user
   has built.
 - pgx and jumanji run many boards in one compiled call; pgx's observations are one-hot, so it is
-  compared with our one-hot as well as with our native ones.
+  compared with our one-hot as well as with our native ones. Both restart games in the step that
+  ends them, ours in the next step unless "same step" says otherwise.
 - open_spiel plays card games with its own random bots, wholly in C++. Its 2048 is stepped from
   Python, with tensor and rewards fetched.
 """
@@ -171,6 +172,9 @@ def stepping(peers: Peers) -> Iterator[Comparison]:
         for kind, observation in (("native", "exponents"), ("one-hot", "onehot")):
             boards = ours("game2048:start_vector_env", n_boards=n, observation=observation)
             yield against("pgx", "pgx", f"vector env, B = {n:,}, {kind}", boards, n_boards=n)
+    for n in (64, 4096):
+        boards = ours("game2048:start_vector_env", n_boards=n, autoreset_mode="SameStep")
+        yield against("pgx", "pgx", f"vector env, B = {n:,}, same step", boards, n_boards=n)
     boards = ours("game2048:start_vector_env", n_boards=4096)
     yield against("jumanji", "jumanji", "vector env, B = 4,096, native", boards, n_boards=4096)
     env = ours("game2048:start_env")
@@ -185,7 +189,7 @@ def stepping(peers: Peers) -> Iterator[Comparison]:
         yield against(peer, peer, f"daihinmin_v0.env(), {game}", env, game=game)
     playouts = ours("daihinmin:start_playouts")
     for game in ("hearts", "dou_dizhu", "tarok"):
-        name = f"Daihinmin playouts, {game}"
+        name = f"random games of Daihinmin, {game}"
         yield against("open_spiel", "open_spiel_bots", name, playouts, game=game)
 
 

@@ -54,11 +54,14 @@ def start_env(seed: int = 0) -> Steps:
 
 
 def start_vector_env(
-    n_boards: int = N_BOARDS, observation: str = "exponents", seed: int = 0
+    n_boards: int = N_BOARDS,
+    observation: str = "exponents",
+    autoreset_mode: str = "NextStep",
+    seed: int = 0,
 ) -> Steps:
     """Start many boards with random legal actions, observations, masks and all infos."""
-    envs = gym.make_vec("Game2048-v0", num_envs=n_boards, observation=observation)
-    return step_vector(envs, seed)
+    settings: Any = {"observation": observation, "autoreset_mode": autoreset_mode}
+    return step_vector(gym.make_vec("Game2048-v0", num_envs=n_boards, **settings), seed)
 
 
 def start_afterstates() -> Steps:

@@ -22,8 +22,8 @@ from afterstate.envs.game2048.games import (
     RNG,
     SCORE,
     fits,
-    flags_word,
     look,
+    next_flags,
     pack,
     play,
     slide_game,
@@ -31,13 +31,10 @@ from afterstate.envs.game2048.games import (
     unpack,
 )
 from afterstate.envs.game2048.rules import (
-    LOW_BITS,
     MAX_EXPONENT,
     Cells,
     field,
-    legal,
     move,
-    occupied,
     spawn,
     table,
     words,
@@ -114,11 +111,8 @@ def _spawn(afters: Words, skip: Flags, field: Word, boards: Words, rngs: Words) 
 def _flag(boards: Words, afters: Words, skip: Flags, field: Word, flags: Words) -> None:
     """Write the flags after moves and tiles; an illegal action only clears its flag."""
     for i in range(boards.size):
-        largest = flags[i] >> _48
-        larger = (largest + _1) * LOW_BITS  # no tile grows by more than one exponent
-        largest += np.uint64(occupied(boards[i] ^ larger) != LOW_BITS)
-        new = flags_word(legal(boards[i], field), largest)
-        new = new if afters[i] != boards[i] else flags[i] & ~LEGAL
+        played = next_flags(flags[i], boards[i], field)
+        new = played if afters[i] != boards[i] else flags[i] & ~LEGAL
         flags[i] = flags[i] if skip[i] else new
 
 

@@ -47,11 +47,23 @@ _0, _15 = np.uint64(0), np.uint64(15)
 
 
 @njit("uint64(int64, uint64)", cache=True)
-def flags_word(moves: int, largest: Word) -> Word:
+def _flags(moves: int, largest: Word) -> Word:
     """Return the `FLAGS` word after a legal action, given the next legal moves as bits."""
     mask = np.uint64(moves) * np.uint64(0x0020_4081) & np.uint64(0x0101_0101)
     over = np.uint64(moves == 0) << np.uint64(40)
     return mask | LEGAL | over | np.uint64(largest) << np.uint64(48)
+
+
+@njit("uint64(uint64, uint64, uint64)", cache=True)
+def next_flags(flags: Word, board: Word, field: Word) -> Word:
+    """Return the `FLAGS` word after a legal action, given the one before and the next board.
+
+    No tile grows by more than one exponent, so the largest one is compared with one number only.
+    """
+    largest = np.uint64(flags) >> np.uint64(48)
+    larger = (largest + np.uint64(1)) * LOW_BITS
+    largest += np.uint64(occupied(np.uint64(board) ^ larger) != LOW_BITS)
+    return _flags(legal(board, field), largest)
 
 
 @njit("boolean(uint64)", cache=True)
@@ -76,11 +88,7 @@ def _play_word(games: Words, i: int, action: int, table: Words, field: Word) -> 
     if after == games[BOARD, i]:
         return False
     _play_on(games, i, after, reward, field)
-    board = games[BOARD, i]
-    largest = games[FLAGS, i] >> np.uint64(48)
-    larger = (largest + np.uint64(1)) * LOW_BITS  # no tile grows by more than one exponent
-    largest += np.uint64(occupied(board ^ larger) != LOW_BITS)
-    games[FLAGS, i] = flags_word(legal(board, field), largest)
+    games[FLAGS, i] = next_flags(games[FLAGS, i], games[BOARD, i], field)
     return True
 
 
@@ -167,7 +175,7 @@ def look(games: Words, i: int, rows: int, cols: int) -> None:
         moves = legal(games[BOARD, i], field(rows, cols))
     else:
         moves = _legal_cells(games, i, rows, cols)
-    games[FLAGS, i] = flags_word(moves, largest_exponent(games[BOARD, i], games[EXCESS, i]))
+    games[FLAGS, i] = _flags(moves, largest_exponent(games[BOARD, i], games[EXCESS, i]))
 
 
 @njit("boolean(uint64[:, ::1], int64, int64, int64, int64)", cache=True)

@@ -173,7 +173,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         observations = self._observation(boards)
         infos |= dict.fromkeys(self._mask_keys, self._every.copy())
         if n_over and self.autoreset_mode is AutoresetMode.SAME_STEP:
-            observations, infos = self._restart(observations, infos)
+            infos |= self._restart(observations, infos)
         return observations, rewards, terminated, truncated, infos
 
     @property
@@ -271,15 +271,20 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         """Start the games of a mask."""
         batch.start_all(self._games, mask, self.start_tiles, *self.size)
 
-    def _restart(
-        self, observations: npt.NDArray[Any], infos: Infos
-    ) -> tuple[npt.NDArray[Any], Infos]:
-        """Restart the games that are over; return observations and infos, with the final ones."""
-        final = finals(observations, infos, self._over)
-        self._start(self._over)
-        self._elapsed[self._over] = 0
-        self._over = np.zeros(self.num_envs, np.bool_)
-        return self._observe(), final | with_masks(self._infos(), self._every)
+    def _restart(self, observations: npt.NDArray[Any], infos: Infos) -> Infos:
+        """Restart the games that are over and write their observations and infos.
+
+        Returns:
+            `final_obs` and `final_info`, with their masks.
+        """
+        over, self._over = self._over, np.zeros(self.num_envs, np.bool_)
+        final = finals(observations, infos, over)
+        self._start(over)
+        self._elapsed[over] = 0
+        boards = batch.read(self._games, BOARD, *self.size)
+        observations[over] = self._observation(boards[over])
+        batch.read_infos(self._games, *(infos[key] for key in self.info_keys))
+        return final
 
     def _observe(self) -> npt.NDArray[Any]:
         """Return the observations of all games."""

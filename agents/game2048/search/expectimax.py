@@ -190,7 +190,8 @@ def _last_chance(net: Network, search: Search, after: Word, probability: float) 
     expected, odds = 0.0, 0.0  # probability of the board whose entries were requested
     board = after
     boards: tuple[Word, ...] = (after, after, after, after)
-    rewards: tuple[int, ...] = (0, 0, 0, 0)
+    none: Any = np.int64(0)  # a plain 0 would have select_move compiled for it
+    rewards: tuple[int, ...] = (none, none, none, none)
     cell, exponent = empty & (~empty + np.uint64(1)), 1
     while True:
         next_board = after | cell * np.uint64(exponent)

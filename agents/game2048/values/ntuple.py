@@ -429,8 +429,8 @@ def prefetch_moves(net: Network, board: Word) -> tuple[tuple[Word, ...], tuple[i
 
 @inlined
 def _better(
-    net: Network, board: Word, after: Word, reward: int, action: int, best: tuple[int, Value]
-) -> tuple[int, Value]:
+    net: Network, board: Word, after: Word, reward: int, action: Any, best: tuple[Any, Value]
+) -> tuple[Any, Value]:
     """Return the better one of a move and the best before it, each with reward plus value."""
     if after != board:
         value = np.float32(reward) + value_of(net, after)
@@ -454,12 +454,13 @@ def select_move(
     Returns:
         Action, and reward plus value; -1 and 0 if no move is legal.
     """
-    best = -1, np.float32(-np.inf)
-    # A loop would choose its move by an indirect jump.
-    best = _better(net, board, boards[0], rewards[0], 0, best)
-    best = _better(net, board, boards[1], rewards[1], 1, best)
-    best = _better(net, board, boards[2], rewards[2], 2, best)
-    best = _better(net, board, boards[3], rewards[3], 3, best)
+    # A loop would choose its move by an indirect jump. Plain numbers are types of their own, for
+    # each of which numba would compile `_better` again.
+    best: tuple[Any, Value] = np.int64(-1), np.float32(-np.inf)
+    best = _better(net, board, boards[0], rewards[0], np.int64(0), best)
+    best = _better(net, board, boards[1], rewards[1], np.int64(1), best)
+    best = _better(net, board, boards[2], rewards[2], np.int64(2), best)
+    best = _better(net, board, boards[3], rewards[3], np.int64(3), best)
     return best[0], best[1] if best[0] >= 0 else np.float32(0)
 
 

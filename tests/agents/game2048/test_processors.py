@@ -18,7 +18,7 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple import network
 
-learner = NTupleLearner(network("5x4", stages=[128], promote=True), seed=3)
+learner = NTupleLearner(network("4x6", stages=[128], promote=True), seed=3)
 learner.play(20_000)
 scores = play(ExpectimaxAgent(learner.network, depth=2), 2).scores.tolist()
 print(HAS_FAST_PEXT, zlib.crc32(learner.network.weights), learner.n_games, *scores)

@@ -10,11 +10,21 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from afterstate.agents.game2048.values.bit_planes import cells_mask
 from afterstate.agents.game2048.values.ntuple import STAGES, Network, network
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import entry
 
 TUPLES = [[0, 1, 4], [5, 2], [10]]
+
+
+class ConstantTuples(Network):
+    """A network of `TUPLES` on 4x4 cells, for which kernels with constants are compiled."""
+
+    __slots__ = ()
+    compiled_masks = tuple(cells_mask(cells) for cells in TUPLES)
+
+
 OPTIONS: list[dict[str, Any]] = [
     {"stages": STAGES},
     {"stages": [1024, 4096, 10240, 16384, 57344], "promote": True},

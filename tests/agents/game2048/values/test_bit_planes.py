@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from numba import njit
 
-from afterstate.agents.game2048.kernels import HAS_FAST_PEXT
 from afterstate.agents.game2048.values import bit_planes
 from afterstate.agents.game2048.values.bit_planes import (
     cells_mask,
@@ -103,8 +102,3 @@ def test_16_neighbours_are_the_boards_that_differ_by_one_in_four_cells() -> None
     steps = itertools.product((0, 1), repeat=4)
     line = {entry([2 + a, 6 + b, c, 4 + d, 9, 11]) for a, b, c, d in steps}
     assert line == set(range(first, first + 16))
-
-
-def test_pext_is_used_only_where_the_processor_has_it() -> None:
-    assert (bit_planes.table_index is index_by_runs) == (not HAS_FAST_PEXT)
-    assert (bit_planes.to_planes is planes_by_shifts) == (not HAS_FAST_PEXT)

@@ -14,9 +14,10 @@ from afterstate.agents.game2048.values.ntuple import (
     NTupleAgent,
     best_move,
     estimate,
+    look_up,
     network,
 )
-from afterstate.envs.game2048.rules import from_text, symmetries
+from afterstate.envs.game2048.rules import afterstates, from_text, symmetries, table
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import NaiveNetwork, entry, index, symmetric_boards
 
@@ -301,10 +302,14 @@ def test_acting_changes_neither_boards_nor_weights() -> None:
 @pytest.mark.parametrize("name", ["4x6", "5x6", "8x6"])
 def test_kernels_for_named_tuples_give_the_values_of_the_generic_ones(name: str) -> None:
     net = network(name, stages=[64], promote=True)
-    net.weights[:: 2 * 3 * 5] = np.random.default_rng(1).normal(size=net.weights[::30].size)
+    boards = words([random_board(random.Random(i), (4, 4)) for i in range(200)])
+    indices = np.empty(net.n_entries, np.int64)
+    for board in boards:
+        for after in (board, *afterstates(board, table())[0]):
+            look_up(net, np.uint64(after), indices)
+            net.weights[indices] = np.random.default_rng(int(after)).normal(size=indices.size)
     generic = Network(*net)
     assert type(net) is not Network
-    boards = words([random_board(random.Random(i), (4, 4)) for i in range(200)])
     assert (estimate(net, boards) == estimate(generic, boards)).all()
     assert (NTupleAgent(net).act(boards) == NTupleAgent(generic).act(boards)).all()
 

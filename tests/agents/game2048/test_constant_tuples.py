@@ -1,0 +1,82 @@
+"""Kernels with a network's tuples as constants do the same as the generic ones.
+
+The generic kernels are compared with naive versions in the tests of the modules.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NTupleSettings
+from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, MCSoftmaxSettings
+from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, network
+from tests.support.game2048.tuple_networks import ConstantTuples, drawn_boards, filled, words
+
+pytestmark = pytest.mark.slow  # numba takes a minute for each class of networks
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"stages": [8, 32, 128]},
+    {"stages": [16, 64], "promote": True},
+    {"downgrade": 64},
+]
+LEARNING = [
+    NTupleSettings(),
+    NTupleSettings(printed=True),
+    NTupleSettings("td", lam=0.5, rate=0.1),
+    NTupleSettings(order="forward", delay=3),
+    NTupleSettings("td", order="forward", restart=5, epsilon=0.1),
+    NTupleSettings(restart=10, epsilon=0.1, skip="own"),
+    NTupleSettings(good=0.75),
+    NTupleSettings(search_share=0.5),
+    NTupleSettings(carousel=True, restart=5),
+]
+by_options = pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options))
+
+
+def both(options: dict[str, Any]) -> tuple[Network, Network]:
+    """Return a network of a class with constants and a generic one, both with the same weights."""
+    return ConstantTuples(*filled(**options)), filled(**options)
+
+
+@pytest.mark.parametrize("settings", LEARNING, ids=lambda settings: str(LEARNING.index(settings)))
+@by_options
+def test_learning_is_the_same(settings: NTupleSettings, options: dict[str, Any]) -> None:
+    if settings.carousel and "stages" not in options:
+        pytest.skip("carousel needs stages")
+    constant, generic = both(options)
+    constant.weights[:] = generic.weights[:] = 0
+    learners = [NTupleLearner(net, settings, seed=5) for net in (constant, generic)]
+    scores = [learner.play(3_000).scores.tolist() for learner in learners]
+    assert scores[0] == scores[1]
+    assert np.count_nonzero(generic.weights) > 100
+    assert (constant.weights == generic.weights).all()
+    assert (learners[0].sums == learners[1].sums).all()
+
+
+@by_options
+def test_greedy_play_and_search_are_the_same(options: dict[str, Any]) -> None:
+    constant, generic = both(options)
+    for player in (NTupleAgent, lambda net: ExpectimaxAgent(net, 2)):
+        games = [play(player(net), 3, seed=1) for net in (constant, generic)]
+        assert games[0].scores.tolist() == games[1].scores.tolist()
+    boards = words(drawn_boards(40))
+    values, expected = (ExpectimaxAgent(net, 3).evaluate(boards) for net in (constant, generic))
+    assert (values == expected).all()
+
+
+@by_options
+def test_monte_carlo_softmax_search_is_the_same(options: dict[str, Any]) -> None:
+    boards, settings = words(drawn_boards(20)), MCSoftmaxSettings(simulations=100)
+    values, expected = (MCSoftmaxAgent(net, settings).evaluate(boards) for net in both(options))
+    assert (values == expected).all()
+
+
+def test_a_class_with_constants_is_made_for_the_named_tuples_only() -> None:
+    assert type(network("4x6")) is not Network
+    assert type(network([[0, 1]])) is Network
