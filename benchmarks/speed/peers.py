@@ -281,7 +281,7 @@ def _random_legal(jax: Any, key: Any, mask: Any) -> Any:
 
 
 def _changes(board: Sequence[Sequence[int]], action: int) -> bool:
-    """Return whether an action, 0 up, 1 right, 2 down or 3 left, changes a board.
+    """Return True if an action, 0 up, 1 right, 2 down or 3 left, changes a board.
 
     >>> board = [[1, 0, 0, 0], [2, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
     >>> [_changes(board, action) for action in range(4)]

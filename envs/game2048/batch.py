@@ -1,4 +1,4 @@
-"""Kernels on all games of an array of games `uint64[8, B]`, as `games.py` describes them.
+"""Kernels on a batch of games, an array `uint64[8, B]`, as `games.py` describes them.
 
 Each row of the array holds one word of every game, and each loop does one part of a step for all
 games. Such loops compile to vector instructions (SIMD), which makes them several times as fast as
@@ -172,10 +172,9 @@ def _spread(eight_nibbles: Word) -> Word:
     return (x | x << _4) & np.uint64(0x0F0F_0F0F_0F0F_0F0F)
 
 
-@njit("void(uint64[:, ::1], int64, uint8[:, :, ::1])", cache=True)
-def read_into(games: Words, at: int, cells: Cells) -> None:
-    """Write `BOARD` or `AFTER` of every game as exponents `[B, rows, cols]`."""
-    boards, excesses = games[at], games[at + 1]
+@njit("void(uint64[::1], uint64[::1], uint8[:, :, ::1])", cache=True)
+def _unpack_all(boards: Words, excesses: Words, cells: Cells) -> None:
+    """Write the exponents of boards and their excesses as `[B, rows, cols]`."""
     if cells.shape[1] == 4 and cells.shape[2] == 4:
         halves = cells.reshape(-1).view(np.uint64)
         for i in range(boards.size):
@@ -184,6 +183,12 @@ def read_into(games: Words, at: int, cells: Cells) -> None:
     else:
         for i in range(boards.size):
             unpack(boards[i], excesses[i], cells[i])
+
+
+@njit("void(uint64[:, ::1], int64, uint8[:, :, ::1])", cache=True)
+def read_into(games: Words, at: int, cells: Cells) -> None:
+    """Write `BOARD` or `AFTER` of every game as exponents `[B, rows, cols]`."""
+    _unpack_all(games[at], games[at + 1], cells)
 
 
 @njit(
@@ -330,18 +335,22 @@ def masks(games: Words) -> Bits:
 @njit("void(uint64[:, ::1], uint64[::1], uint8[:, :, :, ::1], float64[:, ::1])", cache=True)
 def _slide_all(games: Words, table: Words, cells: Cells, rewards: Reals) -> None:
     """Write the four afterstates of every game, `[B, 4, rows, cols]`, and their rewards."""
-    for i in range(games.shape[1]):
+    n, rows, cols = games.shape[1], cells.shape[2], cells.shape[3]
+    afters = np.zeros((2, 4 * n), np.uint64)
+    for i in range(n):
         if fits(games[BOARD, i]):
             boards, gains = slides(games[BOARD, i], table)
             for action in range(4):
                 rewards[i, action] = gains[action]
-                unpack(boards[action], _0, cells[i, action])
+                afters[0, 4 * i + action] = boards[action]
         else:
             trial = games[:, i : i + 1].copy()
             for action in range(4):
-                slide_game(trial, 0, action, cells.shape[2], cells.shape[3])
+                slide_game(trial, 0, action, rows, cols)
                 rewards[i, action] = trial[REWARD, 0]
-                unpack(trial[AFTER, 0], trial[AFTER + 1, 0], cells[i, action])
+                for word in range(2):
+                    afters[word, 4 * i + action] = trial[AFTER + word, 0]
+    _unpack_all(afters[0], afters[1], cells.reshape(4 * n, rows, cols))
 
 
 def afterstates(games: Words, rows: int, cols: int) -> tuple[Cells, Reals, Flags]:

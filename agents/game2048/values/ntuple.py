@@ -37,6 +37,7 @@ from afterstate.agents.game2048.values.bit_planes import (
 )
 from afterstate.agents.game2048.values.tuple_constants import (
     has_constants,
+    has_fixed_point,
     n_tuples,
     table_start,
     tuple_mask,
@@ -150,9 +151,29 @@ class Network8x6(Network):
     compiled_masks = _masks(TUPLES["8x6"])
 
 
-_COMPILED: dict[tuple[int, ...], type[Network]] = {
-    kind.compiled_masks: kind for kind in (Network4x6, Network5x6, Network8x6)
-}
+class FixedNetwork4x6(Network4x6):
+    """A network of the tuples 4x6 with fixed-point weights."""
+
+    __slots__ = ()
+    compiled_fixed = True
+
+
+class FixedNetwork5x6(Network5x6):
+    """A network of the tuples 5x6 with fixed-point weights."""
+
+    __slots__ = ()
+    compiled_fixed = True
+
+
+class FixedNetwork8x6(Network8x6):
+    """A network of the tuples 8x6 with fixed-point weights."""
+
+    __slots__ = ()
+    compiled_fixed = True
+
+
+_FLOAT = {kind.compiled_masks: kind for kind in (Network4x6, Network5x6, Network8x6)}
+_FIXED = {k.compiled_masks: k for k in (FixedNetwork4x6, FixedNetwork5x6, FixedNetwork8x6)}
 
 
 def network(
@@ -205,7 +226,8 @@ def network(
     n_symmetric = (8 if size[0] == size[1] else 4) if symmetric else 1
     n_weights = sum(lengths) * (1 + len(begins))
     memory = np.zeros(n_weights, np.int32 if fixed_point else np.float32)
-    kind = _COMPILED.get(masks, Network) if n_symmetric == 8 and not fixed_point else Network
+    kinds: dict[tuple[int, ...], type[Network]] = {**(_FIXED if fixed_point else _FLOAT)}
+    kind = kinds.get(masks, Network) if n_symmetric == 8 else Network
     net = kind(
         weights=memory.view(np.float32),
         fixed=memory.view(np.int32) if fixed_point else np.empty(0, np.int32),
@@ -338,7 +360,7 @@ def index_of(net: Network, stage: Word, planes: Word, t: int) -> Word:
 @inlined
 def is_fixed(net: Network) -> bool:
     """Return True if the weights are fixed-point numbers."""
-    return not has_constants(net) and net.fixed.size > 0
+    return has_fixed_point(net) or (not has_constants(net) and net.fixed.size > 0)
 
 
 @kernel
@@ -387,9 +409,18 @@ def entry(net: Network, index: Word) -> Value:
     return value
 
 
+@inlined
+def _own_entry(net: Network, index: Word) -> Value:
+    """Return the value of one entry of a network with constants, or with float weights."""
+    if has_fixed_point(net):
+        return np.float32(net.fixed[index]) / np.float32(FRACTION)
+    value: Value = net.weights[index]
+    return value
+
+
 @kernel
 def _indirect_value(net: Network, board: Word) -> Value:
-    """Return the value of an afterstate whose weights are promoted or fixed-point."""
+    """Return the value of an afterstate whose weights are promoted, or fixed-point and generic."""
     boards, stage = symmetric_planes(net, board)
     a = b = c = d = np.float32(0)
     for symmetry in range(net.symmetric):
@@ -402,14 +433,14 @@ def _indirect_value(net: Network, board: Word) -> Value:
 def value_of(net: Network, board: Word) -> Value:
     """Return the value of an afterstate: the sum of its entries."""
     boards, stage = symmetric_planes(net, board)
-    if (net.promote and stage > 0) or is_fixed(net):
+    if (net.promote and stage > 0) or (not has_constants(net) and is_fixed(net)):
         return _indirect_value(net, board)
     a = b = c = d = np.float32(0)  # four independent sums run in parallel
     for symmetry in range(8):
         if is_last(net, symmetry):
             break
         for t in range(n_tuples(net)):
-            a, b, c, d = b, c, d, a + net.weights[index_of(net, stage, boards[symmetry], t)]
+            a, b, c, d = b, c, d, a + _own_entry(net, index_of(net, stage, boards[symmetry], t))
     return (a + b) + (c + d)
 
 

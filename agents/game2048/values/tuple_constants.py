@@ -3,13 +3,13 @@
 A kernel that adds up table entries is faster if the compiler knows the tuples: loops over them are
 unrolled, and masks and table starts become part of the instructions. numba compiles a kernel once
 for each type of its arguments and keeps the result on disk. So a set of tuples has a *class* of its
-own, derived from `ntuple.Network`, whose attribute `compiled_masks` holds their masks: in kernels
-for this class the functions below are constants. In kernels for `Network` itself, which has no such
+own, derived from `ntuple.Network`, whose attribute `compiled_masks` holds their masks, and whose
+attribute `compiled_fixed` is True for fixed-point weights: in kernels for this class the functions
+below are constants. In kernels for `Network` itself, which has no such
 attribute, they read the network's arrays. Both kinds are compiled from one source and add up the
 same entries in the same order.
 
-Networks without symmetry or with fixed-point weights have no class of their own: a test of the kind
-of weights at every entry would cost the others a tenth of their speed in learning.
+Networks without symmetry have no class of their own.
 """
 
 from __future__ import annotations
@@ -64,6 +64,15 @@ def _has_constants(typing_context: Any, net: Any) -> Any:
     return types.boolean(net), generate
 
 
+def _has_fixed_point(typing_context: Any, net: Any) -> Any:
+    """Generate the code of `has_fixed_point`."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return ir.Constant(ir.IntType(1), int(getattr(net.instance_class, "compiled_fixed", False)))
+
+    return types.boolean(net), generate
+
+
 def _n_tuples(typing_context: Any, net: Any) -> Any:
     """Generate the code of `n_tuples`."""
 
@@ -89,7 +98,10 @@ def _table_start(typing_context: Any, net: Any, t: Any) -> Any:
 
 
 has_constants: Any = intrinsic(_has_constants)
-"""Return True if the tuples of a network are constants: it is symmetric, with float weights."""
+"""Return True if the tuples of a network are constants."""
+
+has_fixed_point: Any = intrinsic(_has_fixed_point)
+"""Return True if the tuples of a network are constants and its weights fixed-point numbers."""
 
 n_tuples: Any = intrinsic(_n_tuples)
 """Return the number of tuples of a network."""

@@ -14,8 +14,21 @@ from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NT
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, MCSoftmaxSettings
-from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, network
-from tests.support.game2048.tuple_networks import ConstantTuples, drawn_boards, filled, words
+from afterstate.agents.game2048.values.ntuple import (
+    FixedNetwork4x6,
+    Network,
+    Network4x6,
+    NTupleAgent,
+    network,
+)
+from tests.support.game2048.learning_checks import memory
+from tests.support.game2048.tuple_networks import (
+    ConstantTuples,
+    FixedConstantTuples,
+    drawn_boards,
+    filled,
+    words,
+)
 
 pytestmark = pytest.mark.slow  # numba takes a minute for each class of networks
 
@@ -24,6 +37,8 @@ OPTIONS: list[dict[str, Any]] = [
     {"stages": [8, 32, 128]},
     {"stages": [16, 64], "promote": True},
     {"downgrade": 64},
+    {"fixed_point": True},
+    {"fixed_point": True, "stages": [16, 64], "promote": True},
 ]
 LEARNING = [
     NTupleSettings(),
@@ -41,7 +56,8 @@ by_options = pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-"
 
 def both(options: dict[str, Any]) -> tuple[Network, Network]:
     """Return a network of a class with constants and a generic one, both with the same weights."""
-    return ConstantTuples(*filled(**options)), filled(**options)
+    kind = FixedConstantTuples if options.get("fixed_point") else ConstantTuples
+    return kind(*filled(**options)), filled(**options)
 
 
 @pytest.mark.parametrize("settings", LEARNING, ids=lambda settings: str(LEARNING.index(settings)))
@@ -50,12 +66,12 @@ def test_learning_is_the_same(settings: NTupleSettings, options: dict[str, Any])
     if settings.carousel and "stages" not in options:
         pytest.skip("carousel needs stages")
     constant, generic = both(options)
-    constant.weights[:] = generic.weights[:] = 0
+    memory(constant)[:] = memory(generic)[:] = 0
     learners = [NTupleLearner(net, settings, seed=5) for net in (constant, generic)]
     scores = [learner.play(3_000).scores.tolist() for learner in learners]
     assert scores[0] == scores[1]
-    assert np.count_nonzero(generic.weights) > 100
-    assert (constant.weights == generic.weights).all()
+    assert np.count_nonzero(memory(generic)) > 100
+    assert (memory(constant) == memory(generic)).all()
     assert (learners[0].sums == learners[1].sums).all()
 
 
@@ -78,5 +94,7 @@ def test_monte_carlo_softmax_search_is_the_same(options: dict[str, Any]) -> None
 
 
 def test_a_class_with_constants_is_made_for_the_named_tuples_only() -> None:
-    assert type(network("4x6")) is not Network
+    assert type(network("4x6")) is Network4x6
+    assert type(network("4x6", fixed_point=True)) is FixedNetwork4x6
+    assert type(network("4x6", symmetric=False)) is Network
     assert type(network([[0, 1]])) is Network

@@ -238,6 +238,19 @@ def test_sample_legal_is_legal_and_covers_all_legal_actions() -> None:
         envs.step(actions)
 
 
+def test_actions_and_masks_may_be_read_only_or_slices() -> None:
+    envs, others = started(6, 1), started(6, 1)
+    actions, mask = np.arange(12) % 4, np.arange(12) % 4 == 0
+    copies = actions[::2].copy(), mask[::2].copy()
+    for array in (actions, mask):
+        array.flags.writeable = False
+    assert_same_batches(envs.step(actions[::2]), others.step(copies[0]))
+    results = [
+        e.reset(options={"reset_mask": m}) for e, m in ((envs, mask[::2]), (others, copies[1]))
+    ]
+    assert_same_batches(*results)
+
+
 @pytest.mark.parametrize(
     ("board", "legal"),
     [

@@ -25,6 +25,13 @@ class ConstantTuples(Network):
     compiled_masks = tuple(cells_mask(cells) for cells in TUPLES)
 
 
+class FixedConstantTuples(ConstantTuples):
+    """The same with fixed-point weights."""
+
+    __slots__ = ()
+    compiled_fixed = True
+
+
 OPTIONS: list[dict[str, Any]] = [
     {"stages": STAGES},
     {"stages": [1024, 4096, 10240, 16384, 57344], "promote": True},

@@ -17,7 +17,9 @@ from afterstate.agents.game2048.learning import ntuple_learner
 from afterstate.agents.game2048.learning.ntuple_learner import (
     MAX_DELAY,
     MAX_THREADS,
+    NetworkSettings,
     NTupleLearner,
+    NTupleRun,
     NTupleSettings,
     in_threads,
 )
@@ -376,6 +378,40 @@ def test_a_file_without_a_learner_is_refused(tmp_path: Path) -> None:
     save(network(TINY_4X4), file)
     with pytest.raises(ValueError, match=r"network\.npz.*no learner"):
         NTupleLearner.load(file)
+
+
+def test_a_learner_may_start_from_one_with_other_stages(tmp_path: Path) -> None:
+    """Stages of 16, 2048 and 6144 begin with what the other learned in those of 0, 16 and 4096."""
+    first = NTupleLearner(network(TINY_4X4, stages=[16, 4096]), seed=1)
+    first.network.weights[:] = np.random.default_rng(1).normal(size=first.network.weights.size)
+    first.sums[:] = np.random.default_rng(2).normal(size=first.sums.size)
+    first.save(tmp_path / "first.npz")
+    staged = NetworkSettings(TINY_4X4, stages=[16, 2048, 6144])
+    learner = NTupleRun(staged, seed=2, start=tmp_path / "first.npz").new()
+    weights, sums = (each.reshape(3, -1) for each in (first.network.weights, first.sums))
+    taken = [0, 1, 1, 2]
+    assert (learner.network.weights.reshape(4, -1) == weights[taken]).all()
+    assert (learner.sums.reshape(4, -1) == sums[taken]).all()
+    assert learner.n_moves == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "words"),
+    [
+        (NTupleSettings("td"), {}, "same rule"),
+        (NTupleSettings(), {"downgrade": 1024}, "same rule and network"),
+        (NTupleSettings(), {"promote": True}, "same rule and network"),
+    ],
+)
+def test_a_learner_does_not_start_from_another_network_or_rule(
+    settings: NTupleSettings, options: dict[str, Any], words: str
+) -> None:
+    learner = NTupleLearner(network(TINY_4X4, stages=[16]))
+    with pytest.raises(ValueError, match=words):
+        learner.start_from(NTupleLearner(network(TINY_4X4, **options), settings))
+    promoted = NTupleLearner(network(TINY_4X4, promote=True))
+    with pytest.raises(ValueError, match="neither promoted"):
+        promoted.start_from(promoted)
 
 
 OLD = {"rng": 5, "n_games": 3, "n_moves": 100}

@@ -312,8 +312,3 @@ def test_kernels_for_named_tuples_give_the_values_of_the_generic_ones(name: str)
     assert type(net) is not Network
     assert (estimate(net, boards) == estimate(generic, boards)).all()
     assert (NTupleAgent(net).act(boards) == NTupleAgent(generic).act(boards)).all()
-
-
-@pytest.mark.parametrize("settings", [{"symmetric": False}, {"fixed_point": True}])
-def test_named_tuples_of_other_networks_are_no_constants(settings: dict[str, Any]) -> None:
-    assert type(network("4x6", **settings)) is Network
