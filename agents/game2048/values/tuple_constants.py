@@ -9,7 +9,8 @@ below are constants. In kernels for `Network` itself, which has no such
 attribute, they read the network's arrays. Both kinds are compiled from one source and add up the
 same entries in the same order.
 
-Networks without symmetry have no class of their own.
+Networks without symmetry have no class of their own. numba's cache names the classes, so a class
+must lie in a module that every program with the same cache can import.
 """
 
 from __future__ import annotations

@@ -10,27 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from afterstate.agents.game2048.values.bit_planes import cells_mask
 from afterstate.agents.game2048.values.ntuple import STAGES, Network, network
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import entry
 
 TUPLES = [[0, 1, 4], [5, 2], [10]]
-
-
-class ConstantTuples(Network):
-    """A network of `TUPLES` on 4x4 cells, for which kernels with constants are compiled."""
-
-    __slots__ = ()
-    compiled_masks = tuple(cells_mask(cells) for cells in TUPLES)
-
-
-class FixedConstantTuples(ConstantTuples):
-    """The same with fixed-point weights."""
-
-    __slots__ = ()
-    compiled_fixed = True
-
 
 OPTIONS: list[dict[str, Any]] = [
     {"stages": STAGES},
