@@ -179,7 +179,7 @@ def look(games: Words, i: int, rows: int, cols: int) -> None:
 
 
 @njit("boolean(uint64[:, ::1], int64, int64, int64, int64)", cache=True)
-def play_cells(games: Words, i: int, action: int, rows: int, cols: int) -> bool:
+def _play_cells(games: Words, i: int, action: int, rows: int, cols: int) -> bool:
     """Play an action of any game; return False, without a change, if it is illegal."""
     if not slide_game(games, i, action, rows, cols):
         return False
@@ -202,7 +202,7 @@ def play(games: Words, i: int, action: int, table: Words, rows: int, cols: int) 
     if fits(games[BOARD, i]):
         played = _play_word(games, i, action, table, field(rows, cols))
     else:
-        played = play_cells(games, i, action, rows, cols)
+        played = _play_cells(games, i, action, rows, cols)
     if not played:
         games[AFTER, i], games[AFTER_EXCESS, i] = games[BOARD, i], games[EXCESS, i]
         games[REWARD, i] = _0
@@ -221,7 +221,7 @@ def play_after(
     if fits(games[BOARD, i]):
         _play_on(games, i, after, reward, field(rows, cols))
     else:
-        play_cells(games, i, action, rows, cols)
+        _play_cells(games, i, action, rows, cols)
 
 
 @njit("void(uint64[:, ::1], int64, int64, int64, int64)", cache=True)

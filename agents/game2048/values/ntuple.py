@@ -172,8 +172,10 @@ class FixedNetwork8x6(Network8x6):
     compiled_fixed = True
 
 
-_FLOAT = {kind.compiled_masks: kind for kind in (Network4x6, Network5x6, Network8x6)}
-_FIXED = {k.compiled_masks: k for k in (FixedNetwork4x6, FixedNetwork5x6, FixedNetwork8x6)}
+_COMPILED: dict[tuple[tuple[int, ...], bool], type[Network]] = {
+    **{(k.compiled_masks, False): k for k in (Network4x6, Network5x6, Network8x6)},
+    **{(k.compiled_masks, True): k for k in (FixedNetwork4x6, FixedNetwork5x6, FixedNetwork8x6)},
+}
 
 
 def network(
@@ -226,8 +228,7 @@ def network(
     n_symmetric = (8 if size[0] == size[1] else 4) if symmetric else 1
     n_weights = sum(lengths) * (1 + len(begins))
     memory = np.zeros(n_weights, np.int32 if fixed_point else np.float32)
-    kinds: dict[tuple[int, ...], type[Network]] = {**(_FIXED if fixed_point else _FLOAT)}
-    kind = kinds.get(masks, Network) if n_symmetric == 8 else Network
+    kind = _COMPILED.get((masks, bool(fixed_point)), Network) if n_symmetric == 8 else Network
     net = kind(
         weights=memory.view(np.float32),
         fixed=memory.view(np.int32) if fixed_point else np.empty(0, np.int32),

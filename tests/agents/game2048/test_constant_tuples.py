@@ -14,13 +14,7 @@ from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NT
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, MCSoftmaxSettings
-from afterstate.agents.game2048.values.ntuple import (
-    FixedNetwork4x6,
-    Network,
-    Network4x6,
-    NTupleAgent,
-    network,
-)
+from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, network
 from tests.support.game2048.learning_checks import memory
 from tests.support.game2048.tuple_networks import drawn_boards, words
 
@@ -90,10 +84,3 @@ def test_monte_carlo_softmax_search_is_the_same(options: dict[str, Any]) -> None
     boards, settings = words(drawn_boards(20)), MCSoftmaxSettings(simulations=100)
     values, expected = (MCSoftmaxAgent(net, settings).evaluate(boards) for net in learned(options))
     assert (values == expected).all()
-
-
-def test_a_class_with_constants_is_made_for_the_named_tuples_only() -> None:
-    assert type(network("4x6")) is Network4x6
-    assert type(network("4x6", fixed_point=True)) is FixedNetwork4x6
-    assert type(network("4x6", symmetric=False)) is Network
-    assert type(network([[0, 1]])) is Network

@@ -10,7 +10,9 @@ import pytest
 
 from afterstate.agents.game2048.values.ntuple import (
     TUPLES,
+    FixedNetwork4x6,
     Network,
+    Network4x6,
     NTupleAgent,
     best_move,
     estimate,
@@ -312,3 +314,10 @@ def test_kernels_for_named_tuples_give_the_values_of_the_generic_ones(name: str)
     assert type(net) is not Network
     assert (estimate(net, boards) == estimate(generic, boards)).all()
     assert (NTupleAgent(net).act(boards) == NTupleAgent(generic).act(boards)).all()
+
+
+def test_a_class_with_constants_is_made_for_the_named_tuples_only() -> None:
+    assert type(network("4x6")) is Network4x6
+    assert type(network("4x6", fixed_point=True)) is FixedNetwork4x6
+    assert type(network("4x6", symmetric=False)) is Network
+    assert type(network([[0, 1]])) is Network
