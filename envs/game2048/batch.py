@@ -52,7 +52,7 @@ _OVER: Word = np.uint64(1 << 40)
 _MASK = np.uint64(0x0101_0101)
 
 
-@njit("void(uint64[:, ::1], boolean[::1], int64, int64, int64)", cache=True)
+@njit(cache=True)
 def start_all(games: Words, mask: Flags, n_tiles: int, rows: int, cols: int) -> None:
     """Start the games of a mask."""
     for i in range(games.shape[1]):
@@ -60,10 +60,7 @@ def start_all(games: Words, mask: Flags, n_tiles: int, rows: int, cols: int) -> 
             start(games, i, n_tiles, rows, cols)
 
 
-@njit(
-    "boolean[::1](uint64[:, ::1], int64[::1], boolean[::1], int64, uint64[::1], int64, int64)",
-    cache=True,
-)
+@njit(cache=True)
 def _play_special(
     games: Words,
     actions: Numbers,
@@ -84,9 +81,7 @@ def _play_special(
     return special
 
 
-@njit(
-    "void(uint64[::1], int64[::1], boolean[::1], uint64[::1], uint64[::1], uint64[::1])", cache=True
-)
+@njit(cache=True)
 def _move(
     boards: Words, actions: Numbers, skip: Flags, table: Words, afters: Words, rewards: Words
 ) -> None:
@@ -97,7 +92,7 @@ def _move(
             rewards[i] = np.uint64(reward)
 
 
-@njit("void(uint64[::1], boolean[::1], uint64, uint64[::1], uint64[::1])", cache=True)
+@njit(cache=True)
 def _spawn(afters: Words, skip: Flags, field: Word, boards: Words, rngs: Words) -> None:
     """Add a tile after every legal move, which has an afterstate other than the board."""
     for i in range(boards.size):
@@ -107,7 +102,7 @@ def _spawn(afters: Words, skip: Flags, field: Word, boards: Words, rngs: Words) 
         rngs[i] = rng if played else rngs[i]
 
 
-@njit("void(uint64[::1], uint64[::1], boolean[::1], uint64, uint64[::1])", cache=True)
+@njit(cache=True)
 def _flag(boards: Words, afters: Words, skip: Flags, field: Word, flags: Words) -> None:
     """Write the flags after moves and tiles; an illegal action only clears its flag."""
     for i in range(boards.size):
@@ -116,16 +111,14 @@ def _flag(boards: Words, afters: Words, skip: Flags, field: Word, flags: Words) 
         flags[i] = flags[i] if skip[i] else new
 
 
-@njit("void(uint64[::1], boolean[::1], uint64[::1])", cache=True)
+@njit(cache=True)
 def _score(rewards: Words, skip: Flags, scores: Words) -> None:
     """Add the rewards to the scores."""
     for i in range(scores.size):
         scores[i] += _0 if skip[i] else rewards[i]
 
 
-@njit(
-    "void(uint64[:, ::1], int64[::1], boolean[::1], int64, uint64[::1], int64, int64)", cache=True
-)
+@njit(cache=True)
 def play_all(
     games: Words,
     actions: Numbers,
@@ -163,7 +156,7 @@ def sample_legal(games: Words, rng: Word, actions: Numbers) -> Word:
     return rng
 
 
-@njit("uint64(uint64)", cache=True)
+@njit(cache=True)
 def _spread(eight_nibbles: Word) -> Word:
     """Unpack the low eight nibbles into eight bytes."""
     x = np.uint64(eight_nibbles) & np.uint64(0xFFFF_FFFF)
@@ -172,7 +165,7 @@ def _spread(eight_nibbles: Word) -> Word:
     return (x | x << _4) & np.uint64(0x0F0F_0F0F_0F0F_0F0F)
 
 
-@njit("void(uint64[::1], uint64[::1], uint8[:, :, ::1])", cache=True)
+@njit(cache=True)
 def _unpack_all(boards: Words, excesses: Words, cells: Cells) -> None:
     """Write the exponents of boards and their excesses as `[B, rows, cols]`."""
     if cells.shape[1] == 4 and cells.shape[2] == 4:
@@ -185,16 +178,13 @@ def _unpack_all(boards: Words, excesses: Words, cells: Cells) -> None:
             unpack(boards[i], excesses[i], cells[i])
 
 
-@njit("void(uint64[:, ::1], int64, uint8[:, :, ::1])", cache=True)
+@njit(cache=True)
 def read_into(games: Words, at: int, cells: Cells) -> None:
     """Write `BOARD` or `AFTER` of every game as exponents `[B, rows, cols]`."""
     _unpack_all(games[at], games[at + 1], cells)
 
 
-@njit(
-    "void(uint64[:, ::1], int8[:, ::1], uint8[:, :, ::1], int64[::1], int64[::1], boolean[::1])",
-    cache=True,
-)
+@njit(cache=True)
 def read_infos(
     games: Words,
     masks: Bits,
@@ -226,11 +216,7 @@ def read_infos(
         legal[i] = games[FLAGS, i] & LEGAL != 0
 
 
-@njit(
-    "int64(uint64[:, ::1], int64[::1], boolean[::1], int64, boolean, "
-    "float64[::1], boolean[::1], boolean[::1])",
-    cache=True,
-)
+@njit(cache=True)
 def _end_all(
     games: Words,
     elapsed: Numbers,
@@ -258,12 +244,7 @@ def _end_all(
     return n_over
 
 
-@njit(
-    "int64(uint64[:, ::1], int64[::1], int64[::1], boolean[::1], int64, boolean, int64, "
-    "uint64[::1], float64[::1], boolean[::1], boolean[::1], "
-    "uint8[:, :, ::1], int8[:, ::1], uint8[:, :, ::1], int64[::1], int64[::1], boolean[::1])",
-    cache=True,
-)
+@njit(cache=True)
 def step_all(
     games: Words,
     actions: Numbers,
@@ -332,7 +313,7 @@ def masks(games: Words) -> Bits:
     return bytes_low.reshape(-1, 4)
 
 
-@njit("void(uint64[:, ::1], uint64[::1], uint8[:, :, :, ::1], float64[:, ::1])", cache=True)
+@njit(cache=True)
 def _slide_all(games: Words, table: Words, cells: Cells, rewards: Reals) -> None:
     """Write the four afterstates of every game, `[B, 4, rows, cols]`, and their rewards."""
     n, rows, cols = games.shape[1], cells.shape[2], cells.shape[3]
@@ -366,7 +347,7 @@ def afterstates(games: Words, rows: int, cols: int) -> tuple[Cells, Reals, Flags
     return boards, rewards, masks(games).astype(np.bool_)
 
 
-@njit("void(uint8[:, :, ::1], float32[:, :, :, ::1])", cache=True)
+@njit(cache=True)
 def _one_hot(boards: Cells, planes: npt.NDArray[np.float32]) -> None:
     """Set the plane of each cell's exponent: see `one_hot`."""
     for i in range(boards.shape[0]):

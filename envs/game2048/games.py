@@ -19,8 +19,6 @@ all games are in `batch.py`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -30,7 +28,9 @@ from afterstate.envs.game2048.rules import (
     MAX_EXPONENT,
     Cells,
     field,
+    largest,
     legal,
+    legal_beyond,
     move,
     occupied,
     slide,
@@ -41,17 +41,16 @@ from afterstate.envs.words import Word, Words
 
 BOARD, EXCESS, AFTER, AFTER_EXCESS, RNG, SCORE, REWARD, FLAGS = range(8)
 
-_INLINED: Any = {"cache": True, "forceinline": True}  # for greedy play, a few percent faster
 LEGAL: Word = np.uint64(1 << 32)
 _0, _15 = np.uint64(0), np.uint64(15)
 
 
 @njit("uint64(int64, uint64)", cache=True)
-def _flags(moves: int, largest: Word) -> Word:
-    """Return the `FLAGS` word after a legal action, given the next legal moves as bits."""
+def _flags(moves: int, exponent: Word) -> Word:
+    """Return the `FLAGS` word after a legal action, given the next moves and largest exponent."""
     mask = np.uint64(moves) * np.uint64(0x0020_4081) & np.uint64(0x0101_0101)
     over = np.uint64(moves == 0) << np.uint64(40)
-    return mask | LEGAL | over | np.uint64(largest) << np.uint64(48)
+    return mask | LEGAL | over | np.uint64(exponent) << np.uint64(48)
 
 
 @njit("uint64(uint64, uint64, uint64)", cache=True)
@@ -60,10 +59,10 @@ def next_flags(flags: Word, board: Word, field: Word) -> Word:
 
     No tile grows by more than one exponent, so the largest one is compared with one number only.
     """
-    largest = np.uint64(flags) >> np.uint64(48)
-    larger = (largest + np.uint64(1)) * LOW_BITS
-    largest += np.uint64(occupied(np.uint64(board) ^ larger) != LOW_BITS)
-    return _flags(legal(board, field), largest)
+    exponent = np.uint64(flags) >> np.uint64(48)
+    larger = (exponent + np.uint64(1)) * LOW_BITS
+    exponent += np.uint64(occupied(np.uint64(board) ^ larger) != LOW_BITS)
+    return _flags(legal(board, field), exponent)
 
 
 @njit("boolean(uint64)", cache=True)
@@ -72,7 +71,7 @@ def fits(board: Word) -> bool:
     return bool(occupied(~np.uint64(board)) == LOW_BITS)
 
 
-@njit("void(uint64[:, ::1], int64, uint64, int64, uint64)", **_INLINED)
+@njit("void(uint64[:, ::1], int64, uint64, int64, uint64)", cache=True, forceinline=True)
 def _play_on(games: Words, i: int, after: Word, reward: int, field: Word) -> None:
     """Play a legal action of a game without a 15, but for its flags."""
     games[AFTER, i] = after
@@ -101,11 +100,8 @@ def _exponent(board: Word, excess: Word, cell: int) -> Word:
 
 @njit("uint64(uint64, uint64)", cache=True)
 def largest_exponent(board: Word, excess: Word) -> Word:
-    """Return the largest exponent of a board and its excess."""
-    largest: Word = _0
-    for cell in range(16):
-        largest = max(largest, _exponent(board, excess, cell))
-    return largest
+    """Return the largest exponent of a board and its excess, which is above nibbles of 15 only."""
+    return np.uint64(largest(board) + largest(excess))
 
 
 @njit("void(uint64, uint64, uint8[:, ::1])", cache=True)
@@ -158,24 +154,12 @@ def slide_game(games: Words, i: int, action: int, rows: int, cols: int) -> bool:
     return bool(games[AFTER, i] != games[BOARD, i])  # a legal move changes which cells are empty
 
 
-@njit("int64(uint64[:, ::1], int64, int64, int64)", cache=True)
-def _legal_cells(games: Words, i: int, rows: int, cols: int) -> int:
-    """Return the legal moves of any game as four bits, by trying them."""
-    trial = games[:, i : i + 1].copy()
-    moves = 0
-    for action in range(4):
-        moves |= int(slide_game(trial, 0, action, rows, cols)) << action
-    return moves
-
-
 @njit("void(uint64[:, ::1], int64, int64, int64)", cache=True)
 def look(games: Words, i: int, rows: int, cols: int) -> None:
     """Write `FLAGS` from the board, with the last action as legal."""
-    if fits(games[BOARD, i]):
-        moves = legal(games[BOARD, i], field(rows, cols))
-    else:
-        moves = _legal_cells(games, i, rows, cols)
-    games[FLAGS, i] = _flags(moves, largest_exponent(games[BOARD, i], games[EXCESS, i]))
+    board, excess = games[BOARD, i], games[EXCESS, i]
+    moves = legal_beyond(board, excess, field(rows, cols))
+    games[FLAGS, i] = _flags(moves, largest_exponent(board, excess))
 
 
 @njit("boolean(uint64[:, ::1], int64, int64, int64, int64)", cache=True)
@@ -209,7 +193,7 @@ def play(games: Words, i: int, action: int, table: Words, rows: int, cols: int) 
         games[FLAGS, i] &= ~LEGAL
 
 
-@njit("void(uint64[:, ::1], int64, int64, uint64, int64, int64, int64)", **_INLINED)
+@njit(cache=True, forceinline=True)
 def play_after(
     games: Words, i: int, action: int, after: Word, reward: int, rows: int, cols: int
 ) -> None:
@@ -236,7 +220,7 @@ def start(games: Words, i: int, n_tiles: int, rows: int, cols: int) -> None:
     look(games, i, rows, cols)
 
 
-@njit("void(uint64[:, ::1], int64, uint64[::1], uint8[:, :, ::1])", cache=True)
+@njit(cache=True)
 def step(games: Words, action: int, table: Words, boards: Cells) -> None:
     """Play game 0 and write its afterstate and its board into `boards[2, rows, cols]`."""
     play(games, 0, action, table, boards.shape[1], boards.shape[2])

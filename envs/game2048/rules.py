@@ -315,6 +315,28 @@ def afterstates(board: Word, table: Words) -> tuple[tuple[Word, ...], tuple[int,
     return boards, (vertical, horizontal, vertical, horizontal)
 
 
+@njit("int64(uint64, uint64, uint64)", cache=True)
+def legal_beyond(board: Word, excess: Word, field: Word) -> int:
+    """Return the legal moves of a board whose exponents above 15 are parted in two words.
+
+    The nibbles of `board` stop at 15 and those of `excess` hold the rest: see `legal`.
+    """
+    board, excess, field = np.uint64(board), np.uint64(excess), np.uint64(field)
+    tiles = occupied(board)
+    side_by_side = field & field >> _4 & np.uint64(0x0111_0111_0111_0111)
+    one_above_other = field & field >> _16
+    differ = occupied(board ^ board >> _4 | excess ^ excess >> _4)
+    equal = tiles & ~differ & side_by_side
+    right = equal | (tiles & ~(tiles >> _4) & side_by_side)
+    left = equal | (~tiles & (tiles >> _4) & side_by_side)
+    differ = occupied(board ^ board >> _16 | excess ^ excess >> _16)
+    equal = tiles & ~differ & one_above_other
+    down = equal | (tiles & ~(tiles >> _16) & one_above_other)
+    up = equal | (~tiles & (tiles >> _16) & one_above_other)
+    vertical = int(up != 0) | int(down != 0) << 2
+    return vertical | int(right != 0) << 1 | int(left != 0) << 3
+
+
 @njit("int64(uint64, uint64)", cache=True)
 def legal(board: Word, field: Word) -> int:
     """Return the legal moves as four bits: bit `a` is set if action `a` changes the board.
@@ -322,18 +344,7 @@ def legal(board: Word, field: Word) -> int:
     A line moves toward its first cell if some tile has a gap before it, toward its last cell if
     some tile has a gap after it, and both ways if two neighbors are equal.
     """
-    board, field = np.uint64(board), np.uint64(field)
-    tiles = occupied(board)
-    side_by_side = field & field >> _4 & np.uint64(0x0111_0111_0111_0111)
-    one_above_other = field & field >> _16
-    equal = tiles & ~occupied(board ^ board >> _4) & side_by_side
-    right = equal | (tiles & ~(tiles >> _4) & side_by_side)
-    left = equal | (~tiles & (tiles >> _4) & side_by_side)
-    equal = tiles & ~occupied(board ^ board >> _16) & one_above_other
-    down = equal | (tiles & ~(tiles >> _16) & one_above_other)
-    up = equal | (~tiles & (tiles >> _16) & one_above_other)
-    vertical = int(up != 0) | int(down != 0) << 2
-    return vertical | int(right != 0) << 1 | int(left != 0) << 3
+    return legal_beyond(board, _0, field)
 
 
 @njit("boolean(uint64, uint64)", cache=True)
@@ -373,7 +384,7 @@ def spawn(board: Word, rng: Word, field: Word) -> tuple[Word, Word]:
     return board | tile, rng
 
 
-@njit("int64(uint8[:, ::1])", cache=True)
+@njit(cache=True)
 def _missing(exponents: Cells) -> int:
     """Return the largest exponent below the board's largest that no cell holds, or 0."""
     seen = 0
@@ -387,7 +398,7 @@ def _missing(exponents: Cells) -> int:
     return missing
 
 
-@njit("void(uint8[:, :, ::1], uint64[::1])", cache=True)
+@njit(cache=True)
 def _pack(boards: Cells, words: Words) -> None:
     """Pack boards into words; downgrade those with an exponent above 15. Changes `boards`."""
     for i in range(len(words)):

@@ -23,13 +23,11 @@ import threading
 import time
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
-from numba import float64, int64, njit, uint64, void
 
 from afterstate.agents.game2048.agent import Agent
-from afterstate.agents.game2048.kernels import KERNEL, kernel
+from afterstate.agents.game2048.kernels import kernel
 from afterstate.agents.game2048.values.ntuple import (
     Indices,
     Network,
@@ -85,13 +83,10 @@ def new_search(cutoff: float = 0.0, table_bits: int = 0) -> Search:
     )
 
 
-SEARCH = numba.typeof(new_search())
-
-
 # The table
 
 
-@njit(uint64(float64, int64, float64), **KERNEL)
+@kernel
 def _pack(value: float, depth: int, probability: float) -> Word:
     """Return a value, its depth and its probability (rounded) in one word.
 
@@ -102,7 +97,7 @@ def _pack(value: float, depth: int, probability: float) -> Word:
     return high | np.uint64(low) << np.uint64(3) | np.uint64(depth)
 
 
-@njit(uint64(SEARCH, uint64), **KERNEL)
+@kernel
 def _bucket(search: Search, key: Word) -> Word:
     """Return the index of a key's bucket."""
     return (np.uint64(key) * np.uint64(0x9E37_79B9_7F4A_7C15)) >> np.uint64(32) & np.uint64(
@@ -110,7 +105,7 @@ def _bucket(search: Search, key: Word) -> Word:
     )
 
 
-@njit(float64(SEARCH, uint64, int64, float64), **KERNEL)
+@kernel
 def _find(search: Search, key: Word, depth: int, probability: float) -> float:
     """Return the stored value of an afterstate, NaN if there is none to use.
 
@@ -127,7 +122,7 @@ def _find(search: Search, key: Word, depth: int, probability: float) -> float:
     return np.nan
 
 
-@njit(void(SEARCH, uint64, uint64), **KERNEL)
+@kernel
 def _store(search: Search, key: Word, entry: Word) -> None:
     """Put an entry first in its bucket; the last one is dropped."""
     bucket = search.table[_bucket(search, key)]
@@ -137,7 +132,7 @@ def _store(search: Search, key: Word, entry: Word) -> None:
     bucket[0], bucket[_SLOTS] = key, entry
 
 
-@njit((SEARCH,), **KERNEL)
+@kernel
 def forget(search: Search) -> None:
     """Invalidate the table by a new salt of its keys, because the network may have changed."""
     search.control[_SALT] += _NEXT_SALT

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
-from numba import float64, int64, njit, types, uint64, void
 
-from afterstate.agents.game2048.kernels import KERNEL, kernel
+from afterstate.agents.game2048.kernels import kernel
 from afterstate.agents.game2048.search.softmax_tree import (
     MAX,
-    TREES,
     Policy,
     Trees,
     Values,
@@ -58,12 +55,7 @@ def new_board_batch(
     return BoardBatch(boards, firsts, n_each, simulations, np.uint64(seed), reuse, values, visits)
 
 
-BOARD_BATCH = numba.typeof(
-    new_board_batch(np.zeros(1, np.uint64), np.zeros(1, np.int64), 1, 1, 0, False)
-)
-
-
-@njit(void(TREES, BOARD_BATCH, int64), **KERNEL)
+@kernel
 def _begin(trees: Trees, batch: BoardBatch, i: int) -> None:
     """Begin the search of board `i`."""
     board, first = batch.boards[i], batch.firsts[i]
@@ -78,7 +70,7 @@ def _begin(trees: Trees, batch: BoardBatch, i: int) -> None:
             reset(trees, tree, board, bits)
 
 
-@njit(void(TREES, BOARD_BATCH, int64), **KERNEL)
+@kernel
 def _end(trees: Trees, batch: BoardBatch, i: int) -> None:
     """Write the result of board `i`."""
     for k in range(batch.n_each):
@@ -141,14 +133,14 @@ def search(net: Network, trees: Trees, batch: BoardBatch) -> bool:
 # Search of a batch, with evaluation in batches
 
 
-@njit(void(TREES, BOARD_BATCH), **KERNEL)
+@kernel
 def begin(trees: Trees, batch: BoardBatch) -> None:
     """Begin the searches of all boards."""
     for i in range(batch.boards.size):
         _begin(trees, batch, i)
 
 
-@njit(void(TREES, BOARD_BATCH), **KERNEL)
+@kernel
 def end(trees: Trees, batch: BoardBatch) -> None:
     """Write the results of all boards."""
     for i in range(batch.boards.size):
@@ -168,10 +160,7 @@ def new_leaf_batch(n: int) -> LeafBatch:
     return LeafBatch(np.empty(n, np.int64), np.empty(4 * n, np.uint64), np.empty(4 * n, np.int64))
 
 
-LEAF_BATCH = numba.typeof(new_leaf_batch(1))
-
-
-@njit(int64(TREES, int64, LEAF_BATCH, int64), **KERNEL)
+@kernel
 def _add_leaf(trees: Trees, state: int, waiting: LeafBatch, at: int) -> int:
     """Add the afterstates of a state that are not in the cache; return the end of the batch."""
     for action in range(4):
@@ -185,7 +174,7 @@ def _add_leaf(trees: Trees, state: int, waiting: LeafBatch, at: int) -> int:
     return at
 
 
-@njit(types.UniTuple(int64, 2)(TREES, BOARD_BATCH, int64, LEAF_BATCH), **KERNEL, nogil=True)
+@kernel
 def collect(trees: Trees, batch: BoardBatch, leaves: int, waiting: LeafBatch) -> tuple[int, int]:
     """Run simulations until there are leaves to evaluate.
 
@@ -218,7 +207,7 @@ def collect(trees: Trees, batch: BoardBatch, leaves: int, waiting: LeafBatch) ->
     return n, at
 
 
-@njit(void(TREES, LEAF_BATCH, int64, float64[::1]), **KERNEL, nogil=True)
+@kernel
 def assign(trees: Trees, waiting: LeafBatch, n: int, values: Values) -> None:
     """Assign values to the afterstates of a batch, and back up its `n` leaves."""
     for at in range(values.size):
@@ -248,7 +237,7 @@ def root_moves(trees: Trees, batch: BoardBatch, actions: Indices) -> npt.NDArray
     return moves
 
 
-@njit(int64(TREES, BOARD_BATCH, int64, uint64[::1], float64[:, ::1]), **KERNEL, nogil=True)
+@kernel
 def inner(trees: Trees, batch: BoardBatch, least: int, afters: Words, values: Values) -> int:
     """Write the inner afterstates of the trees, those with outcomes; return their number.
 
@@ -271,7 +260,7 @@ def inner(trees: Trees, batch: BoardBatch, least: int, afters: Words, values: Va
     return n
 
 
-@njit(int64(TREES, int64, float64[::1], uint64[::1], float64[:, ::1], int64), **KERNEL)
+@kernel
 def _walk(
     trees: Trees, tree: int, temperature: Values, afters: Words, values: Values, n: int
 ) -> int:
@@ -292,11 +281,7 @@ def _walk(
     return n
 
 
-@njit(
-    int64(TREES, BOARD_BATCH, int64, float64[::1], uint64[::1], float64[:, ::1]),
-    **KERNEL,
-    nogil=True,
-)
+@kernel
 def walk(
     trees: Trees, batch: BoardBatch, n_paths: int, between: Values, afters: Words, values: Values
 ) -> int:

@@ -21,12 +21,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
-from numba import boolean, float64, int64, njit, uint64, void
 
-from afterstate.agents.game2048.kernels import KERNEL, count_zeros
+from afterstate.agents.game2048.kernels import count_zeros, kernel
 from afterstate.envs.game2048.rules import (
     afterstates,
     count_cells,
@@ -173,15 +171,10 @@ def enlarged(trees: Trees, n: int) -> Trees:
     return trees._replace(**more)
 
 
-_ANY = Policy(PLAIN, False, np.zeros(1))
-POLICY = numba.typeof(_ANY)
-TREES = numba.typeof(new_trees(_ANY, _ANY))
-
-
 # Policies
 
 
-@njit(void(POLICY, int64, float64[::1], float64[::1]), **KERNEL)
+@kernel
 def weigh(policy: Policy, n: int, values: Values, weights: Values) -> None:
     """Write the weights of moves; the best ones have weight 1.
 
@@ -212,13 +205,13 @@ def weigh(policy: Policy, n: int, values: Values, weights: Values) -> None:
             weights[action] = np.exp((value - best) / temperature)
 
 
-@njit(float64(uint64), **KERNEL)
+@kernel
 def fraction(bits: Word) -> float:
     """Return random bits as a number >= 0 and < 1."""
     return float(np.int64(np.uint64(bits) >> np.uint64(11))) / 9007199254740992.0  # 2**53
 
 
-@njit(int64(float64[::1], float64), **KERNEL)
+@kernel
 def draw(weights: Values, fraction: float) -> int:
     """Return the move in whose share of the interval from 0 to 1 the fraction lies."""
     left = fraction * (weights[0] + weights[1] + weights[2] + weights[3])
@@ -232,7 +225,7 @@ def draw(weights: Values, fraction: float) -> int:
     return drawn
 
 
-@njit(void(TREES, int64, float64[::1]), **KERNEL)
+@kernel
 def read_moves(trees: Trees, state: int, values: Values) -> None:
     """Write reward plus value of the moves of a state, minus infinity for illegal ones."""
     for action in range(4):
@@ -240,7 +233,7 @@ def read_moves(trees: Trees, state: int, values: Values) -> None:
         values[action] = -np.inf if move.after == 0 else move.reward + move.value
 
 
-@njit(float64(TREES, int64, int64), **KERNEL)
+@kernel
 def _backed_up_value(trees: Trees, state: int, n_all: int) -> float:
     """Return the value of a state by the backup policy, 0 if the game is over.
 
@@ -265,7 +258,7 @@ def _backed_up_value(trees: Trees, state: int, n_all: int) -> float:
 # Growing
 
 
-@njit(int64(TREES, int64, uint64), **KERNEL)
+@kernel
 def cache_slot(trees: Trees, tree: int, after: Word) -> int:
     """Return the index in `value_cache` of an afterstate of a tree, added with NaN if it is new."""
     first, mask = tree * trees.cache_size, trees.cache_size - 1
@@ -278,20 +271,20 @@ def cache_slot(trees: Trees, tree: int, after: Word) -> int:
     return int(first + at)
 
 
-@njit(void(TREES, int64), **KERNEL)
+@kernel
 def _clear_cache(trees: Trees, tree: int) -> None:
     """Empty a tree's value cache."""
     trees.cache_keys[tree * trees.cache_size : (tree + 1) * trees.cache_size] = 0
 
 
-@njit(int64(TREES, int64, int64, uint64, float64), **KERNEL)
-def _add(trees: Trees, tree: int, parent: int, board: Word, chance: float) -> int:
-    """Add a state, whose moves are to be evaluated next, and return its index."""
+@kernel
+def _add(trees: Trees, tree: int, board: Word, chance: float) -> int:
+    """Add a state without a parent, whose moves are to be evaluated next, and return its index."""
     index = tree * trees.capacity + trees.sizes[tree]
     trees.sizes[tree] += 1
     state = trees.states[index]
     state.board, state.value, state.chance = board, 0.0, chance
-    state.n, state.parent, state.n_legal, state.known = 1, parent, 0, 0
+    state.n, state.parent, state.n_legal, state.known = 1, -1, 0, 0
     afters, rewards = afterstates(board, trees.table)
     for action in range(4):
         move = trees.moves[4 * index + action]
@@ -303,16 +296,16 @@ def _add(trees: Trees, tree: int, parent: int, board: Word, chance: float) -> in
     return int(index)
 
 
-@njit(void(TREES, int64, uint64, uint64), **KERNEL)
+@kernel
 def reset(trees: Trees, tree: int, board: Word, rng: Word) -> None:
     """Replace a tree by a new root, whose moves are to be evaluated next."""
     trees.sizes[tree] = 0
     _clear_cache(trees, tree)
     trees.random[tree, 0], trees.random[tree, 1] = next_random(rng)
-    _add(trees, tree, -1, board, 1.0)
+    _add(trees, tree, board, 1.0)
 
 
-@njit(int64(TREES, int64, int64, int64), **KERNEL)
+@kernel
 def _draw_slot(trees: Trees, tree: int, place: int, depth: int) -> int:
     """Draw a tile for the afterstate of a move, as 2 * cell, plus 1 for a 4.
 
@@ -329,7 +322,7 @@ def _draw_slot(trees: Trees, tree: int, place: int, depth: int) -> int:
     return int((at >> 2) * 2 + (at & 3))
 
 
-@njit(int64(TREES, int64, int64), **KERNEL)
+@kernel
 def draw_child(trees: Trees, tree: int, place: int) -> int:
     """Draw one of a move's outcomes in the tree by their probabilities.
 
@@ -346,7 +339,7 @@ def draw_child(trees: Trees, tree: int, place: int) -> int:
     return int(drawn if drawn >= 0 else first)
 
 
-@njit(int64(TREES, int64, int64, int64), **KERNEL)
+@kernel
 def _outcome(trees: Trees, tree: int, place: int, depth: int) -> int:
     """Return the state that a drawn tile makes of a move's afterstate, added if it is new.
 
@@ -367,7 +360,8 @@ def _outcome(trees: Trees, tree: int, place: int, depth: int) -> int:
         n_empty = count_cells(field(trees.size[0], trees.size[1]) & ~occupied(move.after))
         chance = 1.0 if trees.fixed else (0.1 if slot & 1 else 0.9) / n_empty
         tile = np.uint64(1 + (slot & 1)) << np.uint64(4 * (slot >> 1))
-        outcomes[slot] = _add(trees, tree, place, move.after | tile, chance)
+        outcomes[slot] = _add(trees, tree, move.after | tile, chance)
+        trees.states[outcomes[slot]].parent = place
         move.n_outcomes += 1
     return int(outcomes[slot])
 
@@ -375,7 +369,7 @@ def _outcome(trees: Trees, tree: int, place: int, depth: int) -> int:
 # A simulation
 
 
-@njit(void(TREES, int64, int64), **KERNEL)
+@kernel
 def _back_up(trees: Trees, tree: int, state: int) -> None:
     """Update the values from a state up to the root."""
     root = tree * trees.capacity
@@ -394,7 +388,7 @@ def _back_up(trees: Trees, tree: int, state: int) -> None:
         state = node.parent // 4
 
 
-@njit(void(TREES, int64), **KERNEL)
+@kernel
 def back_up_leaf(trees: Trees, state: int) -> None:
     """Back up a new state whose moves have been evaluated."""
     leaf = trees.states[state]
@@ -404,7 +398,7 @@ def back_up_leaf(trees: Trees, state: int) -> None:
     _back_up(trees, state // trees.capacity, state)
 
 
-@njit(void(TREES, int64), **KERNEL)
+@kernel
 def _undo(trees: Trees, place: int) -> None:
     """Uncount the visit of a simulation to a move and to all nodes before it."""
     while place >= 0:
@@ -413,7 +407,7 @@ def _undo(trees: Trees, place: int) -> None:
         place = trees.states[place // 4].parent
 
 
-@njit(int64(TREES, int64), **KERNEL)
+@kernel
 def simulate(trees: Trees, tree: int) -> int:
     """Run one simulation from the root of a tree, up to the evaluation.
 
@@ -451,7 +445,7 @@ def simulate(trees: Trees, tree: int) -> int:
 # From one search to the next
 
 
-@njit(int64(TREES, int64, uint64), **KERNEL)
+@kernel
 def _find(trees: Trees, tree: int, board: Word) -> int:
     """Return the state of a board, the root or one after a move and a tile; -1 if there is none."""
     root = tree * trees.capacity
@@ -467,7 +461,7 @@ def _find(trees: Trees, tree: int, board: Word) -> int:
     return -1
 
 
-@njit(void(TREES, int64, int64), **KERNEL)
+@kernel
 def _move_state(trees: Trees, old: int, new: int) -> None:
     """Move a state to another index, relink its parent, and mark its children as reachable."""
     trees.states[new] = trees.states[old]
@@ -487,7 +481,7 @@ def _move_state(trees: Trees, old: int, new: int) -> None:
                     trees.states[state].parent, trees.states[state].known = 4 * new + action, 1
 
 
-@njit(boolean(TREES, int64, uint64), **KERNEL)
+@kernel
 def reroot(trees: Trees, tree: int, board: Word) -> bool:
     """Make a board, the root of a tree or an outcome of one of its moves, the new root.
 
@@ -523,7 +517,7 @@ def reroot(trees: Trees, tree: int, board: Word) -> bool:
     return True
 
 
-@njit(void(TREES, uint64[::1], int64[::1], boolean[::1]), **KERNEL)
+@kernel
 def match_trees(trees: Trees, boards: Words, places: Indices, taken: npt.NDArray[np.bool_]) -> None:
     """Write for each board the tree that has it as root or after a move and a tile, or -1.
 
