@@ -29,6 +29,7 @@ from afterstate import agents
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE as CYCLE
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.values.ntuple import Network
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from benchmarks.leaderboard.tournament import factory as find_factory
@@ -245,7 +246,8 @@ def is_seeded(entry: Entry) -> bool:
 def fingerprint(player: Any) -> str | None:
     """Return the first 16 digits of the SHA-256 of a player's weights; None without weights.
 
-    Weights are the arrays of `network`, `net`, `policy` and `prior`, also in lists of them.
+    Weights are the arrays of `network`, `net`, `policy` and `prior`, also in lists of them; those of
+    an N-tuple network are its tuples and its table.
     """
     parts = list(_arrays(player, {}))
     digest = hashlib.sha256()
@@ -261,6 +263,8 @@ def _arrays(part: Any, seen: dict[int, Any]) -> Iterator[npt.NDArray[Any]]:
     seen[id(part)] = part  # kept alive, so that nothing else gets its id
     if isinstance(part, np.ndarray):
         yield part
+    elif isinstance(part, Network):
+        yield from (part.masks, part.weights)
     elif hasattr(part, "state_dict"):
         yield from (value.detach().cpu().numpy() for value in part.state_dict().values())
     else:

@@ -18,7 +18,7 @@ from afterstate import agents
 from afterstate.agents.game2048.values.ntuple import network
 from afterstate.agents.game2048.values.ntuple_file import save
 from benchmarks.leaderboard import games as leaderboard_games
-from benchmarks.leaderboard.command import README, main
+from benchmarks.leaderboard.command import README, RESULTS, main
 from benchmarks.leaderboard.games import (
     OPPONENTS,
     Entry,
@@ -29,7 +29,8 @@ from benchmarks.leaderboard.games import (
     play_games,
     seeds,
 )
-from benchmarks.leaderboard.rows import rows_file
+from benchmarks.leaderboard.rows import of_same_player, rows_file
+from benchmarks.leaderboard.rows import read as read_rows
 from benchmarks.row_files import Row
 from tests.support.leaderboard import ENTRIES, RANDOM, SAMPLE, file_of, run
 
@@ -107,6 +108,14 @@ def test_players_of_files_and_their_fingerprints(tmp_path: Path, bots: ModuleTyp
         make(entry._replace(settings={"depth": 2}), 0)
     different = [fingerprint(bots.table_of(value)) for value in (1.0, 2.0)]
     assert different[0] != different[1]
+
+
+def test_published_rows_are_of_the_package_s_networks() -> None:
+    named = {each.name: each for each in entries(leaderboard_games.OWN)}
+    for name in ("N-tuple network", "MC Softmax, 500 simulations"):
+        rows = read_rows(RESULTS, named[name])
+        assert len(rows) == named[name].games
+        assert of_same_player(rows, entry_fields(named[name])) == rows
 
 
 def test_files_in_settings_and_modules_are_relative_to_the_entries(tmp_path: Path) -> None:
