@@ -246,8 +246,8 @@ def is_seeded(entry: Entry) -> bool:
 def fingerprint(player: Any) -> str | None:
     """Return the first 16 digits of the SHA-256 of a player's weights; None without weights.
 
-    Weights are the arrays of `network`, `net`, `policy` and `prior`, also in lists of them; those of
-    an N-tuple network are its tuples and its table.
+    Weights are the arrays of `network`, `net`, `policy` and `prior`, also in lists of them;
+    those of an N-tuple network are its tuples and its table.
     """
     parts = list(_arrays(player, {}))
     digest = hashlib.sha256()
