@@ -10,7 +10,8 @@ import numpy.typing as npt
 from numba import njit
 
 Word: TypeAlias = int | np.uint64
-"""64 bits. Kernels return an `int` to Python and take either; numba sees a `uint64` in both."""
+"""64 bits. Kernels return an `int` to Python; those with a signature take either, the others need a
+`np.uint64`. numba sees a `uint64` in both."""
 Words = npt.NDArray[np.uint64]
 
 

@@ -43,9 +43,7 @@ class Args:
     games: Positional[tuple[Literal["2048", "daihinmin"], ...]] = ("2048", "daihinmin")
     """Games to measure, without --peers."""
     rounds: Count = 7
-    """Rounds of fast subjects, without --peers."""
-    slow_rounds: Count = 3
-    """Rounds of slow subjects, without --peers."""
+    """Rounds of each subject, without --peers."""
     out: Path = RESULTS
     """Folder of the results."""
     peers: bool = False
@@ -70,7 +68,7 @@ def measure(game: str, args: Args) -> None:
     """Time all subjects of a game; print and write the figures."""
     here = machine()
     speed = import_module(f"benchmarks.speed.{MODULES[game]}")
-    figures = speed.measure(args.rounds, args.slow_rounds)
+    figures = speed.measure(args.rounds)
     head = ", ".join(f"{name} {value}" for name, value in here.items())
     printed = "\n".join([head, *lines(figures)]) + "\n"
     print(printed, end="")

@@ -36,10 +36,10 @@ from tqdm import tqdm
 from afterstate.agents import files
 from benchmarks.machine import machine
 from benchmarks.row_files import Row
-from benchmarks.speed.timing import Program, Section, Span, busy_cores, section
+from benchmarks.speed.timing import Program, Section, Span, section
 
 QUIET = 0.1
-"""The most busy cores of a quiet machine."""
+"""The most cores that other processes may keep busy on a quiet machine."""
 
 TDL2048 = "TDL2048"
 LEARNED_GAMES = 30_000
@@ -253,11 +253,6 @@ def compare(comparison: Comparison, turns: int, bar: tqdm[Any]) -> Row:
     Raises:
         RuntimeError: a program ended before its span did.
     """
-    busy = busy_cores()
-    by_cpu = comparison.threads == 1 or busy > QUIET
-
-    def rate(part: Section) -> float:
-        return part.steps / (part.cpu_seconds if by_cpu else part.wall_seconds)
 
     def timed(name: str, program: Program, seed: int) -> Section:
         try:
@@ -271,6 +266,12 @@ def compare(comparison: Comparison, turns: int, bar: tqdm[Any]) -> Row:
         mine = timed("ours", comparison.ours, seed)
         parts.append((mine, timed(comparison.peer, comparison.theirs, seed)))
         bar.update()
+    busy = max(part.others for side in parts for part in side)
+    by_cpu = comparison.threads == 1 or busy > QUIET
+
+    def rate(part: Section) -> float:
+        return part.steps / (part.cpu_seconds if by_cpu else part.wall_seconds)
+
     ratios = [rate(mine) / rate(theirs) for mine, theirs in parts]
     return {
         "clock": "CPU" if by_cpu else "wall",

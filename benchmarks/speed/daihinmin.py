@@ -130,7 +130,7 @@ def over_sockets(rounds: int) -> Figure:
     return Figure("match over sockets, five sample clients", "games/s", rates)
 
 
-def measure(rounds: int, slow_rounds: int) -> list[Figure]:
+def measure(rounds: int) -> list[Figure]:
     """Return all figures."""
     subjects = [
         Subject("random playouts inside the rules kernel", start_playouts, "actions/CPU s"),
@@ -147,5 +147,5 @@ def measure(rounds: int, slow_rounds: int) -> list[Figure]:
         Subject("five heuristic players", lambda: start_match(HeuristicAgent), "games/CPU s"),
     ]
     figures += in_turn(matches, rounds)
-    figures.append(over_sockets(slow_rounds))
+    figures.append(over_sockets(rounds))
     return figures

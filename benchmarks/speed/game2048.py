@@ -1,9 +1,8 @@
-"""Speed of 2048: environments, players, and learning.
+"""Speed of 2048: environments, values of boards, and players.
 
-A round of an environment or player lasts about one CPU second. The players take turns with a
-network that has learned from 50 million moves. Learners take turns with their first 20 million
-moves from zero weights; one and two threads are compared in wall time. How well the player learns
-is measured by `benchmarks.pretrained.learning_curve`.
+A round lasts about one CPU second. The players take turns with a network that has learned from 50
+million moves. The speed of learning is measured beside TDL2048 (`comparisons.py`), and how well the
+player learns by `benchmarks.pretrained.learning_curve`.
 """
 
 from __future__ import annotations
@@ -16,17 +15,18 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import numpy.typing as npt
 
 import afterstate.envs
 from afterstate import agents
 from afterstate.agents.game2048.agent import Agent
+from afterstate.agents.game2048.kernels import kernel
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NTupleSettings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.players import PRETRAINED, read_network
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
-from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, network
+from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, network, value_of
 from afterstate.agents.game2048.values.ntuple_file import load
+from afterstate.envs.words import Words
 from benchmarks.speed.peers import step_gymnasium, step_vector
 from benchmarks.speed.timing import Figure, Steps, Subject, fresh_process, in_turn
 
@@ -35,17 +35,8 @@ GPU_BOARDS = 1 << 20
 SHORTEST = 14
 """Moves of the shortest game, which fills its board without merging."""
 
-TRAINING_MOVES = 20_000_000
 PLAYING_MOVES = 50_000_000
 N_COMPARED = 5_000
-TRAININGS = {
-    "4x6 TD forward": ("4x6", NTupleSettings("td", "forward")),
-    "4x6 TC forward": ("4x6", NTupleSettings(order="forward")),
-    "4x6 TC(0.5) backward": ("4x6", NTupleSettings()),
-    "8x6 TD forward": ("8x6", NTupleSettings("td", "forward")),
-    "8x6 TC forward": ("8x6", NTupleSettings(order="forward")),
-    "8x6 TC(0.5) backward": ("8x6", NTupleSettings()),
-}
 
 
 def start_env(seed: int = 0) -> Steps:
@@ -183,49 +174,48 @@ def start_learner(tuples: str, seed: int, threads: int = 1, **settings: Any) -> 
     return steps
 
 
-def training(tuples: str, settings: NTupleSettings) -> float:
-    """Return moves per CPU second over the first 20 million moves from zero weights."""
-    learner = NTupleLearner(network(tuples), settings, seed=1)
-    start = time.process_time()
-    while learner.n_moves < TRAINING_MOVES:
-        learner.play(1_000_000)
-    return learner.n_moves / (time.process_time() - start)
-
-
-def trainings(rounds: int) -> list[Figure]:
-    """Time the learners in turn."""
-    rates: dict[str, list[float]] = {name: [] for name in TRAININGS}
-    for _ in range(rounds):
-        for name, (tuples, settings) in TRAININGS.items():
-            rates[name].append(training(tuples, settings))
-    return [
-        Figure(f"training, {name}, first 2e7 moves", "moves/CPU s", values)
-        for name, values in rates.items()
-    ]
-
-
-def two_threads(rounds: int) -> list[Figure]:
-    """Return the speed of two threads divided by that of one, in pairs, in wall time."""
-    ratios = []
-    for _ in range(rounds):
-        speed = []
-        for threads in (1, 2):
-            learner = NTupleLearner(
-                settings=NTupleSettings(order="forward"), seed=1, threads=threads
-            )
-            learner.play(2_000_000)
-            before, start = learner.n_moves, time.perf_counter()
-            learner.play(TRAINING_MOVES)
-            speed.append((learner.n_moves - before) / (time.perf_counter() - start))
-        ratios.append(speed[1] / speed[0])
-    return [Figure("training, 4x6 TC forward, 2 threads to 1", "times", ratios)]
-
-
-def boards_of(player: Agent, n_games: int) -> npt.NDArray[np.uint64]:
+def boards_of(player: Agent, n_games: int) -> Words:
     """Return the boards of a player's games."""
-    boards: list[npt.NDArray[np.uint64]] = []
+    boards: list[Words] = []
     play(player, n_games, seed=10**6, watch=lambda running, words, actions: boards.append(words))
     return np.concatenate(boards)
+
+
+@kernel
+def _sum_values(net: Network, boards: Words) -> float:
+    """Return the sum of the values of boards."""
+    total = 0.0
+    for i in range(boards.size):
+        total += float(value_of(net, boards[i]))
+    return total
+
+
+def values(rounds: int, net: Network) -> list[Figure]:
+    """Time the values of boards: in the order of games, in random order, and of a few boards.
+
+    The table entries of the few boards stay in the caches, so they show what the others wait for.
+    """
+    ordered = boards_of(NTupleAgent(net), 1)
+    orders = {
+        "in the order of a game": ordered,
+        "in random order": np.random.default_rng(1).permutation(ordered),
+        "64 boards again and again": np.tile(ordered[:64], 1 + ordered.size // 64),
+    }
+
+    def start(boards: Words) -> Callable[[], Steps]:
+        def steps(n: int) -> int:
+            n_passes = -(-n // boards.size)
+            for _ in range(n_passes):
+                _sum_values(net, boards)
+            return n_passes * boards.size
+
+        return lambda: steps
+
+    subjects = [
+        Subject(f"values by 4x6, {name}", start(boards), "boards/CPU s")
+        for name, boards in orders.items()
+    ]
+    return in_turn(subjects, rounds)
 
 
 def agreement(name: str, net: Network, depth: int) -> Figure:
@@ -300,16 +290,15 @@ def players(rounds: int, trained: NTupleLearner) -> list[Figure]:
     return in_turn(subjects, rounds)
 
 
-def measure(rounds: int, slow_rounds: int) -> list[Figure]:
+def measure(rounds: int) -> list[Figure]:
     """Return all figures."""
     figures = start_up(rounds)
     figures += environments(rounds)
     trained = NTupleLearner(seed=1)
     trained.play(PLAYING_MOVES)
+    figures += values(rounds, trained.network)
     figures += players(rounds, trained)
     pretrained = load(PRETRAINED)
     figures += [agreement("4x6", trained.network, depth) for depth in (2, 3)]
     figures += [agreement("pretrained", pretrained, depth) for depth in (2, 3)]
-    figures += trainings(slow_rounds)
-    figures += two_threads(slow_rounds)
     return figures

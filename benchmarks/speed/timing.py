@@ -112,12 +112,13 @@ class Span(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A timed part of a run: its steps, its seconds by both clocks, and its memory."""
+    """A timed part of a run: its steps, its seconds by both clocks, its memory and other load."""
 
     steps: int
     cpu_seconds: float
     wall_seconds: float
     huge_mib: float  # memory in huge pages at the end
+    others: float  # cores that other processes kept busy
 
 
 def section(program: Program, span: Span, seed: int, huge_pages: bool | None = None) -> Section:
@@ -138,13 +139,14 @@ def section(program: Program, span: Span, seed: int, huge_pages: bool | None = N
         for line in run.stdout:
             last = line.strip() or last
             total += program.steps(line)
-            now = (total, *_clocks(run.pid))
+            now = (total, *_clocks(run.pid), busy_seconds())
             if start is None:
                 start = now if total >= span.after else None
                 continue
-            steps, cpu, wall = (b - a for a, b in zip(start, now, strict=True))
+            steps, cpu, wall, busy = (b - a for a, b in zip(start, now, strict=True))
             if steps >= span.steps and cpu >= max(span.seconds, SHORTEST):
-                return Section(int(steps), cpu, wall, _huge_mib(run.pid))
+                others = max(0.0, busy - cpu) / wall
+                return Section(int(steps), cpu, wall, _huge_mib(run.pid), others)
         errors.seek(0)
         words = errors.read().strip().splitlines()[-1:] or [last]
     raise RuntimeError(f"it ended after {total:,} steps: {words[0]}")
@@ -191,17 +193,11 @@ def _huge_mib(pid: int) -> float:
     return 0.0
 
 
-def busy_cores(seconds: float = 1.0) -> float:
-    """Return how many cores are busy, measured over some seconds."""
-
-    def ticks() -> tuple[int, int]:
-        fields = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
-        return sum(fields), fields[3] + fields[4]  # idle, and waiting for a disk
-
-    before = ticks()
-    time.sleep(seconds)
-    total, idle = (b - a for a, b in zip(before, ticks(), strict=True))
-    return (os.cpu_count() or 1) * (total - idle) / max(total, 1)
+def busy_seconds() -> float:
+    """Return the seconds for which the cores have been busy since the system's start, together."""
+    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+    idle = ticks[3] + ticks[4]  # and waiting for a disk
+    return (sum(ticks) - idle) / os.sysconf("SC_CLK_TCK")
 
 
 def print_steps(start: str, settings: str, seed: str, seconds: float = 0.25) -> None:

@@ -178,7 +178,7 @@ def _unpack_all(boards: Words, excesses: Words, cells: Cells) -> None:
             unpack(boards[i], excesses[i], cells[i])
 
 
-@njit(cache=True)
+@njit("void(uint64[:, ::1], int64, uint8[:, :, ::1])", cache=True)
 def read_into(games: Words, at: int, cells: Cells) -> None:
     """Write `BOARD` or `AFTER` of every game as exponents `[B, rows, cols]`."""
     _unpack_all(games[at], games[at + 1], cells)

@@ -100,7 +100,7 @@ def _exponent(board: Word, excess: Word, cell: int) -> Word:
 
 @njit("uint64(uint64, uint64)", cache=True)
 def largest_exponent(board: Word, excess: Word) -> Word:
-    """Return the largest exponent of a board and its excess, which is above nibbles of 15 only."""
+    """Return the largest exponent of a board and excess, which is 0 below nibbles of 15."""
     return np.uint64(largest(board) + largest(excess))
 
 
@@ -193,7 +193,9 @@ def play(games: Words, i: int, action: int, table: Words, rows: int, cols: int) 
         games[FLAGS, i] &= ~LEGAL
 
 
-@njit(cache=True, forceinline=True)
+@njit(
+    "void(uint64[:, ::1], int64, int64, uint64, int64, int64, int64)", cache=True, forceinline=True
+)
 def play_after(
     games: Words, i: int, action: int, after: Word, reward: int, rows: int, cols: int
 ) -> None:

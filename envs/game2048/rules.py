@@ -317,7 +317,7 @@ def afterstates(board: Word, table: Words) -> tuple[tuple[Word, ...], tuple[int,
 
 @njit("int64(uint64, uint64, uint64)", cache=True)
 def legal_beyond(board: Word, excess: Word, field: Word) -> int:
-    """Return the legal moves of a board whose exponents above 15 are parted in two words.
+    """Return the legal moves of a board whose exponents above 15 are split over two words.
 
     The nibbles of `board` stop at 15 and those of `excess` hold the rest: see `legal`.
     """

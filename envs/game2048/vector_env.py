@@ -97,8 +97,8 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         self.observation, self.illegal, self.start_tiles = observation, illegal, start_tiles
         self.autoreset_mode = check_autoreset_mode(autoreset_mode)
         self.max_episode_steps = max_episode_steps
-        limit = 2**62 if max_episode_steps is None else max_episode_steps
-        self._settings = limit, illegal == "terminate", start_tiles
+        limit = 2**62 if max_episode_steps is None else int(max_episode_steps)
+        self._settings = limit, illegal == "terminate", int(start_tiles)
         self._shape = num_envs, rows, cols
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_observation_space = observation_space(observation, rows, cols)

@@ -5,9 +5,9 @@ unrolled, and masks and table starts become part of the instructions. numba comp
 for each type of its arguments and keeps the result on disk. So a set of tuples has a *class* of its
 own, derived from `ntuple.Network`, whose attribute `compiled_masks` holds their masks, and whose
 attribute `compiled_fixed` is True for fixed-point weights: in kernels for this class the functions
-below are constants. In kernels for `Network` itself, which has no such
-attribute, they read the network's arrays. Both kinds are compiled from one source and add up the
-same entries in the same order.
+below are constants. In kernels for `Network` itself, which has no such attribute, they read the
+network's arrays. Both kinds are compiled from one source and add up the same entries in the same
+order.
 
 Networks without symmetry have no class of their own. numba's cache names the classes, so a class
 must lie in a module that every program with the same cache can import.
