@@ -98,10 +98,7 @@ def finals(observations: npt.NDArray[Any], infos: Infos, ended: Flags) -> Infos:
     final_obs = np.empty(len(ended), object)  # of None
     for i in rows:
         final_obs[i] = observations[i].copy()
-    final_info = {
-        key: values & ended if key.startswith("_") else _only(values, rows)
-        for key, values in infos.items()
-    }
+    final_info = {key: _only(values, rows) for key, values in infos.items()}
     return with_masks({"final_obs": final_obs, "final_info": final_info}, ended)
 
 

@@ -1,8 +1,8 @@
 """Speed of 2048: environments, values of boards, and players.
 
 A round lasts about one CPU second. The players take turns with a network that has learned from 50
-million moves. The speed of learning is measured beside TDL2048 (`comparisons.py`), and how well the
-player learns by `benchmarks.pretrained.learning_curve`.
+million moves. The speed of learning is compared with that of TDL2048 in `comparisons.py`, and
+`benchmarks.pretrained.learning_curve` measures how well a network learns.
 """
 
 from __future__ import annotations

@@ -513,7 +513,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
             n_games=self.games,
             auto=self.exchange == "auto",
             illegal_ends=self.illegal == "terminate",
-            limit=2**62 if self.max_episode_steps is None else self.max_episode_steps,
+            limit=2**62 if self.max_episode_steps is None else int(self.max_episode_steps),
         )
 
     def _running(self) -> Batch:

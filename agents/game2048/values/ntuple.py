@@ -421,7 +421,10 @@ def _own_entry(net: Network, index: Word) -> Value:
 
 @kernel
 def _indirect_value(net: Network, board: Word) -> Value:
-    """Return the value of an afterstate whose weights are promoted, or fixed-point and generic."""
+    """Return the value of an afterstate whose weights are promoted, or fixed-point and generic.
+
+    It is called, not inlined, so that `value_of` stays small in the many kernels that contain it.
+    """
     boards, stage = symmetric_planes(net, board)
     a = b = c = d = np.float32(0)
     for symmetry in range(net.symmetric):

@@ -240,15 +240,24 @@ def test_what_cannot_be_compared_is_skipped_with_a_reason(
     assert {row["skipped"] for row in rows} == {"not installed"}
 
 
-@pytest.mark.parametrize(("busy", "clock"), [(0, "wall"), (9, "CPU")])
+@pytest.mark.parametrize(("busy", "clock"), [(0.0, "wall"), (1.5, "CPU")])
 def test_two_threads_are_timed_by_the_clock_on_a_quiet_machine(
-    tdl2048: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: int, clock: str
+    tdl2048: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: float, clock: str
 ) -> None:
-    monkeypatch.setattr(timing, "busy_seconds", lambda: busy * time.perf_counter())
+    def timed(*words: Any) -> Section:
+        return section(*words)._replace(others=busy)
+
+    monkeypatch.setattr(comparisons, "section", timed)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     _, rows = run(tmp_path, "--tdl2048", tdl2048, "--only", "learning TD 4x6")
     assert [(row["threads"], row["clock"]) for row in rows] == [(1, "CPU"), (1, "CPU"), (2, clock)]
-    assert all((row["busy_cores"] > 0) == (busy > 0) for row in rows)
+    assert {row["busy_cores"] for row in rows} == {busy}
+
+
+def test_the_load_of_other_processes_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "busy_seconds", lambda: 5 * time.perf_counter())
+    part = section(endless(3), Span(seconds=0.05), seed=1)
+    assert part.others == pytest.approx(5 - part.cpu_seconds / part.wall_seconds, abs=0.1)
 
 
 def test_a_program_that_fails_does_not_stop_the_others(
