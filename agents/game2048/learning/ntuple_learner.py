@@ -274,11 +274,16 @@ class NTupleLearner:
         played = np.concatenate([batch for part in parts for batch in part])
         return Games(played[:, 0], played[:, 1], 1 << played[:, 2])
 
-    def start_from(self, other: NTupleLearner) -> None:
+    def start_from(self, other: NTupleLearner, zero_from: int | None = None) -> None:
         """Take over the weights and sums of a learner whose network may have other stages.
 
         Each stage takes those of the stage in which the other network has the boards that begin it,
         so that a new stage begins with all that an earlier one has learned.
+
+        Args:
+            other: the learner; it is not changed.
+            zero_from: stages that begin with these tiles or more stay as they are, in a new learner
+                at zero; by default none.
 
         Raises:
             ValueError: the other learner has another rule, or a network that differs in more than
@@ -292,6 +297,8 @@ class NTupleLearner:
             raise ValueError("start needs weights that are neither promoted nor fixed-point")
         size = self.network.stage_size
         for s, begin in enumerate([0, *mine["stages"]]):
+            if zero_from is not None and begin >= zero_from:
+                break
             old = sum(tiles <= begin for tiles in its["stages"])
             own, source = (slice(k * size, (k + 1) * size) for k in (s, old))
             self.network.weights[own] = other.network.weights[source]
@@ -507,8 +514,14 @@ class NTupleRun:
     seed: Whole | None = None
     """Seed of the games; by default a random one."""
     start: Path | None = None
-    """A learner's file whose weights and sums all stages begin with, for a network with further
+    """A learner's file whose weights and sums the stages begin with, for a network with further
     stages; by default all begin at zero."""
+    zero_from: Count | None = None
+    """With `start`, tiles from which on stages begin at zero all the same; by default none."""
+
+    def __post_init__(self) -> None:
+        if self.zero_from is not None and self.start is None:
+            raise ValueError(f"zero_from needs start, got {self.zero_from} without one")
 
     def new(self, threads: int = 1) -> NTupleLearner:
         """Return a new learner.
@@ -519,7 +532,7 @@ class NTupleRun:
         """
         learner = NTupleLearner(self.network.new(), self.learner, self.seed, threads)
         if self.start is not None:
-            learner.start_from(NTupleLearner.load(self.start))
+            learner.start_from(NTupleLearner.load(self.start), self.zero_from)
         return learner
 
     def resume(self, path: Path, threads: int = 1) -> NTupleLearner:

@@ -380,18 +380,25 @@ def test_a_file_without_a_learner_is_refused(tmp_path: Path) -> None:
         NTupleLearner.load(file)
 
 
-def test_a_learner_may_start_from_one_with_other_stages(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("zero_from", "taken"), [(None, [0, 1, 1, 2]), (2048, [0, 1]), (4096, [0, 1, 1])]
+)
+def test_a_learner_may_start_from_one_with_other_stages(
+    tmp_path: Path, zero_from: int | None, taken: list[int]
+) -> None:
     """Stages of 16, 2048 and 6144 begin with what the other learned in those of 0, 16 and 4096."""
     first = NTupleLearner(network(TINY_4X4, stages=[16, 4096]), seed=1)
     first.network.weights[:] = np.random.default_rng(1).normal(size=first.network.weights.size)
     first.sums[:] = np.random.default_rng(2).normal(size=first.sums.size)
     first.save(tmp_path / "first.npz")
     staged = NetworkSettings(TINY_4X4, stages=[16, 2048, 6144])
-    learner = NTupleRun(staged, seed=2, start=tmp_path / "first.npz").new()
-    weights, sums = (each.reshape(3, -1) for each in (first.network.weights, first.sums))
-    taken = [0, 1, 1, 2]
-    assert (learner.network.weights.reshape(4, -1) == weights[taken]).all()
-    assert (learner.sums.reshape(4, -1) == sums[taken]).all()
+    run = NTupleRun(staged, seed=2, start=tmp_path / "first.npz", zero_from=zero_from)
+    learner = run.new()
+    weights = first.network.weights.reshape(3, -1), learner.network.weights.reshape(4, -1)
+    sums = first.sums.reshape(3, -1), learner.sums.reshape(4, -1)
+    for old, new in (weights, sums):
+        assert (new[: len(taken)] == old[taken]).all()
+        assert not new[len(taken) :].any()
     assert learner.n_moves == 0
 
 
