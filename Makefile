@@ -20,7 +20,7 @@ TORCH ?= torch==2.13.0
 .PHONY: demo test slow exhaustive lint clean
 
 demo: $(VENV)/examples.done
-	@echo "Learning 2048 for a minute. The first start compiles, for some ten seconds."
+	@echo "Learning 2048 for a minute. The first start compiles, for some fifteen seconds."
 	$(BIN)/python examples/quickstart.py $(ARGS)
 
 test: $(VENV)/dev.done
