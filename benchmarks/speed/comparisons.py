@@ -5,8 +5,9 @@ for the same span: learners from the same move to the same move, players and env
 same CPU seconds. `timing.section` reads the clocks of both, from outside. A ratio above 1 means
 that ours is faster; it is the median over the turns, with its range.
 
-Speed on one thread is by CPU seconds. Learning with two threads is by wall time on a quiet machine,
-else by CPU seconds, too. Huge pages are asked for, or refused, for both programs alike.
+Speed on one thread is by CPU seconds, which differ from wall time only by what other processes
+take. Learning with two threads is by wall time on a quiet machine, else by CPU seconds, too. Huge
+pages are asked for, or refused, for both programs alike.
 
 - TDL2048 learns and plays with the same tuples, methods and `.w` file; it is a binary that the user
   has built.
@@ -138,15 +139,15 @@ def learning(peers: Peers) -> Iterator[Comparison]:
 def playing(peers: Peers) -> Iterator[Comparison]:
     """Return the comparisons of play with the same file.
 
-    Plain search has no table and no cutoff; our defaults are compared with the fastest options of
-    TDL2048.
+    Plain search has no table and no cutoff. Our defaults are compared with a table of TDL2048 at
+    3-ply, and with none at 2-ply.
     """
     plain, file = {"cutoff": 0, "table_bits": 0}, str(peers.network)
     for huge_pages in (True, False):
         for name, settings, options, games, span in (
             ("greedy", {}, [], 10, GREEDY),
             ("2-ply plain", {"depth": 2, **plain}, ["-d", "2p"], 1, TWO_PLY),
-            ("2-ply defaults", {"depth": 2}, ["-d", "2p"], 1, TWO_PLY),  # a table only costs there
+            ("2-ply defaults", {"depth": 2}, ["-d", "2p"], 1, TWO_PLY),
             ("3-ply plain", {"depth": 3, **plain}, ["-d", "3p"], 1, THREE_PLY),
             ("3-ply defaults", {"depth": 3}, ["-d", "3p", "-c", "1M"], 1, THREE_PLY),
         ):
@@ -216,7 +217,7 @@ def huge_pages() -> str:
 
 
 def check(peers: Peers) -> None:
-    """Raise ValueError if a given file is not there or is another one, or off Linux."""
+    """Raise ValueError if a file is missing or wrong, or the system is not Linux."""
     if sys.platform != "linux":
         raise ValueError("comparisons need Linux, where the clocks of other processes can be read")
     if peers.network is not None and not (peers.network.suffix == ".w" and peers.network.is_file()):

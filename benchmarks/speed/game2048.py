@@ -233,25 +233,52 @@ env = gymnasium.make("Game2048-v0")
 env.reset(seed=0)
 env.step(0)
 """
-FIRST_MOVE = """
+MAKE_PLAYER = """
 from afterstate import agents
-agents.make("expectimax").act([0x1001])
+player = agents.make({!r})
 """
+FIRST_MOVE = "player.act([0x1001])"
+MAKE_LEARNER = """
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
+learner = NTupleLearner(seed=1)
+"""
+FIRST_GAME = "learner.play(1)"
+
+FIRSTS: dict[str, tuple[str, str]] = {
+    "step of gym.make": ("", FIRST_STEP),
+    **{
+        f"move of {name}": (MAKE_PLAYER.format(name), FIRST_MOVE)
+        for name in ("ntuple", "expectimax", "mc-softmax")
+    },
+    "game that a 4x6 network learns from": (MAKE_LEARNER, FIRST_GAME),
+}
+"""What a process does first: code that prepares it, and the code itself."""
 
 
 def start_up(repeats: int) -> list[Figure]:
-    """Time import, first step and first move with and without a cache, each in a new process."""
-    fresh_process(FIRST_STEP)
-    figures = [
-        Figure("import afterstate.envs", "s", [fresh_process(IMPORT) for _ in range(repeats)])
-    ]
-    for name, code in (("first step", FIRST_STEP), ("first move of expectimax", FIRST_MOVE)):
+    """Time imports, and first steps, moves and games, each in a new process.
+
+    After installation they compile, in later processes they load kernels from the cache; then the
+    loading is timed without imports and networks, too.
+    """
+    fresh_process(IMPORT)
+    figures = [Figure("import afterstate.envs", "CPU s", _timed(repeats, IMPORT))]
+    for name, (before, code) in FIRSTS.items():
         with tempfile.TemporaryDirectory() as cache:
-            first = fresh_process(code, cache)
-            later = [fresh_process(code, cache) for _ in range(repeats)]
-        figures.append(Figure(f"{name} after installation", "s", [first]))
-        figures.append(Figure(f"{name} of a later process", "s", later))
+            first = _timed(1, before + code, cache)
+            later = _timed(repeats, before + code, cache)
+            kernels = _timed(repeats, code, cache, before)
+        figures += [
+            Figure(f"first {name} after installation", "CPU s", first),
+            Figure(f"first {name} in a later process", "CPU s", later),
+            Figure("of this without imports and network", "CPU s", kernels),
+        ]
     return figures
+
+
+def _timed(repeats: int, code: str, cache: str | None = None, before: str = "") -> list[float]:
+    """Return the CPU seconds of code in some new processes, one after the other."""
+    return [fresh_process(code, cache, before) for _ in range(repeats)]
 
 
 def environments(rounds: int) -> list[Figure]:

@@ -275,15 +275,15 @@ def step_all(
         illegal_ends: True if an illegal action ends the game.
         n_tiles: tiles at the start.
         table: the move table.
-        rewards: are written to.
-        terminated: is written to.
-        truncated: is written to.
+        rewards: get the rewards, `[B]`.
+        terminated: gets whether each game has ended.
+        truncated: gets whether each game has reached the limit.
         boards: get the exponents, `[B, rows, cols]`.
-        masks: see `read_infos`, like the arguments after it.
-        afters: are written to.
-        scores: are written to.
-        max_tiles: are written to.
-        legal: is written to.
+        masks: as in `read_infos`.
+        afters: as in `read_infos`.
+        scores: as in `read_infos`.
+        max_tiles: as in `read_infos`.
+        legal: as in `read_infos`.
     """
     play_all(games, actions, over, n_tiles, table, boards.shape[1], boards.shape[2])
     n_over = _end_all(games, elapsed, over, limit, illegal_ends, rewards, terminated, truncated)

@@ -310,12 +310,12 @@ def _stage_key(board: Word) -> int:
     ones = np.uint64(board)
     twos, fours, eights = ones >> np.uint64(1), ones >> np.uint64(2), ones >> np.uint64(3)
     top = eights & fours & LOW_BITS  # cells from 4096 on
-    found = int((eights & ~fours & twos & ones & LOW_BITS) != 0)
-    found |= int((top & ~twos & ~ones) != 0) << 1
-    found |= int((top & ~twos & ones) != 0) << 2
-    found |= int((top & twos & ~ones) != 0) << 3
-    found |= int((top & twos & ones) != 0) << 4
-    return found + 10 if found else largest(board)
+    tiles = int((eights & ~fours & twos & ones & LOW_BITS) != 0)
+    tiles |= int((top & ~twos & ~ones) != 0) << 1
+    tiles |= int((top & ~twos & ones) != 0) << 2
+    tiles |= int((top & twos & ~ones) != 0) << 3
+    tiles |= int((top & twos & ones) != 0) << 4
+    return tiles + 10 if tiles else largest(board)
 
 
 _KEY_TILES = np.array([1 << e for e in range(11)] + [n << 11 for n in range(1, 32)])
@@ -427,7 +427,9 @@ def _indirect_value(net: Network, board: Word) -> Value:
     """
     boards, stage = symmetric_planes(net, board)
     a = b = c = d = np.float32(0)
-    for symmetry in range(net.symmetric):
+    for symmetry in range(8):
+        if is_last(net, symmetry):
+            break
         for t in range(n_tuples(net)):
             a, b, c, d = b, c, d, a + entry(net, index_of(net, stage, boards[symmetry], t))
     return (a + b) + (c + d)

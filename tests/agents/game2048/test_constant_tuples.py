@@ -42,9 +42,9 @@ LEARNING = [
 by_options = pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options))
 
 
-def both(options: dict[str, Any]) -> tuple[Network, Network]:
+def both(options: dict[str, Any], tuples: str = "4x6") -> tuple[Network, Network]:
     """Return a new network of a class with constants, and a generic one."""
-    return network("4x6", **options), Network(*network("4x6", **options))
+    return network(tuples, **options), Network(*network(tuples, **options))
 
 
 def learned(options: dict[str, Any]) -> tuple[Network, Network]:
@@ -66,6 +66,19 @@ def test_learning_is_the_same(settings: NTupleSettings, options: dict[str, Any])
     assert np.count_nonzero(memory(generic)) > 100
     assert (memory(constant) == memory(generic)).all()
     assert (learners[0].sums == learners[1].sums).all()
+
+
+@pytest.mark.parametrize("fixed_point", [False, True])
+@pytest.mark.parametrize("order", ["forward", "backward"])
+def test_learning_of_more_than_four_tuples_is_the_same(order: Any, fixed_point: bool) -> None:
+    """Such networks request the next board's entries early."""
+    nets = both({"fixed_point": fixed_point}, "5x6")
+    learners = [NTupleLearner(net, NTupleSettings(order=order), seed=5) for net in nets]
+    scores = [learner.play(3_000).scores.tolist() for learner in learners]
+    assert scores[0] == scores[1]
+    assert (memory(nets[0]) == memory(nets[1])).all()
+    games = [play(ExpectimaxAgent(net, 2), 2, seed=1) for net in nets]
+    assert games[0].scores.tolist() == games[1].scores.tolist()
 
 
 @by_options

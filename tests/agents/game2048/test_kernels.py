@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -61,3 +65,26 @@ def test_prefetch_changes_nothing_and_may_point_anywhere(first: int) -> None:
     array = np.arange(100, dtype=np.float32)
     assert _sum_prefetched(array, first, 20) == 4950
     assert array.tolist() == list(range(100))
+
+
+PLAY_AND_LEARN = """
+from afterstate import agents
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
+
+learner = NTupleLearner(seed=1)
+learner.play(1)
+for player in ("ntuple", "expectimax", "mc-softmax"):
+    agents.make(player, network=learner.network).act([0x1001])
+"""
+
+
+@pytest.mark.slow
+def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
+    def files_after_run() -> dict[Path, int]:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+        subprocess.run([sys.executable, "-c", PLAY_AND_LEARN], env=environment, check=True)
+        return {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.nb?")}
+
+    compiled = files_after_run()
+    assert len(compiled) > 100
+    assert files_after_run() == compiled

@@ -17,15 +17,23 @@ import pytest
 pytest.importorskip("tqdm")
 pytest.importorskip("tyro")
 
+import gymnasium as gym
+import numpy as np
 from tqdm import tqdm
 
-from benchmarks.speed import comparisons, timing
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NTupleSettings
+from afterstate.agents.game2048.values.ntuple import network
+from afterstate.envs import daihinmin_v0
+from afterstate.envs.game2048.env import Game2048Env
+from afterstate.envs.game2048.vector_env import Game2048VectorEnv
+from benchmarks.speed import comparisons, peers, timing
 from benchmarks.speed.__main__ import main
 from benchmarks.speed.comparisons import Comparison, Peers, moves_of_tdl2048, subject, text_of
 from benchmarks.speed.timing import Program, Section, Span, section
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="comparisons need Linux")
 
+BUSY_SECONDS = timing.busy_seconds
 DATA = Path(__file__).parents[2] / "data" / "game2048" / "tdl2048"
 
 STAND_IN = f"""#!{sys.executable} -IS
@@ -135,7 +143,14 @@ def test_huge_pages_are_asked_for_or_refused(
     code = f"import ctypes\nwhile True: print(1 + {asked} + {refused}, flush=True)"
     part = section(python(code), Span(), 1, huge_pages)
     assert part.steps == steps
-    assert part.huge_mib == 0 or huge_pages is not False
+
+
+@pytest.mark.skipif(comparisons.huge_pages() == "never", reason="the system grants none")
+@pytest.mark.parametrize("huge_pages", [True, False])
+def test_memory_in_huge_pages_is_measured(huge_pages: bool) -> None:
+    code = "import numpy\narray = numpy.ones(1 << 23)\nwhile True: print(1, flush=True)"
+    part = section(Program([sys.executable, "-c", code]), Span(), 1, huge_pages)
+    assert (part.huge_mib >= 32) == huge_pages  # of 64 MiB
 
 
 @pytest.mark.parametrize(
@@ -200,8 +215,12 @@ def test_two_threads_are_timed_by_the_wall_clock(monkeypatch: pytest.MonkeyPatch
 
 
 def test_all_comparisons_with_tdl2048(
-    tdl2048: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tdl2048: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
     status, rows = run(tmp_path, "--tdl2048", tdl2048, "--only", "learning", "play ")
     assert status == 0
     assert len(rows) == 18 + 10
@@ -364,6 +383,42 @@ def test_subjects_of_ours_make_the_steps_they_count() -> None:
         daihinmin.start_playouts(seed=1),
     ):
         assert steps(20) >= 20
+
+
+def test_steps_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    n_steps = 0
+
+    def count(env: Any, actions: Any) -> Any:
+        nonlocal n_steps
+        n_steps += np.size(actions)
+        return step(env, actions)
+
+    for kind, steps in (
+        (Game2048Env, peers.step_gymnasium(gym.make("Game2048-v0"), 1)),
+        (Game2048VectorEnv, peers.step_vector(gym.make_vec("Game2048-v0", 8), 1)),
+        (daihinmin_v0.raw_env, peers.step_pettingzoo(daihinmin_v0.env(), 1)),
+    ):
+        step, n_steps = kind.__dict__["step"], 0
+        monkeypatch.setattr(kind, "step", count)
+        assert steps(500) == n_steps >= 500
+
+
+def test_a_learner_counts_its_moves() -> None:
+    from benchmarks.speed import game2048
+
+    steps = game2048.start_learner("5x4", seed=1, rule="td", order="forward")
+    learner = NTupleLearner(network("5x4"), NTupleSettings("td", order="forward"), seed=1)
+    for n in (20, 700):
+        before = learner.n_moves
+        learner.play(n)
+        assert steps(n) == learner.n_moves - before
+
+
+def test_busy_seconds_include_those_of_this_process() -> None:
+    before, start = BUSY_SECONDS(), time.process_time()
+    while time.process_time() - start < 0.2:
+        pass
+    assert BUSY_SECONDS() - before >= 0.2 - 2 / os.sysconf("SC_CLK_TCK")
 
 
 def test_a_subject_runs_in_a_process_of_its_own() -> None:

@@ -357,14 +357,14 @@ def test_games_of_a_carousel_equal_the_naive_learners(settings: NTupleSettings) 
     learner, naive = pair(settings, ALL_CELLS, (2, 2), 7, stages=[8, 16, 32])
     for _ in range(20):
         play_both(learner, naive, 20)
-    assert learner._pools.counts[:3].tolist() > [0, 1, 1]
+    assert (learner._pools.counts[1:3] > 0).all()
 
 
 def test_games_of_a_carousel_on_4x4_equal_the_naive_learners() -> None:
     learner, naive = pair(CAROUSELS[1], SMALL_4X4, (4, 4), 7, stages=[4, 8, 32, 64, 512])
     for _ in range(3):
         play_both(learner, naive, 200)
-    assert learner._pools.counts[:3].tolist() > [0, 1, 1]
+    assert (learner._pools.counts[1:3] > 0).all()
 
 
 def test_a_full_pool_forgets_its_oldest_board() -> None:

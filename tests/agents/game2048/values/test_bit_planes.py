@@ -82,9 +82,9 @@ def test_index_has_the_bits_of_the_exponents_interleaved(
 @pytest.mark.parametrize("size", [(4, 4), (3, 4), (4, 3), (2, 3), (1, 4), (4, 1), (3, 3), (2, 2)])
 def test_symmetric_boards_are_those_of_the_rules(size: tuple[int, int]) -> None:
     for board in boards(size, 50):
-        found = symmetries(np.uint64(expected_planes(board)), *size)
+        planes = symmetries(np.uint64(expected_planes(board)), *size)
         expected = [expected_planes(each) for each in symmetric_boards(board)]
-        assert [int(planes) for planes in found][: len(expected)] == expected
+        assert [int(each) for each in planes][: len(expected)] == expected
 
 
 @pytest.mark.parametrize("n_cells", range(1, 5))

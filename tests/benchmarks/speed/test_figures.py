@@ -1,0 +1,30 @@
+"""A run of the speed benchmarks of both games, with little of everything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("tyro")
+
+from benchmarks.speed import game2048
+from benchmarks.speed.__main__ import main
+
+pytestmark = pytest.mark.slow
+
+
+def test_all_figures_are_measured_and_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(game2048, "PLAYING_MOVES", 100_000)
+    monkeypatch.setattr(game2048, "N_COMPARED", 50)
+    main(["--rounds", "1", "--out", str(tmp_path)])
+    for game, n_figures in (("2048", 30), ("daihinmin", 5)):
+        figures = json.loads((tmp_path / f"throughput_{game}.json").read_text())["figures"]
+        assert len(figures) >= n_figures
+        assert all(0 < figure["median"] < 1e9 for figure in figures)
+        lines = (tmp_path / f"throughput_{game}.txt").read_text().splitlines()
+        assert all(any(figure["name"] in line for line in lines) for figure in figures)
