@@ -11,7 +11,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from numba import njit
 
-from afterstate.envs.words import check_seed
+from afterstate.envs.words import check_seed, whole
 
 Flags = npt.NDArray[np.bool_]
 Infos = dict[str, Any]
@@ -31,8 +31,9 @@ def check_seeds(seed: Seeds, num_envs: int) -> list[int | None]:
     """Return one seed or None for each game: those of a sequence, or `seed + i`."""
     if seed is None:
         return [None] * num_envs
-    if isinstance(seed, (int, np.integer)):
-        seed = [int(seed) + i for i in range(num_envs)]
+    first = whole(seed)
+    if first is not None:
+        seed = [first + i for i in range(num_envs)]
     seeds = list(seed) if isinstance(seed, (Sequence, np.ndarray)) else [seed]
     if len(seeds) != num_envs:
         raise ValueError(f"seed must be one number or {num_envs}, got {len(seeds)}")

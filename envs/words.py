@@ -110,10 +110,10 @@ def check_seed(seed: Any) -> int | None:
 
 
 def check_count(name: str, number: Any, optional: bool = False) -> None:
-    """Raise ValueError unless a setting is an integer >= 1, or None if it is optional."""
-    if not (optional and number is None) and (whole(number) or 0) < 1:
+    """Raise ValueError unless a setting is in 1..2**62, or None if it is optional."""
+    if not (optional and number is None) and not 1 <= (whole(number) or 0) <= 2**62:
         kind = "None or an integer" if optional else "an integer"
-        raise ValueError(f"{name} must be {kind} >= 1, got {number!r}")
+        raise ValueError(f"{name} must be {kind} in 1..2**62, got {number!r}")
 
 
 def check_one_of(allowed: Collection[Any], **setting: Any) -> None:

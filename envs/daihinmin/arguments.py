@@ -1,17 +1,37 @@
-"""Checks of the arguments of the Daihinmin environments: settings, actions and deals."""
+"""Checks of the arguments of the Daihinmin environments: settings, actions, deals and records."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from enum import IntFlag, auto
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import literal_unroll, njit
 
 from afterstate.envs.daihinmin import cards
+from afterstate.envs.daihinmin.cards import D3, DECK, N_CARDS, count
 from afterstate.envs.daihinmin.match import CLASS_VALUES, first_game
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
-from afterstate.envs.daihinmin.rules import GAME, MAX_ACTIONS, N_PLAYERS, Game
+from afterstate.envs.daihinmin.rules import (
+    DAIFUGO,
+    FUGO,
+    GAME,
+    HEIMIN,
+    MAX_ACTIONS,
+    N_PLAYERS,
+    Game,
+    Games,
+    Options,
+    advance,
+    holder,
+    is_legal,
+    n_exchanged,
+    partner,
+    rewind,
+    submit,
+)
 from afterstate.envs.words import Words, check_count, check_one_of, whole
 
 EXCHANGES = ("agent", "auto")
@@ -63,6 +83,8 @@ def check_opening(options: dict[str, Any]) -> Opening:
     Raises:
         ValueError: wrong options.
     """
+    if not isinstance(options, Mapping):
+        raise ValueError(f"options must be None or a dict, got {options!r}")
     given = {name: value for name, value in options.items() if value is not None}
     seats, classes = (
         check_order(name, given[name]) if name in given else [] for name in ("seats", "classes")
@@ -112,7 +134,27 @@ def check_deal(hands: Any) -> list[int]:
     return parsed
 
 
-_RANGES = {
+class Status(IntFlag):
+    """What is wrong with a game record, by the first part of it that is; `VALID` if nothing is."""
+
+    VALID = 0
+    RECORD = auto()
+    """It is no record of `rules.GAME`."""
+    RANGES = auto()
+    """A number or a card is out of its range, for example a play above 2421."""
+    PLAYERS = auto()
+    """Seats or classes are not an order of the players."""
+    CARDS = auto()
+    """Hands and played cards are not the pack, each card once, or have wrong sizes."""
+    EXCHANGE = auto()
+    """The turn, the gift or the gifts before it do not agree with the classes."""
+    ACTIONS = auto()
+    """The actions are not a game by the rules which ends in this position."""
+
+
+_LIMITS = {
+    "left": (0, 13),
+    "classes": (-1, N_PLAYERS - 1),
     "to_give": (0, 2),
     "turn": (-1, N_PLAYERS - 1),
     "field": (0, N_PLAYS - 1),
@@ -125,30 +167,242 @@ _RANGES = {
     "idle": (0, 20),
     "starter": (-1, N_PLAYERS - 1),
     "places": (-1, N_PLAYERS - 1),
-    "classes": (-1, N_PLAYERS - 1),
     "n_out": (0, N_PLAYERS),
+    "actions": (0, N_PLAYERS * N_PLAYS - 1),
     "n_actions": (0, MAX_ACTIONS),
-    "viewer": (-1, -1),
+    "number": (0, 2**32),
+    "seats": (0, N_PLAYERS - 1),
+    "points": (0, 2**40),
+    "viewer": (-1, N_PLAYERS - 1),
+    "reseat_every": (0, 2**62),
+    "class_reset_every": (0, 2**62),
+    "idle_limit": (1, 20),
+    **dict.fromkeys(("hands", "played", "given", "gift"), (0, DECK)),
+    **dict.fromkeys(Options._fields[:5], (0, 1)),
 }
-"""Ranges of the fields of a whole game, which kernels do not check."""
+"""The least and the largest value of each field but the random states."""
+
+_LOW_AND_HIGH = np.zeros(2, GAME)
+for _name in _LIMITS:
+    _LOW_AND_HIGH[_name][0], _LOW_AND_HIGH[_name][1] = _LIMITS[_name]
+_NUMBERS = tuple(name for name in _LIMITS if GAME[name].shape == ())
+_LISTS = tuple(name for name in _LIMITS if GAME[name].shape != ())
+
+
+@njit(cache=True)
+def _is_within(game: Game, limits: Games) -> bool:
+    """Return True if all fields of a record are from those of one to those of another."""
+    valid, low, high = True, limits[0], limits[1]
+    for name in literal_unroll(_NUMBERS):
+        valid &= low[name] <= game[name] <= high[name]
+    for name in literal_unroll(_LISTS):
+        numbers, least, most = game[name], low[name], high[name]
+        for i in range(numbers.size):
+            valid &= least[i] <= numbers[i] <= most[i]
+    return valid
+
+
+@njit(cache=True)
+def _is_order(numbers: Numbers) -> bool:
+    """Return True if the numbers are 0 to 4, each once."""
+    bits = 0
+    for number in numbers:
+        bits |= 1 << number
+    return bits == (1 << N_PLAYERS) - 1
+
+
+@njit(cache=True)
+def _has_valid_players(game: Game) -> bool:
+    """Return True if seats and classes, if there are any, are orders of the players."""
+    has_classes = False
+    for player in range(N_PLAYERS):
+        has_classes |= game.classes[player] != -1
+    if not has_classes:
+        return bool(_is_order(game.seats))
+    for player in range(N_PLAYERS):
+        if game.classes[player] < 0:
+            return False
+    return bool(_is_order(game.seats) and _is_order(game.classes))
+
+
+@njit(cache=True)
+def _n_given(game: Game, player: int) -> int:
+    """Return how many cards a player has given away so far."""
+    class_ = game.classes[player]
+    if not game.exchanges or class_ < 0:
+        return 0
+    has_given = class_ > HEIMIN or game.to_give == 0 or class_ < game.classes[game.turn]
+    return n_exchanged(class_) if has_given else 0
+
+
+@njit(cache=True)
+def _has_valid_cards(game: Game) -> bool:
+    """Return True if all cards that are seen are cards of the pack, once, in hands of their sizes.
+
+    Players are dealt 10 or 11 cards, 53 in all.
+    """
+    if game.to_give != 0 and game.turn < 0:
+        return False
+    seen, n_dealt = np.uint64(0), 0
+    for player in range(N_PLAYERS):
+        hidden = game.viewer >= 0 and player != game.viewer
+        hand, played, left = game.hands[player], game.played[player], game.left[player]
+        if (hand | played) & (seen | ~np.uint64(DECK)) or hand & played:
+            return False
+        if (hidden and hand != 0) or (not hidden and left != count(hand)) or not 0 <= left <= 13:
+            return False
+        other = partner(game, player)
+        received = _n_given(game, other) if other >= 0 else 0
+        dealt = left + count(played) + _n_given(game, player) - received
+        if not 10 <= dealt <= 11:
+            return False
+        seen |= hand | played
+        n_dealt += dealt
+    return bool(n_dealt == N_CARDS and (game.viewer >= 0 or seen == np.uint64(DECK)))
+
+
+@njit(cache=True)
+def _has_valid_exchange(game: Game) -> bool:
+    """Return True if turn and gifts agree with the classes, and the starter with the hands."""
+    for player in range(N_PLAYERS):
+        given = game.given[player]
+        if given & ~np.uint64(DECK) or (given != 0 and count(given) != _n_given(game, player)):
+            return False
+    if game.to_give == 0:
+        first = holder(game, np.uint64(D3))
+        for player in range(N_PLAYERS):
+            first = player if game.played[player] & np.uint64(D3) else first
+        return bool(game.gift == 0 and game.starter >= 0 and first in (-1, game.starter))
+    class_ = game.classes[game.turn]
+    if not game.exchanges or not DAIFUGO <= class_ <= FUGO or game.to_give != n_exchanged(class_):
+        return False
+    chosen = game.gift & ~game.hands[game.turn] == 0 and count(game.gift) < game.to_give
+    return bool(chosen and game.starter == -1)
+
+
+@njit(cache=True)
+def _is_same(game: Game, other: Game) -> bool:
+    """Return True if all that plays change is the same, but for points and random state."""
+    same = game.turn == other.turn and game.field == other.field and game.lock == other.lock
+    same &= game.revolution == other.revolution and game.cut == other.cut
+    same &= game.passed == other.passed and game.last == other.last and game.idle == other.idle
+    same &= game.joker_column == other.joker_column and game.n_out == other.n_out
+    for player in range(N_PLAYERS):
+        same &= game.hands[player] == other.hands[player]
+        same &= game.played[player] == other.played[player]
+        same &= game.left[player] == other.left[player]
+        same &= game.places[player] == other.places[player]
+    return bool(same)
+
+
+@njit(cache=True)
+def _replays(game: Game, again: Game) -> bool:
+    """Return True if the actions, played again in a copy, are legal and end in this position."""
+    if not 0 <= game.n_actions <= MAX_ACTIONS or (game.to_give > 0 and game.n_actions > 0):
+        return False
+    turn = game.turn if game.to_give > 0 else game.starter
+    rewind(again)
+    again.turn, again.last = turn, game.last if game.to_give > 0 else turn
+    for i in range(game.n_actions):
+        player, move = divmod(int(game.actions[i]), N_PLAYS)
+        if again.turn != player or not is_legal(again, move):
+            return False
+        submit(again, move)
+        if again.idle >= game.idle_limit:  # the remaining places were drawn
+            if not _is_order(game.places):
+                return False
+            again.n_out = N_PLAYERS
+            for other in range(N_PLAYERS):
+                if again.places[other] == -1:
+                    again.places[other] = game.places[other]
+        advance(again)
+    return _is_same(game, again)
+
+
+@njit(cache=True)
+def _status(game: Game, copies: Games) -> int:
+    """Return the number of the first fault of a record that is in its ranges."""
+    if not _has_valid_players(game):
+        return 4
+    if not _has_valid_cards(game):
+        return 8
+    if not _has_valid_exchange(game):
+        return 16
+    copies[0] = game
+    return 0 if _replays(game, copies[0]) else 32
+
+
+def status(game: Any) -> Status:
+    """Return what is wrong with a game record or view, `Status.VALID` if nothing is.
+
+    A valid record is one that the rules can reach from a deal, as far as the record tells: its
+    actions are played again. Of a view, the hidden cards are not checked. A match before its first
+    game has no cards and is not valid.
+    """
+    if getattr(game, "dtype", None) != GAME or game.shape != ():
+        return Status.RECORD
+    if not _is_within(game, _LOW_AND_HIGH):
+        return Status.RANGES
+    return Status(_status(game, np.empty(1, GAME)))
 
 
 def check_game(game: Any) -> Game:
     """Return the record of a whole game.
 
     Raises:
-        ValueError: not a record, a view, or a record with impossible values.
+        ValueError: a view, or a record that is not valid; `status` says in what.
     """
-    if getattr(game, "dtype", None) != GAME or game.shape != () or game["viewer"] >= 0:
-        raise ValueError("the game of a state must be the record of a whole game, not a view")
-    for name, (low, high) in _RANGES.items():
+    if getattr(game, "dtype", None) == GAME and game.shape == () and game["viewer"] >= 0:
+        raise ValueError("game must be the record of a whole game, got a view")
+    return check_record(game)
+
+
+def check_record(game: Any) -> Game:
+    """Return a game record or view.
+
+    Raises:
+        ValueError: it is not valid; `status` says in what.
+    """
+    fault = status(game)
+    if fault is Status.RANGES:
+        _explain(game)
+    if fault:
+        raise ValueError(f"game must be valid, got one with wrong {str(fault.name).lower()}")
+    valid: Game = game
+    return valid
+
+
+@njit(cache=True)
+def _asks(view: Game, plays: bool, limits: Games) -> bool:
+    """Return True if a view is in its ranges, and its player is in turn and must play."""
+    own = view.viewer == -1 or view.viewer == view.turn
+    return bool(
+        own and view.turn >= 0 and (view.to_give == 0 or not plays) and _is_within(view, limits)
+    )
+
+
+def check_turn(view: Any, plays: bool = False) -> Game:
+    """Return the view of a player in turn, who must play and not give if `plays`.
+
+    Only ranges are checked, so that players can be asked about positions that no game has.
+
+    Raises:
+        ValueError: no record, a field out of its range, or another player is in turn.
+    """
+    if getattr(view, "dtype", None) != GAME or view.shape != ():
+        raise ValueError(f"view must be a record of a game, got {type(view).__name__}")
+    if not _asks(view, plays, _LOW_AND_HIGH):
+        _explain(view)
+        raise ValueError(
+            f"view must be that of the player in turn{', who plays' if plays else ''}, got that of "
+            f"{view['viewer']} with {view['turn']} in turn and {view['to_give']} cards to give"
+        )
+    asked: Game = view
+    return asked
+
+
+def _explain(game: Game) -> None:
+    """Raise ValueError if a field is out of its range."""
+    for name, (low, high) in _LIMITS.items():
         if np.any(game[name] < low) or np.any(game[name] > high):
             raise ValueError(f"{name} of a game must be in {low}..{high}, got {game[name]}")
-    counts = [cards.count(hand) for hand in game["hands"]]
-    if sorted(game["seats"]) != list(range(N_PLAYERS)) or game["left"].tolist() != counts:
-        raise ValueError(
-            "seats of a game must be the numbers 0 to 4, and left the sizes of its hands, "
-            f"got {game['seats']} and {game['left']}"
-        )
-    checked: Game = game
-    return checked

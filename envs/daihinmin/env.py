@@ -224,7 +224,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
         generator = np.random.default_rng(number) if fresh else self._generator
         assert generator is not None
         match = new_match(draw_word(generator) if number is None else number, self.rules)
-        start_match(match, options or {})
+        start_match(match, {} if options is None else options)
         self._games[0], self._generator = match, generator
         self._games_left, self._n_actions, self._rewarded = self.games, 0, False
         self.agents = list(AGENTS)
@@ -316,13 +316,18 @@ class raw_env(AECEnv):  # type: ignore[misc]
     def set_state(self, state: dict[str, Any]) -> None:
         """Return to a state from `get_state`, of this environment or one with the same settings.
 
+        The player in turn of the game record becomes the selected agent.
+
         Raises:
-            ValueError: not such a state; the game is unchanged.
+            ValueError: not such a state, or a record that is not valid (`arguments.status`); the
+                game is unchanged.
         """
         game = check_state(state)
         self._games[0] = game
         for name in _STATE_ATTRIBUTES:
             setattr(self, name, copy.deepcopy(state[name]))
+        if not _is_over(state):
+            self.agent_selection = AGENTS[int(game["turn"])]
 
     def render(self) -> Any:
         """Return the table as text (`"ansi"`) or picture (`"rgb_array"`); `"human"` opens a window.
@@ -541,6 +546,18 @@ def check_state(state: Any) -> Game:
     """
     if not isinstance(state, dict) or set(state) != {"game", *_STATE_ATTRIBUTES}:
         raise ValueError(f"state must be a dict from get_state(), got {type(state).__name__}")
-    if state["agent_selection"] not in AGENTS or not set(state["agents"]) <= set(AGENTS):
+    selected, ends = state["agent_selection"], (state["terminations"], state["truncations"])
+    by_agent = [state[name] for name in ("rewards", "infos", "_cumulative_rewards")]
+    if not all(isinstance(each, dict) and set(each) <= set(AGENTS) for each in (*ends, *by_agent)):
+        raise ValueError("rewards, ends and infos of a state must be dicts of player_0 to player_4")
+    if selected not in AGENTS or not set(state["agents"]) <= set(AGENTS):
         raise ValueError("the agents of a state must be player_0 to player_4")
-    return check_game(state["game"])
+    game = check_game(state["game"])
+    if game["turn"] < 0 and not _is_over(state):
+        raise ValueError("the game of a state must not be over, unless its agents are done")
+    return game
+
+
+def _is_over(state: dict[str, Any]) -> bool:
+    """Return True if the episode of a state has ended."""
+    return any(state["terminations"].values()) or any(state["truncations"].values())

@@ -16,6 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from afterstate.envs.daihinmin import plays
+from afterstate.envs.daihinmin.arguments import check_turn
 from afterstate.envs.daihinmin.cards import N_CARDS, count
 from afterstate.envs.daihinmin.rules import Game, GameType, list_legal
 from afterstate.envs.words import Word, Words, check_seed, draw_below
@@ -63,12 +64,20 @@ class RandomPlayer:
 
     def choose(self, view: Game) -> int:
         """Return a random legal play, or the pass with the same probability as each of them."""
+        return self._choose(check_turn(view, plays=True))
+
+    def give(self, view: Game, n: int) -> int:
+        """Return random cards of the hand."""
+        return self._give(check_turn(view), n)
+
+    def _choose(self, view: Game) -> int:
+        """Return a play for a valid view."""
         n_legal = list_legal(view, self._legal)
         index = int(self._generator.integers(n_legal + (view["field"] != plays.PASS)))
         return int(self._legal[index]) if index < n_legal else plays.PASS
 
-    def give(self, view: Game, n: int) -> int:
-        """Return random cards of the hand."""
+    def _give(self, view: Game, n: int) -> int:
+        """Return cards for a valid view."""
         return sum(1 << card for card in self._generator.choice(_hand(view), n, replace=False))
 
 
@@ -154,8 +163,8 @@ def actions_of(player: Player, view: Game) -> list[int]:
     """Return a player's next move as actions of the environments.
 
     Args:
-        player: the player in turn.
-        view: what the player sees.
+        player: the player in turn; `_choose` and `_give`, if it has them, do not check.
+        view: what the player sees, valid.
 
     Returns:
         The number of a play, or in the exchange one number for each card to give. An invalid play
@@ -163,9 +172,9 @@ def actions_of(player: Player, view: Game) -> list[int]:
     """
     n = int(view["to_give"])
     if n == 0:
-        play = operator.index(player.choose(view))
+        play = operator.index(getattr(player, "_choose", player.choose)(view))
         return [play if 0 <= play < plays.N_PLAYS else plays.PASS]
-    gift = operator.index(player.give(view, n))
+    gift = operator.index(getattr(player, "_give", player.give)(view, n))
     actions = [plays.single(card) for card in _hand(view) if gift >> card & 1]
     return actions if len(actions) == gift.bit_count() == n else [plays.PASS]
 

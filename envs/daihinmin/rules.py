@@ -441,8 +441,8 @@ def _draw_places(game: Game) -> None:
             n_before -= game.places[player] < 0
             if n_before < 0:
                 game.places[player] = game.n_out
-                game.n_out += 1
                 break
+        game.n_out += 1
 
 
 @njit(void(GameType), cache=True)

@@ -407,7 +407,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
             ValueError: a wrong deal, mask or number of seeds; the games are unchanged.
         """
         options = {} if options is None else options
-        mask, opening = check_reset_mask(options, self.num_envs), check_opening(options)
+        opening, mask = check_opening(options), check_reset_mask(options, self.num_envs)
         if not mask.all():
             self._running()
         seeds = check_seeds(seed, self.num_envs)

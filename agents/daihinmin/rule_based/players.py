@@ -10,6 +10,7 @@ import numpy.typing as npt
 from numba import njit
 from numba.np.unsafe.ndarray import to_fixed_tuple
 
+from afterstate.agents.daihinmin.agent import Agent
 from afterstate.agents.daihinmin.rule_based.heuristic import Weights, heuristic_gift, heuristic_play
 from afterstate.agents.daihinmin.rule_based.sample_client import sample_play
 from afterstate.envs.daihinmin.cards import weakest
@@ -41,14 +42,14 @@ def heuristic_move(view: Game, parameters: npt.NDArray[np.float64], stream: Word
     return heuristic_play(view, weights)
 
 
-class SampleAgent:
+class SampleAgent(Agent):
     """The competition's sample client, which is deterministic."""
 
-    def choose(self, view: Game) -> int:
+    def _choose(self, view: Game) -> int:
         """Return the play that the client submits: see `sample_play`."""
         return int(sample_play(view))
 
-    def give(self, view: Game, n: int) -> int:
+    def _give(self, view: Game, n: int) -> int:
         """Return the weakest natural cards."""
         return int(weakest(view["hands"][view["turn"]], n))
 
@@ -57,7 +58,7 @@ class SampleAgent:
         return CompiledPlayer(sample_move)
 
 
-class HeuristicAgent:
+class HeuristicAgent(Agent):
     """A rule-based player that divides its hand into melds and counts the cards that beat them.
 
     It keeps groups and sequences whole, gets rid of cards that lose tricks, saves 8s, 2s and the
@@ -79,11 +80,11 @@ class HeuristicAgent:
             raise ValueError(f"weights must be a Weights record of numbers, got {weights!r}")
         self._weights = Weights(*map(float, weights))
 
-    def choose(self, view: Game) -> int:
+    def _choose(self, view: Game) -> int:
         """Return the play of least cost: see `heuristic_play`."""
         return int(heuristic_play(view, self._weights))
 
-    def give(self, view: Game, n: int) -> int:
+    def _give(self, view: Game, n: int) -> int:
         """Return the cards whose loss costs the hand least: see `heuristic_gift`."""
         return int(heuristic_gift(view, self._weights))
 

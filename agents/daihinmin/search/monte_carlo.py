@@ -32,6 +32,7 @@ from afterstate.agents.daihinmin.afterstates.class_values import (
     games_left,
 )
 from afterstate.agents.daihinmin.afterstates.endgame import sure_play
+from afterstate.agents.daihinmin.agent import Agent
 from afterstate.agents.daihinmin.search.deals import (
     MODELS,
     Deals,
@@ -53,6 +54,7 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
     weigh_gifts,
     weigh_options,
 )
+from afterstate.envs.daihinmin.arguments import check_turn
 from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, ROWS, Numbers
 from afterstate.envs.daihinmin.rules import (
     Game,
@@ -300,7 +302,7 @@ def search(
     return done
 
 
-class MonteCarloAgent:
+class MonteCarloAgent(Agent):
     """A player that chooses the action of most visits in a Monte-Carlo search.
 
     It plays sure wins (see `endgame.sure_play`) and single options without a search. A search ends
@@ -354,13 +356,13 @@ class MonteCarloAgent:
         most = min(self._settings.deals, self._playouts, _DEALS_PER_SECOND * self._seconds)
         return max(1, int(most))
 
-    def choose(self, view: Game) -> int:
+    def _choose(self, view: Game) -> int:
         """Return a play that surely wins, or the play of most visits."""
         start = time.perf_counter()
         sure = int(sure_play(view))
         return sure if sure >= 0 else self._best(view, start)
 
-    def give(self, view: Game, n: int) -> int:
+    def _give(self, view: Game, n: int) -> int:
         """Return the gift of most visits."""
         return self._best(view, time.perf_counter())
 
@@ -384,7 +386,7 @@ class MonteCarloAgent:
         Args:
             view: the view of the player in turn. A single action is not searched.
         """
-        return self._estimate(view, time.perf_counter())
+        return self._estimate(check_turn(view), time.perf_counter())
 
     def _estimate(self, view: Game, start: float) -> Estimates:
         """Return the result of a search whose time began at `start`."""

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents import nets
+from afterstate.agents.daihinmin.agent import Agent
 from afterstate.envs.daihinmin.observation import CHANNELS, N_COLUMNS, view_mask, view_planes
 from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import GAME, Game
@@ -67,7 +68,7 @@ def load(path: str | Path, device: str = "cpu") -> nn.Module:
     return nets.load(path, network, device)
 
 
-class ActorAgent:
+class ActorAgent(Agent):
     """A player that takes the legal action of the largest logit, or draws one by softmax.
 
     Args:
@@ -96,7 +97,7 @@ class ActorAgent:
         self.temperature = float(temperature)
         self._generator = np.random.default_rng(seed)
 
-    def choose(self, view: Game) -> int:
+    def _choose(self, view: Game) -> int:
         """Return the number of a play, 0 to pass."""
         logits = self._logits(view)
         if self.temperature > 0:
@@ -104,12 +105,12 @@ class ActorAgent:
             logits = logits / self.temperature + self._generator.gumbel(size=logits.shape)
         return int(logits.argmax())
 
-    def give(self, view: Game, n: int) -> int:
+    def _give(self, view: Game, n: int) -> int:
         """Return the card set of `n` cards to give away, chosen one after the other."""
         games, gift = np.empty(1, GAME), 0
         games[0] = view
         for _ in range(n):
-            gift |= 1 << (self.choose(games[0]) - 1)
+            gift |= 1 << (self._choose(games[0]) - 1)
             games[0]["gift"] = gift
         return gift
 

@@ -27,8 +27,10 @@ from afterstate.agents.daihinmin.afterstates.chains import Afterstates, aftersta
 from afterstate.agents.daihinmin.afterstates.class_values import POINTS, class_values, games_left
 from afterstate.agents.daihinmin.afterstates.endgame import won_duel
 from afterstate.agents.daihinmin.afterstates.exchange import gift, gift_afterstates
+from afterstate.agents.daihinmin.agent import Agent
 from afterstate.agents.daihinmin.values import encoding
 from afterstate.agents.daihinmin.values.history import N_HISTORY_PLANES, N_ROWS, Moments, histories
+from afterstate.envs.daihinmin.arguments import check_turn
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game
 from afterstate.envs.words import Words
 
@@ -276,7 +278,7 @@ def values(
 # The player
 
 
-class RankAgent:
+class RankAgent(Agent):
     """A player that takes the action whose afterstate has the most expected points.
 
     It plays sure wins first: see `endgame.py`. Of the best action it makes the first play; if the
@@ -350,7 +352,7 @@ class RankAgent:
         Args:
             view: the view of the player in turn.
         """
-        afters, _ = _actions(view)
+        afters, _ = _actions(check_turn(view))
         return afters, self._values(view, afters)
 
     def expect(self, view: Game) -> tuple[Words, npt.NDArray[np.float64]]:
@@ -363,17 +365,11 @@ class RankAgent:
             The first play of each action, or in the exchange the cards given, `uint64[n]`; and the
             probabilities `[n, 5]`. Several actions may start with the same play.
         """
-        afters, actions = _actions(view)
+        afters, actions = _actions(check_turn(view))
         return actions, self._predict(view, afters)
 
-    def choose(self, view: Game) -> int:
-        """Return the first play of the best action.
-
-        Raises:
-            ValueError: the view is of the exchange.
-        """
-        if view["to_give"] > 0:
-            raise ValueError("the view is of the exchange: call `give`")
+    def _choose(self, view: Game) -> int:
+        """Return the first play of the best action."""
         afters = afterstates(view)
         if (afters["play"] == afters["play"][0]).all():  # also if an action empties the hand
             return int(afters["play"][0])
@@ -382,7 +378,7 @@ class RankAgent:
             return int(won)
         return int(afters["play"][self._values(view, afters).argmax()])
 
-    def give(self, view: Game, n: int) -> int:
+    def _give(self, view: Game, n: int) -> int:
         """Return the gift that leaves the best hand."""
         if self._exchange == "hand":
             return int(gift(view["hands"][view["turn"]], n))

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from numba import float64, int16, int64, njit, types, uint64, void
 
 from afterstate.agents import files
+from afterstate.agents.daihinmin.agent import Agent
 from afterstate.agents.daihinmin.values.features import (
     MOST,
     N_CONTEXTS,
@@ -202,7 +203,7 @@ def find_policy(policy: Policy | str | Path | None) -> Policy:
     return Policy(np.ascontiguousarray(policy.weights, np.float64))
 
 
-class PolicyAgent:
+class PolicyAgent(Agent):
     """A player that follows a policy without search.
 
     Args:
@@ -229,11 +230,11 @@ class PolicyAgent:
         self._generator = np.random.default_rng(seed)
         self._workspace = new_workspace()
 
-    def choose(self, view: Game) -> int:
+    def _choose(self, view: Game) -> int:
         """Return a play drawn by the policy."""
         return self._draw(weigh_options(view, self._weights, self._temperature, self._workspace))
 
-    def give(self, view: Game, n: int) -> int:
+    def _give(self, view: Game, n: int) -> int:
         """Return a gift drawn by the policy."""
         return self._draw(weigh_gifts(view, self._weights, self._temperature, self._workspace))
 

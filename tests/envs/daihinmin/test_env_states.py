@@ -216,7 +216,7 @@ def test_wrong_states_change_nothing(state: Any) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("n_actions", 10**8), ("turn", 9), ("field", 3_000), ("seats", 1), ("left", 10**8)],
+    [("n_actions", 10**8), ("turn", 9), ("field", 3_000), ("seats", 5), ("left", 10**8)],
 )
 def test_states_with_impossible_values_change_nothing(name: str, value: int) -> None:
     env = started()

@@ -1,0 +1,221 @@
+"""Validity of game records: every position of games is valid, and damaged ones are not."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from afterstate import agents
+from afterstate.envs.daihinmin import cards, plays
+from afterstate.envs.daihinmin.arguments import Status, check_game, check_record, status
+from afterstate.envs.daihinmin.env import raw_env
+from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.rules import GAME, Game, Options, draw_play, give, give_card, play
+from afterstate.envs.daihinmin.views import determinise, view
+from tests.support.daihinmin.env_checks import path, refused, started
+
+OPTIONS = [
+    Options(),
+    Options(idle_limit=3),
+    Options(exchanges=False, sequences=False, class_reset_every=0),
+    Options(locks=False, eight_cuts=False, revolutions=False, reseat_every=0),
+]
+
+
+def positions(options: Options, n_games: int, seed: int) -> Iterator[Game]:
+    """Yield a match before and after each of its moves, which are random."""
+    match, rng, out = new_match(seed, options), random.Random(seed), np.empty(2422, np.int64)
+    for _ in range(n_games):
+        next_game(match)
+        yield match
+        while match["turn"] >= 0:
+            if match["to_give"] and rng.random() < 0.5:
+                hand = int(match["hands"][match["turn"]]) & ~int(match["gift"])
+                give_card(match, rng.choice([i for i in range(53) if hand >> i & 1]))
+            elif match["to_give"]:
+                give(match, 0)
+            else:
+                play(match, plays.PASS if rng.random() < 0.3 else draw_play(match, out))
+            yield match
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_all_positions_and_views_of_games_are_valid(options: Options) -> None:
+    for game in positions(options, 12, 5):
+        assert status(game) is Status.VALID, game
+        for player in range(5):
+            assert status(view(game, player)) is Status.VALID, (player, game)
+
+
+def test_determinised_views_are_valid() -> None:
+    rng = np.random.default_rng(1)
+    for game in positions(Options(), 4, 6):
+        for player in range(5):
+            assert status(determinise(view(game, player), rng)) is Status.VALID
+
+
+def test_a_match_before_its_first_game_is_not_valid() -> None:
+    assert status(new_match(1)) is Status.CARDS
+
+
+@pytest.mark.parametrize("record", [None, 5, {}, np.zeros(1, GAME), np.zeros((), "u8")], ids=str)
+def test_other_objects_are_no_records(record: Any) -> None:
+    assert status(record) is Status.RECORD
+
+
+def example(n: int) -> Game:
+    """Return a position after `n` moves of the third game of a match."""
+    games = positions(Options(), 3, 3)
+    seen = [game.copy() for game in games if game["number"] == 3]
+    return seen[n]
+
+
+def damage(game: Game, name: str, index: int | None, value: int) -> Game:
+    """Return a copy with another value of a field."""
+    copied = game.copy()
+    if index is None:
+        copied[name] = value
+    else:
+        copied[name][index] = value
+    return copied
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "value", "fault"),
+    [
+        ("number", None, -1, Status.RANGES),
+        ("idle_limit", None, 0, Status.RANGES),
+        ("idle_limit", None, 21, Status.RANGES),
+        ("sequences", None, 2, Status.RANGES),
+        ("seats", 0, 1, Status.PLAYERS),
+        ("hands", 0, 1, Status.CARDS),
+        ("points", 0, -1, Status.RANGES),
+        ("reseat_every", None, -1, Status.RANGES),
+        ("turn", None, 5, Status.RANGES),
+        ("turn", None, -2, Status.RANGES),
+        ("starter", None, 9, Status.RANGES),
+        ("viewer", None, 5, Status.RANGES),
+        ("last", None, -1, Status.RANGES),
+        ("seats", 0, 7, Status.RANGES),
+        ("classes", 3, -1, Status.PLAYERS),
+        ("left", 2, 14, Status.RANGES),
+        ("left", 2, -1, Status.RANGES),
+        ("hands", 1, 1 << 53, Status.RANGES),
+        ("hands", 1, 0, Status.CARDS),
+        ("played", 4, cards.DECK, Status.CARDS),
+        ("given", 0, 1 << 60, Status.RANGES),
+        ("given", 0, cards.DECK, Status.EXCHANGE),
+        ("gift", None, 1, Status.EXCHANGE),
+        ("to_give", None, 1, Status.CARDS),
+        ("field", None, 2422, Status.RANGES),
+        ("field", None, -1, Status.RANGES),
+        ("revolution", None, 7, Status.RANGES),
+        ("lock", None, -1, Status.RANGES),
+        ("cut", None, 1, Status.ACTIONS),
+        ("passed", None, 1 << 40, Status.RANGES),
+        ("idle", None, 20, Status.ACTIONS),
+        ("places", 0, 1, Status.ACTIONS),
+        ("n_out", None, 4, Status.ACTIONS),
+        ("n_actions", None, -1, Status.RANGES),
+        ("n_actions", None, 2000, Status.RANGES),
+        ("actions", 0, 65535, Status.RANGES),
+        ("joker_column", None, 3, Status.ACTIONS),
+    ],
+)
+def test_a_fault_is_named(name: str, index: int | None, value: int, fault: Status) -> None:
+    game = example(9)
+    assert status(game) is Status.VALID
+    damaged = damage(game, name, index, value)
+    assert status(damaged) is fault
+    words = name if fault is Status.RANGES else f"wrong {fault.name.lower()}"  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match=words):
+        check_record(damaged)
+
+
+def test_a_view_is_no_whole_game() -> None:
+    with pytest.raises(ValueError, match="whole game, got a view"):
+        check_game(view(example(9), 2))
+
+
+CHANGED = [name for name in GAME.names or () if name not in ("seed", "rng")]
+
+
+def mutated(game: Game, rng: random.Random) -> Game:
+    """Return a copy with one to three random changes."""
+    copied = game.copy()
+    for _ in range(rng.randint(1, 3)):
+        name = rng.choice(CHANGED)
+        before = copied[name]
+        index = rng.randrange(before.size) if before.ndim else None
+        number = int(before if index is None else before[index])
+        near, flipped = number + rng.choice((-2, -1, 1, 2)), number ^ 1 << rng.randrange(63)
+        limits = np.iinfo(before.dtype)
+        value = rng.choice((near, flipped, rng.randint(-3, 60), limits.max))
+        copied = damage(copied, name, index, min(max(value, limits.min), limits.max))
+    return copied
+
+
+PLAYERS = ("daihinmin-random", "daihinmin-sample", "daihinmin-heuristic", "daihinmin-policy")
+
+
+@pytest.mark.parametrize("n_inputs", [600, pytest.param(60_000, marks=pytest.mark.slow)])
+def test_mutated_records_do_no_harm(n_inputs: int) -> None:
+    """Players neither crash nor hang; games that are valid are played to their ends."""
+    rng, players = random.Random(1), [agents.make(name) for name in PLAYERS]
+    games = [game.copy() for game in positions(Options(), 12, 9)]
+    games += [view(game, int(game["turn"])) for game in games if game["turn"] >= 0]
+    out, n_valid = np.empty(2422, np.int64), 0
+    for _ in range(n_inputs):
+        game = mutated(rng.choice(games), rng)
+        n = int(game["to_give"])
+        for player in players:
+            with contextlib.suppress(ValueError):
+                player.give(game, n) if n else player.choose(game)
+        if status(game) is not Status.VALID:
+            continue
+        n_valid += 1
+        if game["viewer"] < 0:
+            for _ in range(2000):
+                if game["turn"] < 0:
+                    break
+                give(game, 0) if game["to_give"] else play(game, draw_play(game, out))
+            assert game["turn"] == -1
+    assert n_valid > n_inputs // 50
+
+
+def test_states_with_damaged_records_change_nothing() -> None:
+    rng, env = random.Random(2), started(3)
+    path(env, 60, 1)
+    state = env.get_state()
+    n_refused = 0
+    for _ in range(300):
+        damaged = {**state, "game": mutated(state["game"], rng)}
+        if status(damaged["game"]) is not Status.VALID:
+            refused(env, lambda damaged=damaged: env.set_state(damaged))  # type: ignore[misc]
+            n_refused += 1
+        else:
+            raw_env().set_state(damaged)
+    assert n_refused > 200
+
+
+def test_the_selected_agent_of_a_state_is_the_player_in_turn() -> None:
+    env = started(3)
+    path(env, 60, 1)
+    state: dict[str, Any] = env.get_state()
+    other = next(agent for agent in env.agents if agent != env.agent_selection)
+    selected = env.agent_selection
+    env.set_state({**state, "agent_selection": other})
+    assert env.agent_selection == selected
+
+
+def test_a_state_that_goes_on_needs_a_game_that_is_not_over() -> None:
+    env = started(3)
+    path(env, 60, 1)
+    state = env.get_state()
+    over = next(game.copy() for game in positions(Options(), 1, 1) if game["turn"] < 0)
+    refused(env, lambda: env.set_state({**state, "game": over}))
