@@ -11,7 +11,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from numba import njit
 
-from afterstate.envs.words import check_seed, whole
+from afterstate.envs.words import check_count, check_seed, whole
 
 Flags = npt.NDArray[np.bool_]
 Infos = dict[str, Any]
@@ -25,6 +25,16 @@ def check_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
     except ValueError:
         values = [known.value for known in AutoresetMode]
         raise ValueError(f"autoreset_mode must be one of {values}, got {mode!r}") from None
+
+
+def step_limit(max_episode_steps: int | None) -> int:
+    """Return the number of steps after which kernels truncate an episode.
+
+    Raises:
+        ValueError: the setting is neither None, for no limit, nor an integer in 1..2**62.
+    """
+    check_count("max_episode_steps", max_episode_steps, optional=True)
+    return 2**62 if max_episode_steps is None else int(max_episode_steps)
 
 
 def check_seeds(seed: Seeds, num_envs: int) -> list[int | None]:

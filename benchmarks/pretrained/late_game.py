@@ -1,4 +1,4 @@
-"""What an N-tuple network expects to score late in its games, and what it does score.
+"""Scores that an N-tuple network expects late in its games, and those that it reaches.
 
     python -m benchmarks.pretrained.late_game out/run/learner.npz --games 1000
     python -m benchmarks.pretrained.late_game out/run/learner.npz --games 60 --depth 2

@@ -252,7 +252,7 @@ FIRSTS: dict[str, tuple[str, str]] = {
     },
     "game that a 4x6 network learns from": (MAKE_LEARNER, FIRST_GAME),
 }
-"""What a process does first: code that prepares it, and the code itself."""
+"""First tasks of a process: code that prepares each of them, and the code itself."""
 
 
 def start_up(repeats: int) -> list[Figure]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
-from enum import IntFlag, auto
+from enum import IntEnum, auto
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,8 +134,8 @@ def check_deal(hands: Any) -> list[int]:
     return parsed
 
 
-class Status(IntFlag):
-    """What is wrong with a game record, by the first part of it that is; `VALID` if nothing is."""
+class Status(IntEnum):
+    """Faults of a game record; `VALID` stands for none."""
 
     VALID = 0
     RECORD = auto()
@@ -247,9 +247,9 @@ def _has_valid_cards(game: Game) -> bool:
     for player in range(N_PLAYERS):
         hidden = game.viewer >= 0 and player != game.viewer
         hand, played, left = game.hands[player], game.played[player], game.left[player]
-        if (hand | played) & (seen | ~np.uint64(DECK)) or hand & played:
+        if (hand | played) & seen or hand & played:
             return False
-        if (hidden and hand != 0) or (not hidden and left != count(hand)) or not 0 <= left <= 13:
+        if (hidden and hand != 0) or (not hidden and left != count(hand)):
             return False
         other = partner(game, player)
         received = _n_given(game, other) if other >= 0 else 0
@@ -266,7 +266,7 @@ def _has_valid_exchange(game: Game) -> bool:
     """Return True if turn and gifts agree with the classes, and the starter with the hands."""
     for player in range(N_PLAYERS):
         given = game.given[player]
-        if given & ~np.uint64(DECK) or (given != 0 and count(given) != _n_given(game, player)):
+        if given != 0 and count(given) != _n_given(game, player):
             return False
     if game.to_give == 0:
         first = holder(game, np.uint64(D3))
@@ -298,7 +298,7 @@ def _is_same(game: Game, other: Game) -> bool:
 @njit(cache=True)
 def _replays(game: Game, again: Game) -> bool:
     """Return True if the actions, played again in a copy, are legal and end in this position."""
-    if not 0 <= game.n_actions <= MAX_ACTIONS or (game.to_give > 0 and game.n_actions > 0):
+    if game.to_give > 0 and game.n_actions > 0:
         return False
     turn = game.turn if game.to_give > 0 else game.starter
     rewind(again)
@@ -319,21 +319,16 @@ def _replays(game: Game, again: Game) -> bool:
     return _is_same(game, again)
 
 
-@njit(cache=True)
-def _status(game: Game, copies: Games) -> int:
-    """Return the number of the first fault of a record that is in its ranges."""
-    if not _has_valid_players(game):
-        return 4
-    if not _has_valid_cards(game):
-        return 8
-    if not _has_valid_exchange(game):
-        return 16
-    copies[0] = game
-    return 0 if _replays(game, copies[0]) else 32
+_CHECKS = {
+    Status.PLAYERS: _has_valid_players,
+    Status.CARDS: _has_valid_cards,
+    Status.EXCHANGE: _has_valid_exchange,
+}
+"""The faults of records that are in their ranges, but the last one, and the checks for them."""
 
 
 def status(game: Any) -> Status:
-    """Return what is wrong with a game record or view, `Status.VALID` if nothing is.
+    """Return the first fault of a game record or view, `Status.VALID` if there is none.
 
     A valid record is one that the rules can reach from a deal, as far as the record tells: its
     actions are played again. Of a view, the hidden cards are not checked. A match before its first
@@ -343,7 +338,10 @@ def status(game: Any) -> Status:
         return Status.RECORD
     if not _is_within(game, _LOW_AND_HIGH):
         return Status.RANGES
-    return Status(_status(game, np.empty(1, GAME)))
+    for fault, is_valid in _CHECKS.items():
+        if not is_valid(game):
+            return fault
+    return Status.VALID if _replays(game, game.copy()) else Status.ACTIONS
 
 
 def check_game(game: Any) -> Game:

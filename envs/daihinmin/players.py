@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
@@ -49,7 +50,42 @@ class Player(Protocol):
         ...
 
 
-class RandomPlayer:
+class CheckedPlayer(ABC):
+    """A player that checks the views it gets; a new one implements `_choose` and `_give`."""
+
+    def choose(self, view: Game) -> int:
+        """Return the number of a play, `plays.PASS` to pass.
+
+        Args:
+            view: what the player in turn sees.
+
+        Raises:
+            ValueError: a field of the view is out of its range, or another player is in turn.
+        """
+        return self._choose(check_turn(view, plays=True))
+
+    def give(self, view: Game, n: int) -> int:
+        """Return the set of `n` cards to give away in the exchange.
+
+        Args:
+            view: what the player in turn sees.
+            n: number of cards.
+
+        Raises:
+            ValueError: a field of the view is out of its range, or another player is in turn.
+        """
+        return self._give(check_turn(view), n)
+
+    @abstractmethod
+    def _choose(self, view: Game) -> int:
+        """Return the number of a play for a checked view."""
+
+    @abstractmethod
+    def _give(self, view: Game, n: int) -> int:
+        """Return a set of `n` cards for a checked view."""
+
+
+class RandomPlayer(CheckedPlayer):
     """A player of uniformly random legal plays and gifts, which passes only where it must follow.
 
     Args:
@@ -62,22 +98,14 @@ class RandomPlayer:
         self._generator = np.random.default_rng(seed)
         self._legal = np.empty(plays.N_PLAYS, np.int64)  # scratch space
 
-    def choose(self, view: Game) -> int:
-        """Return a random legal play, or the pass with the same probability as each of them."""
-        return self._choose(check_turn(view, plays=True))
-
-    def give(self, view: Game, n: int) -> int:
-        """Return random cards of the hand."""
-        return self._give(check_turn(view), n)
-
     def _choose(self, view: Game) -> int:
-        """Return a play for a valid view."""
+        """Return a random legal play, or the pass with the same probability as each of them."""
         n_legal = list_legal(view, self._legal)
         index = int(self._generator.integers(n_legal + (view["field"] != plays.PASS)))
         return int(self._legal[index]) if index < n_legal else plays.PASS
 
     def _give(self, view: Game, n: int) -> int:
-        """Return cards for a valid view."""
+        """Return random cards of the hand."""
         return sum(1 << card for card in self._generator.choice(_hand(view), n, replace=False))
 
 
@@ -163,18 +191,21 @@ def actions_of(player: Player, view: Game) -> list[int]:
     """Return a player's next move as actions of the environments.
 
     Args:
-        player: the player in turn; `_choose` and `_give`, if it has them, do not check.
-        view: what the player sees, valid.
+        player: the player in turn.
+        view: what the player sees, valid: a `CheckedPlayer` does not check it again.
 
     Returns:
         The number of a play, or in the exchange one number for each card to give. An invalid play
         or gift becomes a pass, which is punished if it stands for a gift.
     """
+    choose, give = player.choose, player.give
+    if isinstance(player, CheckedPlayer):
+        choose, give = player._choose, player._give
     n = int(view["to_give"])
     if n == 0:
-        play = operator.index(getattr(player, "_choose", player.choose)(view))
+        play = operator.index(choose(view))
         return [play if 0 <= play < plays.N_PLAYS else plays.PASS]
-    gift = operator.index(getattr(player, "_give", player.give)(view, n))
+    gift = operator.index(give(view, n))
     actions = [plays.single(card) for card in _hand(view) if gift >> card & 1]
     return actions if len(actions) == gift.bit_count() == n else [plays.PASS]
 

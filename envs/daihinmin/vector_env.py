@@ -27,6 +27,7 @@ from afterstate.envs.batches import (
     check_running,
     check_seeds,
     finals,
+    step_limit,
     with_masks,
 )
 from afterstate.envs.daihinmin import cards, plays
@@ -374,7 +375,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
         check_seat(seat)
         check_settings(games, exchange, reward, "planes", illegal)
         check_one_of((None, *self.metadata["render_modes"]), render_mode=render_mode)
-        check_count("max_episode_steps", max_episode_steps, optional=True)
+        step_limit(max_episode_steps)
         self.num_envs, self.seat, self.games, self.exchange = num_envs, seat, games, exchange
         self.reward, self.illegal, self.rules = reward, illegal, rules
         self.opponents = opponents
@@ -513,7 +514,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
             n_games=self.games,
             auto=self.exchange == "auto",
             illegal_ends=self.illegal == "terminate",
-            limit=2**62 if self.max_episode_steps is None else int(self.max_episode_steps),
+            limit=step_limit(self.max_episode_steps),
         )
 
     def _running(self) -> Batch:

@@ -21,6 +21,7 @@ from afterstate.envs.batches import (
     check_running,
     check_seeds,
     finals,
+    step_limit,
     with_masks,
 )
 from afterstate.envs.game2048 import batch
@@ -92,12 +93,11 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         self.size = rows, cols = check_settings(size, observation, illegal, start_tiles)
         check_count("num_envs", num_envs)
         check_one_of((None, *self.metadata["render_modes"]), render_mode=render_mode)
-        check_count("max_episode_steps", max_episode_steps, optional=True)
+        limit = step_limit(max_episode_steps)
         self.num_envs, self.render_mode = num_envs, render_mode
         self.observation, self.illegal, self.start_tiles = observation, illegal, start_tiles
         self.autoreset_mode = check_autoreset_mode(autoreset_mode)
         self.max_episode_steps = max_episode_steps
-        limit = 2**62 if max_episode_steps is None else int(max_episode_steps)
         self._settings = limit, illegal == "terminate", int(start_tiles)
         self._shape = num_envs, rows, cols
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}

@@ -10,11 +10,10 @@ import numpy.typing as npt
 from numba import njit
 from numba.np.unsafe.ndarray import to_fixed_tuple
 
-from afterstate.agents.daihinmin.agent import Agent
 from afterstate.agents.daihinmin.rule_based.heuristic import Weights, heuristic_gift, heuristic_play
 from afterstate.agents.daihinmin.rule_based.sample_client import sample_play
 from afterstate.envs.daihinmin.cards import weakest
-from afterstate.envs.daihinmin.players import MOVE, CompiledPlayer
+from afterstate.envs.daihinmin.players import MOVE, CheckedPlayer, CompiledPlayer
 from afterstate.envs.daihinmin.players import RandomPlayer as RandomAgent
 from afterstate.envs.daihinmin.rules import Game
 from afterstate.envs.words import Words
@@ -42,7 +41,7 @@ def heuristic_move(view: Game, parameters: npt.NDArray[np.float64], stream: Word
     return heuristic_play(view, weights)
 
 
-class SampleAgent(Agent):
+class SampleAgent(CheckedPlayer):
     """The competition's sample client, which is deterministic."""
 
     def _choose(self, view: Game) -> int:
@@ -58,7 +57,7 @@ class SampleAgent(Agent):
         return CompiledPlayer(sample_move)
 
 
-class HeuristicAgent(Agent):
+class HeuristicAgent(CheckedPlayer):
     """A rule-based player that divides its hand into melds and counts the cards that beat them.
 
     It keeps groups and sequences whole, gets rid of cards that lose tricks, saves 8s, 2s and the

@@ -32,7 +32,6 @@ from afterstate.agents.daihinmin.afterstates.class_values import (
     games_left,
 )
 from afterstate.agents.daihinmin.afterstates.endgame import sure_play
-from afterstate.agents.daihinmin.agent import Agent
 from afterstate.agents.daihinmin.search.deals import (
     MODELS,
     Deals,
@@ -55,6 +54,7 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
     weigh_options,
 )
 from afterstate.envs.daihinmin.arguments import check_turn
+from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, ROWS, Numbers
 from afterstate.envs.daihinmin.rules import (
     Game,
@@ -302,7 +302,7 @@ def search(
     return done
 
 
-class MonteCarloAgent(Agent):
+class MonteCarloAgent(CheckedPlayer):
     """A player that chooses the action of most visits in a Monte-Carlo search.
 
     It plays sure wins (see `endgame.sure_play`) and single options without a search. A search ends

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents import nets
-from afterstate.agents.daihinmin.agent import Agent
 from afterstate.envs.daihinmin.observation import CHANNELS, N_COLUMNS, view_mask, view_planes
+from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import GAME, Game
 
@@ -68,7 +68,7 @@ def load(path: str | Path, device: str = "cpu") -> nn.Module:
     return nets.load(path, network, device)
 
 
-class ActorAgent(Agent):
+class ActorAgent(CheckedPlayer):
     """A player that takes the legal action of the largest logit, or draws one by softmax.
 
     Args:

@@ -27,10 +27,10 @@ from afterstate.agents.daihinmin.afterstates.chains import Afterstates, aftersta
 from afterstate.agents.daihinmin.afterstates.class_values import POINTS, class_values, games_left
 from afterstate.agents.daihinmin.afterstates.endgame import won_duel
 from afterstate.agents.daihinmin.afterstates.exchange import gift, gift_afterstates
-from afterstate.agents.daihinmin.agent import Agent
 from afterstate.agents.daihinmin.values import encoding
 from afterstate.agents.daihinmin.values.history import N_HISTORY_PLANES, N_ROWS, Moments, histories
 from afterstate.envs.daihinmin.arguments import check_turn
+from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game
 from afterstate.envs.words import Words
 
@@ -278,7 +278,7 @@ def values(
 # The player
 
 
-class RankAgent(Agent):
+class RankAgent(CheckedPlayer):
     """A player that takes the action whose afterstate has the most expected points.
 
     It plays sure wins first: see `endgame.py`. Of the best action it makes the first play; if the

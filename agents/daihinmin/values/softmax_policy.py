@@ -19,7 +19,6 @@ import numpy.typing as npt
 from numba import float64, int16, int64, njit, types, uint64, void
 
 from afterstate.agents import files
-from afterstate.agents.daihinmin.agent import Agent
 from afterstate.agents.daihinmin.values.features import (
     MOST,
     N_CONTEXTS,
@@ -30,6 +29,7 @@ from afterstate.agents.daihinmin.values.features import (
     list_gifts,
     list_options,
 )
+from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
 from afterstate.envs.daihinmin.rules import Game, GameType, draw
 from afterstate.envs.words import Word
@@ -203,7 +203,7 @@ def find_policy(policy: Policy | str | Path | None) -> Policy:
     return Policy(np.ascontiguousarray(policy.weights, np.float64))
 
 
-class PolicyAgent(Agent):
+class PolicyAgent(CheckedPlayer):
     """A player that follows a policy without search.
 
     Args:

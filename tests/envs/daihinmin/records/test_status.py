@@ -132,7 +132,7 @@ def test_a_fault_is_named(name: str, index: int | None, value: int, fault: Statu
     assert status(game) is Status.VALID
     damaged = damage(game, name, index, value)
     assert status(damaged) is fault
-    words = name if fault is Status.RANGES else f"wrong {fault.name.lower()}"  # type: ignore[union-attr]
+    words = name if fault is Status.RANGES else f"wrong {fault.name.lower()}"
     with pytest.raises(ValueError, match=words):
         check_record(damaged)
 
