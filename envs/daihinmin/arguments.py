@@ -372,11 +372,11 @@ def check_record(game: Any) -> Game:
 
 @njit(cache=True)
 def _asks(view: Game, plays: bool, limits: Games) -> bool:
-    """Return True if a view is in its ranges, and its player is in turn and must play."""
+    """Return True if a view is in its ranges, and its player is in turn and can do what it must."""
     own = view.viewer == -1 or view.viewer == view.turn
-    return bool(
-        own and view.turn >= 0 and (view.to_give == 0 or not plays) and _is_within(view, limits)
-    )
+    if not own or view.turn < 0 or (plays and view.to_give > 0) or not _is_within(view, limits):
+        return False
+    return bool(count(view.hands[view.turn]) >= view.to_give)
 
 
 def check_turn(view: Any, plays: bool = False) -> Game:
@@ -392,8 +392,9 @@ def check_turn(view: Any, plays: bool = False) -> Game:
     if not _asks(view, plays, _LOW_AND_HIGH):
         _explain(view)
         raise ValueError(
-            f"view must be that of the player in turn{', who plays' if plays else ''}, got that of "
-            f"{view['viewer']} with {view['turn']} in turn and {view['to_give']} cards to give"
+            f"view must be that of the player in turn{', who plays' if plays else ''} and has the "
+            f"cards to give, got that of {view['viewer']} with {view['turn']} in turn, "
+            f"{view['to_give']} cards to give and hands {view['hands'].tolist()}"
         )
     asked: Game = view
     return asked

@@ -219,3 +219,11 @@ def test_a_state_that_goes_on_needs_a_game_that_is_not_over() -> None:
     state = env.get_state()
     over = next(game.copy() for game in positions(Options(), 1, 1) if game["turn"] < 0)
     refused(env, lambda: env.set_state({**state, "game": over}))
+
+
+@pytest.mark.parametrize("name", PLAYERS)
+def test_a_player_that_lacks_the_cards_to_give_is_refused(name: str) -> None:
+    game = next(game.copy() for game in positions(Options(), 2, 4) if game["to_give"] == 2)
+    game["hands"][game["turn"]] = 1
+    with pytest.raises(ValueError, match="has the cards to give"):
+        agents.make(name).give(game, 2)
