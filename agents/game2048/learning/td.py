@@ -37,7 +37,7 @@ from afterstate.agents.game2048.values.ntuple import (
     symmetric_planes,
     value_of,
 )
-from afterstate.agents.game2048.values.tuple_constants import n_tuples
+from afterstate.agents.game2048.values.tuple_constants import called_if_generic, n_tuples
 from afterstate.envs.words import Word, Words
 
 AHEAD = 4
@@ -127,6 +127,7 @@ def update(net: Network, rule: Update, board: Word, error: Value) -> None:
 
     An entry that occurs twice on the board is updated twice.
     """
+    called_if_generic(net)
     boards, stage = symmetric_planes(net, board)
     promoted = net.promote and stage > 0
     share = error / np.float32(net.symmetric * n_tuples(net))
@@ -146,6 +147,7 @@ def update(net: Network, rule: Update, board: Word, error: Value) -> None:
 @inlined
 def prefetch_sums(net: Network, rule: Update, board: Word) -> None:
     """Prefetch the sums of an afterstate that will be updated."""
+    called_if_generic(net)
     if rule.sums.size == 0:
         return
     boards, stage = symmetric_planes(net, board)

@@ -36,6 +36,7 @@ from afterstate.agents.game2048.values.bit_planes import (
     to_planes,
 )
 from afterstate.agents.game2048.values.tuple_constants import (
+    called_if_generic,
     has_constants,
     has_fixed_point,
     n_tuples,
@@ -378,6 +379,7 @@ def look_up(net: Network, board: Word, indices: Indices) -> None:
 @inlined
 def prefetch_entries(net: Network, board: Word) -> None:
     """Prefetch the entries of a board, so that `value_of` soon after does not wait for memory."""
+    called_if_generic(net)
     boards, stage = symmetric_planes(net, board)
     for symmetry in range(8):
         if is_last(net, symmetry):
@@ -438,6 +440,7 @@ def _indirect_value(net: Network, board: Word) -> Value:
 @inlined
 def value_of(net: Network, board: Word) -> Value:
     """Return the value of an afterstate: the sum of its entries."""
+    called_if_generic(net)
     boards, stage = symmetric_planes(net, board)
     if (net.promote and stage > 0) or (not has_constants(net) and is_fixed(net)):
         return _indirect_value(net, board)

@@ -74,6 +74,18 @@ def _has_fixed_point(typing_context: Any, net: Any) -> Any:
     return types.boolean(net), generate
 
 
+def _called_if_generic(typing_context: Any, net: Any) -> Any:
+    """Generate no code, but change the attributes of the function."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if not _compiled_masks(net):
+            builder.function.attributes.discard("alwaysinline")
+            builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.void(net), generate
+
+
 def _n_tuples(typing_context: Any, net: Any) -> Any:
     """Generate the code of `n_tuples`."""
 
@@ -103,6 +115,12 @@ has_constants: Any = intrinsic(_has_constants)
 
 has_fixed_point: Any = intrinsic(_has_fixed_point)
 """Return True if the tuples of a network are constants and its weights fixed-point numbers."""
+
+called_if_generic: Any = intrinsic(_called_if_generic)
+"""Let a kernel be called, not inlined, for tuples that are not constants: `called_if_generic(net)`.
+
+Inlined in the many places that use them, their loops would take a minute to compile.
+"""
 
 n_tuples: Any = intrinsic(_n_tuples)
 """Return the number of tuples of a network."""
