@@ -2,6 +2,7 @@
 # make test   the tests, in about four minutes on two cores after the set-up (ARGS="-n 2")
 # make slow   the tests that take longer
 # make exhaustive   what others check in some cases, in thousands and millions; for a change of these rules
+# make fuzz   damaged files for all readers, for an hour (ARGS="--minutes 5")
 # make lint   style and types
 #
 # The set-up is shared: each part is installed once, and again when pyproject.toml changes.
@@ -17,7 +18,7 @@ export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/kernels/$(shell find app envs agents
 # taken; left to itself pip would choose the newest build for GPUs, of several gigabytes.
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test slow exhaustive lint clean
+.PHONY: demo test slow exhaustive fuzz lint clean
 
 demo: $(VENV)/examples.done
 	@echo "Learning 2048 for a minute. The first start compiles, for some fifteen seconds."
@@ -28,6 +29,9 @@ test: $(VENV)/dev.done
 
 slow exhaustive: $(VENV)/dev.done
 	$(BIN)/python -m pytest -m $@ $(ARGS)
+
+fuzz: $(VENV)/dev.done
+	$(BIN)/python -m tests.fuzz $(ARGS)
 
 lint: $(VENV)/dev.done
 	$(BIN)/ruff check .

@@ -12,7 +12,6 @@ A player of 2048 answers `act(boards)`, board words `uint64[B]` to actions `int8
 
 from __future__ import annotations
 
-import json
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 from afterstate.agents import files
 from afterstate.agents.config import check_names, did_you_mean
 from afterstate.agents.game2048.agent import Agent
+from afterstate.envs import json_files
 
 if TYPE_CHECKING:
     from afterstate.envs.daihinmin.players import Player
@@ -221,7 +221,7 @@ def find(text: str) -> Any:
 def _value(text: str) -> Any:
     """Return a number, true, false or null as in JSON, or the text itself."""
     try:
-        return json.loads(text)
+        return json_files.parse(text)
     except ValueError:
         return text
 

@@ -34,6 +34,8 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from typing_extensions import dataclass_transform
 
+from afterstate.envs import json_files
+
 T = TypeVar("T")
 
 _plain = BeforeValidator(lambda value: value.item() if isinstance(value, np.generic) else value)
@@ -100,10 +102,9 @@ def read(path: str | Path, kind: type[T]) -> T:
         OSError: the file cannot be read.
         ValueError: not such settings; the message names the file.
     """
+    values = json_files.read(path)
     try:
-        return _from_json(Path(path).read_text(encoding="utf-8"), kind)
-    except RecursionError as error:
-        raise ValueError(f"{path} is nested too deeply") from error
+        return _checked(values, kind)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -114,19 +115,22 @@ def from_dict(values: Mapping[str, Any], kind: type[T]) -> T:
     Raises:
         ValueError: not such settings.
     """
-    return _from_json(json.dumps(values), kind)
+    return _checked(values, kind)
 
 
-def _from_json(text: str, kind: type[T]) -> T:
-    """Return the settings of a JSON object."""
+def _checked(values: Any, kind: type[T]) -> T:
+    """Return the settings of a JSON value."""
     try:
-        values = json.loads(text, object_hook=current_names)
-    except ValueError as error:
-        raise ValueError(f"invalid JSON: {error}") from None
-    try:
-        return TypeAdapter(kind).validate_json(json.dumps(values))
+        return TypeAdapter(kind).validate_json(json.dumps(_renamed(values)))
     except ValidationError as error:
         raise ValueError(one_line(error, kind)) from None
+
+
+def _renamed(value: Any) -> Any:
+    """Return a JSON value with the current names of settings in all its objects."""
+    if isinstance(value, Mapping):
+        return current_names({name: _renamed(each) for name, each in value.items()})
+    return [_renamed(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def one_line(error: ValidationError, kind: Any = None) -> str:

@@ -13,8 +13,11 @@ renamed, so a reader sees the old file or the new one, never a part of it.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
+import math
 import os
+import re
 import struct
 import zipfile
 import zlib
@@ -25,16 +28,19 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from afterstate.envs import json_files
+
 VERSION = 2
 """Version of new files. In version 1, the tables of N-tuple networks have another order."""
 
 _MAX_HEADER = 1 << 20
-_MAX_BYTES = 1 << 36  # of all arrays together, 64 GiB
+_MAX_RATIO = 1032  # bytes that deflate can make of one
+_DTYPE = re.compile("[<>|][biuf][1248]")  # booleans, integers and floats
 
 # Errors of reading a damaged archive; a missing or unreadable file fails at opening.
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, struct.error),
-    *(OSError, EOFError, KeyError, RuntimeError, UnicodeError),
+    *(OSError, EOFError, LookupError, OverflowError, RuntimeError, ValueError),
 )
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -118,17 +124,14 @@ def truncate_rows(path: str | Path, key: str, last: int) -> int:
     Returns:
         The integer of the last row kept, 0 if there is none.
     """
-    path = Path(path)
-    if not path.exists():
-        return 0
     kept, number = [], 0
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in json_files.lines(path) if Path(path).exists() else ():
         with contextlib.suppress(ValueError, TypeError, KeyError, OverflowError):
-            value = int(json.loads(line)[key])
+            value = int(json_files.parse(line)[key])
             if value <= last:
-                kept.append(line + "\n")
+                kept.append(line.rstrip(b"\r\n") + b"\n")
                 number = value
-    write_bytes(path, "".join(kept).encode())
+    write_bytes(path, b"".join(kept))
     return number
 
 
@@ -164,67 +167,108 @@ def read(
         ValueError: another program's file, a newer version, another kind, or a damaged file.
     """
     with open(path, "rb") as file:
-        try:
-            with zipfile.ZipFile(file) as archive:
-                header = _read_header(path, archive, kind)
-                names = [name for name in header["arrays"] if only is None or name in only]
-                return header, {n: _read_array(archive, n, header["arrays"][n]) for n in names}
-        except _DAMAGE as error:
-            raise ValueError(
-                f"{path} is not a file of afterstate, or it is damaged or cut off: {error}"
-            ) from error
+        with _damage_of(path):
+            archive = zipfile.ZipFile(file)
+            header = _read_header(archive)
+        _check_header(path, header, kind)
+        with _damage_of(path):
+            names = [name for name in header["arrays"] if only is None or name in only]
+            layouts = {name: _layout(name, header["arrays"][name]) for name in names}
+            _check_size(layouts, os.fstat(file.fileno()).st_size)
+            arrays = {name: _read_array(archive, name, *layouts[name]) for name in names}
+    return header, arrays
 
 
-def _read_header(path: str | Path, archive: zipfile.ZipFile, kind: str | None) -> dict[str, Any]:
-    """Return the header, checked."""
+@contextlib.contextmanager
+def _damage_of(path: str | Path) -> Iterator[None]:
+    """Raise ValueError that names the file for any error of a damaged archive."""
+    try:
+        yield
+    except _DAMAGE as error:
+        raise ValueError(
+            f"{path} is not a file of afterstate, or it is damaged or cut off: {error}"
+        ) from error
+
+
+def _read_header(archive: zipfile.ZipFile) -> Any:
+    """Return the JSON of the header."""
     if any(entry.compress_type not in (0, 8) for entry in archive.infolist()):
         raise zipfile.BadZipFile("its compression is neither stored nor deflated")
     if archive.getinfo("header.json").file_size > _MAX_HEADER:
         raise zipfile.BadZipFile("its header is too long")
-    try:
-        header = json.loads(archive.read("header.json"))
-        is_ours = header["format"] == "afterstate" and isinstance(header["arrays"], dict)
-    except (ValueError, TypeError, KeyError):
-        is_ours = False
-    if not is_ours:
+    return json_files.parse(archive.read("header.json"))
+
+
+def _check_header(path: str | Path, header: Any, kind: str | None) -> None:
+    """Raise ValueError unless a header is of this version and kind."""
+    types = {"format": str, "kind": str, "arrays": dict}
+    is_ours = isinstance(header, dict) and header.get("format") == "afterstate"
+    if not is_ours or any(not isinstance(header.get(key), of) for key, of in types.items()):
         raise ValueError(f"{path} is not a file of afterstate: its header has another format")
-    if header["version"] not in range(1, VERSION + 1):
+    if header.get("version") not in range(1, VERSION + 1):
         raise ValueError(
-            f"{path} has version {header['version']} and this program reads {VERSION}: "
+            f"{path} has version {header.get('version')} and this program reads {VERSION}: "
             "update afterstate"
         )
     if kind is not None and header["kind"] != kind:
         raise ValueError(f"{path} is of kind {header['kind']!r}, not {kind!r}")
-    return dict(header)
 
 
-def _read_array(archive: zipfile.ZipFile, name: str, declared: Any) -> npt.NDArray[Any]:
-    """Return an array, checked against the header before memory is allocated for it."""
+_Layout = tuple[np.dtype[Any], tuple[int, ...]]
+"""Type and shape of an array."""
+
+
+def _layout(name: str, declared: Any) -> _Layout:
+    """Return the type and the shape that a header declares for an array."""
+    dtype, shape = declared if isinstance(declared, list) and len(declared) == 2 else ("", ())
+    is_shape = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
+    if not is_shape or not isinstance(dtype, str) or not _DTYPE.fullmatch(dtype):
+        raise ValueError(f"the array {name} has no valid type and shape in the header")
+    return np.dtype(dtype), tuple(shape)
+
+
+def _check_size(layouts: dict[str, _Layout], file_size: int) -> None:
+    """Raise ValueError if a file of this size cannot hold the arrays, however it is compressed."""
+    size = sum(math.prod(shape) * dtype.itemsize for dtype, shape in layouts.values())
+    if size > _MAX_RATIO * file_size:
+        raise ValueError(f"arrays of {size:,} bytes do not fit into {file_size:,} bytes")
+
+
+def _read_array(
+    archive: zipfile.ZipFile, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> npt.NDArray[Any]:
+    """Return an array of the archive, which must have the type and the shape of the header."""
     with archive.open(f"{name}.npy") as entry:
-        shape, fortran, dtype = _array_header(entry)
-        if [dtype.str, list(shape)] != declared or min(shape, default=0) < 0:
-            raise zipfile.BadZipFile(f"the array {name} does not match the header")
-        if fortran or dtype.hasobject:
-            raise zipfile.BadZipFile(f"the array {name} is in Fortran order or has objects")
-        size = int(np.prod(shape, dtype=np.float64)) * dtype.itemsize
-        if size > _MAX_BYTES or archive.getinfo(f"{name}.npy").file_size < size:
-            raise zipfile.BadZipFile(f"the array {name} is too large")
+        try:
+            check_npy_header(entry, dtype.str, shape)
+        except (ValueError, struct.error) as error:
+            raise ValueError(f"the array {name} does not match the header: {error}") from error
         array = np.empty(shape, dtype)
         _read_into(entry, array.reshape(-1).view(np.uint8))
         if entry.read(1):
-            raise zipfile.BadZipFile(f"the array {name} is too long")
+            raise ValueError(f"the array {name} is too long")
     return array
 
 
-def _array_header(entry: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Return shape, order and type of a `.npy` entry."""
-    try:
-        version = np.lib.format.read_magic(entry)
-        if version != (1, 0):
-            raise ValueError(f"version {version}")
-        return np.lib.format.read_array_header_1_0(entry)
-    except ValueError as error:
-        raise zipfile.BadZipFile(f"an array's header is wrong: {error}") from error
+def check_npy_header(file: IO[bytes], descr: Any, shape: tuple[int, ...]) -> None:
+    """Read the header of an array in numpy's format 1.0 and compare it; it is never parsed.
+
+    Args:
+        file: at the beginning of the array; afterwards at its data.
+        descr: the expected type, as numpy writes it.
+        shape: the expected shape, in C order.
+
+    Raises:
+        ValueError: it is another header.
+        struct.error: the file ends.
+    """
+    wanted = io.BytesIO()
+    described = {"descr": descr, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(wanted, described)
+    magic, (length,) = file.read(8), struct.unpack("<H", file.read(2))
+    text, expected = file.read(length), wanted.getvalue()
+    if magic != expected[:8] or text.split() != expected[10:].split():
+        raise ValueError(f"its header is {text[:200]!r}, not {expected[10:].strip()!r}")
 
 
 def _read_into(entry: Any, memory: npt.NDArray[np.uint8]) -> None:
@@ -235,3 +279,9 @@ def _read_into(entry: Any, memory: npt.NDArray[np.uint8]) -> None:
         if not n:
             raise EOFError("an array is cut off")
         at += n
+
+
+def is_finite(array: npt.NDArray[Any]) -> bool:
+    """Return True if no number of an array is NaN or infinite; takes no memory for a mask."""
+    with np.errstate(invalid="ignore"):
+        return not array.size or bool(np.isfinite([array.min(), array.max()]).all())

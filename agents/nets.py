@@ -21,9 +21,13 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents import files
+from afterstate.envs import json_files
 
 _DTYPES = {32: torch.float32, 16: torch.float16}
 """The type of weights in a file, by its bits."""
+
+_DAMAGE = (LookupError, TypeError, ValueError, OverflowError, RuntimeError)
+"""Errors of reading a damaged file, and of making the network that it describes."""
 
 
 def describe(net: nn.Module) -> dict[str, Any]:
@@ -71,16 +75,54 @@ def metadata(path: str | Path) -> dict[str, Any]:
         OSError: it cannot be read.
         ValueError: another program's file, or a damaged one.
     """
+    try:
+        about: dict[str, Any] = json_files.parse(header(path)["afterstate"])
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{path} is not a network of afterstate, or it is damaged") from error
+    types = {"network": str, "settings": dict}
+    names = isinstance(about, dict) and all(
+        isinstance(about.get(name), kind) for name, kind in types.items()
+    )
+    if not names:
+        raise ValueError(f"{path} does not name its network and settings")
+    return about
+
+
+def header(path: str | Path) -> dict[str, str]:
+    """Return the metadata of a safetensors file of any program.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: another program's file, or a damaged one.
+    """
+    with _open(path) as file:
+        return file.metadata() or {}
+
+
+def tensors(path: str | Path) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file by name.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: another program's file, a damaged one, or one with NaN or infinite numbers.
+    """
+    with _open(path) as file:
+        named = {name: file.get_tensor(name) for name in file.keys()}
+        if not all_finite(named):
+            raise ValueError("it contains NaN or inf")
+    return named
+
+
+@contextlib.contextmanager
+def _open(path: str | Path) -> Iterator[Any]:
+    """Open a safetensors file; errors name it."""
     with open(path, "rb"):
         pass  # OSError for a missing file, which safe_open does not tell from a damaged one
     try:
         with safetensors.safe_open(str(path), "pt") as file:
-            about = json.loads((file.metadata() or {})["afterstate"])
-    except (KeyError, ValueError, RecursionError, safetensors.SafetensorError) as error:
-        raise ValueError(f"{path} is not a network of afterstate, or it is damaged") from error
-    if not isinstance(about, dict) or not {"network", "settings"} <= about.keys():
-        raise ValueError(f"{path} does not name its network and settings")
-    return about
+            yield file
+    except (*_DAMAGE, safetensors.SafetensorError) as error:
+        raise ValueError(f"{path} is not a safetensors file, or it is damaged: {error}") from error
 
 
 def load(path: str | Path, network: Callable[..., nn.Module], device: str = "cpu") -> nn.Module:
@@ -96,18 +138,17 @@ def load(path: str | Path, network: Callable[..., nn.Module], device: str = "cpu
         ValueError: another program's file, a damaged one, or an unknown device.
     """
     check_device(device)
-    about = metadata(path)
+    about, weights = metadata(path), tensors(path)
     try:
-        tensors = safetensors.torch.load_file(path)
         with torch.device("meta"):  # allocates nothing, whatever the file asks for
             expected = network(about["network"], **about["settings"]).state_dict()
-        if {n: t.shape for n, t in expected.items()} != {n: t.shape for n, t in tensors.items()}:
+        if {n: t.shape for n, t in expected.items()} != {n: t.shape for n, t in weights.items()}:
             raise ValueError("its weights have the shapes of another network")
-        if not all_finite(tensors):
-            raise ValueError("its weights contain NaN or inf")
+        if any(t.dtype not in (expected[n].dtype, torch.float16) for n, t in weights.items()):
+            raise ValueError("its weights have another type")
         net = network(about["network"], **about["settings"])
-        net.load_state_dict(tensors)
-    except (TypeError, ValueError, RuntimeError, safetensors.SafetensorError) as error:
+        net.load_state_dict(weights)
+    except _DAMAGE as error:
         raise ValueError(f"{path} does not hold the network that it names: {error}") from error
     return net.to(device)
 

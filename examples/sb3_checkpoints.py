@@ -1,4 +1,8 @@
-"""Checkpoints of the stable-baselines3 examples, in the files of `CheckpointCallback`."""
+"""Checkpoints of the stable-baselines3 examples, in the files of `CheckpointCallback`.
+
+stable-baselines3 unpickles them, which can run any code: resume no checkpoint of somebody else.
+The networks in `actor.safetensors`, which the package plays, contain no code.
+"""
 
 from __future__ import annotations
 

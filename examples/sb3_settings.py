@@ -53,7 +53,7 @@ def read_settings(args: RunArgs, algorithm: str, env: str) -> dict[str, Any]:
     torch.set_num_threads(args.threads)
     try:
         settings: dict[str, Any] = yaml.safe_load(args.settings.read_text())[algorithm][env]
-    except (OSError, KeyError, TypeError, yaml.YAMLError) as error:
+    except (OSError, LookupError, TypeError, ValueError, yaml.YAMLError) as error:
         raise SystemExit(f"{args.settings}: no settings of {algorithm} on {env}: {error}") from None
     if args.smoke:  # two rollouts: the learning rate of the second one is not 0 yet
         settings |= {"n_steps": 32} if "ppo" in algorithm else {"learning_starts": 100}

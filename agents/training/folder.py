@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from afterstate.agents import files
+from afterstate.envs import json_files
 
 if sys.platform != "win32":
     import fcntl
@@ -97,8 +98,8 @@ class RunFolder:
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows."""
         path = self.path / "rows.jsonl"
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        return [json.loads(line) for line in lines]
+        lines = json_files.lines(path) if path.exists() else ()
+        return [json_files.parse(line) for line in lines]
 
     def write_to_tensorboard(self) -> None:
         """Write the numbers of all rows from now on to TensorBoard, too.

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor, nn
@@ -130,6 +129,9 @@ class Fitter:
                 else:
                     state.setdefault(int(of), {})[key] = value
             self._check(state)
+            types = {name: (t.shape, t.dtype) for name, t in self.net.state_dict().items()}
+            if {name: (t.shape, t.dtype) for name, t in net.items()} != types:
+                raise ValueError("its weights have other shapes or types")
             self.net.load_state_dict(net)
             if self.played is not self.net:
                 self.played.load_state_dict(played)
@@ -146,7 +148,8 @@ class Fitter:
         shapes = dict(enumerate(weights.shape for weights in self.net.parameters()))
         for i, each in state.items():
             for name, value in each.items():
-                if name != "step" and value.shape != shapes.get(i):
+                shape = torch.Size() if name == "step" else shapes.get(i)
+                if value.shape != shape or value.dtype != torch.float32:
                     raise ValueError(f"the optimizer's {name} does not fit parameter {i}")
 
     def save(self, path: str | Path, others: dict[str, Tensor], **metadata: Any) -> None:
@@ -186,17 +189,12 @@ class Fitter:
         metadata = nets.metadata(path)
         if {name: metadata[name] for name in ("network", "settings")} != nets.describe(self.net):
             raise ValueError(f"{path} has another network than the settings")
+        tensors = nets.tensors(path)
         try:
-            tensors = safetensors.torch.load_file(path)
-            if not nets.all_finite(tensors):
-                raise ValueError("checkpoint contains NaN or inf")
             played = _pop(tensors, "played/") or _select(tensors, "net/")
             others = _pop(tensors, "others/")
             self.resume(played, tensors, int(metadata["n_steps"]))
-        except (
-            *(KeyError, TypeError, ValueError, RuntimeError),
-            safetensors.SafetensorError,
-        ) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
         return metadata, others
 

@@ -30,6 +30,7 @@ from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE as CYCLE
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values.ntuple import Network
+from afterstate.envs import json_files
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from benchmarks.leaderboard.tournament import factory as find_factory
@@ -87,7 +88,9 @@ def entries(path: Path) -> list[Entry]:
         ValueError: it is invalid, or gives the name of a package's entry to another player.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_unique)
+        json_files.read(path)  # bounds the nesting
+        text = json_files.read_bytes(path).decode()
+        content = json.loads(text, object_pairs_hook=_unique)
         result = [
             _entry(game, name, {"settings": {}, **of}, path.resolve().parent)
             for game, each in content.items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -12,6 +11,9 @@ from afterstate.envs.daihinmin.rules import N_PLAYERS
 from benchmarks import row_files
 from benchmarks.leaderboard.games import GAMES, OPPONENTS, Entry, file_name, seeds
 from benchmarks.row_files import Row
+
+_MOST = 1 << 63
+"""Numbers of a row are below this one."""
 
 _NUMBER = (int, float)
 _TEXT = (str, type(None))
@@ -56,11 +58,11 @@ def read(folder: Path, entry: Entry) -> list[Row]:
         ValueError: the file is damaged or has an invalid row; the message names both.
     """
     path = rows_file(folder, entry)
-    rows = row_files.read(path)
-    for i, row in enumerate(rows, 1):
-        error = row_error(row, entry.game)
-        if error:
+    rows = []
+    for i, row in enumerate(row_files.rows(path), 1):
+        if error := row_error(row, entry.game):
             raise ValueError(f"{path}, row {i}: {error}")
+        rows.append(row)
     return rows
 
 
@@ -73,13 +75,13 @@ def row_error(row: Row, game: str) -> str:
     if wrong:
         return f"{wrong} missing or of another type"
     numbers = [row[of] for of, kind in fields.items() if kind in (int, _NUMBER)]
-    if not all(0 <= number < math.inf for number in numbers):
-        return "numbers must be finite and >= 0"
+    if not all(0 <= number < _MOST for number in numbers):
+        return f"numbers must be finite, >= 0 and < {_MOST}"
     if row["game"] != game or not isinstance(row["machine"].get("cpu"), str):
         return f"game must be {game}, machine must have cpu"
     if game == "2048":
         tile = row["max_tile"]
-        fits = row["moves"] > 0 and tile >= 2 and tile & (tile - 1) == 0
+        fits = row["moves"] > 0 and 2 <= tile <= 1 << 17 and tile & (tile - 1) == 0
         return (
             "" if fits else f"moves must be > 0 and max_tile a tile, got {row['moves']} and {tile}"
         )

@@ -27,6 +27,7 @@ from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net, value_net
 from afterstate.agents.training.run import summary
+from afterstate.envs import json_files
 from afterstate.envs.commands import fail, parse
 from benchmarks.machine import machine
 
@@ -69,21 +70,13 @@ def provenance(run: Path) -> dict[str, Any]:
         OSError: a file cannot be read.
         ValueError: it is not JSON.
     """
-    options = read_json(run / "settings.json")
+    options = json_files.read(run / "settings.json")
     facts = {"seed": options["seed"]}
     if options["log"] is None:
         return facts
-    log = read_json(Path(options["log"]).with_suffix(".json"))
+    log = json_files.read(Path(options["log"]).with_suffix(".json"))
     players = [{**each, "player": without_folders(each["player"])} for each in log["players"]]
     return {**facts, "log": {**log, "players": players}}
-
-
-def read_json(path: Path) -> Any:
-    """Return the content of a JSON file."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
 
 
 def without_folders(player: str) -> str:

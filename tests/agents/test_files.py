@@ -16,8 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from afterstate import agents
 from afterstate.agents import files
-from afterstate.agents.files import VERSION, read, write
+from afterstate.agents.files import VERSION, is_finite, read, write
+from tests.support.memory import at_most
 
 HEADER = {"tuples": [[0, 1], [4]], "note": "ü", "nested": {"a": [1, 2.5, None]}}
 ARRAYS: files.Arrays = {
@@ -308,12 +310,30 @@ def content(data: bytes) -> Callable[[Path], Any]:
         header_only('{"format": "afterstate", "version": 1, "arrays": {}}'),
         header_only('{"format": "afterstate", "version": 1, "kind": "test", "arrays": {"x": 1}}'),
         header_only("[" * 100_000),
+        header_only('{"format": "afterstate", "version": 2, "arrays": {}}'),
+        header_only('{"format": "afterstate", "version": 2, "kind": ["test"], "arrays": {}}'),
+        header_only('{"format": "afterstate", "version": [], "kind": "test", "arrays": {}}'),
+        header_only('{"format": "afterstate", "version": 1e999, "kind": "test", "arrays": {}}'),
     ],
 )
 def test_files_of_others_are_refused(tmp_path: Path, make: Callable[[Path], Any]) -> None:
     path = tmp_path / "foreign.npz"
     make(path)
     assert_refused(path)
+
+
+@pytest.mark.parametrize("version", [1, VERSION])
+def test_a_header_without_kind_is_refused_whatever_kind_is_expected(
+    file: Path, version: int
+) -> None:
+    def forget(header: dict[str, Any]) -> None:
+        header.update(version=version)
+        del header["kind"]
+
+    rewrite(file, forget)
+    for load in (read, lambda path: read(path, only=()), agents.load):
+        with pytest.raises(ValueError, match=r"player\.npz"):
+            load(file)
 
 
 def test_another_kind_is_refused_and_named(file: Path) -> None:
@@ -398,14 +418,75 @@ def test_an_array_that_is_declared_but_missing_is_refused(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", [(10**15,), (2**40, 2**40), (2**63,), (41,), (10**4, 10**4), (-1,), (-4, -10)]
+    "shape",
+    [
+        *((10**15,), (2**40, 2**40), (2**63,), (41,), (10**4, 10**4), (-1,), (-4, -10)),
+        *((10**400,), (10**400, 0, 10**400), (1,) * 100, (10**7,)),
+    ],
 )
 def test_arrays_larger_than_their_data_are_refused_before_allocation(
     file: Path, shape: tuple[int, ...]
 ) -> None:
     entry = npy(shape, "<f4", ARRAYS["weights"].tobytes())
     rewrite(file, declare("<f4", list(shape)), {"weights.npy": entry})
-    assert_refused(file, "weights|array")
+    with at_most(1 << 21):
+        assert_refused(file, "weights|array")
+
+
+@pytest.mark.parametrize("size", [10**9, 6 * 10**10])
+def test_a_directory_that_claims_a_large_array_is_refused_before_allocation(
+    file: Path, size: int
+) -> None:
+    """The directory of the archive and all headers agree on a size; the data are missing."""
+    name = b"weights.npy"
+    rewrite(file, declare("<f4", [size // 4]), {"weights.npy": npy((size // 4,), "<f4", b"")})
+    data = bytearray(file.read_bytes())
+    entry = data.rindex(name) - 46  # in the directory
+    length = len(name)
+    extra = b"\x01\x00\x08\x00" + (size + 128).to_bytes(8, "little")  # the size in 64 bits
+    data[entry + 24 : entry + 28] = b"\xff" * 4
+    data[entry + 30 : entry + 32] = len(extra).to_bytes(2, "little")
+    data[entry + 46 + length : entry + 46 + length] = extra
+    end = data.rindex(b"PK\x05\x06")
+    directory = int.from_bytes(data[end + 12 : end + 16], "little") + len(extra)
+    data[end + 12 : end + 16] = directory.to_bytes(4, "little")
+    file.write_bytes(data)
+    with zipfile.ZipFile(file) as archive:
+        assert archive.getinfo("weights.npy").file_size == size + 128
+    with at_most(1 << 21):
+        assert_refused(file, "do not fit into")
+
+
+def test_all_arrays_together_are_bounded_too(tmp_path: Path) -> None:
+    """Each array alone would fit into the file."""
+    path = tmp_path / "many.npz"
+    write(path, "test", {}, {f"a{i}": np.zeros(100_000, np.uint8) for i in range(40)})
+    length = 900 * path.stat().st_size // 2
+
+    def lie(header: dict[str, Any]) -> None:
+        header["arrays"] = {name: ["|u1", [length]] for name in header["arrays"]}
+
+    rewrite(path, lie)
+    with at_most(1 << 21):
+        assert_refused(path, "do not fit into")
+
+
+def test_a_deep_header_is_refused(file: Path) -> None:
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("header.json", '{"format": "afterstate", "a": ' + "[" * 500_000)
+    assert_refused(file)
+
+
+def test_finite_arrays_are_told_from_others() -> None:
+    for array in (*ARRAYS.values(), np.array([-3e38, 3e38], np.float32)):
+        assert is_finite(array)
+    for bad in (np.nan, np.inf, -np.inf):
+        for at in (0, 500, 999):
+            array = np.zeros(1_000, np.float32)
+            array[at] = bad
+            assert not is_finite(array)
+            assert not is_finite(array.reshape(10, 100).astype(np.float64))
+    assert not is_finite(np.array([np.inf, -np.inf]))
 
 
 def test_an_array_with_more_data_than_it_says_is_refused(file: Path) -> None:

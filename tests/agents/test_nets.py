@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 pytest.importorskip("safetensors")
 pytest.importorskip("torch")
 
+import safetensors.torch
 import torch
 from torch import nn
 
 from afterstate.agents import nets
+from afterstate.agents.game2048.values import value_net
 
 
 class Line(nn.Module):
@@ -61,3 +64,65 @@ def test_other_numbers_of_bits_raise_and_write_no_file(tmp_path: Path, bits: Any
 def test_an_unknown_setting_of_a_network_is_named(name: str) -> None:
     with pytest.raises(ValueError, match=f"Line got wrong settings: .*{name}"):
         network("Line", **{name: 1})
+
+
+def rewrite(path: Path, tensors: dict[str, torch.Tensor] | None = None, **changes: Any) -> None:
+    """Write a file of a network with other tensors and metadata."""
+    about = {"network": "Line", "settings": {}, **changes}
+    own = {name: value.clone() for name, value in Line(1.0, 2.0).state_dict().items()}
+    data = safetensors.torch.save({**own, **(tensors or {})}, {"afterstate": json.dumps(about)})
+    path.write_bytes(data)
+
+
+def test_rewriting_alone_does_no_harm(tmp_path: Path) -> None:
+    rewrite(tmp_path / "net.safetensors")
+    weights = nets.load(tmp_path / "net.safetensors", network).state_dict()["weights"]
+    assert weights.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_weights_that_are_not_finite_are_refused(
+    tmp_path: Path, value: float, dtype: torch.dtype
+) -> None:
+    """A weight of 64 bits may be finite and infinite with 32."""
+    path = tmp_path / "net.safetensors"
+    rewrite(path, {"weights": torch.tensor([1.0, value], dtype=torch.float64).to(dtype)})
+    with pytest.raises(ValueError, match=r"net\.safetensors"):
+        nets.load(path, network)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"network": value} for value in (None, ["Line"], {"Line": 1}, 5, "Others")),
+        *({"settings": value} for value in (None, ["x"], "x", {"depth": 1}, [["name", "Line"]])),
+        {"settings": {"name": "Line"}},
+        {"settings": {"": 10**400}},
+    ],
+    ids=str,
+)
+def test_metadata_of_another_network_are_refused(tmp_path: Path, changes: Any) -> None:
+    path = tmp_path / "net.safetensors"
+    rewrite(path, **changes)
+    with pytest.raises(ValueError, match=r"net\.safetensors"):
+        nets.load(path, network)
+
+
+@pytest.mark.parametrize("scale", [None, [], "1", True, 0, -1.0, 10**400, float("nan"), 1e999])
+def test_a_value_scale_that_is_no_number_is_refused(tmp_path: Path, scale: Any) -> None:
+    path = tmp_path / "net.safetensors"
+    rewrite(path, value_scale=scale)
+    with pytest.raises(ValueError, match=r"net\.safetensors: value_scale must be"):
+        value_net.scale_of(path)
+
+
+def test_metadata_that_are_deep_or_no_json_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "net.safetensors"
+    for text in ("[" * 100_000, "", "[1]", "{", '{"network": "Line"}'):
+        path.write_bytes(safetensors.torch.save({}, {"afterstate": text}))
+        with pytest.raises(ValueError, match=r"net\.safetensors"):
+            nets.metadata(path)
+    path.write_bytes(safetensors.torch.save({}))
+    with pytest.raises(ValueError, match=r"net\.safetensors"):
+        nets.metadata(path)

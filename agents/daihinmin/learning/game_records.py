@@ -19,7 +19,7 @@ from afterstate.envs.daihinmin import cards
 from afterstate.envs.daihinmin.players import Player, RandomPlayer
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
 from afterstate.envs.daihinmin.records.recording import Entry
-from afterstate.envs.daihinmin.records.replay import dealt, read, submission
+from afterstate.envs.daihinmin.records.replay import FORMAT_ERRORS, dealt, read, submission
 from afterstate.envs.daihinmin.rules import (
     GAME,
     MAX_ACTIONS,
@@ -131,7 +131,7 @@ def read_log(path: str | Path) -> Log:
     for number, entry in enumerate(read(path), 1):
         try:
             games.append(_recorded(entry))
-        except (KeyError, TypeError, IndexError, OverflowError, ValueError) as error:
+        except FORMAT_ERRORS as error:
             raise ValueError(f"{path}: game {number} breaks the rules: {error}") from error
     if not games:
         raise ValueError(f"{path} has no games")
@@ -183,7 +183,7 @@ def load_log(path: str | Path) -> Log:
     if header.get("record") != _record():
         raise ValueError(f"{path} has games of another version of the rules")
     shapes = {name: (array.dtype.str, array.shape) for name, array in arrays.items()}
-    n = shapes.get("students", ("", (0,)))[1][:1]
+    n = shapes.get("students", ("", ()))[1][:1] or (0,)
     numbers = np.dtype(np.int64).str, n
     games = "|u1", (*n, GAME.itemsize)
     if shapes != {"games": games, "last_random": numbers, "students": numbers}:
@@ -202,7 +202,10 @@ def _in_range(log: Log) -> npt.NDArray[np.bool_]:
     valid: npt.NDArray[np.bool_] = (games["turn"] == -1) & (games["to_give"] == 0)
     valid &= (games["n_actions"] >= 0) & (games["n_actions"] <= MAX_ACTIONS)
     valid &= (games["starter"] >= 0) & (games["starter"] < N_PLAYERS)
-    valid &= ((games["classes"] >= -1) & (games["classes"] < N_PLAYERS)).all(axis=1)
+    valid &= (games["number"] >= 1) & (games["class_reset_every"] >= 0)
+    classes = np.sort(games["classes"], axis=1)
+    valid &= (classes == each).all(axis=1) | (classes == -1).all(axis=1)
+    valid &= (games["given"] & ~np.uint64(cards.DECK) == 0).all(axis=1)
     for name in ("seats", "places"):
         valid &= (np.sort(games[name], axis=1) == each).all(axis=1)
     valid &= (log.last_random >= -1) & (log.last_random < games["n_actions"])

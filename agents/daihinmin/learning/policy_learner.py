@@ -38,10 +38,7 @@ from afterstate.agents.daihinmin.learning.policy_gradient import (
     self_play_gradient,
 )
 from afterstate.agents.daihinmin.play import find_player
-from afterstate.agents.daihinmin.values.features import (
-    N_CONTEXTS,
-    N_FEATURES,
-)
+from afterstate.agents.daihinmin.values.features import MOST, N_CONTEXTS, N_FEATURES
 from afterstate.agents.daihinmin.values.softmax_policy import (
     Policy,
     PolicyAgent,
@@ -54,9 +51,8 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
 from afterstate.agents.training.commands import progress_bar
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import EVALUATION_SEED, Options
-from afterstate.envs.daihinmin.rules import (
-    N_PLAYERS,
-)
+from afterstate.envs.daihinmin.plays import N_PLAYS
+from afterstate.envs.daihinmin.rules import N_PLAYERS
 
 SHARE = 2_500
 """Games of rank networks that are played in parallel."""
@@ -302,12 +298,7 @@ class PolicyTraining:
         self._settings = {name: str(value) for name, value in values.items()}
         self.ascent = new_ascent(load(run.start) if run.start else None)
         if (place := self.out / "ascent.npz").exists():
-            arrays = self._read(place)
-            if arrays["weights"].shape != (N_CONTEXTS * N_FEATURES,):
-                raise ValueError(f"{place} has other features: learn it again")
-            self.ascent = Ascent(
-                arrays["weights"], arrays["mean"], arrays["square"], int(arrays["n"])
-            )
+            self.ascent = _ascent(place, self._read(place))
         if (place := self._share(0)).exists():
             self._read(place)
         if run.player is not None and not _is_file(run.player):
@@ -318,9 +309,12 @@ class PolicyTraining:
     def _read(self, place: Path) -> files.Arrays:
         """Return the arrays of a file, if it is of a run with the same settings."""
         header, arrays = files.read(place, _KIND)
-        before = {name: value for name, value in header["asked"].items() if name != "jobs"}
-        if before != self._settings:
-            raise ValueError(f"{place} is of a run with other settings: {before}")
+        asked = header.get("asked")
+        before = {**asked, "jobs": None} if isinstance(asked, dict) else {}
+        if before != {**self._settings, "jobs": None}:
+            raise ValueError(f"{place} is of a run with other settings: {asked}")
+        if not all(files.is_finite(array) for array in arrays.values()):
+            raise ValueError(f"{place} has numbers that are NaN or infinite")
         return arrays
 
     def _write(self, place: Path, state: Ascent | Choices) -> None:
@@ -344,7 +338,7 @@ class PolicyTraining:
         if self._choices is None:
             n_games, shares = int(self.run.games), list[Choices]()
             while (place := self._share(len(shares))).exists():
-                shares.append(Choices(**self._read(place)))
+                shares.append(_choices(place, self._read(place)))
             rest = record(player, n_games, self.run.seed, self.options.jobs, len(shares))
             total = -(-n_games // share_of(player))
             for share in progress_bar()(rest, total=total, initial=len(shares), unit=" shares"):
@@ -394,6 +388,62 @@ class PolicyTraining:
         if self.ascent.n > 0:
             self._write(self.out / "ascent.npz", self.ascent)
             save(self.ascent.policy(), self.out / "policy.npz", learned=self._settings)
+
+
+_Layouts = dict[str, tuple[Any, tuple[int, ...]]]
+"""Types and shapes of arrays, by name."""
+
+
+def _ascent(place: Path, arrays: files.Arrays) -> Ascent:
+    """Return the ascent of a file.
+
+    Raises:
+        ValueError: the arrays are not those of an ascent.
+    """
+    vector = (np.dtype(np.float64), (N_CONTEXTS * N_FEATURES,))
+    layouts: _Layouts = dict.fromkeys(("weights", "mean", "square"), vector)
+    _check_layouts(place, arrays, {**layouts, "n": (np.dtype(np.int64), ())})
+    if arrays["n"] < 0:
+        raise ValueError(f"{place} has {arrays['n']} steps")
+    return Ascent(arrays["weights"], arrays["mean"], arrays["square"], int(arrays["n"]))
+
+
+def _choices(place: Path, arrays: files.Arrays) -> Choices:
+    """Return the choices of a file.
+
+    Raises:
+        ValueError: the arrays are not those of choices.
+    """
+    n_options, n_decisions = (len(np.atleast_1d(arrays.get(k, 0))) for k in ("sizes", "chosen"))
+    numbers = np.dtype(np.int64)
+    layouts: _Layouts = {"sizes": (numbers, (n_options,)), "chosen": (numbers, (n_decisions,))}
+    layouts |= {"first": (numbers, (n_decisions + 1,))}
+    layouts |= {"features": (np.dtype(np.int16), (n_options, MOST))}
+    _check_layouts(place, arrays, layouts)
+    choices = Choices(**arrays)
+    if not _in_range(choices):
+        raise ValueError(f"{place} has choices that do not exist")
+    return choices
+
+
+def _in_range(choices: Choices) -> bool:
+    """Return True if the kernels that learn from choices stay within the arrays."""
+    first, sizes, features = choices.first, choices.sizes, choices.features
+    n = np.diff(first)
+    fits = first[0] == 0 and first[-1] == len(sizes) and ((n > 0) & (n <= N_PLAYS)).all()
+    fits = fits and ((choices.chosen >= 0) & (choices.chosen < n)).all()
+    fits = fits and ((sizes >= 0) & (sizes <= MOST)).all()
+    columns = (features[sizes > j, j] for j in range(MOST))  # the others are not written
+    return bool(fits) and all(
+        ((each >= 0) & (each < N_CONTEXTS * N_FEATURES)).all() for each in columns
+    )
+
+
+def _check_layouts(place: Path, arrays: files.Arrays, layouts: _Layouts) -> None:
+    """Raise ValueError unless arrays have these types and shapes."""
+    given = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+    if given != layouts:
+        raise ValueError(f"{place} has other arrays, or those of other features: learn it again")
 
 
 def _is_file(player: str) -> bool:

@@ -294,9 +294,9 @@ def points_against_sample(net: Any, n_games: int, seed: int, run: RankRun) -> tu
 
 def play_alone(file: str, n_games: int, seed: int) -> Log:
     """Play games between five copies of a network, by the points and exchange of its file."""
-    metadata = nets.metadata(file)
-    worth = RankRun(points=metadata.get("points", "game")).worth()
-    gifts, net = metadata.get("exchange") == "net", rank_net.load(file)
+    points, exchange = rank_net.play_settings(file)
+    worth = RankRun(points=points).worth()
+    gifts, net = exchange == "net", rank_net.load(file)
     return play_games([net] * N_PLAYERS, n_games, seed, 0.0, worth, gifts, -(-n_games // GAMES))
 
 
@@ -314,9 +314,8 @@ def _description(net: torch.nn.Module) -> list[Any]:
 def _generation_of(path: Path) -> str | None:
     """Return the generation in a learner's file; None if it is missing or damaged."""
     try:
-        with safetensors.safe_open(str(path), "pt") as file:
-            return (file.metadata() or {}).get("generation")
-    except (FileNotFoundError, safetensors.SafetensorError):
+        return nets.header(path).get("generation")
+    except (FileNotFoundError, ValueError):
         return None
 
 
@@ -394,7 +393,8 @@ class RankTraining:
         if [metadata["network"], metadata["settings"]] != _description(self.learner.net):
             raise ValueError(f"{path} has another network than the settings")
         values: list[Any] = [metadata.get(name) for name in ("generation", "iterations", "seconds")]
-        if [type(value) for value in values] != [int, int, float]:
+        is_of_run = [type(value) for value in values] == [int, int, float]
+        if not is_of_run or not 0 <= values[0] < 100_000 or not 0 <= values[1] < 1 << 62:
             raise ValueError(f"{path} lacks the generation: it is not of a run")
         self.generation, iterations, self.seconds = values
         self._resume_learner(rank_net.load(path), iterations)
@@ -415,8 +415,8 @@ class RankTraining:
                 "net.safetensors is"
             )
         try:
-            self.learner.resume(played, safetensors.torch.load_file(path), iterations)
-        except (ValueError, safetensors.SafetensorError) as error:
+            self.learner.resume(played, nets.tensors(path), iterations)
+        except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 
     def _games(self, generation: int) -> Path:

@@ -309,13 +309,9 @@ class RankAgent(CheckedPlayer):
         if not isinstance(net, (str, Path, nn.Module)):
             raise ValueError(f"net must be a network or its file, got {net!r}")
         nets.check_device(device)
-        metadata = nets.metadata(net) if isinstance(net, (str, Path)) else {}
-        points = metadata.get("points", "game") if points is None else points
-        exchange = metadata.get("exchange", "hand") if exchange is None else exchange
-        if exchange not in ("net", "hand"):
-            raise ValueError(f"exchange must be 'net' or 'hand', got {exchange!r}")
-        self._points = _checked_points(points)
-        self._exchange = exchange
+        own = play_settings(net) if isinstance(net, (str, Path)) else ("game", "hand")
+        self._points = _checked_points(own[0] if points is None else points)
+        self._exchange = _checked_exchange(own[1] if exchange is None else exchange)
         self.net = load(net, device) if isinstance(net, (str, Path)) else net.to(device)
 
     def _place_values(self, view: Game) -> npt.NDArray[np.float64]:
@@ -394,13 +390,36 @@ def _actions(view: Game) -> tuple[Afterstates, Words]:
     return afters, afters["play"].astype(np.uint64)
 
 
+def play_settings(path: str | Path) -> tuple[Any, str]:
+    """Return the points and the exchange that a file's metadata name, or else the default ones.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: another program's file, or the metadata are wrong.
+    """
+    metadata = nets.metadata(path)
+    points, exchange = metadata.get("points", "game"), metadata.get("exchange", "hand")
+    try:
+        _checked_points(points)
+        return points, _checked_exchange(exchange)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _checked_exchange(exchange: Any) -> str:
+    """Return the rule of the exchange; raise ValueError if it is not one."""
+    if not isinstance(exchange, str) or exchange not in ("net", "hand"):
+        raise ValueError(f"exchange must be 'net' or 'hand', got {exchange!r}")
+    return exchange
+
+
 def _checked_points(points: Any) -> npt.NDArray[np.float64] | None:
     """Return the values of the places, or None for `"classes"`; raise ValueError otherwise."""
     if isinstance(points, str) and points in ("game", "classes"):
         return None if points == "classes" else np.array(POINTS)
     try:
         values = np.asarray(points, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         values = np.empty(0)
     if values.shape != (N_PLAYERS,) or not np.isfinite(values).all():
         raise ValueError(f"points must be 'game', 'classes' or five numbers, got {points!r}")

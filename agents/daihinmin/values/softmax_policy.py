@@ -180,11 +180,11 @@ def load(path: str | Path) -> Policy:
         OSError: the file cannot be opened.
         ValueError: the file holds no policy, or one for other features.
     """
-    _, arrays = files.read(path, KIND)
+    _, arrays = files.read(path, KIND, only=("weights",))
     weights = arrays.get("weights")
     if weights is None or weights.shape != (N_CONTEXTS, N_FEATURES):
         raise ValueError(f"{path} holds weights for other features: train the policy again")
-    if not np.isfinite(weights).all():
+    if not files.is_finite(weights):
         raise ValueError(f"{path} holds weights that are NaN or infinite")
     return Policy(np.asarray(weights, np.float64))
 

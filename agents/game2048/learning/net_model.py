@@ -14,7 +14,7 @@ from torch.nn.functional import mse_loss
 from afterstate.agents import files, nets
 from afterstate.agents.game2048.search.softmax_tree import Values
 from afterstate.agents.game2048.values.planes import planes
-from afterstate.agents.game2048.values.value_net import ValueNetAgent, load, network
+from afterstate.agents.game2048.values.value_net import ValueNetAgent, load, network, scale_of
 from afterstate.agents.training.fitting import Fitting
 from afterstate.agents.training.optimizer import new_fitter
 from afterstate.envs.game2048 import torch_rules
@@ -101,8 +101,7 @@ def new(
     """
     nets.check_device(device)
     if start is not None:
-        default = float(nets.metadata(start).get("unit", 1.0))
-        return NetModel(load(start, device), fitting, value_scale or default)
+        return NetModel(load(start, device), fitting, value_scale or scale_of(start))
     with nets.seeded(seed):
         net = network(**values).to(device)
     return NetModel(net, fitting, value_scale or 1_000.0)

@@ -17,6 +17,7 @@ An exponent stops at 15 in a board word: from a 65536 tile on, the learner sees 
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -71,12 +72,15 @@ from afterstate.agents.training.run import (
     summary,
     whole_moves,
 )
+from afterstate.envs.game2048.rules import check_words
 from afterstate.envs.words import next_random, seed_word, whole
 
 _Result = TypeVar("_Result")
 
 MAX_THREADS = 64
 MAX_DELAY = 64
+_MAX_COUNT = 1 << 62
+"""No run reaches a count of as many games, moves or points."""
 
 DEFAULT_RATES = {"tc": 1.0, "td": 0.1}
 """Step sizes of the rules."""
@@ -348,8 +352,8 @@ class NTupleLearner:
         """Return the learner of a file that `save` wrote.
 
         Raises:
-            ValueError: not such a file, a damaged one, one with a network only, or one written
-                by afterstate 0.1.
+            ValueError: not such a file, a damaged one, one with a network only, one with weights
+                or sums that are NaN or infinite, or one written by afterstate 0.1.
         """
         header, arrays = files.read(path, "ntuple")
         if "learner" not in header:
@@ -361,10 +365,12 @@ class NTupleLearner:
         try:
             learner = cls(net, NTupleSettings(**metadata["settings"]))
             learner.seconds = float(metadata.get("seconds", 0))
+            if not math.isfinite(learner.seconds):
+                raise ValueError(f"its seconds are {learner.seconds}")
             if is_by_nibbles(header) and arrays["sums"].size:
                 arrays["sums"] = to_z_order(net, arrays["sums"])
             learner._restore(arrays)
-        except (KeyError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
         return learner
 
@@ -381,9 +387,14 @@ class NTupleLearner:
         for name, array in own.items():
             if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
                 raise ValueError(f"{name} does not fit the network and the settings")
+        if not files.is_finite(arrays["sums"]):
+            raise ValueError("sums are NaN or infinite")
+        check_words(arrays["pool_boards"], *self.network.size)
         n_stages = len(self._pools.counts)
         if (state[:, TURN] >= n_stages).any() or (arrays["pool_counts"] < 0).any():
             raise ValueError("state does not fit the network")
+        if (state[:, [GAMES, MOVES, LEARNED, BEST]] >= _MAX_COUNT).any():
+            raise ValueError("state has counts beyond any run")
         self.threads = len(state)
         self._state[:] = state
         self.sums = arrays["sums"]

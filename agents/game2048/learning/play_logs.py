@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tokenize
+import os
 import warnings
 from collections.abc import Generator, Sequence
 from dataclasses import field
@@ -42,7 +42,7 @@ from afterstate.agents import files
 from afterstate.agents.config import Amount, Count, Rate, Whole, settings
 from afterstate.agents.game2048.play import Player, play
 from afterstate.agents.training.commands import progress_bar, sigterm_raises
-from afterstate.envs import commands
+from afterstate.envs import commands, json_files
 from afterstate.envs.words import Words
 
 MOVE = np.dtype([("board", "<u8"), ("action", "u1")])
@@ -163,12 +163,17 @@ class Buckets:
     def _resume(self) -> None:
         """Read the state after the last complete round."""
         try:
-            state = json.loads(self._state.read_text(encoding="utf-8"))
+            state = json_files.read(self._state)
             before = Sampling(tuple(state["sampling"][0]), *state["sampling"][1:])
             self.n_rounds, self.n_played = int(state["n_rounds"]), int(state["n_played"])
-            self.games, self._scores = list(state["games"]), list(state["scores"])
+            self.games = [int(n) for n in state["games"]]
+            self._scores = [int(total) for total in state["scores"]]
             self._sizes = np.array(state["sizes"], np.int64)
-        except (KeyError, TypeError, IndexError, ValueError) as error:
+            if self._sizes.shape != (N_BUCKETS,) or self._sizes.min() < 0:
+                raise ValueError(f"it has the sizes of {self._sizes.shape} buckets")
+            if not len(self.games) == len(self._scores) == len(before.players):
+                raise ValueError("it has the games of other players")
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{self._state} is damaged: start over") from error
         if before != self.sampling:
             raise ValueError(f"{self._folder} has moves of {before}: use another file")
@@ -275,13 +280,18 @@ def read(path: str | Path) -> Moves:
         OSError: the file cannot be read.
         ValueError: the file is not a log, or is damaged.
     """
-    try:
-        log = np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, tokenize.TokenError) as error:
-        raise ValueError(f"{path} is not a play log, or it is damaged: {error}") from error
-    if log.dtype != MOVE or log.ndim != 1 or not len(log):
-        raise ValueError(f"{path} is not a play log: it must have records of {MOVE.descr}")
-    return log
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            start = 10 + int.from_bytes(file.read(10)[8:], "little")
+            n, rest = divmod(size - start, MOVE.itemsize)
+            if n < 1 or rest:
+                raise ValueError(f"it has {size} bytes, which is no whole number of moves")
+            file.seek(0)
+            files.check_npy_header(file, MOVE.descr, (n,))
+        except ValueError as error:
+            raise ValueError(f"{path} is not a play log, or it is damaged: {error}") from error
+    return np.memmap(path, MOVE, "r", start, n)
 
 
 @settings

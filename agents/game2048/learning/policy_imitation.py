@@ -18,7 +18,6 @@ games.
 
 from __future__ import annotations
 
-import json
 import math
 import time
 import zlib
@@ -41,6 +40,7 @@ from afterstate.agents.training.commands import uninterrupted
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.optimizer import Fitting, new_fitter, set_threads
 from afterstate.agents.training.run import EVALUATION_SEED, MoveTraining, NeuralOptions, summary
+from afterstate.envs import json_files
 from afterstate.envs.game2048 import torch_rules
 
 
@@ -179,7 +179,7 @@ class PolicyLearner:
         try:
             n_moves, seconds = int(metadata["n_moves"]), float(metadata["seconds"])
             log = metadata["log"]
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{path} lacks the amount learned: {error}") from error
         if log != self._log_fingerprint():
             raise ValueError(f"{path} has learned from another log")
@@ -199,10 +199,7 @@ def _log_metadata(path: Path) -> Any:
         ValueError: the description is not JSON.
     """
     place = path.with_suffix(".json")
-    try:
-        return json.loads(place.read_text(encoding="utf-8")) if place.exists() else None
-    except ValueError as error:
-        raise ValueError(f"{place} is not valid JSON: {error}") from error
+    return json_files.read(place) if place.exists() else None
 
 
 def evaluate(net: nn.Module, n_games: int) -> dict[str, Any]:

@@ -77,11 +77,13 @@ class TableModel:
         header, arrays = files.read(path, "ntuple")
         if "search" not in header or "sums" not in arrays:
             raise ValueError(f"{path} has no learner from searches: it can play, not resume")
-        net = ntuple_file.unpack_network(path, header, arrays)
+        net, sums = ntuple_file.unpack_network(path, header, arrays), self._update.sums
         same = ntuple_file.pack_network(net)[0] == ntuple_file.pack_network(self.network)[0]
-        if not same or arrays["sums"].shape != self._update.sums.shape:
+        if not same or (arrays["sums"].shape, arrays["sums"].dtype) != (sums.shape, sums.dtype):
             raise ValueError(f"{path} has another network or rule than the settings")
+        if not files.is_finite(arrays["sums"]):
+            raise ValueError(f"{path} has sums that are NaN or infinite")
         if ntuple_file.is_by_nibbles(header) and arrays["sums"].size:
             arrays["sums"] = ntuple_file.to_z_order(net, arrays["sums"])
-        self.network.weights[:], self._update.sums[:] = net.weights, arrays["sums"]
+        self.network.weights[:], sums[:] = net.weights, arrays["sums"]
         return arrays, header["search"]

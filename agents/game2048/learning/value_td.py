@@ -366,7 +366,7 @@ class ValueLearner:
             self._rng.bit_generator.state = metadata["drawn"]
             self.n_moves, self.n_games = int(metadata["n_moves"]), int(metadata["n_games"])
             self.seconds = float(metadata["seconds"])
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
             raise ValueError(f"{path} does not fit the settings: {error}") from error
 
     def _restore_games(self, tensors: dict[str, Tensor]) -> None:

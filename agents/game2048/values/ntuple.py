@@ -247,6 +247,22 @@ def network(
     return net
 
 
+def n_weights(
+    tuples: str | Sequence[Sequence[int]], size: tuple[int, int], stages: Sequence[int] = ()
+) -> int:
+    """Return the number of weights of a network, in all its stages.
+
+    >>> n_weights("4x6", (4, 4)) == 4 * 16**6
+    True
+
+    Raises:
+        ValueError: see `network`.
+    """
+    cells = _check_tuples(tuples, check_size(*size))
+    n: int = sum(16 ** len(each) for each in cells) * (1 + len(_check_stages(stages)))
+    return n
+
+
 def _set_start_value(net: Network, value: float) -> None:
     """Set the weights so that every board has this value."""
     if not isinstance(value, (int, float, np.number)) or isinstance(value, bool):

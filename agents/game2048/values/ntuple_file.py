@@ -15,7 +15,11 @@ import numpy.typing as npt
 
 from afterstate.agents import files
 from afterstate.agents.game2048.values.bit_planes import z_order
-from afterstate.agents.game2048.values.ntuple import Network, network
+from afterstate.agents.game2048.values.ntuple import Network, n_weights, network
+
+_MAX_PRUNED = 1 << 28
+"""Weights of a network that a pruned file may have, however few it keeps: 1 GiB, most of it
+untouched."""
 
 
 def tables(net: Network) -> Iterator[tuple[slice, int]]:
@@ -67,23 +71,41 @@ def unpack_network(
     """Return the network of a file's header and arrays.
 
     Raises:
-        ValueError: they do not match.
+        ValueError: they do not match, or a weight is NaN or infinite.
     """
     try:
-        settings = {name: header[name] for name in _SETTINGS if name in header}
-        net = network(header["tuples"], tuple(header["size"]), **settings)
+        net = _new_network(header, arrays)
         if "pruned" in header:
             step = float(header["pruned"]["step"])
             _fill_pruned(net, arrays["gaps"], arrays["levels"], step, is_by_nibbles(header))
             return net
-        weights = arrays["weights"]
-        memory = net.fixed if net.fixed.size else net.weights
-        if weights.shape != memory.shape or weights.dtype != memory.dtype:
-            raise ValueError("its weights do not match its tuples")
-        if is_by_nibbles(header):
-            weights = to_z_order(net, weights)
-    except (KeyError, TypeError, ValueError) as error:
+        return _with_weights(net, arrays["weights"], is_by_nibbles(header))
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
+
+
+def _new_network(header: dict[str, Any], arrays: files.Arrays) -> Network:
+    """Return the network of a header, all zero, if the arrays have enough weights for it."""
+    size = tuple(header["size"])
+    n = n_weights(header["tuples"], size, header.get("stages", ()))
+    if "pruned" in header:
+        fits = n <= max(_MAX_PRUNED, 1024 * arrays["gaps"].size)
+    else:
+        fits = arrays["weights"].shape == (n,)
+    if not fits:
+        raise ValueError("its weights do not match its tuples")
+    settings = {name: header[name] for name in _SETTINGS if name in header}
+    return network(header["tuples"], size, **settings)
+
+
+def _with_weights(net: Network, weights: npt.NDArray[Any], by_nibbles: bool) -> Network:
+    """Return a network with the weights of a file."""
+    if weights.dtype != (net.fixed if net.fixed.size else net.weights).dtype:
+        raise ValueError(f"its weights are of type {weights.dtype}")
+    if not files.is_finite(weights):
+        raise ValueError("its weights are NaN or infinite")
+    if by_nibbles:
+        weights = to_z_order(net, weights)
     fixed = weights if net.fixed.size else net.fixed
     return net._replace(weights=weights.view(np.float32), fixed=fixed)
 
@@ -109,6 +131,8 @@ def _fill_pruned(
     places = np.cumsum(gaps.astype(np.int64) + is_kept)[is_kept] - 1
     if gaps.ndim != 1 or net.fixed.size or (places.size and places[-1] >= net.weights.size):
         raise ValueError("its gaps do not match its tuples")
+    if not 0 < step < 1e30:  # the largest weight is 32,767 steps
+        raise ValueError(f"its step is {step}")
     low, high = levels[:, is_kept].astype(np.int16)
     if by_nibbles:
         for table, n_cells in tables(net):

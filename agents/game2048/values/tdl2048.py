@@ -14,12 +14,14 @@ may be in any order. The value of a board is the sum over its 8 symmetric boards
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
+from afterstate.agents import files
 from afterstate.agents.game2048.values.ntuple import Network, Weights, network
 from afterstate.agents.game2048.values.ntuple_file import to_z_order
 
@@ -31,7 +33,8 @@ def read(path: str | Path) -> Network:
 
     Raises:
         OSError: it cannot be opened.
-        ValueError: another program's file, a damaged one, or tuples of more than seven cells.
+        ValueError: another program's file, a damaged one, tuples of more than seven cells, or
+            weights that are NaN or infinite.
     """
     with open(path, "rb") as file:
         try:
@@ -39,7 +42,7 @@ def read(path: str | Path) -> Network:
             if file.read(1):
                 raise ValueError("it is too long")
             net = network([cells for cells, _ in tables])
-        except (ValueError, struct.error) as error:
+        except (OverflowError, ValueError, struct.error) as error:
             raise ValueError(f"{path} is not a .w file, or it is damaged: {error}") from error
     by_nibbles = np.concatenate([_reordered(cells, weights) for cells, weights in tables])
     net.weights[:] = to_z_order(net, by_nibbles)
@@ -68,7 +71,7 @@ def _read_table(file: BinaryIO) -> tuple[list[int], Weights]:
         (more,) = _read(file, "<Q")
         if more != 2 * length:
             raise ValueError(f"a table of {length} weights has {more} sums")
-        _read_floats(file, more)
+        _skip_floats(file, more)
         (size,) = _read(file, "<H")
     if size != 0:
         raise ValueError(f"sums have {size} bytes")
@@ -82,10 +85,23 @@ def _read(file: BinaryIO, layout: str) -> tuple[int, ...]:
 
 def _read_floats(file: BinaryIO, n: int) -> Weights:
     """Read an array of floats."""
-    data = file.read(4 * n)
-    if len(data) < 4 * n:
+    _check_length(file, n)
+    floats = np.frombuffer(file.read(4 * n), "<f4").astype(np.float32)
+    if not files.is_finite(floats):
+        raise ValueError("its weights are NaN or infinite")
+    return floats
+
+
+def _skip_floats(file: BinaryIO, n: int) -> None:
+    """Skip an array of floats."""
+    _check_length(file, n)
+    file.seek(4 * n, os.SEEK_CUR)
+
+
+def _check_length(file: BinaryIO, n: int) -> None:
+    """Raise ValueError unless the file has `n` more floats, before memory is taken for them."""
+    if os.fstat(file.fileno()).st_size - file.tell() < 4 * n:
         raise ValueError("it is cut off")
-    return np.frombuffer(data, "<f4").astype(np.float32)
 
 
 def _reordered(cells: list[int], weights: Weights) -> Weights:

@@ -12,6 +12,7 @@ padding and three dense layers follow.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -131,10 +132,18 @@ def outcomes(afters: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return boards, origins.repeat(2), torch.cat((0.9 * each, 0.1 * each))
 
 
-def scale_of(path: str | Path) -> Any:
-    """Return the value scale in a file's metadata, named `unit` in earlier versions; 1 if none."""
+def scale_of(path: str | Path) -> float:
+    """Return the value scale in a file's metadata, named `unit` in earlier versions; 1 if none.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: another program's file, a damaged one, or a scale that is not a number > 0.
+    """
     metadata = nets.metadata(path)
-    return metadata.get("value_scale", metadata.get("unit", 1.0))
+    scale = metadata.get("value_scale", metadata.get("unit", 1.0))
+    if type(scale) not in (int, float) or not 0 < scale <= sys.float_info.max:
+        raise ValueError(f"{path}: value_scale must be a number of points > 0, got {scale!r}")
+    return float(scale)
 
 
 class ValueNetAgent(Agent):

@@ -4,15 +4,14 @@
 
 Files are JSON lines, also packed as `.gz`: games in the format of `recording.py`, or positions
 {hand, field, rev, lock, n, nc, legal} with their legal plays. The command prints the numbers of
-games, positions, actions and mismatches and the first mismatch, and exits with 1 if there is one.
+games, positions, actions and mismatches and the first mismatch, and exits with 1 if there is one. A
+line that is damaged, such as one that a kill cut off, is reported and left out; the command then
+exits with 1 as well.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
 import sys
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from afterstate.envs import commands
+from afterstate.envs import commands, json_files
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match
 from afterstate.envs.daihinmin.records.recording import (
@@ -45,17 +44,20 @@ class Mismatch(NamedTuple):
     expected: Any
 
     def __str__(self) -> str:
-        return f"{self.where}: recorded {self.recorded!r}, by the rules {self.expected!r}"
+        recorded, expected = f"{self.recorded!r:.500}", f"{self.expected!r:.500}"
+        return f"{self.where}: recorded {recorded}, by the rules {expected}"
 
 
 class Report(NamedTuple):
-    """Numbers of what was compared, and the first mismatch."""
+    """Numbers of what was compared, the first mismatch, and the damage."""
 
     games: int = 0
     positions: int = 0
     actions: int = 0
     mismatches: int = 0
     first: str = ""
+    damaged: int = 0  # number of lines that cannot be read
+    damage: str = ""  # what is wrong with the first of them, with the name of the file
 
 
 def read(file: str | Path) -> Iterator[Entry]:
@@ -63,18 +65,24 @@ def read(file: str | Path) -> Iterator[Entry]:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: a line is not a JSON object.
+        ValueError: the file is damaged, or a line is not a JSON object.
     """
-    open_ = gzip.open if Path(file).suffix == ".gz" else open
-    with open_(file, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                entry = json.loads(line)
-            except (json.JSONDecodeError, RecursionError) as error:
-                raise ValueError(f"line {number} is not JSON: {error}") from error
-            if not isinstance(entry, dict):
-                raise ValueError(f"line {number} is not a JSON object")
-            yield entry
+    for number, line in enumerate(json_files.lines(file), 1):
+        try:
+            yield _entry(line)
+        except ValueError as error:
+            raise ValueError(f"{file}: line {number} is {error}") from error
+
+
+def _entry(line: bytes) -> Entry:
+    """Return the JSON object of a line."""
+    try:
+        entry = json_files.parse(line)
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}") from error
+    if not isinstance(entry, dict):
+        raise ValueError("not a JSON object")
+    return entry
 
 
 def submission(text: str) -> int:
@@ -97,6 +105,8 @@ def _compare(where: str, recorded: Entry, expected: Entry) -> Iterator[Mismatch]
 
 def replay_position(position: Entry) -> Iterator[Mismatch]:
     """Compare the legal plays of a recorded position."""
+    if not {position["rev"], position["lock"]} <= {0, 1}:
+        raise ValueError("rev and lock of a position must be 0 or 1")
     game = new_match()
     game["turn"] = 0
     game["hands"][0] = cards.parse(position["hand"])
@@ -112,10 +122,16 @@ def dealt(entry: Entry) -> Game:
     """Return the game of a recorded deal, after the gifts of the poor.
 
     Raises:
-        ValueError: the hands are not the whole pack.
+        ValueError: the hands are not the whole pack in equal shares, or seats or classes are not
+            those of five players.
     """
     if len(entry["deal"]) != N_PLAYERS or cards.parse(" ".join(entry["deal"])) != cards.DECK:
         raise ValueError("the hands of a deal must be the whole pack")
+    if {len(hand.split()) for hand in entry["deal"]} != {10, 11}:
+        raise ValueError("the hands of a deal must have 10 or 11 cards")
+    for key in ("seats",) if entry["class_reset"] else ("seats", "classes"):
+        if sorted(entry[key]) != list(range(N_PLAYERS)):
+            raise ValueError(f"{key} must be the numbers 0 to {N_PLAYERS - 1} in some order")
     game = new_match()
     game["number"] = entry["game"]
     game["seats"] = entry["seats"]
@@ -198,34 +214,62 @@ def replay_game(entry: Entry, before: Entry | None = None) -> Iterator[Mismatch]
     yield from _compare("", {"finish": entry["finish"][:known]}, expected)
 
 
+FORMAT_ERRORS = (LookupError, TypeError, AttributeError, ArithmeticError, ValueError)
+"""Errors of replaying an entry that is not in the format."""
+
+MAX_DAMAGED = 1_000
+"""Number of damaged lines after which a file is not read further."""
+
+
 def replay(file: str | Path) -> Report:
-    """Replay all games and positions of a file.
+    """Replay all games and positions of a file; damaged lines are counted and left out.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: a line is not in the format; the message names it.
     """
     report = Report()
     before: Entry | None = None
-    for number, entry in enumerate(read(file), 1):
-        try:
-            is_game = "actions" in entry
-            mismatches = list(replay_game(entry, before) if is_game else replay_position(entry))
-        except (LookupError, TypeError, AttributeError, ArithmeticError, ValueError) as error:
-            message = f"line {number} is not a recorded game or position: {error!r}"
-            raise ValueError(message) from error
-        first = report.first
-        if mismatches and not first:
-            first = f"line {number}, {mismatches[0]}"
-        report = Report(
-            report.games + is_game,
-            report.positions + (not is_game),
-            report.actions + len(entry.get("actions", ())),
-            report.mismatches + len(mismatches),
-            first,
-        )
-        before = entry
+    try:
+        for number, line in enumerate(json_files.lines(file), 1):
+            try:
+                report, before = _replay_line(report, number, _entry(line), before)
+            except ValueError as error:
+                report = _damaged(report, f"{file}: line {number} is {error}")
+            if report.damaged >= MAX_DAMAGED:
+                break
+    except ValueError as error:  # a packed file is cut off or damaged, or a line is far too long
+        report = _damaged(report, str(error))
     return report
+
+
+def _replay_line(
+    report: Report, number: int, entry: Entry, before: Entry | None
+) -> tuple[Report, Entry]:
+    """Return the report with an entry added, and the entry.
+
+    Raises:
+        ValueError: the entry is not in the format.
+    """
+    is_game = "actions" in entry
+    try:
+        mismatches = list(replay_game(entry, before) if is_game else replay_position(entry))
+        n_actions = len(entry.get("actions", ()))
+    except FORMAT_ERRORS as error:
+        raise ValueError(f"not a recorded game or position: {error!r}") from error
+    first = f"line {number}, {mismatches[0]}" if mismatches and not report.first else report.first
+    compared = report._replace(
+        games=report.games + is_game,
+        positions=report.positions + (not is_game),
+        actions=report.actions + n_actions,
+        mismatches=report.mismatches + len(mismatches),
+        first=first,
+    )
+    return compared, entry
+
+
+def _damaged(report: Report, damage: str) -> Report:
+    """Return the report with damage added."""
+    return report._replace(damaged=report.damaged + 1, damage=report.damage or f"{damage:.500}")
 
 
 @dataclass(frozen=True)
@@ -240,17 +284,21 @@ def _check(file: Path) -> bool:
     """Replay a file and print the result; return True if all is by the rules."""
     try:
         report = replay(file)
-    except (OSError, ValueError, EOFError, zlib.error) as error:
+    except OSError as error:
         print(f"{file}: {error}", file=sys.stderr)
         return False
-    if report.games + report.positions == 0:
+    if report.damaged:
+        more = f" (the first of {report.damaged:,} damaged lines)" if report.damaged > 1 else ""
+        print(f"{report.damage}{more}", file=sys.stderr)
+    if report.games + report.positions:
+        counts = [f"{n:,} {name}" for name, n in zip(report._fields[:4], report[:4], strict=True)]
+        print(f"{file}: {', '.join(counts)}")
+    elif not report.damaged:
         print(f"{file}: there is nothing to replay", file=sys.stderr)
         return False
-    counts = [f"{n:,} {name}" for name, n in zip(report._fields[:-1], report[:-1], strict=True)]
-    print(f"{file}: {', '.join(counts)}")
     if report.first:
         print(f"{file}: first mismatch: {report.first}")
-    return not report.first
+    return not report.first and not report.damaged
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -362,7 +362,7 @@ WRONG_TENSORS = {
 MISSING_METADATA = ("n_steps", "network")
 WRONG_METADATA: list[tuple[str, Any]] = [
     *(("n_steps", "many"), ("n_steps", None), ("network", "Other")),
-    *(("settings", {"n": 3}), ("settings", None)),
+    *(("settings", {"n": 3}), ("settings", None), ("n_steps", 1e999)),
 ]
 
 
@@ -371,6 +371,9 @@ WRONG_METADATA: list[tuple[str, Any]] = [
     [
         *(("tensors", name, None) for name in MISSING_TENSORS),
         *(("tensors", name, torch.zeros(n)) for name, n in WRONG_TENSORS.items()),
+        ("tensors", "net/weights", torch.full((2,), 1e300, dtype=torch.float64)),
+        ("tensors", "0/exp_avg_sq", torch.full((2,), torch.inf)),
+        ("tensors", "0/step", torch.zeros(2)),
         *(("metadata", name, ...) for name in MISSING_METADATA),
         *(("metadata", *wrong) for wrong in WRONG_METADATA),
     ],

@@ -12,6 +12,7 @@ import pytest
 from afterstate.agents import files
 from afterstate.agents.daihinmin.learning import policy_gradient
 from afterstate.agents.daihinmin.learning import policy_learner as learning
+from afterstate.agents.daihinmin.learning.game_records import play_log
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent
 from afterstate.agents.daihinmin.values import features as f
@@ -25,6 +26,7 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
     weigh_options,
 )
 from afterstate.agents.training.__main__ import main
+from afterstate.agents.training.folder import RunFolder
 from afterstate.envs.daihinmin import plays, rules
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import Game
@@ -231,3 +233,79 @@ def test_a_run_starts_from_a_policy_and_rejects_wrong_settings(tmp_path: Path) -
     ):
         with pytest.raises(SystemExit):
             run(tmp_path / "wrong", *wrong)
+
+
+# Damaged files of a run
+
+
+def training(folder: Path, **settings: Any) -> Any:
+    """Return the training of a folder that has files of a run."""
+    kept = RunFolder(folder, True, ("ascent.npz", "00000.npz"))
+    run_settings = learning.DaihinminPolicyRun(games=2, **settings)
+    return run_settings.begin(learning.PolicyOptions(out=folder), kept)
+
+
+def with_first(array: Any, value: float) -> Any:
+    """Return a copy of an array with another first number."""
+    changed = np.array(array)
+    changed.reshape(-1)[0] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        *(("weights", lambda array, v=value: with_first(array, v)) for value in (np.nan, np.inf)),
+        ("square", lambda array: with_first(array, np.nan)),
+        ("mean", lambda array: array[:-1]),
+        ("weights", lambda array: array.astype(np.float32)),
+        *(("n", lambda _, v=value: np.array(v)) for value in (-1, 1.5, np.nan)),
+        ("n", lambda _: np.array([3])),
+        ("n", None),
+    ],
+)
+def test_a_damaged_ascent_is_refused(tmp_path: Path, name: str, change: Any) -> None:
+    path, arrays = tmp_path / "ascent.npz", learning.new_ascent()._replace(n=3)._asdict()
+    settings = {"games": "2.0", "player": "None", "epochs": "10", "start": "None"}
+    header = {"asked": {**settings, "rate": str(learning.RATE), "seed": "0"}}
+    files.write(path, "daihinmin-policy-learning", header, arrays)
+    assert training(tmp_path).amount == 3
+    changed = {name: change(arrays[name])} if change else {}
+    rest = {other: array for other, array in arrays.items() if other != name}
+    files.write(path, "daihinmin-policy-learning", header, rest | changed)
+    with pytest.raises(ValueError, match=r"ascent\.npz"):
+        training(tmp_path)
+    others: list[dict[str, Any]] = [{}, {"asked": None}, {"asked": []}, {"asked": {}}]
+    for other in others:
+        files.write(path, "daihinmin-policy-learning", other, arrays)
+        with pytest.raises(ValueError, match=r"ascent\.npz is of a run with other settings"):
+            training(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        *(("chosen", lambda array, v=value: with_first(array, v)) for value in (-1, 99_999)),
+        *(("sizes", lambda array, v=value: with_first(array, v)) for value in (-1, f.MOST + 1)),
+        *(("features", lambda array, v=value: with_first(array, v)) for value in (-1, 32_767)),
+        ("first", lambda array: with_first(array, 1)),
+        ("first", lambda array: array[:-1]),
+        ("features", lambda array: array[:, :-1]),
+        ("sizes", lambda array: array[:-1]),
+        ("sizes", lambda array: array.astype(np.float64)),
+        ("chosen", None),
+    ],
+)
+def test_damaged_choices_are_refused(tmp_path: Path, name: str, change: Any) -> None:
+    """Kernels would read beyond the arrays."""
+    log = play_log([HeuristicAgent()] * 5, 1, 1)
+    arrays = policy_gradient.choices_in(log.games, new_workspace())._asdict()
+    settings = {"games": "2.0", "player": "sample", "epochs": "10", "start": "None"}
+    header = {"asked": {**settings, "rate": str(learning.RATE), "seed": "0"}}
+    files.write(tmp_path / "00000.npz", "daihinmin-policy-learning", header, arrays)
+    assert training(tmp_path, player="sample").end > 0
+    changed = {name: change(arrays[name])} if change else {}
+    rest = {other: array for other, array in arrays.items() if other != name}
+    files.write(tmp_path / "00000.npz", "daihinmin-policy-learning", header, rest | changed)
+    with pytest.raises(ValueError, match=r"00000\.npz"):
+        assert training(tmp_path, player="sample").end

@@ -462,6 +462,13 @@ def test_a_learner_with_entries_in_the_order_of_nibbles_is_resumed(
     assert_same(older, learner)
 
 
+def with_nan(array: Any) -> Any:
+    """Return a copy of an array with NaN in one place."""
+    changed = array.copy()
+    changed[5] = np.nan
+    return changed
+
+
 ARRAYS: list[tuple[str, Any]] = [
     *((name, None) for name in ("sums", "state", "pool_boards", "pool_counts", "weights")),
     ("sums", lambda sums: sums[:-2]),
@@ -480,6 +487,8 @@ ARRAYS: list[tuple[str, Any]] = [
     ("weights", lambda weights: weights.astype(np.float64)),
     ("weights", lambda weights: weights.astype(np.int32)),
     ("weights", lambda weights: weights[:-1]),
+    *((name, with_nan) for name in ("weights", "sums")),
+    ("state", lambda state: state | np.uint64(1 << 63)),
 ]
 ENTRIES: list[tuple[str, Any]] = [
     *(("settings", setting) for setting in ({"momentum": 0.9}, {"rule": "sarsa"}, {"rule": "td"})),
@@ -491,6 +500,7 @@ ENTRIES: list[tuple[str, Any]] = [
     *(("size", size) for size in (4, [2, 2])),
     ("fixed_point", True),
     ("downgrade", 3),
+    *(("learner", {"settings": {}, "seconds": value}) for value in (10**400, float("nan"))),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import pickle
 import tracemalloc
 from collections import Counter
@@ -226,6 +227,10 @@ WRONG = {
     "cut off": saved(LOG)[:-1],
     "a header cut off": saved(LOG)[:50],
     "a damaged header": saved(LOG).replace(b"}", b"{"),
+    "a huge shape": saved(LOG).replace(b"(20,)" + b" " * 60, b"(" + b"9" * 62 + b",)"),
+    "a deep header": saved(LOG).replace(b"(20,)" + b" " * 50, b"(" * 55),
+    "too many moves": saved(LOG).replace(b"(20,)", b"(21,)"),
+    "moves of Python 2": saved(LOG).replace(b"(20,)", b"(20L)"),
 }
 
 
@@ -255,3 +260,29 @@ def test_a_missing_log_and_a_folder_are_refused(tmp_path: Path) -> None:
         read(tmp_path / "missing.npy")
     with pytest.raises(OSError):
         read(tmp_path)
+
+
+STATES: dict[str, list[Any]] = {
+    "sizes": [None, [], [0] * 255, [-1] * 256, [10**400] * 256, "x"],
+    "games": [None, [], [1, 2], ["x"], [[]]],
+    "n_played": [None, [], 1e999],
+    "sampling": [None, [], [[]] * 9, "random"],
+}
+
+
+@pytest.mark.parametrize(
+    "changes", [{name: value} for name, values in STATES.items() for value in values]
+)
+def test_a_damaged_state_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    sampling = Sampling(("random",))
+    Buckets(tmp_path / "parts", sampling)
+    path = tmp_path / "parts" / "state.json"
+    state = json.loads(path.read_text())
+    path.write_text(json.dumps(state))
+    Buckets(tmp_path / "parts", sampling)
+    path.write_text(json.dumps(state | changes))
+    with pytest.raises(ValueError, match="parts"):
+        Buckets(tmp_path / "parts", sampling)
+    path.write_text("[" * 100_000)
+    with pytest.raises(ValueError, match=r"state\.json is damaged"):
+        Buckets(tmp_path / "parts", sampling)

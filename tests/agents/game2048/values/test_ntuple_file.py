@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from afterstate import agents
 from afterstate.agents import files
 from afterstate.agents.game2048.learning.pruning import save_pruned
 from afterstate.agents.game2048.values.ntuple import estimate, network
@@ -20,6 +22,7 @@ from tests.support.game2048.tuple_networks import (
     filled,
     words,
 )
+from tests.support.memory import at_most
 
 
 @by_options
@@ -70,3 +73,56 @@ def test_save_and_load_give_the_same_network(
         assert type(getattr(loaded, name)) is type(getattr(net, name))
     boards = words(drawn_boards(100, size))
     assert estimate(loaded, boards).tolist() == estimate(net, boards).tolist()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite_are_refused(tmp_path: Path, value: float) -> None:
+    net = filled()
+    net.weights[100] = value
+    save(net, tmp_path / "network.npz")
+    for read in (load, agents.load):
+        with pytest.raises(ValueError, match=r"network\.npz is damaged: .* NaN or infinite"):
+            read(tmp_path / "network.npz")
+
+
+@pytest.mark.parametrize("step", [math.nan, math.inf, -1.0, 0, 1e300, "8", 10**400])
+def test_a_pruned_file_with_an_impossible_step_is_refused(tmp_path: Path, step: Any) -> None:
+    net = network([[0, 1], [5]])
+    net.weights[:] = 1
+    save_pruned(net, tmp_path / "pruned.npz", np.arange(0, 200, 7))
+    header, arrays = files.read(tmp_path / "pruned.npz")
+    files.write(tmp_path / "pruned.npz", "ntuple", header, arrays)
+    load(tmp_path / "pruned.npz")
+    header["pruned"]["step"] = step
+    files.write(tmp_path / "pruned.npz", "ntuple", header, arrays)
+    with pytest.raises(ValueError, match=r"pruned\.npz"):
+        load(tmp_path / "pruned.npz")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tuples": [list(range(7))] * 1_000},
+        {"tuples": "+".join(["8x6"] * 1_000)},
+        {"tuples": [list(range(7))] * 9, "stages": [8, 16, 32, 64, 128]},
+        {"tuples": [[10**400]]},
+        {"tuples": {"0": 1}},
+        {"size": [10**400, 4]},
+        {"size": 4},
+        {"size": ["4", None]},
+        {"downgrade": 1e999},
+    ],
+)
+@pytest.mark.parametrize("pruned", [False, True])
+def test_a_network_larger_than_its_file_is_refused_before_allocation(
+    tmp_path: Path, pruned: bool, changes: dict[str, Any]
+) -> None:
+    net = network([[0, 1], [5]])
+    if pruned:
+        save_pruned(net, tmp_path / "network.npz", np.arange(5))
+    else:
+        save(net, tmp_path / "network.npz")
+    header, arrays = files.read(tmp_path / "network.npz")
+    files.write(tmp_path / "network.npz", "ntuple", header | changes, arrays)
+    with at_most(1 << 22), pytest.raises(ValueError, match=r"network\.npz is damaged"):
+        load(tmp_path / "network.npz")

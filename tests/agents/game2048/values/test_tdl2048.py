@@ -16,6 +16,7 @@ from afterstate.agents.game2048.values import tdl2048
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import symmetric_boards
+from tests.support.memory import at_most
 
 DATA = Path(__file__).parents[3] / "data" / "game2048" / "tdl2048"
 Floats = npt.NDArray[np.float32]
@@ -103,6 +104,25 @@ def test_other_files_are_refused(tmp_path: Path, wrong: bytes) -> None:
     (tmp_path / "x.w").write_bytes(wrong)
     with pytest.raises(ValueError, match=r"x\.w"):
         agents.load(tmp_path / "x.w")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite_are_refused(tmp_path: Path, value: float) -> None:
+    weights = drawn("01", 1)
+    weights[77] = value
+    (tmp_path / "x.w").write_bytes(contents(table("5", drawn("5", 3)), table("01", weights)))
+    with pytest.raises(ValueError, match=r"x\.w.* NaN or infinite"):
+        agents.load(tmp_path / "x.w")
+
+
+def test_a_table_that_claims_to_be_large_is_refused_before_allocation(tmp_path: Path) -> None:
+    """Seven cells have a gigabyte of weights, their sums two."""
+    head = struct.pack("<BIIHQ", 4, 0x123_4567, 7, 4, 16**7)
+    with_sums = table("5", drawn("5", 3))[:-2] + struct.pack("<HQ", 4, 2 * 16)
+    for part in (head, with_sums):
+        (tmp_path / "x.w").write_bytes(contents(part))
+        with at_most(1 << 20), pytest.raises(ValueError, match=r"x\.w.* cut off"):
+            tdl2048.read(tmp_path / "x.w")
 
 
 @pytest.mark.parametrize(("name", "score"), [("2x4td.w", 13_886), ("2x4tc.w", 25_505)])

@@ -7,6 +7,7 @@ with all of them.
 from __future__ import annotations
 
 import copy
+import gzip
 import json
 import os
 import random
@@ -363,8 +364,8 @@ BAD_FILES: dict[str, tuple[str, bytes, str]] = {
     "no JSON": ("a.jsonl", b'{"hand": \n', "line 1 is not JSON: "),
     "empty line": ("a.jsonl", first_game() + b"\n", "line 3 is not JSON: "),
     "no object": ("a.jsonl", b"[1, 2]\n", "line 1 is not a JSON object"),
-    "no text": ("a.jsonl", b"\xff\xfe{}\n", "can't decode byte 0xff"),
-    "no keys": ("a.jsonl", b"{}\n", "line 1 is not a recorded game or position: KeyError('hand')"),
+    "no text": ("a.jsonl", b"\xff\xfe{}\n", "line 1 is not JSON: "),
+    "no keys": ("a.jsonl", b"{}\n", "line 1 is not a recorded game or position: KeyError('rev')"),
     "actions are no list": ("a.jsonl", first_game(actions=7), "line 2 is not a recorded game"),
     "an action is no object": ("a.jsonl", first_game(actions=[7]), "line 2 is not a recorded game"),
     "no submission": ("a.jsonl", first_game(actions=[{"p": 3}]), "KeyError('m')"),
@@ -382,6 +383,14 @@ BAD_FILES: dict[str, tuple[str, bytes, str]] = {
     "deep": ("a.jsonl", b"[" * 100_000, "line 1"),
     "nothing": ("a.jsonl", b"", "nothing to replay"),
     "no field": ("a.jsonl", json.dumps(POSITION | {"field": "S3 S4"}).encode(), "a play must be"),
+    "a lock of 7": ("a.jsonl", json.dumps(POSITION | {"lock": 7}).encode(), "must be 0 or 1"),
+    "unequal hands": (
+        "a.jsonl",
+        first_game(deal=[" ".join(cards.CARD_NUMBERS), "", "", "", ""]),
+        "10 or 11 cards",
+    ),
+    "an endless line": ("a.jsonl.gz", gzip.compress(bytes(1 << 27)), "line 1 has more than"),
+    "a bomb of lines": ("a.jsonl.gz", gzip.compress(b"\n" * (1 << 24)), "of 1,000 damaged lines"),
     "no hand": ("a.jsonl", json.dumps(POSITION | {"hand": 3}).encode(), "line 1 is not a recorded"),
 }
 
@@ -416,10 +425,44 @@ def test_a_bad_file_is_an_error_and_the_other_files_are_replayed(
     bad.write_bytes(content)
     assert main([str(bad), str(good)]) == 1
     out, error = capsys.readouterr()
-    assert out == f"{good}: 20 games, 0 positions, 491 actions, 0 mismatches\n"
+    lines = [line for line in out.splitlines() if not line.startswith(f"{bad}: ")]
+    assert lines == [f"{good}: 20 games, 0 positions, 491 actions, 0 mismatches"]
+    assert "first mismatch" not in out
     assert error.startswith(f"{bad}: ")
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_a_torn_line_is_reported_and_the_other_games_are_replayed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a killed server leaves its log, to which the next one appends."""
+    games = [json.dumps(game).encode() for game in entries("chaos5")[:5]]
+    file = tmp_path / "log.jsonl"
+    file.write_bytes(b"\n".join([*games[:3], games[3][:2_000], *games[4:], b"", games[0][:99]]))
+    report = replay(file)
+    assert (report.games, report.mismatches, report.damaged) == (4, 0, 3)
+    assert report.damage.startswith(f"{file}: line 4 is not JSON: ")
+    assert main([str(file)]) == 1
+    out, error = capsys.readouterr()
+    assert out == f"{file}: 4 games, 0 positions, {report.actions} actions, 0 mismatches\n"
+    assert error == f"{report.damage} (the first of 3 damaged lines)\n"
+
+
+def test_games_before_the_end_of_a_cut_off_file_are_replayed(tmp_path: Path) -> None:
+    file = tmp_path / "log.jsonl.gz"
+    file.write_bytes(packed()[:-5_000])
+    report = replay(file)
+    assert (report.games > 20, report.mismatches, report.damaged) == (True, 0, 1)
+    assert f"{file}: damaged after line {report.games}: " in report.damage
+
+
+def test_a_mismatch_is_told_in_some_words(tmp_path: Path) -> None:
+    """Also that of a deep or long value."""
+    for value in ([[[0]] * 1_000] * 100, json.loads("[" * 150 + "]" * 150), "x" * 100_000):
+        report = replay(written(tmp_path / "a.jsonl", [entries("chaos5")[0] | {"start": value}]))
+        assert report.mismatches == 1
+        assert len(report.first) < 2_000
 
 
 @pytest.mark.parametrize("name", ["none.jsonl.gz", "."])

@@ -1,0 +1,83 @@
+"""Files of rows: damage is named, and bombs are refused before they take memory."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import row_files
+from benchmarks.leaderboard.games import entries
+from benchmarks.leaderboard.rows import read, rows_file
+from tests.support.leaderboard import RANDOM
+from tests.support.memory import at_most
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "rows.jsonl.gz"
+
+
+def test_a_bomb_is_refused_in_little_memory(path: Path) -> None:
+    """A gigabyte, packed into a megabyte."""
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for _ in range(64):
+            file.write(bytes(1 << 24))
+    message = r"rows\.jsonl\.gz must have at most"
+    with at_most(2 * row_files.MAX_BYTES), pytest.raises(ValueError, match=message):
+        row_files.read(path)
+
+
+def test_many_small_members_are_bounded_together(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_files, "MAX_BYTES", 1_000)
+    path.write_bytes(gzip.compress(b'{"a": 1}\n') * 100)
+    assert len(row_files.read(path)) == 100
+    path.write_bytes(gzip.compress(b'{"a": 1}\n') * 120)
+    with pytest.raises(ValueError, match=r"rows\.jsonl\.gz must have at most 1,000 bytes"):
+        row_files.read(path)
+
+
+def test_a_file_of_another_game_is_refused_at_its_first_row(tmp_path: Path) -> None:
+    path = rows_file(tmp_path, RANDOM)
+    path.parent.mkdir()
+    path.write_bytes(gzip.compress(b"{}\n" * 1_000_000))
+    with at_most(1 << 24), pytest.raises(ValueError, match=r"random\.jsonl\.gz, row 1: "):
+        read(tmp_path, RANDOM)
+
+
+@pytest.mark.parametrize("line", [b"{", b"[" * 100_000, b"[1]", b"5", b"", b"\xff", b'{"a": 1}}'])
+def test_a_line_that_is_no_object_is_named(path: Path, line: bytes) -> None:
+    path.write_bytes(gzip.compress(b'{"a": 1}\n' + line + b'\n{"a": 2}\n'))
+    with pytest.raises(ValueError, match=r"rows\.jsonl\.gz, row 2: "):
+        row_files.read(path)
+
+
+def test_a_repair_only_cuts_the_file(path: Path) -> None:
+    row_files.append(path, [{"a": 1}])
+    whole = path.read_bytes()
+    row_files.append(path, [{"a": 2}])
+    path.write_bytes(path.read_bytes()[:-3])
+    row_files.repair(path)
+    assert path.read_bytes() == whole
+    row_files.repair(path)
+    assert path.read_bytes() == whole
+    row_files.repair(path.with_name("missing.gz"))
+
+
+def test_rows_between_damaged_lines_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    deep = b"[" * 100_000
+    path.write_bytes(b'{"a": 1}\n{"a": \n\xff\n' + deep + b'\n{"a": 2}\n{"a"')
+    assert row_files.read_lines(path) == [{"a": 1}, {"a": 2}]
+
+
+def test_entries_that_are_deep_or_large_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "entries.json"
+    for text in ("[" * 100_000, '{"2048":' * 10_000, json.dumps({"2048": {"a": [[]] * 10**6}})):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=r"entries\.json"):
+            entries(path)

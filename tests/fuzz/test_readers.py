@@ -1,0 +1,63 @@
+"""Readers of files are fuzzed, and the driver finds faults."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+if sys.platform == "win32":
+    pytest.skip("needs limits of memory", allow_module_level=True)
+for extra in ("torch", "safetensors", "joblib", "matplotlib"):
+    pytest.importorskip(extra)
+
+from tests.fuzz import driver  # noqa: E402 - after the skips
+from tests.fuzz.driver import Run, run  # noqa: E402
+
+INPUTS = 50
+"""Inputs of each target, which take seconds."""
+
+
+def assert_no_faults(result: Run) -> None:
+    assert [(fault.target, fault.error, str(fault.file)) for fault in result.faults] == []
+
+
+def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
+    from tests.fuzz.targets import NAMES
+
+    result = run(NAMES, tmp_path, seed=1, n_inputs=INPUTS * len(NAMES))
+    assert_no_faults(result)
+    assert set(result.tried.values()) == {INPUTS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [2, 3])
+def test_many_damaged_files_are_read_or_refused(tmp_path: Path, seed: int) -> None:
+    from tests.fuzz.targets import NAMES
+
+    assert_no_faults(run(NAMES, tmp_path, seed, seconds=120))
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("raise", "KeyError('kind')"),
+        ("allocate", "MemoryError()"),
+        ("sleep", "took more than"),
+        ("die", "the process ended with -6"),
+        ("refuse", ""),
+    ],
+)
+def test_faults_are_found_and_their_inputs_kept(
+    tmp_path: Path, name: str, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "DEAF", 20)
+    result = run([name], tmp_path, seed=1, n_inputs=2, module="tests.fuzz.broken")
+    assert result.tried == {name: 2}
+    assert len(result.faults) == (2 if error else 0)
+    for fault in result.faults:
+        assert fault.target == name
+        assert error in fault.error
+        assert fault.file.read_bytes() != b"sample"
+        assert fault.file.with_name("error.txt").read_text() == fault.error
