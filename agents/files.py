@@ -17,7 +17,6 @@ import io
 import json
 import math
 import os
-import re
 import struct
 import zipfile
 import zlib
@@ -35,7 +34,7 @@ VERSION = 2
 
 _MAX_HEADER = 1 << 20
 _MAX_RATIO = 1032  # bytes that deflate can make of one
-_DTYPE = re.compile("[<>|][biuf][1248]")  # booleans, integers and floats
+_DTYPES = {np.dtype(order + kind).str for order in "<>" for kind in "?bBhHiIqQefd"}
 
 # Errors of reading a damaged archive; a missing or unreadable file fails at opening.
 _DAMAGE = (
@@ -194,9 +193,11 @@ def _read_header(archive: zipfile.ZipFile) -> Any:
     """Return the JSON of the header."""
     if any(entry.compress_type not in (0, 8) for entry in archive.infolist()):
         raise zipfile.BadZipFile("its compression is neither stored nor deflated")
-    if archive.getinfo("header.json").file_size > _MAX_HEADER:
+    with archive.open("header.json") as entry:
+        text = entry.read(_MAX_HEADER + 1)  # whatever length the directory claims
+    if len(text) > _MAX_HEADER:
         raise zipfile.BadZipFile("its header is too long")
-    return json_files.parse(archive.read("header.json"))
+    return json_files.parse(text)
 
 
 def _check_header(path: str | Path, header: Any, kind: str | None) -> None:
@@ -222,7 +223,7 @@ def _layout(name: str, declared: Any) -> _Layout:
     """Return the type and the shape that a header declares for an array."""
     dtype, shape = declared if isinstance(declared, list) and len(declared) == 2 else ("", ())
     is_shape = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
-    if not is_shape or not isinstance(dtype, str) or not _DTYPE.fullmatch(dtype):
+    if not is_shape or not isinstance(dtype, str) or dtype not in _DTYPES:
         raise ValueError(f"the array {name} has no valid type and shape in the header")
     return np.dtype(dtype), tuple(shape)
 

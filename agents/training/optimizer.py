@@ -151,6 +151,8 @@ class Fitter:
                 shape = torch.Size() if name == "step" else shapes.get(i)
                 if value.shape != shape or value.dtype != torch.float32:
                     raise ValueError(f"the optimizer's {name} does not fit parameter {i}")
+                if name in ("step", "exp_avg_sq") and bool((value < 0).any()):
+                    raise ValueError(f"the optimizer's {name} is negative")
 
     def save(self, path: str | Path, others: dict[str, Tensor], **metadata: Any) -> None:
         """Write a checkpoint to a safetensors file.

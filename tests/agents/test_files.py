@@ -489,6 +489,23 @@ def test_finite_arrays_are_told_from_others() -> None:
     assert not is_finite(np.array([np.inf, -np.inf]))
 
 
+@pytest.mark.parametrize("dtype", ["<f1", "<b4", "|V8", "<M8", "<U2", "<f4,<f4", "", "O"])
+def test_a_type_that_is_no_number_is_refused(file: Path, dtype: str) -> None:
+    rewrite(file, declare(dtype, [40]))
+    assert_refused(file, "weights")
+
+
+def test_a_directory_that_claims_a_large_header_is_refused_before_allocation(file: Path) -> None:
+    rewrite(file, keep)
+    data = bytearray(file.read_bytes())
+    entry = data.rindex(b"header.json") - 46
+    data[entry + 20 : entry + 24] = b"\xff\xff\xff\x7f"  # bytes in the file
+    data[entry + 10 : entry + 12] = b"\0\0"  # stored
+    file.write_bytes(data)
+    with at_most(1 << 23):
+        assert_refused(file)
+
+
 def test_an_array_with_more_data_than_it_says_is_refused(file: Path) -> None:
     entry = npy((39,), "<f4", ARRAYS["weights"].tobytes())
     rewrite(file, declare("<f4", [39]), {"weights.npy": entry})

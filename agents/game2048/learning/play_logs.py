@@ -48,6 +48,8 @@ from afterstate.envs.words import Words
 MOVE = np.dtype([("board", "<u8"), ("action", "u1")])
 """A record of a log, 9 bytes."""
 
+_MAX_COUNT = 1 << 52
+
 N_BUCKETS = 256
 """Moves are divided among this many files before they are shuffled."""
 
@@ -169,13 +171,14 @@ class Buckets:
             self.games = [int(n) for n in state["games"]]
             self._scores = [int(total) for total in state["scores"]]
             self._sizes = np.array(state["sizes"], np.int64)
-            if self._sizes.shape != (N_BUCKETS,) or self._sizes.min() < 0:
-                raise ValueError(f"it has the sizes of {self._sizes.shape} buckets")
-            if not len(self.games) == len(self._scores) == len(before.players):
-                raise ValueError("it has the games of other players")
+            if self._sizes.shape != (N_BUCKETS,) or not len(self.games) == len(self._scores):
+                raise ValueError("it has other buckets or players")
+            counts = [self.n_rounds, self.n_played, *self.games, *self._scores, *self._sizes]
+            if not all(0 <= count < _MAX_COUNT for count in counts):
+                raise ValueError("it has counts that no run reaches")
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{self._state} is damaged: start over") from error
-        if before != self.sampling:
+        if before != self.sampling or len(self.games) != len(before.players):
             raise ValueError(f"{self._folder} has moves of {before}: use another file")
 
     def truncate(self) -> None:

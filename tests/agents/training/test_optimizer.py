@@ -374,6 +374,8 @@ WRONG_METADATA: list[tuple[str, Any]] = [
         ("tensors", "net/weights", torch.full((2,), 1e300, dtype=torch.float64)),
         ("tensors", "0/exp_avg_sq", torch.full((2,), torch.inf)),
         ("tensors", "0/step", torch.zeros(2)),
+        ("tensors", "0/step", torch.tensor(-1.0)),
+        ("tensors", "0/exp_avg_sq", torch.full((2,), -1.0)),
         *(("metadata", name, ...) for name in MISSING_METADATA),
         *(("metadata", *wrong) for wrong in WRONG_METADATA),
     ],

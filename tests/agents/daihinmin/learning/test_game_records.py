@@ -214,7 +214,6 @@ WRONG: dict[str, Callable[[Any], Any]] = {
     "places twice": lambda entry: entry.update(finish=[0, 0, 1, 2, 3]),
     "other places": lambda entry: entry["finish"].reverse(),
     "no notation": lambda entry: entry["actions"][0].update(m=7),
-    "no gift": lambda entry: entry["exchange"].append({"how": "chosen", "cards": None}),
     "no hand": lambda entry: entry.update(deal=[None] * 5),
     "seats that do not exist": lambda entry: entry.update(seats=[10**12, 4, 1, 0, 3]),
     "classes that do not exist": lambda entry: entry.update(class_reset=False, classes=[7] * 5),

@@ -212,6 +212,14 @@ def saved(array: Any) -> bytes:
 
 
 LOG = np.zeros(20, MOVE)
+
+
+def with_shape(shape: str) -> bytes:
+    """Return the file of a log with another shape in its header."""
+    text = f"{{'descr': {MOVE.descr}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + LOG.tobytes()
+
+
 WRONG = {
     "nothing": b"",
     "text": b"2048\n" * 50,
@@ -227,8 +235,9 @@ WRONG = {
     "cut off": saved(LOG)[:-1],
     "a header cut off": saved(LOG)[:50],
     "a damaged header": saved(LOG).replace(b"}", b"{"),
-    "a huge shape": saved(LOG).replace(b"(20,)" + b" " * 60, b"(" + b"9" * 62 + b",)"),
-    "a deep header": saved(LOG).replace(b"(20,)" + b" " * 50, b"(" * 55),
+    "a huge shape": with_shape("(" + "9" * 400 + ",)"),
+    "a negative shape": with_shape("(-20,)"),
+    "a deep header": with_shape("(" * 5_000),
     "too many moves": saved(LOG).replace(b"(20,)", b"(21,)"),
     "moves of Python 2": saved(LOG).replace(b"(20,)", b"(20L)"),
 }
