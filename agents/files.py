@@ -124,7 +124,9 @@ def truncate_rows(path: str | Path, key: str, last: int) -> int:
         The integer of the last row kept, 0 if there is none.
     """
     kept, number = [], 0
-    for line in json_files.lines(path) if Path(path).exists() else ():
+    if not Path(path).exists():
+        return 0
+    for line in json_files.lines(path):
         with contextlib.suppress(ValueError, TypeError, KeyError, OverflowError):
             value = int(json_files.parse(line)[key])
             if value <= last:
