@@ -113,7 +113,8 @@ def _samples(target: Target, folder: Path) -> Sequence[bytes]:
     """Return the samples of a target, each of which it can read."""
     path, scratch = _path(folder, target), folder / "scratch" / target.name
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(scratch, ignore_errors=True)  # of an earlier process
+    scratch.mkdir(parents=True)
     samples = target.samples(scratch)
     for sample in samples:
         path.write_bytes(sample)

@@ -30,6 +30,9 @@ WORDS = [
 ]
 """Replacements of the numbers and tokens of a text, and of binary numbers."""
 
+_LONGEST = 1 << 18
+"""Most bytes that a mutation repeats."""
+
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[\w.+-]+')
 
@@ -63,8 +66,8 @@ def insert(data: bytes, rng: random.Random) -> bytes:
 def duplicate(data: bytes, rng: random.Random) -> bytes:
     """Return the data with a block repeated, there or elsewhere."""
     begin, end = _span(data, rng, 500)
-    at = rng.choice([end, rng.randrange(len(data) + 1)])
-    return data[:at] + data[begin:end] * rng.choice([1, 1, 2, 20]) + data[at:]
+    at, times = rng.choice([end, rng.randrange(len(data) + 1)]), rng.choice([1, 1, 2, 20])
+    return data[:at] + data[begin : min(end, begin + _LONGEST // times)] * times + data[at:]
 
 
 def overwrite(data: bytes, rng: random.Random) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -94,7 +95,15 @@ def _read_network(path: Path) -> None:
 
 
 def _tables(_: Path) -> list[bytes]:
-    return [(DATA / "game2048" / "tdl2048" / "2x4tc.w").read_bytes()]
+    tables = b""
+    for cells, sums in (("01", True), ("5", False), ("a2", True)):
+        weights = np.random.default_rng(1).random(16 ** len(cells), np.float32)
+        tables += struct.pack("<BIIHQ", 4, int(cells, 16), len(cells), 4, len(weights))
+        tables += weights.tobytes()
+        if sums:
+            tables += struct.pack("<HQ", 4, 2 * len(weights)) + 2 * weights.tobytes()
+        tables += struct.pack("<H", 0)
+    return [struct.pack("<BI", 0, 3) + tables]
 
 
 def _learners(folder: Path) -> list[bytes]:
