@@ -49,6 +49,7 @@ MOVE = np.dtype([("board", "<u8"), ("action", "u1")])
 """A record of a log, 9 bytes."""
 
 _MAX_COUNT = 1 << 52
+"""No log reaches as many games, moves or points."""
 
 N_BUCKETS = 256
 """Moves are divided among this many files before they are shuffled."""
