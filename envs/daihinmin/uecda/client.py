@@ -10,7 +10,9 @@ from __future__ import annotations
 import logging
 import socket
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,13 +21,13 @@ from afterstate.envs.daihinmin import players, plays
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import ACCEPTED, N_PLAYERS, REFUSED, Game
 from afterstate.envs.daihinmin.uecda import tables
-from afterstate.envs.daihinmin.uecda.tables import ProtocolError, Table
+from afterstate.envs.daihinmin.uecda.tables import ProtocolError, Refusal, Table
 from afterstate.envs.daihinmin.uecda.watching import Watcher
 from afterstate.envs.daihinmin.views import view
 
 LOGGER = logging.getLogger(__name__)
 SILENCE_SECONDS = 3600.0
-"""Time after which a silent server is given up; a server is silent while players are missing."""
+"""Time limit for each message of a server; a server is silent while players are missing."""
 CONNECT_SECONDS = 10.0
 _CHUNK = 1 << 16
 
@@ -45,11 +47,10 @@ class Connection:
 
     Args:
         connected: the socket.
-        seconds: time limit for a silent server.
+        seconds: time limit for each message of the server.
     """
 
     def __init__(self, connected: socket.socket, seconds: float = SILENCE_SECONDS) -> None:
-        connected.settimeout(seconds)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = connected
         self._seconds = seconds
@@ -60,21 +61,29 @@ class Connection:
 
         Raises:
             ConnectionError: the server hung up.
-            TimeoutError: the server sends nothing.
+            TimeoutError: the server does not send them in time.
         """
+        deadline = time.monotonic() + self._seconds
         while len(self._unread) < n:
-            try:
-                data = self._socket.recv(_CHUNK)
-            except TimeoutError as error:
-                raise TimeoutError(
-                    f"the server sent nothing for {self._seconds:g} seconds"
-                ) from error
+            data = self._receive(deadline)
             if not data:
                 raise ConnectionError("the server hung up")
             self._unread += data
         message = bytes(self._unread[:n])
         del self._unread[:n]
         return message
+
+    def _receive(self, deadline: float) -> bytes:
+        """Return some bytes, empty ones if the server hung up."""
+        left = deadline - time.monotonic()
+        try:
+            if left <= 0:
+                raise TimeoutError
+            self._socket.settimeout(left)
+            return self._socket.recv(_CHUNK)
+        except TimeoutError as error:
+            sent = f"{len(self._unread)} bytes of a message" if self._unread else "nothing"
+            raise TimeoutError(f"the server sent {sent} for {self._seconds:g} seconds") from error
 
     def table(self) -> Table:
         """Return the next message, a table."""
@@ -98,6 +107,7 @@ class Connection:
             ConnectionError: the server hung up or does not read.
         """
         try:
+            self._socket.settimeout(self._seconds)
             self._socket.sendall(tables.to_bytes(table))
         except OSError as error:
             raise ConnectionError(f"the server did not accept a table ({error})") from error
@@ -112,11 +122,11 @@ def play_match(
         address: host and port of the server.
         player: the player.
         name: its name in the server's lists.
-        seconds: time limit for a silent server.
+        seconds: time limit for each message of the server.
 
     Raises:
-        OSError: the server cannot be reached, hung up, or fell silent.
-        ProtocolError: the server does not follow the protocol.
+        OSError: the server cannot be reached, refused the client, hung up, or fell silent.
+        ProtocolError: the server does not follow the protocol or the rules.
     """
     with socket.create_connection(address, CONNECT_SECONDS) as connected:
         connection = Connection(connected, seconds)
@@ -128,15 +138,24 @@ def play_match(
 
 
 def _join(connection: Connection, name: str) -> int:
-    """Send the profile and return the number that the server gives."""
-    try:
+    """Send the profile and return the number that the server gives.
+
+    Raises:
+        ConnectionError: the server refused the client or hung up.
+    """
+    with suppress(ConnectionError):  # a server that refuses before it reads has sent the reason
         connection.send(tables.profile_table(name))
-        return connection.number("the number of a player", range(N_PLAYERS))
+    try:
+        number = connection.number("the number of a player", [*range(N_PLAYERS), *Refusal])
     except ConnectionError as error:
         raise ConnectionError(
             "the server hung up before it gave a number: all seats are taken, or it does not "
             f"speak protocol {tables.PROTOCOL}"
         ) from error
+    if number < 0:
+        reason = tables.REASONS[Refusal(number)]
+        raise ConnectionError(f"the server refused the client: {reason}")
+    return number
 
 
 def _play_game(connection: Connection, watcher: Watcher, player: Player) -> int:
@@ -144,26 +163,42 @@ def _play_game(connection: Connection, watcher: Watcher, player: Player) -> int:
     watcher.start(connection.table())
     n = int(watcher.view["to_give"])
     if n:
-        connection.send(tables.gift_table(player.give(_seen(watcher), n)))
+        connection.send(tables.gift_table(_ask(lambda: player.give(_seen(watcher), n))))
     end = tables.MORE
     while end == tables.MORE:
+        play = None
         if watcher.turn(connection.table()):
-            _submit(connection, watcher, player)
-        watcher.field(connection.table())
+            play = _submit(connection, watcher, player)
+        watcher.field(connection.table(), play)
         end = connection.number(
             "the end of an action", (tables.MORE, tables.GAME_OVER, tables.MATCH_OVER)
         )
+        watcher.check_end(end != tables.MORE)
     LOGGER.debug("game %d is over, points %s", watcher.view["number"], watcher.points)
     return end
 
 
-def _submit(connection: Connection, watcher: Watcher, player: Player) -> None:
-    """Submit a play of the player."""
-    play = player.choose(_seen(watcher))
+def _submit(connection: Connection, watcher: Watcher, player: Player) -> int:
+    """Submit a play of the player; return the play, `plays.PASS` if the server refused it."""
+    play = _ask(lambda: player.choose(_seen(watcher)))
     connection.send(tables.play_table(play, tables.lone_joker_cell(watcher.view)))
     answer = connection.number("the answer to a play", (ACCEPTED, REFUSED))
     if answer == REFUSED and play != plays.PASS:
         LOGGER.warning("the server refused %s", plays.text(play))
+        return plays.PASS
+    return play
+
+
+def _ask(choice: Callable[[], int]) -> int:
+    """Return a choice of the player.
+
+    Raises:
+        ProtocolError: the player finds the position impossible.
+    """
+    try:
+        return choice()
+    except ValueError as error:
+        raise ProtocolError(f"the server's tables show an impossible position: {error}") from error
 
 
 def _seen(watcher: Watcher) -> Game:
@@ -184,7 +219,7 @@ class Args:
     name: str | None = None
     """Name in the server's lists, 9 characters; by default that of the player."""
     silence_seconds: float = SILENCE_SECONDS
-    """Time after which a server that sends nothing is given up, in seconds."""
+    """Time after which a server that does not send its next message is given up, in seconds."""
 
 
 def _player(args: Args) -> Player:

@@ -11,13 +11,14 @@ numbers. Every number is an `int32`, high byte first. Columns are the ranks of `
 
 A client's tables have only rows 0 to 4. The messages of a match, for each client:
 
-    profile ->, <- its number, and for each game
+    profile ->, <- its number or a `Refusal`, and for each game
         <- start table, (gift table ->), and for each action
             <- turn table, (submission ->, <- answer), <- field table, <- end
 """
 
 from __future__ import annotations
 
+from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -49,6 +50,30 @@ Table = npt.NDArray[np.int32]
 
 _CARD_ROWS = 5
 _PLAYERS = set(range(N_PLAYERS))
+
+
+class Refusal(IntEnum):
+    """A reason why a client gets no seat, sent instead of its number.
+
+    The server then closes the connection. Clients that know no reasons take the number for theirs
+    and end when they find no start table; more bytes after it would be taken for that table.
+    """
+
+    FULL = -1
+    PROTOCOL = -2
+    NO_PROFILE = -3
+    CROWD = -4
+    ADDRESS = -5
+
+
+REASONS = {
+    Refusal.FULL: "all seats are taken",
+    Refusal.PROTOCOL: f"it speaks protocol {PROTOCOL} only",
+    Refusal.NO_PROFILE: "it got no profile in time",
+    Refusal.CROWD: "too many connections wait",
+    Refusal.ADDRESS: "it accepts no more clients of this address",
+}
+"""The reasons in words, as the end of a sentence about the server."""
 
 
 class ProtocolError(Exception):
@@ -296,14 +321,16 @@ def read_state(table: Table) -> State:
 
 
 def _is_possible(state: State) -> bool:
-    """Return True if players, seats, classes and counts are in their ranges."""
+    """Return True if players, seats, classes and counts are in their ranges.
+
+    Only the classes of a start table are the server's: parts of a client's table may be in others.
+    """
     return (
         (0 <= state.player < N_PLAYERS or (state.is_start and state.player == NOBODY))
         and 0 <= state.to_give <= n_exchanged(DAIFUGO)
         and min(state.left) >= 0
         and max(state.left) <= N_CARDS
-        and min(state.classes) >= 0
-        and max(state.classes) < N_PLAYERS
+        and (not state.is_start or _PLAYERS.issuperset(state.classes))
         and set(state.seats) == _PLAYERS
     )
 

@@ -67,6 +67,7 @@ class Watched:
         """Check that the player in turn has the view of the same process."""
         turn = int(self.match["turn"])
         assert difference(self.watchers[turn].view, view(self.match, turn)) == {}
+        assert self.watchers[turn].view["last"] == self.match["last"]
 
     def show_turn(self) -> None:
         """Send the turn tables."""
@@ -132,27 +133,81 @@ def test_watchers_see_the_cell_of_a_lone_joker() -> None:
         assert (watcher.view["field"], watcher.view["joker_column"]) == (plays.LONE_JOKER, 4)
 
 
-def test_watchers_follow_the_server_against_the_rules(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def first_turn() -> tuple[Game, Watcher]:
+    """Return a match after its first deal, and the watcher of the player in turn."""
     match = new_match(1)
     next_game(match)
-    viewer = (int(match["turn"]) + 1) % 5
-    watcher = Watcher(viewer)
-    watcher.start(tables.start_tables(match)[viewer])
-    watcher.turn(tables.turn_tables(match)[viewer])
+    watcher = Watcher(int(match["turn"]))
+    watcher.start(tables.start_tables(match)[watcher.viewer])
+    return match, watcher
+
+
+def field_of(match: Game, play: int, n_cards: int) -> tables.Table:
+    """Return the field table after a play by which the player in turn loses some cards."""
     state = tables.state_of(match)
-    left = [n - (player == state.player) for player, n in enumerate(state.left)]
-    state = state._replace(left=left, is_empty=False)
-    watcher.field(tables.field_table(state, plays.parse("S3")))
-    assert caplog.records == []
-    match["turn"], match["lock"], match["revolution"] = viewer, 1, 1
-    assert watcher.turn(tables.turn_tables(match)[viewer])
-    expected = {"turn": viewer, "lock": 1, "revolution": 1, "field": plays.PASS}
-    assert {name: int(watcher.view[name]) for name in expected} == expected
-    assert watcher.view["left"].tolist() == match["left"].tolist()
-    assert "by the rules the field is S3" in caplog.text
-    assert "revolution" in caplog.text
+    left = [n - n_cards * (player == state.player) for player, n in enumerate(state.left)]
+    return tables.field_table(state._replace(left=left, is_empty=False), play)
+
+
+@pytest.mark.parametrize(
+    ("cell", "value", "message"),
+    [
+        ((5, 3), 4, "diamond 3"),
+        ((5, 4), 0, "an empty field"),
+        ((5, 6), 1, "revolution"),
+        ((6, 0), 12, "dealt"),
+        ((6, 10), 9, "impossible rows"),
+        ((0, 1), 0, "the hand became"),
+        ((5, 2), 0, "the viewer's turn"),
+    ],
+)
+def test_a_turn_against_the_rules_is_an_error(
+    cell: tuple[int, int], value: int, message: str
+) -> None:
+    match, watcher = first_turn()
+    table = tables.turn_tables(match)[watcher.viewer]
+    hand = int(match["hands"][watcher.viewer])
+    card = next(card for card in range(52) if hand >> card & 1)
+    where = (card % 4, card // 4 + 1) if cell == (0, 1) else cell
+    assert table[where] != value
+    table[where] = value
+    with pytest.raises(ProtocolError, match=message):
+        watcher.turn(table)
+
+
+def test_a_play_against_the_rules_is_an_error() -> None:
+    match, watcher = first_turn()
+    watcher.turn(tables.turn_tables(match)[watcher.viewer])
+    hand = int(match["hands"][watcher.viewer])
+    held = next(card for card in range(52) if hand >> card & 1)
+    missing = next(card for card in range(52) if not hand >> card & 1)
+    for play, n_cards, submitted, message in [
+        (plays.single(missing), 1, None, "elsewhere"),
+        (plays.single(held), 2, None, "left"),
+        (plays.PASS, 1, None, "illegal"),
+        (plays.single(held), 1, plays.PASS, "the viewer's play"),
+    ]:
+        with pytest.raises(ProtocolError, match=message):
+            watcher.field(field_of(match, play, n_cards), submitted)
+    watcher.field(field_of(match, plays.single(held), 1), plays.single(held))
+    with pytest.raises(ProtocolError, match="the end of the game"):
+        watcher.check_end(True)
+
+
+def test_a_lock_against_the_rules_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    """The competition's server sets it after some illegal plays; the next trick has none."""
+    match, watcher = first_turn()
+    match["lock"] = 1
+    assert watcher.turn(tables.turn_tables(match)[watcher.viewer])
+    assert watcher.view["lock"] == 0
+    assert "lock 1" in caplog.text
+
+
+def test_classes_of_a_client_in_a_turn_table_are_ignored() -> None:
+    match, watcher = first_turn()
+    table = tables.turn_tables(match)[watcher.viewer]
+    table[6, 5:10] = 2**31 - 1
+    assert watcher.turn(table)
 
 
 def recorded_views(entry: dict[str, Any]) -> Iterator[tuple[int, Game]]:
@@ -211,10 +266,10 @@ def answering(data: bytes) -> Iterator[int]:
 
 
 def start_table() -> bytes:
-    """Return the first table of a match."""
+    """Return the first table of player 1 in a match."""
     match = new_match(1)
     next_game(match)
-    return tables.to_bytes(tables.start_tables(match)[0])
+    return tables.to_bytes(tables.start_tables(match)[1])
 
 
 ONE, SEVEN = tables.int_bytes(1), tables.int_bytes(7)
@@ -226,13 +281,15 @@ ONE, SEVEN = tables.int_bytes(1), tables.int_bytes(7)
         (b"", ConnectionError, "protocol 20070"),
         (ONE[:2], ConnectionError, "before it gave a number"),
         (SEVEN, ProtocolError, "number of a player"),
+        (tables.int_bytes(-6), ProtocolError, "number of a player"),
+        (tables.int_bytes(-1), ConnectionError, "refused the client: all seats are taken"),
         (ONE, ConnectionError, "the server hung up"),
         (ONE + start_table()[:100], ConnectionError, "the server hung up"),
         (ONE + bytes(480), ProtocolError, "impossible rows 5 and 6"),
         (ONE + b"garbage!" * 60, ProtocolError, "impossible rows 5 and 6"),
         (ONE + start_table() * 2, ProtocolError, "started a game"),
     ],
-    ids=["nothing", "half a number", "7", "number", "half a table", "zeros", "garbage", "twice"],
+    ids="nothing half_a_number 7 -6 refusal number half_a_table zeros garbage twice".split(),
 )
 def test_a_server_that_violates_the_protocol_is_an_error(
     data: bytes, error: type[Exception], message: str
