@@ -202,7 +202,7 @@ RULES = [
 ]
 UECDA = [
     f"afterstate.envs.daihinmin.uecda.{name}"
-    for name in ("tables", "watching", "seats", "server", "client")
+    for name in ("tables", "watching", "seats", "lobby", "hosting", "server", "client")
 ]
 RULE_PLAYERS = [
     f"afterstate.agents.daihinmin.{name}"

@@ -6,16 +6,21 @@ import json
 import logging
 import os
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from afterstate.envs.daihinmin.records.recording import Entry
 from afterstate.envs.daihinmin.rules import ACCEPTED, N_PLAYERS
+from afterstate.envs.daihinmin.uecda.metrics import Metrics
 
 LOGGER = logging.getLogger(__name__)
 PROGRESS_SECONDS = 10.0
 """Minimum time between two INFO lines about finished games."""
+MAX_VISITS, VISITS_SECONDS = 50, 10.0
+"""Maximum number of events of a kind about strangers in a period of this length; more are only
+counted."""
 
 
 class Lines:
@@ -65,12 +70,18 @@ class Journal:
 
     A killed server loses only the running game. A game that cannot be written ends the match; an
     event that cannot be written only ends the file of events.
+
+    Attributes:
+        metrics: counts of what happened, also of events that were not written.
     """
 
     def __init__(self, log: Path | None, events: Path | None) -> None:
+        self.metrics = Metrics()
         self._log = Lines(log)
         self._events = Lines(events)
         self._last_progress = time.monotonic()
+        self._visits: Counter[str] = Counter()
+        self._first_visit = time.monotonic()
 
     def event(self, kind: str, text: str, level: int = logging.INFO, **facts: Any) -> None:
         """Log an event: a sentence for people, facts for programs."""
@@ -82,6 +93,22 @@ class Journal:
             LOGGER.warning("events are no longer written: %s", error)
             self._events.close()
 
+    def visit(self, kind: str, text: str, level: int = logging.INFO, **facts: Any) -> None:
+        """Log an event that anyone can cause, unless there were too many of its kind lately."""
+        now = time.monotonic()
+        if now - self._first_visit > VISITS_SECONDS:
+            self._visits, self._first_visit = Counter(), now
+        self._visits[kind] += 1
+        if self._visits[kind] <= MAX_VISITS:
+            self.event(kind, text, level, **facts)
+
+    def report_metrics(self) -> None:
+        """Log the metrics as an event."""
+        facts = self.metrics.facts()
+        refused = sum(facts["refused"].values())
+        text = f"{facts['accepted']:,} clients accepted, {refused:,} connections refused"
+        self.event("metrics", text, logging.DEBUG, **facts)
+
     def game(self, game: Entry, points: list[int]) -> None:
         """Log a finished game.
 
@@ -89,6 +116,7 @@ class Journal:
             OSError: the game cannot be written.
         """
         self._log.append(game)
+        self.metrics.games += 1
         illegal = [0] * N_PLAYERS
         for action in game["actions"]:
             illegal[action["p"]] += action["ack"] != ACCEPTED and action["m"] != "pass"

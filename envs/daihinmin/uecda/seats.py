@@ -1,15 +1,16 @@
 """The seats of a server's match: clients at the other end of a connection, and built-in players.
 
 A seat always answers. If its client is gone, it passes in the tricks and gives no cards in the
-exchange, which the rules punish by taking its strongest ones.
+exchange, which the rules punish by taking its strongest ones; unless a built-in player takes over.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -37,10 +38,62 @@ class Gone(Exception):
     """The reason why a client is gone, as the end of a sentence that starts with `it`."""
 
 
+class Client(NamedTuple):
+    """A connected client that sent its profile."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    name: str
+    host: str
+    address: str
+    """Host and port."""
+
+
+class Clock:
+    """The time that a client has left for its answers.
+
+    Args:
+        reply: time limit for each answer, in seconds.
+        game: the same for all answers of a game.
+        match: the same for all answers of a match.
+    """
+
+    def __init__(self, reply: float, game: float, match: float) -> None:
+        self._reply, self._per_game = reply, game
+        self._limits = {"in this game": game, "in this match": match}
+        self._left = dict(self._limits)
+        self._game = 0
+
+    def limit(self, game: int) -> tuple[float, str]:
+        """Return the seconds that are left for the next answer, and the limit in words.
+
+        Args:
+            game: number of the game.
+        """
+        if game != self._game:
+            self._game, self._left["in this game"] = game, self._per_game
+        scope = min(self._left, key=lambda scope: self._left[scope])
+        if self._reply <= self._left[scope]:
+            return self._reply, f"within {self._reply:g} seconds"
+        text = f"within the {self._limits[scope]:g} seconds for all answers {scope}"
+        return max(self._left[scope], 0), text
+
+    def spend(self, seconds: float) -> None:
+        """Subtract the time of an answer."""
+        for scope in self._left:
+            self._left[scope] -= seconds
+
+
 async def read_table(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float, limit: str
 ) -> Table:
     """Return the next table of a client, or cut the connection after a time limit.
+
+    Args:
+        reader: stream from the client.
+        writer: stream to the client.
+        seconds: the time limit.
+        limit: the same in words.
 
     Raises:
         Gone: the client hung up or was too slow.
@@ -48,7 +101,7 @@ async def read_table(
     late: list[str] = []
 
     def cut() -> None:
-        late.append(f" within {seconds:g} seconds")
+        late.append(f" {limit}")
         writer.transport.abort()
 
     timer = asyncio.get_running_loop().call_later(seconds, cut)
@@ -95,25 +148,16 @@ class ClientSeat:
     """A client at the other end of a connection.
 
     Args:
-        reader: stream from the client, after its profile.
-        writer: stream to the client.
-        name: its name.
-        seconds: time limit for each answer.
+        client: the client.
+        clock: its time for answers.
         on_gone: called once with the reason when the client is dropped.
     """
 
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        name: str,
-        seconds: float,
-        on_gone: Callable[[str], None],
-    ) -> None:
-        self.name = name
+    def __init__(self, client: Client, clock: Clock, on_gone: Callable[[str], None]) -> None:
+        self.name, self.host = client.name, client.host
         self.gone = False
-        self._reader, self._writer = reader, writer
-        self._seconds = seconds
+        self._reader, self._writer = client.reader, client.writer
+        self._clock = clock
         self._on_gone = on_gone
         self._unsent: list[bytes] = []
 
@@ -149,19 +193,23 @@ class ClientSeat:
 
     async def give(self, game: Game) -> Table:
         """Return the client's answer to the start table."""
-        return await self._answer()
+        return await self._answer(game)
 
     async def play(self, game: Game) -> Table:
         """Return the client's answer to the turn table."""
-        return await self._answer()
+        return await self._answer(game)
 
-    async def _answer(self) -> Table:
+    async def _answer(self, game: Game) -> Table:
         """Return the next table of the client; an empty one once the client is gone."""
         if not self.gone:
+            start = time.monotonic()
             try:
-                return await read_table(self._reader, self._writer, self._seconds)
+                limit = self._clock.limit(int(game["number"]))
+                return await read_table(self._reader, self._writer, *limit)
             except Gone as why:
                 self.drop(str(why))
+            finally:
+                self._clock.spend(time.monotonic() - start)
         return np.zeros(SHAPE, np.int32)
 
     async def close(self, seconds: float) -> None:

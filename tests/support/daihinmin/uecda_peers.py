@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,9 @@ from afterstate.envs.daihinmin.records.replay import Report, replay
 from afterstate.envs.daihinmin.rules import Game, list_legal
 from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.client import Connection, Result, play_match
-from afterstate.envs.daihinmin.uecda.server import Score, Server, ServerSettings
+from afterstate.envs.daihinmin.uecda.hosting import NamedPlayer, Score
+from afterstate.envs.daihinmin.uecda.server import Server
+from afterstate.envs.daihinmin.uecda.settings import ServerSettings
 from afterstate.envs.daihinmin.uecda.watching import Watcher
 
 SOON = 60.0
@@ -136,14 +138,20 @@ class Running:
 
 
 @contextmanager
-def serving(folder: Path, own: int | Sequence[Player] = 0, **settings: Any) -> Iterator[Running]:
+def serving(
+    folder: Path,
+    own: int | Sequence[Player] = 0,
+    replacements: Sequence[NamedPlayer] = (),
+    **settings: Any,
+) -> Iterator[Running]:
     """Run a server whose first seats have built-in players, random ones by default."""
     players = [RandomPlayer(100 + i) for i in range(own)] if isinstance(own, int) else own
     seats = tuple((f"own{number}", player) for number, player in enumerate(players))
     files = {"log": folder / "games.jsonl", "events": folder / "events.jsonl"}
-    defaults: dict[str, Any] = {"port": 0, "seed": 1, "reply_seconds": SOON} | files
+    defaults: dict[str, Any] = {"port": 0, "seed": 1, "reply_seconds": SOON, "sharing_seconds": 0}
     with ThreadPoolExecutor(16) as pool:
-        running = Running(Server(ServerSettings(**defaults | settings), seats), pool)
+        server = Server(ServerSettings(**defaults | files | settings), seats, replacements)
+        running = Running(server, pool)
         try:
             running.wait_until_listening()
             yield running
@@ -160,6 +168,7 @@ class Raw:
         gift: returns the bytes of its gifts.
         watch: called when another player is to move.
         seed: seed of its random plays.
+        host: its own address.
     """
 
     def __init__(
@@ -169,8 +178,9 @@ class Raw:
         gift: Answer | None = None,
         watch: Callable[[], None] | None = None,
         seed: int = 0,
+        host: str = "127.0.0.1",
     ) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), SOON)
+        self.socket = socket.create_connection(("127.0.0.1", port), SOON, (host, 0))
         self.connection = Connection(self.socket, SOON)
         self.player = RandomPlayer(seed)
         self.watcher = Watcher(0)
@@ -193,13 +203,17 @@ class Raw:
         self.watcher = Watcher(number)
         return number
 
+    def rest(self) -> bytes:
+        """Return all that the server sends until it hangs up."""
+        data = b""
+        with suppress(ConnectionError):
+            while more := self.socket.recv(1 << 16):
+                data += more
+        return data
+
     def is_cut(self) -> bool:
         """Read until the server hangs up, then return True."""
-        try:
-            while self.socket.recv(1 << 16):
-                pass
-        except ConnectionError:
-            pass
+        self.rest()
         return True
 
     def play_match(self) -> list[int]:

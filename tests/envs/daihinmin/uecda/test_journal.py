@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from afterstate.envs.daihinmin.uecda import journal, server
-from afterstate.envs.daihinmin.uecda.server import ServerSettings
+from afterstate.envs.daihinmin.uecda.settings import ServerSettings
 from tests.support.daihinmin.uecda_peers import RandomPlayer
 
 

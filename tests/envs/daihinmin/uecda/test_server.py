@@ -15,10 +15,12 @@ from typing import Any
 
 import pytest
 
+from afterstate import agents
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.rules import Game
-from afterstate.envs.daihinmin.uecda import seats, server, tables
-from afterstate.envs.daihinmin.uecda.server import ServerSettings
+from afterstate.envs.daihinmin.uecda import seats, tables
+from afterstate.envs.daihinmin.uecda.settings import ServerSettings
+from afterstate.envs.daihinmin.uecda.tables import Refusal
 from tests.support.daihinmin.uecda_peers import (
     SOON,
     Answer,
@@ -146,7 +148,7 @@ def test_clients_of_other_protocols_are_refused(tmp_path: Path) -> None:
         for data in (profile(20060), profile(20140), b"GET / HTTP/1.1\r\n" * 30):
             with Raw(match.port) as stranger:
                 stranger.send(data)
-                assert stranger.is_cut()
+                assert stranger.rest() == tables.int_bytes(Refusal.PROTOCOL)
         match.join(1).result(timeout=SOON)
         check_result(match, games=1)
     for version, why in zip((20060, 20140, 1195725856), refusals(match), strict=True):
@@ -159,7 +161,8 @@ def test_clients_without_a_profile_are_refused(tmp_path: Path) -> None:
             half.send(profile(20070)[:479])
             gone.send(profile(20070)[:240])
             gone.socket.shutdown(socket.SHUT_WR)
-            assert half.is_cut() and gone.is_cut()
+            assert half.rest() == tables.int_bytes(Refusal.NO_PROFILE)
+            assert gone.is_cut()
             reasons = refusals(match, 3)
     for part in ("sent 0 of", "sent 479 of", "hung up after 240 of"):
         assert sum(why.startswith(part) for why in reasons) == 1
@@ -177,21 +180,10 @@ def test_the_sixth_client_is_refused(tmp_path: Path) -> None:
     with serving(tmp_path, own=4, games=1) as match, Raw(match.port) as fifth:
         assert fifth.join() == 4
         with Raw(match.port) as sixth:
-            assert sixth.is_cut()
+            assert sixth.rest() == tables.int_bytes(Refusal.FULL)
         fifth.play_match()
         check_result(match, games=1)
     assert refusals(match) == ["came when all seats were taken"]
-
-
-def test_the_oldest_silent_connections_are_closed(tmp_path: Path) -> None:
-    with serving(tmp_path, own=4, games=1, handshake_seconds=SOON) as match:
-        crowd = [Raw(match.port) for _ in range(server.MAX_GREETINGS + 3)]
-        assert all(one.is_cut() for one in crowd[:3])
-        client = match.join(1)
-        check_result(match, games=1)
-        assert client.result(timeout=SOON).player == 4
-        for one in crowd:
-            one.socket.close()
 
 
 def test_a_number_is_free_again_if_its_client_hangs_up_before_the_match(tmp_path: Path) -> None:
@@ -385,7 +377,8 @@ def test_a_lone_joker_may_be_in_any_cell(tmp_path: Path) -> None:
             columns.add(int(view["joker_column"]))
         return honest_play(client, view)
 
-    with serving(tmp_path, own=3, games=12) as match:
+    own = [RandomPlayer(100), RandomPlayer(101), agents.make("daihinmin-sample")]
+    with serving(tmp_path, own=own, games=12, seed=3) as match:
         with Raw(match.port, joker_in_c6) as odd, Raw(match.port, look) as looker:
             odd.join()
             looker.join()
@@ -393,6 +386,7 @@ def test_a_lone_joker_may_be_in_any_cell(tmp_path: Path) -> None:
             assert both[0].result(timeout=SOON) == both[1].result(timeout=SOON)
         check_result(match, games=12)
     assert 4 in columns
+    assert drops(match) == []
 
 
 def flood(client: Raw) -> None:
@@ -413,17 +407,21 @@ def test_a_flood_is_not_read(tmp_path: Path) -> None:
     assert passes_from(match, 4)
 
 
-def test_the_stream_of_a_client_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = []
+def test_streams_of_clients_are_limited_and_not_delayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits, without_delay = [], []
 
-    async def start_server(*arguments: Any, **settings: Any) -> asyncio.Server:
+    async def open_connection(**settings: Any) -> Any:
         limits.append(settings["limit"])
-        return await listen(*arguments, **settings)
+        without_delay.append(settings["sock"].getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        return await open_streams(**settings)
 
-    listen = asyncio.start_server
-    monkeypatch.setattr(asyncio, "start_server", start_server)
-    own = tuple((f"p{i}", RandomPlayer(i)) for i in range(5))
-    asyncio.run(server.Server(ServerSettings(port=0, games=1), own).run())
+    open_streams = asyncio.open_connection
+    monkeypatch.setattr(asyncio, "open_connection", open_connection)
+    with serving(tmp_path, own=4, games=1) as match:
+        match.join(1).result(timeout=SOON)
+    assert without_delay == [1]
     assert limits == [seats.MAX_EARLY] and seats.MAX_EARLY <= 4 * tables.TABLE_BYTES
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -17,31 +15,9 @@ from afterstate.envs.daihinmin import players
 from afterstate.envs.daihinmin.records.replay import replay
 from afterstate.envs.daihinmin.uecda import server
 from tests.support.daihinmin.uecda_peers import SOON, RandomPlayer
+from tests.support.daihinmin.uecda_server import start_command
 
-SCRIPT = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from tests.support.daihinmin.uecda_peers import RandomPlayer
-from afterstate.envs.daihinmin import players
-from afterstate.envs.daihinmin.uecda import server
-players.resolve = lambda name, seed=None: RandomPlayer(len(name))
-sys.exit(server.main(sys.argv[1:]))
-"""
-
-
-def start_command(folder: Path, games: int) -> subprocess.Popen[str]:
-    """Start the command with five random players in another process."""
-    names = ["a", "bb", "ccc", "dddd", "eeeee"]
-    log = ["--log", str(folder / "games.jsonl"), "--events", str(folder / "events.jsonl")]
-    options = ["--port", "0", "--games", str(games), "--seed", "1", *log, "--seats", *names]
-    paths = os.pathsep.join([str(Path(__file__).parents[4]), os.environ.get("PYTHONPATH", "")])
-    return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": paths},
-    )
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
 
 def wait_for_games(command: subprocess.Popen[str], folder: Path, n: int) -> None:
@@ -54,7 +30,7 @@ def wait_for_games(command: subprocess.Popen[str], folder: Path, n: int) -> None
 
 
 def test_ctrl_c_prints_the_results_so_far(tmp_path: Path) -> None:
-    with start_command(tmp_path, games=10**6) as command:
+    with start_command(tmp_path, 5, "--games", str(10**6), **PIPES) as command:
         try:
             wait_for_games(command, tmp_path, 3)
             command.send_signal(signal.SIGINT)
@@ -73,7 +49,7 @@ def test_ctrl_c_prints_the_results_so_far(tmp_path: Path) -> None:
 
 
 def test_a_killed_server_loses_only_the_running_game(tmp_path: Path) -> None:
-    with start_command(tmp_path, games=10**6) as command:
+    with start_command(tmp_path, 5, "--games", str(10**6), **PIPES) as command:
         try:
             wait_for_games(command, tmp_path, 3)
         finally:
@@ -129,6 +105,12 @@ def test_a_used_port_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
         ("--reply-seconds nan", "reply_seconds"),
         ("--handshake-seconds nan", "handshake_seconds"),
         ("--wait-seconds -1", "wait_seconds"),
+        ("--game-seconds 0", "game_seconds"),
+        ("--match-seconds nan", "match_seconds"),
+        ("--matches -1", "matches"),
+        ("--connections 0", "connections"),
+        ("--connections-per-address 0", "connections_per_address"),
+        ("--seats-per-address 0", "seats_per_address"),
         ("--log /nowhere/games.jsonl", "/nowhere"),
         ("--seats a b c d e f", "seats"),
     ],
@@ -146,8 +128,26 @@ def test_errors_name_the_wrong_option(
     assert noun in capsys.readouterr().err
 
 
-def test_an_error_names_the_unknown_player(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_replacement_gets_a_player_per_seat(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[str, int | None]] = []
+
+    def resolve(name: str, seed: int | None = None) -> RandomPlayer:
+        made.append((name, seed))
+        return RandomPlayer(1)
+
+    async def run(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(players, "resolve", resolve)
+    monkeypatch.setattr(server.Server, "run", run)
+    assert server.main("--no-log --seats a b --replacement heir --seed 3".split()) == 130
+    assert [name for name, _ in made] == ["a", "b", "heir", "heir", "heir"]
+    assert len({seed for _, seed in made}) == 5
+
+
+@pytest.mark.parametrize("option", ["--seats", "--replacement"])
+def test_an_error_names_the_unknown_player(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
-        server.main(["--no-log", "--seats", "nobody-of-that-name"])
+        server.main(["--no-log", option, "nobody-of-that-name"])
     assert stop.value.code == 2
     assert "nobody-of-that-name" in capsys.readouterr().err

@@ -1,0 +1,293 @@
+"""The connections of a server that have no seat yet: who is admitted, and who is refused and why.
+
+A client sends its profile as soon as it is connected. So the server reads it when it accepts the
+connection, and only connections without a profile wait. They cannot keep others out: one that is
+silent makes room for a new one of its address, and if there are too many in all, the address that
+has most of them loses its oldest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+
+from afterstate.envs.daihinmin.uecda import tables
+from afterstate.envs.daihinmin.uecda.journal import Journal
+from afterstate.envs.daihinmin.uecda.settings import ServerSettings
+from afterstate.envs.daihinmin.uecda.tables import Refusal, Table
+
+PATIENCE_SECONDS = 0.1
+"""Time for which a silent connection keeps its place though there are too many of its address."""
+MAX_PROFILES = 32
+"""Number of profiles per second from which on an address gets no seats."""
+BACKLOG = 4096
+"""Maximum number of connections that the system keeps while the server is busy."""
+BATCH = 64
+"""Maximum number of connections that are accepted before seated clients are served again."""
+PAUSE_SECONDS = 0.1
+"""Time without new connections after the system refused one to the server."""
+
+
+class Refused(Exception):
+    """The reason why a client gets no seat.
+
+    Args:
+        refusal: what the client is told.
+        why: the same for the log, as the end of a sentence that starts with `it`.
+    """
+
+    def __init__(self, refusal: Refusal, why: str) -> None:
+        super().__init__(why)
+        self.refusal = refusal
+
+
+def dismiss(connection: socket.socket, refusal: Refusal) -> None:
+    """Tell a client why it gets no seat, and close the connection.
+
+    What the client has sent is read, because the system would otherwise discard the reason.
+    """
+    with suppress(OSError):
+        connection.send(tables.int_bytes(refusal))
+        connection.shutdown(socket.SHUT_WR)
+        connection.recv(2 * tables.TABLE_BYTES)
+    connection.close()
+
+
+class Waiting:
+    """A connection whose profile has not arrived."""
+
+    def __init__(self, connection: socket.socket, peer: tuple[str, int]) -> None:
+        self.connection = connection
+        self.host = peer[0]
+        self.address = f"{peer[0]}:{peer[1]}"
+        self.since = time.monotonic()
+        self.profile = b""
+        self.timer: asyncio.TimerHandle | None = None
+
+    def read(self) -> bool:
+        """Read what has arrived; return True if the profile is complete.
+
+        Raises:
+            Refused: the client hung up.
+        """
+        missing = tables.TABLE_BYTES - len(self.profile)
+        try:
+            data = self.connection.recv(missing)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError as error:
+            raise self.no_profile(f"hung up ({error})") from error
+        self.profile += data
+        if not data:
+            sent = f"{len(self.profile)} of the {tables.TABLE_BYTES} bytes of a table"
+            raise self.no_profile(f"hung up after {sent}")
+        return len(data) == missing
+
+    def no_profile(self, why: str) -> Refused:
+        """Return the refusal of a client that sends no profile."""
+        text = f"{why}: no profile; clients of protocol 20060 send none"
+        return Refused(Refusal.NO_PROFILE, text)
+
+
+class Lobby:
+    """The socket on which a server listens, and the connections without a seat.
+
+    Args:
+        settings: limits of time and number.
+        journal: gets an event for connections that are refused.
+        check_open: raises Refused if no client can get a seat.
+        admit: takes over the connection of a client that sent its profile: called with connection,
+            profile and address (host, and host with port); raises Refused.
+    """
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        journal: Journal,
+        check_open: Callable[[], object],
+        admit: Callable[[socket.socket, Table, str, str], None],
+    ) -> None:
+        self._settings, self._journal = settings, journal
+        self._check_open, self._admit = check_open, admit
+        self._listener: socket.socket | None = None
+        self._waiting: dict[str, dict[Waiting, None]] = {}
+        self._n_waiting = 0
+        self._profiles: Counter[str] = Counter()
+        self._profiles_before: Counter[str] = Counter()
+        self._second = 0
+
+    def listen(self) -> int:
+        """Start to accept connections; return the port.
+
+        Raises:
+            OSError: the server cannot listen on this address.
+        """
+        host, port = self._settings.host, self._settings.port
+        try:
+            self._listener = _listener(host, port)
+        except (OSError, UnicodeError) as error:
+            why = getattr(error, "strerror", None) or error
+            fix = "choose another --host or --port; --port 0 takes any free port"
+            raise OSError(f"cannot listen on {host}:{port} ({why}): {fix}") from error
+        self._open()
+        return int(self._listener.getsockname()[1])
+
+    def _open(self) -> None:
+        """Accept connections from now on."""
+        if self._listener:
+            loop = asyncio.get_running_loop()
+            loop.add_reader(self._listener, self._accept, self._listener)
+
+    def close(self) -> None:
+        """Close the listening socket and all connections without a seat."""
+        if self._listener:
+            asyncio.get_running_loop().remove_reader(self._listener)
+            self._listener.close()
+            self._listener = None
+        for waiting in [each for queue in self._waiting.values() for each in queue]:
+            self._forget(waiting)
+            waiting.connection.close()
+
+    def _accept(self, listener: socket.socket) -> None:
+        """Accept the connections that have arrived, at most a batch of them."""
+        for _ in range(BATCH):
+            try:
+                connection, peer = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._pause(listener, error)
+                return
+            connection.setblocking(False)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._enter(Waiting(connection, peer[:2]))
+
+    def _pause(self, listener: socket.socket, error: OSError) -> None:
+        """Accept nothing for a moment, because the system has no resources for more."""
+        self._journal.visit("paused", f"cannot accept connections: {error}", logging.WARNING)
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listener)
+        loop.call_later(PAUSE_SECONDS, self._open)
+
+    def _enter(self, waiting: Waiting) -> None:
+        """Admit a new connection if its profile is there, otherwise let it wait."""
+        try:
+            is_complete = waiting.read()
+            if not is_complete:
+                self._check_open()
+                self._make_room(waiting.host)
+        except Refused as refused:
+            self._refuse(waiting, refused)
+            return
+        if is_complete:
+            self._hand_over(waiting)
+        else:
+            self._wait(waiting)
+
+    def _wait(self, waiting: Waiting) -> None:
+        """Wait for the profile of a connection."""
+        self._waiting.setdefault(waiting.host, {})[waiting] = None
+        self._n_waiting += 1
+        loop = asyncio.get_running_loop()
+        loop.add_reader(waiting.connection, self._read, waiting)
+        waiting.timer = loop.call_later(self._settings.handshake_seconds, self._give_up, waiting)
+
+    def _read(self, waiting: Waiting) -> None:
+        """Read from a connection that waits; admit or refuse it if that ends its wait."""
+        try:
+            is_complete = waiting.read()
+        except Refused as refused:
+            self._forget(waiting)
+            self._refuse(waiting, refused)
+            return
+        if is_complete:
+            self._forget(waiting)
+            self._hand_over(waiting)
+
+    def _give_up(self, waiting: Waiting) -> None:
+        """Refuse a connection that sent no profile in time."""
+        self._forget(waiting)
+        limit = f"within {self._settings.handshake_seconds:g} seconds"
+        sent = f"{len(waiting.profile)} of the {tables.TABLE_BYTES} bytes of a table"
+        self._refuse(waiting, waiting.no_profile(f"sent {sent} {limit}"))
+
+    def _hand_over(self, waiting: Waiting) -> None:
+        """Hand over a client that sent its profile, or refuse it."""
+        self._count_profiles()[waiting.host] += 1
+        profile = tables.from_bytes(waiting.profile)
+        try:
+            self.check_rate(waiting.host)
+            self._admit(waiting.connection, profile, waiting.host, waiting.address)
+        except Refused as refused:
+            self._refuse(waiting, refused)
+
+    def _count_profiles(self) -> Counter[str]:
+        """Return the numbers of profiles in this second by address."""
+        second = int(time.monotonic())
+        if second != self._second:
+            is_next = second == self._second + 1
+            self._profiles_before = self._profiles if is_next else Counter()
+            self._profiles, self._second = Counter(), second
+        return self._profiles
+
+    def check_rate(self, host: str) -> None:
+        """Raise Refused if an address sends too many profiles in this second or the last one."""
+        if max(self._count_profiles()[host], self._profiles_before[host]) > MAX_PROFILES:
+            raise Refused(Refusal.ADDRESS, "came when its address sent too many profiles")
+
+    def _make_room(self, host: str) -> None:
+        """Close a silent connection if there are too many for another one of an address.
+
+        Raises:
+            Refused: the new one is one too many.
+        """
+        own, settings = self._waiting.get(host, {}), self._settings
+        is_full = self._n_waiting >= settings.connections
+        if not is_full and len(own) < settings.connections_per_address:
+            return
+        queue = max(self._waiting.values(), key=len) if is_full else own
+        oldest = next(iter(queue))
+        is_new = time.monotonic() - oldest.since < PATIENCE_SECONDS
+        if not is_new or (is_full and len(queue) > len(own)):
+            self._forget(oldest)
+            self._refuse(oldest, Refused(Refusal.CROWD, "was silent when there were too many"))
+        elif is_full:
+            raise Refused(Refusal.CROWD, "came when there were too many")
+
+    def _forget(self, waiting: Waiting) -> None:
+        """Remove a connection from those that wait."""
+        asyncio.get_running_loop().remove_reader(waiting.connection)
+        if waiting.timer:
+            waiting.timer.cancel()
+        queue = self._waiting[waiting.host]
+        del queue[waiting]
+        self._n_waiting -= 1
+        if not queue:
+            del self._waiting[waiting.host]
+
+    def _refuse(self, waiting: Waiting, refused: Refused) -> None:
+        """Refuse a connection and log it."""
+        dismiss(waiting.connection, refused.refusal)
+        self.log(waiting.address, refused)
+
+    def log(self, address: str, refused: Refused) -> None:
+        """Log a connection that was refused."""
+        reason = refused.refusal.name.lower()
+        self._journal.metrics.refused[reason] += 1
+        text = f"refused {address}: it {refused}"
+        facts = {"address": address, "reason": reason, "why": str(refused)}
+        self._journal.visit("refused", text, logging.WARNING, **facts)
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """Return a listening socket; IPv4 is preferred where a name has both kinds of addresses."""
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, address = min(found, key=lambda info: info[0] != socket.AF_INET)
+    listener = socket.create_server(address, family=family, backlog=BACKLOG)
+    listener.setblocking(False)
+    return listener

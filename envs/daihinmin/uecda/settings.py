@@ -1,0 +1,92 @@
+"""The settings of a server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.envs.daihinmin.uecda import tables
+
+MATCH_SECONDS_PER_GAME = 30.0
+"""Default limit of a client's time for a match, in seconds per game."""
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """Settings of a server and of its matches."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on; the default is reachable from this machine only, 0.0.0.0 from all
+    networks."""
+    port: int = tables.PORT
+    """Port to listen on; 0: any free port."""
+    matches: int = 1
+    """Number of matches, one after the other; 0: until interrupted."""
+    games: int = 100
+    """Number of games of a match."""
+    seed: int | None = None
+    """Seed of deals, seats, drawn places and built-in random players; by default random. Each
+    further match has the next number."""
+    match: str = ""
+    """Name of the match in the log; by default the time of its start. Further matches have their
+    number appended."""
+    log: Path | None = None
+    """File to which finished games are appended, in the format of recorded games."""
+    events: Path | None = None
+    """File to which events (connections, drops, results, metrics) are appended, as JSON lines."""
+    handshake_seconds: float = 5.0
+    """Time limit for a client to send its profile, in seconds."""
+    reply_seconds: float = 10.0
+    """Time limit for each answer of a client, in seconds; a late client is dropped."""
+    game_seconds: float = 120.0
+    """Time limit for all answers of a client in a game, in seconds."""
+    match_seconds: float | None = None
+    """Time limit for all answers of a client in a match, in seconds; by default 30 per game."""
+    wait_seconds: float = 0.0
+    """Time limit for all seats to be filled, in seconds; 0: none."""
+    connections: int = 512
+    """Maximum number of connections that have not sent their profile yet."""
+    connections_per_address: int = 32
+    """The same for one address; further connections of the address take the places of its oldest
+    ones."""
+    seats_per_address: int = N_PLAYERS
+    """Maximum number of clients of one address in a match."""
+    sharing_seconds: float = 0.5
+    """Time after which an address gets another seat of a match, in seconds; it gets none if it
+    sends more than 32 profiles per second."""
+
+    def client_match_seconds(self) -> float:
+        """Return the time limit for all answers of a client in a match."""
+        if self.match_seconds is None:
+            return MATCH_SECONDS_PER_GAME * self.games
+        return self.match_seconds
+
+
+def check(settings: ServerSettings, n_players: int) -> None:
+    """Raise ValueError for settings that no match can be played with.
+
+    Args:
+        settings: the settings.
+        n_players: number of built-in players.
+    """
+    if not 0 <= settings.port < 2**16:
+        raise ValueError(f"port must be in 0..65535, got {settings.port}")
+    if n_players > N_PLAYERS:
+        raise ValueError(f"seats must be at most {N_PLAYERS}, got {n_players}")
+    if settings.seed is not None and not 0 <= settings.seed < 2**64:
+        raise ValueError(f"seed must be in 0..2**64 - 1, got {settings.seed}")
+    _check_at_least(settings, 1, "games", "connections", "connections_per_address")
+    _check_at_least(settings, 1, "seats_per_address")
+    _check_at_least(settings, 0, "matches", "wait_seconds", "sharing_seconds")
+    for name in ("handshake_seconds", "reply_seconds", "game_seconds", "match_seconds"):
+        seconds = getattr(settings, name)
+        if seconds is not None and not seconds > 0:
+            raise ValueError(f"{name} must be > 0, got {seconds}")
+
+
+def _check_at_least(settings: ServerSettings, least: int, *names: str) -> None:
+    """Raise ValueError for a setting below a number."""
+    for name in names:
+        if not getattr(settings, name) >= least:
+            raise ValueError(f"{name} must be >= {least}, got {getattr(settings, name)}")

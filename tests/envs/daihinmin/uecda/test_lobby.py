@@ -1,0 +1,227 @@
+"""Connections without a seat: crowds keep nobody out, limits hold, and the refused get a reason."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from afterstate.envs.daihinmin.uecda import client, journal, lobby, tables
+from afterstate.envs.daihinmin.uecda.tables import Refusal
+from tests.support.daihinmin.uecda_peers import SOON, RandomPlayer, Raw, Running, serving
+
+OTHER = "127.0.0.2"
+
+
+class Crowd:
+    """Makes silent connections, and closes them."""
+
+    def __init__(self) -> None:
+        self._open: list[socket.socket] = []
+
+    def __call__(self, match: Running, n: int, host: str = OTHER) -> list[socket.socket]:
+        """Return silent connections of an address."""
+        address = ("127.0.0.1", match.port)
+        new = [socket.create_connection(address, SOON, (host, 0)) for _ in range(n)]
+        self._open += new
+        return new
+
+    def close(self) -> None:
+        """Close all connections."""
+        while self._open:
+            self._open.pop().close()
+
+
+@pytest.fixture
+def crowd() -> Iterator[Crowd]:
+    """A source of silent connections, which are closed at the end."""
+    source = Crowd()
+    yield source
+    source.close()
+
+
+def is_closed(connection: socket.socket, seconds: float = SOON) -> bool:
+    """Return True if the server closes a connection within a time."""
+    connection.settimeout(seconds)
+    try:
+        while connection.recv(100):
+            pass
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        pass
+    return True
+
+
+@pytest.mark.parametrize("before", [0, 30, 60])
+def test_a_burst_does_not_evict_a_client_that_sent_its_profile(
+    crowd: Crowd, tmp_path: Path, before: int
+) -> None:
+    with serving(tmp_path, own=4, games=1) as match:
+        crowd(match, before, "127.0.0.1")
+        with Raw(match.port) as good:
+            good.send(tables.to_bytes(tables.profile_table("good")))
+            crowd(match, 60 - before, "127.0.0.1")
+            assert good.connection.number("number", range(5)) == 4
+            good.watcher = client.Watcher(4)
+            good.play_match()
+    assert [event["name"] for event in match.events("connected")] == ["good"]
+
+
+@contextmanager
+def bursts(match: Running, crowd: Crowd, size: int, seconds: float) -> Iterator[None]:
+    """Open bursts of silent connections from 127.0.0.1 in another thread, one after the other."""
+    stop = threading.Event()
+
+    def attack() -> None:
+        while not stop.wait(seconds):
+            crowd.close()
+            crowd(match, size, "127.0.0.1")
+
+    attacking = match.spawn(attack)
+    try:
+        yield
+    finally:
+        stop.set()
+        attacking.result(timeout=SOON)
+
+
+def test_bursts_of_the_same_address_keep_no_client_from_a_seat(
+    crowd: Crowd, tmp_path: Path
+) -> None:
+    with serving(tmp_path, own=3, games=1) as match, bursts(match, crowd, 40, 0.004):
+        time.sleep(0.2)
+        start = time.monotonic()
+        clients = [match.join(seed) for seed in range(2)]
+        match.events("connected", 2)
+        assert time.monotonic() - start < 1
+        assert [each.result(timeout=SOON).games for each in clients] == [1, 1]
+        match.result()
+
+
+def test_a_silent_client_keeps_its_place_for_a_moment(
+    crowd: Crowd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lobby, "PATIENCE_SECONDS", SOON)
+    with serving(tmp_path, own=4, games=1, connections_per_address=1) as match:
+        with Raw(match.port) as slow:
+            crowd(match, 5, "127.0.0.1")
+            assert slow.join() == 4
+            slow.play_match()
+
+
+def test_an_address_has_a_limit_of_silent_connections(crowd: Crowd, tmp_path: Path) -> None:
+    with serving(tmp_path, own=4, connections_per_address=3, handshake_seconds=SOON) as match:
+        stranger = crowd(match, 1, "127.0.0.3")
+        first = crowd(match, 3)
+        time.sleep(lobby.PATIENCE_SECONDS + 0.05)
+        later = crowd(match, 2)
+        assert is_closed(first[0]) and is_closed(first[1])
+        assert not any(is_closed(each, 0.05) for each in [*first[2:], *later, *stranger])
+        assert [event["reason"] for event in match.events("refused", 2)[:2]] == ["crowd", "crowd"]
+
+
+def test_a_full_lobby_takes_places_from_the_address_with_most(
+    crowd: Crowd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lobby, "PATIENCE_SECONDS", SOON)
+    with serving(tmp_path, own=4, games=1, connections=4, handshake_seconds=SOON) as match:
+        many = crowd(match, 4)
+        (last,) = crowd(match, 1)
+        assert is_closed(last)  # its address has most, and none has been silent for a moment
+        (stranger,) = crowd(match, 1, "127.0.0.3")
+        assert is_closed(many[0])
+        assert not any(is_closed(each, 0.05) for each in [*many[1:], stranger])
+        with Raw(match.port) as good:
+            assert good.join() == 4
+            good.play_match()
+
+
+def test_an_address_has_a_limit_of_seats(tmp_path: Path) -> None:
+    with serving(tmp_path, own=2, games=1, seats_per_address=2) as match:
+        with Raw(match.port, host=OTHER) as first, Raw(match.port, host=OTHER) as second:
+            assert (first.join(), second.join()) == (2, 3)
+            with Raw(match.port, host=OTHER) as third:
+                third.send(tables.to_bytes(tables.profile_table("third")))
+                assert third.rest() == tables.int_bytes(Refusal.ADDRESS)
+            playing = [match.spawn(each.play_match) for each in (first, second)]
+            match.join(1).result(timeout=SOON)
+            for each in playing:
+                each.result(timeout=SOON)
+    (refused,) = match.events("refused")
+    assert (refused["reason"], refused["address"].split(":")[0]) == ("address", OTHER)
+
+
+def test_a_flood_of_profiles_takes_one_seat_only(crowd: Crowd, tmp_path: Path) -> None:
+    """Honest clients of other addresses, also two of one address, get theirs within a second."""
+    settings = {"games": 1, "sharing_seconds": 0.3, "reply_seconds": 0.5}
+    with serving(tmp_path, own=1, **settings) as match:
+        profile = tables.to_bytes(tables.profile_table("flood"))
+        flood = crowd(match, 3 * lobby.MAX_PROFILES)
+        for each in flood:
+            each.send(profile)
+        time.sleep(0.1)
+        start = time.monotonic()
+        playing = [match.join(seed) for seed in range(2)]
+        with Raw(match.port, host="127.0.0.3") as third:
+            third.join("third")
+            match.events("connected", 4)
+            assert time.monotonic() - start < 1
+            third.play_match()
+        for each in playing:
+            each.result(timeout=SOON)
+    names = [event["name"] for event in match.events("connected")]
+    assert sorted(names) == ["c0", "c1", "flood", "third"]
+    assert match.events("metrics")[-1]["refused"]["address"] == 3 * lobby.MAX_PROFILES - 1
+
+
+def test_a_refused_client_names_the_reason(tmp_path: Path) -> None:
+    with serving(tmp_path, own=5, games=10**6) as match:
+        for _ in range(20):
+            with pytest.raises(ConnectionError, match="refused the client: all seats are taken"):
+                client.play_match(("127.0.0.1", match.port), RandomPlayer(0), "late", SOON)
+
+
+def test_an_old_client_that_is_refused_finds_the_end_of_the_stream(tmp_path: Path) -> None:
+    """The sample client takes any number, and ends when it reads no start table after it."""
+    with serving(tmp_path, own=5, games=10**6) as match, Raw(match.port) as old:
+        old.send(tables.to_bytes(tables.profile_table("old")))
+        assert int.from_bytes(old.socket.recv(4), "big", signed=True) == Refusal.FULL
+        assert old.socket.recv(480) == b""
+
+
+def test_events_about_strangers_are_limited_but_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "MAX_VISITS", 10)
+    with serving(tmp_path, own=4, games=1) as match:
+        for each in range(30):
+            with Raw(match.port) as stranger:
+                stranger.send(bytes(480))
+                assert stranger.rest() == tables.int_bytes(Refusal.PROTOCOL), each
+        match.join(1).result(timeout=SOON)
+        match.result()
+    assert len(match.events("refused")) == 10
+    assert match.events("metrics")[-1]["refused"] == {"protocol": 30}
+
+
+def test_the_lobby_survives_a_lack_of_file_descriptors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept, failures = socket.socket.accept, [OSError(24, "Too many open files")] * 3
+
+    def failing(listener: socket.socket) -> tuple[socket.socket, tuple[str, int]]:
+        if failures:
+            raise failures.pop()
+        return accept(listener)
+
+    monkeypatch.setattr(socket.socket, "accept", failing)
+    with serving(tmp_path, own=4, games=1) as match:
+        assert match.join(1).result(timeout=SOON).games == 1
+        match.result()
+    assert len(match.events("paused")) == 3

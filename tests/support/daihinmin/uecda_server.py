@@ -1,0 +1,83 @@
+"""The server's command in a process of its own, with random players."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support.daihinmin.uecda_peers import SOON
+
+SCRIPT = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+from tests.support.daihinmin.uecda_peers import RandomPlayer
+from afterstate.envs.daihinmin import players
+from afterstate.envs.daihinmin.uecda import server
+players.resolve = lambda name, seed=None: RandomPlayer(len(name))
+sys.exit(server.main(sys.argv[1:]))
+"""
+SEATS = ["a", "bb", "ccc", "dddd", "eeeee"]
+
+
+def start_command(folder: Path, own: int, *options: str, **streams: Any) -> subprocess.Popen[str]:
+    """Start the command with random players in the first seats; log and events are in a folder."""
+    files = ["--log", str(folder / "games.jsonl"), "--events", str(folder / "events.jsonl")]
+    seats = ["--seats", *SEATS[:own]]
+    words = [sys.executable, "-c", SCRIPT, "--port", "0", "--seed", "1", *files, *options, *seats]
+    paths = os.pathsep.join([str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")])
+    env = os.environ | {"PYTHONPATH": paths}
+    return subprocess.Popen(words, text=True, env=env, **streams)
+
+
+def events(folder: Path, kind: str) -> list[dict[str, Any]]:
+    """Return the events of one kind, without a line that is not complete yet."""
+    file = folder / "events.jsonl"
+    lines = file.read_text().splitlines(keepends=True) if file.exists() else []
+    entries = [json.loads(line) for line in lines if line.endswith("\n")]
+    return [entry for entry in entries if entry["event"] == kind]
+
+
+class Serving:
+    """A server that runs in another process."""
+
+    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
+        self.process, self.folder = process, folder
+        self.port = 0
+
+    def wait_until_listening(self) -> None:
+        """Wait until clients can connect."""
+        deadline = time.monotonic() + SOON
+        while not self.port and time.monotonic() < deadline:
+            assert self.process.poll() is None, "the server ended"
+            time.sleep(0.05)
+            self.port = next((each["port"] for each in self.events("listening")), 0)
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """Return the events of one kind."""
+        return events(self.folder, kind)
+
+    def stop(self) -> None:
+        """End the server, which writes its last events."""
+        self.process.terminate()
+        self.process.wait(SOON)
+
+
+@contextmanager
+def serving_command(folder: Path, own: int, *options: str) -> Iterator[Serving]:
+    """Run a server in another process, which is killed at the end."""
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with start_command(folder, own, *options, **quiet) as process:
+        try:
+            serving = Serving(process, folder)
+            serving.wait_until_listening()
+            yield serving
+        finally:
+            process.kill()
