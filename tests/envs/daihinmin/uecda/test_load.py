@@ -1,0 +1,141 @@
+"""A server under a flood of connections, and over many matches, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from afterstate.envs.daihinmin.records.replay import replay
+from afterstate.envs.daihinmin.uecda.tables import ProtocolError
+from tests.support.daihinmin import connection_flood
+from tests.support.daihinmin.uecda_peers import SOON, Raw
+from tests.support.daihinmin.uecda_server import Serving, serving_command
+
+FLOODER, VISITORS = "127.0.0.2", ("127.0.0.1", "127.0.0.3")
+RATE = 1000
+"""Connections per second."""
+
+
+@contextmanager
+def flooding(port: int, seconds: float) -> Iterator[subprocess.Popen[str]]:
+    """Run a flood of connections in another process."""
+    words = [connection_flood.__file__, str(port), str(seconds), str(RATE), FLOODER]
+    with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+class Visitor:
+    """An honest client that plays one match after the other until the server ends.
+
+    Attributes:
+        joined: seconds from connecting to getting a number, by match.
+        played: seconds of whole matches.
+    """
+
+    def __init__(self, port: int, host: str) -> None:
+        self.joined: list[float] = []
+        self.played: list[float] = []
+        self.is_over = threading.Event()
+        self._port, self._host = port, host
+
+    def play(self) -> None:
+        """Play whole matches until the server ends.
+
+        Only before the first one may the seats be taken.
+        """
+        while not self.is_over.is_set():
+            try:
+                self._play_match()
+            except (OSError, ProtocolError):
+                if self.joined and not self.is_over.is_set():
+                    raise
+
+    def _play_match(self) -> None:
+        """Play a match."""
+        start = time.monotonic()
+        with Raw(self._port, host=self._host) as client:
+            client.join(f"v{self._host[-1]}")
+            seated = time.monotonic()
+            self.joined.append(seated - start)
+            client.play_match()
+            self.played.append(time.monotonic() - seated)
+
+
+@contextmanager
+def visiting(server: Serving) -> Iterator[list[Visitor]]:
+    """Let honest clients play until the server ends, which is at the end of the context."""
+    visitors = [Visitor(server.port, host) for host in VISITORS]
+    with ThreadPoolExecutor(2) as pool:
+        playing = [pool.submit(each.play) for each in visitors]
+        try:
+            yield visitors
+        finally:
+            for each in visitors:
+                each.is_over.set()
+            server.stop()
+        for future in playing:
+            future.result(timeout=SOON)
+
+
+@pytest.mark.parametrize("seconds", [4, pytest.param(60, marks=pytest.mark.slow)])
+def test_a_flood_of_connections_keeps_nobody_from_playing(tmp_path: Path, seconds: int) -> None:
+    """Seated clients play on, and honest newcomers get a seat within a second.
+
+    The flood may take a seat of the first match.
+    """
+    options = "--matches 0 --games 2 --reply-seconds 0.2".split()
+    with serving_command(tmp_path, 3, *options) as server:
+        with flooding(server.port, seconds) as flood, visiting(server) as visitors:
+            opened = int(flood.communicate(timeout=seconds + SOON)[0])
+        metrics = server.events("metrics")[-1]
+        lost = {event["name"] for event in server.events("dropped")}
+    assert opened > 0.8 * RATE * seconds
+    for visitor in visitors:
+        assert len(visitor.played) > seconds / 2
+        assert max(visitor.joined) < 1
+        assert max(visitor.played) < 5
+    assert lost <= {"F"}
+    assert metrics["accepted"] + sum(metrics["refused"].values()) > 0.8 * opened
+    print(f"{opened:,} connections, {metrics}")
+    print(f"longest join {max(max(each.joined) for each in visitors):.3f} s")
+    assert replay(tmp_path / "games.jsonl").mismatches == 0
+
+
+def memory(process: int) -> float:
+    """Return the resident memory of a process in MiB."""
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def wait_for_matches(server: Serving, n: int) -> None:
+    """Wait until some matches are over."""
+    deadline = time.monotonic() + 600
+    while len(server.events("over")) < n:
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system has no /proc")
+def test_memory_does_not_grow_over_a_thousand_matches(tmp_path: Path) -> None:
+    """The first 200 matches fill caches; 1,000 more may add 2 MiB."""
+    with serving_command(tmp_path, 3, *"--matches 0 --games 1".split()) as server:
+        with visiting(server):
+            wait_for_matches(server, 200)
+            before = memory(server.process.pid)
+            wait_for_matches(server, 1200)
+            growth = memory(server.process.pid) - before
+    print(f"{before:.1f} MiB after 200 matches, {growth:+.2f} MiB after 1,000 more")
+    assert growth < 2
