@@ -23,7 +23,7 @@ from afterstate.envs.daihinmin.uecda.tables import Refusal, Table
 
 PATIENCE_SECONDS = 0.1
 """Time for which a silent connection keeps its place though there are too many of its address."""
-MAX_PROFILES = 32
+MAX_PROFILES = 64
 """Number of profiles per second from which on an address gets no seats."""
 BACKLOG = 4096
 """Maximum number of connections that the system keeps while the server is busy."""

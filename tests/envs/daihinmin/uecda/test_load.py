@@ -60,6 +60,7 @@ class Visitor:
                 self._play_match()
             except (OSError, ProtocolError):
                 if self.joined and not self.is_over.is_set():
+                    self.is_over.set()
                     raise
 
     def _play_match(self) -> None:
@@ -119,10 +120,11 @@ def memory(process: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def wait_for_matches(server: Serving, n: int) -> None:
+def wait_for_matches(server: Serving, visitors: list[Visitor], n: int) -> None:
     """Wait until some matches are over."""
     deadline = time.monotonic() + 600
     while len(server.events("over")) < n:
+        assert not any(each.is_over.is_set() for each in visitors)
         assert time.monotonic() < deadline
         time.sleep(0.5)
 
@@ -131,11 +133,11 @@ def wait_for_matches(server: Serving, n: int) -> None:
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system has no /proc")
 def test_memory_does_not_grow_over_a_thousand_matches(tmp_path: Path) -> None:
     """The first 200 matches fill caches; 1,000 more may add 2 MiB."""
-    with serving_command(tmp_path, 3, *"--matches 0 --games 1".split()) as server:
-        with visiting(server):
-            wait_for_matches(server, 200)
+    with serving_command(tmp_path, 3, *"--matches 0 --games 3".split()) as server:
+        with visiting(server) as visitors:
+            wait_for_matches(server, visitors, 200)
             before = memory(server.process.pid)
-            wait_for_matches(server, 1200)
+            wait_for_matches(server, visitors, 1200)
             growth = memory(server.process.pid) - before
     print(f"{before:.1f} MiB after 200 matches, {growth:+.2f} MiB after 1,000 more")
     assert growth < 2
