@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def slowly(client: Raw, view: Game) -> bytes:
 
 @pytest.mark.parametrize("scope", ["game", "match"])
 def test_a_client_that_uses_up_its_time_is_dropped(tmp_path: Path, scope: str) -> None:
-    limits = {f"{scope}_seconds": 0.1}
+    limits: dict[str, Any] = {f"{scope}_seconds": 0.1}
     with serving(tmp_path, own=4, games=3, **limits) as match, Raw(match.port, slowly) as slow:
         slow.join("slow")
         with pytest.raises(ConnectionError):
@@ -97,7 +98,7 @@ def test_a_late_client_is_replaced_in_the_same_action(tmp_path: Path) -> None:
         return b"" if view["number"] == 2 else honest_play(client, view)
 
     heirs = [("heir", RandomPlayer(7))]
-    settings = {"games": 4, "reply_seconds": 0.3, "replacements": heirs}
+    settings: dict[str, Any] = {"games": 4, "reply_seconds": 0.3, "replacements": heirs}
     with serving(tmp_path, own=4, **settings) as match, Raw(match.port, silent) as late:
         assert late.join("c1") == 4
         with pytest.raises(ConnectionError):

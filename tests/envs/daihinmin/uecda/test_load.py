@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from afterstate.envs.daihinmin.records.replay import replay
-from afterstate.envs.daihinmin.uecda.tables import ProtocolError
+from afterstate.envs.daihinmin.uecda import tables
+from afterstate.envs.daihinmin.uecda.tables import ProtocolError, Refusal
+from afterstate.envs.daihinmin.uecda.watching import Watcher
 from tests.support.daihinmin import connection_flood
 from tests.support.daihinmin.uecda_peers import SOON, Raw
 from tests.support.daihinmin.uecda_server import Serving, serving_command
@@ -40,7 +42,8 @@ class Visitor:
     """An honest client that plays one match after the other until the server ends.
 
     Attributes:
-        joined: seconds from connecting to getting a number, by match.
+        joined: seconds from the first connection to a number, by match; a client that finds all
+            seats taken tries again.
         played: seconds of whole matches.
     """
 
@@ -51,27 +54,32 @@ class Visitor:
         self._port, self._host = port, host
 
     def play(self) -> None:
-        """Play whole matches until the server ends.
-
-        Only before the first one may the seats be taken.
-        """
+        """Play whole matches until the server ends."""
+        first = time.monotonic()
         while not self.is_over.is_set():
             try:
-                self._play_match()
+                if self._play_match(first):
+                    first = time.monotonic()
+                else:
+                    time.sleep(0.01)
             except (OSError, ProtocolError):
-                if self.joined and not self.is_over.is_set():
+                if not self.is_over.is_set():
                     self.is_over.set()
                     raise
 
-    def _play_match(self) -> None:
-        """Play a match."""
-        start = time.monotonic()
+    def _play_match(self, first: float) -> bool:
+        """Play a match; return False if all seats are taken."""
         with Raw(self._port, host=self._host) as client:
-            client.join(f"v{self._host[-1]}")
+            client.connection.send(tables.profile_table(f"v{self._host[-1]}"))
+            number = client.connection.number("number", [*range(5), Refusal.FULL])
+            if number == Refusal.FULL:
+                return False
             seated = time.monotonic()
-            self.joined.append(seated - start)
+            self.joined.append(seated - first)
+            client.watcher = Watcher(number)
             client.play_match()
             self.played.append(time.monotonic() - seated)
+        return True
 
 
 @contextmanager
@@ -94,7 +102,7 @@ def visiting(server: Serving) -> Iterator[list[Visitor]]:
 def test_a_flood_of_connections_keeps_nobody_from_playing(tmp_path: Path, seconds: int) -> None:
     """Seated clients play on, and honest newcomers get a seat within a second.
 
-    The flood may take a seat of the first match.
+    The flood gets seats only until it has sent too many profiles, in its first moment.
     """
     options = "--matches 0 --games 2 --reply-seconds 0.2".split()
     with serving_command(tmp_path, 3, *options) as server:

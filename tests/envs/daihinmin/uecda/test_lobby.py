@@ -8,11 +8,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from afterstate.envs.daihinmin.uecda import client, journal, lobby, tables
 from afterstate.envs.daihinmin.uecda.tables import Refusal
+from afterstate.envs.daihinmin.uecda.watching import Watcher
 from tests.support.daihinmin.uecda_peers import SOON, RandomPlayer, Raw, Running, serving
 
 OTHER = "127.0.0.2"
@@ -68,7 +70,7 @@ def test_a_burst_does_not_evict_a_client_that_sent_its_profile(
             good.send(tables.to_bytes(tables.profile_table("good")))
             crowd(match, 60 - before, "127.0.0.1")
             assert good.connection.number("number", range(5)) == 4
-            good.watcher = client.Watcher(4)
+            good.watcher = Watcher(4)
             good.play_match()
     assert [event["name"] for event in match.events("connected")] == ["good"]
 
@@ -159,7 +161,7 @@ def test_an_address_has_a_limit_of_seats(tmp_path: Path) -> None:
 
 def test_a_flood_of_profiles_takes_one_seat_only(crowd: Crowd, tmp_path: Path) -> None:
     """Honest clients of other addresses, also two of one address, get theirs within a second."""
-    settings = {"games": 1, "sharing_seconds": 0.3, "reply_seconds": 0.5}
+    settings: dict[str, Any] = {"games": 1, "sharing_seconds": 0.3, "reply_seconds": 0.5}
     with serving(tmp_path, own=1, **settings) as match:
         profile = tables.to_bytes(tables.profile_table("flood"))
         flood = crowd(match, 3 * lobby.MAX_PROFILES)
@@ -173,8 +175,8 @@ def test_a_flood_of_profiles_takes_one_seat_only(crowd: Crowd, tmp_path: Path) -
             match.events("connected", 4)
             assert time.monotonic() - start < 1
             third.play_match()
-        for each in playing:
-            each.result(timeout=SOON)
+        for joined in playing:
+            joined.result(timeout=SOON)
     names = [event["name"] for event in match.events("connected")]
     assert sorted(names) == ["c0", "c1", "flood", "third"]
     assert match.events("metrics")[-1]["refused"]["address"] == 3 * lobby.MAX_PROFILES - 1

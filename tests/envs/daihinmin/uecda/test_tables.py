@@ -287,7 +287,7 @@ def test_states_make_a_round_trip() -> None:
 
 @pytest.mark.parametrize(
     "cells",
-    [{(5, 3): 5}, {(5, 3): -1}, {(5, 1): 3}, {(6, 0): 54}, {(6, 5): 5}, {(6, 10): 4}, {(6, 0): -1}],
+    [{(5, 3): 5}, {(5, 3): -1}, {(5, 1): 3}, {(6, 0): 54}, {(6, 10): 4}, {(6, 0): -1}],
 )
 def test_impossible_rows_are_refused(cells: Cells) -> None:
     table = tables.turn_tables(_after_exchange())[0]
