@@ -78,6 +78,7 @@ class Running:
         self._pool = pool
         self._ports: queue.Queue[int] = queue.Queue()
         self._stop: Callable[[], object] = lambda: None
+        self._block: Callable[[float], object] = lambda seconds: None
         self._match: Future[list[Score]] = pool.submit(asyncio.run, self._run())
 
     async def _run(self) -> list[Score]:
@@ -85,6 +86,7 @@ class Running:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         self._stop = partial(loop.call_soon_threadsafe, task.cancel)
+        self._block = partial(loop.call_soon_threadsafe, time.sleep)
         return await self.server.run(self._ports.put)
 
     def wait_until_listening(self) -> None:
@@ -95,10 +97,16 @@ class Running:
         """Return the standings at the end of the match."""
         return self._match.result(timeout=SOON)
 
+    def block(self, seconds: float) -> None:
+        """Make the server busy for some time, in which it neither accepts nor reads."""
+        with suppress(RuntimeError):  # the loop may be closed by now
+            self._block(seconds)
+
     def stop(self) -> None:
         """Stop a match that is not over."""
         if not self._match.done():
-            self._stop()
+            with suppress(RuntimeError):  # the loop may be closed by now
+                self._stop()
 
     def join(self, seed: int, player: RandomPlayer | None = None) -> Future[Result]:
         """Start a correct client in another thread."""
