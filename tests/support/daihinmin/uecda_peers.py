@@ -86,7 +86,7 @@ class Running:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         self._stop = partial(loop.call_soon_threadsafe, task.cancel)
-        self._block = partial(loop.call_soon_threadsafe, time.sleep)
+        self._block = lambda seconds: loop.call_soon_threadsafe(partial(time.sleep, seconds))
         return await self.server.run(self._ports.put)
 
     def wait_until_listening(self) -> None:
