@@ -2,7 +2,7 @@
 # make test   the tests, in about four minutes on two cores after the set-up (ARGS="-n 2")
 # make slow   the tests that take longer
 # make exhaustive   what others check in some cases, in thousands and millions; for a change of these rules
-# make fuzz   damaged files for all readers, for an hour (ARGS="--minutes 5")
+# make fuzz   damaged files and messages for all readers, server and client, for an hour (ARGS="--minutes 5")
 # make lint   style and types
 #
 # The set-up is shared: each part is installed once, and again when pyproject.toml changes.

@@ -282,11 +282,14 @@ def _has_valid_exchange(game: Game) -> bool:
 
 @njit(cache=True)
 def _is_same(game: Game, other: Game) -> bool:
-    """Return True if all that plays change is the same, but for points and random state."""
+    """Return True if all that plays change is the same.
+
+    Points, random state and the column of a lone joker, which clients choose, may differ.
+    """
     same = game.turn == other.turn and game.field == other.field and game.lock == other.lock
     same &= game.revolution == other.revolution and game.cut == other.cut
     same &= game.passed == other.passed and game.last == other.last and game.idle == other.idle
-    same &= game.joker_column == other.joker_column and game.n_out == other.n_out
+    same &= game.n_out == other.n_out
     for player in range(N_PLAYERS):
         same &= game.hands[player] == other.hands[player]
         same &= game.played[player] == other.played[player]

@@ -1,4 +1,4 @@
-"""Fuzz the readers for as long as asked; exit with 1 if a fault is found."""
+"""Fuzz readers and protocol for as long as asked; exit with 1 if a fault is found."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from pathlib import Path
 from tqdm import tqdm
 
 from tests.fuzz.driver import Fault, run
-from tests.fuzz.targets import NAMES
+from tests.fuzz.targets import ATTACKS, READERS, TARGETS
+
+ORDER = 20 * READERS + ATTACKS
+"""Targets in their order; an attack takes as long as many reads."""
 
 
 def _arguments() -> argparse.Namespace:
     """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=60, help="time to run (default 60)")
-    parser.add_argument("--only", default="*", help=f"pattern of targets, which are {NAMES}")
+    parser.add_argument("--only", default="*", help=f"pattern of targets, which are {[*TARGETS]}")
     parser.add_argument("--seed", type=int, help="of the mutations; by default the time")
     parser.add_argument("--out", type=Path, default=Path("out/fuzz"), help="folder of faults")
     return parser.parse_args()
@@ -27,9 +30,9 @@ def _arguments() -> argparse.Namespace:
 def main() -> int:
     """Run the command."""
     args = _arguments()
-    names = [name for name in NAMES if fnmatchcase(name, args.only)]
+    names = [name for name in ORDER if fnmatchcase(name, args.only)]
     if not names:
-        raise SystemExit(f"--only must name some of {NAMES}, got {args.only!r}")
+        raise SystemExit(f"--only must name some of {[*TARGETS]}, got {args.only!r}")
     seed = int(time.time()) if args.seed is None else args.seed
     with tqdm(unit=" inputs", desc="0 faults") as bar:
         n_faults = 0

@@ -1,9 +1,10 @@
-"""The readers that are fuzzed, the files that they read, and what must hold of what they return."""
+"""What is fuzzed: readers with their files and what must hold of the result, and the protocol."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import random
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -43,6 +44,7 @@ from afterstate.envs.game2048.rules import afterstates, table
 from benchmarks import row_files
 from benchmarks.leaderboard import games as leaderboard
 from benchmarks.leaderboard import rows as leaderboard_rows
+from tests.fuzz import protocol
 from tests.fuzz.driver import Target
 from tests.fuzz.mutations import GZIP, SAFETENSORS, ZIP
 
@@ -301,7 +303,19 @@ def _read_run_rows(path: Path) -> None:
     assert not rows or int(rows[-1]["n_moves"]) == kept
 
 
-_ALL: Sequence[Target] = [
+def _attack(name: str, attack: Callable[[random.Random], None]) -> Target:
+    """Return the target of an attack by the protocol; its file seeds the attack."""
+
+    def make(path: Path) -> None:
+        try:
+            attack(random.Random(path.read_bytes()))
+        except (OSError, ValueError) as error:
+            raise AssertionError(f"the attack failed: {error!r}") from error
+
+    return Target(name, "seed", lambda _: [bytes(range(64))], make)
+
+
+_READERS: Sequence[Target] = [
     Target("ntuple", "net.npz", _networks, _read_network, ZIP),
     Target("tdl2048", "net.w", _tables, _read_network),
     Target("ntuple-learner", "learner.npz", _learners, _read_learner, ZIP),
@@ -321,5 +335,11 @@ _ALL: Sequence[Target] = [
     Target("entries", "entries.json", _entries, leaderboard.entries),
     Target("run-rows", "rows.jsonl", _run_rows, _read_run_rows),
 ]
-TARGETS = {target.name: target for target in _ALL}
-NAMES = list(TARGETS)
+_ATTACKS: Sequence[Target] = [
+    _attack("hostile-client", protocol.hostile_client),
+    _attack("hostile-server", protocol.hostile_server),
+    _attack("damaged-tables", protocol.damaged_tables),
+]
+TARGETS = {target.name: target for target in [*_READERS, *_ATTACKS]}
+READERS = [target.name for target in _READERS]
+ATTACKS = [target.name for target in _ATTACKS]

@@ -24,9 +24,9 @@ def assert_no_faults(result: Run) -> None:
 
 
 def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
-    from tests.fuzz.targets import NAMES
+    from tests.fuzz.targets import READERS
 
-    result = run(NAMES, tmp_path, seed=1, n_inputs=INPUTS * len(NAMES))
+    result = run(READERS, tmp_path, seed=1, n_inputs=INPUTS * len(READERS))
     assert_no_faults(result)
     assert set(result.tried.values()) == {INPUTS}
 
@@ -34,9 +34,9 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 3])
 def test_many_damaged_files_are_read_or_refused(tmp_path: Path, seed: int) -> None:
-    from tests.fuzz.targets import NAMES
+    from tests.fuzz.targets import READERS
 
-    assert_no_faults(run(NAMES, tmp_path, seed, seconds=120))
+    assert_no_faults(run(READERS, tmp_path, seed, seconds=120))
 
 
 @pytest.mark.parametrize(

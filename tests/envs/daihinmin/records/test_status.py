@@ -124,7 +124,7 @@ def damage(game: Game, name: str, index: int | None, value: int) -> Game:
         ("n_actions", None, -1, Status.RANGES),
         ("n_actions", None, 2000, Status.RANGES),
         ("actions", 0, 65535, Status.RANGES),
-        ("joker_column", None, 3, Status.ACTIONS),
+        ("joker_column", None, 15, Status.RANGES),
     ],
 )
 def test_a_fault_is_named(name: str, index: int | None, value: int, fault: Status) -> None:
