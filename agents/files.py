@@ -6,8 +6,8 @@
   shape]}, ...}` and entries of the kind, such as the tuples of an N-tuple network;
 - `NAME.npy` for each array, compressed or stored, without pickled objects.
 
-The archive's checksums detect damage. Every file is written under a temporary name and then
-renamed, so a reader sees the old file or the new one, never a part of it.
+The archive's checksums detect damage. A file is written under a temporary name and then renamed: a
+reader sees the old file or the new one, never a part of it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from afterstate.envs import json_files
+from afterstate.envs import durable_files, json_files
 
 VERSION = 2
 """Version of new files. In version 1, the tables of N-tuple networks have another order."""
@@ -65,89 +65,13 @@ def write(
     first = {"format": "afterstate", "version": VERSION, "kind": kind, "arrays": shapes}
     method = zipfile.ZIP_DEFLATED if level else zipfile.ZIP_STORED
     with (
-        atomic_write(path) as file,
+        durable_files.replace(path) as file,
         zipfile.ZipFile(file, "w", method, compresslevel=level) as archive,
     ):
         archive.writestr("header.json", json.dumps({**header, **first}, indent=1))
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, array, allow_pickle=False)
-
-
-def write_bytes(path: str | Path, data: bytes) -> None:
-    """Write a file of any other format, as safely as `write`.
-
-    Raises:
-        OSError: it cannot be written; an older file is kept.
-    """
-    with atomic_write(path) as file:
-        file.write(data)
-
-
-@contextlib.contextmanager
-def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
-    """Open a temporary file for writing, which becomes `path` when the block ends without an error.
-
-    Raises:
-        OSError: it cannot be written; an older file is kept.
-    """
-    path = _target(path)
-    temporary = _temporary(path)
-    try:
-        with open(temporary, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
-def check_writable(path: str | Path) -> None:
-    """Raise OSError if `write` could not write this file."""
-    temporary = _temporary(_target(path))
-    temporary.touch()
-    temporary.unlink()
-
-
-def truncate_rows(path: str | Path, key: str, last: int) -> int:
-    """Delete the rows of a JSON-lines file that come after `last`, and incomplete ones.
-
-    Args:
-        path: the file; it may be missing.
-        key: of the integer by which rows are ordered, such as `"n_moves"`.
-        last: the largest integer that is kept.
-
-    Returns:
-        The integer of the last row kept, 0 if there is none.
-    """
-    kept, number = [], 0
-    if not Path(path).exists():
-        return 0
-    for line in json_files.lines(path):
-        with contextlib.suppress(ValueError, TypeError, KeyError, OverflowError):
-            value = int(json_files.parse(line)[key])
-            if value <= last:
-                kept.append(line.rstrip(b"\r\n") + b"\n")
-                number = value
-    write_bytes(path, b"".join(kept))
-    return number
-
-
-def _target(path: str | Path) -> Path:
-    """Return the path with links resolved, and make its folder."""
-    path = Path(os.path.realpath(path))
-    if path.exists() and not path.is_file():
-        raise IsADirectoryError(f"{path} is not a file, so no player can be saved there")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path
-
-
-def _temporary(path: Path) -> Path:
-    """Return the name under which a file is written before it is renamed."""
-    return path.with_name(f"{path.name}.{os.getpid()}.part")
 
 
 def read(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,13 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from afterstate.agents import files
-from afterstate.envs import json_files
+from afterstate.envs import durable_files, json_files
 
 _DTYPES = {32: torch.float32, 16: torch.float16}
 """The type of weights in a file, by its bits."""
+
+_CHECKSUM = "crc32"
+"""Entry of a file's header; files of other programs and of afterstate 0.1 have none."""
 
 _DAMAGE = (LookupError, TypeError, ValueError, OverflowError, RuntimeError)
 """Errors of reading a damaged file, and of making the network that it describes."""
@@ -60,7 +63,32 @@ def save(net: nn.Module, path: str | Path, /, bits: int = 32, **facts: Any) -> N
     if bits == 16 and not all_finite(tensors):
         most = torch.finfo(dtype).max
         raise ValueError(f"bits=16 holds weights up to {most:,.0f}, got larger ones, NaN or inf")
-    files.write_bytes(path, safetensors.torch.save(tensors, {"afterstate": json.dumps(about)}))
+    write(path, tensors, afterstate=json.dumps(about))
+
+
+def write(path: str | Path, tensors: Mapping[str, Tensor], /, **header: str) -> None:
+    """Write tensors to a safetensors file, with a checksum in its header.
+
+    Args:
+        path: the file.
+        tensors: by name; contiguous, on the CPU.
+        **header: further entries of the header.
+
+    Raises:
+        OSError: it cannot be written; an older file is kept.
+    """
+    header[_CHECKSUM] = _checksum(tensors, header)
+    durable_files.write(path, safetensors.torch.save(dict(tensors), header))
+
+
+def _checksum(tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> str:
+    """Return the checksum of tensors and of the entries of a header."""
+    entries = sorted((name, text) for name, text in header.items() if name != _CHECKSUM)
+    total = zlib.crc32(json.dumps(entries).encode())
+    for name in sorted(tensors):
+        total = zlib.crc32(name.encode(), total)
+        total = zlib.crc32(tensors[name].reshape(-1).view(torch.uint8).numpy().data, total)
+    return f"{total:08x}"
 
 
 def all_finite(tensors: Mapping[str, Tensor]) -> bool:
@@ -108,6 +136,9 @@ def tensors(path: str | Path) -> dict[str, Tensor]:
     """
     with _open(path) as file:
         named = {name: file.get_tensor(name) for name in file.keys()}
+        header = file.metadata() or {}
+        if header.get(_CHECKSUM, "") not in ("", _checksum(named, header)):
+            raise ValueError("its checksum is that of other data")
         if not all_finite(named):
             raise ValueError("it contains NaN or inf")
     return named

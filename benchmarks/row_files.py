@@ -1,45 +1,32 @@
-"""Files of rows: JSON lines, plain or compressed.
+"""Compressed files of rows: JSON lines by gzip.
 
-Compressed files can be read while another program appends to them. Rows that are appended together
-are one gzip member: earlier rows are never rewritten, and a member cut off by a kill is ignored.
+They can be read while another program appends to them. Rows that are appended together are one gzip
+member: earlier rows are never rewritten. A last member that a kill cut off or a loss of power
+damaged is left out, and reported in the log.
 """
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import io
-import json
-import os
+import logging
 import zlib
 from collections.abc import Iterator, Sequence
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from afterstate.agents import files
-from afterstate.envs import json_files
+from afterstate.envs import durable_files, json_files
+
+LOGGER = logging.getLogger(__name__)
 
 MAX_BYTES = 1 << 27
 """Largest compressed file, unpacked. 40,000 rows of Daihinmin, the most of a player, have 32 MB."""
 
 _PIECE = 1 << 16  # bytes that are read and unpacked at a time
+_START = gzip.compress(b"", mtime=0)[:8]  # of each member
 
 Row = dict[str, Any]
-
-
-def read_lines(path: Path) -> list[Row]:
-    """Return the rows of a plain file without incomplete lines; none if there is no file."""
-    rows = []
-    for line in json_files.lines(path) if path.exists() else ():
-        with contextlib.suppress(ValueError):  # cut off by a kill
-            rows.append(json_files.parse(line))
-    return rows
-
-
-def write_lines(path: Path, rows: Sequence[Row]) -> None:
-    """Write a plain file of rows in place of an older one; make its folder if needed."""
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    files.write_bytes(path, text.encode())
 
 
 def read(path: Path) -> list[Row]:
@@ -74,46 +61,62 @@ def _row(path: Path, number: int, line: bytes) -> Row:
 
 def _members(path: Path) -> Iterator[tuple[bytes, int]]:
     """Yield the text of each complete member of a file, and the number of bytes up to its end."""
+    if not path.exists():
+        return
+    end, why = 0, "cut off"
+    with path.open("rb") as file:
+        try:
+            for text, end in _unpack(path, file):
+                yield text, end
+        except zlib.error as error:
+            _check_is_last(path, end, error)
+            why = f"damaged ({error})"
+    if path.stat().st_size > end:
+        LOGGER.warning("%s: rows after its first %d bytes are %s, and left out", path, end, why)
+
+
+def _unpack(path: Path, file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
+    """Yield texts and ends of the members up to one that is incomplete.
+
+    Raises:
+        ValueError: the file is too large.
+        zlib.error: a member is damaged.
+    """
     total, rest = 0, b""
-    with path.open("rb") if path.exists() else io.BytesIO() as file:
-        while True:
-            member, text = zlib.decompressobj(wbits=31), bytearray()
-            while not member.eof:
-                rest = rest or file.read(_PIECE)
-                if not rest:
-                    return  # the file ends, perhaps within a member
-                text += _unpacked(path, member, rest)
-                rest = member.unconsumed_tail
-                if total + len(text) > MAX_BYTES:
-                    raise ValueError(f"{path} must have at most {MAX_BYTES:,} bytes, got more")
-            total, rest = total + len(text), member.unused_data
-            yield bytes(text), file.tell() - len(rest)
+    while True:
+        member, text = zlib.decompressobj(wbits=31), bytearray()
+        while not member.eof:
+            rest = rest or file.read(_PIECE)
+            if not rest:
+                return  # the file ends, perhaps within a member
+            text += member.decompress(rest, _PIECE)
+            rest = member.unconsumed_tail
+            if total + len(text) > MAX_BYTES:
+                raise ValueError(f"{path} must have at most {MAX_BYTES:,} bytes, got more")
+        total, rest = total + len(text), member.unused_data
+        yield bytes(text), file.tell() - len(rest)
 
 
-def _unpacked(path: Path, member: Any, data: bytes) -> bytes:
-    """Return the beginning of a piece of a member, unpacked."""
-    try:
-        text: bytes = member.decompress(data, _PIECE)
-    except zlib.error as error:
-        raise ValueError(f"{path} is damaged ({error}): restore it, or delete it") from error
-    return text
+def _check_is_last(path: Path, start: int, error: zlib.error) -> None:
+    """Raise ValueError unless a damaged member is the last one, of which all may be lost."""
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+        is_ours = start > 0 or data[: len(_START)] in (_START, bytes(len(_START)))
+        if not is_ours or data.find(_START, start + 1) >= 0:
+            raise ValueError(f"{path} is damaged ({error}): restore it, or delete it") from error
 
 
 def append(path: Path, rows: Sequence[Row]) -> None:
     """Append rows to a file; make the file and its folder if needed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
-        file.write(_compressed(rows))
+    durable_files.append(path, _compressed(rows))
 
 
 def repair(path: Path) -> None:
     """Remove a cut-off member at the end of a file, so that rows can be appended again."""
     size = max((end for _, end in _members(path)), default=0)
     if path.exists() and path.stat().st_size > size:
-        os.truncate(path, size)
+        durable_files.truncate(path, size)
 
 
 def _compressed(rows: Sequence[Row]) -> bytes:
     """Return rows as one gzip member, the same bytes for the same rows."""
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    return gzip.compress(text.encode(), mtime=0)
+    return gzip.compress(json_files.to_lines(rows), mtime=0)

@@ -1,19 +1,26 @@
 """Bounded reading of JSON: a text, a file, and the lines of a file, plain or packed by gzip.
 
 Reading takes memory in proportion to the limit below, whatever a file claims, and raises nothing
-but OSError and a ValueError, which names the file.
+but OSError and a ValueError, which names the file. Rows are lines that a process appends one after
+the other: a killed process leaves all of them, or an incomplete last one.
 """
 
 from __future__ import annotations
 
 import codecs
 import gzip
+import json
+import logging
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import from_json
+
+from afterstate.envs import durable_files
+
+LOGGER = logging.getLogger(__name__)
 
 MAX_TEXT = 1 << 22
 """Longest JSON text, a line or a whole file, in bytes. A recorded game of Daihinmin has 15,000;
@@ -80,3 +87,85 @@ def lines(path: str | Path) -> Iterator[bytes]:
                 yield line
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{path}: damaged after line {number}: {error}") from error
+
+
+def rows(path: str | Path) -> list[Any]:
+    """Return the values of a file's lines; none if there is no file.
+
+    Damaged lines, such as one cut off by a kill, are left out and reported in the log.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: see `lines`.
+    """
+    values: list[Any] = []
+    damaged = 0
+    for line in lines(path) if Path(path).exists() else ():
+        try:
+            values.append(parse(line))
+        except ValueError:
+            damaged += 1
+    if damaged:
+        LOGGER.warning("%s: %d damaged lines are left out", path, damaged)
+    return values
+
+
+def write_rows(path: str | Path, values: Sequence[Any]) -> None:
+    """Write values as the lines of a file, in place of an older one.
+
+    Raises:
+        OSError: it cannot be written; an older file is kept.
+    """
+    durable_files.write(path, to_lines(values))
+
+
+def to_lines(values: Sequence[Any]) -> bytes:
+    """Return JSON lines of some values."""
+    return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values).encode()
+
+
+def append(path: str | Path, values: Sequence[Any]) -> None:
+    """Append values to a file as lines, after the end of an incomplete one.
+
+    Raises:
+        OSError: they cannot be written; the file stays as it was.
+    """
+    durable_files.append(path, b"\n" * _is_cut_off(path) + to_lines(values))
+
+
+def truncate(path: str | Path, key: str, last: int) -> int:
+    """Delete the rows of a file that come after `last`, and damaged ones.
+
+    Args:
+        path: the file; it may be missing.
+        key: of the integer by which rows are ordered, such as `"n_moves"`.
+        last: the largest integer that is kept.
+
+    Returns:
+        The integer of the last row kept, 0 if there is none.
+
+    Raises:
+        OSError: the file cannot be read or written.
+        ValueError: see `lines`.
+    """
+    if not Path(path).exists():
+        return 0
+    numbered = [(_number(row, key), row) for row in rows(path)]
+    kept = [(n, row) for n, row in numbered if n is not None and n <= last]
+    write_rows(path, [row for _, row in kept])
+    return kept[-1][0] if kept else 0
+
+
+def _number(row: Any, key: str) -> int | None:
+    """Return the integer of a row; None if it has none."""
+    number = row.get(key) if isinstance(row, dict) else None
+    return number if type(number) is int else None
+
+
+def _is_cut_off(path: str | Path) -> bool:
+    """Return True if the last line of a file is incomplete."""
+    if not Path(path).exists() or not Path(path).stat().st_size:
+        return False
+    with open(path, "rb") as file:
+        file.seek(-1, 2)
+        return file.read() != b"\n"

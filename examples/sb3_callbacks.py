@@ -10,8 +10,8 @@ from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 
-from afterstate.agents import files
 from afterstate.agents.training.sb3 import actor_from_sb3
+from afterstate.envs import json_files
 
 
 class Evaluation(BaseCallback):
@@ -22,7 +22,7 @@ class Evaluation(BaseCallback):
         self.file, self.actor, self.evaluate = file, actor, evaluate
 
     def _on_training_start(self) -> None:
-        files.truncate_rows(self.file, "moves", self.num_timesteps)  # later ones are made again
+        json_files.truncate(self.file, "moves", self.num_timesteps)  # later ones are made again
         rows = self.file.read_text().splitlines() if self.file.exists() else []
         self.start = time.monotonic() - (json.loads(rows[-1])["seconds"] if rows else 0)
 

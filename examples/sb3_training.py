@@ -25,8 +25,9 @@ from sb3_settings import ALGORITHMS, RunArgs, schedule
 from sb3_contrib.common.maskable.callbacks import MaskableEvalCallback
 from stable_baselines3.common import callbacks
 
-from afterstate.agents import files, nets
+from afterstate.agents import nets
 from afterstate.agents.training.sb3 import ActorFeatures, actor_from_sb3
+from afterstate.envs import json_files
 
 
 def train(
@@ -70,7 +71,7 @@ def train(
     actor = actor_from_sb3(model.policy, actor)
     facts = {"algorithm": config["algorithm"], "moves": model.num_timesteps}
     nets.save(actor, folder / "actor.safetensors", 16, **facts)
-    files.truncate_rows(evaluation.file, "moves", model.num_timesteps - 1)
+    json_files.truncate(evaluation.file, "moves", model.num_timesteps - 1)
     evaluation._on_step(end=True)
     print(f"written: {folder}")
     return model

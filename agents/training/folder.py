@@ -11,25 +11,36 @@ It has the files of the learner and
 from __future__ import annotations
 
 import json
-import os
-import sys
-import weakref
 from pathlib import Path
 from typing import Any
 
-from afterstate.agents import files
-from afterstate.envs import json_files
-
-if sys.platform != "win32":
-    import fcntl
+from afterstate.envs import durable_files, json_files
 
 SETTINGS_FILE = "settings.json"
+LOCK_FILE = "lock"
 
 _LEARNED = (
     *("learner.npz", "learner.safetensors", "net.safetensors"),
     *("policy.npz", "ascent.npz", "00000.npz"),
 )
 """Files of learners: a folder with one of them has a run."""
+
+
+def lock(path: Path) -> Any:
+    """Return the lock of a folder, which holds as long as the object and the process live.
+
+    Raises:
+        ValueError: another process has it.
+    """
+    from filelock import FileLock, Timeout
+
+    held = FileLock(path / LOCK_FILE, is_singleton=True)  # one process may lock it twice
+    try:
+        held.acquire(timeout=0)
+    except Timeout as error:
+        message = f"another process writes to {path}: stop it, or choose another folder"
+        raise ValueError(message) from error
+    return held
 
 
 class RunFolder:
@@ -45,7 +56,7 @@ class RunFolder:
     """
 
     def __init__(self, path: Path, resume: bool, checkpoints: tuple[str, ...]) -> None:
-        self.path, self._lock_file = path, -1
+        self.path = path
         self._writer: Any = None
         names = checkpoints if resume else _LEARNED
         existing = [path / name for name in names if (path / name).exists()]
@@ -54,25 +65,7 @@ class RunFolder:
             raise ValueError(f"{missing} does not exist: there is nothing to resume")
         if existing and not resume:
             raise ValueError(f"{existing[0]} exists: use --resume, or choose another --out")
-        if path.is_dir():
-            self._lock()
-
-    def _lock(self) -> None:
-        """Lock the folder as long as this object lives; on Windows there is no lock.
-
-        Raises:
-            ValueError: another process has the lock.
-        """
-        if sys.platform == "win32" or self._lock_file >= 0:
-            return
-        self._lock_file = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT)
-        weakref.finalize(self, os.close, self._lock_file)
-        try:
-            fcntl.lockf(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ValueError(
-                f"another process learns in {self.path}: stop it, or choose another --out"
-            ) from error
+        self._lock = lock(path) if path.is_dir() else None
 
     def open(self, settings: dict[str, Any], key: str, amount: int) -> None:
         """Make the folder, write the settings, and delete unfinished files of a killed run.
@@ -86,20 +79,18 @@ class RunFolder:
             OSError: the folder cannot be written.
             ValueError: another process learns in it.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._lock()
+        durable_files.make_folder(self.path)
+        self._lock = self._lock or lock(self.path)
         for name in (*_LEARNED, "rows.jsonl"):
             for unfinished in self.path.glob(f"{name}.*.part"):
                 unfinished.unlink()
-        files.truncate_rows(self.path / "rows.jsonl", key, amount)
+        json_files.truncate(self.path / "rows.jsonl", key, amount)
         text = json.dumps(settings, indent=1, default=str) + "\n"
-        files.write_bytes(self.path / SETTINGS_FILE, text.encode())
+        durable_files.write(self.path / SETTINGS_FILE, text.encode())
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows."""
-        path = self.path / "rows.jsonl"
-        lines = json_files.lines(path) if path.exists() else ()
-        return [json_files.parse(line) for line in lines]
+        return json_files.rows(self.path / "rows.jsonl")
 
     def write_to_tensorboard(self) -> None:
         """Write the numbers of all rows from now on to TensorBoard, too.
@@ -114,8 +105,7 @@ class RunFolder:
     def add_row(self, row: dict[str, Any]) -> None:
         """Append a row; NaN becomes null, since JSON has no NaN."""
         row = {name: None if value != value else value for name, value in row.items()}
-        with (self.path / "rows.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        json_files.append(self.path / "rows.jsonl", [row])
         if self._writer is not None:
             step = next(value for name, value in row.items() if name in _AMOUNTS)
             for name, value in _numbers(row):

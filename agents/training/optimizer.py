@@ -10,12 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
-from afterstate.agents import files, nets
+from afterstate.agents import nets
 from afterstate.agents.training.fitting import Fitting
 
 __all__ = ["MAX_THREADS", "Fitter", "Fitting", "new_fitter", "set_threads"]
@@ -175,8 +174,7 @@ class Fitter:
             message = f"weights or means of gradients diverged (NaN or inf): {path} is not changed"
             raise ValueError(f"{message}; resume from it with a smaller rate, a warm_up or clip")
         entries = {**nets.describe(self.net), "n_steps": self.n_steps, **metadata}
-        data = safetensors.torch.save(tensors, {"afterstate": json.dumps(entries)})
-        files.write_bytes(path, data)
+        nets.write(path, tensors, afterstate=json.dumps(entries))
 
     def load(self, path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Load a file of `save`.

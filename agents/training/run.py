@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import AfterValidator
 
-from afterstate.agents import files
 from afterstate.agents.config import Amount, Count, Positive, settings
 from afterstate.agents.training.commands import sigterm_raises
 from afterstate.agents.training.folder import RunFolder
+from afterstate.envs import durable_files
 
 EVALUATION_SEED = 1 << 40
 """Seed of the first game of every evaluation of 2048, far from those of training games."""
@@ -449,7 +449,7 @@ def train(
     end = None if n_moves is None else learner.n_moves + whole_moves(n_moves, least=0)
     every = None if evaluate_every is None else whole_moves(evaluate_every)
     if save_to is not None:
-        files.check_writable(save_to)
+        durable_files.check_writable(save_to)
     training, reports = MoveTraining(learner, save_to), list[Progress]()
 
     def record() -> None:

@@ -15,8 +15,9 @@ from tqdm import tqdm
 
 from afterstate.agents.game2048.play import play
 from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.envs import json_files
 from benchmarks.machine import machine
-from benchmarks.row_files import Row, read_lines
+from benchmarks.row_files import Row
 
 
 def name(cell: Row) -> str:
@@ -26,7 +27,7 @@ def name(cell: Row) -> str:
 
 def latest(path: Path, cells: Iterable[Row]) -> list[Row]:
     """Return the latest row of each cell that has one, in the order of the cells."""
-    rows = {name(row): row for row in read_lines(path)}
+    rows = {name(row): row for row in json_files.rows(path)}
     return [rows[name(cell)] for cell in cells if name(cell) in rows]
 
 
@@ -72,14 +73,11 @@ def play_games(cell: Row, player: Any, tiles: Iterable[int] = ()) -> Row:
 
 def fill(path: Path, cells: Iterable[Row], measure: Callable[[Row], Row], n_jobs: int) -> None:
     """Measure the cells without a row, and append each row to the file when it is complete."""
-    done = {name(row) for row in read_lines(path)}
+    done = {name(row) for row in json_files.rows(path)}
     missing = [cell for cell in cells if name(cell) not in done]
     rows = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
         joblib.delayed(measure)(cell) for cell in missing
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        for row in tqdm(rows, total=len(missing), unit=" players"):
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            tqdm.write(f"{row['player']} {row['settings']}: {mean_text(row)}")
+    for row in tqdm(rows, total=len(missing), unit=" players"):
+        json_files.append(path, [row])
+        tqdm.write(f"{row['player']} {row['settings']}: {mean_text(row)}")

@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any, Literal, TypeAlias
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # one process per player: more threads compete
@@ -36,6 +35,8 @@ from tqdm import tqdm
 
 from afterstate.agents.config import Count, Whole, settings
 from afterstate.agents.training.commands import sigterm_raises
+from afterstate.agents.training.folder import lock
+from afterstate.envs import durable_files
 from benchmarks import row_files
 from benchmarks.leaderboard.games import (
     GAMES,
@@ -114,11 +115,14 @@ def play(args: Play) -> None:
     """Play the missing games and append their rows as chunks end.
 
     Raises:
+        OSError: the rows cannot be written.
         SystemExit: players failed; the games of the others are played.
+        ValueError: another process writes to the folder of the rows.
     """
     to_play, fields, jobs = selected(args), {}, []
     errors: dict[int, str] = {}
-    check_writable(args.rows)
+    durable_files.make_folder(args.rows)
+    _held = lock(args.rows)
     for i, entry in enumerate(to_play):
         row_files.repair(rows_file(args.rows, entry))
         try:
@@ -137,13 +141,6 @@ def play(args: Play) -> None:
     if errors:
         failed = [(to_play[i], text) for i, text in errors.items()]
         raise SystemExit("\n".join(f"{e.game}: {e.name!r} {text}" for e, text in failed))
-
-
-def check_writable(folder: Path) -> None:
-    """Make a folder and raise OSError if files cannot be written there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryFile(dir=folder):
-        pass
 
 
 def play_chunk(i: int, entry: Entry, chunk: list[int]) -> tuple[int, list[Row], str]:

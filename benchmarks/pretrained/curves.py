@@ -17,8 +17,9 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 from afterstate.agents.config import settings
+from afterstate.envs import json_files
 from afterstate.envs.commands import parse
-from benchmarks.row_files import Row, read_lines
+from benchmarks.row_files import Row
 
 TITLES = {
     "mean_score": "mean score of the last 1,000 training games",
@@ -38,7 +39,7 @@ def read(folder: Path) -> list[Row]:
         SystemExit: the run has none.
     """
     path = folder / "rows.jsonl"
-    rows = [{RENAMED.get(name, name): row[name] for name in row} for row in read_lines(path)]
+    rows = [{RENAMED.get(name, name): row[name] for name in row} for row in json_files.rows(path)]
     if not rows:
         raise SystemExit(f"{path} has no rows: let a run evaluate itself first")
     return rows

@@ -11,7 +11,6 @@ results.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from afterstate.agents.game2048.learning.td import new_path
 from afterstate.agents.game2048.search.expectimax import CUTOFF, TABLE_BITS, new_search
 from afterstate.agents.game2048.values.ntuple import Network, estimate
 from afterstate.agents.training.run import EVALUATION_SEED
+from afterstate.envs import json_files
 from afterstate.envs.commands import parse
 from afterstate.envs.game2048.rules import field, spawn
 from afterstate.envs.words import seed_word
@@ -111,9 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for line in found:
         print(f"{line['score']:9,} {line['games']:7,} {line['expected']:9,} {line['scored']:9,}")
     row = {"network": args.network.name, "depth": args.depth, "games": args.games, "lines": found}
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    with args.out.open("a") as file:
-        file.write(json.dumps({**row, "machine": machine()}) + "\n")
+    json_files.append(args.out, [{**row, "machine": machine()}])
 
 
 if __name__ == "__main__":

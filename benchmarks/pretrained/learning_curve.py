@@ -9,7 +9,6 @@ every five million moves, and one JSON row per run is appended to the results.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from afterstate.agents.game2048.learning.ntuple_learner import (
 )
 from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values.ntuple import network
+from afterstate.envs import json_files
 from afterstate.envs.commands import parse
 from benchmarks.machine import machine
 
@@ -92,11 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.pretrained.learning_curve", arguments)
     rule = NTupleSettings(args.rule, args.order, args.lam, args.rate, restart=args.restart)
-    args.out.parent.mkdir(parents=True, exist_ok=True)
     for seed in args.seeds:
         row = run(args.tuples, rule, seed, int(args.moves), int(args.every), args.greedy)
-        with args.out.open("a") as file:
-            file.write(json.dumps({**row, "machine": machine()}) + "\n")
+        json_files.append(args.out, [{**row, "machine": machine()}])
 
 
 if __name__ == "__main__":

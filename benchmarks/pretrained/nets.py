@@ -22,12 +22,12 @@ from pydantic import AfterValidator
 from torch import nn
 
 from afterstate import agents
-from afterstate.agents import files, nets
+from afterstate.agents import nets
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values import policy_net, value_net
 from afterstate.agents.training.run import summary
-from afterstate.envs import json_files
+from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import fail, parse
 from benchmarks.machine import machine
 
@@ -126,8 +126,8 @@ def publish(net: Path, name: str, planned: Games) -> None:
         nets.save(place.load(net), file, 16, **facts)
         metadata = {**nets.metadata(file), **measure(file, place.player, planned)}
         metadata |= {"bits": 16, "machine": machine()}
-        files.write_bytes(PACKAGE / file.name, file.read_bytes())
-    files.write_bytes(PACKAGE / f"{name}.json", (json.dumps(metadata, indent=1) + "\n").encode())
+        durable_files.write(PACKAGE / file.name, file.read_bytes())
+    durable_files.write(PACKAGE / f"{name}.json", (json.dumps(metadata, indent=1) + "\n").encode())
 
 
 def read_plies(plies: tuple[str, ...]) -> dict[int, int]:

@@ -23,7 +23,6 @@ import numpy as np
 from matplotlib import pyplot as plt
 from scipy import stats
 
-from afterstate.agents import files
 from afterstate.agents.config import settings
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player, points_per_cycle
 from afterstate.agents.daihinmin.values import actor_net
@@ -33,9 +32,10 @@ from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.training.commands import markdown
 from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse
 from benchmarks import figures
-from benchmarks.row_files import Row, read_lines, write_lines
+from benchmarks.row_files import Row
 
 RESULTS = Path(__file__).parents[1] / "results" / "sb3"
 TABLE = "N-tuple network, TC"
@@ -114,7 +114,7 @@ def find_runs(folders: Sequence[Path]) -> Iterator[tuple[Path, Row, list[Row]]]:
                 options = json.loads((file.parent / "settings.json").read_text(encoding="utf-8"))
             except (OSError, ValueError) as error:
                 raise SystemExit(f"{file.parent} is not a run of the examples: {error}") from error
-            yield file.parent, options, read_lines(file)
+            yield file.parent, options, json_files.rows(file)
 
 
 def read(folders: Sequence[Path]) -> dict[str, list[Row]]:
@@ -143,7 +143,7 @@ def publish(folders: Sequence[Path]) -> None:
     for mean, run, options in sorted(ended, key=lambda each: each[0]):
         is_2048 = options["env"] == "Game2048-v0"
         place = policy_net.BASELINES[options["algorithm"]] if is_2048 else actor_net.PRETRAINED
-        files.write_bytes(place, (run / "actor.safetensors").read_bytes())
+        durable_files.write(place, (run / "actor.safetensors").read_bytes())
         print(f"{place.name} is that of {run}, {mean:,.1f}")
 
 
@@ -242,7 +242,7 @@ def near(curve: Sequence[Row], moves: int) -> Row | None:
 def write(rows: Sequence[Row], game: Game, out: Path) -> str:
     """Write the rows and the figure of a game, and return its section of the page."""
     name = game.name.lower()
-    write_lines(out / f"{name}.jsonl", rows)
+    json_files.write_rows(out / f"{name}.jsonl", rows)
     draw(rows, game, out / f"{name}.svg")
     return f"## {game.name}\n\n{game.about}\n\n{table(rows, game)}\n\n![]({name}.svg)\n"
 
@@ -260,7 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if rows:
             rows = [*rows, *compared_rows(env, rows)]
         else:
-            rows = read_lines(args.out / f"{game.name.lower()}.jsonl")
+            rows = json_files.rows(args.out / f"{game.name.lower()}.jsonl")
         if rows:
             parts.append(write(rows, game, args.out))
             print(table(rows, game) + "\n")

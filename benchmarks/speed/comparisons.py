@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
-from afterstate.agents import files
+from afterstate.envs import durable_files
 from benchmarks.machine import machine
 from benchmarks.row_files import Row
 from benchmarks.speed.timing import Program, Section, Span, section
@@ -357,5 +357,5 @@ def run(peers: Peers, only: Sequence[str], turns: int, length: float, result: Pa
             done.append(row)
             tqdm.write(text_of(row))
             report = {"machine": here, "turns": turns, "length": length, "rows": done}
-            files.write_bytes(result, json.dumps(report, indent=1).encode() + b"\n")
+            durable_files.write(result, json.dumps(report, indent=1).encode() + b"\n")
     return done

@@ -17,12 +17,12 @@ import numpy.typing as npt
 import pytest
 
 from afterstate import agents
-from afterstate.agents import files
-from afterstate.agents.files import VERSION, is_finite, read, write
+from afterstate.agents.files import VERSION, Arrays, is_finite, read, write
+from afterstate.envs import durable_files
 from tests.support.memory import at_most
 
 HEADER = {"tuples": [[0, 1], [4]], "note": "ü", "nested": {"a": [1, 2.5, None]}}
-ARRAYS: files.Arrays = {
+ARRAYS: Arrays = {
     "weights": np.arange(40, dtype=np.float32) / 7,
     "words": np.array([0, 2**64 - 1, 12345], np.uint64),
     "empty": np.zeros(0, np.float32),
@@ -40,7 +40,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def assert_same(result: files.Arrays, expected: files.Arrays) -> None:
+def assert_same(result: Arrays, expected: Arrays) -> None:
     assert list(result) == list(expected)
     for name, array in expected.items():
         assert result[name].dtype == array.dtype
@@ -571,7 +571,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(
 ) -> None:
     monkeypatch.setattr(FullDisk, "room", room)
     with monkeypatch.context() as patched:
-        patched.setattr(files, "open", FullDisk, raising=False)
+        patched.setattr(durable_files, "open", FullDisk, raising=False)
         with pytest.raises(OSError, match="No space left"):
             write(file, "test", {}, {"weights": np.random.default_rng(1).random(1_000)})
     assert_whole(file)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("safetensors")
@@ -126,3 +127,17 @@ def test_metadata_that_are_deep_or_no_json_are_refused(tmp_path: Path) -> None:
     path.write_bytes(safetensors.torch.save({}))
     with pytest.raises(ValueError, match=r"net\.safetensors"):
         nets.metadata(path)
+
+
+def test_any_changed_byte_of_weights_and_metadata_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "net.safetensors"
+    nets.save(nn.Linear(2, 1), path, moves=5)
+    whole, rng = path.read_bytes(), np.random.default_rng(1)
+    key = whole.index(b"crc32")  # without it, this is a file of another program
+    for at in [*range(len(whole) - 12, len(whole)), *rng.integers(8, len(whole), 50)]:
+        if key <= at < key + 5:
+            continue
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(ValueError, match=r"net\.safetensors"):
+            nets.tensors(path)
+            nets.metadata(path)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from afterstate.envs import json_files
 from benchmarks import row_files
 from benchmarks.leaderboard.games import entries
 from benchmarks.leaderboard.rows import read, rows_file
@@ -68,11 +69,37 @@ def test_a_repair_only_cuts_the_file(path: Path) -> None:
     row_files.repair(path.with_name("missing.gz"))
 
 
+@pytest.mark.parametrize("end", [b"", bytes(40), b"\x1f\x8b\x08\x00" + bytes(9), b"garbage"])
+def test_a_damaged_end_costs_itself_and_is_reported(
+    path: Path, caplog: pytest.LogCaptureFixture, end: bytes
+) -> None:
+    row_files.append(path, [{"a": 1}])
+    whole = path.read_bytes()
+    path.write_bytes(whole + end)
+    assert row_files.read(path) == [{"a": 1}]
+    assert len(caplog.messages) == bool(end)
+    row_files.repair(path)
+    assert path.read_bytes() == whole
+
+
+def test_damage_before_other_rows_and_another_file_are_errors(path: Path) -> None:
+    row_files.append(path, [{"a": 1}])
+    first = path.read_bytes()
+    row_files.append(path, [{"a": 2}])
+    for content in (first[:15] + b"x" + path.read_bytes()[16:], b"no gzip"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"is damaged .*restore it, or delete it"):
+            row_files.read(path)
+        with pytest.raises(ValueError, match="is damaged"):
+            row_files.repair(path)
+        assert path.read_bytes() == content
+
+
 def test_rows_between_damaged_lines_are_read(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     deep = b"[" * 100_000
     path.write_bytes(b'{"a": 1}\n{"a": \n\xff\n' + deep + b'\n{"a": 2}\n{"a"')
-    assert row_files.read_lines(path) == [{"a": 1}, {"a": 2}]
+    assert json_files.rows(path) == [{"a": 1}, {"a": 2}]
 
 
 def test_entries_that_are_deep_or_large_are_refused(tmp_path: Path) -> None:

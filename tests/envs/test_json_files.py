@@ -98,3 +98,18 @@ def test_lines_before_the_damage_of_a_packed_file_are_read(
     path.write_bytes(damage(gzip.compress(b"one line\nanother line\na third line\n", mtime=0)))
     with pytest.raises(ValueError, match=rf"a\.gz: {message}"):
         lines.extend(json_files.lines(path))
+
+
+def test_damaged_rows_are_left_out_and_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    assert json_files.rows(path) == []
+    json_files.append(path, [{"a": 1}, {"a": "ä"}])
+    assert not caplog.messages
+    with path.open("ab") as file:
+        file.write(b'{"a": 3')
+    assert json_files.rows(path) == [{"a": 1}, {"a": "ä"}]
+    assert caplog.messages == [f"{path}: 1 damaged lines are left out"]
+    json_files.append(path, [{"a": 4}])
+    assert json_files.rows(path) == [{"a": 1}, {"a": "ä"}, {"a": 4}]

@@ -39,6 +39,7 @@ from afterstate.agents.game2048.values import ntuple_file, policy_net
 from afterstate.agents.game2048.values.ntuple import Network, network
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.optimizer import Fitter
+from afterstate.envs import json_files
 from afterstate.envs.daihinmin.records import replay
 from afterstate.envs.game2048.rules import afterstates, table
 from benchmarks import row_files
@@ -296,8 +297,8 @@ def _run_rows(_: Path) -> list[bytes]:
 
 
 def _read_run_rows(path: Path) -> None:
-    row_files.read_lines(path)
-    kept = files.truncate_rows(path, "n_moves", 7)
+    json_files.rows(path)
+    kept = json_files.truncate(path, "n_moves", 7)
     rows = RunFolder(path.parent, False, ()).rows()
     assert all(int(row["n_moves"]) <= 7 for row in rows)
     assert not rows or int(rows[-1]["n_moves"]) == kept

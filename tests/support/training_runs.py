@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import json
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 
-from afterstate.agents import files
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.training.__main__ import main
+from afterstate.envs import durable_files
 
 
 class TrainingCommand:
@@ -89,7 +93,23 @@ class _FullDisk(io.FileIO):
 
 def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every write of a checkpoint fail, as on a full disk."""
-    monkeypatch.setattr(files, "open", _FullDisk, raising=False)
+    monkeypatch.setattr(durable_files, "open", _FullDisk, raising=False)
+
+
+@contextlib.contextmanager
+def lock_of_another_process(folder: Path) -> Iterator[None]:
+    """Let another process hold the lock of a folder during the block; then it is killed."""
+    program = (
+        "import filelock, sys; lock = filelock.FileLock(sys.argv[1]); lock.acquire(); "
+        "print('locked', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, str(folder / "lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        try:
+            assert other.stdout is not None and other.stdout.readline().strip() == b"locked"
+            yield
+        finally:
+            other.kill()
 
 
 def assert_same_learner(one: NTupleLearner, other: NTupleLearner) -> None:

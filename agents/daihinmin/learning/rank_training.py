@@ -32,7 +32,6 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 try:
-    import safetensors.torch
     import torch
     from joblib import Parallel, delayed
     from tqdm import tqdm
@@ -40,7 +39,7 @@ except ImportError as error:
     message = 'rank networks are trained with more: pip install "afterstate[neural,train]"'
     raise ImportError(message) from error
 
-from afterstate.agents import files, nets
+from afterstate.agents import nets
 from afterstate.agents.config import Amount, Count, Number, Positive, Share, Whole, read, settings
 from afterstate.agents.daihinmin.afterstates.class_values import POINTS
 from afterstate.agents.daihinmin.learning.game_records import (
@@ -71,6 +70,7 @@ from afterstate.agents.training.commands import uninterrupted
 from afterstate.agents.training.fitting import BelowOne, StepSize
 from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
 from afterstate.agents.training.run import EVALUATION_SEED, Options
+from afterstate.envs import durable_files
 from afterstate.envs.daihinmin.match import CLASS_VALUES
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS
@@ -408,7 +408,7 @@ class RankTraining:
         """Restore the learner of the last complete generation."""
         path = self.out / "learner.safetensors"
         if _generation_of(self._next) == str(self.generation):  # killed before it was renamed
-            os.replace(self._next, path)
+            durable_files.rename(self._next, path)
         if _generation_of(path) != str(self.generation):
             raise ValueError(
                 f"{path} is missing or damaged, or not of generation {self.generation}, as "
@@ -508,10 +508,10 @@ class RankTraining:
             "exchange": "net" if self.run.learned_gifts else "hand",
         }
         tag = {"generation": str(self.generation)}
-        files.write_bytes(self._next, safetensors.torch.save(self.learner.tensors(), tag))
+        nets.write(self._next, self.learner.tensors(), **tag)
         nets.save(self.learner.played, self.pool()[-1], **metadata)
         nets.save(self.learner.played, self.out / "net.safetensors", **metadata)
-        os.replace(self._next, self.out / "learner.safetensors")
+        durable_files.rename(self._next, self.out / "learner.safetensors")
         for path in set((self.out / "pool").glob("*.safetensors")) - set(self.pool()):
             path.unlink()
 

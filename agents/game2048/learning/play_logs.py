@@ -10,7 +10,7 @@ action that the player selected.
 
 The records are uniformly shuffled, so a learner can read them in order, and any part of a log is a
 sample of it. The 600 million moves of Matsuzaki and Teramura take 5.4 GB. `moves.json`, next to the
-log, describes its players and games.
+log, describes its players and games and has a checksum of its moves.
 
 A log need not fit into memory. While games are played, each move goes to one of 256 random buckets
 in the folder `moves.parts`; at the end each bucket is shuffled in memory and appended to the log.
@@ -25,8 +25,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 import warnings
-from collections.abc import Generator, Sequence
+import zlib
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import field
 from functools import cache
 from itertools import count
@@ -41,8 +43,13 @@ from afterstate import agents
 from afterstate.agents import files
 from afterstate.agents.config import Amount, Count, Rate, Whole, settings
 from afterstate.agents.game2048.play import Player, play
-from afterstate.agents.training.commands import progress_bar, sigterm_raises
-from afterstate.envs import commands, json_files
+from afterstate.agents.training.commands import (
+    progress_bar,
+    sigterm_raises,
+    uninterrupted,
+)
+from afterstate.agents.training.folder import LOCK_FILE, lock
+from afterstate.envs import commands, durable_files, json_files
 from afterstate.envs.words import Words
 
 MOVE = np.dtype([("board", "<u8"), ("action", "u1")])
@@ -50,6 +57,9 @@ MOVE = np.dtype([("board", "<u8"), ("action", "u1")])
 
 _MAX_COUNT = 1 << 52
 """No log reaches as many games, moves or points."""
+
+SAVE_SECONDS = 10.0
+"""Time after which moves are made to survive a kill or a loss of power."""
 
 N_BUCKETS = 256
 """Moves are divided among this many files before they are shuffled."""
@@ -147,24 +157,26 @@ class Buckets:
 
     Raises:
         OSError: the folder cannot be read or written.
-        ValueError: the folder has moves of another sampling.
+        ValueError: the folder has moves of another sampling, or another process writes to it.
     """
 
     def __init__(self, folder: Path, sampling: Sampling) -> None:
         self._folder, self._state = folder, folder / "state.json"
+        durable_files.make_folder(folder)
+        self._lock = lock(folder)
         self.sampling = sampling
         self.n_rounds, self.n_played = 0, 0
         self.games = [0] * len(sampling.players)  # by player
         self._scores = [0] * len(sampling.players)  # sums by player
         self._sizes = np.zeros(N_BUCKETS, np.int64)
+        self._saved = time.monotonic()
         if self._state.exists():
             self._resume()
         else:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._save_state()
+            self.save()
 
     def _resume(self) -> None:
-        """Read the state after the last complete round."""
+        """Read the state after the last save."""
         try:
             state = json_files.read(self._state)
             before = Sampling(tuple(state["sampling"][0]), *state["sampling"][1:])
@@ -183,7 +195,7 @@ class Buckets:
             raise ValueError(f"{self._folder} has moves of {before}: use another file")
 
     def truncate(self) -> None:
-        """Delete the moves that were written after the last complete round.
+        """Delete the moves that were written after the last save.
 
         Raises:
             OSError: the buckets cannot be read or written.
@@ -205,7 +217,7 @@ class Buckets:
         return int(self._sizes.sum())
 
     def add(self, result: Round) -> None:
-        """Append the moves of a round."""
+        """Append the moves of a round; a kill loses those of the last `SAVE_SECONDS`."""
         rng = np.random.default_rng([self.sampling.seed, self.n_rounds, 1])
         buckets = rng.integers(N_BUCKETS, size=len(result.moves), dtype=np.uint8)
         moves = result.moves[np.argsort(buckets, kind="stable")]
@@ -213,17 +225,28 @@ class Buckets:
         for bucket, part in enumerate(np.split(moves, np.cumsum(sizes)[:-1])):
             with open(self._file(bucket), "ab") as file:
                 file.write(part.tobytes())
-        self._sizes += sizes
-        self.n_rounds, self.n_played = self.n_rounds + 1, self.n_played + result.n_played
-        self.games[result.player] += len(result.scores)
-        self._scores[result.player] += sum(result.scores)
-        self._save_state()
+        with uninterrupted():
+            self._sizes += sizes
+            self.n_rounds, self.n_played = self.n_rounds + 1, self.n_played + result.n_played
+            self.games[result.player] += len(result.scores)
+            self._scores[result.player] += sum(result.scores)
+        if time.monotonic() - self._saved > SAVE_SECONDS:
+            self.save()
 
-    def _save_state(self) -> None:
-        """Record that the round is complete."""
+    def save(self) -> None:
+        """Record that the rounds so far are complete, when their moves are on the disk.
+
+        Raises:
+            OSError: the buckets cannot be written.
+        """
+        for bucket in np.flatnonzero(self._sizes).tolist():
+            with open(self._file(bucket), "ab") as file:
+                durable_files.sync(file)
+        durable_files.sync_folder(self._folder)
+        self._saved = time.monotonic()
         state = {"sampling": self.sampling, "n_rounds": self.n_rounds, "n_played": self.n_played}
         state |= {"sizes": self._sizes.tolist(), "games": self.games, "scores": self._scores}
-        files.write_bytes(self._state, json.dumps(state).encode())
+        durable_files.write(self._state, json.dumps(state).encode())
 
     def write(self, path: Path, n_moves: int | None = None) -> None:
         """Write the log, with all moves or a random sample of them, and remove the buckets.
@@ -231,16 +254,20 @@ class Buckets:
         Raises:
             OSError: the log cannot be written; the buckets are kept.
         """
+        self.save()
         remaining = n = self.n_moves if n_moves is None else min(n_moves, self.n_moves)
         rng = np.random.default_rng([self.sampling.seed, self.n_rounds, 2])
         header = {"descr": MOVE.descr, "fortran_order": False, "shape": (n,)}
-        with files.atomic_write(path) as file:
+        checksum = 0
+        with durable_files.replace(path) as file:
             np.lib.format.write_array_header_1_0(file, header)
             for bucket in rng.permutation(N_BUCKETS):
                 moves = np.fromfile(self._file(bucket), MOVE)
-                sample = rng.permutation(moves)[:remaining]
-                remaining -= file.write(sample.tobytes()) // MOVE.itemsize
-            files.write_bytes(path.with_suffix(".json"), self._metadata(n))  # before the log exists
+                sample = rng.permutation(moves)[:remaining].tobytes()
+                remaining -= file.write(sample) // MOVE.itemsize
+                checksum = zlib.crc32(sample, checksum)
+            about = self._metadata(n, checksum)
+            durable_files.write(path.with_suffix(".json"), about)  # before the log exists
         self.remove()
 
     def is_written(self, path: Path) -> bool:
@@ -250,19 +277,23 @@ class Buckets:
             OSError: the log cannot be read.
             ValueError: the file is not a log.
         """
-        metadata = path.with_suffix(".json")
-        return metadata.exists() and metadata.read_bytes() == self._metadata(len(read(path)))
+        metadata, log = path.with_suffix(".json"), read(path)
+        mine = self._metadata(len(log), zlib.crc32(log.data))
+        return metadata.exists() and metadata.read_bytes() == mine
 
     def remove(self) -> None:
-        """Remove the remaining buckets."""
+        """Remove the remaining buckets, and the state when none can come back."""
+        self._lock.release()
         for bucket in range(N_BUCKETS):
             self._file(bucket).unlink(missing_ok=True)
+        (self._folder / LOCK_FILE).unlink(missing_ok=True)
+        durable_files.sync_folder(self._folder)
         for state in self._folder.glob("state.json*"):
             state.unlink()
         with contextlib.suppress(OSError):  # the folder has other files
             self._folder.rmdir()
 
-    def _metadata(self, n_moves: int) -> bytes:
+    def _metadata(self, n_moves: int, checksum: int) -> bytes:
         """Return the JSON file next to a log with `n_moves` of the moves."""
         sums = zip(self.sampling.players, self.games, self._scores, strict=True)
         metadata = {
@@ -273,6 +304,7 @@ class Buckets:
                 for player, n, total in sums
             ],
             **{name: getattr(self.sampling, name) for name in ("skip", "share", "batch", "seed")},
+            "crc32": checksum,
         }
         return (json.dumps(metadata, indent=1) + "\n").encode()
 
@@ -296,6 +328,33 @@ def read(path: str | Path) -> Moves:
         except ValueError as error:
             raise ValueError(f"{path} is not a play log, or it is damaged: {error}") from error
     return np.memmap(path, MOVE, "r", start, n)
+
+
+def read_whole(path: str | Path) -> Moves:
+    """Return the moves of a log as `read` does, if they have the checksum of its description.
+
+    Moves without a description, or with one of afterstate 0.1, are not checked.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: the file is not a log, or is damaged, or its description is not JSON.
+    """
+    log, about = read(path), description(path)
+    checksum = about.get("crc32") if isinstance(about, dict) else None
+    if checksum not in (None, zlib.crc32(log.data)):
+        raise ValueError(f"{path} is damaged: its checksum is not that of its description")
+    return log
+
+
+def description(path: str | Path) -> Any:
+    """Return the description next to a log, or None.
+
+    Raises:
+        OSError: the description cannot be read.
+        ValueError: the description is not JSON.
+    """
+    place = Path(path).with_suffix(".json")
+    return json_files.read(place) if place.exists() else None
 
 
 @settings
@@ -353,7 +412,8 @@ def _check_files(args: Args) -> None:
     for path in () if is_run else (args.log, args.log.with_suffix(".json")):
         if path.exists():
             raise ValueError(f"{path} exists: use another file")
-    if exists and not is_run and not all(p.name.startswith("state.") for p in folder.iterdir()):
+    names = {path.name.split(".")[0] for path in folder.iterdir()} if exists else set()
+    if not is_run and names - {"state", LOCK_FILE}:
         raise ValueError(f"{folder} exists and has no buckets of a log: use another file")
     if exists and not args.resume:
         raise ValueError(f"{folder} exists: continue with --resume")
@@ -372,7 +432,7 @@ def _begin(args: Args) -> Buckets:
     _check_files(args)
     for player in args.player:
         _player(player, args.seed)
-    files.check_writable(args.log)
+    durable_files.check_writable(args.log)
     sampling = Sampling(tuple(args.player), args.batch, args.skip, args.share, args.seed)
     buckets = Buckets(args.folder, sampling)
     if not args.log.exists():
@@ -401,6 +461,16 @@ def _fill(args: Args, buckets: Buckets, bar: Any) -> None:
                 return
 
 
+@contextlib.contextmanager
+def _saved(buckets: Buckets) -> Iterator[None]:
+    """Save the buckets if the block fails or is interrupted."""
+    try:
+        yield
+    except BaseException:
+        buckets.save()
+        raise
+
+
 def _write(args: Args, buckets: Buckets) -> None:
     """Play the missing rounds and write the log."""
     bar = progress_bar()(
@@ -411,7 +481,8 @@ def _write(args: Args, buckets: Buckets) -> None:
     )
     with sigterm_raises(KeyboardInterrupt()), bar:
         try:
-            _fill(args, buckets, bar)
+            with _saved(buckets):
+                _fill(args, buckets, bar)
             buckets.write(args.log, None if args.moves is None else int(args.moves))
         except KeyboardInterrupt:
             bar.close()

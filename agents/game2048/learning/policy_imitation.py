@@ -40,7 +40,6 @@ from afterstate.agents.training.commands import uninterrupted
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.optimizer import Fitting, new_fitter, set_threads
 from afterstate.agents.training.run import EVALUATION_SEED, MoveTraining, NeuralOptions, summary
-from afterstate.envs import json_files
 from afterstate.envs.game2048 import torch_rules
 
 
@@ -191,17 +190,6 @@ class PolicyLearner:
         return [len(self.log), zlib.crc32(ends)]
 
 
-def _log_metadata(path: Path) -> Any:
-    """Return the description next to a log (see `play_logs.py`), or None.
-
-    Raises:
-        OSError: the description cannot be read.
-        ValueError: the description is not JSON.
-    """
-    place = path.with_suffix(".json")
-    return json_files.read(place) if place.exists() else None
-
-
 def evaluate(net: nn.Module, n_games: int) -> dict[str, Any]:
     """Return the `summary` of evaluation games of a network."""
     return summary(play(PolicyNetAgent(net), n_games, EVALUATION_SEED))
@@ -243,8 +231,8 @@ class PolicyRun:
             raise ValueError("log must be the file of a play log, got null")
         with nets.seeded(self.seed):
             net = network("PolicyCNN", layers=self.network.layers).to(device)
-        metadata = _log_metadata(Path(self.log))
-        return PolicyLearner(net, play_logs.read(self.log), self.learner, self.seed, metadata)
+        log, about = play_logs.read_whole(self.log), play_logs.description(self.log)
+        return PolicyLearner(net, log, self.learner, self.seed, about)
 
     def begin(self, options: NeuralOptions, folder: RunFolder) -> MoveTraining:
         """Return a new learner, or the one in the folder."""

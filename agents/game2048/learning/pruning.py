@@ -44,7 +44,7 @@ from afterstate.agents.game2048.values.ntuple import (
 )
 from afterstate.agents.game2048.values.ntuple_file import load, pack_network
 from afterstate.agents.training.commands import progress_bar
-from afterstate.envs import commands
+from afterstate.envs import commands, durable_files
 from afterstate.envs.game2048.rules import afterstates, field, occupied, spawn
 from afterstate.envs.words import Word, seed_word
 
@@ -199,7 +199,7 @@ class Args:
 def prune(args: Args) -> None:
     """Count uses, select the weights, write the file, and print its size."""
     net = load(args.network)
-    files.check_writable(args.small)
+    durable_files.check_writable(args.small)
     with progress_bar()(total=args.games, unit=" games") as bar:
         uses = count_uses(net, args.games, args.seed, bar.update)
     selected = most_used(net, uses, int(args.weights))

@@ -422,7 +422,7 @@ class ValueRun:
         with nets.seeded(self.seed):
             options: dict[str, Any] = {"name": "CNN22", **self.network}
             net = network(**options).to(device)
-        log = None if self.log is None else play_logs.read(self.log)
+        log = None if self.log is None else play_logs.read_whole(self.log)
         return ValueLearner(net, self.learner, self.seed, log)
 
     def begin(self, options: NeuralOptions, folder: RunFolder) -> MoveTraining:

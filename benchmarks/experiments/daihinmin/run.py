@@ -30,18 +30,19 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from afterstate.agents import files, nets
+from afterstate.agents import nets
 from afterstate.agents.config import Count, settings
 from afterstate.agents.daihinmin.learning.rank_learner import errors, samples
 from afterstate.agents.daihinmin.learning.rank_training import RankOptions, RankTraining
 from afterstate.agents.daihinmin.learning.self_play import RULE_PLAYERS, play_games
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.training import __main__ as training
+from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import fail, parse
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from benchmarks.experiments.daihinmin import report
 from benchmarks.experiments.daihinmin.settings import Experiment, read
-from benchmarks.row_files import Row, read_lines
+from benchmarks.row_files import Row
 
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "daihinmin"
 GAMES = 100
@@ -110,7 +111,7 @@ def advance(trainee: RankTraining, total: int, saved: Collection[int], bar: Any)
     while True:
         if trainee.generation in saved:
             latest = trainee.pool()[-1]
-            files.write_bytes(trainee.out / "players" / latest.name, latest.read_bytes())
+            durable_files.write(trainee.out / "players" / latest.name, latest.read_bytes())
         rows = [row for row in trainee.folder.rows() if row["generation"] == trainee.generation]
         if trainee.generation > 0 and not any("against_sample" in row for row in rows):
             trainee.folder.add_row({**trainee.position(), **trainee.evaluate()})
@@ -205,24 +206,17 @@ def play(experiment: Experiment, players: Players, n_draws: int, path: Path) -> 
     Raises:
         ValueError: the rows are of other players.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    before, among = complete_draws(read_lines(path)), fingerprint(players)
+    before, among = complete_draws(json_files.rows(path)), fingerprint(players)
     if any(row.get("among") != among for row in before):
         raise ValueError(
             f"{path} has draws of other players, or of networks that have learned since: "
             "move it away or delete it"
         )
     last = max((row["seed"] for row in before), default=-1)
-    files.truncate_rows(path, "seed", last)
+    json_files.truncate(path, "seed", last)
     played = draws(players, n_draws, experiment.sets, last + 1)
     for rows in tqdm(played, total=n_draws, initial=last + 1, unit=" draws"):
-        append(path, [{**row, "among": among} for row in rows])
-
-
-def append(path: Path, rows: Sequence[Row]) -> None:
-    """Append rows to a file in one write, so that a kill hardly ever leaves only some of them."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write("".join(json.dumps(row) + "\n" for row in rows))
+        json_files.append(path, [{**row, "among": among} for row in rows])
 
 
 def complete_draws(rows: Sequence[Row]) -> list[Row]:
@@ -274,8 +268,8 @@ def training_rows(experiment: Experiment, folder: Path | None, copy: Path) -> di
         ValueError: neither is there.
     """
     if folder is not None:
-        by_run = {name: read_lines(folder / name / "rows.jsonl") for name in experiment.runs()}
-        files.write_bytes(copy, (json.dumps(by_run, indent=0) + "\n").encode())
+        by_run = {name: json_files.rows(folder / name / "rows.jsonl") for name in experiment.runs()}
+        durable_files.write(copy, (json.dumps(by_run, indent=0) + "\n").encode())
     if not copy.exists():
         raise ValueError(f"{copy} is not there: --runs is required")
     rows: dict[str, list[Row]] = json.loads(copy.read_text(encoding="utf-8"))
@@ -288,7 +282,7 @@ def show(experiment: Experiment, folder: Path | None, out: Path) -> None:
     Raises:
         ValueError: there are no rows.
     """
-    rows = complete_draws(read_lines(out))
+    rows = complete_draws(json_files.rows(out))
     if not rows:
         raise ValueError(f"{out} has no draws: play some first")
     curves = training_rows(experiment, folder, out.with_suffix(".training.json"))

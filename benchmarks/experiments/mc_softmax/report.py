@@ -9,6 +9,7 @@ from matplotlib import pyplot as plt
 
 from afterstate.agents.config import current_names
 from afterstate.agents.training.commands import markdown
+from afterstate.envs import json_files
 from benchmarks import figures
 from benchmarks.experiments.cells import cost, interval, latest, mean_text
 from benchmarks.experiments.mc_softmax.settings import (
@@ -18,7 +19,7 @@ from benchmarks.experiments.mc_softmax.settings import (
     cells,
     load_settings,
 )
-from benchmarks.row_files import Row, read_lines
+from benchmarks.row_files import Row
 
 FILES = {
     "regrets": "regrets.jsonl",
@@ -156,7 +157,7 @@ def scores(evaluations: list[Row], window: float | None) -> list[tuple[int, floa
 def learner_rows(experiment: str) -> dict[str, list[Row]]:
     """Return the rows of an experiment by the name of the learner."""
     groups: dict[str, list[Row]] = {}
-    for row in read_lines(RESULTS / FILES["learners"]):
+    for row in json_files.rows(RESULTS / FILES["learners"]):
         if row["experiment"] == experiment:
             groups.setdefault(row["run"], []).append(row)
     return groups

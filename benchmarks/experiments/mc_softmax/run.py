@@ -32,7 +32,6 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from afterstate import agents
-from afterstate.agents import files
 from afterstate.agents.config import Count, current_names, from_dict, settings
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import from_search, play_logs
@@ -46,6 +45,7 @@ from afterstate.agents.game2048.values.ntuple import estimate
 from afterstate.agents.game2048.values.ntuple_file import load
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse
 from afterstate.envs.words import Words
 from benchmarks.experiments.cells import fill, play_games
@@ -60,7 +60,7 @@ from benchmarks.experiments.mc_softmax.settings import (
     select_groups,
 )
 from benchmarks.machine import has_bfloat16, machine
-from benchmarks.row_files import Row, read_lines, write_lines
+from benchmarks.row_files import Row
 
 Values = npt.NDArray[np.float64]
 
@@ -153,7 +153,7 @@ def positions(runs: Path) -> tuple[Words, Values]:
         search: Any = agents.make("expectimax", **options["reference"])
         hundredths = tqdm(np.array_split(boards, 100), unit=" %", desc="reference")
         parts = [search.evaluate(part) for part in hundredths]
-        with files.atomic_write(file) as opened:
+        with durable_files.replace(file) as opened:
             np.save(opened, np.concatenate(parts))
     return boards, np.load(file)
 
@@ -240,19 +240,19 @@ def learn(args: Args) -> None:
 def copy_rows(runs: Path) -> None:
     """Copy the rows of all learners; those that did not learn in these runs keep their rows."""
     path, rows = RESULTS / report.FILES["learners"], list[Row]()
-    before = read_lines(path)
+    before = json_files.rows(path)
     for plan in learners():
         key, place = {"experiment": plan.experiment, "run": plan.run}, folder(runs, plan)
-        new = read_lines(place / "rows.jsonl") + read_lines(place / "search_play.jsonl")
+        new = json_files.rows(place / "rows.jsonl") + json_files.rows(place / "search_play.jsonl")
         old = [row for row in before if key.items() <= row.items()]
         rows += [{**key, **row} for row in new] or old
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_lines(path, rows)
+    json_files.write_rows(path, rows)
 
 
 def train(place: Path, plan: LearnerPlan) -> None:
     """Train a learner to its number of moves, or until its values diverge."""
-    last = (read_lines(place / "rows.jsonl") or [{"n_moves": 0}])[-1]
+    last = (json_files.rows(place / "rows.jsonl") or [{"n_moves": 0}])[-1]
     if "diverged" in last or last["n_moves"] >= plan.moves:
         return
     file = place / "asked.json"
@@ -262,7 +262,7 @@ def train(place: Path, plan: LearnerPlan) -> None:
     try:
         training.main(["search", str(file), "--out", str(place), *options, *resume])
     except SystemExit as error:
-        if "diverged" not in (read_lines(place / "rows.jsonl") or [{}])[-1]:
+        if "diverged" not in (json_files.rows(place / "rows.jsonl") or [{}])[-1]:
             raise
         print(error, file=sys.stderr)
 
@@ -285,12 +285,12 @@ def play_by_search(place: Path, plan: LearnerPlan) -> None:
         load_settings()["searched"],
     )
     learner.resume(file)
-    done = [(row["n_moves"], row["search_play"]["n_games"]) for row in read_lines(path)]
+    done = [(row["n_moves"], row["search_play"]["n_games"]) for row in json_files.rows(path)]
     if (learner.n_moves, n_games) not in done:
         options = {"network": learner.model.player(), **plan.settings["search"]}
         player = agents.make("mc-softmax", **current_names(options))
         result = summary(play(player, n_games, EVALUATION_SEED))
-        write_lines(path, [{"n_moves": learner.n_moves, "search_play": result}])
+        json_files.write_rows(path, [{"n_moves": learner.n_moves, "search_play": result}])
 
 
 def write_report(args: Args) -> None:

@@ -46,6 +46,7 @@ from afterstate.agents.game2048.values.policy_net import (
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.commands import markdown
 from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.envs import json_files
 from afterstate.envs.commands import parse
 from afterstate.envs.game2048 import rules, torch_rules
 from benchmarks.experiments.policy_nets import analysis, drawing, tables
@@ -154,14 +155,12 @@ def play(args: Args) -> None:
     players: dict[int, Any] = {0: agents.make("random", seed=1)}
     for layers, net in trained_networks(args, args.device).items():
         players[layers] = PolicyNetAgent(net)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        for layers, player in players.items():
-            result = summary(play_games(player, n_games, EVALUATION_SEED))
-            row = {"layers": layers, **training_cost(args.runs, layers), **result}
-            row |= {"seed": EVALUATION_SEED, "machine": machine()}
-            file.write(json.dumps(row) + "\n")
-            print(f"{label(layers)}: {row['mean']:,.0f} ± {row['interval']:,.0f}")
+    for layers, player in players.items():
+        result = summary(play_games(player, n_games, EVALUATION_SEED))
+        row = {"layers": layers, **training_cost(args.runs, layers), **result}
+        row |= {"seed": EVALUATION_SEED, "machine": machine()}
+        json_files.append(path, [row])
+        print(f"{label(layers)}: {row['mean']:,.0f} ± {row['interval']:,.0f}")
 
 
 def training_cost(runs: Path, layers: int) -> dict[str, Any]:

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import sem, t
 
+from afterstate.envs import json_files
 from benchmarks.experiments.quasi_greedy.playing import Plan, key
 from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Run, Scale
-from benchmarks.row_files import Row, read_lines, write_lines
+from benchmarks.row_files import Row
 
 _KEY = ("experiment", "run", "settings", "seed", "scale")
 
@@ -46,8 +47,8 @@ Curves = dict[str, list[Point]]
 
 def add(path: Path, rows: list[Row]) -> None:
     """Add the rows of one run to a file, in place of earlier rows of that run."""
-    others = [row for row in read_lines(path) if not _same_run(row, rows[0])]
-    write_lines(path, [*others, *rows])
+    others = [row for row in json_files.rows(path) if not _same_run(row, rows[0])]
+    json_files.write_rows(path, [*others, *rows])
 
 
 def _same_run(row: Row, other: Row) -> bool:

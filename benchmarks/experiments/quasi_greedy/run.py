@@ -28,11 +28,11 @@ from joblib import Parallel, delayed
 from tqdm import tqdm
 
 from afterstate.agents.config import Count, Positive, Rate, Whole, settings
+from afterstate.envs import json_files
 from afterstate.envs.commands import parse
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows
 from benchmarks.experiments.quasi_greedy.playing import Plan
 from benchmarks.experiments.quasi_greedy.settings import Experiment, Measure, Run, Scale, read
-from benchmarks.row_files import read_lines
 
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "quasi_greedy"
 SMALL = [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 4, 5]]
@@ -148,7 +148,7 @@ def play(experiment: Experiment, args: Args, path: Path) -> None:
 
 def missing(experiment: Experiment, plan: Plan, repeats: int, path: Path) -> list[Task]:
     """Return the runs without rows, seed after seed, those with most search first."""
-    played = read_lines(path)
+    played = json_files.rows(path)
     seeds = range(1, repeats + 1)
     every = [Task(experiment, run, seed, plan) for seed in seeds for run in experiment.runs]
     tasks = [task for task in every if not rows.is_finished(played, *task)]
@@ -192,7 +192,7 @@ def show(experiment: Experiment, scale: Scale | None, path: Path) -> None:
     Raises:
         SystemExit: there are no rows.
     """
-    every = read_lines(path)
+    every = json_files.rows(path)
     scale = scale or rows.latest_scale(every)
     curves = rows.curves(every, experiment, scale) if scale else {}
     if scale is None or not curves:

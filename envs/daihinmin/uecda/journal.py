@@ -7,10 +7,10 @@ import logging
 import os
 import time
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from afterstate.envs import durable_files
 from afterstate.envs.daihinmin.records.recording import Entry
 from afterstate.envs.daihinmin.rules import ACCEPTED, N_PLAYERS
 from afterstate.envs.daihinmin.uecda.metrics import Metrics
@@ -28,17 +28,21 @@ class Lines:
 
     Args:
         path: the file; an incomplete last line is ended first. None: nothing is written.
+        synced: whether lines survive a loss of power, too, as soon as they are written.
 
     Raises:
         OSError: the file cannot be written.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, synced: bool = False) -> None:
+        self._synced = synced
         self._file = open(path, "a+b", buffering=0) if path else None
-        if self._file and self._file.seekable() and self._file.seek(0, os.SEEK_END):
-            self._file.seek(-1, os.SEEK_END)
-            if self._file.read(1) != b"\n":
-                self._file.write(b"\n")
+        if path and self._file and self._file.seekable():
+            durable_files.sync_folder(path.parent)
+            if self._file.seek(0, os.SEEK_END):
+                self._file.seek(-1, os.SEEK_END)
+                if self._file.read(1) != b"\n":
+                    self._file.write(b"\n")
 
     def append(self, entry: Entry) -> None:
         """Append a line.
@@ -46,17 +50,10 @@ class Lines:
         Raises:
             OSError: the line cannot be written; the part already written is removed.
         """
-        if not self._file:
+        if self._file is None:
             return
-        start = os.fstat(self._file.fileno()).st_size
         data = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
-        try:
-            while data:
-                data = data[self._file.write(data) :]
-        except OSError:
-            with suppress(OSError):
-                os.ftruncate(self._file.fileno(), start)
-            raise
+        durable_files.append_to(self._file, data, self._synced)
 
     def close(self) -> None:
         """Close the file."""
@@ -68,8 +65,9 @@ class Lines:
 class Journal:
     """The record of a match in progress: its games, its events, and log messages.
 
-    A killed server loses only the running game. A game that cannot be written ends the match; an
-    event that cannot be written only ends the file of events.
+    A server that is killed or loses power loses only the running game, and in the latter case the
+    last events. A game that cannot be written ends the match; an event that cannot be written only
+    ends the file of events.
 
     Attributes:
         metrics: counts of what happened, also of events that were not written.
@@ -77,8 +75,8 @@ class Journal:
 
     def __init__(self, log: Path | None, events: Path | None) -> None:
         self.metrics = Metrics()
-        self._log = Lines(log)
-        self._events = Lines(events)
+        self._log = Lines(log, synced=True)
+        self._events = Lines(events, synced=False)
         self._last_progress = time.monotonic()
         self._visits: Counter[str] = Counter()
         self._first_visit = time.monotonic()

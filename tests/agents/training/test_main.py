@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from afterstate.agents import files
 from afterstate.agents.config import from_dict, read
 from afterstate.agents.game2048.learning import ntuple_learner
 from afterstate.agents.game2048.learning.ntuple_learner import (
@@ -29,6 +28,7 @@ from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, network
 from afterstate.agents.training.__main__ import main, parse
 from afterstate.agents.training.run import EVALUATION_SEED, evaluation_games, summary
+from afterstate.envs import json_files
 from tests.support.training_runs import (
     TrainingCommand,
     assert_same_learner,
@@ -185,13 +185,13 @@ def test_rows_of_a_run_that_never_saved_are_deleted(train: TrainingCommand) -> N
 
 def test_rows_after_a_number_of_moves_and_other_lines_are_deleted(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
-    assert files.truncate_rows(rows, "n_moves", 100) == 0
+    assert json_files.truncate(rows, "n_moves", 100) == 0
     assert not rows.exists()
     valid = ['{"n_moves": 50}', '{"n_moves": 100, "x": "ü"}']
     others = ["5", "[]", '["n_moves"]', "null", "true", '"n_moves"', "{}", '{"n_moves": null}', ""]
     lines = [valid[0], *others, valid[1], *others, '{"n_moves": 101}', '{"n_mov']
     rows.write_text("\n".join(lines))
-    assert files.truncate_rows(rows, "n_moves", 100) == 100
+    assert json_files.truncate(rows, "n_moves", 100) == 100
     assert rows.read_text() == "".join(f"{line}\n" for line in valid)
     assert list(tmp_path.iterdir()) == [rows]
 

@@ -29,6 +29,7 @@ from benchmarks.leaderboard.games import (
 from benchmarks.leaderboard.rows import current, rows_file
 from benchmarks.row_files import Row
 from tests.support.leaderboard import ENTRIES, RANDOM, all_rows, file_of, run
+from tests.support.training_runs import lock_of_another_process
 
 pytestmark = pytest.mark.usefixtures("short_cycles")
 
@@ -62,6 +63,14 @@ def test_an_interrupted_run_resumes(tmp_path: Path, bots: ModuleType) -> None:
     run("play", tmp_path)
     assert row_files.read(path) == after  # all was there
     assert len(all_rows(tmp_path)) == 10
+
+
+def test_another_process_cannot_play_for_the_same_rows(tmp_path: Path, bots: ModuleType) -> None:
+    file_of(tmp_path, {"2048": ENTRIES["2048"]})
+    run("play", tmp_path, "--only", "random")
+    with lock_of_another_process(rows_file(tmp_path, RANDOM).parents[1]):
+        with pytest.raises((SystemExit, ValueError), match="another process writes to"):
+            run("play", tmp_path, "--only", "random")
 
 
 def test_other_settings_or_weights_are_played_again(tmp_path: Path, bots: ModuleType) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,12 +18,13 @@ pytest.importorskip("tqdm")
 import safetensors.torch
 import torch
 
-from afterstate.agents import files, nets
+from afterstate.agents import nets
 from afterstate.agents.daihinmin.learning import rank_learner, rank_training
 from afterstate.agents.daihinmin.learning.game_records import play_log, save_log
 from afterstate.agents.daihinmin.rule_based.players import SampleAgent
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.rank_net import load
+from afterstate.envs import durable_files
 from tests.support.daihinmin.rank_runs import (
     RECORDED,
     files_in,
@@ -35,6 +34,7 @@ from tests.support.daihinmin.rank_runs import (
     run,
     same_weights,
 )
+from tests.support.training_runs import lock_of_another_process
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -67,10 +67,10 @@ KILLS: dict[str, tuple[Any, str, int]] = {
     "before the games": (rank_training, "generate", 1),
     "before the games are saved": (rank_training, "save_log", 1),
     "before learning": (rank_learner.RankLearner, "fit", 1),
-    "before the first file is written": (files, "write_bytes", 1),
-    "between the files": (files, "write_bytes", 2),
-    "before the last file": (files, "write_bytes", 3),
-    "after the last file": (files, "write_bytes", -3),
+    "before the first file is written": (durable_files, "write", 1),
+    "between the files": (durable_files, "write", 2),
+    "before the last file": (durable_files, "write", 3),
+    "after the last file": (durable_files, "write", -3),
 }
 """The function at whose n-th call the process is killed, before it or (negative) after it."""
 
@@ -85,7 +85,7 @@ def test_a_run_that_is_killed_goes_on_from_its_last_whole_generation(
     calls: list[Any] = []
 
     def killing(*args: Any, **kwargs: Any) -> Any:
-        if name != "write_bytes" or "safetensors" in str(args[0]):
+        if name != "write" or "safetensors" in str(args[0]):
             calls.append(args)
         if len(calls) >= abs(nth):  # nor does anything after it, such as another attempt to save
             if len(calls) == -nth:
@@ -322,17 +322,9 @@ def test_a_network_without_a_run_is_not_resumed(
 def test_two_processes_do_not_learn_in_one_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("fcntl")
     out = run(tmp_path, 1)
-    program = (
-        "import fcntl, sys; file = open(sys.argv[1], 'r+'); fcntl.lockf(file, fcntl.LOCK_EX); "
-        "print('locked', flush=True); sys.stdin.read()"
-    )
-    command = [sys.executable, "-c", program, str(out / "lock")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None and other.stdout.readline() == b"locked\n"
-        assert "another process learns in" in rejected(capsys, tmp_path, "--resume")
-        other.kill()
+    with lock_of_another_process(out):
+        assert "another process writes to" in rejected(capsys, tmp_path, "--resume")
     assert len(learned(run(tmp_path, 2, "--resume"))) == 2
 
 

@@ -126,7 +126,7 @@ def test_cuda_must_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("package", ["joblib", "safetensors.torch", "torch"])
+@pytest.mark.parametrize("package", ["joblib", "torch"])
 def test_a_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, rank_training.__name__)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.play_logs import (
     MOVE,
     N_BUCKETS,
@@ -32,6 +33,7 @@ from tests.support.game2048.play_log_games import (
     games,
     save_players,
 )
+from tests.support.training_runs import lock_of_another_process
 
 SAMPLING = Sampling(("someone",))
 
@@ -295,3 +297,26 @@ def test_a_damaged_state_is_refused(tmp_path: Path, changes: dict[str, Any]) -> 
     path.write_text("[" * 100_000)
     with pytest.raises(ValueError, match=r"state\.json is damaged"):
         Buckets(tmp_path / "parts", sampling)
+
+
+def test_a_changed_bit_of_a_log_is_found_by_its_description(tmp_path: Path) -> None:
+    buckets = Buckets(tmp_path / "log.parts", SAMPLING)
+    for each in numbered(2, 50):
+        buckets.add(each)
+    path = tmp_path / "log.npy"
+    buckets.write(path)
+    assert len(play_logs.read_whole(path)) == 100
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 4
+    path.write_bytes(data)
+    assert len(play_logs.read(path)) == 100
+    with pytest.raises(ValueError, match=r"log\.npy is damaged: its checksum"):
+        play_logs.read_whole(path)
+    path.with_suffix(".json").unlink()
+    assert len(play_logs.read_whole(path)) == 100
+
+
+def test_another_process_cannot_write_to_the_buckets(tmp_path: Path) -> None:
+    Buckets(tmp_path, SAMPLING)
+    with lock_of_another_process(tmp_path), pytest.raises(ValueError, match="another process"):
+        Buckets(tmp_path, SAMPLING)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ import numpy as np
 import pytest
 
 from afterstate import agents
-from afterstate.agents import files
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.play_logs import (
     N_BUCKETS,
@@ -26,11 +26,18 @@ from afterstate.agents.game2048.learning.play_logs import (
 )
 from afterstate.agents.game2048.values.ntuple import network
 from afterstate.agents.game2048.values.ntuple_file import save
+from afterstate.envs import durable_files
 from tests.support.game2048.play_log_games import assert_even, counted, game, games, save_players
 from tests.support.training_runs import contents, disk_full, interrupt, load_json
 
 pytest.importorskip("joblib")
 pytest.importorskip("tqdm")
+
+
+@pytest.fixture(autouse=True)
+def saved_after_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a run save its buckets after every round."""
+    monkeypatch.setattr(play_logs, "SAVE_SECONDS", -1.0)
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +112,7 @@ def test_only_the_log_and_its_description_remain(tmp_path: Path, players: list[s
             for name, part in zip(players, played, strict=True)
         ],
         **{"skip": 10, "share": 0.5, "batch": 4, "seed": 3},
+        "crc32": zlib.crc32(read(log).tobytes()),
     }
 
 
@@ -188,11 +196,11 @@ PLACES = {
     "first round": (play_logs, "play_round", 1),
     "third round": (play_logs, "play_round", 3),
     "before its buckets": (Buckets, "add", 2),
-    "after the first buckets": (files, "write_bytes", 2),
-    "after the third buckets": (files, "write_bytes", 4),
+    "after the first buckets": (durable_files, "write", 2),
+    "after the third buckets": (durable_files, "write", 4),
     "before the log": (Buckets, "write", 1),
     "in the log": (np, "fromfile", 100),
-    "after the log": (files, "write_bytes", N_ROUNDS + 2),
+    "after the log": (durable_files, "write", N_ROUNDS + 3),
 }
 """Places where a run may end: calls of functions."""
 

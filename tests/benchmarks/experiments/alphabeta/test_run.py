@@ -30,11 +30,12 @@ from afterstate.agents.game2048.search.alphabeta import (
     AlphaBetaSettings,
 )
 from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.envs import json_files
 from afterstate.envs.game2048.rules import afterstates, from_text, largest, table
 from benchmarks.experiments import cells
 from benchmarks.experiments.alphabeta import run
 from benchmarks.experiments.cells import name
-from benchmarks.row_files import Row, read_lines
+from benchmarks.row_files import Row
 from benchmarks.speed import alphabeta as speed_alphabeta
 from benchmarks.speed.alphabeta import Answer, Pass, Program
 
@@ -66,7 +67,7 @@ class Tiny:
 
     def rows(self) -> list[Row]:
         """Return the rows of the players."""
-        return read_lines(self.results / "games.jsonl")
+        return json_files.rows(self.results / "games.jsonl")
 
     def write(self, players: Mapping[str, Row], rates: Sequence[float]) -> None:
         """Write a row for each player, with these rates of 2048."""

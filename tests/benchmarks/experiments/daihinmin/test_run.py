@@ -21,9 +21,10 @@ from torch import nn
 from afterstate.agents.config import from_dict
 from afterstate.agents.daihinmin.learning import rank_training
 from afterstate.agents.daihinmin.learning.rank_training import RankTraining
+from afterstate.envs import json_files
 from benchmarks.experiments.daihinmin import report, run, settings
 from benchmarks.experiments.daihinmin.settings import Claim, Experiment
-from benchmarks.row_files import Row, read_lines
+from benchmarks.row_files import Row
 
 TINY: Row = {
     "title": "Tiny",
@@ -213,14 +214,14 @@ def test_a_tiny_experiment_from_training_to_its_figure(
     run.main(["tiny", "train", *runs])
     assert "small: 100%" in capsys.readouterr().err
     run.main(["tiny", "train", *runs])  # nothing is missing
-    rows = read_lines(tiny / "runs" / "tiny" / "small" / "rows.jsonl")
+    rows = json_files.rows(tiny / "runs" / "tiny" / "small" / "rows.jsonl")
     assert [("loss" in row, "against_sample" in row) for row in rows] == 2 * [
         (True, False),
         (False, True),
     ]
     run.main(["tiny", "play", *runs, "--draws", "1"])
     run.main(["tiny", "play", *runs, "--draws", "2", "--device", "cpu"])
-    rows = read_lines(tiny / "results" / "tiny.jsonl")
+    rows = json_files.rows(tiny / "results" / "tiny.jsonl")
     assert [(row["seed"], row["set"]) for row in rows] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert all(sum(row["points"]) == 4 * 15 for row in rows)
     for played in rows:
@@ -246,9 +247,9 @@ def test_an_evaluation_missing_after_a_kill_is_made_up_for(
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(rank_training, "points_against_sample", killed)
         run.main(train)
-    assert ["against_sample" in row for row in read_lines(path)] == [False]
+    assert ["against_sample" in row for row in json_files.rows(path)] == [False]
     run.main(train)
-    rows = read_lines(path)
+    rows = json_files.rows(path)
     assert [row["generation"] for row in rows] == [1, 1, 2, 2]
     assert ["against_sample" in row for row in rows] == [False, True, False, True]
     assert not (tiny / "runs" / "tiny" / "smaller").exists()
@@ -271,7 +272,7 @@ def test_a_kill_around_a_save_leaves_one_row_per_generation(
         patched.setattr(RankTraining, "save", killed)
         run.main(train)
     run.main(train)
-    rows = read_lines(tiny / "runs" / "tiny" / "small" / "rows.jsonl")
+    rows = json_files.rows(tiny / "runs" / "tiny" / "small" / "rows.jsonl")
     assert [row["generation"] for row in rows if "loss" in row] == [1, 2]
 
 
@@ -301,7 +302,7 @@ def test_an_incomplete_draw_is_played_again(tiny: Path, monkeypatch: pytest.Monk
         run.play(EXPERIMENT, players, 3, path)
         assert path.read_text() == complete
     path.write_text("".join(lines[:5]) + lines[5][:30])
-    assert {row["seed"] for row in run.complete_draws(read_lines(path))} == {0, 1}
+    assert {row["seed"] for row in run.complete_draws(json_files.rows(path))} == {0, 1}
 
 
 def test_a_file_has_draws_of_the_same_players_only(
@@ -318,7 +319,7 @@ def test_a_file_has_draws_of_the_same_players_only(
             run.play(EXPERIMENT, others, 3, path)
     assert path.read_text() == complete
     path.write_text("")
-    run.append(path, two_sets(0))  # rows of earlier versions do not name their players
+    json_files.append(path, two_sets(0))  # rows of earlier versions do not name their players
     with pytest.raises(ValueError, match="other players"):
         run.play(EXPERIMENT, players, 2, path)
 
@@ -363,13 +364,13 @@ def test_wrong_arguments_are_refused(
 def test_drawing_needs_the_rows_of_training(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tiny / "results" / "tiny.jsonl"
     path.parent.mkdir()
-    run.append(path, two_sets(0))
+    json_files.append(path, two_sets(0))
     with pytest.raises(SystemExit):
         run.main(["tiny", "draw"])
     assert "--runs" in capsys.readouterr().err
     learned: Row = {"generation": 1, "iterations": 2, "samples": 40, "loss": 1.5, "rmse": None}
     rows = [learned, {"generation": 1, "against_sample": 300.0, "error": 1.0}]
     (tiny / "runs" / "tiny" / "small").mkdir(parents=True)
-    run.append(tiny / "runs" / "tiny" / "small" / "rows.jsonl", rows)
+    json_files.append(tiny / "runs" / "tiny" / "small" / "rows.jsonl", rows)
     run.main(["tiny", "draw", "--runs", str(tiny / "runs")])
     assert "| small | 2 | 40 | 3.20 |" in (tiny / "results" / "tiny.md").read_text()

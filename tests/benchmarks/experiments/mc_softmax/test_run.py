@@ -35,10 +35,11 @@ from afterstate.agents.game2048.values.ntuple import NTupleAgent, network
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
+from afterstate.envs import json_files
 from benchmarks.experiments import cells
 from benchmarks.experiments.mc_softmax import report, run
 from benchmarks.experiments.mc_softmax import settings as experiment
-from benchmarks.row_files import Row, read_lines
+from benchmarks.row_files import Row
 
 TUPLES = [[0, 1, 4, 5], [0, 1, 2, 3]]
 
@@ -55,7 +56,7 @@ class Experiment:
 
     def rows(self, name: str = "games") -> list[Row]:
         """Return the rows of a file of results."""
-        return read_lines(self.results / f"{name}.jsonl")
+        return json_files.rows(self.results / f"{name}.jsonl")
 
     def write(self, rows: Sequence[Row], name: str = "games") -> None:
         """Write a file of results."""
@@ -485,10 +486,10 @@ def test_intervals_of_few_games_are_not_drawn(tiny: Experiment, figures: dict[st
 def test_every_player_has_a_row() -> None:
     measures: tuple[experiment.Measure, ...] = ("regrets", "scores")
     for measure in measures:
-        rows = read_lines(experiment.RESULTS / report.FILES[measure])
+        rows = json_files.rows(experiment.RESULTS / report.FILES[measure])
         expected = {cells.name(cell) for cell in experiment.cells(measure)}
         assert expected <= {cells.name(row) for row in rows}
-    learned = read_lines(experiment.RESULTS / report.FILES["learners"])
+    learned = json_files.rows(experiment.RESULTS / report.FILES["learners"])
     plans = {(plan.experiment, plan.run) for plan in experiment.learners()}
     assert {(row["experiment"], row["run"]) for row in learned} == plans
 

@@ -20,10 +20,11 @@ pytest.importorskip("tyro")
 
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleSettings
 from afterstate.agents.game2048.values.ntuple import network
+from afterstate.envs import json_files
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows, run, settings
 from benchmarks.experiments.quasi_greedy.rows import Estimate
 from benchmarks.experiments.quasi_greedy.settings import Experiment, Measure, Published, Scale
-from benchmarks.row_files import Row, read_lines
+from benchmarks.row_files import Row
 
 NAMES = ("epsilon", "good_plays", "restart", "search")
 GAMES: dict[Measure, int] = {"greedy": 5, "3-ply": 1}
@@ -66,7 +67,7 @@ def test_all_runs_can_be_made(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_committed_rows_are_of_the_settings(name: str) -> None:
     experiment = settings.read(name)
-    committed = {(r["run"], r["settings"]) for r in read_lines(run.RESULTS / f"{name}.jsonl")}
+    committed = {(r["run"], r["settings"]) for r in json_files.rows(run.RESULTS / f"{name}.jsonl")}
     assert committed == {(each.name, experiment.digest(each)) for each in experiment.runs}
 
 
@@ -269,7 +270,7 @@ def test_an_experiment_writes_rows_tables_and_figure(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     smoke(name, tmp_path)
-    made, experiment = read_lines(tmp_path / f"{name}.jsonl"), settings.read(name)
+    made, experiment = json_files.rows(tmp_path / f"{name}.jsonl"), settings.read(name)
     assert {row["run"] for row in made} == {each.name for each in experiment.runs}
     printed, written = capsys.readouterr().out, (tmp_path / f"{name}.md").read_text("utf-8")
     for table in ("| run ", "| share of the run |", "pairs of runs that the paper orders"):
@@ -301,7 +302,7 @@ def test_interrupted_runs_are_played_by_the_next_command(
     monkeypatch.setattr(playing, "play", stop)
     with pytest.raises(SystemExit, match="interrupted"):
         smoke("epsilon", tmp_path)
-    assert len({row["run"] for row in read_lines(tmp_path / "epsilon.jsonl")}) == 2
+    assert len({row["run"] for row in json_files.rows(tmp_path / "epsilon.jsonl")}) == 2
     smoke("epsilon", tmp_path)
     assert "2 of 4 runs are missing" in capsys.readouterr().out
     assert len(played) == 5 and len(set(played)) == 4
@@ -316,7 +317,7 @@ def test_the_command_plays_in_processes(tmp_path: Path) -> None:
     )
     assert made.returncode == 0, made.stderr
     assert "4 of 4 runs are missing" in made.stdout and "100%" in made.stderr
-    played = {(row["run"], row["seed"]) for row in read_lines(tmp_path / "restart.jsonl")}
+    played = {(row["run"], row["seed"]) for row in json_files.rows(tmp_path / "restart.jsonl")}
     assert played == {(name, seed) for name in ("restart", "no restart") for seed in (1, 2)}
 
 

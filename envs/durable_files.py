@@ -1,0 +1,163 @@
+"""Files that survive a kill, a full disk and a loss of power.
+
+What a function here has written is on the disk when it returns. `replace` and `write` leave the old
+file or the new one; `append` leaves the old lines and, after a loss of power, perhaps a damaged
+part of the new ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+
+@contextlib.contextmanager
+def replace(path: str | Path) -> Iterator[IO[bytes]]:
+    """Open a temporary file for writing, which becomes `path` when the block ends without an error.
+
+    Args:
+        path: the file; its folder is made if it is missing.
+
+    Raises:
+        OSError: it cannot be written; an older file is kept.
+    """
+    path = _target(path)
+    temporary = _temporary(path)
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+            sync(file)
+        rename(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def write(path: str | Path, data: bytes) -> None:
+    """Write a file in place of an older one; make its folder if needed.
+
+    Raises:
+        OSError: it cannot be written; an older file is kept.
+    """
+    with replace(path) as file:
+        file.write(data)
+
+
+def append(path: str | Path, data: bytes) -> None:
+    """Append data to a file; make the file and its folder if needed.
+
+    Raises:
+        OSError: it cannot be written; the part already written is removed.
+    """
+    path = Path(path)
+    make_folder(path.parent)
+    is_new = not path.exists()
+    with open(path, "ab", buffering=0) as file:
+        append_to(file, data)
+    if is_new:
+        sync_folder(path.parent)
+
+
+def append_to(file: IO[bytes], data: bytes, synced: bool = True) -> None:
+    """Append data to a file that was opened for appending without a buffer.
+
+    Args:
+        file: the file.
+        data: the data.
+        synced: whether the data is on the disk at the end; otherwise a kill keeps it, a loss of
+            power may not.
+
+    Raises:
+        OSError: it cannot be written; the part already written is removed.
+    """
+    start = os.fstat(file.fileno()).st_size
+    try:
+        while data:
+            data = data[file.write(data) :]
+        if synced:
+            sync(file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(file.fileno(), start)
+        raise
+
+
+def sync(file: IO[bytes]) -> None:
+    """Write a file to the disk; nothing is done for a pipe or a terminal.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    file.flush()
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        os.fsync(file.fileno())
+
+
+def truncate(path: Path, size: int) -> None:
+    """Cut a file off after some bytes.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with open(path, "r+b") as file:
+        file.truncate(size)
+        sync(file)
+
+
+def rename(path: Path, new: Path) -> None:
+    """Rename a synced file, in place of another one.
+
+    Raises:
+        OSError: it cannot be renamed.
+    """
+    os.replace(path, new)
+    sync_folder(new.parent)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it; they stay if there are such folders.
+
+    Raises:
+        OSError: one cannot be made.
+    """
+    if not path.is_dir():
+        make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Write the names of a folder's files to the disk; Windows does so by itself."""
+    if os.name == "nt":
+        return
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def check_writable(path: str | Path) -> None:
+    """Raise OSError if `write` could not write this file."""
+    temporary = _temporary(_target(path))
+    temporary.touch()
+    temporary.unlink()
+
+
+def _target(path: str | Path) -> Path:
+    """Return the path with links resolved, and make its folder."""
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise IsADirectoryError(f"{path} is not a file")
+    make_folder(path.parent)
+    return path
+
+
+def _temporary(path: Path) -> Path:
+    """Return the name under which a file is written before it is renamed."""
+    return path.with_name(f"{path.name}.{os.getpid()}.part")
