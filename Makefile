@@ -1,6 +1,7 @@
 # make demo   learn 2048 in a minute and watch it play
 # make test   the tests, in about four minutes on two cores after the set-up (ARGS="-n 2")
 # make slow   the tests that take longer
+# make bounds   the tests of environments and agents with arrays checked for their bounds (ARGS="-n 2 tests/envs")
 # make exhaustive   what others check in some cases, in thousands and millions; for a change of these rules
 # make fuzz   damaged files and messages for all readers, server and client, for an hour (ARGS="--minutes 5")
 # make lint   style and types
@@ -18,7 +19,7 @@ export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/kernels/$(shell find app envs agents
 # taken; left to itself pip would choose the newest build for GPUs, of several gigabytes.
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test slow exhaustive fuzz lint clean
+.PHONY: demo test slow bounds exhaustive fuzz lint clean
 
 demo: $(VENV)/examples.done
 	@echo "Learning 2048 for a minute. The first start compiles, for some fifteen seconds."
@@ -29,6 +30,11 @@ test: $(VENV)/dev.done
 
 slow exhaustive: $(VENV)/dev.done
 	$(BIN)/python -m pytest -m $@ $(ARGS)
+
+bounds: export NUMBA_BOUNDSCHECK := 1
+bounds: export NUMBA_CACHE_DIR := $(NUMBA_CACHE_DIR)-bounds
+bounds: $(VENV)/dev.done
+	$(BIN)/python -m pytest $(if $(ARGS),$(ARGS),tests/envs tests/agents)
 
 fuzz: $(VENV)/dev.done
 	$(BIN)/python -m tests.fuzz $(ARGS)

@@ -4,6 +4,9 @@
 them, for functions that are compiled for each type of their arguments. `prefetch` loads a table
 entry into the cache before it is needed; `pack_bits` is the processor's instruction PEXT, if it has
 one.
+
+Kernels check nothing: an index out of range or an array that is too short is read and written
+beyond its end. Classes such as `NTupleAgent` and `NTupleLearner` check what they are given.
 """
 
 from __future__ import annotations

@@ -8,6 +8,10 @@ far. Kernels take a record (`games[i]`) and change it in place. A game goes
 where `to_give` is the number of cards that the player in `turn` must give away now; 0 means that it
 plays. A view holds what one player sees: it is such a record with hidden fields, see `views.py`. A
 match reuses the record from game to game: see `match.py`.
+
+Kernels check nothing: a play or a player out of range, or a record with impossible numbers, reads
+and writes outside of arrays. Records from elsewhere are checked by `arguments.status`, plays by
+`is_legal`; environments and players do so by themselves.
 """
 
 from __future__ import annotations

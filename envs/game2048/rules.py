@@ -14,6 +14,9 @@ that every board size up to 4x4 runs the same code.
 
 A nibble holds exponents up to 15: in a board word, two 32768 tiles merge into one tile that still
 reads 32768, with the true reward. Exact play up to 131072 is in `games.py`.
+
+Every word is a board on 16 cells, so kernels check nothing; `check_words` finds words with tiles
+outside of a smaller board.
 """
 
 from __future__ import annotations
