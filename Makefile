@@ -4,6 +4,7 @@
 # make bounds   the tests of environments and agents with arrays checked for their bounds (ARGS="-n 2 tests/envs")
 # make exhaustive   what others check in some cases, in thousands and millions; for a change of these rules
 # make fuzz   damaged files and messages for all readers, server and client, for an hour (ARGS="--minutes 5")
+# make soak   programs that are killed once a minute, for an hour (ARGS="--minutes 5")
 # make lint   style and types
 #
 # The set-up is shared: each part is installed once, and again when pyproject.toml changes.
@@ -19,7 +20,7 @@ export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/kernels/$(shell find app envs agents
 # taken; left to itself pip would choose the newest build for GPUs, of several gigabytes.
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test slow bounds exhaustive fuzz lint clean
+.PHONY: demo test slow bounds exhaustive fuzz soak lint clean
 
 demo: $(VENV)/examples.done
 	@echo "Learning 2048 for a minute. The first start compiles, for some fifteen seconds."
@@ -38,6 +39,9 @@ bounds: $(VENV)/dev.done
 
 fuzz: $(VENV)/dev.done
 	$(BIN)/python -m tests.fuzz $(ARGS)
+
+soak: $(VENV)/dev.done
+	$(BIN)/python -m tests.soak $(ARGS)
 
 lint: $(VENV)/dev.done
 	$(BIN)/ruff check .
