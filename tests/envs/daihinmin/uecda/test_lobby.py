@@ -104,7 +104,7 @@ def test_bursts_of_the_same_address_keep_no_client_from_a_seat(
         start = time.monotonic()
         clients = [match.join(seed) for seed in range(2)]
         match.events("connected", 2)
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < 3  # 0.6 s on a quiet machine
         assert [each.result(timeout=SOON).games for each in clients] == [1, 1]
         match.result()
 
