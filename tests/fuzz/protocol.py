@@ -29,7 +29,7 @@ from afterstate.envs.daihinmin.uecda.tables import ProtocolError
 from afterstate.envs.daihinmin.uecda.watching import Watcher
 from tests.support.daihinmin.uecda_peers import RandomPlayer, Raw, Running, serving
 
-LIMIT = 0.2
+LIMIT = 0.5
 """Time limit of server and client for each message, in seconds."""
 DEADLINE = 30.0
 """Time after which an attack counts as a hang, in seconds."""

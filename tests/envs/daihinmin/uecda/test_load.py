@@ -104,7 +104,7 @@ def test_a_flood_of_connections_keeps_nobody_from_playing(tmp_path: Path, second
 
     The flood gets seats only until it has sent too many profiles, in its first moment.
     """
-    options = "--matches 0 --games 2 --reply-seconds 0.2".split()
+    options = "--matches 0 --games 2 --reply-seconds 1".split()
     with serving_command(tmp_path, 3, *options) as server:
         with flooding(server.port, seconds) as flood, visiting(server) as visitors:
             opened = int(flood.communicate(timeout=seconds + SOON)[0])
