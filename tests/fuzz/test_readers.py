@@ -36,7 +36,7 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
 def test_many_damaged_files_are_read_or_refused(tmp_path: Path, seed: int) -> None:
     from tests.fuzz.targets import READERS
 
-    assert_no_faults(run(READERS, tmp_path, seed, seconds=120))
+    assert_no_faults(run(READERS, tmp_path, seed, seconds=60))
 
 
 @pytest.mark.parametrize(

