@@ -100,8 +100,8 @@ def _unpack(path: Path, file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
 def _check_is_last(path: Path, start: int, error: zlib.error) -> None:
     """Raise ValueError unless a damaged member is the last one, of which all may be lost."""
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
-        is_ours = start > 0 or data[: len(_START)] in (_START, bytes(len(_START)))
-        if not is_ours or data.find(_START, start + 1) >= 0:
+        first = data[: len(_START)].rstrip(b"\0")
+        if not (start or _START.startswith(first)) or data.find(_START, start + 1) >= 0:
             raise ValueError(f"{path} is damaged ({error}): restore it, or delete it") from error
 
 

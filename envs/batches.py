@@ -44,7 +44,9 @@ def check_seeds(seed: Seeds, num_envs: int) -> list[int | None]:
     first = whole(seed)
     if first is not None:
         seed = [first + i for i in range(num_envs)]
-    seeds = list(seed) if isinstance(seed, (Sequence, np.ndarray)) else [seed]
+    given: Any = seed
+    is_list = isinstance(given, (Sequence, np.ndarray)) and np.ndim(given) > 0
+    seeds = list(given) if is_list else [given]
     if len(seeds) != num_envs:
         raise ValueError(f"seed must be one number or {num_envs}, got {len(seeds)}")
     return [check_seed(one) for one in seeds]

@@ -8,9 +8,11 @@ part of the new ones.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -56,10 +58,10 @@ def append(path: str | Path, data: bytes) -> None:
     """
     path = Path(path)
     make_folder(path.parent)
-    is_new = not path.exists()
     with open(path, "ab", buffering=0) as file:
+        is_empty = not os.fstat(file.fileno()).st_size  # also if a killed process has made it
         append_to(file, data)
-    if is_new:
+    if is_empty:
         sync_folder(path.parent)
 
 
@@ -75,15 +77,19 @@ def append_to(file: IO[bytes], data: bytes, synced: bool = True) -> None:
     Raises:
         OSError: it cannot be written; the part already written is removed.
     """
-    start = os.fstat(file.fileno()).st_size
+    start, n_written = os.fstat(file.fileno()).st_size, 0
     try:
-        while data:
-            data = data[file.write(data) :]
+        while n_written < len(data):
+            n = file.write(data[n_written:])
+            if n is None:
+                raise BlockingIOError(errno.EAGAIN, "the reader at the other end does not read")
+            n_written += n
         if synced:
             sync(file)
     except OSError:
         with contextlib.suppress(OSError):
-            os.ftruncate(file.fileno(), start)
+            if os.fstat(file.fileno()).st_size == start + n_written:  # nobody else has appended
+                os.ftruncate(file.fileno(), start)
         raise
 
 
@@ -132,14 +138,35 @@ def make_folder(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Write the names of a folder's files to the disk; Windows does so by itself."""
+    """Write the names of a folder's files to the disk, where the system can.
+
+    Windows does so by itself; some network file systems cannot.
+    """
     if os.name == "nt":
         return
-    folder = os.open(path, os.O_RDONLY)
+    with _ignored(errno.EACCES, errno.EINVAL, errno.ENOTSUP):
+        folder = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+@contextlib.contextmanager
+def _ignored(*codes: int) -> Iterator[None]:
+    """Ignore OSErrors with some codes."""
     try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        yield
+    except OSError as error:
+        if error.errno not in codes:
+            raise
+
+
+def remove_unfinished(paths: Iterable[Path]) -> None:
+    """Remove temporary files of killed processes from files that no running process writes."""
+    for path in list(paths):
+        if re.fullmatch(r".+\.\d+\.part", path.name):
+            path.unlink(missing_ok=True)
 
 
 def check_writable(path: str | Path) -> None:

@@ -56,16 +56,20 @@ class RunFolder:
     """
 
     def __init__(self, path: Path, resume: bool, checkpoints: tuple[str, ...]) -> None:
-        self.path = path
+        self.path, self._resume, self._checkpoints = path, resume, checkpoints
         self._writer: Any = None
-        names = checkpoints if resume else _LEARNED
-        existing = [path / name for name in names if (path / name).exists()]
-        if resume and not existing:
-            missing = " or ".join(str(path / name) for name in names)
-            raise ValueError(f"{missing} does not exist: there is nothing to resume")
-        if existing and not resume:
-            raise ValueError(f"{existing[0]} exists: use --resume, or choose another --out")
+        self._check()
         self._lock = lock(path) if path.is_dir() else None
+
+    def _check(self) -> None:
+        """Raise ValueError unless the folder has a run to resume, or none for a new one."""
+        names = self._checkpoints if self._resume else _LEARNED
+        existing = [self.path / name for name in names if (self.path / name).exists()]
+        if self._resume and not existing:
+            missing = " or ".join(str(self.path / name) for name in names)
+            raise ValueError(f"{missing} does not exist: there is nothing to resume")
+        if existing and not self._resume:
+            raise ValueError(f"{existing[0]} exists: use --resume, or choose another --out")
 
     def open(self, settings: dict[str, Any], key: str, amount: int) -> None:
         """Make the folder, write the settings, and delete unfinished files of a killed run.
@@ -77,13 +81,12 @@ class RunFolder:
 
         Raises:
             OSError: the folder cannot be written.
-            ValueError: another process learns in it.
+            ValueError: another process learns in it, or has learned in it meanwhile.
         """
         durable_files.make_folder(self.path)
         self._lock = self._lock or lock(self.path)
-        for name in (*_LEARNED, "rows.jsonl"):
-            for unfinished in self.path.glob(f"{name}.*.part"):
-                unfinished.unlink()
+        self._check()
+        durable_files.remove_unfinished(self.path.rglob("*.part"))
         json_files.truncate(self.path / "rows.jsonl", key, amount)
         text = json.dumps(settings, indent=1, default=str) + "\n"
         durable_files.write(self.path / SETTINGS_FILE, text.encode())
@@ -104,13 +107,20 @@ class RunFolder:
 
     def add_row(self, row: dict[str, Any]) -> None:
         """Append a row; NaN becomes null, since JSON has no NaN."""
-        row = {name: None if value != value else value for name, value in row.items()}
+        row = _without_nan(row)
         json_files.append(self.path / "rows.jsonl", [row])
         if self._writer is not None:
             step = next(value for name, value in row.items() if name in _AMOUNTS)
             for name, value in _numbers(row):
                 self._writer.add_scalar(name, value, step)
             self._writer.flush()
+
+
+def _without_nan(value: Any) -> Any:
+    """Return a JSON value with null in place of NaN."""
+    if isinstance(value, dict):
+        return {name: _without_nan(each) for name, each in value.items()}
+    return None if value != value else value
 
 
 _AMOUNTS = ("n_moves", "generation", "step")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import IntEnum, auto
 from typing import Any, NamedTuple
 
@@ -110,7 +110,7 @@ def check_order(name: str, order: Any) -> list[int]:
     Raises:
         ValueError: it does not have each number exactly once.
     """
-    numbers = [whole(number) for number in order] if isinstance(order, Iterable) else []
+    numbers = [whole(number) for number in order] if np.ndim(order) == 1 else []
     if set(numbers) != set(range(N_PLAYERS)) or len(numbers) != N_PLAYERS:
         raise ValueError(f"{name} must have each number from 0 to 4 once, got {order!r}")
     return [number for number in numbers if number is not None]
@@ -122,7 +122,7 @@ def check_deal(hands: Any) -> list[int]:
     Raises:
         ValueError: they are not the whole pack, or a hand does not have 10 or 11 cards.
     """
-    if not isinstance(hands, Iterable) or not all(isinstance(hand, str) for hand in hands):
+    if np.ndim(hands) != 1 or not all(isinstance(hand, str) for hand in hands):
         raise ValueError(f"deal must be five hands in notation, got {hands!r}")
     parsed = [cards.parse(hand) for hand in hands]
     sizes = [cards.count(hand) for hand in parsed]
@@ -337,7 +337,8 @@ def status(game: Any) -> Status:
     actions are played again. Of a view, the hidden cards are not checked. A match before its first
     game has no cards and is not valid.
     """
-    if getattr(game, "dtype", None) != GAME or game.shape != ():
+    game = _aligned(game)
+    if game is None:
         return Status.RECORD
     if not _is_within(game, _LOW_AND_HIGH):
         return Status.RANGES
@@ -369,38 +370,71 @@ def check_record(game: Any) -> Game:
         _explain(game)
     if fault:
         raise ValueError(f"game must be valid, got one with wrong {str(fault.name).lower()}")
-    valid: Game = game
+    valid = _aligned(game)
+    assert valid is not None
     return valid
 
 
 @njit(cache=True)
-def _asks(view: Game, plays: bool, limits: Games) -> bool:
-    """Return True if a view is in its ranges, and its player is in turn and can do what it must."""
+def _asks(view: Game, limits: Games) -> bool:
+    """Return True if a view is in its ranges, and its player is in turn, to play or to give."""
     own = view.viewer == -1 or view.viewer == view.turn
-    if not own or view.turn < 0 or (plays and view.to_give > 0) or not _is_within(view, limits):
+    if not own or view.turn < 0 or not _is_within(view, limits):
         return False
-    return bool(count(view.hands[view.turn]) >= view.to_give)
+    most = limits[1].left[view.turn]
+    return bool(view.to_give <= count(view.hands[view.turn]) <= most and view.n_out < N_PLAYERS - 1)
 
 
-def check_turn(view: Any, plays: bool = False) -> Game:
-    """Return the view of a player in turn, who must play and not give if `plays`.
+def check_turn(view: Any, plays: bool | None = None) -> Game:
+    """Return the view of a player in turn, who must play (`plays`), give, or either (None).
 
-    Only ranges are checked, so that players can be asked about positions that no game has.
+    Ranges and the size of the hand are checked, but not the other cards, so that players can be
+    asked about positions that no game has.
 
     Raises:
-        ValueError: no record, a field out of its range, or another player is in turn.
+        ValueError: no record, a field out of its range, a hand that is too large or too small, or
+            another player is in turn.
     """
-    if getattr(view, "dtype", None) != GAME or view.shape != ():
-        raise ValueError(f"view must be a record of a game, got {type(view).__name__}")
-    if not _asks(view, plays, _LOW_AND_HIGH):
+    view = _aligned(view)
+    if view is None:
+        raise ValueError("view must be a record of a game")
+    is_to_play = view["to_give"] == 0
+    if plays not in (None, is_to_play) or not _asks(view, _LOW_AND_HIGH):
         _explain(view)
+        does = {None: "acts", True: "plays", False: "gives"}[plays]
         raise ValueError(
-            f"view must be that of the player in turn{', who plays' if plays else ''} and has the "
-            f"cards to give, got that of {view['viewer']} with {view['turn']} in turn, "
-            f"{view['to_give']} cards to give and hands {view['hands'].tolist()}"
+            f"view must be that of the player in turn, who {does} and has the cards to give, 13 at "
+            f"most, got that of {view['viewer']} with {view['turn']} in turn, {view['to_give']} "
+            f"cards to give, hands {view['hands'].tolist()} and {view['n_out']} players out"
         )
     asked: Game = view
     return asked
+
+
+def check_out(view: Game) -> None:
+    """Raise ValueError unless as many players are out as have no cards left.
+
+    Otherwise a game that is played on from the view might not end.
+    """
+    n_out = int(np.count_nonzero(view["left"] == 0))
+    if view["n_out"] != n_out:
+        raise ValueError(f"n_out of a game must be {n_out}, got {view['n_out']}")
+
+
+def _aligned(game: Any) -> Game | None:
+    """Return a game record as kernels take it; None for other values.
+
+    A record that numpy has read from a file is equal, but not marked as aligned.
+    """
+    if getattr(game, "dtype", None) != GAME or game.shape != ():
+        return None
+    if game.dtype.isalignedstruct:
+        aligned: Game = game
+        return aligned
+    copied = np.zeros(1, GAME)
+    copied[0] = game
+    copy: Game = copied[0]
+    return copy
 
 
 def _explain(game: Game) -> None:

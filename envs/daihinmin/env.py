@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, SupportsIndex
+from functools import cache
+from typing import Any, Literal, SupportsIndex
 
 import gymnasium as gym
 import numpy as np
@@ -66,11 +67,19 @@ Results = tuple[
 
 _NUMBERS = {agent: number for number, agent in enumerate(AGENTS)}
 _GIFTS = tuple("gives " + cards.card_text(card) for card in range(cards.N_CARDS))
-_STATE_ATTRIBUTES = (
-    *("agents", "agent_selection", "rewards", "terminations", "truncations", "infos"),
-    *("_cumulative_rewards", "_skip_agent_selection", "_rewarded"),
-    *("_games_left", "_n_actions", "_generator"),
-)  # the attributes in a state, besides the game
+_Agent = Literal["player_0", "player_1", "player_2", "player_3", "player_4"]
+_STATE_ATTRIBUTES: dict[str, Any] = {
+    "agents": list[_Agent],
+    "agent_selection": _Agent,
+    **dict.fromkeys(("rewards", "_cumulative_rewards"), dict[_Agent, float]),
+    **dict.fromkeys(("terminations", "truncations"), dict[_Agent, bool]),
+    "infos": dict[_Agent, dict[str, Any]],
+    "_skip_agent_selection": _Agent | None,
+    "_rewarded": bool,
+    **dict.fromkeys(("_games_left", "_n_actions"), int),
+    "_generator": np.random.Generator,
+}
+"""The attributes in a state, besides the game, and their types."""
 
 
 @njit(int64(GameType[::1], int64, boolean), cache=True)
@@ -546,16 +555,30 @@ def check_state(state: Any) -> Game:
     """
     if not isinstance(state, dict) or set(state) != {"game", *_STATE_ATTRIBUTES}:
         raise ValueError(f"state must be a dict from get_state(), got {type(state).__name__}")
-    selected, ends = state["agent_selection"], (state["terminations"], state["truncations"])
-    by_agent = [state[name] for name in ("rewards", "infos", "_cumulative_rewards")]
-    if not all(isinstance(each, dict) and set(each) <= set(AGENTS) for each in (*ends, *by_agent)):
-        raise ValueError("rewards, ends and infos of a state must be dicts of player_0 to player_4")
-    if selected not in AGENTS or not set(state["agents"]) <= set(AGENTS):
-        raise ValueError("the agents of a state must be player_0 to player_4")
+    for name, adapter in _state_checks().items():
+        try:
+            adapter.validate_python(state[name])
+        except ValueError:
+            wrong = f"got {state[name]!r:.200}"
+            raise ValueError(f"{name} of a state must be from get_state(), {wrong}") from None
+    names = ("rewards", "terminations", "truncations", "infos", "_cumulative_rewards")
+    if not all(set(state["agents"]) <= set(state[name]) for name in names):
+        raise ValueError("the agents of a state must have rewards, ends and infos")
+    if state["_games_left"] < 0 or state["_n_actions"] < 0:
+        raise ValueError("the numbers of games and actions of a state must be >= 0")
     game = check_game(state["game"])
     if game["turn"] < 0 and not _is_over(state):
         raise ValueError("the game of a state must not be over, unless its agents are done")
     return game
+
+
+@cache
+def _state_checks() -> dict[str, Any]:
+    """Return the checks of the attributes in a state."""
+    from pydantic import ConfigDict, TypeAdapter
+
+    config = ConfigDict(strict=True, arbitrary_types_allowed=True)
+    return {name: TypeAdapter(kind, config=config) for name, kind in _STATE_ATTRIBUTES.items()}
 
 
 def _is_over(state: dict[str, Any]) -> bool:

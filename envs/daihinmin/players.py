@@ -20,7 +20,7 @@ from afterstate.envs.daihinmin import plays
 from afterstate.envs.daihinmin.arguments import check_turn
 from afterstate.envs.daihinmin.cards import N_CARDS, count
 from afterstate.envs.daihinmin.rules import Game, GameType, list_legal
-from afterstate.envs.words import Word, Words, check_seed, draw_below
+from afterstate.envs.words import Word, Words, check_seed, draw_below, whole
 
 _RANDOM = ("random", "daihinmin-random")
 
@@ -69,12 +69,17 @@ class CheckedPlayer(ABC):
 
         Args:
             view: what the player in turn sees.
-            n: number of cards.
+            n: number of cards, which the view has, too.
 
         Raises:
-            ValueError: a field of the view is out of its range, or another player is in turn.
+            ValueError: another number of cards, a field of the view is out of its range, or another
+                player is in turn.
         """
-        return self._give(check_turn(view), n)
+        asked = check_turn(view, plays=False)
+        to_give = int(asked["to_give"])
+        if whole(n) != to_give:
+            raise ValueError(f"n must be {to_give}, the number of cards to give, got {n!r}")
+        return self._give(asked, to_give)
 
     @abstractmethod
     def _choose(self, view: Game) -> int:

@@ -53,7 +53,7 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
     weigh_gifts,
     weigh_options,
 )
-from afterstate.envs.daihinmin.arguments import check_turn
+from afterstate.envs.daihinmin.arguments import check_out, check_turn
 from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, ROWS, Numbers
 from afterstate.envs.daihinmin.rules import (
@@ -359,11 +359,13 @@ class MonteCarloAgent(CheckedPlayer):
     def _choose(self, view: Game) -> int:
         """Return a play that surely wins, or the play of most visits."""
         start = time.perf_counter()
+        check_out(view)
         sure = int(sure_play(view))
         return sure if sure >= 0 else self._best(view, start)
 
     def _give(self, view: Game, n: int) -> int:
         """Return the gift of most visits."""
+        check_out(view)
         return self._best(view, time.perf_counter())
 
     def _best(self, view: Game, start: float) -> int:
@@ -386,7 +388,9 @@ class MonteCarloAgent(CheckedPlayer):
         Args:
             view: the view of the player in turn. A single action is not searched.
         """
-        return self._estimate(check_turn(view), time.perf_counter())
+        asked = check_turn(view)
+        check_out(asked)
+        return self._estimate(asked, time.perf_counter())
 
     def _estimate(self, view: Game, start: float) -> Estimates:
         """Return the result of a search whose time began at `start`."""

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import sem, t
 
+from afterstate.agents.training.folder import lock
 from afterstate.envs import json_files
 from benchmarks.experiments.quasi_greedy.playing import Plan, key
 from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Run, Scale
@@ -47,6 +48,7 @@ Curves = dict[str, list[Point]]
 
 def add(path: Path, rows: list[Row]) -> None:
     """Add the rows of one run to a file, in place of earlier rows of that run."""
+    _held = lock(path.parent)
     others = [row for row in json_files.rows(path) if not _same_run(row, rows[0])]
     json_files.write_rows(path, [*others, *rows])
 

@@ -23,8 +23,8 @@ from afterstate.envs.daihinmin.uecda.tables import Refusal, Table
 
 PATIENCE_SECONDS = 0.1
 """Time for which a silent connection keeps its place though there are too many of its address."""
-MAX_PROFILES = 64
-"""Number of profiles per second from which on an address gets no seats."""
+MAX_ARRIVALS = 64
+"""Number of connections per second from which on an address gets no seats."""
 BACKLOG = 4096
 """Maximum number of connections that the system keeps while the server is busy."""
 BATCH = 64
@@ -117,8 +117,8 @@ class Lobby:
         self._listener: socket.socket | None = None
         self._waiting: dict[str, dict[Waiting, None]] = {}
         self._n_waiting = 0
-        self._profiles: Counter[str] = Counter()
-        self._profiles_before: Counter[str] = Counter()
+        self._arrived: Counter[str] = Counter()
+        self._arrived_before: Counter[str] = Counter()
         self._second = 0
 
     def listen(self) -> int:
@@ -176,6 +176,7 @@ class Lobby:
 
     def _enter(self, waiting: Waiting) -> None:
         """Admit a new connection if its profile is there, otherwise let it wait."""
+        self._arrivals()[waiting.host] += 1
         try:
             is_complete = waiting.read()
             if not is_complete:
@@ -218,7 +219,6 @@ class Lobby:
 
     def _hand_over(self, waiting: Waiting) -> None:
         """Hand over a client that sent its profile, or refuse it."""
-        self._count_profiles()[waiting.host] += 1
         profile = tables.from_bytes(waiting.profile)
         try:
             self.check_rate(waiting.host)
@@ -226,19 +226,19 @@ class Lobby:
         except Refused as refused:
             self._refuse(waiting, refused)
 
-    def _count_profiles(self) -> Counter[str]:
-        """Return the numbers of profiles in this second by address."""
+    def _arrivals(self) -> Counter[str]:
+        """Return the numbers of connections in this second by address."""
         second = int(time.monotonic())
         if second != self._second:
             is_next = second == self._second + 1
-            self._profiles_before = self._profiles if is_next else Counter()
-            self._profiles, self._second = Counter(), second
-        return self._profiles
+            self._arrived_before = self._arrived if is_next else Counter()
+            self._arrived, self._second = Counter(), second
+        return self._arrived
 
     def check_rate(self, host: str) -> None:
-        """Raise Refused if an address sends too many profiles in this second or the last one."""
-        if max(self._count_profiles()[host], self._profiles_before[host]) > MAX_PROFILES:
-            raise Refused(Refusal.ADDRESS, "came when its address sent too many profiles")
+        """Raise Refused if an address opens too many connections in this second or the last one."""
+        if max(self._arrivals()[host], self._arrived_before[host]) > MAX_ARRIVALS:
+            raise Refused(Refusal.ADDRESS, "came when its address opened too many connections")
 
     def _make_room(self, host: str) -> None:
         """Close a silent connection if there are too many for another one of an address.

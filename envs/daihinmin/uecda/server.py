@@ -7,7 +7,8 @@ dropped client passes, or a built-in player takes over. A client that does not a
 dropped for good, because its late answer would count as its next one. While a built-in player
 thinks, the server does nothing else.
 
-Built-in players get the lowest numbers, clients the next ones in the order of their profiles.
+Built-in players get the lowest numbers, clients the next ones in the order of their
+profiles; of one address, the second gets a seat a little later.
 """
 
 from __future__ import annotations

@@ -230,4 +230,4 @@ def test_states_of_views_and_unknown_agents_change_nothing() -> None:
     state = env.get_state()
     refused(env, lambda: env.set_state({**state, "game": env.view("player_1")}), "view")
     refused(env, lambda: env.set_state({**state, "game": 3}), "record")
-    refused(env, lambda: env.set_state({**state, "agent_selection": "zzz"}), "agents")
+    refused(env, lambda: env.set_state({**state, "agent_selection": "zzz"}), "agent")

@@ -1,7 +1,8 @@
-"""A flood of connections to a server, as a program of its own: `PORT SECONDS RATE HOST`.
+"""A flood of connections to a server, as a program of its own: `PORT SECONDS RATE HOST SHARE`.
 
-Connections are silent, cut off, or send garbage, half a profile or a whole one. Each is held for up
-to a second, so that thousands are open. The program prints how many were opened.
+A share of the connections sends a profile; the others are silent, cut off, or send garbage or a
+part of a profile. Each is held for up to a second, so that thousands are open. The program prints
+how many were opened.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ def connect(port: int, host: str) -> socket.socket:
     return connection
 
 
-def misbehave(connection: socket.socket, rng: random.Random) -> None:
-    """Send nothing, garbage, half a profile or a whole one; or hang up."""
-    action = rng.randrange(6)
+def misbehave(connection: socket.socket, rng: random.Random, share: float) -> None:
+    """Send a whole profile with a probability; or nothing, garbage or a part of it; or hang up."""
+    action = 5 if rng.random() < share else rng.randrange(5)
     if action == 1:
         connection.close()
     elif action > 1:
         connection.send((rng.randbytes(480), PROFILE[:240], PROFILE[:479], PROFILE)[action - 2])
 
 
-def flood(port: int, seconds: float, rate: float, host: str) -> int:
+def flood(port: int, seconds: float, rate: float, host: str, share: float) -> int:
     """Open connections at a rate for some time; return how many were opened."""
     rng, held, opened = random.Random(1), deque[socket.socket](), 0
     start = time.monotonic()
@@ -52,7 +53,7 @@ def flood(port: int, seconds: float, rate: float, host: str) -> int:
             continue
         with suppress(OSError):
             held.append(connect(port, host))
-            misbehave(held[-1], rng)
+            misbehave(held[-1], rng, share)
         opened += 1
         while len(held) > HELD:
             held.popleft().close()
@@ -62,4 +63,5 @@ def flood(port: int, seconds: float, rate: float, host: str) -> int:
 
 
 if __name__ == "__main__":
-    print(flood(int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]), sys.argv[4]))
+    port, seconds, rate, host, share = sys.argv[1:]
+    print(flood(int(port), float(seconds), float(rate), host, float(share)))

@@ -54,6 +54,7 @@ def test_random_gifts_are_uniform() -> None:
     game = dealt_to("S3 D7 JO C2", "C5")
     agent, seen = RandomAgent(seed=1), view(game, 0)
     for n, pairs in ((1, 4), (2, 6)):
+        seen["to_give"] = n
         drawn = Counter(agent.give(seen, n) for _ in range(200 * pairs))
         assert len(drawn) == pairs
         assert is_uniform(list(drawn.values()))

@@ -28,9 +28,9 @@ RATE = 1000
 
 
 @contextmanager
-def flooding(port: int, seconds: float) -> Iterator[subprocess.Popen[str]]:
+def flooding(port: int, seconds: float, share: float) -> Iterator[subprocess.Popen[str]]:
     """Run a flood of connections in another process."""
-    words = [connection_flood.__file__, str(port), str(seconds), str(RATE), FLOODER]
+    words = [connection_flood.__file__, str(port), str(seconds), str(RATE), FLOODER, str(share)]
     with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -98,15 +98,18 @@ def visiting(server: Serving) -> Iterator[list[Visitor]]:
             future.result(timeout=SOON)
 
 
+@pytest.mark.parametrize("share", [0.05, 0.2])
 @pytest.mark.parametrize("seconds", [4, pytest.param(60, marks=pytest.mark.slow)])
-def test_a_flood_of_connections_keeps_nobody_from_playing(tmp_path: Path, seconds: int) -> None:
+def test_a_flood_of_connections_keeps_nobody_from_playing(
+    tmp_path: Path, seconds: int, share: float
+) -> None:
     """Seated clients play on, and honest newcomers soon get a seat.
 
-    The flood gets seats only until it has sent too many profiles, in its first moment.
+    The flood gets seats only in its first moment, whatever share of it sends profiles.
     """
     options = "--matches 0 --games 2 --reply-seconds 1".split()
     with serving_command(tmp_path, 3, *options) as server:
-        with flooding(server.port, seconds) as flood, visiting(server) as visitors:
+        with flooding(server.port, seconds, share) as flood, visiting(server) as visitors:
             opened = int(flood.communicate(timeout=seconds + SOON)[0])
         metrics = server.events("metrics")[-1]
         lost = {event["name"] for event in server.events("dropped")}
