@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -227,3 +228,29 @@ def test_a_player_that_lacks_the_cards_to_give_is_refused(name: str) -> None:
     game["hands"][game["turn"]] = 1
     with pytest.raises(ValueError, match="has the cards to give"):
         agents.make(name).give(game, 2)
+
+
+@pytest.mark.parametrize("n_out", [1, 3, 4, 5])
+def test_a_search_refuses_a_view_in_which_the_game_might_not_end(n_out: int) -> None:
+    """It played on without end before."""
+    game = next(game.copy() for game in positions(Options(), 2, 9) if game["to_give"] == 0)
+    game["n_out"] = n_out
+    with pytest.raises(ValueError, match=r"n_out|players out"):
+        agents.make("daihinmin-mc", playouts=20).choose(game)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, None, 10**30, 2.5])
+def test_players_give_only_as_many_cards_as_the_view_says(n: Any) -> None:
+    game = next(game.copy() for game in positions(Options(), 2, 4) if game["to_give"] == 2)
+    for name in ("daihinmin-random", "daihinmin-sample", "daihinmin-heuristic", "daihinmin-policy"):
+        with pytest.raises(ValueError, match="n must be 2, the number of cards to give"):
+            agents.make(name).give(game, n)
+
+
+def test_a_record_read_by_numpy_is_the_same_record(tmp_path: Path) -> None:
+    """Its type is not marked as aligned, which kernels need."""
+    np.save(tmp_path / "game.npy", np.array(example(9)))
+    game = np.load(tmp_path / "game.npy")[()]
+    assert not game.dtype.isalignedstruct
+    assert status(game) is Status.VALID
+    assert agents.make("daihinmin-random", seed=1).choose(game) >= 0

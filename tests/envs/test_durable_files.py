@@ -1,0 +1,67 @@
+"""Files are synced where a guarantee needs it, and what cannot be written leaves no part."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from afterstate.envs import durable_files
+
+
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Return a list to which files and folders are added when they are synced."""
+    paths: list[Path] = []
+    fsync = os.fsync
+
+    def note(file: int) -> None:
+        paths.append(Path(os.readlink(f"/proc/self/fd/{file}")))
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", note)
+    return paths
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="this system has no /proc")
+def test_the_name_of_a_file_that_a_killed_process_made_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.touch()
+    paths = synced(monkeypatch)
+    durable_files.append(path, b"1\n")
+    assert paths == [path, tmp_path]
+    durable_files.append(path, b"2\n")
+    assert paths == [path, tmp_path, path]
+
+
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOTSUP, errno.EACCES])
+def test_folders_that_cannot_be_synced_are_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuse(*_: Any) -> int:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "open", refuse)
+    durable_files.write(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
+
+
+@pytest.mark.skipif(not hasattr(os, "set_blocking"), reason="needs pipes that do not block")
+def test_a_full_pipe_is_an_error() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with os.fdopen(writing, "wb", buffering=0) as file, os.fdopen(reading, "rb"):
+        with pytest.raises(BlockingIOError):
+            durable_files.append_to(file, bytes(1 << 24))
+
+
+def test_unfinished_files_are_removed_and_no_others(tmp_path: Path) -> None:
+    names = ["net.npz.123.part", "notes.part", "rows.jsonl", "a.part.txt"]
+    for name in names:
+        (tmp_path / name).touch()
+    durable_files.remove_unfinished(tmp_path.iterdir())
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
