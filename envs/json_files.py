@@ -106,7 +106,7 @@ def rows(path: str | Path) -> list[Any]:
         except ValueError:
             damaged += 1
     if damaged:
-        LOGGER.warning("%s: %d damaged lines are left out", path, damaged)
+        LOGGER.warning("%s: left out damaged lines: %d", path, damaged)
     return values
 
 

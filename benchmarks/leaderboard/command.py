@@ -6,8 +6,8 @@
 
 `play` plays the entries of `entries.json`, or of another file of that form, on the seeds of
 `seeds.json`. Each game of a finished chunk is a row in a compressed file of the folder `--rows`, so
-an interrupted run continues where it stopped; delete an entry's file to play it again. Two commands
-must not play the same entries into one folder at a time. `report` writes tables, CSV files and
+an interrupted run continues where it stopped; delete an entry's file to play it again. A second
+command for the same folder ends with a message. `report` writes tables, CSV files and
 figures there, for the package's entries and those of the file; `readme` copies the tables into the
 README and docs/leaderboard.md. `verify` plays some games again, or all with `--all`, and compares
 them with their rows.

@@ -110,6 +110,6 @@ def test_damaged_rows_are_left_out_and_reported(
     with path.open("ab") as file:
         file.write(b'{"a": 3')
     assert json_files.rows(path) == [{"a": 1}, {"a": "ä"}]
-    assert caplog.messages == [f"{path}: 1 damaged lines are left out"]
+    assert caplog.messages == [f"{path}: left out damaged lines: 1"]
     json_files.append(path, [{"a": 4}])
     assert json_files.rows(path) == [{"a": 1}, {"a": "ä"}, {"a": 4}]
