@@ -144,21 +144,14 @@ def sync_folder(path: Path) -> None:
     """
     if os.name == "nt":
         return
-    with _ignored(errno.EACCES, errno.EINVAL, errno.ENOTSUP):
+    try:
         folder = os.open(path, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-@contextlib.contextmanager
-def _ignored(*codes: int) -> Iterator[None]:
-    """Ignore OSErrors with some codes."""
-    try:
-        yield
     except OSError as error:
-        if error.errno not in codes:
+        if error.errno not in (errno.EACCES, errno.EINVAL, errno.ENOTSUP):
             raise
 
 

@@ -130,7 +130,7 @@ def append(path: str | Path, values: Sequence[Any]) -> None:
     Raises:
         OSError: they cannot be written; the file stays as it was.
     """
-    durable_files.append(path, b"\n" * _is_cut_off(path) + to_lines(values))
+    durable_files.append(path, b"\n" * is_cut_off(path) + to_lines(values))
 
 
 def truncate(path: str | Path, key: str, last: int) -> int:
@@ -162,8 +162,8 @@ def _number(row: Any, key: str) -> int | None:
     return number if type(number) is int else None
 
 
-def _is_cut_off(path: str | Path) -> bool:
-    """Return True if the last line of a file is incomplete."""
+def is_cut_off(path: str | Path) -> bool:
+    """Return True if the last line of a file is incomplete; False for a pipe or a terminal."""
     if not Path(path).exists() or not Path(path).stat().st_size:
         return False
     with open(path, "rb") as file:

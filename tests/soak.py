@@ -31,6 +31,7 @@ from afterstate.envs.daihinmin.players import RandomPlayer
 from afterstate.envs.daihinmin.records.replay import replay
 from afterstate.envs.daihinmin.uecda.client import play_match
 from afterstate.envs.daihinmin.uecda.tables import ProtocolError
+from tests.support.memory import resident
 
 INTERVAL = 2_000_000
 """Moves from one save of the learner to the next."""
@@ -172,15 +173,6 @@ class Life(NamedTuple):
     """When it is killed."""
 
 
-def memory(process: subprocess.Popen[bytes]) -> int:
-    """Return the bytes of memory that a program has; 0 if it has ended."""
-    with suppress(OSError):
-        for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) << 10
-    return 0
-
-
 class Soak:
     """The jobs, their kills and what was found.
 
@@ -215,7 +207,7 @@ class Soak:
     def _look(self, life: Life) -> None:
         """Compare the memory of a program with that of its first seconds."""
         age, number = time.monotonic() - life.start, life.process.pid
-        used = memory(life.process)
+        used = resident(number) if life.process.poll() is None else 0
         if age > 30 and used:
             young = self._young.setdefault(number, used)
             assert used < young + GROWTH, f"{life.job.name} grew from {young:,} to {used:,} bytes"

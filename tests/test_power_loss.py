@@ -1,4 +1,4 @@
-"""What is left after a loss of power, by simulation: see `tests.support.power_loss`."""
+"""Files after a simulated loss of power: see `tests.support.power_loss`."""
 
 from __future__ import annotations
 

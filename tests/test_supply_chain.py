@@ -1,4 +1,4 @@
-"""What is loaded is never executed: no code of ours unpickles, evaluates or runs what it reads."""
+"""Loaded files are never executed: no code of ours unpickles, evaluates or runs them."""
 
 from __future__ import annotations
 

@@ -370,8 +370,7 @@ def check_record(game: Any) -> Game:
         _explain(game)
     if fault:
         raise ValueError(f"game must be valid, got one with wrong {str(fault.name).lower()}")
-    valid = _aligned(game)
-    assert valid is not None
+    valid: Game = _aligned(game)
     return valid
 
 
@@ -395,19 +394,18 @@ def check_turn(view: Any, plays: bool | None = None) -> Game:
         ValueError: no record, a field out of its range, a hand that is too large or too small, or
             another player is in turn.
     """
-    view = _aligned(view)
-    if view is None:
-        raise ValueError("view must be a record of a game")
-    is_to_play = view["to_give"] == 0
-    if plays not in (None, is_to_play) or not _asks(view, _LOW_AND_HIGH):
-        _explain(view)
+    asked: Game = _aligned(view)
+    if asked is None:
+        raise ValueError(f"view must be a record of a game, got {type(view).__name__}")
+    is_to_play = asked["to_give"] == 0
+    if plays not in (None, is_to_play) or not _asks(asked, _LOW_AND_HIGH):
+        _explain(asked)
         does = {None: "acts", True: "plays", False: "gives"}[plays]
         raise ValueError(
             f"view must be that of the player in turn, who {does} and has the cards to give, 13 at "
             f"most, got that of {view['viewer']} with {view['turn']} in turn, {view['to_give']} "
             f"cards to give, hands {view['hands'].tolist()} and {view['n_out']} players out"
         )
-    asked: Game = view
     return asked
 
 
@@ -421,7 +419,7 @@ def check_out(view: Game) -> None:
         raise ValueError(f"n_out of a game must be {n_out}, got {view['n_out']}")
 
 
-def _aligned(game: Any) -> Game | None:
+def _aligned(game: Any) -> Any:
     """Return a game record as kernels take it; None for other values.
 
     A record that numpy has read from a file is equal, but not marked as aligned.
@@ -429,12 +427,10 @@ def _aligned(game: Any) -> Game | None:
     if getattr(game, "dtype", None) != GAME or game.shape != ():
         return None
     if game.dtype.isalignedstruct:
-        aligned: Game = game
-        return aligned
+        return game
     copied = np.zeros(1, GAME)
     copied[0] = game
-    copy: Game = copied[0]
-    return copy
+    return copied[0]
 
 
 def _explain(game: Game) -> None:

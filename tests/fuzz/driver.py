@@ -132,7 +132,7 @@ def _input(target: Target, samples: Sequence[bytes], seed: int, number: int) -> 
 
 
 class Run(NamedTuple):
-    """What a run has found."""
+    """Numbers of inputs and the faults of a run."""
 
     tried: dict[str, int]
     faults: list[Fault]

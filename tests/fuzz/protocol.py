@@ -27,6 +27,7 @@ from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.client import Result, play_match
 from afterstate.envs.daihinmin.uecda.tables import ProtocolError
 from afterstate.envs.daihinmin.uecda.watching import Watcher
+from tests.fuzz.mutations import flip_bits
 from tests.support.daihinmin.uecda_peers import RandomPlayer, Raw, Running, serving
 
 LIMIT = 0.5
@@ -43,14 +44,6 @@ def change_number(data: bytes, rng: random.Random) -> bytes:
     """Return data with another number at a random place."""
     at = 4 * rng.randrange(max(len(data) // 4, 1))
     return data[:at] + struct.pack(">i", rng.choice(NUMBERS)) + data[at + 4 :]
-
-
-def flip(data: bytes, rng: random.Random) -> bytes:
-    """Return data with some bits flipped."""
-    flipped = bytearray(data)
-    for _ in range(rng.choice((1, 1, 3, 20))):
-        flipped[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    return bytes(flipped)
 
 
 def cut(data: bytes, rng: random.Random) -> bytes:
@@ -78,7 +71,7 @@ def repeat(data: bytes, rng: random.Random) -> bytes:
     return data * rng.choice((2, 2, 3, 50))
 
 
-CHANGES = (change_number, change_number, swap_cells, flip, cut, insert, repeat)
+CHANGES = (change_number, change_number, swap_cells, flip_bits, cut, insert, repeat)
 
 
 def change(data: bytes, rng: random.Random) -> bytes:
@@ -383,7 +376,7 @@ def damaged_tables(rng: random.Random) -> None:
     if len(data) < tables.TABLE_BYTES:
         data = tables.to_bytes(tables.play_table(rng.randrange(N_PLAYS)))
     for _ in range(rng.randrange(1, 5)):
-        data = rng.choice((change_number, swap_cells, flip))(data, rng)
+        data = rng.choice((change_number, swap_cells, flip_bits))(data, rng)
     table = tables.from_bytes(data)
     read = tables.submission(table)
     assert -1 <= read.play < N_PLAYS and isinstance(read.text, str)

@@ -1,4 +1,4 @@
-"""What is fuzzed: readers with their files and what must hold of the result, and the protocol."""
+"""Targets of fuzzing: readers with their files and the facts of results, and the protocol."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Names = dict[str, int | None]
 
 
 class Moment(NamedTuple):
-    """What is on the disk at one time, and what may be."""
+    """Names and contents that are on the disk at one time, and those that may be."""
 
     names: Names
     """Names whose folders were synced."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from afterstate.envs import durable_files
+from afterstate.envs import durable_files, json_files
 from afterstate.envs.daihinmin.records.recording import Entry
 from afterstate.envs.daihinmin.rules import ACCEPTED, N_PLAYERS
 from afterstate.envs.daihinmin.uecda.metrics import Metrics
@@ -37,12 +36,10 @@ class Lines:
     def __init__(self, path: Path | None, synced: bool = False) -> None:
         self._synced = synced
         self._file = open(path, "a+b", buffering=0) if path else None
-        if path and self._file and self._file.seekable():
+        if path and self._file:
             durable_files.sync_folder(path.parent)
-            if self._file.seek(0, os.SEEK_END):
-                self._file.seek(-1, os.SEEK_END)
-                if self._file.read(1) != b"\n":
-                    self._file.write(b"\n")
+            if json_files.is_cut_off(path):
+                self._file.write(b"\n")
 
     def append(self, entry: Entry) -> None:
         """Append a line.

@@ -37,7 +37,7 @@ class Refused(Exception):
     """The reason why a client gets no seat.
 
     Args:
-        refusal: what the client is told.
+        refusal: the number that the client gets.
         why: the same for the log, as the end of a sentence that starts with `it`.
     """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ from afterstate.envs.daihinmin.uecda.watching import Watcher
 from tests.support.daihinmin import connection_flood
 from tests.support.daihinmin.uecda_peers import SOON, Raw
 from tests.support.daihinmin.uecda_server import Serving, serving_command
+from tests.support.memory import resident
 
 FLOODER, VISITORS = "127.0.0.2", ("127.0.0.1", "127.0.0.3")
 RATE = 1000
@@ -125,12 +125,6 @@ def test_a_flood_of_connections_keeps_nobody_from_playing(
     assert replay(tmp_path / "games.jsonl").mismatches == 0
 
 
-def memory(process: int) -> float:
-    """Return the resident memory of a process in MiB."""
-    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
 def wait_for_matches(server: Serving, visitors: list[Visitor], n: int) -> None:
     """Wait until some matches are over."""
     deadline = time.monotonic() + 600
@@ -147,8 +141,8 @@ def test_memory_does_not_grow_over_a_thousand_matches(tmp_path: Path) -> None:
     with serving_command(tmp_path, 3, *"--matches 0 --games 3".split()) as server:
         with visiting(server) as visitors:
             wait_for_matches(server, visitors, 200)
-            before = memory(server.process.pid)
+            before = resident(server.process.pid) / 2**20
             wait_for_matches(server, visitors, 1200)
-            growth = memory(server.process.pid) - before
+            growth = resident(server.process.pid) / 2**20 - before
     print(f"{before:.1f} MiB after 200 matches, {growth:+.2f} MiB after 1,000 more")
     assert growth < 2

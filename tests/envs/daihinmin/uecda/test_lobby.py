@@ -102,7 +102,7 @@ def test_bursts_keep_no_client_of_another_address_from_a_seat(crowd: Crowd, tmp_
         start = time.monotonic()
         clients = [match.join(seed) for seed in range(2)]
         match.events("connected", 2)
-        assert time.monotonic() - start < 3  # 0.6 s on a quiet machine
+        assert time.monotonic() - start < 3
         assert [each.result(timeout=SOON).games for each in clients] == [1, 1]
         match.result()
 
