@@ -335,7 +335,8 @@ def status(game: Any) -> Status:
 
     A valid record is one that the rules can reach from a deal, as far as the record tells: its
     actions are played again. Of a view, the hidden cards are not checked. A match before its first
-    game has no cards and is not valid.
+    game has no cards and is not valid. Each check needs what those before it have found valid, so
+    that one fault is named: wrong classes make all numbers of cards look wrong.
     """
     game = _aligned(game)
     if game is None:
