@@ -26,8 +26,9 @@ from sb3_contrib.common.maskable.callbacks import MaskableEvalCallback
 from stable_baselines3.common import callbacks
 
 from afterstate.agents import nets
+from afterstate.agents.training.folder import lock
 from afterstate.agents.training.sb3 import ActorFeatures, actor_from_sb3
-from afterstate.envs import json_files
+from afterstate.envs import durable_files, json_files
 
 
 def train(
@@ -42,6 +43,11 @@ def train(
     extra: callbacks.BaseCallback | None = None,
 ) -> Any:
     """Start or resume a run, train to its end and write `actor.safetensors`."""
+    durable_files.make_folder(folder)
+    try:
+        _held = lock(folder)
+    except ValueError as error:
+        raise SystemExit(str(error)) from error
     model = start(args, folder, config, envs, make_actor, n_planes)
     masked, n_envs = config["algorithm"] == "maskable-ppo", config["n_envs"]
     with nets.seeded(None):  # leaves the run's random numbers as they are

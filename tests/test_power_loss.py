@@ -31,8 +31,8 @@ def test_the_simulation_loses_what_is_not_synced(tmp_path: Path) -> None:
     with disk(tmp_path) as watched:
         path.with_suffix(".part").write_bytes(b"new content")
         os.replace(path.with_suffix(".part"), path)
-    found = {state.get("file", b"missing") for state in watched.states(random.Random(1), 50)}
-    assert {b"old", b"new content", b"", bytes(11)} <= found
+    contents = {state.get("file", b"missing") for state in watched.states(random.Random(1), 50)}
+    assert {b"old", b"new content", b"", bytes(11)} <= contents
 
 
 def test_a_replaced_file_is_the_old_or_the_new_one(tmp_path: Path) -> None:

@@ -19,11 +19,8 @@ from afterstate.envs import durable_files, json_files
 SETTINGS_FILE = "settings.json"
 LOCK_FILE = "lock"
 
-_LEARNED = (
-    *("learner.npz", "learner.safetensors", "net.safetensors"),
-    *("policy.npz", "ascent.npz", "00000.npz"),
-)
-"""Files of learners: a folder with one of them has a run."""
+_LEARNED = ("*.npz", "*.safetensors")
+"""Files of learners and networks: a folder with one of them has a run."""
 
 
 def lock(path: Path) -> Any:
@@ -64,7 +61,7 @@ class RunFolder:
     def _check(self) -> None:
         """Raise ValueError unless the folder has a run to resume, or none for a new one."""
         names = self._checkpoints if self._resume else _LEARNED
-        existing = [self.path / name for name in names if (self.path / name).exists()]
+        existing = [path for name in names for path in sorted(self.path.glob(name))]
         if self._resume and not existing:
             missing = " or ".join(str(self.path / name) for name in names)
             raise ValueError(f"{missing} does not exist: there is nothing to resume")

@@ -14,8 +14,9 @@ from scipy.stats import t
 from tqdm import tqdm
 
 from afterstate.agents.game2048.play import play
+from afterstate.agents.training.folder import lock
 from afterstate.agents.training.run import EVALUATION_SEED, summary
-from afterstate.envs import json_files
+from afterstate.envs import durable_files, json_files
 from benchmarks.machine import machine
 from benchmarks.row_files import Row
 
@@ -72,7 +73,14 @@ def play_games(cell: Row, player: Any, tiles: Iterable[int] = ()) -> Row:
 
 
 def fill(path: Path, cells: Iterable[Row], measure: Callable[[Row], Row], n_jobs: int) -> None:
-    """Measure the cells without a row, and append each row to the file when it is complete."""
+    """Measure the cells without a row, and append each row to the file when it is complete.
+
+    Raises:
+        OSError: the file cannot be written.
+        ValueError: another process writes to its folder.
+    """
+    durable_files.make_folder(path.parent)
+    _held = lock(path.parent)
     done = {name(row) for row in json_files.rows(path)}
     missing = [cell for cell in cells if name(cell) not in done]
     rows = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(

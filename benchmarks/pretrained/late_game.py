@@ -106,11 +106,16 @@ class Args:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.pretrained.late_game", arguments)
-    found = lines(agents.load(args.network).network, args.depth, args.games)
+    measured = lines(agents.load(args.network).network, args.depth, args.games)
     print(f"{'score':>9} {'games':>7} {'expected':>9} {'scored':>9}")
-    for line in found:
+    for line in measured:
         print(f"{line['score']:9,} {line['games']:7,} {line['expected']:9,} {line['scored']:9,}")
-    row = {"network": args.network.name, "depth": args.depth, "games": args.games, "lines": found}
+    row = {
+        "network": args.network.name,
+        "depth": args.depth,
+        "games": args.games,
+        "lines": measured,
+    }
     json_files.append(args.out, [{**row, "machine": machine()}])
 
 

@@ -16,6 +16,7 @@ import safetensors.torch
 import torch
 from torch import nn
 
+from afterstate import agents
 from afterstate.agents import nets
 from afterstate.agents.game2048.values import value_net
 
@@ -141,3 +142,10 @@ def test_any_changed_byte_of_weights_and_metadata_is_refused(tmp_path: Path) -> 
         with pytest.raises(ValueError, match=r"net\.safetensors"):
             nets.tensors(path)
             nets.metadata(path)
+
+
+@pytest.mark.parametrize(
+    "file", sorted(Path(next(iter(agents.__path__))).rglob("*.safetensors")), ids=lambda f: f.name
+)
+def test_pretrained_networks_have_checksums(file: Path) -> None:
+    assert nets.header(file)["crc32"]

@@ -80,10 +80,10 @@ def overwrite(data: bytes, rng: random.Random) -> bytes:
 
 def _replaced(data: bytes, rng: random.Random, what: re.Pattern[bytes], by: list[bytes]) -> bytes:
     """Return the data with one match near a random place replaced."""
-    found = what.search(data, rng.randrange(len(data) + 1)) or what.search(data)
-    if found is None:
+    match = what.search(data, rng.randrange(len(data) + 1)) or what.search(data)
+    if match is None:
         return data
-    return data[: found.start()] + rng.choice(by) + data[found.end() :]
+    return data[: match.start()] + rng.choice(by) + data[match.end() :]
 
 
 def change_number(data: bytes, rng: random.Random) -> bytes:

@@ -37,6 +37,7 @@ from afterstate.agents.daihinmin.learning.rank_training import RankOptions, Rank
 from afterstate.agents.daihinmin.learning.self_play import RULE_PLAYERS, play_games
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.training import __main__ as training
+from afterstate.agents.training.folder import lock
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import fail, parse
 from afterstate.envs.daihinmin.rules import N_PLAYERS
@@ -204,8 +205,9 @@ def play(experiment: Experiment, players: Players, n_draws: int, path: Path) -> 
     """Play the draws that are missing in the file of rows.
 
     Raises:
-        ValueError: the rows are of other players.
+        ValueError: the rows are of other players, or another process writes to their folder.
     """
+    _held = lock(path.parent)
     before, among = complete_draws(json_files.rows(path)), fingerprint(players)
     if any(row.get("among") != among for row in before):
         raise ValueError(

@@ -286,8 +286,10 @@ class Lobby:
 
 def _listener(host: str, port: int) -> socket.socket:
     """Return a listening socket; IPv4 is preferred where a name has both kinds of addresses."""
-    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, _, _, _, address = min(found, key=lambda info: info[0] != socket.AF_INET)
+    addresses = socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    family, _, _, _, address = min(addresses, key=lambda info: info[0] != socket.AF_INET)
     listener = socket.create_server(address, family=family, backlog=BACKLOG)
     listener.setblocking(False)
     return listener

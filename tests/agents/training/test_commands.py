@@ -84,8 +84,8 @@ def test_memory_of_a_process_includes_its_arrays() -> None:
         "print(memory()); array = np.ones(100 << 17); print(memory())"  # 100 MiB
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    found = re.findall(r"memory: ([\d,]+) MiB, ([\d,]+) MiB of it in huge pages\n", run.stdout)
-    before, after = ([int(number.replace(",", "")) for number in line] for line in found)
+    printed = re.findall(r"memory: ([\d,]+) MiB, ([\d,]+) MiB of it in huge pages\n", run.stdout)
+    before, after = ([int(number.replace(",", "")) for number in line] for line in printed)
     assert 95 <= after[0] - before[0] <= 110
     assert 0 <= after[1] - before[1] <= 110
 
