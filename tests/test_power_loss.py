@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import random
 import sys
@@ -46,7 +47,19 @@ def test_a_replaced_file_is_the_old_or_the_new_one(tmp_path: Path) -> None:
     states = list(watched.states(random.Random(1), N))
     assert {state.get(name) for state in states} == {None, old, new}
     assert all(state.get(name) for state in states[N * n_first :])
-    assert all(state == {name: new} for state in states[-N:])
+    folders = {"runs/": b"", "runs/deep/": b""}
+    assert all(state == {**folders, name: new} for state in states[-N:])
+
+
+def test_the_simulation_loses_files_with_their_folder(tmp_path: Path) -> None:
+    """A file that was synced, also by name, is lost with a folder whose name was not."""
+    with disk(tmp_path) as watched:
+        (tmp_path / "new").mkdir()
+        durable_files.write(tmp_path / "new" / "file", b"new")
+    last = [sorted(state) for state in watched.states(random.Random(1), 50)][-50:]
+    assert last[0] == []
+    assert last[1] == ["new/", "new/file"]
+    assert [] in last[2:]
 
 
 def append_json(path: Path) -> None:
@@ -64,6 +77,12 @@ def append_log(path: Path) -> None:
 def append_gzip(path: Path) -> None:
     for row in ROWS:
         row_files.append(path, [row])
+
+
+def append_again(path: Path) -> None:
+    """Append after a kill, as the leaderboard does."""
+    row_files.repair(path)
+    append_gzip(path)
 
 
 def read_gzip(path: Path) -> list[object]:
@@ -117,6 +136,32 @@ def test_appended_rows_survive_and_a_torn_one_costs_itself(
         assert len(rows) >= n_before
         mend(path)
         assert read(path) == [*rows, {"n_moves": 99}]
+    assert n_before == len(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("name", "append", "torn"),
+    [
+        ("rows.jsonl", append_json, b'{"n_moves": 1'),
+        ("log.jsonl", append_log, b'{"n_moves": 1'),
+        ("rows.jsonl.gz", append_again, gzip.compress(b'{"n_moves": 1}')[:-9]),
+    ],
+)
+def test_rows_after_a_torn_one_survive_a_loss_of_power(
+    tmp_path: Path, name: str, append: Callable[[Path], None], torn: bytes
+) -> None:
+    """A program is killed within a row; the next one appends until the power fails."""
+    root, reader = tmp_path / "run", read_gzip if name.endswith(".gz") else json_files.rows
+    durable_files.write(root / name, torn)
+    with disk(root) as watched:
+        append(root / name)
+    n_before = 0
+    for i, state in enumerate(watched.states(random.Random(1), N)):
+        write_state(state, tmp_path / str(i))
+        rows = reader(tmp_path / str(i) / name)
+        assert rows == ROWS[: len(rows)]
+        n_before = max(n_before, len(rows)) if i % N == 0 else n_before
+        assert len(rows) >= n_before
     assert n_before == len(ROWS)
 
 

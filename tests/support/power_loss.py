@@ -3,7 +3,7 @@
 A system keeps writes in memory until they are synced. When the power fails, a file that was written
 since its last sync may have its old content, the new one, or a part of the new one with zeros for
 the rest; names that were made, changed or removed since their folder's last sync may or may not
-have been, each of them by itself.
+have been, each of them by itself. A folder that is lost takes all that is in it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from typing import Any, NamedTuple
 import pytest
 
 Names = dict[str, int | None]
-"""Files by their paths below the folder, as numbers; None: no such file."""
+"""Files by their paths below the folder, as numbers; None: no such file. The path of a folder ends
+with a slash, and its number is `FOLDER`."""
+
+FOLDER = -1
 
 
 class Moment(NamedTuple):
@@ -49,9 +52,11 @@ class Disk:
         names: Names = {}
         contents = {}
         for path in sorted(self._folder.rglob("*")):
-            if path.is_file():
-                number = path.stat().st_ino
-                names[str(path.relative_to(self._folder))] = number
+            name = str(path.relative_to(self._folder))
+            if path.is_dir():
+                names[f"{name}/"] = FOLDER
+            elif path.is_file():
+                names[name] = number = path.stat().st_ino
                 contents[number] = path.read_bytes()
         return names, contents
 
@@ -102,11 +107,19 @@ def _state(moment: Moment, rng: random.Random, i: int) -> dict[str, bytes]:
             names |= change
     state = {}
     for name, number in names.items():
-        if number is not None:
+        if number == FOLDER and not _is_lost(name, names):
+            state[name] = b""
+        elif number is not None and not _is_lost(name, names):
             old = moment.synced[number]
             new = moment.written.get(number, old)  # a removed file is no longer written
             state[name] = (old, new)[i] if i < 2 else _torn(old, new, rng)
     return state
+
+
+def _is_lost(name: str, names: Names) -> bool:
+    """Return True if one of the folders above a name is not there."""
+    above = [f"{folder}/" for folder in Path(name).parents if folder != Path()]
+    return any(names.get(folder) is None for folder in above)
 
 
 def _torn(old: bytes, new: bytes, rng: random.Random) -> bytes:
@@ -159,7 +172,8 @@ def _noted(function: Callable[..., Any], watched: Disk) -> Callable[..., Any]:
 def write_state(state: dict[str, bytes], folder: Path) -> None:
     """Write a state to a folder."""
     folder.mkdir(parents=True)
-    for name, content in state.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+    for name, content in sorted(state.items()):
+        if name.endswith("/"):
+            (folder / name).mkdir()
+        else:
+            (folder / name).write_bytes(content)
