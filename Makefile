@@ -4,7 +4,7 @@
 # make bounds   the tests of environments and agents with arrays checked for their bounds (ARGS="-n 2 tests/envs")
 # make exhaustive   what others check in some cases, in thousands and millions; for a change of these rules
 # make fuzz   damaged files and messages for all readers, server and client, for an hour (ARGS="--minutes 5")
-# make soak   programs that are killed once a minute, for an hour (ARGS="--minutes 5")
+# make soak   programs that are stopped or killed once a minute, for an hour (ARGS="--minutes 5")
 # make lint   style and types
 #
 # The set-up is shared: each part is installed once, and again when pyproject.toml changes.

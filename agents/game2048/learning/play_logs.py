@@ -435,7 +435,8 @@ def _begin(args: Args) -> Buckets:
     durable_files.check_writable(args.log)
     sampling = Sampling(tuple(args.player), args.batch, args.skip, args.share, args.seed)
     buckets = Buckets(args.folder, sampling)
-    durable_files.remove_unfinished(args.log.parent.glob(f"{args.log.stem}.*.part"))
+    unfinished = [*args.log.parent.glob(f"{args.log.stem}.*.part"), *args.folder.glob("*.part")]
+    durable_files.remove_unfinished(unfinished)
     if not args.log.exists():
         buckets.truncate()
     elif not buckets.is_written(args.log):

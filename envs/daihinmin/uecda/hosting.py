@@ -293,11 +293,17 @@ class HostedMatch:
         return tables.MATCH_OVER if is_last else tables.GAME_OVER
 
     async def close(self) -> None:
-        """Close the connections of all clients, and log the result."""
+        """Close the connections of all clients, and log the result, also if this is cancelled."""
         if self._flushing:
             self._flushing.cancel()
         closing = [seat.close(GOODBYE_SECONDS) for seat in self._table()]
-        await asyncio.gather(*closing, return_exceptions=True)
+        try:
+            await asyncio.gather(*closing, return_exceptions=True)
+        finally:
+            self._log_result()
+
+    def _log_result(self) -> None:
+        """Log the names and points of all players."""
         names, points = zip(*self.standings(), strict=True)
         facts: dict[str, Any] = {"games": self.games, "names": names, "points": points}
         text = f"{self.games} of {self._settings.games} games played"

@@ -301,6 +301,18 @@ def test_buckets_next_to_a_log_of_other_moves_are_not_removed(
     assert contents(broken) == before
 
 
+def test_temporary_files_of_killed_runs_do_not_accumulate(
+    broken: Path, interrupted: Callable[..., str], player: str
+) -> None:
+    names = ["log.npy.999.part", "log.json.999.part", "log.parts/state.json.999.part"]
+    for name in names:
+        (broken / name).write_bytes(b"cut off")
+    other = broken / "other.npy.999.part"
+    other.write_bytes(b"of another log")
+    interrupted(play_logs, "play_round", 1, "--resume")
+    assert [*broken.rglob("*.part")] == [other]
+
+
 @pytest.mark.parametrize("n_rounds", [0, 2])
 def test_the_moves_of_an_incomplete_round_are_deleted(
     interrupted: Callable[..., str],

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from afterstate.envs.daihinmin.rules import Game
+from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
 from afterstate.envs.daihinmin.uecda import server
-from afterstate.envs.daihinmin.uecda.seats import Clock
+from afterstate.envs.daihinmin.uecda.seats import Clock, PlayerSeat
 from afterstate.envs.daihinmin.uecda.settings import ServerSettings
 from tests.support.daihinmin.uecda_peers import (
     SOON,
@@ -162,3 +164,22 @@ def test_matches_follow_one_another(tmp_path: Path) -> None:
     assert [game["game"] for game in games] == [1, 2] * 3
     assert len({str(game["deal"]) for game in games}) == 6
     assert match.replayed().mismatches == 0
+
+
+def test_a_stop_between_two_matches_loses_no_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server is stopped while the players of the first match still read."""
+    calls = count()
+
+    async def close(*_: Any) -> None:
+        if next(calls) < N_PLAYERS:
+            await asyncio.sleep(SOON)
+
+    monkeypatch.setattr(PlayerSeat, "close", close)
+    with serving(tmp_path, own=N_PLAYERS, games=1, matches=2, match="cup") as match:
+        match.events("metrics", 2)  # the second one is written before the first match is closed
+        match.stop()
+        with pytest.raises(asyncio.CancelledError):
+            match.result()
+    assert [event["match"] for event in match.events("over")] == ["cup", "cup-2"]

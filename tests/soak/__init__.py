@@ -1,0 +1,1 @@
+"""Programs of the package that are stopped and killed for hours: see `__main__.py`."""
