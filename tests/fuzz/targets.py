@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 import struct
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -239,16 +240,32 @@ def _packed(_: Path) -> list[bytes]:
 # Text
 
 
-def _play_logs(folder: Path) -> list[bytes]:
+def _log() -> play_logs.Moves:
+    """Return a log of equal moves."""
     log = np.zeros(50, play_logs.MOVE)
     log["board"], log["action"] = 0x1100, 3
-    return [_written(folder, lambda path: np.save(path, log), "log.npy")]
+    return log
+
+
+def _play_logs(folder: Path) -> list[bytes]:
+    return [_written(folder, lambda path: np.save(path, _log()), "log.npy")]
 
 
 def _read_play_log(path: Path) -> None:
     log = play_logs.read(path)
     assert len(log) == (path.stat().st_size - 128) // 9
     log["board"].sum()
+
+
+def _descriptions(_: Path) -> list[bytes]:
+    about = {"players": ["random"], "moves": 50, "crc32": zlib.crc32(_log().data)}
+    return [json.dumps(about).encode()]
+
+
+def _read_description(path: Path) -> None:
+    np.save(path.with_suffix(".npy"), _log())
+    log = play_logs.read_whole(path.with_suffix(".npy"))
+    assert (log == _log()).all()
 
 
 def _states(folder: Path) -> list[bytes]:
@@ -330,6 +347,7 @@ _READERS: Sequence[Target] = [
     Target("games", "games.jsonl", _recorded, _read_recorded),
     Target("packed-games", "games.jsonl.gz", _packed, _read_recorded, GZIP),
     Target("play-log", "log.npy", _play_logs, _read_play_log),
+    Target("play-log-description", "log.json", _descriptions, _read_description),
     Target("play-log-state", "state.json", _states, _read_state),
     Target("settings", "run.json", _settings, lambda path: config.read(path, NTupleRun)),
     Target("rows", "2048/random.jsonl.gz", _rows, _read_rows, GZIP),
