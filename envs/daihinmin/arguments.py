@@ -380,8 +380,8 @@ def _asks(view: Game, limits: Games) -> bool:
     own = view.viewer == -1 or view.viewer == view.turn
     if not own or view.turn < 0 or not _is_within(view, limits):
         return False
-    most = limits[1].left[view.turn]
-    return bool(view.to_give <= count(view.hands[view.turn]) <= most and view.n_out < N_PLAYERS - 1)
+    least, most = max(view.to_give, 1), limits[1].left[view.turn]
+    return bool(least <= count(view.hands[view.turn]) <= most and view.n_out < N_PLAYERS - 1)
 
 
 def check_turn(view: Any, plays: bool | None = None) -> Game:
@@ -402,8 +402,8 @@ def check_turn(view: Any, plays: bool | None = None) -> Game:
         _explain(asked)
         does = {None: "acts", True: "plays", False: "gives"}[plays]
         raise ValueError(
-            f"view must be that of the player in turn, who {does} and has the cards to give, 13 at "
-            f"most, got that of {view['viewer']} with {view['turn']} in turn, {view['to_give']} "
+            f"view must be that of the player in turn, who {does} and has 1 to 13 cards and those "
+            f"to give, got that of {view['viewer']} with {view['turn']} in turn, {view['to_give']} "
             f"cards to give, hands {view['hands'].tolist()} and {view['n_out']} players out"
         )
     return asked
