@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import literal_unroll, njit
 
-from afterstate.envs.daihinmin import cards
+from afterstate.envs.daihinmin import cards, views
 from afterstate.envs.daihinmin.cards import D3, DECK, N_CARDS, count
 from afterstate.envs.daihinmin.match import CLASS_VALUES, first_game
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
@@ -387,8 +387,9 @@ def _asks(view: Game, limits: Games) -> bool:
 def check_turn(view: Any, plays: bool | None = None) -> Game:
     """Return the view of a player in turn, who must play (`plays`), give, or either (None).
 
-    Ranges and the size of the hand are checked, but not the other cards, so that players can be
-    asked about positions that no game has.
+    Of the record of a whole game, it is what the player in turn sees. Ranges and the size of the
+    hand are checked, but not the other cards, so that players can be asked about positions that no
+    game has.
 
     Raises:
         ValueError: no record, a field out of its range, a hand that is too large or too small, or
@@ -406,7 +407,7 @@ def check_turn(view: Any, plays: bool | None = None) -> Game:
             f"to give, got that of {view['viewer']} with {view['turn']} in turn, {view['to_give']} "
             f"cards to give, hands {view['hands'].tolist()} and {view['n_out']} players out"
         )
-    return asked
+    return asked if asked["viewer"] >= 0 else views.view(asked, int(asked["turn"]))
 
 
 def check_out(view: Game) -> None:

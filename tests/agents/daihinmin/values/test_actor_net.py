@@ -57,6 +57,23 @@ def test_choices_are_legal_and_the_best_without_temperature() -> None:
     assert n_gifts == 2 * 5
 
 
+def test_a_whole_game_is_played_by_what_the_player_in_turn_sees() -> None:
+    player = ActorAgent(actor_net.network("ActorMLP", hidden=8))
+    match, n_moves = new_match(5), {"give": 0, "choose": 0}
+    for _ in range(3):
+        next_game(match)
+        while match["turn"] >= 0:
+            seen, n = view(match, int(match["turn"])), int(match["to_give"])
+            if n:
+                assert player.give(match, n) == player.give(seen, n)
+                give(match, player.give(seen, n))
+            else:
+                assert player.choose(match) == player.choose(seen)
+                play(match, player.choose(seen))
+            n_moves["give" if n else "choose"] += 1
+    assert min(n_moves.values()) > 3
+
+
 def test_actions_are_drawn_by_their_probabilities() -> None:
     net = actor_net.network("ActorMLP", hidden=8)
     match = new_match(1)
