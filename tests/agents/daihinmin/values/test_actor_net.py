@@ -18,7 +18,7 @@ from afterstate import agents
 from afterstate.agents import nets
 from afterstate.agents.daihinmin.values import actor_net
 from afterstate.agents.daihinmin.values.actor_net import ActorAgent
-from afterstate.envs.daihinmin import plays
+from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.observation import view_mask, view_planes
 from afterstate.envs.daihinmin.rules import Game, give, play
@@ -72,6 +72,18 @@ def test_a_whole_game_is_played_by_what_the_player_in_turn_sees() -> None:
                 play(match, player.choose(seen))
             n_moves["give" if n else "choose"] += 1
     assert min(n_moves.values()) > 3
+
+
+def test_a_gift_of_which_cards_are_chosen_is_answered_whole() -> None:
+    player, match = ActorAgent(actor_net.network("ActorMLP", hidden=8)), new_match(5)
+    match["classes"], match["places"] = range(5), range(5)
+    match["number"] = 1
+    next_game(match)
+    seen = view(match, int(match["turn"]))
+    expected = player.give(seen, 2)
+    for gift in (int(seen["hands"][seen["turn"]]), cards.weakest(seen["hands"][seen["turn"]], 1)):
+        seen["gift"] = gift
+        assert player.give(seen, 2) == expected
 
 
 def test_actions_are_drawn_by_their_probabilities() -> None:
