@@ -13,10 +13,9 @@ from hypothesis.extra import numpy as arrays
 from afterstate.envs.daihinmin.rules import GAME, Game
 
 NUMBERS = st.integers() | st.floats() | st.booleans() | st.none() | st.complex_numbers()
-ARRAYS = arrays.arrays(
-    st.sampled_from([np.uint64, np.int64, np.int8, np.float32, np.bool_, np.object_]),
-    arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5),
-)
+SHAPES = arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5)
+TYPES = st.sampled_from([np.uint64, np.int64, np.int8, np.float32, np.bool_])
+ARRAYS = arrays.arrays(TYPES, SHAPES) | arrays.arrays(np.object_, SHAPES, elements=NUMBERS)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda each: (
@@ -49,10 +48,10 @@ def damaged_record(data: st.DataObject, game: Game, n_most: int = 5) -> Game:
     for _ in range(data.draw(st.integers(1, n_most))):
         name = data.draw(st.sampled_from(GAME.names or ()))
         numbers = np.atleast_1d(damaged[name]).copy()
-        limits = np.iinfo(numbers.dtype)
-        value = data.draw(SMALL | st.integers(int(limits.min), int(limits.max)))
+        low, high = int(np.iinfo(numbers.dtype).min), int(np.iinfo(numbers.dtype).max)
+        value = data.draw(SMALL | st.integers(low, high))
         at = data.draw(st.integers(0, numbers.size - 1))
-        numbers[at] = np.clip(value, limits.min, limits.max)
+        numbers[at] = min(max(value, low), high)
         damaged[name] = numbers.reshape(np.shape(damaged[name]))
     return damaged
 
