@@ -1,6 +1,6 @@
 # make demo   learn 2048 in a minute and watch it play
 # make test   the tests, in about four minutes on two cores after the set-up (ARGS="-n 2")
-# make slow   the tests that take longer
+# make slow   the tests that take longer, and thousands of random arguments
 # make bounds   the tests of environments and agents with arrays checked for their bounds (ARGS="-n 2 tests/envs")
 # make exhaustive   what others check in some cases, in thousands and millions; for a change of these rules
 # make fuzz   damaged files and messages for all readers, server and client, for an hour (ARGS="--minutes 5")
@@ -20,6 +20,9 @@ export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/kernels/$(shell find app envs agents
 # taken; left to itself pip would choose the newest build for GPUs, of several gigabytes.
 TORCH ?= torch==2.13.0
 
+# Random arguments for public functions; ARGS select other tests or targets instead.
+PROPERTIES = $(BIN)/python -m pytest tests/test_properties.py -m "not exhaustive" --hypothesis-profile
+
 .PHONY: demo test slow bounds exhaustive fuzz soak lint clean
 
 demo: $(VENV)/examples.done
@@ -31,6 +34,7 @@ test: $(VENV)/dev.done
 
 slow exhaustive: $(VENV)/dev.done
 	$(BIN)/python -m pytest -m $@ $(ARGS)
+	$(if $(ARGS)$(filter exhaustive,$@),,$(PROPERTIES)=random)
 
 bounds: export NUMBA_BOUNDSCHECK := 1
 bounds: export NUMBA_CACHE_DIR := $(NUMBA_CACHE_DIR)-bounds
@@ -38,6 +42,7 @@ bounds: $(VENV)/dev.done
 	$(BIN)/python -m pytest $(if $(ARGS),$(ARGS),tests/envs tests/agents)
 
 fuzz: $(VENV)/dev.done
+	$(if $(ARGS),,$(PROPERTIES)=fuzz)
 	$(BIN)/python -m tests.fuzz $(ARGS)
 
 soak: $(VENV)/dev.done

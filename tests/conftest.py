@@ -3,6 +3,7 @@
 The shared checks say what differed, as the tests themselves do.
 """
 
+import contextlib
 import importlib
 import os
 import signal
@@ -18,6 +19,16 @@ pytest.register_assert_rewrite("tests.support")
 
 # Tests interrupt programs. A shell that starts them in the background lets them ignore that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# `make slow` and `make fuzz` try other examples each time, by `--hypothesis-profile`.
+with contextlib.suppress(ImportError):
+    from hypothesis import HealthCheck, settings
+
+    slow: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+    settings.register_profile("same", derandomize=True, **slow)
+    settings.register_profile("random", max_examples=1_000, print_blob=True, **slow)
+    settings.register_profile("fuzz", settings.get_profile("random"), max_examples=10_000)
+    settings.load_profile("same")
 
 FIRST = {
     "gw0": [

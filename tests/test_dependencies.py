@@ -1,14 +1,19 @@
 """The package works with the lowest versions of what it requires, and with the newest.
 
-Both are installed into environments of their own, without torch, whose builds take gigabytes.
+They are installed into environments of their own. The lowest versions of torch have no builds for
+CPUs on the package index: with the libraries for GPUs that they link they take gigabytes. So the
+lowest versions of what needs torch are installed next to the torch of this environment, and of the
+lowest torch it is only shown that all extras together can be resolved for each version of Python.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
@@ -24,34 +29,135 @@ TESTS = [
     ),
     "tests/agents/game2048/search/test_expectimax.py",
 ]
+TESTS_OF_EXTRAS = [
+    *("tests/agents/test_nets.py", "tests/agents/training/test_optimizer.py"),
+    *("tests/agents/game2048/values/test_policy_net.py", "tests/test_app.py"),
+    *("tests/agents/daihinmin/values/test_rank_net.py", "tests/examples/test_sb3.py"),
+    *("tests/envs/game2048/test_sb3_vec_env.py", "tests/envs/game2048/test_torch_rules.py"),
+    *("tests/benchmarks/leaderboard/test_tables.py", "tests/benchmarks/test_row_files.py"),
+]
+
+UNREACHABLE = re.compile(
+    r"error sending request for url .*(client error \(Connect\)|operation timed out)", re.DOTALL
+)
+"""What uv reports if no server answers, but not if one answers with an error."""
+
+needs_uv = pytest.mark.skipif(not shutil.which("uv"), reason="needs uv")
 
 
-def uv(*arguments: object) -> None:
-    """Run uv; skip the test if it cannot be reached."""
-    run = subprocess.run(["uv", *map(str, arguments)], capture_output=True, text=True)
-    if "dns error" in run.stderr or "Connect" in run.stderr:
+def run_uv(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run uv and return what it prints."""
+    command = ["uv", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | variables)
+
+
+def uv(*arguments: object) -> str:
+    """Run uv and return its output; skip the test if the package index cannot be reached."""
+    run = run_uv(*arguments)
+    if run.returncode and UNREACHABLE.search(run.stderr):
         pytest.skip("the package index cannot be reached")
     assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def sources() -> Path:
+    """Return the folder of the sources; skip the test in an installed package."""
+    if not (ROOT / "envs").exists():
+        pytest.skip("needs the sources")
+    return ROOT
+
+
+def local_torch() -> tuple[str, str]:
+    """Return the version of a torch for CPUs and the folder that pip installed it from."""
+    try:
+        torch = version("torch")
+    except PackageNotFoundError:
+        torch = ""
+    command = [sys.executable, "-m", "pip", "config", "get", "global.find-links"]
+    folder = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    if not torch.endswith("+cpu") or not list(Path(folder or ".").glob(f"torch-{torch}-*.whl")):
+        pytest.skip("needs a build of torch for CPUs in the folder `find-links` of pip")
+    return torch, folder
+
+
+def install(folder: Path, extras: str, resolution: str, *options: object) -> Path:
+    """Install the package into a new environment; return a copy of the sources without it."""
+    source, python = folder / "source", folder / "venv" / "bin" / "python"
+    ignore = shutil.ignore_patterns(".*", "__pycache__", "build", "out", "runs")
+    shutil.copytree(sources(), source, ignore=ignore)
+    uv("venv", "--python", sys.executable, folder / "venv")
+    group = f"{source / 'pyproject.toml'}:test"
+    chosen = ("--python", python, "--resolution", resolution, *options)
+    uv("pip", "install", *chosen, f"{source}[{extras}]", "--group", group)
+    for name in ("envs", "agents", "app"):
+        shutil.rmtree(source / name)
+    return source
+
+
+def assert_passes(source: Path, tests: list[str]) -> None:
+    """Run tests with the package that was installed next to a copy of the sources."""
+    # New versions of other packages warn that those below them are old.
+    options = ("-q", "-o", "filterwarnings=default", "--rootdir", str(source))
+    kernels = os.environ | {"NUMBA_CACHE_DIR": str(source.parent / "kernels")}
+    kernels.pop("PYTHONPATH", None)
+    command = [str(source.parent / "venv" / "bin" / "python"), "-m", "pytest", *options, *tests]
+    run = subprocess.run(command, cwd=source, env=kernels, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout[-5000:]
+    assert "no tests ran" not in run.stdout
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("uv"), reason="needs uv")
+@needs_uv
 @pytest.mark.parametrize("resolution", ["lowest-direct", "highest"])
 def test_the_package_works_with_other_versions(tmp_path: Path, resolution: str) -> None:
-    if not (ROOT / "envs").exists():
-        pytest.skip("needs the sources")
-    source, python = tmp_path / "source", tmp_path / "venv" / "bin" / "python"
-    ignore = shutil.ignore_patterns(".*", "__pycache__", "build", "out", "runs")
-    shutil.copytree(ROOT, source, ignore=ignore)
-    uv("venv", "--python", sys.executable, tmp_path / "venv")
-    group = f"{source / 'pyproject.toml'}:test"
-    options = ("--python", python, "--resolution", resolution)
-    uv("pip", "install", *options, f"{source}[render,train]", "--group", group)
-    for folder in ("envs", "agents", "app"):
-        shutil.rmtree(source / folder)
-    # New versions of other packages warn that those below them are old.
-    pytest_options = ("-q", "-o", "filterwarnings=default", "--rootdir", str(source))
-    kernels = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
-    command = [str(python), "-m", "pytest", *pytest_options, *TESTS]
-    run = subprocess.run(command, cwd=source, env=kernels, capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout[-5000:]
+    assert_passes(install(tmp_path, "render,train", resolution), TESTS)
+
+
+@pytest.mark.slow
+@needs_uv
+def test_extras_work_with_their_lowest_versions_and_this_torch(tmp_path: Path) -> None:
+    torch, folder = local_torch()
+    (tmp_path / "torch.txt").write_text(f"torch=={torch}\n")
+    options = ("--find-links", folder, "--constraint", tmp_path / "torch.txt")
+    source = install(tmp_path, "all", "lowest-direct", *options)
+    listed = uv("pip", "freeze", "--python", tmp_path / "venv" / "bin" / "python")
+    for name in ("safetensors", "stable-baselines3", "sb3-contrib", "matplotlib", "pandas"):
+        lowest = re.search(rf'"{name}>=([\d.]+)"', (source / "pyproject.toml").read_text())
+        assert lowest and f"{name}=={lowest[1]}" in listed, name
+    assert_passes(source, TESTS_OF_EXTRAS)
+
+
+@pytest.mark.slow
+@needs_uv
+@pytest.mark.parametrize("resolution", ["lowest-direct", "highest"])
+@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
+def test_all_extras_can_be_installed_together(tmp_path: Path, python: str, resolution: str) -> None:
+    """Of each package there is a build for this Python which agrees with all others."""
+    project, chosen = sources() / "pyproject.toml", tmp_path / "chosen.txt"
+    what = ("--extra", "all", "--extra", "ray", "--group", f"{project}:dev")
+    builds = ("--only-binary", ":all:", "--no-annotate", "--no-header")
+    options = ("--python-version", python, "--resolution", resolution, "--output-file", chosen)
+    uv("pip", "compile", "--quiet", project, *what, *builds, *options)
+    names = {line.partition("==")[0] for line in chosen.read_text().splitlines()}
+    assert names >= {"numba", "torch", "stable-baselines3", "ray", "hypothesis"}
+
+
+@needs_uv
+def test_uv_says_when_the_index_cannot_be_reached(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("numpy\n")
+    nobody = ("--no-cache", "--index-url", "http://127.0.0.1:9/simple")
+    run = run_uv("pip", "compile", tmp_path / "one.txt", *nobody, UV_HTTP_RETRIES="0")
+    assert run.returncode != 0
+    assert UNREACHABLE.search(run.stderr), run.stderr
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "error: Failed to fetch: https://x/simple/y/\n  cause: HTTP status client error (404)",
+        "No solution found\n  cause: Because Connect was not found in the package registry",
+        "error sending request for url (https://x/y)\n  cause: invalid peer certificate",
+    ],
+)
+def test_other_errors_are_no_reason_to_skip(error: str) -> None:
+    assert not UNREACHABLE.search(error)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import literal_unroll, njit
 
-from afterstate.envs.daihinmin import cards
+from afterstate.envs.daihinmin import cards, views
 from afterstate.envs.daihinmin.cards import D3, DECK, N_CARDS, count
 from afterstate.envs.daihinmin.match import CLASS_VALUES, first_game
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
@@ -381,15 +381,16 @@ def _asks(view: Game, limits: Games) -> bool:
     own = view.viewer == -1 or view.viewer == view.turn
     if not own or view.turn < 0 or not _is_within(view, limits):
         return False
-    most = limits[1].left[view.turn]
-    return bool(view.to_give <= count(view.hands[view.turn]) <= most and view.n_out < N_PLAYERS - 1)
+    least, most = max(view.to_give, 1), limits[1].left[view.turn]
+    return bool(least <= count(view.hands[view.turn]) <= most and view.n_out < N_PLAYERS - 1)
 
 
 def check_turn(view: Any, plays: bool | None = None) -> Game:
     """Return the view of a player in turn, who must play (`plays`), give, or either (None).
 
-    Ranges and the size of the hand are checked, but not the other cards, so that players can be
-    asked about positions that no game has.
+    Of the record of a whole game, it is what the player in turn sees. Ranges and the size of the
+    hand are checked, but not the other cards, so that players can be asked about positions that no
+    game has.
 
     Raises:
         ValueError: no record, a field out of its range, a hand that is too large or too small, or
@@ -403,11 +404,11 @@ def check_turn(view: Any, plays: bool | None = None) -> Game:
         _explain(asked)
         does = {None: "acts", True: "plays", False: "gives"}[plays]
         raise ValueError(
-            f"view must be that of the player in turn, who {does} and has the cards to give, 13 at "
-            f"most, got that of {view['viewer']} with {view['turn']} in turn, {view['to_give']} "
+            f"view must be that of the player in turn, who {does} and has 1 to 13 cards and those "
+            f"to give, got that of {view['viewer']} with {view['turn']} in turn, {view['to_give']} "
             f"cards to give, hands {view['hands'].tolist()} and {view['n_out']} players out"
         )
-    return asked
+    return asked if asked["viewer"] >= 0 else views.view(asked, int(asked["turn"]))
 
 
 def check_out(view: Game) -> None:

@@ -73,7 +73,7 @@ _STATE_ATTRIBUTES: dict[str, Any] = {
     "agent_selection": _Agent,
     **dict.fromkeys(("rewards", "_cumulative_rewards"), dict[_Agent, float]),
     **dict.fromkeys(("terminations", "truncations"), dict[_Agent, bool]),
-    "infos": dict[_Agent, dict[str, Any]],
+    "infos": dict[_Agent, dict[str, str | bool | int | np.ndarray]],
     "_skip_agent_selection": _Agent | None,
     "_rewarded": bool,
     **dict.fromkeys(("_games_left", "_n_actions"), int),
@@ -332,9 +332,10 @@ class raw_env(AECEnv):  # type: ignore[misc]
                 game is unchanged.
         """
         game = check_state(state)
+        copies = {name: copy.deepcopy(state[name]) for name in _STATE_ATTRIBUTES}
         self._games[0] = game
-        for name in _STATE_ATTRIBUTES:
-            setattr(self, name, copy.deepcopy(state[name]))
+        for name, value in copies.items():
+            setattr(self, name, value)
         if not _is_over(state):
             self.agent_selection = AGENTS[int(game["turn"])]
 
@@ -561,15 +562,30 @@ def check_state(state: Any) -> Game:
         except ValueError:
             wrong = f"got {state[name]!r:.200}"
             raise ValueError(f"{name} of a state must be from get_state(), {wrong}") from None
-    names = ("rewards", "terminations", "truncations", "infos", "_cumulative_rewards")
-    if not all(set(state["agents"]) <= set(state[name]) for name in names):
-        raise ValueError("the agents of a state must have rewards, ends and infos")
-    if state["_games_left"] < 0 or state["_n_actions"] < 0:
-        raise ValueError("the numbers of games and actions of a state must be >= 0")
+    _check_agents(state)
+    if state["_games_left"] < (0 if _is_over(state) else 1) or state["_n_actions"] < 0:
+        raise ValueError("the numbers of games and actions of a state must be >= 0, games left > 0")
     game = check_game(state["game"])
     if game["turn"] < 0 and not _is_over(state):
         raise ValueError("the game of a state must not be over, unless its agents are done")
     return game
+
+
+def _check_agents(state: dict[str, Any]) -> None:
+    """Raise ValueError unless all agents of a state play on, or those that are left are done.
+
+    Agents that are done leave in their order.
+    """
+    agents, over = state["agents"], _is_over(state)
+    if agents != list(AGENTS[N_PLAYERS - len(agents) if over else 0 :]):
+        raise ValueError(f"agents of a state must be all, or the last that are left, got {agents}")
+    for name in ("rewards", "terminations", "truncations", "infos", "_cumulative_rewards"):
+        if set(state[name]) != set(agents):
+            raise ValueError(f"{name} of a state must be those of its agents, got {state[name]}")
+    if over and not all(state["terminations"][a] or state["truncations"][a] for a in agents):
+        raise ValueError("all agents of a state must be done, or none")
+    if over and agents and state["agent_selection"] != agents[0]:
+        raise ValueError(f"agent_selection of a state must be {agents[0]}, the next that is done")
 
 
 @cache
@@ -583,4 +599,5 @@ def _state_checks() -> dict[str, Any]:
 
 def _is_over(state: dict[str, Any]) -> bool:
     """Return True if the episode of a state has ended."""
-    return any(state["terminations"].values()) or any(state["truncations"].values())
+    ends = *state["terminations"].values(), *state["truncations"].values()
+    return any(ends) or not state["agents"]

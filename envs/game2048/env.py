@@ -377,6 +377,6 @@ def check_state(state: Any, size: tuple[int, int]) -> tuple[Cells, int, int]:
     score, rng = state["score"], state["rng"]
     if whole(score) is None or whole(rng) is None:
         raise ValueError(f"score and rng of a state must be integers, got {score!r}, {rng!r}")
-    if not (0 <= score < 2**63 and 0 <= rng < 2**64):
+    if not (0 <= score < 2**62 and 0 <= rng < 2**64):  # vector environments sum in int64
         raise ValueError(f"score and rng of a state must be in range, got {score} and {rng}")
     return check_board(state["board"], size), int(score), int(rng)

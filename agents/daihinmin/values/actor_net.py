@@ -110,8 +110,8 @@ class ActorAgent(CheckedPlayer):
         games, gift = np.empty(1, GAME), 0
         games[0] = view
         for _ in range(n):
-            gift |= 1 << (self._choose(games[0]) - 1)
             games[0]["gift"] = gift
+            gift |= 1 << (self._choose(games[0]) - 1)
         return gift
 
     def _logits(self, view: Game) -> npt.NDArray[np.float64]:

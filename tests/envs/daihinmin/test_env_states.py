@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -157,6 +158,11 @@ def test_states_are_restored_at_the_end_of_an_episode() -> None:
         env.set_state(state)
         env.step(None)
         assert_same((env.last(), env.agents[:]), after)
+    env.step(None)
+    state = env.get_state()
+    env.reset()
+    env.set_state(state)
+    assert env.agents == []
 
 
 def test_a_determinised_game_can_be_continued() -> None:
@@ -231,3 +237,34 @@ def test_states_of_views_and_unknown_agents_change_nothing() -> None:
     refused(env, lambda: env.set_state({**state, "game": env.view("player_1")}), "view")
     refused(env, lambda: env.set_state({**state, "game": 3}), "record")
     refused(env, lambda: env.set_state({**state, "agent_selection": "zzz"}), "agent")
+
+
+def of(names: tuple[str, ...], value: Any, *agents: str) -> dict[str, Any]:
+    """Return parts of a state, each with one value for some agents."""
+    return {name: dict.fromkeys(agents, value) for name in names}
+
+
+EVERYBODY = raw_env().possible_agents
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"agents": EVERYBODY[:1]},
+        {"agents": [EVERYBODY[0]] * 5},
+        {"agents": EVERYBODY[::-1]},
+        {"agents": []},
+        *(of((name,), 1.0, *EVERYBODY[:4]) for name in ("rewards", "_cumulative_rewards")),
+        of(("terminations", "truncations"), False, *EVERYBODY[:4]),
+        of(("infos",), {}, *EVERYBODY[:4]),
+        {"terminations": {**dict.fromkeys(EVERYBODY, False), "player_1": True}},
+        {**of(("truncations",), True, *EVERYBODY), "agents": EVERYBODY[1:]},
+        {**of(("truncations",), True, *EVERYBODY), "agent_selection": "player_2"},
+        {"_games_left": 0},
+        {"infos": {agent: {"play": threading.Lock()} for agent in EVERYBODY}},
+    ],
+    ids=str,
+)
+def test_states_of_agents_that_cannot_play_on_change_nothing(parts: dict[str, Any]) -> None:
+    env = started()
+    refused(env, lambda: env.set_state({**env.get_state(), **parts}), "of a state|numbers of games")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from afterstate.envs.game2048.env import Game2048Env
@@ -15,6 +17,7 @@ from tests.support.env_checks import (
     by_size,
     on_board,
     play,
+    unchanged,
 )
 
 
@@ -63,6 +66,17 @@ def test_a_state_holds_score_and_large_tiles() -> None:
     other = Game2048Env((2, 2))
     other.set_state(state)
     assert_same(other.step(DOWN), env.step(DOWN))
+
+
+def test_a_state_with_the_largest_score_can_be_played_in_a_vector() -> None:
+    """The infos of Gymnasium's vector environments hold scores as int64."""
+    envs: Any = gym.make_vec("Game2048-v0", 1, vectorization_mode="sync")
+    envs.reset(seed=1)
+    env = envs.envs[0].unwrapped
+    state = {"board": np.ones((4, 4), np.int64), "score": 2**62 - 1, "rng": 5}
+    env.set_state(state)
+    assert envs.step(np.array([LEFT]))[-1]["score"] == [2**62 + 31]
+    unchanged(env, lambda: env.set_state({**state, "score": 2**62}))
 
 
 def test_a_seed_after_set_state_starts_the_games_of_that_seed() -> None:

@@ -72,17 +72,21 @@ def play_seats(envs: Any, n_steps: int, seed: int) -> list[Any]:
     return steps
 
 
+def assert_same_state(first: dict[str, Any], second: dict[str, Any]) -> None:
+    """Check that two states of an environment are equal."""
+    one, other = first.copy(), second.copy()
+    assert same_game(one.pop("game"), other.pop("game"))
+    generators = one.pop("_generator"), other.pop("_generator")
+    assert_same(*(generator.bit_generator.state for generator in generators))
+    assert_same(one, other)
+
+
 def refused(env: raw_env, action: Callable[[], Any], match: str = "[a-z]") -> None:
     """Check that an action raises ValueError and leaves the environment unchanged."""
     before = env.get_state()
     with pytest.raises(ValueError, match=match):
         action()
-    after = env.get_state()
-    assert same_game(before.pop("game"), after.pop("game"))
-    assert (
-        before.pop("_generator").bit_generator.state == after.pop("_generator").bit_generator.state
-    )
-    assert_same(before, after)
+    assert_same_state(env.get_state(), before)
 
 
 def in_exchange(seed: int = 1, **settings: Any) -> raw_env:

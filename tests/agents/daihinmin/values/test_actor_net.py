@@ -18,7 +18,7 @@ from afterstate import agents
 from afterstate.agents import nets
 from afterstate.agents.daihinmin.values import actor_net
 from afterstate.agents.daihinmin.values.actor_net import ActorAgent
-from afterstate.envs.daihinmin import plays
+from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.observation import view_mask, view_planes
 from afterstate.envs.daihinmin.rules import Game, give, play
@@ -55,6 +55,35 @@ def test_choices_are_legal_and_the_best_without_temperature() -> None:
             assert legal[move]
             play(match, move)
     assert n_gifts == 2 * 5
+
+
+def test_a_whole_game_is_played_by_what_the_player_in_turn_sees() -> None:
+    player = ActorAgent(actor_net.network("ActorMLP", hidden=8))
+    match, n_moves = new_match(5), {"give": 0, "choose": 0}
+    for _ in range(3):
+        next_game(match)
+        while match["turn"] >= 0:
+            seen, n = view(match, int(match["turn"])), int(match["to_give"])
+            if n:
+                assert player.give(match, n) == player.give(seen, n)
+                give(match, player.give(seen, n))
+            else:
+                assert player.choose(match) == player.choose(seen)
+                play(match, player.choose(seen))
+            n_moves["give" if n else "choose"] += 1
+    assert min(n_moves.values()) > 3
+
+
+def test_a_gift_of_which_cards_are_chosen_is_answered_whole() -> None:
+    player, match = ActorAgent(actor_net.network("ActorMLP", hidden=8)), new_match(5)
+    match["classes"], match["places"] = range(5), range(5)
+    match["number"] = 1
+    next_game(match)
+    seen = view(match, int(match["turn"]))
+    expected = player.give(seen, 2)
+    for gift in (int(seen["hands"][seen["turn"]]), cards.weakest(seen["hands"][seen["turn"]], 1)):
+        seen["gift"] = gift
+        assert player.give(seen, 2) == expected
 
 
 def test_actions_are_drawn_by_their_probabilities() -> None:
