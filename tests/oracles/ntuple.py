@@ -212,10 +212,12 @@ class NaiveLearner(NaiveNetwork):
                 self.absolute[i] = absolute + abs(summed)
             self.add(i, step)
 
-    def learn_backward(self, path: list[Step], first: int) -> None:
-        """Update from the last afterstate to the one of move `first`."""
-        lam, target = Float(self.settings.lambda_), Float(0)
-        for t in reversed(range(first, len(path))):
+    def learn_backward(self, path: list[Step], first: int, goes_on: bool) -> None:
+        """Update from the last afterstate, or the one before it, to the one of move `first`."""
+        lam, target, end = Float(self.settings.lambda_), Float(0), len(path)
+        if goes_on:
+            target, end = Float(path[-1].reward) + self.value(path[-1].after), end - 1
+        for t in reversed(range(first, end)):
             after, reward = path[t].after, Float(path[t].reward)
             before_random = t + 1 < len(path) and path[t + 1].is_random
             if self.settings.skip == "target" and before_random:
@@ -282,7 +284,13 @@ class NaiveLearner(NaiveNetwork):
         while (result := self.choose_move(board, searching))[0] is not None:
             path.append(Step(board, result[0][1], result[0][2], result[1]))
             board, self.state = oracle.spawn(result[0][1], self.state)
+            if self.settings.within_stage and self.enters_stage(path[-1]):
+                break
         return board
+
+    def enters_stage(self, step: Step) -> bool:
+        """Return True if a move leads to another stage."""
+        return self.stage(step.after) != self.stage(step.board)
 
     def first_board(self) -> Board:
         """Return a board of two tiles, or with a carousel one of the current pool."""
@@ -292,16 +300,17 @@ class NaiveLearner(NaiveNetwork):
         board, self.state = oracle.start(*self.size, 2, self.state)
         return board
 
-    def turn_carousel(self, path: list[Step]) -> None:
+    def turn_carousel(self, path: list[Step], last: Board) -> None:
         """Add the first boards of later stages to the pools, and advance to the next pool."""
-        stages = [self.stage(step.board) for step in path]
-        for t in range(1, len(path)):
+        boards = [step.board for step in path] + [last] * bool(oracle.legal_moves(last))
+        stages = [self.stage(board) for board in boards]
+        for t in range(1, len(boards)):
             stage = stages[t]
             if stage > max(stages[:t]):
                 if len(self.pools[stage]) < POOL:
-                    self.pools[stage].append(path[t].board)
+                    self.pools[stage].append(boards[t])
                 else:
-                    self.pools[stage][self.n_pooled[stage] % POOL] = path[t].board
+                    self.pools[stage][self.n_pooled[stage] % POOL] = boards[t]
                 self.n_pooled[stage] += 1
         self.turn += 1
         if self.turn == len(self.pools) or not self.pools[self.turn]:
@@ -325,12 +334,14 @@ class NaiveLearner(NaiveNetwork):
             if row is None:
                 row = score, len(path), 2 ** max(max(line) for line in last)
                 if s.carousel:
-                    self.turn_carousel(path)
+                    self.turn_carousel(path, last)
+            goes_on = s.within_stage and len(path) > start and self.enters_stage(path[-1])
             if s.good is not None:
                 self.best = max(self.best, score)
                 learned = score > s.good * self.best
             if s.order == "backward" and learned:
-                self.learn_backward(path, 0 if s.good is not None else max(start - 1, 0))
+                first = 0 if s.good is not None else max(start - 1, 0)
+                self.learn_backward(path, first, goes_on)
             self.n_moves += len(path) - start
             self.rounds.append((start, len(path)))
             if learned:
@@ -338,7 +349,7 @@ class NaiveLearner(NaiveNetwork):
             middle = (start + len(path)) // 2
             left = len(path) - middle
             is_good = s.good is not None and learned
-            if s.restart is None or searching or is_good or left <= s.restart:
+            if s.restart is None or goes_on or searching or is_good or left <= s.restart:
                 break
             board, path = path[middle].board, path[:middle]
         self.n_games += from_start

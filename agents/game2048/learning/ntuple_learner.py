@@ -128,6 +128,9 @@ class NTupleSettings:
     carousel: bool = False
     """Begin games in turn at the start and where earlier games entered each stage of the network
     (Jaskowski 2016), which must have more than one."""
+    within_stage: bool = False
+    """End games where they enter another stage of the network, whose value they learn from: with
+    carousel shaping each stage is learned in games of its own, otherwise only the first one."""
 
     def __post_init__(self) -> None:
         forward = self.order == "forward"
@@ -135,6 +138,8 @@ class NTupleSettings:
             raise ValueError(f"lam must be 0 in forward learning without delay, got {self.lam!r}")
         if self.delay and not forward:
             raise ValueError("delay is for forward learning: backward learning needs none")
+        if self.within_stage and (forward or self.good is not None):
+            raise ValueError("within_stage is for backward learning: no good, no forward")
         if self.good is not None and (forward or self.carousel):
             raise ValueError(
                 "good is for backward learning from the start: no carousel, no forward"
@@ -197,12 +202,15 @@ class NTupleLearner:
         if settings.rule != self._settings.rule:
             raise ValueError(f"rule must be {self._settings.rule!r}, got {settings.rule!r}")
         self._settings = self._checked(settings)
+        if not settings.carousel:
+            self._state[:, TURN] = 0
         self.threads = self.threads  # with paths of the new delay
 
     def _checked(self, settings: NTupleSettings) -> NTupleSettings:
         """Return the settings if they fit the network."""
-        if settings.carousel and not self.network.stage_tiles:
-            raise ValueError("carousel needs a network with more than one stage")
+        for name in ("carousel", "within_stage"):
+            if getattr(settings, name) and not self.network.stage_tiles:
+                raise ValueError(f"{name} needs a network with more than one stage")
         return settings
 
     @property
@@ -333,6 +341,7 @@ class NTupleLearner:
             search_from=int(s.search_from),
             search_depth=int(s.search_depth),
             carousel=bool(s.carousel),
+            within_stage=bool(s.within_stage),
         )
 
     def save(self, path: str | Path) -> None:

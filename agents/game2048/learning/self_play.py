@@ -8,7 +8,8 @@ greedily unless the settings say otherwise (`ntuple_learner.NTupleSettings`):
   middle of what followed, until what is left is short;
 - *good plays only*: the network learns from a game only if its score is near the best so far;
 - *carousel shaping* (Jaskowski 2016): games begin in turn at the start, and where one of the last
-  thousand games entered the second stage, the third, and so on.
+  thousand games entered the second stage, the third, and so on;
+- *within a stage*: a game ends where it enters the next stage, whose value it learns from.
 
 Threads of a learner share the network and the pools and write to them without locks.
 """
@@ -40,7 +41,7 @@ from afterstate.agents.game2048.values.ntuple import (
     value_of,
 )
 from afterstate.envs.game2048.games import largest_exponent
-from afterstate.envs.game2048.rules import field, legal, spawn
+from afterstate.envs.game2048.rules import field, is_over, legal, spawn
 from afterstate.envs.words import Word, Words, next_random
 
 MAX_MOVES = 1 << 18
@@ -70,6 +71,7 @@ class Play(NamedTuple):
     search_from: int
     search_depth: int
     carousel: bool
+    within_stage: bool
 
 
 class Pools(NamedTuple):
@@ -168,6 +170,12 @@ def _choose(
 
 
 @kernel
+def enters_stage(net: Network, path: Path, t: int) -> bool:
+    """Return True if a move leads to another stage."""
+    return bool(stage_start(net, path.afters[t]) != stage_start(net, path.boards[t]))
+
+
+@kernel
 def play_path(
     net: Network,
     play: Play,
@@ -178,7 +186,9 @@ def play_path(
     path: Path,
     start: int,
 ) -> tuple[int, Word, Word]:
-    """Play a game to its end from the board before move `start`, and write its path from there.
+    """Play a game on from the board before move `start`, and write its path from there.
+
+    It ends where no move is legal or, if the settings say so, after a move to another stage.
 
     Returns:
         The number of moves up to the end, the last board and the advanced random state.
@@ -195,6 +205,8 @@ def play_path(
         path.boards[t], path.afters[t], path.rewards[t] = board, after, rewards[action]
         path.is_random[t] = is_random
         board, rng = spawn(after, rng, cells)
+        if play.within_stage and enters_stage(net, path, t):
+            return t + 1, board, rng
     return path.boards.size, board, rng
 
 
@@ -279,16 +291,18 @@ def _first_board(net: Network, state: Words, me: int, pools: Pools) -> tuple[Wor
 
 @kernel
 def _turn_carousel(
-    net: Network, state: Words, me: int, pools: Pools, path: Path, n_moves: int
+    net: Network, state: Words, me: int, pools: Pools, path: Path, n_moves: int, last: Word
 ) -> None:
     """Store the boards at which a game entered a stage, and advance to the next stage."""
     stage = stage_start(net, path.boards[0]) if n_moves > 0 else np.uint64(0)
-    for t in range(1, n_moves):
-        entered = stage_start(net, path.boards[t])
+    goes_on = not is_over(last, field(net.size[0], net.size[1]))
+    for t in range(1, n_moves + goes_on):
+        board = path.boards[t] if t < n_moves else last
+        entered = stage_start(net, board)
         if entered > stage:
             stage = entered
             s = int(entered) // net.stage_size
-            pools.boards[s, pools.counts[s] % POOL] = path.boards[t]
+            pools.boards[s, pools.counts[s] % POOL] = board
             pools.counts[s] += 1
     turn = int(np.int64(state[me, TURN])) + 1
     if turn >= pools.counts.size or pools.counts[turn] == 0:
@@ -357,17 +371,18 @@ def _learn_game(
             row[0], row[1] = _score(path, end), end
             row[2] = largest_exponent(board, np.uint64(0))
             if play.carousel:
-                _turn_carousel(net, state, me, pools, path, end)
+                _turn_carousel(net, state, me, pools, path, end, board)
+        goes_on = play.within_stage and end > start and enters_stage(net, path, end - 1)
         selects = play.good > 0  # then the network learns from the whole game
         good = selects and _is_good(play, state, me, _score(path, end))
         if play.backward and (good or not selects):
-            learn_backward(net, rule, path, 0 if selects else max(start - 1, 0), end)
+            learn_backward(net, rule, path, 0 if selects else max(start - 1, 0), end, goes_on)
         state[me, MOVES] += np.uint64(end - start)
         if good or not selects:
             state[me, LEARNED] += np.uint64(end if selects else end - start)
         # Restart from the middle of what was played, until few moves are left (Matsuzaki 2017).
         start = (start + end) // 2
-        if play.restart < 0 or searching or good or end - start <= play.restart:
+        if play.restart < 0 or goes_on or searching or good or end - start <= play.restart:
             break
         board = path.boards[start]
     state[me, RNG] = rng

@@ -160,20 +160,26 @@ def prefetch_sums(net: Network, rule: Update, board: Word) -> None:
 
 
 @kernel
-def learn_backward(net: Network, rule: Update, path: Path, start: int, end: int) -> None:
-    """Update the afterstates of moves `start` to `end - 1` of a finished game, last one first.
+def learn_backward(
+    net: Network, rule: Update, path: Path, start: int, end: int, goes_on: bool
+) -> None:
+    """Update the afterstates of moves `start` to `end - 1` of a game, last one first.
 
-    The target starts at 0 and becomes `reward + lam * target + (1 - lam) * value`, the value read
-    after its update. Where the move after an afterstate was random and is excluded, there is no
-    update, and the target becomes `reward + value`. Entries are prefetched some moves ahead.
+    The target starts at 0; if the game goes on after its last afterstate, at that one's value. It
+    becomes `reward + lam * target + (1 - lam) * value`, the value read after its update. Where
+    the move after an afterstate was random and is excluded, there is no update, and the target
+    becomes `reward + value`. Entries are prefetched some moves ahead.
     """
-    target = float32(0)
-    for ahead in range(end - 1, start - 1 - AHEAD, -1):
+    target, last = float32(0), end - 1
+    if goes_on:
+        target = float32(path.rewards[last]) + value_of(net, path.afters[last])
+        last -= 1
+    for ahead in range(last, start - 1 - AHEAD, -1):
         if ahead >= start:
             prefetch_entries(net, path.afters[ahead])
             prefetch_sums(net, rule, path.afters[ahead])
         t = ahead + AHEAD
-        if t >= end:
+        if t > last:
             continue
         after = path.afters[t]
         toward_random = rule.excluded == 1 and t + 1 < end and path.is_random[t + 1]

@@ -152,6 +152,20 @@ class Network8x6(Network):
     compiled_masks = _masks(TUPLES["8x6"])
 
 
+class Network4x6With5x4(Network):
+    """A network of the tuples 4x6+5x4, which kernels are compiled for."""
+
+    __slots__ = ()
+    compiled_masks = _masks(TUPLES["4x6"] + TUPLES["5x4"])
+
+
+class Network8x6With5x4(Network):
+    """A network of the tuples 8x6+5x4, which kernels are compiled for."""
+
+    __slots__ = ()
+    compiled_masks = _masks(TUPLES["8x6"] + TUPLES["5x4"])
+
+
 class FixedNetwork4x6(Network4x6):
     """A network of the tuples 4x6 with fixed-point weights."""
 
@@ -175,6 +189,7 @@ class FixedNetwork8x6(Network8x6):
 
 _COMPILED: dict[tuple[tuple[int, ...], bool], type[Network]] = {
     **{(k.compiled_masks, False): k for k in (Network4x6, Network5x6, Network8x6)},
+    **{(k.compiled_masks, False): k for k in (Network4x6With5x4, Network8x6With5x4)},
     **{(k.compiled_masks, True): k for k in (FixedNetwork4x6, FixedNetwork5x6, FixedNetwork8x6)},
 }
 

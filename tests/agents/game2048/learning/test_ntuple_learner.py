@@ -182,6 +182,8 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
         ({"delay": 3}, "delay is for forward"),
         ({"good": 0.5, "order": "forward"}, "good is for backward"),
         ({"good": 0.5, "carousel": True}, "good is for backward"),
+        ({"within_stage": True, "order": "forward"}, "within_stage is for backward"),
+        ({"within_stage": True, "good": 0.5}, "within_stage is for backward"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(wrong: dict[str, Any], message: str) -> None:

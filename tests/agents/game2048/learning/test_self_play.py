@@ -118,6 +118,8 @@ CAROUSELS = [
     NTupleSettings(carousel=True, restart=3, epsilon=0.1),
     NTupleSettings(carousel=True, order="forward", delay=2),
     NTupleSettings(carousel=True, search_share=0.3),
+    NTupleSettings(carousel=True, within_stage=True),
+    NTupleSettings(carousel=True, within_stage=True, restart=2, epsilon=0.1, rule="td"),
 ]
 EVERY = [*PLAIN, *DELAYED, *RANDOM, *RESTARTED, *GOOD, *SEARCHED]
 
@@ -367,6 +369,16 @@ def test_games_of_a_carousel_on_4x4_equal_the_naive_learners() -> None:
     assert (learner._pools.counts[1:3] > 0).all()
 
 
+def test_games_within_the_first_stage_equal_the_naive_learners() -> None:
+    settings = NTupleSettings(within_stage=True, restart=2)
+    learner, naive = pair(settings, SMALL_4X4, (4, 4), 7, stages=[128])
+    for _ in range(3):
+        play_both(learner, naive, 200)
+    first = learner.network.weights[: learner.network.stage_size]
+    assert first.any()
+    assert not learner.network.weights[learner.network.stage_size :].any()
+
+
 def test_a_full_pool_forgets_its_oldest_board() -> None:
     learner, naive = pair(NTupleSettings("td", carousel=True), [[0, 1]], (1, 4), 3, stages=[8])
     while naive.n_pooled[1] <= POOL + 100:
@@ -396,3 +408,12 @@ def test_a_network_of_named_tuples_learns_as_the_generic_one(order: Any) -> None
         NTupleLearner(each, NTupleSettings(order=order), seed=3).play(2_000)
     assert (net.weights == generic.weights).all()
     assert np.count_nonzero(net.weights) > 1_000
+
+
+def test_a_learner_that_leaves_the_carousel_begins_games_at_the_start() -> None:
+    net = network(ALL_CELLS, (2, 2), stages=[8, 16])
+    learner = NTupleLearner(net, NTupleSettings(carousel=True), seed=1)
+    while learner._state[0, TURN] != 1:
+        learner.play(1)
+    learner.settings = NTupleSettings()
+    assert len(learner.play(1).scores) == 1

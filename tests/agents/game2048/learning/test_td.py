@@ -214,7 +214,7 @@ def path_of(net: Network, moves: list[tuple[int, int]], drawn: tuple[int, ...] =
 def learn(
     net: Network, learning_rule: Update, moves: list[tuple[int, int]], drawn: tuple[int, ...] = ()
 ) -> None:
-    learn_backward(net, learning_rule, path_of(net, moves, drawn), 0, len(moves))
+    learn_backward(net, learning_rule, path_of(net, moves, drawn), 0, len(moves), False)
 
 
 def test_backward_tc_lambda_of_two_games_by_hand() -> None:
@@ -297,7 +297,7 @@ def test_backward_updates_around_a_random_move_by_hand(
 def test_backward_learning_of_a_part_leaves_the_rest() -> None:
     net = network([[0, 1]], (1, 2))
     path = path_of(net, [(0x21, 4), (0x03, 8), (0x04, 16), (0x05, 32)])
-    learn_backward(net, rule(net), path, 1, 3)
+    learn_backward(net, rule(net), path, 1, 3, False)
     assert estimate(net, path.afters).tolist() == [0, 32, 0, 0]  # 2 * 16, hit twice at rate 1
 
 
@@ -340,11 +340,11 @@ def test_backward_learning_of_any_path_equals_the_naive_learners(
                     strict=True,
                 )
             ]
-            start = rng.choice([0, 0, len(steps) // 2, len(steps) - 1])
+            start, goes_on = rng.choice([0, 0, len(steps) // 2, len(steps) - 1]), rng.random() < 0.3
             path = path_of(net, [(oracle.to_word(step.after), step.reward) for step in steps])
             path.is_random[:] = [step.is_random for step in steps]
-            learn_backward(net, learning_rule, path, start, len(steps))
-            naive.learn_backward(steps, start)
+            learn_backward(net, learning_rule, path, start, len(steps), goes_on)
+            naive.learn_backward(steps, start, goes_on)
         weights = net.fixed if net.fixed.size else net.weights
         assert (weights == naive.weights).all(), settings
         if settings.rule == "tc":
