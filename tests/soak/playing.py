@@ -17,6 +17,7 @@ from afterstate.envs import json_files
 from benchmarks.leaderboard import rows as leaderboard
 from benchmarks.leaderboard.games import REPEATED_FIELDS, Entry, entries
 from benchmarks.row_files import Row
+from tests.soak.growth import Usage
 from tests.soak.harness import Death, Job
 from tests.soak.progress import bar, shown
 
@@ -103,6 +104,8 @@ class Leaderboard(Job):
 
     codes = {SIGTERM: 1, SIGINT: 1}
     unit = "rows"
+    limit = Usage(memory=96 << 20, files=4, threads=2)
+    """Memory for the kernels of the second game, which it loads when the first one is played."""
     ENTRIES = {
         "2048": {"largest reward": {"player": "reward", "games": 4_000, "chunk": 20}},
         "daihinmin": {"the sample client": {"player": "daihinmin-sample", "games": 60}},
