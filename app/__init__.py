@@ -1,10 +1,11 @@
 """afterstate: 2048 and Daihinmin (UECda) for reinforcement learning.
 
-Importing it registers the environments `Game2048-v0` and `Daihinmin-v0` with Gymnasium:
+Importing it registers the environments `Game2048-v0`, `Game2048Flat-v0` (with observations for
+networks of dense layers) and `Daihinmin-v0` with Gymnasium:
 
-    import gymnasium as gym, afterstate
+    import gymnasium as gym
 
-    env = gym.make("Game2048-v0")
+    env = gym.make("afterstate:Game2048-v0")
 
 `afterstate.envs` has the environments and the rules, `afterstate.agents` the players; each is
 imported when it is first used.
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["__version__", "agents", "envs"]
 __version__ = metadata.version("afterstate")
 
-register(
-    id="Game2048-v0",
-    entry_point="afterstate.envs.game2048.env:Game2048Env",
-    vector_entry_point="afterstate.envs.game2048.vector_env:Game2048VectorEnv",
-)
+for _id, _settings in (("Game2048-v0", {}), ("Game2048Flat-v0", {"observation": "flat"})):
+    register(
+        id=_id,
+        entry_point="afterstate.envs.game2048.env:Game2048Env",
+        vector_entry_point="afterstate.envs.game2048.vector_env:Game2048VectorEnv",
+        kwargs=_settings,
+    )
 register(
     id="Daihinmin-v0",
     entry_point="afterstate.envs.daihinmin.seat_env:DaihinminEnv",

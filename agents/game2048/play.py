@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.envs.game2048 import batch
-from afterstate.envs.game2048.games import FLAGS, RNG, SCORE
+from afterstate.envs.game2048.games import RNG, SCORE
 from afterstate.envs.game2048.rules import check_size, table
 from afterstate.envs.words import Words, seed_word
 
@@ -88,8 +88,7 @@ def play(
         running = running[batch.masks(part).any(axis=1)]
         if report is not None:
             report(n_games - running.size, int(n_moves.sum()))
-    max_tiles = np.int64(1) << (games[FLAGS] >> np.uint64(48)).astype(np.int64)
-    return Games(games[SCORE].astype(np.int64), n_moves, max_tiles)
+    return Games(games[SCORE].astype(np.int64), n_moves, batch.max_tiles(games))
 
 
 def _seeds(n_games: int, seed: int | Sequence[int]) -> list[int]:

@@ -22,6 +22,7 @@ from afterstate.envs.game2048.games import (
     RNG,
     SCORE,
     fits,
+    illegal_flags,
     look,
     next_flags,
     pack,
@@ -47,7 +48,7 @@ Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Bits = npt.NDArray[np.int8]
 
-_0, _1, _4, _32, _48 = (np.uint64(n) for n in (0, 1, 4, 32, 48))
+_0, _1, _4, _32, _48, _56, _255 = (np.uint64(n) for n in (0, 1, 4, 32, 48, 56, 255))
 _OVER: Word = np.uint64(1 << 40)
 _MASK = np.uint64(0x0101_0101)
 
@@ -104,10 +105,10 @@ def _spawn(afters: Words, skip: Flags, field: Word, boards: Words, rngs: Words) 
 
 @njit(cache=True)
 def _flag(boards: Words, afters: Words, skip: Flags, field: Word, flags: Words) -> None:
-    """Write the flags after moves and tiles; an illegal action only clears its flag."""
+    """Write the flags after moves and tiles; an illegal action is only counted."""
     for i in range(boards.size):
         played = next_flags(flags[i], boards[i], field)
-        new = played if afters[i] != boards[i] else flags[i] & ~LEGAL
+        new = played if afters[i] != boards[i] else illegal_flags(flags[i])
         flags[i] = flags[i] if skip[i] else new
 
 
@@ -210,7 +211,7 @@ def read_infos(
     for i in range(games.shape[1]):
         scores[i] = np.int64(games[SCORE, i])
     for i in range(games.shape[1]):
-        largest = np.int64(games[FLAGS, i] >> _48)
+        largest = np.int64(games[FLAGS, i] >> _48 & _255)
         max_tiles[i] = (1 << largest) & ~1  # no tile is 0
     for i in range(games.shape[1]):
         legal[i] = games[FLAGS, i] & LEGAL != 0
@@ -223,6 +224,7 @@ def _end_all(
     over: Flags,
     limit: int,
     illegal_ends: bool,
+    illegal_limit: int,
     rewards: Reals,
     terminated: Flags,
     truncated: Flags,
@@ -235,6 +237,9 @@ def _end_all(
     for i in range(games.shape[1]):
         elapsed[i] = 0 if over[i] else elapsed[i] + 1
         truncated[i] = elapsed[i] >= limit
+    for i in range(games.shape[1]):
+        n_illegal = np.int64(games[FLAGS, i] >> _56)
+        truncated[i] |= (n_illegal >= illegal_limit) & (not over[i]) & (not terminated[i])
     for i in range(games.shape[1]):
         rewards[i] = np.float64(games[REWARD, i])
     n_over = 0
@@ -252,6 +257,7 @@ def step_all(
     over: Flags,
     limit: int,
     illegal_ends: bool,
+    illegal_limit: int,
     n_tiles: int,
     table: Words,
     rewards: Reals,
@@ -273,11 +279,12 @@ def step_all(
         over: games to restart; set to those that are over after the step.
         limit: steps after which a game is truncated.
         illegal_ends: True if an illegal action ends the game.
+        illegal_limit: illegal actions in a row after which a game is truncated.
         n_tiles: tiles at the start.
         table: the move table.
         rewards: get the rewards, `[B]`.
         terminated: gets whether each game has ended.
-        truncated: gets whether each game has reached the limit.
+        truncated: gets whether each game has reached a limit.
         boards: get the exponents, `[B, rows, cols]`.
         masks: as in `read_infos`.
         afters: as in `read_infos`.
@@ -286,7 +293,8 @@ def step_all(
         legal: as in `read_infos`.
     """
     play_all(games, actions, over, n_tiles, table, boards.shape[1], boards.shape[2])
-    n_over = _end_all(games, elapsed, over, limit, illegal_ends, rewards, terminated, truncated)
+    limits = limit, illegal_ends, illegal_limit
+    n_over = _end_all(games, elapsed, over, *limits, rewards, terminated, truncated)
     read_into(games, BOARD, boards)
     read_infos(games, masks, afters, scores, max_tiles, legal)
     return n_over
@@ -305,6 +313,12 @@ def board_words(games: Words, rows: int, cols: int) -> Words:
         return words(read(games, BOARD, rows, cols))
     boards: Words = games[BOARD].copy()
     return boards
+
+
+def max_tiles(games: Words) -> Numbers:
+    """Return the largest tile of games `uint64[8, B]`, 0 on an empty board."""
+    exponents = (games[FLAGS] >> _48 & _255).astype(np.int64)
+    return np.int64(1) << exponents & ~np.int64(1)
 
 
 def masks(games: Words) -> Bits:

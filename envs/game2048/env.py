@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from functools import cache
@@ -14,7 +15,7 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from afterstate.envs.game2048 import batch, games
-from afterstate.envs.game2048.games import AFTER, BOARD, FLAGS, REWARD, RNG, SCORE
+from afterstate.envs.game2048.games import AFTER, BOARD, FLAGS, MAX_ILLEGAL, REWARD, RNG, SCORE
 from afterstate.envs.game2048.rules import (
     MAX_EXPONENT,
     Cells,
@@ -26,7 +27,7 @@ from afterstate.envs.game2048.rules import (
 from afterstate.envs.pictures import Window
 from afterstate.envs.words import Word, check_one_of, check_seed, draw_word, whole
 
-OBSERVATIONS = ("exponents", "onehot")
+OBSERVATIONS = ("exponents", "onehot", "flat")
 ILLEGAL = ("noop", "terminate", "raise")
 BoardLike: TypeAlias = Word | npt.ArrayLike
 """A board or boards: a word or words (see `rules.py`), or exponents."""
@@ -44,14 +45,17 @@ class Status(NamedTuple):
     """True if no action is legal."""
     max_tile: int
     """The largest tile, 0 on an empty board."""
+    n_illegal: int
+    """Number of illegal actions since the last legal one, at most 255."""
 
 
 @cache
 def _status(flags: int) -> Status:
-    """Return the meaning of a `FLAGS` word, of which there are about a thousand."""
+    """Return the meaning of a `FLAGS` word, of which there are some thousands."""
     mask = np.array([flags >> 8 * action & 1 for action in range(4)], np.int8)
-    max_tile = 1 << (flags >> 48) if flags >> 48 else 0
-    return Status(mask, bool(flags >> 32 & 1), bool(flags >> 40 & 1), max_tile)
+    exponent, n_illegal = flags >> 48 & 255, flags >> 56
+    max_tile = 1 << exponent if exponent else 0
+    return Status(mask, bool(flags >> 32 & 1), bool(flags >> 40 & 1), max_tile, n_illegal)
 
 
 class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
@@ -63,8 +67,10 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
 
     Actions: 0 up, 1 right, 2 down, 3 left.
 
-    Observations: exponents `uint8[rows, cols]` in 0..17 (0 = empty, 11 = the 2048 tile), or with
-    `observation="onehot"` planes `float32[18, rows, cols]`, one per exponent.
+    Observations: exponents `uint8[rows, cols]` in 0..17 (0 = empty, 11 = the 2048 tile); with
+    `observation="onehot"` planes `float32[18, rows, cols]`, one per exponent; with `"flat"` the
+    same as one row `float32[18 * rows * cols]`, for networks of dense layers. `Game2048Flat-v0` is
+    registered with the last one.
 
     Info, at reset and after each step (arrays are copies):
 
@@ -81,6 +87,9 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         illegal: effect of an illegal action. `"noop"`: no change, reward 0. `"terminate"`: the same
             and the episode ends. `"raise"`: a ValueError that leaves the game unchanged. Without a
             legal action, any action changes nothing and ends the episode.
+        illegal_limit: the episode is truncated after this many illegal actions in a row, 1 to 255,
+            so that a deterministic policy that repeats one comes to an end; None: never. A state
+            that is set begins at 0.
         start_tiles: number of tiles on the board at the start.
         render_mode: `"ansi"` (text), `"rgb_array"` or `"human"` (a window).
 
@@ -101,8 +110,10 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         illegal: str = "noop",
         start_tiles: int = 2,
         render_mode: str | None = None,
+        illegal_limit: int | None = 100,
     ) -> None:
         self.size = rows, cols = check_settings(size, observation, illegal, start_tiles)
+        self.illegal_limit = check_illegal_limit(illegal_limit)
         check_one_of((None, *self.metadata["render_modes"]), render_mode=render_mode)
         self.observation, self.illegal, self.start_tiles = observation, illegal, start_tiles
         self.render_mode = render_mode
@@ -158,14 +169,16 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         games.step(game, move, self._table, boards)
         status = _status(game.item(FLAGS))
         terminated = status.over
+        truncated = not terminated and status.n_illegal >= (self.illegal_limit or np.inf)
         if not status.legal and not terminated:
             if self.illegal == "raise":
                 raise ValueError(illegal_message(move, status.mask))
             terminated = self.illegal == "terminate"
+            truncated = truncated and not terminated
         if self.render_mode == "human":
             self.render()
         info = self._info(boards[0], status)
-        return self._observe(boards[1]), float(game.item(REWARD)), terminated, False, info
+        return self._observe(boards[1]), float(game.item(REWARD)), terminated, truncated, info
 
     @property
     def board(self) -> int:
@@ -262,7 +275,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
 
     def _observe(self, board: Cells) -> npt.NDArray[Any]:
         """Return the observation of a board of exponents."""
-        return board if self.observation == "exponents" else batch.one_hot(board[None])[0]
+        return observe(board[None], self.observation)[0]
 
     def _info(self, after: Cells, status: Status) -> dict[str, Any]:
         """Return the current info."""
@@ -297,11 +310,34 @@ def check_settings(
     return rows, cols
 
 
+def check_illegal_limit(limit: Any) -> int | None:
+    """Return the limit of illegal actions in a row, None for none.
+
+    Raises:
+        ValueError: not None or an integer in 1..255.
+    """
+    number = whole(limit)
+    if limit is not None and (number is None or not 1 <= number <= MAX_ILLEGAL):
+        raise ValueError(f"illegal_limit must be in 1..{MAX_ILLEGAL} or None, got {limit!r}")
+    return number
+
+
 def observation_space(observation: str, rows: int, cols: int) -> spaces.Box:
     """Return the space of one board's observations."""
+    planes = MAX_EXPONENT + 1, rows, cols
     if observation == "onehot":
-        return spaces.Box(0.0, 1.0, (MAX_EXPONENT + 1, rows, cols), np.float32)
+        return spaces.Box(0.0, 1.0, planes, np.float32)
+    if observation == "flat":
+        return spaces.Box(0.0, 1.0, (math.prod(planes),), np.float32)
     return spaces.Box(0, MAX_EXPONENT, (rows, cols), np.uint8)
+
+
+def observe(boards: Cells, observation: str) -> npt.NDArray[Any]:
+    """Return the observations `[B, ...]` of boards of exponents `uint8[B, rows, cols]`."""
+    if observation == "exponents":
+        return boards
+    planes = batch.one_hot(boards)
+    return planes if observation == "onehot" else planes.reshape(len(boards), -1)
 
 
 def check_options(options: Any, known: tuple[str, ...]) -> dict[str, Any]:

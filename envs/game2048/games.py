@@ -10,7 +10,8 @@ A *game* is eight words:
     5  SCORE         sum of rewards
     6  REWARD        reward of the last action
     7  FLAGS         bytes: 0-3 legal moves (up, right, down, left), 4 is 1 if the last action was
-                     legal, 5 is 1 if the game is over, 6 the largest exponent
+                     legal, 5 is 1 if the game is over, 6 the largest exponent, 7 the number of
+                     illegal actions since the last legal one, at most 255
 
 While all exponents are below 15, a step takes the word path of `rules.py`; beyond that it goes cell
 by cell. Kernels here work on game `i` of an array of games `uint64[8, B]`, a column each; those on
@@ -42,6 +43,9 @@ from afterstate.envs.words import Word, Words
 BOARD, EXCESS, AFTER, AFTER_EXCESS, RNG, SCORE, REWARD, FLAGS = range(8)
 
 LEGAL: Word = np.uint64(1 << 32)
+MAX_ILLEGAL = 255
+"""The largest number of illegal actions in a row that is counted."""
+
 _0, _15 = np.uint64(0), np.uint64(15)
 
 
@@ -59,10 +63,17 @@ def next_flags(flags: Word, board: Word, field: Word) -> Word:
 
     No tile grows by more than one exponent, so the largest one is compared with one number only.
     """
-    exponent = np.uint64(flags) >> np.uint64(48)
+    exponent = np.uint64(flags) >> np.uint64(48) & np.uint64(255)
     larger = (exponent + np.uint64(1)) * LOW_BITS
     exponent += np.uint64(occupied(np.uint64(board) ^ larger) != LOW_BITS)
     return _flags(legal(board, field), exponent)
+
+
+@njit("uint64(uint64)", cache=True)
+def illegal_flags(flags: Word) -> Word:
+    """Return the `FLAGS` word after an illegal action, given the one before."""
+    counts = np.uint64(flags >> np.uint64(56) < np.uint64(MAX_ILLEGAL))
+    return (np.uint64(flags) & ~LEGAL) + (counts << np.uint64(56))
 
 
 @njit("boolean(uint64)", cache=True)
@@ -180,8 +191,8 @@ def _play_cells(games: Words, i: int, action: int, rows: int, cols: int) -> bool
 def play(games: Words, i: int, action: int, table: Words, rows: int, cols: int) -> None:
     """Play one action of game `i`: move, reward, tile.
 
-    An illegal action gives reward 0, clears its flag and makes the board its own afterstate; it
-    changes nothing else.
+    An illegal action gives reward 0, is counted and makes the board its own afterstate; it changes
+    nothing else.
     """
     if fits(games[BOARD, i]):
         played = _play_word(games, i, action, table, field(rows, cols))
@@ -190,7 +201,7 @@ def play(games: Words, i: int, action: int, table: Words, rows: int, cols: int) 
     if not played:
         games[AFTER, i], games[AFTER_EXCESS, i] = games[BOARD, i], games[EXCESS, i]
         games[REWARD, i] = _0
-        games[FLAGS, i] &= ~LEGAL
+        games[FLAGS, i] = illegal_flags(games[FLAGS, i])
 
 
 @njit(

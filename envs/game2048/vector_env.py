@@ -27,12 +27,14 @@ from afterstate.envs.batches import (
 from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.env import (
     check_board,
+    check_illegal_limit,
     check_options,
     check_settings,
     illegal_message,
     observation_space,
+    observe,
 )
-from afterstate.envs.game2048.games import BOARD, RNG, SCORE
+from afterstate.envs.game2048.games import BOARD, MAX_ILLEGAL, RNG, SCORE
 from afterstate.envs.game2048.rules import Cells, table
 from afterstate.envs.words import (
     Word,
@@ -54,7 +56,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
     Args:
         num_envs: number of games.
         size: rows and columns, each 1 to 4.
-        observation: `"exponents"` or `"onehot"`.
+        observation: `"exponents"`, `"onehot"` or `"flat"`.
         illegal: `"noop"`, `"terminate"` or `"raise"`; one illegal action raises for all games.
         start_tiles: number of tiles on a board at the start.
         render_mode: `"ansi"` or `"rgb_array"`; `render()` returns a tuple with one per game.
@@ -63,6 +65,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
             `infos["final_info"]` (`SAME_STEP`); or by `reset(options={"reset_mask": ...})`
             (`DISABLED`).
         max_episode_steps: truncates a game after this many steps.
+        illegal_limit: truncates a game after this many illegal actions in a row; None: never.
     """
 
     metadata: dict[str, Any] = {
@@ -89,6 +92,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         render_mode: str | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         max_episode_steps: int | None = None,
+        illegal_limit: int | None = 100,
     ) -> None:
         self.size = rows, cols = check_settings(size, observation, illegal, start_tiles)
         check_count("num_envs", num_envs)
@@ -98,7 +102,9 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         self.observation, self.illegal, self.start_tiles = observation, illegal, start_tiles
         self.autoreset_mode = check_autoreset_mode(autoreset_mode)
         self.max_episode_steps = max_episode_steps
-        self._settings = limit, illegal == "terminate", int(start_tiles)
+        self.illegal_limit = check_illegal_limit(illegal_limit)
+        most_illegal = self.illegal_limit or MAX_ILLEGAL + 1
+        self._settings = limit, illegal == "terminate", most_illegal, int(start_tiles)
         self._shape = num_envs, rows, cols
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_observation_space = observation_space(observation, rows, cols)
@@ -292,7 +298,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
 
     def _observation(self, boards: Cells) -> npt.NDArray[Any]:
         """Return the observations of boards of exponents."""
-        return boards if self.observation == "exponents" else batch.one_hot(boards)
+        return observe(boards, self.observation)
 
     def _infos(self) -> Infos:
         """Return the infos of all games, without their masks."""

@@ -66,7 +66,7 @@ from afterstate.agents.training.run import (
     summary,
 )
 from afterstate.envs.game2048 import batch
-from afterstate.envs.game2048.games import BOARD, EXCESS, FLAGS, RNG, SCORE, look
+from afterstate.envs.game2048.games import BOARD, EXCESS, RNG, SCORE, look
 from afterstate.envs.game2048.rules import symmetries, table
 from afterstate.envs.words import Words, next_random, seed_word
 
@@ -324,7 +324,7 @@ class SearchValueLearner:
     def _step(self, actions: Indices, over: Any, afters: Words) -> npt.NDArray[np.int64]:
         """Make a move in all games; return scores, moves and largest tiles of those that ended."""
         games, (rows, cols) = self._games, self.size
-        tiles = np.int64(1) << (games[FLAGS, over] >> np.uint64(48)).astype(np.int64)
+        tiles = batch.max_tiles(games[:, over])
         ended = np.stack((games[SCORE, over].astype(np.int64), self._lengths[over], tiles), 1)
         batch.play_all(games, actions, over, 2, table(rows, cols), rows, cols)
         if self.settings.turn:

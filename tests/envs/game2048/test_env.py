@@ -204,6 +204,52 @@ def test_an_illegal_action_changes_nothing_with_noop() -> None:
     assert env.step(LEFT)[4]["legal"] is True
 
 
+@pytest.mark.parametrize("limit", [1, 2, 100, 255])
+def test_illegal_actions_in_a_row_truncate_the_episode(limit: int) -> None:
+    env = on_board(ONLY_SIDEWAYS, illegal_limit=limit)
+    for _ in range(limit - 1):
+        assert env.step(UP)[2:4] == (False, False)
+    env.step(LEFT)  # the count begins again
+    env.reset(options={"board": ONLY_SIDEWAYS})
+    ends = [env.step(UP)[2:4] for _ in range(limit)]
+    assert ends == [(False, False)] * (limit - 1) + [(False, True)]
+    env.set_state(env.get_state())
+    assert env.step(UP)[3] == (limit == 1)
+
+
+def test_without_a_limit_illegal_actions_never_end_the_episode() -> None:
+    env = on_board(ONLY_SIDEWAYS, illegal_limit=None)
+    assert all(env.step(UP)[2:4] == (False, False) for _ in range(600))
+
+
+def test_the_default_limit_is_100_and_an_end_goes_before_it() -> None:
+    env = on_board(ONLY_SIDEWAYS)
+    assert [env.step(UP)[3] for _ in range(100)] == [False] * 99 + [True]
+    env = on_board(ONLY_SIDEWAYS, illegal="terminate", illegal_limit=1)
+    assert env.step(UP)[2:4] == (True, False)
+    assert on_board(FULL, illegal_limit=1).step(UP)[2:4] == (True, False)
+
+
+@pytest.mark.parametrize("limit", [0, -1, 256, 1.5, "100", True])
+def test_wrong_limits_of_illegal_actions_are_refused(limit: Any) -> None:
+    with pytest.raises(ValueError, match=r"illegal_limit must be in 1\.\.255 or None, got"):
+        Game2048Env(illegal_limit=limit)
+    with pytest.raises(ValueError, match="illegal_limit must be"):
+        Game2048VectorEnv(2, illegal_limit=limit)
+
+
+def test_flat_observations_are_the_planes_in_one_row() -> None:
+    flat, planes = Game2048Env(observation="flat"), Game2048Env(observation="onehot")
+    for env in (flat, planes):
+        assert env.observation_space.contains(env.reset(seed=4)[0])
+    for action in range(4):
+        row, expected = (env.step(action)[0] for env in (flat, planes))
+        assert row.dtype == np.float32
+        np.testing.assert_array_equal(row, expected.reshape(-1))
+    registered = gym.make("afterstate:Game2048Flat-v0")
+    assert registered.observation_space == flat.observation_space
+
+
 def test_an_illegal_action_ends_the_episode_with_terminate() -> None:
     env = on_board(ONLY_SIDEWAYS, illegal="terminate")
     before = env.get_state()

@@ -28,13 +28,14 @@ class NaiveGame(NamedTuple):
     rng: int
     score: int = 0
     reward: int = 0
-    was_legal: bool = True
+    n_illegal: int = 0
 
     def play(self, action: int) -> NaiveGame:
         """Return the game after an action."""
         after, reward = oracle.move(self.board, action)
         if after == self.board:
-            return self._replace(after=self.board, reward=0, was_legal=False)
+            n_illegal = min(self.n_illegal + 1, 255)
+            return self._replace(after=self.board, reward=0, n_illegal=n_illegal)
         after = [[min(tile, MAX_EXPONENT) for tile in row] for row in after]
         board, rng = oracle.spawn(after, self.rng)
         return NaiveGame(board, after, rng, self.score + reward, reward)
@@ -43,8 +44,8 @@ class NaiveGame(NamedTuple):
         """Return the eight words of the game."""
         legal = oracle.legal_moves(self.board)
         flags = sum(256**action for action in legal)
-        flags += self.was_legal * 256**4 + (not legal) * 256**5
-        flags += max(max(row) for row in self.board) * 256**6
+        flags += (not self.n_illegal) * 256**4 + (not legal) * 256**5
+        flags += max(max(row) for row in self.board) * 256**6 + self.n_illegal * 256**7
         board, after = _two_words(self.board), _two_words(self.after)
         return [*board, *after, self.rng, self.score, self.reward, flags]
 
@@ -116,7 +117,7 @@ def test_games_from_high_boards_equal_naive_games(rows: int, cols: int) -> None:
         board = [high[cols * r : cols * (r + 1)] for r in range(rows)]
         game, naive = placed(board, rng.getrandbits(64))
         naive = assert_equal_to_the_end(game, naive, rng)
-        reached = max(reached, naive.words()[FLAGS] >> 48)
+        reached = max(reached, naive.words()[FLAGS] >> 48 & 255)
     assert reached >= 16
 
 
@@ -168,7 +169,7 @@ def test_large_tiles_merge_in_every_direction(action: int, n_lines: int) -> None
         assert (game[REWARD, 0], game[SCORE, 0]) == (reward, reward)
         was_legal = bool(game[FLAGS, 0] >> np.uint64(32) & np.uint64(1))
         assert was_legal == (row != after)
-        assert game[FLAGS, 0] >> np.uint64(48) == max(after)
+        assert batch.max_tiles(game) == 2 ** max(after)
 
 
 def test_two_fours_collapse_a_full_chain_to_the_largest_tile() -> None:
@@ -181,7 +182,7 @@ def test_two_fours_collapse_a_full_chain_to_the_largest_tile() -> None:
             naive = naive.play(action)
             assert game[:, 0].tolist() == naive.words()
         assert batch.read(game, BOARD, 4, 4)[0, 0, 0] == MAX_EXPONENT
-        assert game[FLAGS, 0] >> np.uint64(48) == MAX_EXPONENT
+        assert batch.max_tiles(game) == 2**MAX_EXPONENT
         assert game[SCORE, 0] >= sum(2**tile for tile in range(3, 18))
 
 
@@ -229,7 +230,7 @@ def test_start_draws_the_tiles_of_the_oracle_and_stops_when_full(n_tiles: int) -
         assert sum(tile > 0 for row in board for tile in row) == min(n_tiles, 6)
 
 
-def test_an_illegal_action_changes_only_afterstate_reward_and_its_flag() -> None:
+def test_an_illegal_action_changes_only_afterstate_reward_and_flags() -> None:
     for board in ([[1, 0], [2, 0]], [[15, 0], [16, 0]]):
         game, _ = placed(board, 5)
         game[SCORE, 0], game[REWARD, 0] = 1_234, 8
@@ -239,11 +240,15 @@ def test_an_illegal_action_changes_only_afterstate_reward_and_its_flag() -> None
         after = game[:, 0].tolist()
         assert after[AFTER : AFTER + 2] == before[BOARD : BOARD + 2]
         assert after[REWARD] == 0
-        assert after[FLAGS] == before[FLAGS] - (1 << 32)
+        assert after[FLAGS] == before[FLAGS] - (1 << 32) + (1 << 56)
         for word in (BOARD, games.EXCESS, RNG, SCORE):
             assert after[word] == before[word]
-        play(game, RIGHT, 2, 2)  # the next legal action sets the flag
+        for n_illegal in range(2, 300):
+            play(game, LEFT, 2, 2)
+            assert game[FLAGS, 0] >> np.uint64(56) == min(n_illegal, 255)
+        play(game, RIGHT, 2, 2)  # a legal action sets the flag and ends the count
         assert game[FLAGS, 0] >> np.uint64(32) & np.uint64(1)
+        assert game[FLAGS, 0] >> np.uint64(56) == 0
 
 
 @by_size

@@ -45,6 +45,8 @@ SETTINGS: list[dict[str, Any]] = [
     {"size": (2, 3), "illegal": "terminate"},
     {"size": (2, 3), "max_episode_steps": 17, "illegal": "terminate"},
     {"size": (2, 3), "max_episode_steps": 1},
+    {"size": (2, 2), "illegal_limit": 2, "observation": "flat"},
+    {"size": (2, 2), "illegal_limit": 1, "max_episode_steps": 9},
 ]
 
 by_settings = pytest.mark.parametrize("settings", SETTINGS, ids=str)
