@@ -48,7 +48,7 @@ Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Bits = npt.NDArray[np.int8]
 
-_0, _1, _4, _32, _48, _56, _255 = (np.uint64(n) for n in (0, 1, 4, 32, 48, 56, 255))
+_0, _1, _4, _31, _32, _48, _53 = (np.uint64(n) for n in (0, 1, 4, 31, 32, 48, 53))
 _OVER: Word = np.uint64(1 << 40)
 _MASK = np.uint64(0x0101_0101)
 
@@ -211,7 +211,7 @@ def read_infos(
     for i in range(games.shape[1]):
         scores[i] = np.int64(games[SCORE, i])
     for i in range(games.shape[1]):
-        largest = np.int64(games[FLAGS, i] >> _48 & _255)
+        largest = np.int64(games[FLAGS, i] >> _48 & _31)
         max_tiles[i] = (1 << largest) & ~1  # no tile is 0
     for i in range(games.shape[1]):
         legal[i] = games[FLAGS, i] & LEGAL != 0
@@ -238,7 +238,7 @@ def _end_all(
         elapsed[i] = 0 if over[i] else elapsed[i] + 1
         truncated[i] = elapsed[i] >= limit
     for i in range(games.shape[1]):
-        n_illegal = np.int64(games[FLAGS, i] >> _56)
+        n_illegal = np.int64(games[FLAGS, i] >> _53)
         truncated[i] |= (n_illegal >= illegal_limit) & (not over[i]) & (not terminated[i])
     for i in range(games.shape[1]):
         rewards[i] = np.float64(games[REWARD, i])
@@ -317,7 +317,7 @@ def board_words(games: Words, rows: int, cols: int) -> Words:
 
 def max_tiles(games: Words) -> Numbers:
     """Return the largest tile of games `uint64[8, B]`, 0 on an empty board."""
-    exponents = (games[FLAGS] >> _48 & _255).astype(np.int64)
+    exponents = (games[FLAGS] >> _48 & _31).astype(np.int64)
     return np.int64(1) << exponents & ~np.int64(1)
 
 

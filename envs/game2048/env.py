@@ -46,14 +46,14 @@ class Status(NamedTuple):
     max_tile: int
     """The largest tile, 0 on an empty board."""
     n_illegal: int
-    """Number of illegal actions since the last legal one, at most 255."""
+    """Number of illegal actions since the last legal one, at most 2047."""
 
 
 @cache
 def _status(flags: int) -> Status:
     """Return the meaning of a `FLAGS` word, of which there are some thousands."""
     mask = np.array([flags >> 8 * action & 1 for action in range(4)], np.int8)
-    exponent, n_illegal = flags >> 48 & 255, flags >> 56
+    exponent, n_illegal = flags >> 48 & 31, flags >> 53
     max_tile = 1 << exponent if exponent else 0
     return Status(mask, bool(flags >> 32 & 1), bool(flags >> 40 & 1), max_tile, n_illegal)
 
@@ -87,7 +87,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         illegal: effect of an illegal action. `"noop"`: no change, reward 0. `"terminate"`: the same
             and the episode ends. `"raise"`: a ValueError that leaves the game unchanged. Without a
             legal action, any action changes nothing and ends the episode.
-        illegal_limit: the episode is truncated after this many illegal actions in a row, 1 to 255,
+        illegal_limit: the episode is truncated after this many illegal actions in a row, 1 to 2047,
             so that a deterministic policy that repeats one comes to an end; None: never. A state
             that is set begins at 0.
         start_tiles: number of tiles on the board at the start.
@@ -110,7 +110,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         illegal: str = "noop",
         start_tiles: int = 2,
         render_mode: str | None = None,
-        illegal_limit: int | None = 100,
+        illegal_limit: int | None = 1000,
     ) -> None:
         self.size = rows, cols = check_settings(size, observation, illegal, start_tiles)
         self.illegal_limit = check_illegal_limit(illegal_limit)

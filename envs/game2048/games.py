@@ -10,8 +10,8 @@ A *game* is eight words:
     5  SCORE         sum of rewards
     6  REWARD        reward of the last action
     7  FLAGS         bytes: 0-3 legal moves (up, right, down, left), 4 is 1 if the last action was
-                     legal, 5 is 1 if the game is over, 6 the largest exponent, 7 the number of
-                     illegal actions since the last legal one, at most 255
+                     legal, 5 is 1 if the game is over; then 5 bits of the largest exponent and 11 of
+                     the number of illegal actions since the last legal one, at most 2047
 
 While all exponents are below 15, a step takes the word path of `rules.py`; beyond that it goes cell
 by cell. Kernels here work on game `i` of an array of games `uint64[8, B]`, a column each; those on
@@ -43,7 +43,7 @@ from afterstate.envs.words import Word, Words
 BOARD, EXCESS, AFTER, AFTER_EXCESS, RNG, SCORE, REWARD, FLAGS = range(8)
 
 LEGAL: Word = np.uint64(1 << 32)
-MAX_ILLEGAL = 255
+MAX_ILLEGAL = 2047
 """The largest number of illegal actions in a row that is counted."""
 
 _0, _15 = np.uint64(0), np.uint64(15)
@@ -63,7 +63,7 @@ def next_flags(flags: Word, board: Word, field: Word) -> Word:
 
     No tile grows by more than one exponent, so the largest one is compared with one number only.
     """
-    exponent = np.uint64(flags) >> np.uint64(48) & np.uint64(255)
+    exponent = np.uint64(flags) >> np.uint64(48) & np.uint64(31)
     larger = (exponent + np.uint64(1)) * LOW_BITS
     exponent += np.uint64(occupied(np.uint64(board) ^ larger) != LOW_BITS)
     return _flags(legal(board, field), exponent)
@@ -72,8 +72,8 @@ def next_flags(flags: Word, board: Word, field: Word) -> Word:
 @njit("uint64(uint64)", cache=True)
 def illegal_flags(flags: Word) -> Word:
     """Return the `FLAGS` word after an illegal action, given the one before."""
-    counts = np.uint64(flags >> np.uint64(56) < np.uint64(MAX_ILLEGAL))
-    return (np.uint64(flags) & ~LEGAL) + (counts << np.uint64(56))
+    counts = np.uint64(flags >> np.uint64(53) < np.uint64(MAX_ILLEGAL))
+    return (np.uint64(flags) & ~LEGAL) + (counts << np.uint64(53))
 
 
 @njit("boolean(uint64)", cache=True)

@@ -92,7 +92,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         render_mode: str | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         max_episode_steps: int | None = None,
-        illegal_limit: int | None = 100,
+        illegal_limit: int | None = 1000,
     ) -> None:
         self.size = rows, cols = check_settings(size, observation, illegal, start_tiles)
         check_count("num_envs", num_envs)

@@ -62,7 +62,7 @@ def test_step_all_reports_rewards_and_ends(illegal_ends: bool) -> None:
     following, afters = np.empty((2, 5, 2, 2), np.uint8)
     infos = np.empty((5, 4), np.int8), afters, *np.empty((2, 5), np.int64), np.empty(5, np.bool_)
     n_over = batch.step_all(
-        *(states, actions, elapsed, over, 10, illegal_ends, 256, 2, table(2, 2)),
+        *(states, actions, elapsed, over, 10, illegal_ends, 2048, 2, table(2, 2)),
         *(rewards, terminated, truncated, following, *infos),
     )
     assert following.tolist() == batch.read(states, BOARD, 2, 2).tolist()

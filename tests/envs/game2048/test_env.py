@@ -204,7 +204,7 @@ def test_an_illegal_action_changes_nothing_with_noop() -> None:
     assert env.step(LEFT)[4]["legal"] is True
 
 
-@pytest.mark.parametrize("limit", [1, 2, 100, 255])
+@pytest.mark.parametrize("limit", [1, 2, 100, 2047])
 def test_illegal_actions_in_a_row_truncate_the_episode(limit: int) -> None:
     env = on_board(ONLY_SIDEWAYS, illegal_limit=limit)
     for _ in range(limit - 1):
@@ -219,20 +219,20 @@ def test_illegal_actions_in_a_row_truncate_the_episode(limit: int) -> None:
 
 def test_without_a_limit_illegal_actions_never_end_the_episode() -> None:
     env = on_board(ONLY_SIDEWAYS, illegal_limit=None)
-    assert all(env.step(UP)[2:4] == (False, False) for _ in range(600))
+    assert all(env.step(UP)[2:4] == (False, False) for _ in range(2500))
 
 
-def test_the_default_limit_is_100_and_an_end_goes_before_it() -> None:
+def test_the_default_limit_is_1000_and_an_end_goes_before_it() -> None:
     env = on_board(ONLY_SIDEWAYS)
-    assert [env.step(UP)[3] for _ in range(100)] == [False] * 99 + [True]
+    assert [env.step(UP)[3] for _ in range(1000)] == [False] * 999 + [True]
     env = on_board(ONLY_SIDEWAYS, illegal="terminate", illegal_limit=1)
     assert env.step(UP)[2:4] == (True, False)
     assert on_board(FULL, illegal_limit=1).step(UP)[2:4] == (True, False)
 
 
-@pytest.mark.parametrize("limit", [0, -1, 256, 1.5, "100", True])
+@pytest.mark.parametrize("limit", [0, -1, 2048, 1.5, "100", True])
 def test_wrong_limits_of_illegal_actions_are_refused(limit: Any) -> None:
-    with pytest.raises(ValueError, match=r"illegal_limit must be in 1\.\.255 or None, got"):
+    with pytest.raises(ValueError, match=r"illegal_limit must be in 1\.\.2047 or None, got"):
         Game2048Env(illegal_limit=limit)
     with pytest.raises(ValueError, match="illegal_limit must be"):
         Game2048VectorEnv(2, illegal_limit=limit)

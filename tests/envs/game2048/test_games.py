@@ -34,7 +34,7 @@ class NaiveGame(NamedTuple):
         """Return the game after an action."""
         after, reward = oracle.move(self.board, action)
         if after == self.board:
-            n_illegal = min(self.n_illegal + 1, 255)
+            n_illegal = min(self.n_illegal + 1, 2047)
             return self._replace(after=self.board, reward=0, n_illegal=n_illegal)
         after = [[min(tile, MAX_EXPONENT) for tile in row] for row in after]
         board, rng = oracle.spawn(after, self.rng)
@@ -45,7 +45,7 @@ class NaiveGame(NamedTuple):
         legal = oracle.legal_moves(self.board)
         flags = sum(256**action for action in legal)
         flags += (not self.n_illegal) * 256**4 + (not legal) * 256**5
-        flags += max(max(row) for row in self.board) * 256**6 + self.n_illegal * 256**7
+        flags += max(max(row) for row in self.board) * 256**6 + self.n_illegal * 2**53
         board, after = _two_words(self.board), _two_words(self.after)
         return [*board, *after, self.rng, self.score, self.reward, flags]
 
@@ -117,7 +117,7 @@ def test_games_from_high_boards_equal_naive_games(rows: int, cols: int) -> None:
         board = [high[cols * r : cols * (r + 1)] for r in range(rows)]
         game, naive = placed(board, rng.getrandbits(64))
         naive = assert_equal_to_the_end(game, naive, rng)
-        reached = max(reached, naive.words()[FLAGS] >> 48 & 255)
+        reached = max(reached, naive.words()[FLAGS] >> 48 & 31)
     assert reached >= 16
 
 
@@ -240,15 +240,15 @@ def test_an_illegal_action_changes_only_afterstate_reward_and_flags() -> None:
         after = game[:, 0].tolist()
         assert after[AFTER : AFTER + 2] == before[BOARD : BOARD + 2]
         assert after[REWARD] == 0
-        assert after[FLAGS] == before[FLAGS] - (1 << 32) + (1 << 56)
+        assert after[FLAGS] == before[FLAGS] - (1 << 32) + (1 << 53)
         for word in (BOARD, games.EXCESS, RNG, SCORE):
             assert after[word] == before[word]
-        for n_illegal in range(2, 300):
+        for n_illegal in range(2, 2100):
             play(game, LEFT, 2, 2)
-            assert game[FLAGS, 0] >> np.uint64(56) == min(n_illegal, 255)
+            assert game[FLAGS, 0] >> np.uint64(53) == min(n_illegal, 2047)
         play(game, RIGHT, 2, 2)  # a legal action sets the flag and ends the count
         assert game[FLAGS, 0] >> np.uint64(32) & np.uint64(1)
-        assert game[FLAGS, 0] >> np.uint64(56) == 0
+        assert game[FLAGS, 0] >> np.uint64(53) == 0
 
 
 @by_size
