@@ -317,8 +317,9 @@ def board_words(games: Words, rows: int, cols: int) -> Words:
 
 def max_tiles(games: Words) -> Numbers:
     """Return the largest tile of games `uint64[8, B]`, 0 on an empty board."""
-    exponents = (games[FLAGS] >> _48 & _31).astype(np.int64)
-    return np.int64(1) << exponents & ~np.int64(1)
+    exponents: Numbers = (games[FLAGS] >> _48 & _31).astype(np.int64)
+    tiles: Numbers = (1 << exponents) & ~1
+    return tiles
 
 
 def masks(games: Words) -> Bits:

@@ -275,7 +275,8 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
 
     def _observe(self, board: Cells) -> npt.NDArray[Any]:
         """Return the observation of a board of exponents."""
-        return observe(board[None], self.observation)[0]
+        observation: npt.NDArray[Any] = observe(board[None], self.observation)[0]
+        return observation
 
     def _info(self, after: Cells, status: Status) -> dict[str, Any]:
         """Return the current info."""

@@ -10,8 +10,8 @@ A *game* is eight words:
     5  SCORE         sum of rewards
     6  REWARD        reward of the last action
     7  FLAGS         bytes: 0-3 legal moves (up, right, down, left), 4 is 1 if the last action was
-                     legal, 5 is 1 if the game is over; then 5 bits of the largest exponent and 11 of
-                     the number of illegal actions since the last legal one, at most 2047
+                     legal, 5 is 1 if the game is over; then 5 bits of the largest exponent and 11
+                     of the number of illegal actions since the last legal one, at most 2047
 
 While all exponents are below 15, a step takes the word path of `rules.py`; beyond that it goes cell
 by cell. Kernels here work on game `i` of an array of games `uint64[8, B]`, a column each; those on
