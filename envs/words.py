@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+import afterstate.envs.compiling  # noqa: F401 - reports slow compilation
+
 Word: TypeAlias = int | np.uint64
 """64 bits. Kernels return an `int` to Python; those with a signature take either, the others need a
 `np.uint64`. numba sees a `uint64` in both."""

@@ -17,6 +17,9 @@ import benchmarks  # noqa: F401
 
 pytest.register_assert_rewrite("tests.support")
 
+# Tests compare what programs write to their standard error streams.
+os.environ["AFTERSTATE_QUIET"] = "1"
+
 # Tests interrupt programs. A shell that starts them in the background lets them ignore that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

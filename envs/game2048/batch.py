@@ -138,7 +138,7 @@ def play_all(
     _score(games[REWARD], special, games[SCORE])
 
 
-@njit("uint64(uint64[:, ::1], uint64, int64[::1])", cache=True)
+@njit(cache=True)
 def sample_legal(games: Words, rng: Word, actions: Numbers) -> Word:
     """Draw a legal action of every game, 0 where none is; return the advanced random state."""
     rng = np.uint64(rng)

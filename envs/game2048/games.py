@@ -204,9 +204,7 @@ def play(games: Words, i: int, action: int, table: Words, rows: int, cols: int) 
         games[FLAGS, i] = illegal_flags(games[FLAGS, i])
 
 
-@njit(
-    "void(uint64[:, ::1], int64, int64, uint64, int64, int64, int64)", cache=True, forceinline=True
-)
+@njit(cache=True, forceinline=True)
 def play_after(
     games: Words, i: int, action: int, after: Word, reward: int, rows: int, cols: int
 ) -> None:

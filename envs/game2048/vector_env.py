@@ -197,7 +197,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
         The actions have their own random stream, so that drawing them does not change the games.
         """
         actions = np.empty(self.num_envs, np.int64)
-        self._sampler = batch.sample_legal(self._running(), self._sampler, actions)
+        self._sampler = batch.sample_legal(self._running(), np.uint64(self._sampler), actions)
         return actions
 
     def afterstates(self) -> tuple[Cells, npt.NDArray[np.float64], Flags]:

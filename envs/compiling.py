@@ -1,0 +1,71 @@
+"""A line on the standard error stream when kernels are compiled for more than a second.
+
+Kernels are compiled on their first call and kept in a cache on disk, so that a first start takes
+longer than later ones. The line is a warning of the logger `afterstate.envs.compiling`; with the
+environment variable `AFTERSTATE_QUIET` it is not written.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from typing import Any
+
+from numba.core import event as events
+
+LOGGER = logging.getLogger(__name__)
+
+GROUPS = {
+    "afterstate.envs.game2048": ("the rules of 2048", 6),
+    "afterstate.envs.daihinmin": ("the rules of Daihinmin", 10),
+    "afterstate.agents.game2048.learning": ("learning of 2048", 15),
+    "afterstate.agents.game2048": ("players of 2048", 10),
+    "afterstate.agents.daihinmin": ("players of Daihinmin", 20),
+}
+"""What the kernels of a package are for, and about how many seconds they are compiled."""
+
+SECONDS = 1.0
+"""Time after which the line is written."""
+
+
+class _Listener(events.Listener):
+    """Measures how long the kernels of each group are compiled."""
+
+    def __init__(self) -> None:
+        self._seconds = dict.fromkeys(GROUPS, 0.0)
+        self._announced = set[str]()
+        self._group: str | None = None
+        self._depth, self._start = 0, 0.0
+
+    def on_start(self, event: Any) -> None:
+        """Begin to measure, or look at the time; kernels that others call are compiled within."""
+        if self._depth == 0:
+            self._group = _group(event.data["dispatcher"].py_func.__module__)
+            self._start = time.monotonic()
+        self._depth += 1
+        self._look(time.monotonic() - self._start)
+
+    def on_end(self, event: Any) -> None:
+        """Add the time of the outermost kernel."""
+        self._depth -= 1
+        if self._depth == 0 and self._group is not None:
+            self._seconds[self._group] += time.monotonic() - self._start
+
+    def _look(self, running: float) -> None:
+        """Write the line of the group once it has taken long."""
+        group = self._group
+        if group is None or group in self._announced or self._seconds[group] + running < SECONDS:
+            return
+        self._announced.add(group)
+        what, seconds = GROUPS[group]
+        LOGGER.warning("compiling %s: about %d seconds, the first time only", what, seconds)
+
+
+def _group(module: str) -> str | None:
+    """Return the group of a module, None if it is not of this package."""
+    return next((group for group in GROUPS if module.startswith(group)), None)
+
+
+if not os.environ.get("AFTERSTATE_QUIET"):
+    events.register("numba:compile", _Listener())

@@ -1,0 +1,74 @@
+"""The line on the standard error stream when kernels are compiled for more than a second."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from afterstate.envs import compiling
+
+STEP = (
+    "import gymnasium as gym; env = gym.make('afterstate:Game2048-v0'); env.reset(seed=1); "
+    "env.step(0)"
+)
+
+
+def kernel(module: str) -> Any:
+    """Return the event of compiling a kernel of a module."""
+    function = SimpleNamespace(__module__=module)
+    return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)})
+
+
+class Compiler:
+    """Compiles kernels, in a time of its own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.listener, self.now = compiling._Listener(), 0.0
+        monkeypatch.setattr(compiling, "time", SimpleNamespace(monotonic=lambda: self.now))
+
+    def __call__(self, module: str, seconds: float, *within: float) -> None:
+        """Compile a kernel, and within it those that it calls."""
+        self.listener.on_start(kernel(module))
+        for each in within:
+            self("numba.core", each)
+        self.now += seconds
+        self.listener.on_end(kernel(module))
+
+
+def test_each_group_that_takes_long_has_one_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    compile_kernel = Compiler(monkeypatch)
+    with caplog.at_level(logging.WARNING):
+        compile_kernel("afterstate.envs.game2048.rules", 0.6)
+        compile_kernel("somebody.else", 9.0)
+        compile_kernel("afterstate.envs.game2048.games", 0.6)
+        assert caplog.messages == []
+        for _ in range(3):
+            compile_kernel("afterstate.envs.game2048.games", 0.6)
+        assert caplog.messages == [
+            "compiling the rules of 2048: about 6 seconds, the first time only"
+        ]
+        compile_kernel("afterstate.agents.daihinmin.search.monte_carlo", 0.1, 2.0, 1.0)
+        assert len(caplog.messages) == 2
+        assert "players of Daihinmin" in caplog.messages[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_first_step_says_that_it_compiles(tmp_path: Path, quiet: bool) -> None:
+    environ = {name: value for name, value in os.environ.items() if name != "AFTERSTATE_QUIET"}
+    environ |= {"NUMBA_CACHE_DIR": str(tmp_path)} | ({"AFTERSTATE_QUIET": "1"} if quiet else {})
+    for is_first in (True, False):
+        run = subprocess.run(
+            [sys.executable, "-c", STEP], env=environ, capture_output=True, text=True, check=True
+        )
+        says = run.stderr.count("compiling the rules of 2048")
+        assert says == (is_first and not quiet)
