@@ -263,7 +263,7 @@ EVERYBODY = raw_env().possible_agents
         {"_games_left": 0},
         {"infos": {agent: {"play": threading.Lock()} for agent in EVERYBODY}},
     ],
-    ids=str,
+    ids=lambda parts: ",".join(parts),
 )
 def test_states_of_agents_that_cannot_play_on_change_nothing(parts: dict[str, Any]) -> None:
     env = started()
