@@ -51,6 +51,8 @@ Whole = Annotated[int, _plain, Field(ge=0, lt=1 << 63)]
 """An integer from 0 on, such as a seed."""
 Count = Annotated[int, _plain, Field(ge=1, lt=1 << 63)]
 """An integer from 1 on."""
+Jobs = Annotated[int, _plain, Field(ge=1, le=1024)]
+"""A number of processes."""
 
 
 def _whole_number(value: float) -> float:

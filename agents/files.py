@@ -17,6 +17,7 @@ import io
 import json
 import math
 import os
+import stat
 import struct
 import zipfile
 import zlib
@@ -92,6 +93,8 @@ def read(
         ValueError: another program's file, a newer version, another kind, or a damaged file.
     """
     with open(path, "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError(f"{path} must be a file on a disk, got a device or a pipe")
         with _damage_of(path):
             archive = zipfile.ZipFile(file)
             header = _read_header(archive)

@@ -33,7 +33,7 @@ import numpy as np
 import tyro
 from tqdm import tqdm
 
-from afterstate.agents.config import Count, Whole, settings
+from afterstate.agents.config import Count, Jobs, Whole, settings
 from afterstate.agents.training.commands import sigterm_raises
 from afterstate.agents.training.folder import lock
 from afterstate.envs import durable_files
@@ -87,7 +87,7 @@ class Play(Report):
 
     only: tuple[str, ...] = ("*",)
     """Names or patterns of entries, such as "random", "2048/random" or "MC*"."""
-    jobs: Count | None = None
+    jobs: Jobs | None = None
     """Processes; by default 1, or all of the cluster with Ray."""
     backend: Literal["local", "ray"] = "local"
     """Where the processes run."""

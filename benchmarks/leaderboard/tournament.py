@@ -37,7 +37,7 @@ from scipy.stats import t
 from tqdm import tqdm
 from tyro.conf import Positional
 
-from afterstate.agents.config import Count, Whole, settings
+from afterstate.agents.config import Count, Jobs, Whole, settings
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player, play_match
 from afterstate.agents.training.commands import markdown
 from afterstate.envs.commands import fail, parse
@@ -227,7 +227,7 @@ class Args:
     """Play each deal five times, with the players moved on."""
     seed: Whole = 0
     """Seed of draws and deals."""
-    jobs: Count = 1
+    jobs: Jobs = 1
     """Processes."""
     rows: Path | None = None
     """New file for the rows."""

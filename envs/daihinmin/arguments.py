@@ -381,8 +381,9 @@ def _asks(view: Game, limits: Games) -> bool:
     own = view.viewer == -1 or view.viewer == view.turn
     if not own or view.turn < 0 or not _is_within(view, limits):
         return False
-    least, most = max(view.to_give, 1), limits[1].left[view.turn]
-    return bool(least <= count(view.hands[view.turn]) <= most and view.n_out < N_PLAYERS - 1)
+    held, least = count(view.hands[view.turn]), max(view.to_give, 1)
+    is_held = held == view.left[view.turn] and least <= held <= limits[1].left[view.turn]
+    return bool(is_held and view.n_out < N_PLAYERS - 1)
 
 
 def check_turn(view: Any, plays: bool | None = None) -> Game:

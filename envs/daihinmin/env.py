@@ -338,6 +338,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
             setattr(self, name, value)
         if not _is_over(state):
             self.agent_selection = AGENTS[int(game["turn"])]
+            self._show_mask()
 
     def render(self) -> Any:
         """Return the table as text (`"ansi"`) or picture (`"rgb_array"`); `"human"` opens a window.
@@ -439,12 +440,16 @@ class raw_env(AECEnv):  # type: ignore[misc]
 
     def _show(self) -> None:
         """Put the mask into the selected agent's info, and draw in mode `"human"`."""
+        self._show_mask()
+        if self.render_mode == "human":
+            self.render()
+
+    def _show_mask(self) -> None:
+        """Put the mask into the selected agent's info."""
         if self.observation == "planes":
             agent = self.agent_selection
             mask = self._mask(_NUMBERS[agent])
             self.infos[agent] = {**self.infos[agent], "action_mask": mask}
-        if self.render_mode == "human":
-            self.render()
 
 
 class parallel_env(ParallelEnv):  # type: ignore[misc]

@@ -17,7 +17,7 @@ from afterstate.envs.daihinmin.env import AGENTS, ILLEGAL_REWARD, observation_sp
 from afterstate.envs.daihinmin.observation import Planes
 from afterstate.envs.daihinmin.players import Player, RandomPlayer, actions_of, is_random, resolve
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options
-from afterstate.envs.words import check_one_of, draw_word, whole
+from afterstate.envs.words import check_one_of, check_seed, draw_word, whole
 
 Opponent: TypeAlias = Player | str | None
 """A player, its name or its file; None plays at random."""
@@ -113,6 +113,7 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
         Raises:
             ValueError: a wrong seed or deal.
         """
+        seed = check_seed(seed)
         super().reset(seed=seed)
         self._over = True  # until the reset has succeeded
         player = whole(self.seat)

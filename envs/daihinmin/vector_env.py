@@ -511,7 +511,7 @@ class DaihinminVectorEnv(VectorEnv[Planes, Numbers, npt.NDArray[Any]]):
             parameters=parameters,
             rewards=np.array(REWARDS[self.reward]),
             seat=-1 if self.seat == "random" else int(self.seat),
-            n_games=self.games,
+            n_games=int(self.games),
             auto=self.exchange == "auto",
             illegal_ends=self.illegal == "terminate",
             limit=step_limit(self.max_episode_steps),

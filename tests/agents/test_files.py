@@ -622,3 +622,10 @@ def test_a_link_stays_a_link(file: Path, tmp_path: Path) -> None:
 def test_writing_to_a_folder_raises(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="not a file"):
         write(tmp_path, "test", {}, {})
+
+
+def test_a_device_is_refused_at_once() -> None:
+    if not Path("/dev/zero").exists():
+        pytest.skip("needs a device without end")
+    with pytest.raises(ValueError, match="/dev/zero must be a file on a disk"):
+        read("/dev/zero")

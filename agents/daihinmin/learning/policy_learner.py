@@ -26,7 +26,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from afterstate.agents import files
-from afterstate.agents.config import Amount, Count, Positive, Whole, settings
+from afterstate.agents.config import Amount, Count, Jobs, Positive, Whole, settings
 from afterstate.agents.daihinmin.learning.game_records import play_log
 from afterstate.agents.daihinmin.learning.policy_gradient import (
     CYCLE,
@@ -233,7 +233,7 @@ class PolicyOptions(Options):
     """Games of an evaluation, against four sample clients."""
     save_minutes: Positive = 1
     """Minutes from one save to the next."""
-    jobs: Count = 1
+    jobs: Jobs = 1
     """Processes that play; the policy does not depend on it."""
 
     @property

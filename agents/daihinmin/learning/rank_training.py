@@ -40,7 +40,17 @@ except ImportError as error:
     raise ImportError(message) from error
 
 from afterstate.agents import nets
-from afterstate.agents.config import Amount, Count, Number, Positive, Share, Whole, read, settings
+from afterstate.agents.config import (
+    Amount,
+    Count,
+    Jobs,
+    Number,
+    Positive,
+    Share,
+    Whole,
+    read,
+    settings,
+)
 from afterstate.agents.daihinmin.afterstates.class_values import POINTS
 from afterstate.agents.daihinmin.learning.game_records import (
     ALL,
@@ -89,7 +99,7 @@ class RankOptions(Options):
     """Generations from one evaluation to the next."""
     evaluate: Count = 2_000
     """Games of an evaluation, against four sample clients."""
-    jobs: Count = 1
+    jobs: Jobs = 1
     """Processes that play."""
     device: str = "cpu"
     """Where networks learn and play: cpu or cuda."""

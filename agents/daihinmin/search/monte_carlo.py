@@ -57,6 +57,8 @@ from afterstate.envs.daihinmin.arguments import check_out, check_turn
 from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.plays import CARDS, N_PLAYS, PASS, ROWS, Numbers
 from afterstate.envs.daihinmin.rules import (
+    MAX_ACTIONS,
+    N_PLAYERS,
     Game,
     GameType,
     advance,
@@ -181,8 +183,13 @@ def choose_gifts(view: Game, most: int, policy: Scores, workspace: Workspace, ar
 def _play_until_out(
     game: Game, player: int, policy: Scores, temperature: float, deals: Deals
 ) -> int:
-    """Play by the models until a player has finished; return the player's place."""
-    while game.places[player] < 0:
+    """Play by the models until a player has finished; return the player's place.
+
+    In a position that no game has, nobody may ever be in turn or finish: the place is the last one.
+    """
+    for _ in range(MAX_ACTIONS):
+        if game.places[player] >= 0 or game.turn < 0:
+            break
         if deals.models[game.turn] and game.turn != player:
             move = sample_move(game)
         else:
@@ -192,7 +199,7 @@ def _play_until_out(
         else:
             lay(game, move)
         advance(game)
-    return int(game.places[player])
+    return int(game.places[player]) if game.places[player] >= 0 else N_PLAYERS - 1
 
 
 @njit(int64(int64, int64, ParametersType, ArmsType), cache=True)

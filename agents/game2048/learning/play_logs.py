@@ -41,7 +41,7 @@ from pydantic import Field
 
 from afterstate import agents
 from afterstate.agents import files
-from afterstate.agents.config import Amount, Count, Rate, Whole, settings
+from afterstate.agents.config import Amount, Count, Jobs, Rate, Whole, settings
 from afterstate.agents.game2048.play import Player, play
 from afterstate.agents.training.commands import (
     progress_bar,
@@ -379,7 +379,7 @@ class Args:
     """Games that a player plays in parallel."""
     seed: Whole = 1
     """Seed of the first game and of the sampling."""
-    jobs: Count = 1
+    jobs: Jobs = 1
     """Number of processes that play."""
     resume: bool = False
     """Continue a run that was interrupted."""

@@ -48,6 +48,7 @@ from afterstate.envs.game2048.rules import (
 from afterstate.envs.words import Word, Words, whole
 
 MAX_DEPTH = 5
+MAX_SECONDS = 1e6
 CUTOFF = 1e-4
 """The default cutoff."""
 TEMPERATURE = 0.08
@@ -347,8 +348,8 @@ class ExpectimaxAgent(Agent):
             depth = 3 if seconds is None else MAX_DEPTH
         if not 1 <= (whole(depth) or 0) <= MAX_DEPTH:
             raise ValueError(f"depth must be in 1..{MAX_DEPTH}, got {depth!r}")
-        if seconds is not None and not 0 < seconds < float("inf"):
-            raise ValueError(f"seconds must be > 0, got {seconds!r}")
+        if seconds is not None and not 0 < seconds <= MAX_SECONDS:
+            raise ValueError(f"seconds must be > 0 and at most {MAX_SECONDS:,}, got {seconds!r}")
         if not 0 <= cutoff < 1:
             raise ValueError(f"cutoff must be >= 0 and < 1, got {cutoff!r}")
         if not 0 <= (-1 if whole(table_bits) is None else table_bits) <= 28:

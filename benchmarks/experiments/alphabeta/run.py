@@ -19,7 +19,7 @@ from matplotlib import pyplot as plt
 from scipy.stats import binomtest
 
 from afterstate import agents
-from afterstate.agents.config import Count, settings
+from afterstate.agents.config import Jobs, settings
 from afterstate.agents.training.commands import markdown
 from afterstate.envs.commands import parse
 from benchmarks import figures
@@ -54,7 +54,7 @@ class Args:
 
     command: Literal["play", "report"]
     """Play the games that have no row, or write the report."""
-    jobs: Count = 1
+    jobs: Jobs = 1
     """Processes that play."""
 
 

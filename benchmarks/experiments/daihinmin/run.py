@@ -31,7 +31,7 @@ from torch import nn
 from tqdm import tqdm
 
 from afterstate.agents import nets
-from afterstate.agents.config import Count, settings
+from afterstate.agents.config import Count, Jobs, settings
 from afterstate.agents.daihinmin.learning.rank_learner import errors, samples
 from afterstate.agents.daihinmin.learning.rank_training import RankOptions, RankTraining
 from afterstate.agents.daihinmin.learning.self_play import RULE_PLAYERS, play_games
@@ -69,7 +69,7 @@ class Args:
     """File of the network of self-play, for the player Self."""
     draws: Count = 100
     """Number of draws of five players."""
-    jobs: Count = 1
+    jobs: Jobs = 1
     """Processes that play games for training."""
     device: str = "cpu"
     """Where networks learn and play: cpu or cuda."""

@@ -32,7 +32,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from afterstate import agents
-from afterstate.agents.config import Count, current_names, from_dict, settings
+from afterstate.agents.config import Jobs, current_names, from_dict, settings
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import from_search, play_logs
 from afterstate.agents.game2048.play import play
@@ -75,7 +75,7 @@ class Args:
     """Folder of positions and learners."""
     only: tuple[str, ...] = ()
     """Groups of players, or experiments; by default all."""
-    jobs: Count = 1
+    jobs: Jobs = 1
     """Processes that measure players."""
 
 

@@ -32,7 +32,7 @@ from torch import nn
 
 from afterstate import agents
 from afterstate.agents import nets
-from afterstate.agents.config import Amount, Count, settings
+from afterstate.agents.config import Amount, Count, Jobs, settings
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.play import play as play_games
 from afterstate.agents.game2048.values.policy_net import (
@@ -77,7 +77,7 @@ class Args:
     """Folder of the log and the networks."""
     layers: tuple[int, ...] = ()
     """Layers of the networks to train; by default all of settings.json."""
-    jobs: Count = 1
+    jobs: Jobs = 1
     """Processes that write the log."""
     games: Count | None = None
     """Games of table 2 for each network, at least 2; by default those of settings.json."""

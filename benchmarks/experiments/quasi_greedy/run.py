@@ -27,7 +27,7 @@ from typing import Literal, NamedTuple
 from joblib import Parallel, delayed
 from tqdm import tqdm
 
-from afterstate.agents.config import Count, Positive, Rate, Whole, settings
+from afterstate.agents.config import Count, Jobs, Positive, Rate, Whole, settings
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows
@@ -51,7 +51,7 @@ class Args:
     """Length of each run, in seconds of CPU time of self-play."""
     repeats: Count = 3
     """Number of seeds of each run: 1, 2, ..."""
-    jobs: Count = 1
+    jobs: Jobs = 1
     """Runs played in parallel."""
     points: Count = 10
     """Evaluations of a run, at equal distances."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from collections import Counter
 from pathlib import Path
@@ -22,6 +23,11 @@ MAX_VISITS, VISITS_SECONDS = 50, 10.0
 counted."""
 
 
+def _open(path: str, flags: int) -> int:
+    """Open a file; writing to a pipe whose reader has stopped is then an error, and does not wait."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
+
+
 class Lines:
     """A file of JSON lines. Each line is written immediately, and whole or not at all.
 
@@ -35,7 +41,7 @@ class Lines:
 
     def __init__(self, path: Path | None, synced: bool = False) -> None:
         self._synced = synced
-        self._file = open(path, "a+b", buffering=0) if path else None
+        self._file = open(path, "a+b", buffering=0, opener=_open) if path else None
         if path and self._file:
             durable_files.sync_folder(path.parent)
             if json_files.is_cut_off(path):

@@ -268,3 +268,18 @@ EVERYBODY = raw_env().possible_agents
 def test_states_of_agents_that_cannot_play_on_change_nothing(parts: dict[str, Any]) -> None:
     env = started()
     refused(env, lambda: env.set_state({**env.get_state(), **parts}), "of a state|numbers of games")
+
+
+def test_the_mask_is_that_of_the_record_that_is_set() -> None:
+    env, other = raw_env(observation="planes"), raw_env(observation="planes")
+    env.reset(seed=1)
+    for seed in range(2, 12):
+        other.reset(seed=seed)
+        path(other, seed, seed)
+        if not other.agents or any(other.terminations.values()):
+            continue
+        env.set_state({**env.get_state(), "game": other.get_state()["game"]})
+        agent = env.agent_selection
+        assert agent == other.agent_selection
+        mask = env.infos[agent]["action_mask"]
+        np.testing.assert_array_equal(mask, other.infos[agent]["action_mask"])

@@ -371,3 +371,14 @@ def test_maskable_ppo_learns_and_plays_legal_actions_only() -> None:
     assert any((old != new).any() for old, new in zip(before, after, strict=True))
     mean, _ = evaluate_policy(model, env, n_eval_episodes=3)
     assert 2 <= float(np.mean(mean)) <= 10
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "a", [1], True])
+def test_wrong_seeds_are_refused_as_by_the_other_environments(seed: Any) -> None:
+    with pytest.raises(ValueError, match="seed must be"):
+        DaihinminEnv().reset(seed=seed)
+
+
+def test_seeds_of_numpy_are_those_of_python() -> None:
+    first, second = (DaihinminEnv().reset(seed=seed)[0] for seed in (3, np.int64(3)))
+    np.testing.assert_array_equal(first, second)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -394,3 +395,24 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
 def test_earlier_names_of_settings_are_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"adviser.*prior"):
         agents.make("daihinmin-mc", adviser=None)
+
+
+def _out_with_cards(seen: Game) -> None:
+    seen["left"][seen["turn"]], seen["n_out"] = 0, 1
+
+
+def _gives_in_play(seen: Game) -> None:
+    seen["to_give"] = 1
+
+
+def _gives_without_class(seen: Game) -> None:
+    seen["to_give"], seen["classes"] = 1, [-1, 0, 1, 2, 4]
+
+
+@pytest.mark.parametrize("damage", [_out_with_cards, _gives_in_play, _gives_without_class])
+def test_views_that_no_game_has_are_refused_or_answered(damage: Callable[[Game], None]) -> None:
+    player = agents.make("daihinmin-mc", playouts=2, seed=1)
+    for seen in positions(3):
+        damage(seen)
+        with contextlib.suppress(ValueError):
+            player.give(seen, 1) if seen["to_give"] else player.choose(seen)

@@ -442,3 +442,9 @@ def test_copies_and_pickles_play_alike() -> None:
     again = pickle.loads(pickle.dumps(agent))
     assert again.evaluate(boards).tolist() == agent.evaluate(boards).tolist()
     assert copy.deepcopy(agent).act(boards).tolist() == agent.act(boards).tolist()
+
+
+@pytest.mark.parametrize("seconds", [1e10, 1e300, float("inf"), 0, -1])
+def test_times_that_no_clock_holds_are_refused(seconds: float) -> None:
+    with pytest.raises(ValueError, match="seconds must be > 0 and at most 1,000,000"):
+        ExpectimaxAgent(network([[0, 1]]), seconds=seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +78,18 @@ def test_a_match_continues_without_events_but_not_without_its_log(
     with pytest.raises(OSError, match="No space left"):
         asyncio.run(stopped.run())
     assert stopped.games == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_whose_reader_has_stopped_ends_the_events(tmp_path: Path) -> None:
+    pipe = tmp_path / "events"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        lines = journal.Lines(pipe)
+        with pytest.raises(BlockingIOError):
+            for _ in range(1_000):
+                lines.append({"text": "x" * 1_000})
+        lines.close()
+    finally:
+        os.close(reader)
