@@ -24,7 +24,7 @@ counted."""
 
 
 def _open(path: str, flags: int) -> int:
-    """Open a file; writing to a pipe whose reader has stopped is then an error, and does not wait."""
+    """Open a file such that writing to a pipe whose reader has stopped is an error."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
 
 

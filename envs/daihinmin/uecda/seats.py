@@ -89,6 +89,8 @@ async def read_table(
 ) -> Table:
     """Return the next table of a client, or cut the connection after a time limit.
 
+    A table that arrived in time counts, also if the server was too busy to read it then.
+
     Args:
         reader: stream from the client.
         writer: stream to the client.
@@ -104,7 +106,12 @@ async def read_table(
         late.append(f" {limit}")
         writer.transport.abort()
 
-    timer = asyncio.get_running_loop().call_later(seconds, cut)
+    def read_then_cut() -> None:
+        nonlocal timer
+        timer = loop.call_soon(cut)  # what has arrived is read before
+
+    loop = asyncio.get_running_loop()
+    timer: asyncio.Handle = loop.call_later(seconds, read_then_cut)
     try:
         data = await reader.readexactly(TABLE_BYTES)
     except asyncio.IncompleteReadError as error:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
 from afterstate.envs.daihinmin.uecda import server
-from afterstate.envs.daihinmin.uecda.seats import Clock, PlayerSeat
+from afterstate.envs.daihinmin.uecda.seats import Clock, Gone, PlayerSeat, read_table
 from afterstate.envs.daihinmin.uecda.settings import ServerSettings
+from afterstate.envs.daihinmin.uecda.tables import TABLE_BYTES
 from tests.support.daihinmin.uecda_peers import (
     SOON,
     RandomPlayer,
@@ -183,3 +186,25 @@ def test_a_stop_between_two_matches_loses_no_event(
         with pytest.raises(asyncio.CancelledError):
             match.result()
     assert [event["match"] for event in match.events("over")] == ["cup", "cup-2"]
+
+
+@pytest.mark.parametrize("n_bytes", [TABLE_BYTES, TABLE_BYTES - 1])
+def test_a_table_in_time_counts_although_the_server_was_busy(n_bytes: int) -> None:
+    async def play() -> Any:
+        ours, its = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=ours)
+        waiting = asyncio.ensure_future(read_table(reader, writer, 0.2, "within 0.2 seconds"))
+        await asyncio.sleep(0)
+        its.sendall(bytes(n_bytes))
+        time.sleep(0.4)  # the loop is busy beyond the limit
+        try:
+            return await waiting
+        finally:
+            writer.close()
+            its.close()
+
+    if n_bytes == TABLE_BYTES:
+        assert not np.any(asyncio.run(play()))
+    else:
+        with pytest.raises(Gone, match=r"479 of the 480 bytes .* within 0\.2 seconds"):
+            asyncio.run(play())
