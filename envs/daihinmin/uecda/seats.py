@@ -100,18 +100,16 @@ async def read_table(
     Raises:
         Gone: the client hung up or was too slow.
     """
-    late: list[str] = []
+    loop, late = asyncio.get_running_loop(), list[str]()
 
     def cut() -> None:
         late.append(f" {limit}")
         writer.transport.abort()
 
     def read_then_cut() -> None:
-        nonlocal timer
-        timer = loop.call_soon(cut)  # what has arrived is read before
+        timers.append(loop.call_soon(cut))  # what has arrived is read before
 
-    loop = asyncio.get_running_loop()
-    timer: asyncio.Handle = loop.call_later(seconds, read_then_cut)
+    timers: list[asyncio.Handle] = [loop.call_later(seconds, read_then_cut)]
     try:
         data = await reader.readexactly(TABLE_BYTES)
     except asyncio.IncompleteReadError as error:
@@ -119,7 +117,7 @@ async def read_table(
     except OSError as error:
         raise Gone(f"hung up ({error})") from error
     finally:
-        timer.cancel()
+        timers[-1].cancel()
     if late or len(data) < TABLE_BYTES:
         sent = f"{len(data)} of the {TABLE_BYTES} bytes of a table"
         raise Gone(f"sent {sent}{late[0]}" if late else f"hung up after {sent}")

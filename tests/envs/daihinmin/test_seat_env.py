@@ -380,5 +380,6 @@ def test_wrong_seeds_are_refused_as_by_the_other_environments(seed: Any) -> None
 
 
 def test_seeds_of_numpy_are_those_of_python() -> None:
-    first, second = (DaihinminEnv().reset(seed=seed)[0] for seed in (3, np.int64(3)))
+    seeds: list[Any] = [3, np.int64(3)]
+    first, second = (DaihinminEnv().reset(seed=seed)[0] for seed in seeds)
     np.testing.assert_array_equal(first, second)
