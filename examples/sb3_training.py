@@ -28,7 +28,7 @@ from stable_baselines3.common import callbacks
 from afterstate.agents import nets
 from afterstate.agents.training.folder import lock
 from afterstate.agents.training.sb3 import ActorFeatures, actor_from_sb3
-from afterstate.envs import durable_files, json_files
+from afterstate.envs import json_files
 
 
 def train(
@@ -43,7 +43,6 @@ def train(
     extra: callbacks.BaseCallback | None = None,
 ) -> Any:
     """Start or resume a run, train to its end and write `actor.safetensors`."""
-    durable_files.make_folder(folder)
     try:
         _held = lock(folder)
     except ValueError as error:

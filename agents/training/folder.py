@@ -26,11 +26,15 @@ _LEARNED = ("*.npz", "*.safetensors")
 def lock(path: Path) -> Any:
     """Return the lock of a folder, which holds as long as the object and the process live.
 
+    The folder is made if it is missing.
+
     Raises:
+        OSError: the folder cannot be made.
         ValueError: another process has it.
     """
     from filelock import FileLock, Timeout
 
+    durable_files.make_folder(path)
     held = FileLock(path / LOCK_FILE, is_singleton=True)  # one process may lock it twice
     try:
         held.acquire(timeout=0)
@@ -80,7 +84,6 @@ class RunFolder:
             OSError: the folder cannot be written.
             ValueError: another process learns in it, or has learned in it meanwhile.
         """
-        durable_files.make_folder(self.path)
         self._lock = self._lock or lock(self.path)
         self._check()
         durable_files.remove_unfinished(self.path.rglob("*.part"))

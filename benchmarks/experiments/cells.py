@@ -16,7 +16,7 @@ from tqdm import tqdm
 from afterstate.agents.game2048.play import play
 from afterstate.agents.training.folder import lock
 from afterstate.agents.training.run import EVALUATION_SEED, summary
-from afterstate.envs import durable_files, json_files
+from afterstate.envs import json_files
 from benchmarks.machine import machine
 from benchmarks.row_files import Row
 
@@ -79,7 +79,6 @@ def fill(path: Path, cells: Iterable[Row], measure: Callable[[Row], Row], n_jobs
         OSError: the file cannot be written.
         ValueError: another process writes to its folder.
     """
-    durable_files.make_folder(path.parent)
     _held = lock(path.parent)
     done = {name(row) for row in json_files.rows(path)}
     missing = [cell for cell in cells if name(cell) not in done]

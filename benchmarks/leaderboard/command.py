@@ -36,7 +36,6 @@ from tqdm import tqdm
 from afterstate.agents.config import Count, Jobs, Whole, settings
 from afterstate.agents.training.commands import sigterm_raises
 from afterstate.agents.training.folder import lock
-from afterstate.envs import durable_files
 from benchmarks import row_files
 from benchmarks.leaderboard.games import (
     GAMES,
@@ -121,7 +120,6 @@ def play(args: Play) -> None:
     """
     to_play, fields, jobs = selected(args), {}, []
     errors: dict[int, str] = {}
-    durable_files.make_folder(args.rows)
     _held = lock(args.rows)
     for i, entry in enumerate(to_play):
         row_files.repair(rows_file(args.rows, entry))

@@ -162,7 +162,6 @@ class Buckets:
 
     def __init__(self, folder: Path, sampling: Sampling) -> None:
         self._folder, self._state = folder, folder / "state.json"
-        durable_files.make_folder(folder)
         self._lock = lock(folder)
         self.sampling = sampling
         self.n_rounds, self.n_played = 0, 0
