@@ -25,7 +25,7 @@ counted."""
 
 def _open(path: str, flags: int) -> int:
     """Open a file such that writing to a pipe whose reader has stopped is an error."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
+    return os.open(path, flags | (0 if os.name == "nt" else os.O_NONBLOCK), 0o666)
 
 
 class Lines:
