@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -76,7 +77,7 @@ class Death(NamedTuple):
         return self.code != -SIGKILL and self.worked > 0
 
 
-class Job:
+class Job(ABC):
     """A program that goes on where it was stopped or killed.
 
     Attributes:
@@ -97,25 +98,25 @@ class Job:
         self.name, self.folder = name, folder
         folder.mkdir(parents=True)
 
+    @abstractmethod
     def command(self) -> list[str]:
         """Return the arguments of Python that start it or let it go on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def works(self, output: str) -> bool:
         """Return True if its output shows that it has begun to work."""
-        raise NotImplementedError
 
     def is_done(self) -> bool:
         """Return True if all its work is done, after which `check` begins anew."""
         return False
 
+    @abstractmethod
     def check(self, death: Death) -> int:
         """Check what a life has left, and return an amount that never becomes less.
 
         Raises:
             AssertionError, OSError, ValueError, LookupError, EOFError: a fault.
         """
-        raise NotImplementedError
 
 
 @dataclass(eq=False)

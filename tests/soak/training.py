@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from abc import abstractmethod
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 
@@ -83,17 +84,17 @@ class Training(Job):
             self.check_saved(death, amount)
         return amount
 
+    @abstractmethod
     def interval(self) -> int:
         """Return the amount that a kill may lose."""
-        raise NotImplementedError
 
+    @abstractmethod
     def load(self) -> int:
         """Read what a run goes on from, and return its amount."""
-        raise NotImplementedError
 
+    @abstractmethod
     def check_rows(self, rows: list[Row], amount: int) -> None:
         """Check that no row is missing or there twice."""
-        raise NotImplementedError
 
     def check_saved(self, death: Death, amount: int) -> None:
         """Check that a polite stop has saved what was learned up to it."""
