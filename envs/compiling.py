@@ -23,7 +23,7 @@ GROUPS = {
     "afterstate.agents.game2048": ("players of 2048", 10),
     "afterstate.agents.daihinmin": ("players of Daihinmin", 20),
 }
-"""What the kernels of a package are for, and about how many seconds they are compiled."""
+"""The purpose of the kernels of each package, and about how many seconds they are compiled."""
 
 SECONDS = 1.0
 """Time after which the line is written."""

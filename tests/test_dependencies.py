@@ -40,7 +40,7 @@ TESTS_OF_EXTRAS = [
 UNREACHABLE = re.compile(
     r"error sending request for url .*(client error \(Connect\)|operation timed out)", re.DOTALL
 )
-"""What uv reports if no server answers, but not if one answers with an error."""
+"""Reports of uv if no server answers, but not if one answers with an error."""
 
 needs_uv = pytest.mark.skipif(not shutil.which("uv"), reason="needs uv")
 

@@ -1,4 +1,4 @@
-"""What scripts of other projects call works on `afterstate:Game2048Flat-v0` by its id alone."""
+"""The calls of scripts of other projects work on `afterstate:Game2048Flat-v0` by its id alone."""
 
 # ruff: noqa: E402 - the imports below need the packages that the first lines check
 

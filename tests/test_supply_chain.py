@@ -94,7 +94,7 @@ ALLOWED = {
     "examples/sb3_training.py: sb3_contrib": TRAINS,
     "examples/sb3_training.py: stable_baselines3": TRAINS,
 }
-"""What is allowed, as `file: name`, and why."""
+"""Names that are allowed, as `file: name`, and why."""
 
 
 def names_of(tree: ast.AST) -> dict[str, str]:

@@ -87,11 +87,11 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         illegal: effect of an illegal action. `"noop"`: no change, reward 0. `"terminate"`: the same
             and the episode ends. `"raise"`: a ValueError that leaves the game unchanged. Without a
             legal action, any action changes nothing and ends the episode.
+        start_tiles: number of tiles on the board at the start.
+        render_mode: `"ansi"` (text), `"rgb_array"` or `"human"` (a window).
         illegal_limit: the episode is truncated after this many illegal actions in a row, 1 to 2047,
             so that a deterministic policy that repeats one comes to an end; None: never. A state
             that is set begins at 0.
-        start_tiles: number of tiles on the board at the start.
-        render_mode: `"ansi"` (text), `"rgb_array"` or `"human"` (a window).
 
     Version history:
 
@@ -169,12 +169,11 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         games.step(game, move, self._table, boards)
         status = _status(game.item(FLAGS))
         terminated = status.over
-        truncated = not terminated and status.n_illegal >= (self.illegal_limit or np.inf)
         if not status.legal and not terminated:
             if self.illegal == "raise":
                 raise ValueError(illegal_message(move, status.mask))
             terminated = self.illegal == "terminate"
-            truncated = truncated and not terminated
+        truncated = not terminated and status.n_illegal >= (self.illegal_limit or np.inf)
         if self.render_mode == "human":
             self.render()
         info = self._info(boards[0], status)
@@ -315,7 +314,7 @@ def check_illegal_limit(limit: Any) -> int | None:
     """Return the limit of illegal actions in a row, None for none.
 
     Raises:
-        ValueError: not None or an integer in 1..255.
+        ValueError: not None or an integer in 1..2047.
     """
     number = whole(limit)
     if limit is not None and (number is None or not 1 <= number <= MAX_ILLEGAL):
