@@ -405,9 +405,10 @@ def check_turn(view: Any, plays: bool | None = None) -> Game:
         _explain(asked)
         does = {None: "acts", True: "plays", False: "gives"}[plays]
         raise ValueError(
-            f"view must be that of the player in turn, who {does} and has 1 to 13 cards and those "
-            f"to give, got that of {view['viewer']} with {view['turn']} in turn, {view['to_give']} "
-            f"cards to give, hands {view['hands'].tolist()} and {view['n_out']} players out"
+            f"view must be that of the player in turn, who {does} and has 1 to 13 cards, as left "
+            f"says, and those to give, got that of {view['viewer']} with {view['turn']} in turn, "
+            f"{view['to_give']} cards to give, hands {view['hands'].tolist()}, left "
+            f"{view['left'].tolist()} and {view['n_out']} players out"
         )
     return asked if asked["viewer"] >= 0 else views.view(asked, int(asked["turn"]))
 

@@ -23,8 +23,13 @@ from afterstate.envs.daihinmin.uecda.tables import Refusal, Table
 
 PATIENCE_SECONDS = 0.1
 """Time for which a silent connection keeps its place though there are too many of its address."""
-MAX_ARRIVALS = 64
-"""Number of connections per second from which on an address gets no seats."""
+ARRIVAL_SECONDS = 0.25
+"""Length of the periods in which the connections of an address are counted."""
+MAX_ARRIVALS = 48
+"""Maximum number of connections in a period from an address that gets seats.
+
+It is more than a client opens that tries again every 10 milliseconds while all seats are taken.
+"""
 BACKLOG = 4096
 """Maximum number of connections that the system keeps while the server is busy."""
 BATCH = 64
@@ -119,7 +124,7 @@ class Lobby:
         self._n_waiting = 0
         self._arrived: Counter[str] = Counter()
         self._arrived_before: Counter[str] = Counter()
-        self._second = 0
+        self._period = 0
 
     def listen(self) -> int:
         """Start to accept connections; return the port.
@@ -227,16 +232,16 @@ class Lobby:
             self._refuse(waiting, refused)
 
     def _arrivals(self) -> Counter[str]:
-        """Return the numbers of connections in this second by address."""
-        second = int(time.monotonic())
-        if second != self._second:
-            is_next = second == self._second + 1
+        """Return the numbers of connections in this period by address."""
+        period = int(time.monotonic() / ARRIVAL_SECONDS)
+        if period != self._period:
+            is_next = period == self._period + 1
             self._arrived_before = self._arrived if is_next else Counter()
-            self._arrived, self._second = Counter(), second
+            self._arrived, self._period = Counter(), period
         return self._arrived
 
     def check_rate(self, host: str) -> None:
-        """Raise Refused if an address opens too many connections in this second or the last one."""
+        """Raise Refused if an address opens too many connections in this period or the last one."""
         if max(self._arrivals()[host], self._arrived_before[host]) > MAX_ARRIVALS:
             raise Refused(Refusal.ADDRESS, "came when its address opened too many connections")
 

@@ -54,7 +54,7 @@ class ServerSettings:
     """Maximum number of clients of one address in a match."""
     sharing_seconds: float = 0.5
     """Time after which an address gets another seat of a match, in seconds; it gets none if it
-    opens more than 64 connections per second."""
+    opens more than 48 connections in a quarter of a second."""
 
     def client_match_seconds(self) -> float:
         """Return the time limit for all answers of a client in a match."""

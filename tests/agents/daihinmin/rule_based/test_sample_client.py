@@ -61,6 +61,7 @@ def sample_answer(game: Game, hand: str) -> str:
     """Return the submission of the sample client as player 0 with this hand."""
     game["turn"] = 0
     game["hands"][0] = cards.parse(hand)
+    game["left"][0] = len(hand.split())
     return plays.text(SampleAgent().choose(view(game, 0)))
 
 
