@@ -92,9 +92,10 @@ def read(
         OSError: the file cannot be opened; FileNotFoundError if there is none.
         ValueError: another program's file, a newer version, another kind, or a damaged file.
     """
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # opening a pipe waits for a writer
+        raise ValueError(f"{path} must be a file on a disk, got a device or a pipe")
     with open(path, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError(f"{path} must be a file on a disk, got a device or a pipe")
         with _damage_of(path):
             archive = zipfile.ZipFile(file)
             header = _read_header(archive)

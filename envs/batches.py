@@ -11,7 +11,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from numba import njit
 
-from afterstate.envs.words import check_count, check_seed, whole
+from afterstate.envs.words import check_count, check_length, check_seed, whole
 
 Flags = npt.NDArray[np.bool_]
 Infos = dict[str, Any]
@@ -45,6 +45,7 @@ def check_seeds(seed: Seeds, num_envs: int) -> list[int | None]:
     if first is not None:
         seed = [first + i for i in range(num_envs)]
     given: Any = seed
+    check_length("seed", given, num_envs)
     is_list = isinstance(given, (Sequence, np.ndarray)) and np.ndim(given) > 0
     seeds = list(given) if is_list else [given]
     if len(seeds) != num_envs:
@@ -54,7 +55,9 @@ def check_seeds(seed: Seeds, num_envs: int) -> list[int | None]:
 
 def check_reset_mask(options: dict[str, Any], num_envs: int) -> Flags:
     """Return the games that the reset options select, by default all."""
-    mask = np.array(options.get("reset_mask", np.ones(num_envs, np.bool_)), order="C")
+    given = options.get("reset_mask", np.ones(num_envs, np.bool_))
+    check_length("reset_mask", given, num_envs)
+    mask = np.array(given, order="C")
     if mask.shape != (num_envs,) or mask.dtype != np.bool_ or not mask.any():
         raise ValueError(
             f"reset_mask must be bool[{num_envs}] with at least one True, "
@@ -69,6 +72,7 @@ def check_actions(actions: Any, num_envs: int, n_actions: int, meaning: str) -> 
     Raises:
         ValueError: another shape or type, or an action that is not in 0..n_actions-1.
     """
+    check_length("actions", actions, num_envs)
     numbers = np.asarray(actions)
     if numbers.shape != (num_envs,) or numbers.dtype.kind not in "iu":
         raise ValueError(

@@ -11,6 +11,8 @@ import codecs
 import gzip
 import json
 import logging
+import math
+import os
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,6 +27,8 @@ LOGGER = logging.getLogger(__name__)
 MAX_TEXT = 1 << 22
 """Longest JSON text, a line or a whole file, in bytes. A recorded game of Daihinmin has 15,000;
 lists within lists take 20 times as much memory."""
+MAX_RATIO = 200
+"""Most bytes that one packed byte may stand for; recorded games have 20."""
 
 
 def parse(text: str | bytes) -> Any:
@@ -74,16 +78,19 @@ def lines(path: str | Path) -> Iterator[bytes]:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: a line is longer than `MAX_TEXT`, or the packed file is damaged or cut off.
+        ValueError: a line is longer than `MAX_TEXT`, or the packed file is damaged, cut off or has
+            more than `MAX_RATIO` times as many bytes when it is unpacked.
     """
-    open_ = gzip.open if Path(path).suffix == ".gz" else open
-    number = 0
-    with open_(path, "rb") as file:
+    is_packed, number, n_bytes = Path(path).suffix == ".gz", 0, 0
+    with (gzip.open if is_packed else open)(path, "rb") as file:
+        most = MAX_TEXT + MAX_RATIO * os.stat(path).st_size if is_packed else math.inf
         try:
             while line := file.readline(MAX_TEXT + 1):
-                number += 1
+                number, n_bytes = number + 1, n_bytes + len(line)
                 if len(line) > MAX_TEXT:
                     raise ValueError(f"{path}: line {number} has more than {MAX_TEXT:,} bytes")
+                if n_bytes > most:
+                    raise ValueError(f"{path} unpacks to more than {MAX_RATIO} times its size")
                 yield line
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{path}: damaged after line {number}: {error}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -118,10 +118,17 @@ def check_count(name: str, number: Any, optional: bool = False) -> None:
         raise ValueError(f"{name} must be {kind} in 1..2**62, got {number!r}")
 
 
+def check_length(name: str, values: Any, length: int) -> None:
+    """Raise ValueError if a list has another length, before anything reads its entries."""
+    if isinstance(values, Sequence) and len(values) != length:
+        raise ValueError(f"{name} must have {length} entries, got {len(values):,}")
+
+
 def check_one_of(allowed: Collection[Any], **setting: Any) -> None:
     """Raise ValueError unless the setting has one of the allowed values."""
+    types = tuple(type(value) for value in allowed)
     for name, value in setting.items():
-        if value not in allowed:
+        if not isinstance(value, types) or value not in allowed:
             raise ValueError(f"{name} must be one of {tuple(allowed)}, got {value!r}")
 
 

@@ -11,7 +11,10 @@ import numpy.typing as npt
 from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.games import RNG, SCORE
 from afterstate.envs.game2048.rules import check_size, table
-from afterstate.envs.words import Words, seed_word
+from afterstate.envs.words import Words, seed_word, whole
+
+MAX_GAMES = 10**7
+"""Maximum number of games that are played in parallel, which takes 200 bytes for each."""
 
 Indices = npt.NDArray[np.int64]
 
@@ -45,7 +48,7 @@ def play(
     Args:
         player: gets the boards of all unfinished games at each step. If it has `finish`, like
             `NTupleAgent`, that plays each game first, as far as it can.
-        n_games: the number of games.
+        n_games: the number of games, at most 10,000,000.
         seed: game `i` is what `Game2048-v0` plays after `reset(seed=seed + i)`; or a list of
             one seed for each game.
         size: rows and columns; by default the player's `size`, or 4x4 if it has none.
@@ -55,7 +58,8 @@ def play(
             boards and the selected actions, all `[B]`. The player's `finish` is not used then.
 
     Raises:
-        ValueError: a wrong size or seed, or the player does not return one legal action a board.
+        ValueError: a wrong number of games, size or seed, or the player does not return one legal
+            action a board.
     """
     own = tuple(getattr(player, "size", size or (4, 4)))
     rows, cols = check_size(*(size or own))
@@ -93,14 +97,22 @@ def play(
 
 def _seeds(n_games: int, seed: int | Sequence[int]) -> list[int]:
     """Return the seed of each game."""
-    given = [seed] if isinstance(seed, (int, np.integer)) else list(seed)
-    if n_games < 0 or min(given, default=0) < 0:
-        raise ValueError(f"n_games and seed must be >= 0, got {n_games} and {seed}")
-    if isinstance(seed, (int, np.integer)):
-        return [int(seed) + i for i in range(n_games)]
-    if len(given) != n_games:
-        raise ValueError(f"seed must be one integer or {n_games} of them, got {len(given)}")
-    return given
+    number = whole(n_games)
+    if number is None or not 0 <= number <= MAX_GAMES:
+        raise ValueError(f"n_games must be an integer in 0..{MAX_GAMES:,}, got {n_games!r}")
+    first = whole(seed)
+    given = seed if first is None else range(first, first + number)
+    if not isinstance(given, (Sequence, np.ndarray)) or len(given) != number:
+        raise ValueError(f"seed must be one integer or {number} of them, got {seed!r:.200}")
+    return [_check_given(each) for each in given]
+
+
+def _check_given(seed: Any) -> int:
+    """Return a seed; raise ValueError for None."""
+    number = whole(seed)
+    if number is None or number < 0:
+        raise ValueError(f"seed must be one or more integers >= 0, got {seed!r:.200}")
+    return number
 
 
 def _legal_actions(player: Player, games: Words, boards: Words) -> Indices:

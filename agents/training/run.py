@@ -23,7 +23,7 @@ import numpy.typing as npt
 from pydantic import AfterValidator
 
 from afterstate.agents.config import Amount, Count, Positive, settings
-from afterstate.agents.training.commands import sigterm_raises
+from afterstate.agents.training.commands import sigterm_raises, uninterrupted
 from afterstate.agents.training.folder import RunFolder
 from afterstate.envs import durable_files
 
@@ -53,11 +53,14 @@ def evaluation_games(text: str) -> dict[int, int]:
     """Return the number of games of each search depth, from a text such as `1:1000,3:20`.
 
     Raises:
-        ValueError: not a list of different depths from 1 to 5 with numbers of games.
+        ValueError: not a list of different depths from 1 to 5 with numbers of games up to 10**7.
     """
     pairs = [part for part in text.split(",") if part]
-    if not all(re.fullmatch(r"[1-5]:0*[1-9]\d*", pair) for pair in pairs):
-        raise ValueError(f"evaluate must be PLIES:GAMES,... with plies from 1 to 5, got {text!r}")
+    if not all(re.fullmatch(r"[1-5]:0*([1-9]\d{0,6}|10{7})", pair) for pair in pairs):
+        raise ValueError(
+            "evaluate must be PLIES:GAMES,... with 1 to 5 plies and 1 to 10,000,000 games, "
+            f"got {text!r:.200}"
+        )
     games = {int(pair[0]): int(pair[2:]) for pair in pairs}
     if len(games) < len(pairs):
         raise ValueError(f"evaluate must have each number of plies once, got {text!r}")
@@ -233,7 +236,8 @@ def advance(
                     if state.is_save_due():
                         state.save()
         finally:
-            state.save()
+            with uninterrupted():
+                state.save()
 
 
 class _RunState:

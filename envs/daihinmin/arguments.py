@@ -32,7 +32,7 @@ from afterstate.envs.daihinmin.rules import (
     rewind,
     submit,
 )
-from afterstate.envs.words import Words, check_count, check_one_of, whole
+from afterstate.envs.words import Words, check_count, check_length, check_one_of, whole
 
 EXCHANGES = ("agent", "auto")
 OBSERVATIONS = ("dict", "planes")
@@ -110,6 +110,7 @@ def check_order(name: str, order: Any) -> list[int]:
     Raises:
         ValueError: it does not have each number exactly once.
     """
+    check_length(name, order, N_PLAYERS)
     numbers = [whole(number) for number in order] if np.ndim(order) == 1 else []
     if set(numbers) != set(range(N_PLAYERS)) or len(numbers) != N_PLAYERS:
         raise ValueError(f"{name} must have each number from 0 to 4 once, got {order!r}")
@@ -122,6 +123,7 @@ def check_deal(hands: Any) -> list[int]:
     Raises:
         ValueError: they are not the whole pack, or a hand does not have 10 or 11 cards.
     """
+    check_length("deal", hands, N_PLAYERS)
     if np.ndim(hands) != 1 or not all(isinstance(hand, str) for hand in hands):
         raise ValueError(f"deal must be five hands in notation, got {hands!r}")
     parsed = [cards.parse(hand) for hand in hands]

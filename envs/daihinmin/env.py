@@ -491,14 +491,17 @@ class parallel_env(ParallelEnv):  # type: ignore[misc]
         """Play the action of the agent in turn; those of the others are ignored.
 
         Raises:
-            ValueError: no action for the agent in turn, or an error of `raw_env.step`.
+            ValueError: `actions` is no dict or has no action for the agent in turn, or an error of
+                `raw_env.step`.
             gymnasium.error.ResetNeeded: before the first reset, or the episode is over.
         """
         if not self.agents:
             raise ResetNeeded("call reset() first")
         agent = self.aec.agent_selection
+        if not isinstance(actions, Mapping):
+            raise ValueError(f"actions must be a dict by agent, got {actions!r:.200}")
         if agent not in actions:
-            raise ValueError(f"actions must have {agent}, got those of {sorted(actions)}")
+            raise ValueError(f"actions must have {agent}, got those of {[*actions]}")
         self.aec.step(actions[agent])
         self._n_steps += 1
         terminations = dict(self.aec.terminations)

@@ -385,6 +385,8 @@ def check_board(board: BoardLike, *shapes: tuple[int, ...]) -> Cells:
         ValueError: not such boards.
     """
     try:
+        if not any(_has_lengths(board, shape) for shape in shapes):
+            raise ValueError("got lists of other lengths")
         array = cells(board, *shapes[0][-2:]) if are_words(board) else check_cells(board)
         if array.shape not in shapes:
             raise ValueError(f"got shape {array.shape}")
@@ -393,6 +395,13 @@ def check_board(board: BoardLike, *shapes: tuple[int, ...]) -> Cells:
         message = f"board must be a word or exponents of shape {allowed}: {error}"
         raise ValueError(message) from None
     return array
+
+
+def _has_lengths(board: BoardLike, shape: tuple[int, ...]) -> bool:
+    """Return False if a list, or one within it, has another length than a shape says."""
+    if not shape or not isinstance(board, Sequence):
+        return True
+    return len(board) == shape[0] and all(_has_lengths(each, shape[1:]) for each in board)
 
 
 def are_words(board: BoardLike) -> bool:

@@ -629,3 +629,10 @@ def test_a_device_is_refused_at_once() -> None:
         pytest.skip("needs a device without end")
     with pytest.raises(ValueError, match="/dev/zero must be a file on a disk"):
         read("/dev/zero")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_without_a_writer_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.npz")
+    with pytest.raises(ValueError, match="must be a file on a disk"):
+        read(tmp_path / "pipe.npz")

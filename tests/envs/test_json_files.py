@@ -81,6 +81,15 @@ def test_an_endless_line_is_refused_in_little_memory(tmp_path: Path) -> None:
         list(json_files.lines(path))
 
 
+def test_empty_lines_without_end_are_refused(tmp_path: Path) -> None:
+    """A hundred million line breaks, packed into 100,000 bytes."""
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(b"\n" * 100_000_000, compresslevel=1))
+    with pytest.raises(ValueError, match=r"a\.jsonl\.gz unpacks to more than 200 times its size"):
+        for line in json_files.lines(path):
+            assert line == b"\n"
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

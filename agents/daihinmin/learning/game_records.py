@@ -11,26 +11,22 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import boolean, njit
 
 from afterstate.agents import files
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.envs.daihinmin import cards
+from afterstate.envs.daihinmin.arguments import status
 from afterstate.envs.daihinmin.players import Player, RandomPlayer
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
 from afterstate.envs.daihinmin.records.recording import Entry
 from afterstate.envs.daihinmin.records.replay import FORMAT_ERRORS, dealt, read, submission
 from afterstate.envs.daihinmin.rules import (
     GAME,
-    MAX_ACTIONS,
     N_PLAYERS,
     Game,
-    GameType,
     give,
-    is_legal,
     list_legal,
     play,
-    rewind,
 )
 
 _KIND = "daihinmin-log"
@@ -189,47 +185,12 @@ def load_log(path: str | Path) -> Log:
     if shapes != {"games": games, "last_random": numbers, "students": numbers}:
         raise ValueError(f"{path} has other arrays than a log: {shapes}")
     log = Log(arrays["games"].view(GAME).reshape(-1), arrays["last_random"], arrays["students"])
-    in_range = _in_range(log)
+    valid = (log.last_random >= -1) & (log.last_random < log.games["n_actions"])
+    valid &= (log.students >= 0) & (log.students <= ALL) & (log.games["turn"] == -1)
     for i, game in enumerate(log.games):
-        if not in_range[i] or not _is_by_rules(game):
+        if not valid[i] or status(game):
             raise ValueError(f"{path}: game {i + 1} breaks the rules")
     return log
-
-
-def _in_range(log: Log) -> npt.NDArray[np.bool_]:
-    """Return a mask `[n]` of the games that are over and whose numbers are all in range."""
-    games, each = log.games, np.arange(N_PLAYERS)
-    valid: npt.NDArray[np.bool_] = (games["turn"] == -1) & (games["to_give"] == 0)
-    valid &= (games["n_actions"] >= 0) & (games["n_actions"] <= MAX_ACTIONS)
-    valid &= (games["starter"] >= 0) & (games["starter"] < N_PLAYERS)
-    valid &= (games["number"] >= 1) & (games["class_reset_every"] >= 0)
-    classes = np.sort(games["classes"], axis=1)
-    valid &= (classes == each).all(axis=1) | (classes == -1).all(axis=1)
-    valid &= (games["given"] & ~np.uint64(cards.DECK) == 0).all(axis=1)
-    for name in ("seats", "places"):
-        valid &= (np.sort(games[name], axis=1) == each).all(axis=1)
-    valid &= (log.last_random >= -1) & (log.last_random < games["n_actions"])
-    valid &= (log.students >= 0) & (log.students <= ALL)
-    return valid
-
-
-@njit(boolean(GameType), cache=True)
-def _is_by_rules(game: Game) -> bool:
-    """Return True if a game in range has each card once and legal moves up to its end."""
-    seen, again = np.uint64(0), np.empty(1, GAME)
-    for player in range(N_PLAYERS):
-        hand, played = game.hands[player], game.played[player]
-        if hand & played or seen & (hand | played) or game.left[player] != cards.count(hand):
-            return False
-        seen |= hand | played
-    again[0] = game
-    rewind(again[0])
-    for k in range(game.n_actions):
-        player, move = game.actions[k] // N_PLAYS, game.actions[k] % N_PLAYS
-        if again[0].turn != player or not is_legal(again[0], move):
-            return False
-        play(again[0], move)
-    return bool(seen == np.uint64(cards.DECK) and again[0].turn < 0)
 
 
 def _record() -> list[str]:

@@ -287,6 +287,18 @@ def first_seed_with_up_legal() -> int:
     return next(i for i in range(197) if all(masks[i : i + 3]))
 
 
+@pytest.mark.parametrize("n_games", [-1, 10**12, 1.5, None, "1", True])
+def test_wrong_numbers_of_games_are_refused(n_games: Any) -> None:
+    with pytest.raises(ValueError, match=r"n_games must be an integer in 0\.\.10,000,000"):
+        play(SameAction(0), n_games)
+
+
+@pytest.mark.parametrize("seed", [-1, None, "ab", [1], range(10**12), [1, -1], [1, None], 1.5])
+def test_wrong_seeds_are_refused(seed: Any) -> None:
+    with pytest.raises(ValueError, match="seed must be one"):
+        play(SameAction(0), 2, seed)
+
+
 @pytest.mark.parametrize("size", [(1, 1), (5, 4), (0, 2)])
 def test_wrong_sizes_are_refused(size: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="rows and columns"):

@@ -479,6 +479,12 @@ def test_numbers_of_moves_may_be_powers_of_ten_and_options_have_defaults() -> No
     assert evaluation_games("") == {}
 
 
+@pytest.mark.parametrize("text", ["1", "6:1", "1:0", "1:1,1:2", "1:10000001", "5:" + "9" * 5000])
+def test_wrong_numbers_of_evaluation_games_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="evaluate must"):
+        evaluation_games(text)
+
+
 def test_the_summary_of_games_equals_one_computed_by_hand() -> None:
     """The standard deviation of 2, 4, 4 and 6 thousand is the root of 8/3 million."""
     columns = ([2000, 4000, 4000, 6000], [1, 1, 1, 1], [256, 2048, 2048, 65536])

@@ -434,6 +434,10 @@ def test_the_parallel_environment_needs_the_action_of_the_player_in_turn() -> No
     turn = env.aec.agent_selection
     with pytest.raises(ValueError, match=turn):
         env.step({agent: 0 for agent in AGENTS if agent != turn})
+    for actions in (None, 0, [0] * 5, np.zeros(5, int), {("a", 1): 0, 3: 0}):
+        wrong: Any = actions
+        with pytest.raises(ValueError, match="actions must"):
+            env.step(wrong)
     env.step({turn: 0})
     assert env.aec.infos[turn]["play"] == "pass"
     assert env.render() == env.aec.render()

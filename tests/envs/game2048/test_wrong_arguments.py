@@ -115,6 +115,7 @@ WRONG_BOARDS: list[Any] = [
     np.array(FULL) > 2,
     np.array(FULL).astype(str),
     *(-1, 2**64, 1.0, "2 4", True),
+    *(range(10**12), [range(10**12)] * 4),
 ]
 
 
@@ -152,6 +153,8 @@ def test_unknown_reset_options_change_nothing(options: Any) -> None:
         ({"reset_mask": np.ones(3, int)}, "reset_mask"),
         ({"reset_mask": np.ones((3, 1), bool)}, "reset_mask"),
         ({"reset_mask": "all"}, "reset_mask"),
+        ({"reset_mask": range(10**12)}, "reset_mask"),
+        ({"board": range(10**12)}, "board"),
         ({"reset_mask": np.array([True, False, True]), "board": -1}, "board"),
     ],
     ids=str,

@@ -336,6 +336,9 @@ UNLIKE: dict[str, Callable[[Log], Any]] = {
     "a card too few": lambda log: log.games["played"].__setitem__((1, 0), 0),
     "another count of cards": lambda log: log.games["left"].__setitem__((1, 0), 3),
     "a random move after the last": lambda log: log.last_random.__setitem__(1, 1_000),
+    "a viewer": lambda log: log.games["viewer"].__setitem__(1, 99),
+    "a lock of 7": lambda log: log.games["lock"].__setitem__(1, 7),
+    "a hand of 49 cards": lambda log: log.games["given"].__setitem__((1, 0), (1 << 49) - 1),
     "a sixth student": lambda log: log.students.__setitem__(1, 32),
 }
 

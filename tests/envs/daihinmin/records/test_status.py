@@ -226,7 +226,7 @@ def test_a_state_that_goes_on_needs_a_game_that_is_not_over() -> None:
 def test_a_player_that_lacks_the_cards_to_give_is_refused(name: str) -> None:
     game = next(game.copy() for game in positions(Options(), 2, 4) if game["to_give"] == 2)
     game["hands"][game["turn"]] = 1
-    with pytest.raises(ValueError, match="1 to 13 cards and those to give"):
+    with pytest.raises(ValueError, match="1 to 13 cards, as left says, and those to give"):
         agents.make(name).give(game, 2)
 
 

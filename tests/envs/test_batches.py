@@ -1,0 +1,36 @@
+"""Arguments of the vector environments of both games."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from afterstate.envs import batches
+from afterstate.envs.words import check_one_of
+
+
+@pytest.mark.parametrize("seed", [range(10**12), [1], [1, 2, 3], [1, -1], [1, 1.5], "ab", {1, 2}])
+def test_wrong_seeds_are_refused_before_they_are_read(seed: Any) -> None:
+    with pytest.raises(ValueError, match="seed must"):
+        batches.check_seeds(seed, 2)
+
+
+@pytest.mark.parametrize("actions", [range(10**12), [1], "ab", [0, 4], [0, -1], [0.0, 1.0], None])
+def test_wrong_actions_are_refused_before_they_are_read(actions: Any) -> None:
+    with pytest.raises(ValueError, match="actions must"):
+        batches.check_actions(actions, 2, 4, "0 to 3")
+
+
+@pytest.mark.parametrize(
+    "value", ["c", 1, None, ["a"], {}, np.zeros(2), np.zeros(1, [("a", "U1")])[0], range(10**12)]
+)
+def test_a_value_of_any_other_type_is_no_choice(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"letter must be one of \('a', 'b'\)"):
+        check_one_of(("a", "b"), letter=value)
+
+
+@pytest.mark.parametrize("value", ["a", np.str_("b"), None])
+def test_a_choice_may_be_a_string_of_numpy_or_none(value: Any) -> None:
+    check_one_of(("a", "b", None), letter=value)
