@@ -1,6 +1,7 @@
-"""Measurements of afterstate: leaderboard, speed, the papers' experiments, and their results.
+"""Measurements of afterstate: speed, the papers' experiments, and their results.
 
-Run as a package from the root of the checkout, for example `python -m benchmarks.leaderboard`.
+Run as a package from the root of the checkout, for example `python -m benchmarks.speed`. The folder
+`leaderboard` is the package `afterstate.leaderboard`.
 """
 
 from benchmarks import fresh_kernels as fresh_kernels  # before anything imports numba

@@ -15,12 +15,14 @@ import pytest
 import afterstate
 import afterstate.agents
 import afterstate.envs
+import afterstate.leaderboard
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = {
     "afterstate": Path(str(afterstate.__file__)).parent,
     "afterstate.envs": Path(str(afterstate.envs.__file__)).parent,
     "afterstate.agents": Path(str(afterstate.agents.__file__)).parent,
+    "afterstate.leaderboard": Path(str(afterstate.leaderboard.__file__)).parent,
 }
 MODULES = sorted(
     {

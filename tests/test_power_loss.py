@@ -13,7 +13,7 @@ import pytest
 
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.daihinmin.uecda.journal import Lines
-from benchmarks import row_files
+from afterstate.leaderboard import row_files
 from tests.support.power_loss import disk, write_state
 
 if sys.platform != "linux":

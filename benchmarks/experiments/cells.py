@@ -17,8 +17,8 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.training.folder import lock
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs import json_files
-from benchmarks.machine import machine
-from benchmarks.row_files import Row
+from afterstate.leaderboard.machine import machine
+from afterstate.leaderboard.row_files import Row
 
 
 def name(cell: Row) -> str:

@@ -1,10 +1,11 @@
 """Run the leaderboard's command: see `command.py`."""
 
 try:
-    from benchmarks.leaderboard.command import main
+    from afterstate.leaderboard.command import main
 except ModuleNotFoundError as error:
     raise SystemExit(
         f'the leaderboard needs {error.name}: pip install "afterstate[examples]"'
     ) from error
 
-main()
+if __name__ == "__main__":
+    main()

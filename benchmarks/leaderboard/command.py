@@ -1,8 +1,8 @@
 """The leaderboard: all players on the same games, with their strength and speed.
 
-    python -m benchmarks.leaderboard play --jobs 2
-    python -m benchmarks.leaderboard report
-    python -m benchmarks.leaderboard verify --only "expectimax*"
+    python -m afterstate.leaderboard play --jobs 2
+    python -m afterstate.leaderboard report
+    python -m afterstate.leaderboard verify --only "expectimax*"
 
 `play` plays the entries of `entries.json`, or of another file of that form, on the seeds of
 `seeds.json`. Each game of a finished chunk is a row in a compressed file of the folder `--rows`, so
@@ -36,8 +36,8 @@ from tqdm import tqdm
 from afterstate.agents.config import Count, Jobs, Whole, settings
 from afterstate.agents.training.commands import sigterm_raises
 from afterstate.agents.training.folder import lock
-from benchmarks import row_files
-from benchmarks.leaderboard.games import (
+from afterstate.leaderboard import row_files
+from afterstate.leaderboard.games import (
     GAMES,
     OWN,
     REPEATED_FIELDS,
@@ -49,7 +49,8 @@ from benchmarks.leaderboard.games import (
     play_games,
     process_fields,
 )
-from benchmarks.leaderboard.rows import (
+from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.rows import (
     PLAYER_FIELDS,
     current,
     games,
@@ -58,8 +59,7 @@ from benchmarks.leaderboard.rows import (
     read,
     rows_file,
 )
-from benchmarks.leaderboard.tables import Result, result, write
-from benchmarks.row_files import Row
+from afterstate.leaderboard.tables import Result, result, write
 
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "leaderboard.md"
 RESULTS = ROOT / "benchmarks" / "results" / "leaderboard"
@@ -329,7 +329,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         args = tyro.extras.subcommand_cli_from_dict(
             commands,
-            prog="python -m benchmarks.leaderboard",
+            prog="python -m afterstate.leaderboard",
             description="The leaderboard: all players on the same games.",
             args=arguments,
         )

@@ -33,9 +33,9 @@ from afterstate.agents.game2048.values.ntuple import Network
 from afterstate.envs import json_files
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
-from benchmarks.leaderboard.tournament import factory as find_factory
-from benchmarks.machine import machine
-from benchmarks.row_files import Row
+from afterstate.leaderboard.machine import machine
+from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.tournament import factory as find_factory
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -323,8 +323,10 @@ def _opponents() -> dict[str, str | None]:
 def _commit() -> str | None:
     """Return the commit of the sources, with a + if files other than results differ from it.
 
-    None outside a git checkout.
+    None outside a git checkout of this package.
     """
+    if ROOT / "benchmarks" / "leaderboard" != HERE:
+        return None
     git = ["git", "-C", str(ROOT)]
     last = [*git, "describe", "--always", "--abbrev=12", "--exclude=*"]
     changed = [*git, "diff", "--quiet", "HEAD", "--", ".", ":(exclude)benchmarks/results"]

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from afterstate.envs.daihinmin.rules import N_PLAYERS
-from benchmarks import row_files
-from benchmarks.leaderboard.games import GAMES, OPPONENTS, Entry, file_name, seeds
-from benchmarks.row_files import Row
+from afterstate.leaderboard import row_files
+from afterstate.leaderboard.games import GAMES, OPPONENTS, Entry, file_name, seeds
+from afterstate.leaderboard.row_files import Row
 
 _MOST = 1 << 63
 """Numbers of a row are below this one."""

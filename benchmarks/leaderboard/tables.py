@@ -18,10 +18,10 @@ from scipy.stats import bootstrap
 
 from afterstate.agents.training.commands import markdown
 from afterstate.envs.daihinmin.rules import N_PLAYERS
-from benchmarks import figures
-from benchmarks.leaderboard.games import OPPONENTS
-from benchmarks.leaderboard.tournament import ORDINALS, half_interval
-from benchmarks.row_files import Row
+from afterstate.leaderboard import figures
+from afterstate.leaderboard.games import OPPONENTS
+from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.tournament import ORDINALS, half_interval
 
 TILES = (2048, 4096, 8192, 16384, 32768, 65536)
 

@@ -1,7 +1,7 @@
 """A tournament of Daihinmin players: points per 100 games, with intervals over whole cycles.
 
-    python -m benchmarks.leaderboard.tournament heuristic sample sample sample sample --cycles 200
-    python -m benchmarks.leaderboard.tournament heuristic sample random my_bots:Bot --cycles 500
+    python -m afterstate.leaderboard.tournament heuristic sample sample sample sample --cycles 200
+    python -m afterstate.leaderboard.tournament heuristic sample random my_bots:Bot --cycles 500
 
 A cycle is 100 games, from one class reset to the next: five players are drawn from the given ones
 and get random seats. Games depend on each other through the classes, so intervals are over cycles.
@@ -43,7 +43,7 @@ from afterstate.agents.training.commands import markdown
 from afterstate.envs.commands import fail, parse
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
-from benchmarks.row_files import Row
+from afterstate.leaderboard.row_files import Row
 
 ORDINALS = ("1st", "2nd", "3rd", "4th", "5th")
 
@@ -235,7 +235,7 @@ class Args:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a tournament and return the exit status."""
-    args = parse(Args, "python -m benchmarks.leaderboard.tournament", arguments)
+    args = parse(Args, "python -m afterstate.leaderboard.tournament", arguments)
     try:
         for name in sorted(set(args.players)):
             make(name)

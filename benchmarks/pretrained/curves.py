@@ -19,7 +19,7 @@ from matplotlib import pyplot as plt
 from afterstate.agents.config import settings
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse
-from benchmarks.row_files import Row
+from afterstate.leaderboard.row_files import Row
 
 TITLES = {
     "mean_score": "mean score of the last 1,000 training games",

@@ -31,7 +31,7 @@ from afterstate.envs import json_files
 from afterstate.envs.commands import parse
 from afterstate.envs.game2048.rules import field, spawn
 from afterstate.envs.words import seed_word
-from benchmarks.machine import machine
+from afterstate.leaderboard.machine import machine
 
 RESULT = Path(__file__).parents[1] / "results" / "late_game.jsonl"
 STEP = 20_000

@@ -26,7 +26,7 @@ from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values.ntuple import network
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse
-from benchmarks.machine import machine
+from afterstate.leaderboard.machine import machine
 
 RESULT = Path(__file__).parents[1] / "results" / "learning_curve.jsonl"
 

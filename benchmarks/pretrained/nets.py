@@ -29,7 +29,7 @@ from afterstate.agents.game2048.values import policy_net, value_net
 from afterstate.agents.training.run import summary
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import fail, parse
-from benchmarks.machine import machine
+from afterstate.leaderboard.machine import machine
 
 PACKAGE = Path(__file__).parents[2] / "agents" / "game2048" / "pretrained"
 

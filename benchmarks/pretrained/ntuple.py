@@ -16,7 +16,7 @@ from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning.ntuple_learner import evaluate
 from afterstate.agents.game2048.values.ntuple_file import load
 from afterstate.envs.commands import parse
-from benchmarks.machine import machine
+from afterstate.leaderboard.machine import machine
 
 
 @settings

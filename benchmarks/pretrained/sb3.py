@@ -34,8 +34,8 @@ from afterstate.agents.training.commands import markdown
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse
-from benchmarks import figures
-from benchmarks.row_files import Row
+from afterstate.leaderboard import figures
+from afterstate.leaderboard.row_files import Row
 
 RESULTS = Path(__file__).parents[1] / "results" / "sb3"
 TABLE = "N-tuple network, TC"

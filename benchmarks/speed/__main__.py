@@ -27,7 +27,7 @@ from tyro.conf import Positional
 from afterstate.agents.config import Count, Positive, settings
 from afterstate.agents.training.commands import sigterm_raises
 from afterstate.envs.commands import fail, parse
-from benchmarks.machine import machine
+from afterstate.leaderboard.machine import machine
 from benchmarks.speed import comparisons
 from benchmarks.speed.comparisons import Peers
 from benchmarks.speed.timing import lines

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import Game
-from benchmarks.machine import machine
+from afterstate.leaderboard.machine import machine
 from benchmarks.speed.timing import Figure, lines
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple, TypeAlias
 
-from benchmarks.machine import machine
+from afterstate.leaderboard.machine import machine
 
 Steps: TypeAlias = Callable[[int], int]
 """Continue from the last call for about n steps; return the number of steps made."""

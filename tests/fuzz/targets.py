@@ -43,9 +43,9 @@ from afterstate.agents.training.optimizer import Fitter
 from afterstate.envs import json_files
 from afterstate.envs.daihinmin.records import replay
 from afterstate.envs.game2048.rules import afterstates, table
-from benchmarks import row_files
-from benchmarks.leaderboard import games as leaderboard
-from benchmarks.leaderboard import rows as leaderboard_rows
+from afterstate.leaderboard import games as leaderboard
+from afterstate.leaderboard import row_files
+from afterstate.leaderboard import rows as leaderboard_rows
 from tests.fuzz import protocol
 from tests.fuzz.driver import Target
 from tests.fuzz.mutations import GZIP, SAFETENSORS, ZIP

@@ -14,9 +14,9 @@ from typing import Any
 
 from afterstate.agents.game2048.learning.play_logs import MOVE, SAVE_SECONDS
 from afterstate.envs import json_files
-from benchmarks.leaderboard import rows as leaderboard
-from benchmarks.leaderboard.games import REPEATED_FIELDS, Entry, entries
-from benchmarks.row_files import Row
+from afterstate.leaderboard import rows as leaderboard
+from afterstate.leaderboard.games import REPEATED_FIELDS, Entry, entries
+from afterstate.leaderboard.row_files import Row
 from tests.soak.growth import Usage
 from tests.soak.harness import Death, Job
 from tests.soak.progress import bar, shown
@@ -123,7 +123,7 @@ class Leaderboard(Job):
     def command(self) -> list[str]:
         """Return the arguments of Python."""
         files = ["--entries", str(self._file), "--rows", str(self._board)]
-        return ["-m", "benchmarks.leaderboard", "play", *files]
+        return ["-m", "afterstate.leaderboard", "play", *files]
 
     def works(self, output: str) -> bool:
         """Return True if there is a progress bar."""

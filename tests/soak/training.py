@@ -14,7 +14,7 @@ from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.learning.value_td import ValueRun
 from afterstate.envs import json_files
-from benchmarks.row_files import Row
+from afterstate.leaderboard.row_files import Row
 from tests.soak.growth import Usage
 from tests.soak.harness import Death, Job
 from tests.soak.progress import bar, shown

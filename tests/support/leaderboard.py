@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import afterstate.envs  # noqa: F401 - registers the environments
-from benchmarks import row_files
-from benchmarks.leaderboard.command import main
-from benchmarks.leaderboard.games import (
+from afterstate.leaderboard import row_files
+from afterstate.leaderboard.command import main
+from afterstate.leaderboard.games import (
     Entry,
 )
-from benchmarks.row_files import Row
+from afterstate.leaderboard.row_files import Row
 
 RANDOM = Entry("2048", "random", "random", {}, 6, 3)
 SAMPLE = Entry("daihinmin", "the sample client", "daihinmin-sample", {}, 1, 1)

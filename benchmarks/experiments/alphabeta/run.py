@@ -22,7 +22,8 @@ from afterstate import agents
 from afterstate.agents.config import Jobs, settings
 from afterstate.agents.training.commands import markdown
 from afterstate.envs.commands import parse
-from benchmarks import figures
+from afterstate.leaderboard import figures
+from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import (
     cost,
     fill,
@@ -31,7 +32,6 @@ from benchmarks.experiments.cells import (
     name,
     play_games,
 )
-from benchmarks.row_files import Row
 
 HERE = Path(__file__).parent
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "alphabeta"

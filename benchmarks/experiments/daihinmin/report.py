@@ -22,8 +22,8 @@ from matplotlib.axes import Axes
 from afterstate.agents.config import from_dict
 from afterstate.agents.daihinmin.learning.rank_learner import RankSettings
 from afterstate.agents.training.commands import markdown
+from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.daihinmin.settings import Claim, Experiment, Player
-from benchmarks.row_files import Row
 
 OURS, PAPER = "#0072b2", "#9a9a9a"
 

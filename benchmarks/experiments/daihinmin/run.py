@@ -41,9 +41,9 @@ from afterstate.agents.training.folder import lock
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import fail, parse
 from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.daihinmin import report
 from benchmarks.experiments.daihinmin.settings import Experiment, read
-from benchmarks.row_files import Row
 
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "daihinmin"
 GAMES = 100

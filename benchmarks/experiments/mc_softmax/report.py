@@ -10,7 +10,8 @@ from matplotlib import pyplot as plt
 from afterstate.agents.config import current_names
 from afterstate.agents.training.commands import markdown
 from afterstate.envs import json_files
-from benchmarks import figures
+from afterstate.leaderboard import figures
+from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import cost, interval, latest, mean_text
 from benchmarks.experiments.mc_softmax.settings import (
     HERE,
@@ -19,7 +20,6 @@ from benchmarks.experiments.mc_softmax.settings import (
     cells,
     load_settings,
 )
-from benchmarks.row_files import Row
 
 FILES = {
     "regrets": "regrets.jsonl",

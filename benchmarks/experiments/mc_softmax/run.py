@@ -48,6 +48,8 @@ from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse
 from afterstate.envs.words import Words
+from afterstate.leaderboard.machine import has_bfloat16, machine
+from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.cells import fill, play_games
 from benchmarks.experiments.mc_softmax import report
 from benchmarks.experiments.mc_softmax.settings import (
@@ -59,8 +61,6 @@ from benchmarks.experiments.mc_softmax.settings import (
     load_settings,
     select_groups,
 )
-from benchmarks.machine import has_bfloat16, machine
-from benchmarks.row_files import Row
 
 Values = npt.NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from afterstate.agents import game2048
-from benchmarks.row_files import Row
+from afterstate.leaderboard.row_files import Row
 
 HERE = Path(__file__).parent
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "mc_softmax"

@@ -50,10 +50,10 @@ from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse
 from afterstate.envs.game2048 import rules, torch_rules
+from afterstate.leaderboard.machine import machine
 from benchmarks.experiments.policy_nets import analysis, drawing, tables
 from benchmarks.experiments.policy_nets.analysis import PAPER_BOARDS, TILES
 from benchmarks.experiments.policy_nets.tables import ACTIONS
-from benchmarks.machine import machine
 
 HERE = Path(__file__).parent
 RESULTS = Path(__file__).parents[2] / "results" / "experiments" / "policy_nets"

@@ -12,9 +12,9 @@ from afterstate.agents.game2048.learning.ntuple_learner import (
     evaluate,
 )
 from afterstate.agents.game2048.values.ntuple import network
+from afterstate.leaderboard.machine import machine
+from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Measure, Run, Scale
-from benchmarks.machine import machine
-from benchmarks.row_files import Row
 
 
 class Plan(NamedTuple):

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from afterstate.agents.training.commands import markdown
+from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.quasi_greedy.rows import Curves, Estimate, at
 from benchmarks.experiments.quasi_greedy.settings import (
     DEPTHS,
@@ -17,7 +18,6 @@ from benchmarks.experiments.quasi_greedy.settings import (
     Scale,
     short,
 )
-from benchmarks.row_files import Row
 
 NOTHING = "-"
 

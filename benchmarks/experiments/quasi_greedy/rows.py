@@ -13,9 +13,9 @@ from scipy.stats import sem, t
 
 from afterstate.agents.training.folder import lock
 from afterstate.envs import json_files
+from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.quasi_greedy.playing import Plan, key
 from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Run, Scale
-from benchmarks.row_files import Row
 
 _KEY = ("experiment", "run", "settings", "seed", "scale")
 

@@ -13,8 +13,8 @@ import pytest
 import afterstate.envs  # noqa: F401 - registers the environments
 from afterstate import agents
 from afterstate.agents.game2048.values.ntuple import network
-from benchmarks.leaderboard import command as leaderboard
-from benchmarks.leaderboard import games as leaderboard_games
+from afterstate.leaderboard import command as leaderboard
+from afterstate.leaderboard import games as leaderboard_games
 
 
 @pytest.fixture

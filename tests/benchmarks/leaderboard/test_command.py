@@ -15,19 +15,19 @@ import pytest
 
 import afterstate.envs  # noqa: F401 - registers the environments
 from afterstate import agents
-from benchmarks import row_files
-from benchmarks.leaderboard import command as leaderboard
-from benchmarks.leaderboard import games as leaderboard_games
-from benchmarks.leaderboard.command import README, main
-from benchmarks.leaderboard.games import (
+from afterstate.leaderboard import command as leaderboard
+from afterstate.leaderboard import games as leaderboard_games
+from afterstate.leaderboard import row_files
+from afterstate.leaderboard.command import README, main
+from afterstate.leaderboard.games import (
     GAMES,
     entries,
     fingerprint,
     play_games,
     seeds,
 )
-from benchmarks.leaderboard.rows import current, rows_file
-from benchmarks.row_files import Row
+from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.rows import current, rows_file
 from tests.support.leaderboard import ENTRIES, RANDOM, all_rows, file_of, run
 from tests.support.training_runs import lock_of_another_process
 
@@ -207,7 +207,7 @@ def test_ray_makes_the_same_rows(tmp_path: Path) -> None:
         command = ["play", "--entries", str(file_of(folder, output)), "--rows", str(folder)]
         more = ["--jobs", "2"] if backend == "local" else ["--backend", "ray"]
         subprocess.run(
-            [sys.executable, "-m", "benchmarks.leaderboard", *command, *more],
+            [sys.executable, "-m", "afterstate.leaderboard", *command, *more],
             cwd=README.parent,
             check=True,
         )

@@ -17,9 +17,9 @@ import afterstate.envs  # noqa: F401 - registers the environments
 from afterstate import agents
 from afterstate.agents.game2048.values.ntuple import network
 from afterstate.agents.game2048.values.ntuple_file import save
-from benchmarks.leaderboard import games as leaderboard_games
-from benchmarks.leaderboard.command import README, RESULTS, main
-from benchmarks.leaderboard.games import (
+from afterstate.leaderboard import games as leaderboard_games
+from afterstate.leaderboard.command import README, RESULTS, main
+from afterstate.leaderboard.games import (
     OPPONENTS,
     Entry,
     entries,
@@ -29,9 +29,9 @@ from benchmarks.leaderboard.games import (
     play_games,
     seeds,
 )
-from benchmarks.leaderboard.rows import of_same_player, rows_file
-from benchmarks.leaderboard.rows import read as read_rows
-from benchmarks.row_files import Row
+from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.rows import of_same_player, rows_file
+from afterstate.leaderboard.rows import read as read_rows
 from tests.support.leaderboard import ENTRIES, RANDOM, SAMPLE, file_of, run
 
 pytestmark = pytest.mark.usefixtures("short_cycles")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import row_files
-from benchmarks.leaderboard import games as leaderboard_games
-from benchmarks.leaderboard.games import (
+from afterstate.leaderboard import games as leaderboard_games
+from afterstate.leaderboard import row_files
+from afterstate.leaderboard.games import (
     OPPONENTS,
     Entry,
     entry_fields,
@@ -18,9 +18,9 @@ from benchmarks.leaderboard.games import (
     process_fields,
     seeds,
 )
-from benchmarks.leaderboard.rows import games, missing, row_error
-from benchmarks.leaderboard.tables import Result, as_csv, front, pairs, result, table
-from benchmarks.row_files import Row
+from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.rows import games, missing, row_error
+from afterstate.leaderboard.tables import Result, as_csv, front, pairs, result, table
 
 RANDOM = Entry("2048", "random", "random", {}, 2)
 SAMPLE = Entry("daihinmin", "the sample client", "daihinmin-sample", {}, 1)

@@ -21,9 +21,9 @@ from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, SampleAgent
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.rules import Game
-from benchmarks.leaderboard import tournament
-from benchmarks.leaderboard.tournament import Cycle
-from benchmarks.row_files import Row
+from afterstate.leaderboard import tournament
+from afterstate.leaderboard.row_files import Row
+from afterstate.leaderboard.tournament import Cycle
 
 ROOT = Path(__file__).parents[3]
 FIVE = ["heuristic", "sample", "sample", "heuristic", "sample"]
@@ -275,7 +275,7 @@ def test_the_report_of_a_single_name_has_one_table() -> None:
 def command(*arguments: str, **settings: Any) -> subprocess.CompletedProcess[str]:
     """Run the command in a process."""
     return subprocess.run(
-        [sys.executable, "-m", "benchmarks.leaderboard.tournament", *arguments],
+        [sys.executable, "-m", "afterstate.leaderboard.tournament", *arguments],
         capture_output=True,
         text=True,
         cwd=ROOT,

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+from afterstate.leaderboard.row_files import Row
 from benchmarks.pretrained import curves
-from benchmarks.row_files import Row
 
 ROWS: list[Row] = [
     {"n_moves": 10, "loss": None, "mean_score": None, "1-ply": {"mean": 5.0, "interval": None}},

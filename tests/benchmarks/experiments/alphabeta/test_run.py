@@ -32,10 +32,10 @@ from afterstate.agents.game2048.search.alphabeta import (
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs import json_files
 from afterstate.envs.game2048.rules import afterstates, from_text, largest, table
+from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import cells
 from benchmarks.experiments.alphabeta import run
 from benchmarks.experiments.cells import name
-from benchmarks.row_files import Row
 from benchmarks.speed import alphabeta as speed_alphabeta
 from benchmarks.speed.alphabeta import Answer, Pass, Program
 

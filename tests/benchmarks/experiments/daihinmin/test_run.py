@@ -22,9 +22,9 @@ from afterstate.agents.config import from_dict
 from afterstate.agents.daihinmin.learning import rank_training
 from afterstate.agents.daihinmin.learning.rank_training import RankTraining
 from afterstate.envs import json_files
+from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.daihinmin import report, run, settings
 from benchmarks.experiments.daihinmin.settings import Claim, Experiment
-from benchmarks.row_files import Row
 
 TINY: Row = {
     "title": "Tiny",

@@ -36,10 +36,10 @@ from afterstate.agents.game2048.values.value_net import ValueNetAgent
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary
 from afterstate.envs import json_files
+from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import cells
 from benchmarks.experiments.mc_softmax import report, run
 from benchmarks.experiments.mc_softmax import settings as experiment
-from benchmarks.row_files import Row
 
 TUPLES = [[0, 1, 4, 5], [0, 1, 2, 3]]
 

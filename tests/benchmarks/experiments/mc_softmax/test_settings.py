@@ -19,11 +19,11 @@ from afterstate.agents.game2048.learning import from_search
 from afterstate.agents.game2048.search.mc_softmax import POLICIES, MCSoftmaxAgent, MCSoftmaxSettings
 from afterstate.agents.game2048.values import ntuple
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
+from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import cells
 from benchmarks.experiments.mc_softmax import run
 from benchmarks.experiments.mc_softmax.settings import Measure, learners, load_settings
 from benchmarks.experiments.mc_softmax.settings import cells as cells_of
-from benchmarks.row_files import Row
 
 
 def settings_of(measure: Measure, group: str) -> list[Row]:

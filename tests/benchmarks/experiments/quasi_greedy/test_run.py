@@ -21,10 +21,10 @@ pytest.importorskip("tyro")
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleSettings
 from afterstate.agents.game2048.values.ntuple import network
 from afterstate.envs import json_files
+from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows, run, settings
 from benchmarks.experiments.quasi_greedy.rows import Estimate
 from benchmarks.experiments.quasi_greedy.settings import Experiment, Measure, Published, Scale
-from benchmarks.row_files import Row
 
 NAMES = ("epsilon", "good_plays", "restart", "search")
 GAMES: dict[Measure, int] = {"greedy": 5, "3-ply": 1}

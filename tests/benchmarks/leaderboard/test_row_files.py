@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from afterstate.envs import json_files
-from benchmarks import row_files
-from benchmarks.leaderboard.games import entries
-from benchmarks.leaderboard.rows import read, rows_file
+from afterstate.leaderboard import row_files
+from afterstate.leaderboard.games import entries
+from afterstate.leaderboard.rows import read, rows_file
 from tests.support.leaderboard import RANDOM
 from tests.support.memory import at_most
 
