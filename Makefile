@@ -6,6 +6,7 @@
 # make fuzz   damaged files and messages for all readers, server and client, for an hour (ARGS="--minutes 5")
 # make soak   programs that are stopped or killed once a minute, for an hour (ARGS="--minutes 5")
 # make lint   style and types
+# make docs   the documentation site in build/site, with warnings as errors
 #
 # The set-up is shared: each part is installed once, and again when pyproject.toml changes.
 
@@ -23,7 +24,7 @@ TORCH ?= torch==2.13.0
 # Random arguments for public functions; ARGS select other tests or targets instead.
 PROPERTIES = $(BIN)/python -m pytest tests/test_properties.py -m "not exhaustive" --hypothesis-profile
 
-.PHONY: demo test slow bounds exhaustive fuzz soak lint clean
+.PHONY: demo test slow bounds exhaustive fuzz soak lint docs clean
 
 demo: $(VENV)/examples.done
 	@echo "Learning 2048 for a minute. The first start compiles, for some fifteen seconds."
@@ -53,6 +54,10 @@ lint: $(VENV)/dev.done
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
 	$(BIN)/mypy
+
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: $(VENV)/dev.done
+	$(BIN)/mkdocs build --strict
 
 $(VENV)/pip.done:
 	$(PYTHON) -m venv $(VENV)

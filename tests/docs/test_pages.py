@@ -1,0 +1,107 @@
+"""The pages of the documentation: their code runs and prints what they show."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.run_page import KINDS, MARKS, ROOT, blocks
+
+DOCS = ROOT / "docs"
+PAGES = {
+    page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8")
+    for page in sorted(DOCS.rglob("*.md"))
+}
+"""The text of each page, by its path."""
+SLOW: set[str] = set()
+"""Pages that take longer than a few seconds."""
+EXTRAS = {"torch": "torch", "sb3_contrib": "sb3", "stable_baselines3": "sb3"}
+"""Imports of pages that not every installation has."""
+
+
+def _runnable() -> list[object]:
+    """Return the pages that have code to run."""
+    found: list[object] = []
+    for name, text in PAGES.items():
+        if any(b.kind in ("python", "sh") and "skip" not in b.marks for b in blocks(text)):
+            found.append(pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []))
+    return found
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_all_blocks_are_of_a_kind_that_runs(name: str) -> None:
+    fences = re.findall(r"^ *```+(.*)$", PAGES[name], re.MULTILINE)
+    found = list(blocks(PAGES[name]))
+    assert len(fences) == 2 * len(found)
+    assert {block.kind for block in found} <= set(KINDS)
+    assert {mark for block in found for mark in block.marks} <= set(MARKS)
+
+
+@pytest.mark.parametrize("name", _runnable())
+def test_code_of_a_page_runs_and_prints_what_the_page_shows(name: str, tmp_path: Path) -> None:
+    for module in EXTRAS:
+        if re.search(rf"^(import|from) {module}\b", PAGES[name], re.MULTILINE):
+            pytest.importorskip(module)
+    script = Path(__file__).parent / "run_page.py"
+    command = [sys.executable, str(script), str(DOCS / name)]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def _commands() -> list[object]:
+    """Return the programs that pages name but do not run, each with the options they give it."""
+    options: dict[tuple[str, ...], set[str]] = {}
+    for text in PAGES.values():
+        skipped = "\n".join(b.code for b in blocks(text) if b.kind == "sh" and "skip" in b.marks)
+        inline = re.findall(r"`((?:afterstate|python -m [\w.]+) [^`]+)`", text.replace("\n", " "))
+        for line in [*skipped.replace("\\\n", " ").splitlines(), *inline]:
+            words = shlex.split(line, comments=True)
+            if words[:1] == ["afterstate"] or words[:2] == ["python", "-m"]:
+                program = _program(words)
+            elif words[:1] == ["python"]:
+                program = tuple(words[:2])
+            else:
+                continue
+            named = {word.partition("=")[0] for word in words if word.startswith("--")}
+            options.setdefault(program, set()).update(named)
+    return [
+        pytest.param(program, sorted(named), id=" ".join(program), marks=_marks(program))
+        for program, named in sorted(options.items())
+    ]
+
+
+def _program(words: list[str]) -> tuple[str, ...]:
+    """Return a command up to the first word that may be an argument."""
+    n = 1 if words[0] == "afterstate" else 3
+    nested = words[1:2] in (["train"], ["leaderboard"])
+    return tuple(words[: n + (words[0] == "afterstate") + nested])
+
+
+def _marks(program: tuple[str, ...]) -> list[pytest.MarkDecorator]:
+    """Return the mark of programs of a checkout, which import much."""
+    return [] if program[0] == "afterstate" else [pytest.mark.slow]
+
+
+@pytest.mark.parametrize(("program", "options"), _commands())
+def test_commands_have_the_options_that_pages_say(
+    program: tuple[str, ...], options: list[str]
+) -> None:
+    """Commands that no test runs; `--help` lists their options."""
+    if program[0] == "afterstate":
+        command = [str(Path(sys.executable).parent / program[0]), *program[1:]]
+    elif not (ROOT / program[1]).exists() and program[1] != "-m":
+        pytest.skip("only a checkout has this program")
+    else:
+        command = [sys.executable, *program[1:]]
+    done = subprocess.run([*command, "--help"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert [option for option in options if not re.search(rf"{option}\b", done.stdout)] == []
