@@ -12,6 +12,7 @@ A player of 2048 answers `act(boards)`, board words `uint64[B]` to actions `int8
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
@@ -19,13 +20,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from afterstate.agents import files
 from afterstate.agents.config import check_names, did_you_mean
-from afterstate.agents.game2048.agent import Agent
 from afterstate.envs import json_files
 
 if TYPE_CHECKING:
+    from afterstate.agents.game2048.agent import Agent
     from afterstate.envs.daihinmin.players import Player
 
-__all__ = ["Agent", "find", "load", "make", "names", "setting_names", "takes_seed"]
+__all__ = ["Agent", "find", "load", "make", "names", "setting_names", "settings_of", "takes_seed"]
 
 
 class _Entry(NamedTuple):
@@ -61,6 +62,12 @@ _PLAYERS: dict[str, _Entry] = {
 
 _BY_NETWORK = ("value-net", "policy-net", "daihinmin-rank", "daihinmin-actor")
 """The players whose module lists the networks, by name, that its files can hold."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Agent":  # imported when it is first used, since it loads the rules
+        return import_module("afterstate.agents.game2048.agent").Agent
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def names() -> list[str]:
@@ -193,12 +200,14 @@ def load(file: str | Path) -> Any:
     return make("ntuple", network=file)
 
 
-def find(text: str) -> Any:
+def find(text: str, seed: int | None = None) -> Any:
     """Return the player that a command line names.
 
     Args:
-        text: a file for `load`; or a name for `make`, and after commas its settings as
-            `name=value`, such as `expectimax,depth=2`.
+        text: a file for `load`; or a name for `make`, with or without `daihinmin-` (`random` is the
+            player of 2048), and after commas its settings as `name=value`, such as
+            `expectimax,depth=2`.
+        seed: seed of a player by name that chooses by chance, unless its settings have one.
 
     Raises:
         FileNotFoundError: the file does not exist.
@@ -208,14 +217,29 @@ def find(text: str) -> Any:
     name, *pairs = text.split(",")
     if name not in _PLAYERS and Path(text).suffix in (".npz", ".safetensors", ".w"):
         return load(text)
+    if name not in _PLAYERS and f"daihinmin-{name}" in _PLAYERS:
+        name = f"daihinmin-{name}"
     _entry(name)
+    settings = {} if seed is None or not takes_seed(name) else {"seed": seed}
+    return make(name, **(settings | settings_of(pairs)))
+
+
+def settings_of(pairs: Iterable[str]) -> dict[str, Any]:
+    """Return the settings of a command line, each `name=value` with a value as in JSON or a text.
+
+    >>> settings_of(["depth=2", "network=mine.npz"])
+    {'depth': 2, 'network': 'mine.npz'}
+
+    Raises:
+        ValueError: one is not `name=value`.
+    """
     settings = {}
     for pair in pairs:
-        key, equals, value = pair.partition("=")
+        name, equals, value = pair.partition("=")
         if not equals:
-            raise ValueError(f"settings of a player must be name=value, got {pair!r} in {text!r}")
-        settings[key] = _value(value)
-    return make(name, **settings)
+            raise ValueError(f"settings of a player must be name=value, got {pair!r}")
+        settings[name] = _value(value)
+    return settings
 
 
 def _value(text: str) -> Any:

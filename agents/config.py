@@ -8,7 +8,7 @@
     read("run.json", Settings)           # the same checks for a file
 
 A field's range is in its type, its meaning and unit in the docstring below it, its default behind
-it; command lines (`afterstate.agents.training`) take all three from there.
+it; command lines (`afterstate train`) take all three from there.
 """
 
 from __future__ import annotations

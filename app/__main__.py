@@ -1,40 +1,195 @@
-"""The command `afterstate`: prints the version, the environments and the players."""
+"""The command `afterstate`: games, players, training, leaderboard and competition."""
 
 from __future__ import annotations
 
-import argparse
+import os
+import sys
 from collections.abc import Sequence
+from dataclasses import make_dataclass
+from importlib import import_module, metadata
+from typing import Any, NamedTuple
 
-import gymnasium as gym
+from afterstate.envs.commands import fail
 
-import afterstate
+EPILOG = """examples:
+  afterstate play 2048
+  afterstate watch expectimax,depth=3 --until 2048
+  afterstate eval ntuple expectimax,depth=2 --games 200
+  afterstate train ntuple --out runs/mine --hours 1
 
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line."""
-    version = f"afterstate {afterstate.__version__}"
-    parser = argparse.ArgumentParser(
-        prog="afterstate", description="List the environments and the players of afterstate."
-    )
-    parser.add_argument("--version", action="version", version=version)
-    parser.parse_args(arguments)
-    from afterstate import agents  # loads numba: not for --help and --version
-
-    print(version, *_section("Environments of Gymnasium", _environments()), sep="\n")
-    print(*_section("Environment of PettingZoo", ["afterstate.envs.daihinmin_v0"]), sep="\n")
-    print(*_section("Players, for afterstate.agents.make", agents.names()), sep="\n")
+Exit codes: 0 done, 1 a check or a match failed, 2 wrong arguments, 130 interrupted."""
 
 
-def _environments() -> list[str]:
-    """Return the ids that afterstate has registered with Gymnasium."""
-    specs = gym.registry.values()
-    return [spec.id for spec in specs if str(spec.entry_point).startswith("afterstate.")]
+class Command(NamedTuple):
+    """A command: what it does, and where its options and its function are.
+
+    Without options, the function gets the words of the command line.
+    """
+
+    text: str
+    run: str  # module and function
+    options: tuple[str, ...] = ()  # classes of `commands.options`, of each sub-command
 
 
-def _section(title: str, names: list[str]) -> list[str]:
-    """Return a title and the names below it, as lines."""
-    return ["", title, *(f"  {name}" for name in names)]
+COMMANDS = {
+    "play": Command(
+        "play a game yourself, with hints",
+        "afterstate.commands.play:run",
+        ("Play2048", "PlayDaihinmin"),
+    ),
+    "watch": Command(
+        "watch players, in the terminal, a window or a file",
+        "afterstate.commands.watch:run",
+        ("Watch",),
+    ),
+    "eval": Command(
+        "play games and print scores with intervals",
+        "afterstate.commands.evaluate:run",
+        ("Eval",),
+    ),
+    "train": Command(
+        "train a network or a policy, or resume a run",
+        "afterstate.agents.training.__main__:main",
+    ),
+    "leaderboard": Command(
+        "play, report and verify the leaderboard, or hold a tournament",
+        "afterstate.leaderboard.__main__:main",
+    ),
+    "serve": Command(
+        "serve Daihinmin by the competition's protocol",
+        "afterstate.commands.uecda:serve",
+        ("Serve",),
+    ),
+    "join": Command(
+        "join a match on such a server",
+        "afterstate.commands.uecda:join",
+        ("Join",),
+    ),
+    "replay": Command(
+        "check recorded games of Daihinmin against the rules",
+        "afterstate.commands.replay:run",
+        ("Replay",),
+    ),
+    "list": Command(
+        "list environments, players and networks",
+        "afterstate.commands.listing:run",
+        ("List",),
+    ),
+    "warmup": Command(
+        "compile what players need",
+        "afterstate.commands.warmup:run",
+        ("Warmup",),
+    ),
+    "log": Command(
+        "write a log of a player's moves of 2048, to learn from",
+        "afterstate.agents.game2048.learning.play_logs:main",
+    ),
+    "prune": Command(
+        "write the small file of a large N-tuple network",
+        "afterstate.agents.game2048.learning.pruning:main",
+    ),
+}
+"""Commands by name."""
+
+SHELLS = ("bash", "zsh", "tcsh")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = _run_words(words)
+        sys.stdout.flush()
+    except BrokenPipeError:  # such as with `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left
+        return 1
+    return code
+
+
+def _run_words(words: Sequence[str]) -> int:
+    """Run a command line and return the exit code."""
+    if not words or words[0] in ("-h", "--help"):
+        print(usage())
+        return 0 if words else 2
+    if words[0] == "--version":
+        print(f"afterstate {metadata.version('afterstate')}")
+        return 0
+    name, *rest = words
+    sys.path.append(os.getcwd())  # for players `module:factory`
+    if name == "completion":
+        return print_completion(rest)
+    if name not in COMMANDS:
+        from afterstate.agents.config import did_you_mean
+
+        fail(f"there is no command {name!r}{did_you_mean(name, [*COMMANDS, 'completion'])}")
+    if {"-h", "--help"} & {*rest}:
+        os.environ["NUMBA_DISABLE_JIT"] = "1"  # no kernel runs, so none is loaded
+    return run(name, rest)
+
+
+def run(name: str, words: Sequence[str]) -> int:
+    """Run a command with the words after its name and return the exit code."""
+    command = COMMANDS[name]
+    options: Any = words
+    if command.options:
+        options = parse(f"afterstate {name}", command.options, words)
+    module, _, function = command.run.partition(":")
+    try:
+        code = getattr(import_module(module), function)(options)
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError, ImportError) as error:
+        fail(error)
+    except KeyboardInterrupt:
+        code = 130
+    return int(code or 0)
+
+
+def parse(program: str, kinds: Sequence[str], words: Sequence[str]) -> Any:
+    """Return the options of a command line, of one class or of one for each sub-command."""
+    import tyro
+
+    from afterstate.commands import options
+
+    config = (tyro.conf.FlagCreatePairsOff,)
+    classes = [getattr(options, kind) for kind in kinds]
+    if len(classes) == 1:
+        return tyro.cli(classes[0], prog=program, args=words, config=config)
+    named = {_sub_command(kind): each for kind, each in zip(kinds, classes, strict=True)}
+    return tyro.extras.subcommand_cli_from_dict(named, prog=program, args=words, config=config)
+
+
+def _sub_command(kind: str) -> str:
+    """Return the name of a sub-command: `Play2048` is `2048`."""
+    return kind.removeprefix("Play").lower()
+
+
+def print_completion(words: Sequence[str]) -> int:
+    """Print the completion of a shell and return the exit code."""
+    if len(words) != 1 or words[0] not in SHELLS:
+        fail(f"completion must be followed by one of {', '.join(SHELLS)}, got {' '.join(words)!r}")
+    import tyro
+
+    from afterstate.commands import options
+
+    kinds: dict[str, Any] = {
+        name: getattr(options, each.options[0]) if each.options else make_dataclass(name, [])
+        for name, each in COMMANDS.items()
+    }
+    words = ["--tyro-print-completion", words[0]]
+    tyro.extras.subcommand_cli_from_dict(kinds, prog="afterstate", args=words)
+    return 0
+
+
+def usage() -> str:
+    """Return the usage of the command."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {each.text}" for name, each in COMMANDS.items()]
+    lines.append(f"  {'completion':{width}}  print the completion for bash, zsh or tcsh")
+    head = "usage: afterstate COMMAND [options]\n\n2048 and Daihinmin: environments and players."
+    help_ = "Options of a command: afterstate COMMAND --help. Version: afterstate --version."
+    return "\n".join([head, "", "commands:", *lines, "", help_, "", EPILOG])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -18,13 +18,10 @@ def parse(kind: type[T], program: str, arguments: Sequence[str] | None = None) -
         arguments: words of the command line, by default those of this process.
 
     Raises:
-        SystemExit: the command line is wrong or asks for help, or tyro is not installed.
+        SystemExit: the command line is wrong or asks for help.
     """
-    try:
-        import tyro
-    except ImportError as error:
-        message = 'this command needs tyro: pip install "afterstate[cli]"'
-        raise SystemExit(message) from error
+    import tyro
+
     config = (tyro.conf.PositionalRequiredArgs, tyro.conf.FlagCreatePairsOff)
     return tyro.cli(kind, prog=program, args=arguments, config=config)
 

@@ -1,7 +1,7 @@
 """Templates of players for the leaderboard: copy this file and improve them.
 
-    python -m afterstate.leaderboard play --entries examples/my_entries.json
-    python -m afterstate.leaderboard report --entries examples/my_entries.json
+    afterstate leaderboard play --entries examples/my_entries.json
+    afterstate leaderboard report --entries examples/my_entries.json
 
 A player of 2048 gets boards as 64-bit words: 4 bits a cell hold the exponent of its tile (0 empty,
 1 for 2, 2 for 4, ...), row by row, the first cell in the lowest bits. A player of Daihinmin gets

@@ -17,8 +17,9 @@ import afterstate.agents
 import afterstate.envs
 
 ROOT = Path(__file__).parents[1]
+APP = Path(afterstate.__path__[0])
 FOLDERS = {
-    "app": sorted(Path(afterstate.__path__[0]).glob("*.py")),
+    "app": [*APP.glob("*.py"), *APP.glob("commands/*.py")],
     "agents": sorted(Path(afterstate.agents.__path__[0]).rglob("*.py")),
     "envs": sorted(Path(afterstate.envs.__path__[0]).rglob("*.py")),
     **{name: sorted((ROOT / name).rglob("*.py")) for name in ("benchmarks", "examples")},
@@ -72,6 +73,8 @@ TRAINS = "trains, and reads no file by it"
 CHECKPOINT = "stable-baselines3 unpickles checkpoints; docs/files.md says to resume only one's own"
 
 ALLOWED = {
+    "app/__main__.py: importlib.import_module": "a module of its table",
+    "app/seats.py: importlib.import_module": NAMED,
     "envs/__init__.py: importlib.import_module": "a module of its table",
     "envs/game2048/sb3_vec_env.py: stable_baselines3": "the base class of an environment",
     "benchmarks/leaderboard/games.py: importlib.import_module": NAMED,

@@ -20,8 +20,9 @@ def find_player(player: Player | str, seed: int | None = None) -> Player:
     """Return the player of a name or of a file, or the player itself.
 
     Args:
-        player: a name of `agents.make`, with or without `daihinmin-`, such as `"sample"`; a file
-            for `agents.load` (its name ends in `.npz` or `.safetensors`); or a player.
+        player: a name of `agents.make`, with or without `daihinmin-`, such as `"sample"`, and
+            after commas its settings, such as `"mc,playouts=100"`; a file for `agents.load` (its
+            name ends in `.npz` or `.safetensors`); or a player.
         seed: seed of the player's choices, if it has a name and chooses by chance.
 
     Raises:
@@ -32,13 +33,12 @@ def find_player(player: Player | str, seed: int | None = None) -> Player:
     if not isinstance(player, str):
         return check_player(player)
     if player.endswith((".npz", ".safetensors")):
-        return check_player(agents.load(player))
+        return check_player(agents.find(player))
     name = _PREFIX + player.removeprefix(_PREFIX)
-    if name not in agents.names():
+    if name.partition(",")[0] not in agents.names():
         known = [each.removeprefix(_PREFIX) for each in agents.names() if each.startswith(_PREFIX)]
         raise ValueError(f"player must be one of {known} or a player's file, got {player!r}")
-    settings = {"seed": seed} if agents.takes_seed(name) else {}
-    return check_player(agents.make(name, **settings))
+    return check_player(agents.find(name, seed))
 
 
 def play_match(

@@ -1,11 +1,11 @@
 """The command that trains the learners of both games.
 
-    python -m afterstate.agents.training LEARNER [SETTINGS.json] --out RUN --hours 1
-    python -m afterstate.agents.training ntuple --out runs/mine --moves 1e9 --learner.restart 10
-    python -m afterstate.agents.training ntuple --out runs/mine --moves 2e9 --resume
+    afterstate train LEARNER [SETTINGS.json] --out RUN --hours 1
+    afterstate train ntuple --out runs/mine --moves 1e9 --learner.restart 10
+    afterstate train ntuple --out runs/mine --moves 2e9 --resume
 
 A settings file is a JSON object with any of the settings that
-`python -m afterstate.agents.training LEARNER --help` lists; options of the command line override
+`afterstate train LEARNER --help` lists; options of the command line override
 it. `folder.py` describes the folder of a run. `--resume` continues an interrupted run with the
 settings in its folder; a file or options replace them where the learner allows it, and the command
 prints what they change.
@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, cast
 
 from afterstate.agents.config import did_you_mean, read
-from afterstate.agents.training.commands import memory, progress_bar
+from afterstate.agents.training.commands import memory
 from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
 from afterstate.agents.training.run import Diverged, Limits, Options, RunSettings, Trainee, advance
 
-PROGRAM = "python -m afterstate.agents.training"
+PROGRAM = "afterstate train"
 
 
 class _Learner(NamedTuple):
@@ -178,11 +178,11 @@ def run(settings: RunSettings, options: Options) -> None:
         ValueError: wrong settings, or a folder that does not fit them.
         SystemExit: the run was interrupted, or the learned values diverged.
     """
-    tqdm, (trainee, folder) = progress_bar(), start(settings, options)
+    trainee, folder = start(settings, options)
     if options.tensorboard:
         folder.write_to_tensorboard()
     try:
-        _advance(trainee, settings, options, folder, tqdm)
+        _advance(trainee, settings, options, folder)
     except KeyboardInterrupt:
         raise SystemExit(f"saved in {options.out}: continue with --resume") from None
     except Diverged as error:
@@ -191,10 +191,10 @@ def run(settings: RunSettings, options: Options) -> None:
         raise SystemExit(message) from error
 
 
-def _advance(
-    trainee: Trainee, settings: RunSettings, options: Options, folder: RunFolder, tqdm: Any
-) -> None:
+def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: RunFolder) -> None:
     """Advance a trainee to the end of its run, with a progress bar."""
+    from tqdm import tqdm
+
     seconds = None if options.hours is None else 3600 * options.hours
     key, evaluation = settings.row_key, settings.evaluation_key
     limits = Limits(

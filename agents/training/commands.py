@@ -1,4 +1,4 @@
-"""Parts that commands share: a progress bar, a line on memory, tables in Markdown, and signals."""
+"""Parts that commands share: a line on memory, tables in Markdown, and signals."""
 
 from __future__ import annotations
 
@@ -8,20 +8,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-
-
-def progress_bar() -> Any:
-    """Return the progress bar of tqdm, which comes with an extra.
-
-    Raises:
-        SystemExit: tqdm is not installed.
-    """
-    try:
-        from tqdm import tqdm
-    except ImportError as error:
-        message = 'the progress bar needs tqdm: pip install "afterstate[train]"'
-        raise SystemExit(message) from error
-    return tqdm
 
 
 def memory() -> str:

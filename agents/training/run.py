@@ -2,7 +2,7 @@
 
     train(learner, n_moves=1e6, save_to="mine.npz")
 
-`python -m afterstate.agents.training` trains any learner of the package in a folder; `train` trains
+`afterstate train` trains any learner of the package in a folder; `train` trains
 a learner of 2048 from Python. Both call `advance` with a `Trainee` and save it at intervals, before
 evaluations, at the end, and on Ctrl-C or SIGTERM. A run that is killed loses what it learned since
 the last save.

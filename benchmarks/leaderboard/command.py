@@ -1,8 +1,8 @@
 """The leaderboard: all players on the same games, with their strength and speed.
 
-    python -m afterstate.leaderboard play --jobs 2
-    python -m afterstate.leaderboard report
-    python -m afterstate.leaderboard verify --only "expectimax*"
+    afterstate leaderboard play --jobs 2
+    afterstate leaderboard report
+    afterstate leaderboard verify --only "expectimax*"
 
 `play` plays the entries of `entries.json`, or of another file of that form, on the seeds of
 `seeds.json`. Each game of a finished chunk is a row in a compressed file of the folder `--rows`, so
@@ -19,6 +19,7 @@ An entry's player is a name of `afterstate.agents.make`, a file of weights, or y
 from __future__ import annotations
 
 import os
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -36,7 +37,7 @@ from tqdm import tqdm
 from afterstate.agents.config import Count, Jobs, Whole, settings
 from afterstate.agents.training.commands import sigterm_raises
 from afterstate.agents.training.folder import lock
-from afterstate.leaderboard import row_files
+from afterstate.leaderboard import row_files, tournament
 from afterstate.leaderboard.games import (
     GAMES,
     OWN,
@@ -62,7 +63,9 @@ from afterstate.leaderboard.rows import (
 from afterstate.leaderboard.tables import Result, result, write
 
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "leaderboard.md"
-RESULTS = ROOT / "benchmarks" / "results" / "leaderboard"
+_OWN_RESULTS = ROOT / "benchmarks" / "results" / "leaderboard"
+RESULTS = _OWN_RESULTS if _OWN_RESULTS.is_dir() else Path("leaderboard")
+"""Folder of the rows: of a checkout, or one in the working folder."""
 
 
 @settings
@@ -323,15 +326,19 @@ COMMANDS: dict[type[Report], Callable[[Any], None]] = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> int | None:
     """Run the command line."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if list(words[:1]) == ["tournament"]:
+        return tournament.main(words[1:])
     commands: dict[str, Callable[..., Any]] = {kind.__name__.lower(): kind for kind in COMMANDS}
     try:
         args = tyro.extras.subcommand_cli_from_dict(
             commands,
-            prog="python -m afterstate.leaderboard",
-            description="The leaderboard: all players on the same games.",
-            args=arguments,
+            prog="afterstate leaderboard",
+            description="The leaderboard: all players on the same games. A further sub-command, "
+            "tournament, plays Daihinmin between any players.",
+            args=words,
         )
         with sigterm_raises(KeyboardInterrupt()):
             COMMANDS[type(args)](args)
@@ -340,6 +347,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         hint = ": the same command plays what is missing" if type(args) is Play else ""
         raise SystemExit(f"interrupted{hint}") from None
+    return None
 
 
 if __name__ == "__main__":

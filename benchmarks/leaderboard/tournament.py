@@ -1,7 +1,7 @@
 """A tournament of Daihinmin players: points per 100 games, with intervals over whole cycles.
 
-    python -m afterstate.leaderboard.tournament heuristic sample sample sample sample --cycles 200
-    python -m afterstate.leaderboard.tournament heuristic sample random my_bots:Bot --cycles 500
+    afterstate leaderboard tournament heuristic sample sample sample sample --cycles 200
+    afterstate leaderboard tournament heuristic sample random my_bots:Bot --cycles 500
 
 A cycle is 100 games, from one class reset to the next: five players are drawn from the given ones
 and get random seats. Games depend on each other through the classes, so intervals are over cycles.
@@ -41,7 +41,7 @@ from afterstate.agents.config import Count, Jobs, Whole, settings
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player, play_match
 from afterstate.agents.training.commands import markdown
 from afterstate.envs.commands import fail, parse
-from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.daihinmin.players import Player, check_player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.leaderboard.row_files import Row
 
@@ -86,7 +86,7 @@ def factory(path: str) -> Any:
 
 def make(name: str, seed: int | None = None) -> Player:
     """Return a player by its name or its factory `module:name`; the seed is for names only."""
-    return find_player(factory(name)()) if ":" in name else find_player(name, seed)
+    return check_player(factory(name)()) if ":" in name else find_player(name, seed)
 
 
 def draw_cycles(pool: Sequence[str], n_cycles: int, seed: int, duplicate: bool) -> list[Cycle]:
@@ -235,7 +235,7 @@ class Args:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a tournament and return the exit status."""
-    args = parse(Args, "python -m afterstate.leaderboard.tournament", arguments)
+    args = parse(Args, "afterstate leaderboard tournament", arguments)
     try:
         for name in sorted(set(args.players)):
             make(name)

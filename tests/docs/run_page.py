@@ -6,7 +6,8 @@
 - A block with a title, such as ```python title="mine.py"```, is written to that file.
 - `sh` blocks run in bash and must not fail. Those with `{.checkout}` see the folders `benchmarks`
   and `examples` of a checkout.
-- A `text` block right below a block shows what it prints; `...` stands for any text.
+- A `text` block right below a block shows what it prints; `...` stands for any text. With
+  `{.like}` numbers may be others, where they depend on the machine or on a library's version.
 - Blocks with `{.skip}` are left out.
 """
 
@@ -28,7 +29,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[2]
 KINDS = ("json", "python", "sh", "text")
 """The languages of blocks."""
-MARKS = ("checkout", "skip")
+MARKS = ("checkout", "like", "skip")
 """The marks of blocks."""
 CHECKOUT = ("benchmarks", "examples")
 """Folders that only a checkout has."""
@@ -48,6 +49,8 @@ class Block(NamedTuple):
     """Line of the page on which the code begins."""
     shown: str | None
     """What the page shows below it as its output."""
+    like: bool
+    """True if the numbers of the output may be others."""
 
 
 def blocks(text: str) -> Iterator[Block]:
@@ -57,11 +60,12 @@ def blocks(text: str) -> Iterator[Block]:
         kind, info, code = match.groups()
         title = re.search(r'title="([^"]+)"', info)
         line = text.count("\n", 0, match.start(3)) + 1
-        shown = None
+        shown, like = None, False
         if following is not None and following[1] == "text":
             shown = following[3] if not text[match.end() : following.start()].strip() else None
+            like = ".like" in following[2]
         marks = tuple(re.findall(r"\.(\w+)", info.partition("title=")[0]))
-        yield Block(kind, marks, title[1] if title else "", code, line, shown)
+        yield Block(kind, marks, title[1] if title else "", code, line, shown, like)
 
 
 def run(page: Path) -> None:
@@ -84,7 +88,7 @@ def run(page: Path) -> None:
         elif block.kind == "sh":
             printed = _run_shell(block, where)
         if block.shown is not None:
-            _compare(block.shown, printed, where)
+            _compare(block.shown, printed, block.like, where)
 
 
 def _run_python(block: Block, page: Path, namespace: dict[str, Any]) -> str:
@@ -110,10 +114,11 @@ def _run_shell(block: Block, where: str) -> str:
     return done.stdout
 
 
-def _compare(shown: str, printed: str, where: str) -> None:
+def _compare(shown: str, printed: str, like: bool, where: str) -> None:
     """Raise AssertionError unless a block prints what the page shows."""
     want, got = ("\n".join(map(str.rstrip, text.splitlines())) + "\n" for text in (shown, printed))
-    if not doctest.OutputChecker().check_output(want, got, doctest.ELLIPSIS):
+    texts = [re.sub(r"-?[ \d]*\d[\d,.]*", " 0 ", text) if like else text for text in (want, got)]
+    if not doctest.OutputChecker().check_output(*texts, doctest.ELLIPSIS):
         raise AssertionError(f"{where} printed\n{got}and the page shows\n{want}")
 
 

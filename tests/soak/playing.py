@@ -41,7 +41,7 @@ class PlayLog(Job):
     def _play(self, log: Path) -> list[str]:
         """Return the arguments of Python for a log."""
         amounts = ["--player", "ntuple", "reward", "--games", str(self.N_GAMES), "--batch", "100"]
-        module = ["-m", "afterstate.agents.game2048.learning.play_logs", str(log)]
+        module = ["-m", "afterstate", "log", str(log)]
         return [*module, *amounts, "--share", "0.05"]
 
     def command(self) -> list[str]:
@@ -123,7 +123,7 @@ class Leaderboard(Job):
     def command(self) -> list[str]:
         """Return the arguments of Python."""
         files = ["--entries", str(self._file), "--rows", str(self._board)]
-        return ["-m", "afterstate.leaderboard", "play", *files]
+        return ["-m", "afterstate", "leaderboard", "play", *files]
 
     def works(self, output: str) -> bool:
         """Return True if there is a progress bar."""

@@ -82,7 +82,7 @@ class Server(Job):
         """Return the arguments of Python."""
         names = {"--log": "games.jsonl", "--events": "events.jsonl"}
         files = [text for key in names for text in (key, str(self.folder / names[key]))]
-        server = ["-m", "afterstate.envs.daihinmin.uecda.server", "--port", str(self._port)]
+        server = ["-m", "afterstate", "serve", "--port", str(self._port)]
         return [*server, "--matches", "0", "--games", "30", "--seats", "random", *files]
 
     def works(self, output: str) -> bool:

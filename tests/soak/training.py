@@ -54,7 +54,7 @@ class Training(Job):
     def command(self) -> list[str]:
         """Return the arguments of Python."""
         resume = ["--resume"] * (self.run / self.checkpoint).exists()
-        module = ["-m", "afterstate.agents.training", self._learner, str(self._file)]
+        module = ["-m", "afterstate", "train", self._learner, str(self._file)]
         return [*module, *self._options, *resume]
 
     def works(self, output: str) -> bool:

@@ -1,8 +1,8 @@
 """Learning of play policies: from games against themselves, and from the choices of a player.
 
-    python -m afterstate.agents.training daihinmin-policy --out RUN --games 6e6
-    python -m afterstate.agents.training daihinmin-policy --out RUN --player heuristic
-    python -m afterstate.agents.training daihinmin-policy --out RUN --player net.safetensors
+    afterstate train daihinmin-policy --out RUN --games 6e6
+    afterstate train daihinmin-policy --out RUN --player heuristic
+    afterstate train daihinmin-policy --out RUN --player net.safetensors
 
 *Self-play* raises the expected value of the finishing place by the policy gradient (REINFORCE,
 Williams 1992). Each deal is played several times, and a player's result is compared with its mean
@@ -48,7 +48,6 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
     new_workspace,
     save,
 )
-from afterstate.agents.training.commands import progress_bar
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import EVALUATION_SEED, Options
 from afterstate.envs.daihinmin.plays import N_PLAYS
@@ -336,12 +335,14 @@ class PolicyTraining:
     def _recorded(self, player: str) -> Choices:
         """Return the choices of a player; each share is written as soon as it is recorded."""
         if self._choices is None:
+            from tqdm import tqdm
+
             n_games, shares = int(self.run.games), list[Choices]()
             while (place := self._share(len(shares))).exists():
                 shares.append(_choices(place, self._read(place)))
             rest = record(player, n_games, self.run.seed, self.options.jobs, len(shares))
             total = -(-n_games // share_of(player))
-            for share in progress_bar()(rest, total=total, initial=len(shares), unit=" shares"):
+            for share in tqdm(rest, total=total, initial=len(shares), unit=" shares"):
                 self._write(self._share(len(shares)), share)
                 shares.append(share)
             self._choices = join(shares)

@@ -1,6 +1,6 @@
 """Training of rank networks: from logs of other players, or in self-play, generation by generation.
 
-    python -m afterstate.agents.training rank SETTINGS.json --out RUN --hours 2
+    afterstate train rank SETTINGS.json --out RUN --hours 2
 
     {"network": {"name": "BaseCNN", "channels": 32}, "teacher": ["heuristic"], "games": 10000}
 

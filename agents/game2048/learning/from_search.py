@@ -1,6 +1,6 @@
 """Values that learn from Monte-Carlo Softmax searches (Watanabe and Matsuzaki 2021).
 
-    python -m afterstate.agents.training search SETTINGS.json --out RUN --hours 1
+    afterstate train search SETTINGS.json --out RUN --hours 1
 
 A network has `tuples`, or the `name` of a neural network:
 

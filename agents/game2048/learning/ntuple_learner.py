@@ -1,6 +1,6 @@
 """N-tuple networks that learn by self-play: the settings, the learner with its file, and its runs.
 
-    python -m afterstate.agents.training ntuple SETTINGS.json --out RUN --moves 1e9
+    afterstate train ntuple SETTINGS.json --out RUN --moves 1e9
 
     {"network": {"tuples": "4x6", "stages": [512, 1024]}, "learner": {"restart": 10}, "seed": 1}
 

@@ -1,7 +1,7 @@
 """Play logs: shuffled moves of any players, from which networks learn.
 
-    python -m afterstate.agents.game2048.learning.play_logs logs/moves.npy --moves 1e7
-    python -m afterstate.agents.game2048.learning.play_logs logs/moves.npy --moves 1e7 --resume
+    afterstate log logs/moves.npy --moves 1e7
+    afterstate log logs/moves.npy --moves 1e7 --resume
 
 A log is a numpy file, an array of records of 9 bytes: the board, as a word of `rules.py`, and the
 action that the player selected.
@@ -44,7 +44,6 @@ from afterstate.agents import files
 from afterstate.agents.config import Amount, Count, Jobs, Rate, Whole, settings
 from afterstate.agents.game2048.play import Player, play
 from afterstate.agents.training.commands import (
-    progress_bar,
     sigterm_raises,
     uninterrupted,
 )
@@ -474,7 +473,9 @@ def _saved(buckets: Buckets) -> Iterator[None]:
 
 def _write(args: Args, buckets: Buckets) -> None:
     """Play the missing rounds and write the log."""
-    bar = progress_bar()(
+    from tqdm import tqdm
+
+    bar = tqdm(
         total=args.target,
         initial=args.done(buckets),
         unit=" moves" if args.moves else " games",
@@ -496,9 +497,7 @@ def _write(args: Args, buckets: Buckets) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    args = commands.parse(
-        Args, "python -m afterstate.agents.game2048.learning.play_logs", arguments
-    )
+    args = commands.parse(Args, "afterstate log", arguments)
     try:
         buckets = _begin(args)
         if args.log.exists():  # a run was killed while it removed its buckets

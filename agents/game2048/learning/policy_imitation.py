@@ -1,6 +1,6 @@
 """Policy networks that learn from play logs, by supervised learning.
 
-    python -m afterstate.agents.training policy SETTINGS.json --out RUN --moves 1e7
+    afterstate train policy SETTINGS.json --out RUN --moves 1e7
 
 A settings file names the network and the log of `play_logs.py`:
 

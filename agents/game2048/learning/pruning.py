@@ -1,6 +1,6 @@
 """Small files of large networks: only the weights that play uses most, rounded.
 
-    python -m afterstate.agents.game2048.learning.pruning learner.npz small.npz --weights 6e6
+    afterstate prune learner.npz small.npz --weights 6e6
 
 A network of 8x6 tuples has 134 million weights; games look up a few million of them often and most
 never. The weights with the largest product of uses and magnitude are kept, rounded to multiples of
@@ -43,7 +43,6 @@ from afterstate.agents.game2048.values.ntuple import (
     source,
 )
 from afterstate.agents.game2048.values.ntuple_file import load, pack_network
-from afterstate.agents.training.commands import progress_bar
 from afterstate.envs import commands, durable_files
 from afterstate.envs.game2048.rules import afterstates, field, occupied, spawn
 from afterstate.envs.words import Word, seed_word
@@ -198,9 +197,11 @@ class Args:
 
 def prune(args: Args) -> None:
     """Count uses, select the weights, write the file, and print its size."""
+    from tqdm import tqdm
+
     net = load(args.network)
     durable_files.check_writable(args.small)
-    with progress_bar()(total=args.games, unit=" games") as bar:
+    with tqdm(total=args.games, unit=" games") as bar:
         uses = count_uses(net, args.games, args.seed, bar.update)
     selected = most_used(net, uses, int(args.weights))
     save_pruned(net, args.small, selected, args.step)
@@ -210,7 +211,7 @@ def prune(args: Args) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    args = commands.parse(Args, "python -m afterstate.agents.game2048.learning.pruning", arguments)
+    args = commands.parse(Args, "afterstate prune", arguments)
     try:
         prune(args)
     except (OSError, ValueError) as error:

@@ -1,6 +1,6 @@
 """Value networks that learn in self-play, by temporal differences of afterstates.
 
-    python -m afterstate.agents.training value SETTINGS.json --out runs/cnn22 --hours 1
+    afterstate train value SETTINGS.json --out runs/cnn22 --hours 1
 
     {"network": {"name": "CNN22"}, "learner": {"games": 64, "segment": 64}, "seed": 1}
 

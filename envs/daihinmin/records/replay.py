@@ -1,25 +1,20 @@
 """A check of recorded games: replay them and compare every step with the rules.
 
-    python -m afterstate.envs.daihinmin.records.replay FILE...
+    afterstate replay FILE...
 
 Files are JSON lines, also packed as `.gz`: games in the format of `recording.py`, or positions
-{hand, field, rev, lock, n, nc, legal} with their legal plays. The command prints the numbers of
-games, positions, actions and mismatches and the first mismatch, and exits with 1 if there is one. A
-line that is damaged, such as one that a kill cut off, is reported and left out; the command then
-exits with 1 as well.
+{hand, field, rev, lock, n, nc, legal} with their legal plays.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from afterstate.envs import commands, json_files
+from afterstate.envs import json_files
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match
 from afterstate.envs.daihinmin.records.recording import (
@@ -270,44 +265,3 @@ def _replay_line(
 def _damaged(report: Report, damage: str) -> Report:
     """Return the report with damage added."""
     return report._replace(damaged=report.damaged + 1, damage=report.damage or f"{damage:.500}")
-
-
-@dataclass(frozen=True)
-class Args:
-    """Replay recorded games of Daihinmin and compare every step with the rules."""
-
-    files: tuple[Path, ...]
-    """Files of JSON lines, also packed as .gz."""
-
-
-def _check(file: Path) -> bool:
-    """Replay a file and print the result; return True if all is by the rules."""
-    try:
-        report = replay(file)
-    except OSError as error:
-        print(f"{file}: {error}", file=sys.stderr)
-        return False
-    if report.damaged:
-        more = f" (the first of {report.damaged:,} damaged lines)" if report.damaged > 1 else ""
-        print(f"{report.damage}{more}", file=sys.stderr)
-    if report.games + report.positions:
-        counts = [f"{n:,} {name}" for name, n in zip(report._fields[:4], report[:4], strict=True)]
-        print(f"{file}: {', '.join(counts)}")
-    elif not report.damaged:
-        print(f"{file}: there is nothing to replay", file=sys.stderr)
-        return False
-    if report.first:
-        print(f"{file}: first mismatch: {report.first}")
-    return not report.first and not report.damaged
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 1 if there is a mismatch or a file cannot be read."""
-    args = commands.parse(Args, "python -m afterstate.envs.daihinmin.records.replay", arguments)
-    if not args.files:
-        commands.fail("files must be at least one")
-    return int(not all([_check(file) for file in args.files]))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """A client of the competition's protocol 20070: one player at a server's table.
 
-    python -m afterstate.envs.daihinmin.uecda.client --port 42485 --player random
+    afterstate join --port 42485 --player random
 
 It plays on any server of that protocol, including the competition's own.
 """
@@ -9,25 +9,21 @@ from __future__ import annotations
 
 import logging
 import socket
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from afterstate.envs import commands
-from afterstate.envs.daihinmin import players, plays
+from afterstate.envs.daihinmin import plays
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import ACCEPTED, N_PLAYERS, REFUSED, Game
 from afterstate.envs.daihinmin.uecda import tables
+from afterstate.envs.daihinmin.uecda.settings import SILENCE_SECONDS
 from afterstate.envs.daihinmin.uecda.tables import ProtocolError, Refusal, Table
 from afterstate.envs.daihinmin.uecda.watching import Watcher
 from afterstate.envs.daihinmin.views import view
 
 LOGGER = logging.getLogger(__name__)
-SILENCE_SECONDS = 3600.0
-"""Time limit for each message of a server; a server is silent while players are missing."""
 CONNECT_SECONDS = 10.0
 _CHUNK = 1 << 16
 
@@ -204,60 +200,3 @@ def _ask(choice: Callable[[], int]) -> int:
 def _seen(watcher: Watcher) -> Game:
     """Return a copy of the view, which the player may keep."""
     return view(watcher.view, watcher.viewer)
-
-
-@dataclass(frozen=True)
-class Args:
-    """Play a match of Daihinmin on a server of the UEC competition's protocol 20070."""
-
-    host: str = "127.0.0.1"
-    """Address of the server."""
-    port: int = tables.PORT
-    """Port of the server."""
-    player: str = "random"
-    """Player, by name or file."""
-    name: str | None = None
-    """Name in the server's lists, 9 characters; by default that of the player."""
-    silence_seconds: float = SILENCE_SECONDS
-    """Time after which a server that does not send its next message is given up, in seconds."""
-
-
-def _player(args: Args) -> Player:
-    """Return the player of a command line.
-
-    Raises:
-        OSError: the player's file cannot be read.
-        ValueError: a wrong option.
-    """
-    if not 0 < args.port < 2**16:
-        raise ValueError(f"port must be in 1..65535, got {args.port}")
-    if not 0 < args.silence_seconds < 1e9:
-        raise ValueError(f"silence_seconds must be > 0 and < 1e9, got {args.silence_seconds}")
-    return players.resolve(args.player)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 0 after a whole match, 130 after Ctrl-C, otherwise 1."""
-    args = commands.parse(Args, "python -m afterstate.envs.daihinmin.uecda.client", arguments)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    try:
-        player = _player(args)
-    except (OSError, ValueError) as error:
-        commands.fail(error)
-    address, name = (args.host, args.port), args.name or args.player
-    try:
-        result = play_match(address, player, name, args.silence_seconds)
-    except ConnectionRefusedError:
-        print(f"error: no server listens on {args.host}:{args.port}", file=sys.stderr)
-        return 1
-    except (OSError, UnicodeError, ProtocolError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    print(f"player {result.player}: {result.games} games, points {result.points}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

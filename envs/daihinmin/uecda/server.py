@@ -1,6 +1,6 @@
 """A server of the competition's protocol 20070: matches of five clients or built-in players.
 
-    python -m afterstate.envs.daihinmin.uecda.server --games 100 --log games.jsonl --seats random
+    afterstate serve --games 100 --log games.jsonl --seats random
 
 No client can stop a match. The server logs which clients it refuses or drops and why; the seat of a
 dropped client passes, or a built-in player takes over. A client that does not answer in time is
@@ -14,21 +14,13 @@ profiles; of one address, the second gets a seat a little later.
 from __future__ import annotations
 
 import asyncio
-import logging
-import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from afterstate.envs import commands
-from afterstate.envs.daihinmin import players
-from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.hosting import HostedMatch, NamedPlayer, Score
 from afterstate.envs.daihinmin.uecda.journal import Journal
@@ -193,78 +185,3 @@ class Server:
         await asyncio.gather(*seating, return_exceptions=True)
         self._journal.report_metrics()
         await self._match.close()
-
-
-@dataclass(frozen=True)
-class Args(ServerSettings):
-    """Play matches of Daihinmin with clients of the UEC competition's protocol 20070.
-
-    The standings go to stdout, events to stderr. Ctrl-C and SIGTERM end the match and print the
-    results so far.
-    """
-
-    seats: tuple[str, ...] = ()
-    """Built-in players, by name or file, that fill the first seats."""
-    replacement: str = ""
-    """Built-in player, by name or file, that takes over the seat of a lost client; by default the
-    seat passes."""
-    log: Path | None = field(
-        default_factory=lambda: Path(time.strftime("uecda-%Y%m%d%H%M%S.jsonl"))
-    )
-    """File to which finished games are appended, in the format of recorded games."""
-    no_log: bool = False
-    """Keep no games."""
-
-
-def _server(args: Args) -> Server:
-    """Return the server of a command line.
-
-    Raises:
-        OSError: a file cannot be read or written.
-        ValueError: a wrong option.
-    """
-    settings = {name: getattr(args, name) for name in ServerSettings.__dataclass_fields__}
-    if args.no_log:
-        settings["log"] = None
-    lost = [args.replacement] * (N_PLAYERS - len(args.seats)) if args.replacement else []
-    rng = np.random.default_rng(None if args.seed is None else args.seed % 2**64)
-    seeds = iter(rng.integers(2**63, size=len(args.seats) + len(lost)).tolist())
-    own = [(name, players.resolve(name, next(seeds))) for name in args.seats]
-    replacements = [(name, players.resolve(name, next(seeds))) for name in lost]
-    return Server(ServerSettings(**settings), own, replacements)
-
-
-def _print_standings(server: Server) -> None:
-    """Print the number of games and the standings, best player first."""
-    if server.settings.matches != 1:
-        print(f"{server.matches:,} matches, the last one:")
-    print(f"{server.games:,} of {server.settings.games:,} games")
-    scores = enumerate(server.standings())
-    for number, (name, points) in sorted(scores, key=lambda score: -score[1].points):
-        print(f"{points:7,} points  player {number}  {name}")
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 0 after a whole match, 130 after Ctrl-C, otherwise 1."""
-    args = commands.parse(Args, "python -m afterstate.envs.daihinmin.uecda.server", arguments)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    try:
-        server = _server(args)
-    except (ValueError, OSError) as error:
-        commands.fail(error)
-    try:
-        asyncio.run(server.run())
-        code = int(server.games < args.games)
-    except OSError as error:
-        print(f"error: {error}", file=sys.stderr)
-        code = 1
-    except KeyboardInterrupt:
-        code = 130
-    if server.games:
-        _print_standings(server)
-    return code
-
-
-if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    sys.exit(main())

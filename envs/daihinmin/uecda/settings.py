@@ -1,13 +1,16 @@
-"""The settings of a server."""
+"""The settings of a server, and defaults that it shares with clients; imports no rules."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from afterstate.envs.daihinmin.rules import N_PLAYERS
-from afterstate.envs.daihinmin.uecda import tables
-
+N_SEATS = 5
+"""Number of players of a match."""
+PORT = 42485
+"""Default port of the competition."""
+SILENCE_SECONDS = 3600.0
+"""Time limit for each message of a server; a server is silent while players are missing."""
 MATCH_SECONDS_PER_GAME = 30.0
 """Default limit of a client's time for a match, in seconds per game."""
 
@@ -19,7 +22,7 @@ class ServerSettings:
     host: str = "127.0.0.1"
     """Address to listen on; the default is reachable from this machine only, 0.0.0.0 from all
     networks."""
-    port: int = tables.PORT
+    port: int = PORT
     """Port to listen on; 0: any free port."""
     matches: int = 1
     """Number of matches, one after the other; 0: until interrupted."""
@@ -50,7 +53,7 @@ class ServerSettings:
     connections_per_address: int = 32
     """The same for one address; further connections of the address take the places of its oldest
     ones."""
-    seats_per_address: int = N_PLAYERS
+    seats_per_address: int = N_SEATS
     """Maximum number of clients of one address in a match."""
     sharing_seconds: float = 0.5
     """Time after which an address gets another seat of a match, in seconds; it gets none if it
@@ -72,8 +75,8 @@ def check(settings: ServerSettings, n_players: int) -> None:
     """
     if not 0 <= settings.port < 2**16:
         raise ValueError(f"port must be in 0..65535, got {settings.port}")
-    if n_players > N_PLAYERS:
-        raise ValueError(f"seats must be at most {N_PLAYERS}, got {n_players}")
+    if n_players > N_SEATS:
+        raise ValueError(f"seats must be at most {N_SEATS}, got {n_players}")
     if settings.seed is not None and not 0 <= settings.seed < 2**64:
         raise ValueError(f"seed must be in 0..2**64 - 1, got {settings.seed}")
     _check_at_least(settings, 1, "games", "connections", "connections_per_address")

@@ -33,8 +33,6 @@ from afterstate.envs.daihinmin.rules import DAIFUGO, HEIMIN, N_PLAYERS, Game, n_
 
 PROTOCOL = 20070
 """The version of the protocol."""
-PORT = 42485
-"""The customary port of servers."""
 SHAPE = (8, 15)
 """Rows and columns of a table."""
 TABLE_BYTES, INT_BYTES = 480, 4

@@ -17,12 +17,11 @@ from tests.support.daihinmin.uecda_peers import SOON
 SCRIPT = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
 from tests.support.daihinmin.uecda_peers import RandomPlayer
 from afterstate.envs.daihinmin import players
-from afterstate.envs.daihinmin.uecda import server
+from afterstate.__main__ import main
 players.resolve = lambda name, seed=None: RandomPlayer(len(name))
-sys.exit(server.main(sys.argv[1:]))
+sys.exit(main(["serve", *sys.argv[1:]]))
 """
 SEATS = ["a", "bb", "ccc", "dddd", "eeeee"]
 

@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from afterstate.__main__ import main
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.records import recording
-from afterstate.envs.daihinmin.records.replay import Report, main, read, replay, replay_game
+from afterstate.envs.daihinmin.records.replay import Report, read, replay, replay_game
 from afterstate.envs.daihinmin.rules import draw_play
 
 Entry = dict[str, Any]
@@ -316,14 +317,14 @@ def test_the_command_prints_counts_and_the_first_mismatch(
     games = entries("chaos5")[:3]
     fine = written(tmp_path / "fine.jsonl", games)
     n = [len(game["actions"]) for game in games]
-    assert main([str(fine)]) == 0
+    assert main(["replay", str(fine)]) == 0
     counts = f"3 games, 0 positions, {sum(n)} actions"
     assert capsys.readouterr() == (f"{fine}: {counts}, 0 mismatches\n", "")
     action = games[1]["actions"][10]
     games[1] = with_value(games[1], ("actions", 10, "rev"), 1 - action["rev"])
     games[2] = with_value(games[2], ("actions", 3, "next"), 9)
     wrong = written(tmp_path / "wrong.jsonl", games)
-    assert main([str(wrong), str(fine)]) == 1
+    assert main(["replay", str(wrong), str(fine)]) == 1
     where = f"line 2, action 11, {action['m']!r} of player {action['p']}: rev"
     out = f"recorded {1 - action['rev']}, by the rules {action['rev']}"
     assert capsys.readouterr() == (
@@ -337,7 +338,7 @@ def test_the_command_prints_counts_and_the_first_mismatch(
 def test_the_command_runs_as_a_module(tmp_path: Path) -> None:
     wrong = entries("passer5")[0] | {"start": 9}
     file = written(tmp_path / "wrong.jsonl", [wrong])
-    command = [sys.executable, "-m", "afterstate.envs.daihinmin.records.replay", str(file)]
+    command = [sys.executable, "-m", "afterstate", "replay", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.splitlines()[1].startswith(
@@ -410,7 +411,7 @@ def test_impossible_players_are_a_mismatch(
 ) -> None:
     file = tmp_path / "a.jsonl"
     file.write_bytes(first_game(**{key: value}))
-    assert main([str(file)]) == 1
+    assert main(["replay", str(file)]) == 1
     out, error = capsys.readouterr()
     assert f"first mismatch: line 2, {key}: recorded {value!r}" in out
     assert error == ""
@@ -423,7 +424,7 @@ def test_a_bad_file_is_an_error_and_the_other_files_are_replayed(
     name, content, message = BAD_FILES[case]
     bad, good = tmp_path / name, DATA / "passer5.jsonl.gz"
     bad.write_bytes(content)
-    assert main([str(bad), str(good)]) == 1
+    assert main(["replay", str(bad), str(good)]) == 1
     out, error = capsys.readouterr()
     lines = [line for line in out.splitlines() if not line.startswith(f"{bad}: ")]
     assert lines == [f"{good}: 20 games, 0 positions, 491 actions, 0 mismatches"]
@@ -443,7 +444,7 @@ def test_a_torn_line_is_reported_and_the_other_games_are_replayed(
     report = replay(file)
     assert (report.games, report.mismatches, report.damaged) == (4, 0, 3)
     assert report.damage.startswith(f"{file}: line 4 is not JSON: ")
-    assert main([str(file)]) == 1
+    assert main(["replay", str(file)]) == 1
     out, error = capsys.readouterr()
     assert out == f"{file}: 4 games, 0 positions, {report.actions} actions, 0 mismatches\n"
     assert error == f"{report.damage} (the first of 3 damaged lines)\n"
@@ -469,7 +470,7 @@ def test_a_mismatch_is_told_in_some_words(tmp_path: Path) -> None:
 def test_a_missing_file_and_a_folder_are_errors(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([str(tmp_path / name)]) == 1
+    assert main(["replay", str(tmp_path / name)]) == 1
     out, error = capsys.readouterr()
     assert (out, error.count("\n")) == ("", 1)
     assert str(tmp_path / name) in error
@@ -477,7 +478,7 @@ def test_a_missing_file_and_a_folder_are_errors(
 
 def test_the_command_needs_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
-        main([])
+        main(["replay"])
     assert "files" in capsys.readouterr().err
 
 
@@ -485,5 +486,5 @@ def test_a_missing_gift_is_a_mismatch(tmp_path: Path, capsys: pytest.CaptureFixt
     game = next(entry for entry in entries("default5") if entry["exchange"])
     file = tmp_path / "a.jsonl"
     file.write_text(json.dumps(game | {"exchange": game["exchange"][:3]}))
-    assert main([str(file)]) == 1
+    assert main(["replay", str(file)]) == 1
     assert "first mismatch: line 1, exchange: recorded" in capsys.readouterr().out

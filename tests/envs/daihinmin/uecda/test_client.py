@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from afterstate.__main__ import main
 from afterstate.envs.daihinmin import cards, players, plays
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.records import recording
@@ -309,9 +310,9 @@ def run(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, str, str]:
     """Run the command with a random player; return exit code, stdout and stderr."""
-    monkeypatch.setattr(players, "resolve", lambda name: RandomPlayer(1))
+    monkeypatch.setattr(players, "resolve", lambda name, seed=None: RandomPlayer(1))
     monkeypatch.setattr(logging, "basicConfig", lambda **_: None)
-    code = client.main(arguments)
+    code = main(["join", *arguments])
     out, err = capsys.readouterr()
     return code, out, err
 
@@ -358,6 +359,6 @@ def test_errors_name_the_wrong_option(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stop:
-        client.main(arguments)
+        main(["join", *arguments])
     assert stop.value.code == 2
     assert message in capsys.readouterr().err

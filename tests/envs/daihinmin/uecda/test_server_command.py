@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from afterstate.__main__ import main
 from afterstate.envs.daihinmin import players
 from afterstate.envs.daihinmin.records.replay import replay
 from afterstate.envs.daihinmin.uecda import server
@@ -68,7 +69,7 @@ def test_the_command_prints_the_standings_and_logs_the_games(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(players, "resolve", lambda name, seed=None: RandomPlayer(len(name)))
     arguments = "--port 0 --games 2 --seed 5 --seats a bb ccc dddd eeeee".split()
-    assert server.main(arguments) == 0
+    assert main(["serve", *arguments]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "2 of 2 games"
     rows = [line.split() for line in lines[1:]]
@@ -88,7 +89,7 @@ def test_the_command_prints_the_standings_and_logs_the_games(
 def test_a_used_port_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        assert server.main(["--port", str(port), "--no-log"]) == 1
+        assert main(["serve", "--port", str(port), "--no-log"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
     (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
@@ -123,7 +124,7 @@ def test_errors_name_the_wrong_option(
 ) -> None:
     monkeypatch.setattr(players, "resolve", lambda name, seed=None: RandomPlayer(1))
     with pytest.raises(SystemExit) as stop:
-        server.main([*arguments.split(), *(["--no-log"] if "--log" not in arguments else [])])
+        main(["serve", *arguments.split(), *(["--no-log"] if "--log" not in arguments else [])])
     assert stop.value.code == 2
     assert noun in capsys.readouterr().err
 
@@ -140,7 +141,7 @@ def test_the_replacement_gets_a_player_per_seat(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(players, "resolve", resolve)
     monkeypatch.setattr(server.Server, "run", run)
-    assert server.main("--no-log --seats a b --replacement heir --seed 3".split()) == 130
+    assert main("serve --no-log --seats a b --replacement heir --seed 3".split()) == 130
     assert [name for name, _ in made] == ["a", "b", "heir", "heir", "heir"]
     assert len({seed for _, seed in made}) == 5
 
@@ -148,6 +149,6 @@ def test_the_replacement_gets_a_player_per_seat(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("option", ["--seats", "--replacement"])
 def test_an_error_names_the_unknown_player(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
-        server.main(["--no-log", option, "nobody-of-that-name"])
+        main(["serve", "--no-log", option, "nobody-of-that-name"])
     assert stop.value.code == 2
     assert "nobody-of-that-name" in capsys.readouterr().err

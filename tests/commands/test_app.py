@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib import metadata
@@ -12,7 +13,7 @@ import pytest
 import afterstate
 from afterstate import agents
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def run(*command: str, cwd: Path) -> str:
@@ -45,9 +46,11 @@ def test_the_command_prints_its_version_from_any_folder(tmp_path: Path, from_roo
 
 
 def test_the_command_lists_environments_and_players(tmp_path: Path) -> None:
-    lines = run("-m", "afterstate", cwd=tmp_path).splitlines()
-    assert {"  Game2048-v0", "  Daihinmin-v0", "  afterstate.envs.daihinmin_v0"} <= set(lines)
-    assert {f"  {name}" for name in agents.names()} <= set(lines)
+    listed = json.loads(run("-m", "afterstate", "list", "--json", cwd=tmp_path))
+    ids = [each["id"] for each in listed["environments"]]
+    assert ids == ["Game2048-v0", "Game2048Flat-v0", "Daihinmin-v0", "daihinmin_v0"]
+    assert [each["name"] for each in listed["players"]] == agents.names()
+    assert {"ntuple.npz", "rank.safetensors"} <= {each["file"] for each in listed["networks"]}
 
 
 @pytest.mark.parametrize("name", ["Game2048-v0", "Daihinmin-v0"])

@@ -1,0 +1,1 @@
+"""The commands of `afterstate`: a module each, with the options of all in `options.py`."""

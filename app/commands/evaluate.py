@@ -1,0 +1,108 @@
+"""`afterstate eval`: scores of players on the same games, with intervals."""
+
+from __future__ import annotations
+
+import json
+import time
+from statistics import mean, stdev
+from typing import Any
+
+from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, points_per_cycle
+from afterstate.agents.game2048.play import play
+from afterstate.agents.training.commands import markdown
+from afterstate.agents.training.run import summary
+from afterstate.commands.options import Eval
+from afterstate.commands.seats import fill, game_of, player_2048, player_of_daihinmin
+from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.envs.words import check_count
+
+TILES = (2048, 4096, 8192, 16384, 32768)
+"""Tiles whose reach rates are columns of the table."""
+
+
+def run(options: Eval) -> int:
+    """Evaluate players and print the results.
+
+    Raises:
+        OSError, ValueError, ImportError: a wrong option, or a player that is not found.
+    """
+    check_count("games", options.games)
+    is_2048 = game_of(options.players) == "2048"
+    evaluate, table = (_score, _scores) if is_2048 else (_points, _all_points)
+    if not is_2048 and options.games % GAMES_PER_CYCLE:
+        raise ValueError(f"games of Daihinmin must be a multiple of 100, got {options.games}")
+    results = []
+    for name in options.players:
+        start = time.process_time()
+        result = {"player": name, **evaluate(name, options)}
+        seconds = time.process_time() - start
+        results.append({**result, "seed": options.seed, "cpu_seconds": round(seconds, 3)})
+    print(json.dumps(results, indent=1) if options.json else table(results))
+    return 0
+
+
+def _score(name: str, options: Eval) -> dict[str, Any]:
+    """Return the summary of a player's games of 2048."""
+    from tqdm import tqdm
+
+    player = player_2048(name, options.seed)
+    with tqdm(total=options.games, desc=name, unit=" games", leave=False) as bar:
+
+        def report(n_games: int, n_moves: int) -> None:
+            bar.set_postfix_str(f"{n_moves:,} moves", refresh=False)
+            bar.update(n_games - bar.n)
+
+        games = play(player, options.games, options.seed, report=report)
+    return {**summary(games), "n_moves": int(games.n_moves.sum())}
+
+
+def _scores(results: list[dict[str, Any]]) -> str:
+    """Return the table of players of 2048, the best first."""
+    head = ["player", "games", "mean score", "best", *map(str, TILES), "CPU time per move"]
+    rows = []
+    for each in sorted(results, key=lambda each: -each["mean"]):
+        half = "" if each["interval"] is None else f" ± {each['interval']:,.0f}"
+        reached = [f"{each['reached'][str(tile)]:.1%}" for tile in TILES]
+        micro = 1e6 * each["cpu_seconds"] / max(each["n_moves"], 1)
+        score = f"{each['mean']:,.0f}{half}"
+        name, games = each["player"], f"{each['n_games']:,}"
+        rows.append([name, games, score, f"{each['max']:,}", *reached, f"{micro:,.1f} µs"])
+    return f"{markdown(head, rows)}\n\n± is half of the 95% interval of the mean."
+
+
+def _points(name: str, options: Eval) -> dict[str, Any]:
+    """Return a player's points per 100 games of Daihinmin."""
+    from tqdm import tqdm
+
+    opponents, n_cycles = fill(options.opponents, N_PLAYERS - 1), options.games // GAMES_PER_CYCLE
+    points: list[int] = []
+    seeds = range(options.seed, options.seed + n_cycles)
+    for seed in tqdm(seeds, desc=name, unit=" cycles", leave=False):
+        others = [player_of_daihinmin(other, seed) for other in opponents]
+        points += points_per_cycle(player_of_daihinmin(name, seed), others, 1, seed)
+    half = _half_interval(points)
+    return {
+        "n_games": options.games,
+        "points_per_100_games": round(mean(points), 2),
+        "interval": None if half is None else round(half, 2),
+        "opponents": opponents,
+    }
+
+
+def _half_interval(points: list[int]) -> float | None:
+    """Return half of the 95% interval of the mean (normal); None for fewer than ten cycles."""
+    return 1.96 * stdev(points) / len(points) ** 0.5 if len(points) >= 10 else None
+
+
+def _all_points(results: list[dict[str, Any]]) -> str:
+    """Return the table of players of Daihinmin, the best first."""
+    rows = []
+    for each in sorted(results, key=lambda each: -each["points_per_100_games"]):
+        half = "" if each["interval"] is None else f" ± {each['interval']:.1f}"
+        points = f"{each['points_per_100_games']:.1f}{half}"
+        milli = 1e3 * each["cpu_seconds"] / each["n_games"]
+        rows.append([each["player"], f"{each['n_games']:,}", points, f"{milli:,.1f} ms"])
+    head = ["player", "games", "points per 100 games", "CPU time per game"]
+    note = f"Opponents: {', '.join(results[0]['opponents'])}. Five equal players have 300 points."
+    interval = "± is half of the 95% interval over cycles, given for ten and more."
+    return f"{markdown(head, rows)}\n\n{note} {interval}"

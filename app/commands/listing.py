@@ -1,0 +1,100 @@
+"""`afterstate list`: environments, players, and the networks of the package."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from afterstate import agents
+from afterstate.agents.training.commands import markdown
+from afterstate.commands.options import List
+from afterstate.envs import json_files
+
+NEURAL = ("value-net", "policy-net", "daihinmin-rank", "daihinmin-mc-rank", "daihinmin-actor")
+"""Players that need torch."""
+
+
+def run(options: List) -> int:
+    """Print what the package has."""
+    parts = {"environments": environments, "players": players, "networks": networks}
+    wanted = parts if options.what == "all" else {options.what: parts[options.what]}
+    listed = {name: rows() for name, rows in wanted.items()}
+    if options.json:
+        print(json.dumps(listed, indent=1))
+        return 0
+    print("\n\n".join(f"{name.capitalize()}\n\n{_table(rows)}" for name, rows in listed.items()))
+    return 0
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    """Return rows as a table, a column for each key."""
+    return markdown(list(rows[0]), [[str(each) for each in row.values()] for row in rows])
+
+
+def environments() -> list[dict[str, Any]]:
+    """Return the environments and how they are made."""
+    specs = [each for each in gym.registry.values() if _is_ours(each)]
+    made = [{"id": each.id, "made by": f'gym.make("afterstate:{each.id}")'} for each in specs]
+    return [*made, {"id": "daihinmin_v0", "made by": "afterstate.envs.daihinmin_v0.env()"}]
+
+
+def _is_ours(spec: Any) -> bool:
+    """Return True for an environment of this package."""
+    return str(spec.entry_point).startswith("afterstate.")
+
+
+def players() -> list[dict[str, Any]]:
+    """Return the players, their games, extras and settings."""
+    return [
+        {
+            "name": name,
+            "game": "Daihinmin" if name.startswith("daihinmin-") else "2048",
+            "extra": "neural" if name in NEURAL else "",
+            "settings": _settings(name),
+        }
+        for name in agents.names()
+    ]
+
+
+def _settings(name: str) -> str:
+    """Return the settings of a player; empty if the extra is missing that it needs."""
+    try:
+        return ", ".join(agents.setting_names(name))
+    except ImportError:
+        return ""
+
+
+def networks() -> list[dict[str, Any]]:
+    """Return the networks of the package: size, score where it was measured, and origin."""
+    files = sorted(Path(str(agents.__file__)).parent.glob("*/pretrained/*"))
+    return [_network(path) for path in files if path.suffix in (".npz", ".safetensors")]
+
+
+def _network(path: Path) -> dict[str, Any]:
+    """Return the row of a network."""
+    page = path.with_suffix(".json")
+    facts = json_files.read(page) if page.exists() else {}
+    return {
+        "file": path.name,
+        "game": "Daihinmin" if path.parts[-3] == "daihinmin" else "2048",
+        "size": f"{path.stat().st_size / 1e6:.1f} MB",
+        "greedy mean score": _score(facts),
+        "learned from": _origin(facts),
+    }
+
+
+def _score(facts: dict[str, Any]) -> str:
+    """Return the greedy score in the facts of a network, if it has one."""
+    score = facts.get("scores", facts).get("1-ply", {})
+    return f"{score['mean']:,.0f} ± {score['interval']:,.0f}" if "mean" in score else ""
+
+
+def _origin(facts: dict[str, Any]) -> str:
+    """Return what a network learned from, by its facts."""
+    n_moves = facts.get("moves", facts.get("n_moves"))
+    if n_moves:
+        return f"{n_moves:,} moves{' of a log' if 'log' in facts else ''}"
+    return "; ".join(facts.get("training", []))

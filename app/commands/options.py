@@ -1,0 +1,186 @@
+"""Options of the commands; what reads them is imported only when a command runs.
+
+A player is named as for `afterstate.agents.find`: a name with settings after commas, such as
+`expectimax,depth=3`, the file of a trained player, or `module:factory`.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import Positional
+
+from afterstate.envs.daihinmin.uecda.settings import PORT, SILENCE_SECONDS, ServerSettings
+
+Players = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Play2048:
+    """Play 2048 in the terminal or a window.
+
+    Keys: arrows, WASD or HJKL move; ? shows a hint, U takes a move back, N starts a new game, Q
+    ends. Where the input is not a terminal, its characters are the keys.
+
+    Example: afterstate play 2048 --hints expectimax,depth=3
+    """
+
+    seed: int | None = None
+    """Seed of the game; by default random. A new game has the next number."""
+    rows: int = 4
+    """Number of rows, 1 to 4."""
+    cols: int = 4
+    """Number of columns, 1 to 4."""
+    hints: str = "expectimax,depth=2"
+    """Player that gives hints."""
+    window: bool = False
+    """Play in a window instead of the terminal."""
+
+
+@dataclass(frozen=True)
+class PlayDaihinmin:
+    """Play Daihinmin in the terminal against four players.
+
+    Type a play in notation, such as `S8`, `S8 JO=H8` or `pass`, or its number in the list of legal
+    plays; ? shows a hint, L the list, Q ends.
+
+    Example: afterstate play daihinmin --opponents daihinmin-mc daihinmin-sample --games 3
+    """
+
+    opponents: Players = ("daihinmin-heuristic",)
+    """Players of the other seats; the last one takes all that are left."""
+    games: int = 1
+    """Number of games of the match."""
+    seed: int | None = None
+    """Seed of deals and seats; by default random."""
+    hints: str = "daihinmin-mc"
+    """Player that gives hints."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Watch a player of 2048, or up to five of Daihinmin, in the terminal, a window or a file.
+
+    Example: afterstate watch expectimax,depth=3 --until 2048 --to game.gif
+    """
+
+    players: Positional[Players]
+    """Players of one game; of Daihinmin, the last one takes all seats that are left."""
+    seed: int = 0
+    """Seed of the game: that of `reset(seed=...)`."""
+    to: str = "terminal"
+    """Where it is shown: terminal, window, or a file that ends in .gif or .mp4."""
+    speed: float = 5.0
+    """Moves per second; 0: as fast as the player moves."""
+    until: int | None = None
+    """Tile of 2048 at which the game is left, such as 2048; by default its end."""
+    moves: int | None = None
+    """Number of moves after which the game is left; by default no limit."""
+    last: int = 120
+    """Number of last positions in a file; 0: all."""
+
+
+@dataclass(frozen=True)
+class Eval:
+    """Play games with players of one game and print a table with 95% intervals.
+
+    All play the same seeds. Games of Daihinmin are played in cycles of 100, from one reset of the
+    classes to the next, and intervals are over cycles.
+
+    Example: afterstate eval ntuple expectimax,depth=2 --games 200
+    """
+
+    players: Positional[Players]
+    """Players of one game."""
+    games: int = 100
+    """Number of games of each player; of Daihinmin, a multiple of 100."""
+    seed: int = 0
+    """Seed of the first game or cycle; the others have the numbers after it."""
+    opponents: Players = ("daihinmin-sample",)
+    """Opponents in Daihinmin; the last one takes all seats that are left."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+
+@dataclass(frozen=True)
+class List:
+    """List environments, players and the networks of the package.
+
+    Example: afterstate list players --json
+    """
+
+    what: Positional[Literal["all", "environments", "players", "networks"]] = "all"
+    """What is listed."""
+    json: bool = False
+    """Print JSON instead of tables."""
+
+
+@dataclass(frozen=True)
+class Warmup:
+    """Compile what environments and players need, so that their first use does not wait.
+
+    Example: afterstate warmup expectimax daihinmin-mc
+    """
+
+    players: Positional[Players] = ()
+    """Players, in addition to the environments; `all` for all."""
+
+
+@dataclass(frozen=True)
+class Serve(ServerSettings):
+    """Play matches of Daihinmin with clients of the UEC competition's protocol 20070.
+
+    The standings go to stdout, events to stderr. Ctrl-C and SIGTERM end the match and print the
+    results so far.
+
+    Example: afterstate serve --games 100 --seats daihinmin-sample daihinmin-heuristic
+    """
+
+    seats: Players = ()
+    """Built-in players that fill the first seats."""
+    replacement: str = ""
+    """Built-in player that takes over the seat of a lost client; by default the seat passes."""
+    log: Path | None = field(
+        default_factory=lambda: Path(time.strftime("uecda-%Y%m%d%H%M%S.jsonl"))
+    )
+    """File to which finished games are appended, in the format of recorded games."""
+    no_log: bool = False
+    """Keep no games."""
+
+
+@dataclass(frozen=True)
+class Join:
+    """Play a match of Daihinmin on a server of the UEC competition's protocol 20070.
+
+    Example: afterstate join --host 127.0.0.1 --player daihinmin-heuristic --name mine
+    """
+
+    host: str = "127.0.0.1"
+    """Address of the server."""
+    port: int = PORT
+    """Port of the server."""
+    player: str = "random"
+    """Player that plays."""
+    name: str | None = None
+    """Name in the server's lists, 9 characters; by default that of the player."""
+    silence_seconds: float = SILENCE_SECONDS
+    """Time after which a server that does not send its next message is given up, in seconds."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Replay recorded games of Daihinmin and compare every step with the rules.
+
+    Files are JSON lines, also packed as .gz: games as the server writes them, or positions {hand,
+    field, rev, lock, n, nc, legal} with their legal plays. The command prints the numbers of games,
+    positions, actions and mismatches and the first mismatch, and exits with 1 if there is one. A
+    damaged line is reported and left out; the command then exits with 1, too.
+
+    Example: afterstate replay games.jsonl
+    """
+
+    files: Positional[tuple[Path, ...]]
+    """Files of recorded games."""

@@ -1,0 +1,166 @@
+"""2048, played by a person in the terminal or a window."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Protocol
+
+import numpy as np
+
+from afterstate.commands.options import Play2048
+from afterstate.commands.seats import player_2048
+from afterstate.envs.game2048 import render
+from afterstate.envs.game2048.env import ACTION_NAMES, Game2048Env
+from afterstate.envs.pictures import Window
+
+KEYS = {
+    **{"w": 0, "k": 0, "up": 0},
+    **{"d": 1, "l": 1, "right": 1},
+    **{"s": 2, "j": 2, "down": 2},
+    **{"a": 3, "h": 3, "left": 3},
+}
+"""Action of each key."""
+HELP = "arrows move, ? hint, U undo, N new game, Q quit"
+
+
+class Screen(Protocol):
+    """Where the game is shown and keys are pressed."""
+
+    def show(self, board: Any, score: int, message: str) -> None:
+        """Show a position."""
+
+    def key(self) -> str:
+        """Wait for a key and return its name, such as `"up"` or `"u"`; `"q"` at the end."""
+
+
+class Terminal:
+    """A game in the terminal; from a pipe or a file, each character is a key."""
+
+    def __init__(self) -> None:
+        self._is_live = sys.stdin.isatty() and sys.stdout.isatty()
+
+    def show(self, board: Any, score: int, message: str) -> None:
+        """Print a position, in a terminal in place of the one before."""
+        clear = "\x1b[H\x1b[2J" if self._is_live else ""
+        picture = render.ansi(board, score, color=sys.stdout.isatty())
+        print(f"{clear}{picture}\n{message}", flush=True)
+
+    def key(self) -> str:
+        """Return the next key."""
+        if not self._is_live:
+            return sys.stdin.read(1).lower() or "q"
+        import readchar
+
+        pressed = readchar.readkey()
+        named = {getattr(readchar.key, name.upper()): name for name in ("up", "down")}
+        named |= {getattr(readchar.key, name.upper()): name for name in ("left", "right")}
+        return named.get(pressed, pressed.lower())
+
+
+class Graphical:
+    """A game in a window of pygame."""
+
+    def __init__(self) -> None:
+        self._window = Window("2048", fps=30)
+        self._picture: Any = None
+
+    def show(self, board: Any, score: int, message: str) -> None:
+        """Draw a position; the message goes to the terminal."""
+        self._picture = render.rgb_array(board, score)
+        self._window.show(self._picture)
+        print(message, flush=True)
+
+    def key(self) -> str:
+        """Return the next key; `"q"` if the window is closed."""
+        import pygame
+
+        while not self._window.closed:
+            for event in pygame.event.get(pygame.KEYDOWN):
+                return "?" if event.unicode == "?" else pygame.key.name(event.key)
+            self._window.show(self._picture)  # waits for the next frame
+        return "q"
+
+
+class Game:
+    """A game that can be taken back, with a player that gives hints.
+
+    Args:
+        options: options of the command.
+    """
+
+    def __init__(self, options: Play2048) -> None:
+        self._env = Game2048Env((options.rows, options.cols))
+        self._hints = options.hints
+        self._player: Any = None
+        drawn = int(np.random.default_rng().integers(2**32))
+        self._seed = drawn if options.seed is None else options.seed
+        self._past: list[Any] = []
+        self.begin()
+
+    def begin(self) -> str:
+        """Start a game and return a message."""
+        _, self._info = self._env.reset(seed=self._seed)
+        self._past.clear()
+        message = f"game of seed {self._seed}: {HELP}"
+        self._seed += 1
+        return message
+
+    def show(self, screen: Screen, message: str) -> None:
+        """Show the position."""
+        screen.show(self._env.get_state()["board"], self._info["score"], message)
+
+    def move(self, action: int) -> str:
+        """Play a move, if it is legal, and return a message."""
+        if not self._info["action_mask"][action]:
+            return f"{ACTION_NAMES[action]} moves no tile"
+        self._past.append((self._env.get_state(), self._info))
+        _, reward, over, _, self._info = self._env.step(action)
+        if over:
+            largest = f"the largest tile is {self._info['max_tile']}"
+            return f"no move is left, {largest}: U undo, N new game, Q quit"
+        return f"{ACTION_NAMES[action]}, {reward:+g}"
+
+    def undo(self) -> str:
+        """Take back a move and return a message."""
+        if not self._past:
+            return "this is the start of the game"
+        state, self._info = self._past.pop()
+        self._env.set_state(state)
+        return "took back a move"
+
+    def hint(self) -> str:
+        """Return a message with the move that the player selects."""
+        if not self._info["action_mask"].any():
+            return "no move is left"
+        try:
+            self._player = self._player or player_2048(self._hints)
+            action, _ = self._player.predict(self._env.get_state()["board"])
+        except (OSError, ValueError, ImportError) as error:
+            return f"there is no hint: {error}"
+        return f"hint of {self._hints}: {ACTION_NAMES[int(action)]}"
+
+
+def run(options: Play2048) -> int:
+    """Let a person play.
+
+    Raises:
+        OSError, ValueError, ImportError: a wrong size, seed or player for hints.
+    """
+    game, screen = Game(options), Graphical() if options.window else Terminal()
+    message = HELP
+    while True:
+        game.show(screen, message)
+        message = ""
+        while not message:
+            key = screen.key()
+            if key == "q":
+                return 0
+            message = answer(game, key)
+
+
+def answer(game: Game, key: str) -> str:
+    """Do what a key asks for and return a message; an empty one for other keys."""
+    if key in KEYS:
+        return game.move(KEYS[key])
+    commands = {"?": game.hint, "u": game.undo, "n": game.begin}
+    return commands[key]() if key in commands else ""

@@ -1,0 +1,125 @@
+"""Daihinmin, played by a person in the terminal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from afterstate.agents.daihinmin.play import play_match
+from afterstate.commands.options import PlayDaihinmin
+from afterstate.commands.seats import fill, player_of_daihinmin, table
+from afterstate.envs.daihinmin import cards, plays, render
+from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, list_legal
+
+HELP = "a play in notation or its number, pass, ? hint, L legal plays, Q quit"
+NAMES = ("you", *(f"player {number}" for number in range(1, N_PLAYERS)))
+
+
+class Person:
+    """A player whose plays and gifts are typed.
+
+    Args:
+        hints: name of the player that gives hints.
+    """
+
+    def __init__(self, hints: str) -> None:
+        self._hints = hints
+        self._player: Player | None = None
+
+    def choose(self, view: Game) -> int:
+        """Ask for a play and return its number."""
+        print(f"\n{render.ansi(view, NAMES)}")
+        legal = legal_plays(view)
+        while True:
+            text = ask("your play")
+            if text == "?":
+                print(f"hint of {self._hints}: {plays.text(self._helper().choose(view))}")
+            elif text == "l":
+                print(listed(legal))
+            else:
+                try:
+                    return read_play(text, legal)
+                except ValueError as error:
+                    print(f"{error}: {HELP}")
+
+    def give(self, view: Game, n: int) -> int:
+        """Ask for cards to give away and return their set."""
+        print(f"\n{render.ansi(view, NAMES)}")
+        hand = int(view["hands"][view["turn"]])
+        while True:
+            text = ask(f"{n} card{'s' * (n > 1)} to give away")
+            if text == "?":
+                print(f"hint of {self._hints}: {cards.text(self._helper().give(view, n))}")
+                continue
+            try:
+                given = cards.parse(text.upper())
+                if given & ~hand or cards.count(given) != n:
+                    raise ValueError(f"it must be {n} of your cards, got {text!r}")
+                return given
+            except ValueError as error:
+                print(error)
+
+    def _helper(self) -> Player:
+        """Return the player that gives hints."""
+        self._player = self._player or player_of_daihinmin(self._hints)
+        return self._player
+
+
+def ask(what: str) -> str:
+    """Return what is typed, in lower case if it is a single letter.
+
+    Raises:
+        KeyboardInterrupt: Q or the end of the input.
+    """
+    try:
+        text = input(f"{what}> ").strip()
+    except EOFError:
+        raise KeyboardInterrupt from None
+    if text.lower() == "q":
+        raise KeyboardInterrupt
+    return text.lower() if len(text) == 1 else text
+
+
+def legal_plays(view: Game) -> list[int]:
+    """Return the legal plays of the player in turn, the pass last."""
+    listed = np.empty(plays.N_PLAYS, np.int64)
+    return [*listed[: list_legal(view, listed)].tolist(), plays.PASS]
+
+
+def listed(legal: list[int]) -> str:
+    """Return the legal plays with their numbers in this list."""
+    return "  ".join(f"{number}: {plays.text(play)}" for number, play in enumerate(legal, 1))
+
+
+def read_play(text: str, legal: list[int]) -> int:
+    """Return the play of a text, in notation or a number of the list.
+
+    Raises:
+        ValueError: it is neither, or not legal here.
+    """
+    if text.isdecimal() and 1 <= int(text) <= len(legal):
+        return legal[int(text) - 1]
+    play = plays.PASS if text.lower() == "pass" else plays.parse(text.upper())
+    if play not in legal:
+        raise ValueError(f"{text!r} is not legal here")
+    return play
+
+
+def run(options: PlayDaihinmin) -> int:
+    """Let a person play a match.
+
+    Raises:
+        OSError, ValueError, ImportError: a wrong number of games, seed or player.
+    """
+    seed = options.seed
+    if seed is None:
+        seed = int(np.random.default_rng().integers(2**32))
+    others = table(fill(options.opponents, N_PLAYERS - 1), seed)[:-1]
+    print(f"match of seed {seed}; {HELP}")
+    for match in play_match([Person(options.hints), *others], options.games, seed):
+        order = np.argsort(match["places"])
+        print(f"\ngame {match['number']}: {', '.join(NAMES[player] for player in order)}")
+        print(
+            "points: " + ", ".join(f"{n} {p}" for n, p in zip(NAMES, match["points"], strict=True))
+        )
+    return 0

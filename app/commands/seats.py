@@ -1,0 +1,98 @@
+"""Players that a command line names.
+
+A name is one of `agents.make`, with settings after commas, a file of `agents.load`, or your own
+`module:factory`, a function or class that returns a player, with settings as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from inspect import signature
+from typing import Any
+
+from afterstate import agents
+from afterstate.envs.daihinmin import players
+from afterstate.envs.daihinmin.players import Player, check_player
+from afterstate.envs.daihinmin.rules import N_PLAYERS
+
+
+def find(name: str, seed: int | None = None) -> Any:
+    """Return a player of either game.
+
+    Args:
+        name: the name.
+        seed: seed of a player that chooses by chance, unless its settings have one.
+
+    Raises:
+        OSError, ValueError, ImportError: see `agents.find`; or there is no such module or factory.
+    """
+    if not is_factory(name):
+        return agents.find(name, seed)
+    path, *pairs = name.split(",")
+    module, _, attribute = path.partition(":")
+    factory = getattr(import_module(module), attribute, None)
+    if not callable(factory):
+        raise ValueError(f"{module} has no function or class {attribute!r}")
+    has_seed = seed is not None and "seed" in signature(factory).parameters
+    return factory(**({"seed": seed} if has_seed else {}) | agents.settings_of(pairs))
+
+
+def is_factory(name: str) -> bool:
+    """Return True for a name of the form `module:factory`."""
+    module, colon, _ = name.partition(",")[0].partition(":")
+    return bool(colon) and all(part.isidentifier() for part in module.split("."))
+
+
+def game_of(names: Sequence[str]) -> str:
+    """Return the game that players play, `"2048"` or `"daihinmin"`.
+
+    Raises:
+        OSError, ValueError, ImportError: see `find`; or players of both games.
+    """
+    games = ["2048" if hasattr(find(name), "act") else "daihinmin" for name in names]
+    if len({*games}) != 1:
+        raise ValueError(f"players must be one or more of one game, got {' '.join(names)}")
+    return games[0]
+
+
+def player_2048(name: str, seed: int | None = None) -> Any:
+    """Return a player of 2048.
+
+    Raises:
+        OSError, ValueError, ImportError: see `find`; or a player of Daihinmin.
+    """
+    player = find(name, seed)
+    if not hasattr(player, "act"):
+        raise ValueError(f"player must be one of 2048, got {name!r}")
+    return player
+
+
+def player_of_daihinmin(name: str, seed: int | None = None) -> Player:
+    """Return a player of Daihinmin.
+
+    Raises:
+        OSError, ValueError, ImportError: see `find`; or not a player of Daihinmin.
+    """
+    return check_player(find(name, seed)) if is_factory(name) else players.resolve(name, seed)
+
+
+def fill(names: Sequence[str], n: int) -> list[str]:
+    """Return the names of `n` players; the last name takes all seats that are left.
+
+    Raises:
+        ValueError: no name, or more than `n`.
+    """
+    if not 1 <= len(names) <= n:
+        raise ValueError(f"players must be 1 to {n}, got {len(names)}")
+    return [*names, *[names[-1]] * (n - len(names))]
+
+
+def table(names: Sequence[str], seed: int | None = None) -> list[Player]:
+    """Return five players of Daihinmin, with different seeds.
+
+    Raises:
+        OSError, ValueError, ImportError: see `find`; or more than five names.
+    """
+    seeds = [None if seed is None else seed + i for i in range(N_PLAYERS)]
+    return [player_of_daihinmin(*each) for each in zip(fill(names, N_PLAYERS), seeds, strict=True)]

@@ -1,0 +1,99 @@
+"""`afterstate serve` and `afterstate join`: server and client of the competition's protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+
+import numpy as np
+
+from afterstate.commands.options import Join, Serve
+from afterstate.commands.seats import player_of_daihinmin
+from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.envs.daihinmin.uecda.client import play_match
+from afterstate.envs.daihinmin.uecda.server import Server
+from afterstate.envs.daihinmin.uecda.settings import ServerSettings
+from afterstate.envs.daihinmin.uecda.tables import ProtocolError
+
+
+def serve(options: Serve) -> int:
+    """Serve matches; return 0 after whole ones, 130 after Ctrl-C, otherwise 1.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        ValueError: a wrong option.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    server = _server(options)
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        asyncio.run(server.run())
+        code = int(server.games < options.games)
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = 1
+    except KeyboardInterrupt:
+        code = 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if server.games:
+        _print_standings(server)
+    return code
+
+
+def _server(options: Serve) -> Server:
+    """Return the server of a command line."""
+    settings = {name: getattr(options, name) for name in ServerSettings.__dataclass_fields__}
+    if options.no_log:
+        settings["log"] = None
+    lost = [options.replacement] * (N_PLAYERS - len(options.seats)) if options.replacement else []
+    rng = np.random.default_rng(None if options.seed is None else options.seed % 2**64)
+    seeds = iter(rng.integers(2**63, size=len(options.seats) + len(lost)).tolist())
+    own = [(name, player_of_daihinmin(name, next(seeds))) for name in options.seats]
+    replacements = [(name, player_of_daihinmin(name, next(seeds))) for name in lost]
+    return Server(ServerSettings(**settings), own, replacements)
+
+
+def _print_standings(server: Server) -> None:
+    """Print the number of games and the standings, best player first."""
+    if server.settings.matches != 1:
+        print(f"{server.matches:,} matches, the last one:")
+    print(f"{server.games:,} of {server.settings.games:,} games")
+    scores = enumerate(server.standings())
+    for number, (name, points) in sorted(scores, key=lambda score: -score[1].points):
+        print(f"{points:7,} points  player {number}  {name}")
+
+
+def join(options: Join) -> int:
+    """Play a match on a server; return 0 after a whole one, 130 after Ctrl-C, otherwise 1.
+
+    Raises:
+        OSError: the player's file cannot be read.
+        ValueError: a wrong option.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    _check(options)
+    player = player_of_daihinmin(options.player)
+    address, name = (options.host, options.port), options.name or options.player
+    try:
+        result = play_match(address, player, name, options.silence_seconds)
+    except ConnectionRefusedError:
+        print(f"error: no server listens on {options.host}:{options.port}", file=sys.stderr)
+        return 1
+    except (OSError, UnicodeError, ProtocolError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    print(f"player {result.player}: {result.games} games, points {result.points}")
+    return 0
+
+
+def _check(options: Join) -> None:
+    """Raise ValueError for a wrong port or time limit."""
+    if not 0 < options.port < 2**16:
+        raise ValueError(f"port must be in 1..65535, got {options.port}")
+    if not 0 < options.silence_seconds < 1e9:
+        raise ValueError(f"silence_seconds must be > 0 and < 1e9, got {options.silence_seconds}")

@@ -1,0 +1,79 @@
+"""`afterstate warmup`: compile what environments and players need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from tqdm import tqdm
+
+from afterstate import agents
+from afterstate.agents.daihinmin.play import play_match
+from afterstate.agents.game2048.play import play
+from afterstate.commands.options import Warmup
+from afterstate.commands.seats import find
+from afterstate.envs import daihinmin_v0
+from afterstate.envs.daihinmin.rules import N_PLAYERS
+
+ENVIRONMENTS = ("Game2048-v0", "Game2048Flat-v0", "Daihinmin-v0")
+BOARD = np.array([0x1100], np.uint64)
+
+
+def run(options: Warmup) -> int:
+    """Compile, with a progress bar.
+
+    Raises:
+        OSError, ValueError, ImportError: a player that is not found.
+    """
+    names = agents.names() if options.players == ("all",) else list(options.players)
+    steps: dict[str, Callable[[], Any]] = {
+        **{name: partial(_step, name) for name in ENVIRONMENTS},
+        "vector environments": _step_vectors,
+        "daihinmin_v0": _step_table,
+        **{name: partial(_move, name) for name in names},
+    }
+    with tqdm(steps.items(), unit=" parts") as bar:
+        for name, step in bar:
+            bar.set_description(name)
+            step()
+    print(f"compiled: {', '.join(steps)}")
+    return 0
+
+
+def _step(name: str) -> None:
+    """Step a Gymnasium environment."""
+    env = gym.make(f"afterstate:{name}")
+    env.reset(seed=1)
+    env.step(0)
+    env.close()
+
+
+def _step_vectors() -> None:
+    """Step the vector environments."""
+    for name in ("Game2048-v0", "Daihinmin-v0"):
+        envs = gym.make_vec(f"afterstate:{name}", 2, vectorization_mode="vector_entry_point")
+        envs.reset(seed=1)
+        envs.step(np.zeros(2, np.int64))
+        envs.close()
+
+
+def _step_table() -> None:
+    """Step the PettingZoo environment."""
+    env = daihinmin_v0.env()
+    env.reset(seed=1)
+    env.step(0)
+    env.close()
+
+
+def _move(name: str) -> None:
+    """Let a player move."""
+    player = find(name)
+    if hasattr(player, "act"):
+        player.act(BOARD)
+        if hasattr(player, "finish"):
+            play(player, 1)
+        return
+    *_, _ = play_match([player] * N_PLAYERS, 1, 1)

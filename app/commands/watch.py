@@ -1,0 +1,163 @@
+"""`afterstate watch`: players play, in the terminal, a window or a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from afterstate.commands.options import Watch
+from afterstate.commands.seats import fill, game_of, player_2048, table
+from afterstate.envs import daihinmin_v0, pictures
+from afterstate.envs.daihinmin import render as daihinmin_render
+from afterstate.envs.daihinmin.players import actions_of
+from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.envs.game2048 import render
+from afterstate.envs.game2048.env import ACTION_NAMES, Game2048Env
+
+FILES = (".gif", ".mp4")
+
+
+class Position(NamedTuple):
+    """What is shown of a position; the picture is drawn only where it is needed."""
+
+    text: str
+    draw: Any  # returns the picture
+
+
+def positions_2048(options: Watch) -> Iterator[Position]:
+    """Yield the positions of a game of 2048 up to its end."""
+    player = player_2048(options.players[0], options.seed)
+    env = Game2048Env(tuple(getattr(player, "size", (4, 4))))
+    _, info = env.reset(seed=options.seed)
+    message, over = "", False
+    while True:
+        board, score = env.get_state()["board"], int(info["score"])
+        text = f"{render.ansi(board, score, color=sys.stdout.isatty())}\n{message}"
+        yield Position(text, lambda board=board, score=score: render.rgb_array(board, score))
+        if over or (options.until and info["max_tile"] >= options.until):
+            return
+        action, _ = player.predict(board)
+        _, _, over, _, info = env.step(int(action))
+        message = ACTION_NAMES[int(action)]
+
+
+def positions_daihinmin(options: Watch) -> Iterator[Position]:
+    """Yield the positions of a game of Daihinmin up to its end."""
+    names = [name.removeprefix("daihinmin-") for name in fill(options.players, N_PLAYERS)]
+    players, env = table(options.players, options.seed), daihinmin_v0.raw_env()
+    env.reset(seed=options.seed)
+    while True:
+        game = env.get_state()["game"]
+        text = daihinmin_render.ansi(game, names)
+        yield Position(text, lambda game=game: daihinmin_render.rgb_array(game, names))
+        agent = env.agent_selection
+        if env.terminations[agent]:
+            return
+        number = env.possible_agents.index(agent)
+        for action in actions_of(players[number], env.view(agent)):
+            env.step(action)
+
+
+def run(options: Watch) -> int:
+    """Let players play one game and show it.
+
+    Raises:
+        OSError, ValueError, ImportError: a wrong option, a player that is not found, or a file that
+            cannot be written.
+    """
+    _check(options)
+    is_2048 = game_of(options.players[:1]) == "2048"
+    if is_2048 and len(options.players) > 1:
+        raise ValueError(f"players must be one for 2048, got {len(options.players)}")
+    positions = positions_2048(options) if is_2048 else positions_daihinmin(options)
+    shown = _limited(positions, options.moves)
+    if options.to == "terminal":
+        return _to_terminal(shown, options.speed)
+    if options.to == "window":
+        return _to_window(shown, options.speed)
+    return _to_file(shown, options)
+
+
+def _check(options: Watch) -> None:
+    """Raise ValueError for an option that is out of range."""
+    if options.to not in ("terminal", "window") and Path(options.to).suffix not in FILES:
+        raise ValueError(f"to must be terminal, window or a .gif or .mp4 file, got {options.to!r}")
+    if not 0 <= options.speed <= 1000:
+        raise ValueError(f"speed must be in 0..1000 moves per second, got {options.speed}")
+    if options.until is not None and options.until not in [1 << n for n in range(2, 18)]:
+        raise ValueError(f"until must be a tile from 4 to 131072, got {options.until}")
+    if options.last < 0:
+        raise ValueError(f"last must be >= 0, got {options.last}")
+    if options.moves is not None and options.moves < 0:
+        raise ValueError(f"moves must be >= 0, got {options.moves}")
+
+
+def _limited(positions: Iterator[Position], moves: int | None) -> Iterator[Position]:
+    """Yield the positions up to a number of moves."""
+    for number, position in enumerate(positions):
+        yield position
+        if number == moves:
+            return
+
+
+def _to_terminal(positions: Iterator[Position], speed: float) -> int:
+    """Print positions, in a terminal each in place of the one before; elsewhere only the last."""
+    is_live = sys.stdout.isatty()
+    text = ""
+    for text, _ in positions:
+        if is_live:
+            print(f"\x1b[H\x1b[2J{text}", flush=True)
+            time.sleep(1 / speed if speed else 0)
+    if not is_live:
+        print(text)
+    return 0
+
+
+def _to_window(positions: Iterator[Position], speed: float) -> int:
+    """Show positions in a window until it is closed."""
+    window = pictures.Window("afterstate", fps=speed)
+    picture: Any = np.zeros((1, 1, 3), np.uint8)
+    for _, draw in positions:
+        picture = draw()
+        window.show(picture)
+        if window.closed:
+            return 0
+    window.fps = 30
+    while not window.closed:  # the end of the game stays
+        window.show(picture)
+    return 0
+
+
+def _to_file(positions: Iterator[Position], options: Watch) -> int:
+    """Write the last positions to a GIF or an MP4."""
+    from tqdm import tqdm
+
+    path, speed = Path(options.to), options.speed or 30
+    kept = deque(tqdm(positions, unit=" moves"), maxlen=options.last or None)
+    frames = [draw() for _, draw in kept]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".gif":
+        pictures.gif(frames, path, fps=min(speed, 50))
+    else:
+        _write_mp4(frames, path, speed)
+    print(path)
+    return 0
+
+
+def _write_mp4(frames: list[Any], path: Path, fps: float) -> None:
+    """Write pictures to an MP4.
+
+    Raises:
+        ImportError: moviepy is not installed.
+    """
+    try:
+        from moviepy import ImageSequenceClip
+    except ImportError as error:
+        raise ImportError('MP4 needs moviepy: pip install "afterstate[video]"') from error
+    ImageSequenceClip(frames, fps=fps).write_videofile(str(path), logger=None)

@@ -1,0 +1,170 @@
+"""The command `afterstate`: help, errors, exit codes and completion of all commands."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from afterstate.__main__ import COMMANDS, SHELLS, main
+from afterstate.commands import options
+
+
+def error_of(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what a wrong command line prints, which must exit with 2."""
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    return "".join(capsys.readouterr())
+
+
+def test_the_usage_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(re.search(rf"^  {name} +\w", out, re.MULTILINE) for name in COMMANDS)
+    assert main([]) == 2
+    assert capsys.readouterr().out == out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_function_of_a_command_exists(name: str) -> None:
+    module, _, function = COMMANDS[name].run.partition(":")
+    assert callable(getattr(import_module(module), function))
+
+
+NAMED = [each for each in COMMANDS if COMMANDS[each].options]
+
+
+@pytest.mark.parametrize("name", [*NAMED[1:], "play 2048", "play daihinmin"])
+def test_the_help_has_the_default_of_every_option(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "0")
+    with pytest.raises(SystemExit) as stop:
+        main([*name.split(), "--help"])
+    assert stop.value.code == 0
+    out = capsys.readouterr().out
+    kind = {"play 2048": "Play2048", "play daihinmin": "PlayDaihinmin"}.get(name, name.capitalize())
+    assert "Example: afterstate " + name in out
+    assert out.count("(default: ") == len(fields(getattr(options, kind)))
+
+
+def test_every_option_has_its_meaning_below_it() -> None:
+    """It is the help of the option."""
+    tree = ast.parse(Path(str(options.__file__)).read_text(encoding="utf-8"))
+    for kind in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+        for this, following in zip(kind.body, [*kind.body[1:], None], strict=True):
+            if isinstance(this, ast.AnnAssign):
+                assert isinstance(following, ast.Expr), ast.unparse(this)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_help_imports_no_compiler(name: str) -> None:
+    """What loads numba or torch takes more than half a second."""
+    code = (
+        "import sys\nfrom afterstate.__main__ import main\n"
+        f"try: main([{name!r}, '--help'])\nexcept SystemExit: pass\n"
+        "print(sorted({'numba', 'torch', 'scipy', 'matplotlib'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("plya", "there is no command 'plya', did you mean 'play'?"),
+        ("watch expectimax,dpth=3", "'expectimax' has no setting 'dpth', did you mean 'depth'?"),
+        ("watch ntupel", "there is no player 'ntupel', did you mean 'ntuple'?"),
+        ("watch random --to a.avi", "to must be terminal, window or a .gif or .mp4 file"),
+        ("watch random --until 5", "until must be a tile from 4 to 131072, got 5"),
+        ("watch random --speed -1", "speed must be in 0..1000"),
+        ("watch random --speed nan", "speed must be in 0..1000"),
+        ("watch random --moves -1", "moves must be >= 0"),
+        ("watch random reward", "players must be one for 2048, got 2"),
+        ("watch missing.npz", "No such file"),
+        ("eval random --games 0", "games must be an integer in 1..2**62"),
+        ("eval random daihinmin-sample", "players must be one or more of one game"),
+        ("eval", "players must be one or more of one game"),
+        ("eval sample --games 150", "games of Daihinmin must be a multiple of 100"),
+        ("eval sample --opponents a", "player must be one of"),
+        ("play 2048 --rows 9", "rows and columns"),
+        ("play 2048 --seed -1", "seed must be None or an integer >= 0"),
+        ("play daihinmin --games -1", "n_games must be >= 0"),
+        ("warmup nobody", "there is no player 'nobody'"),
+        ("completion fish", "completion must be followed by one of bash, zsh, tcsh"),
+        ("replay", "files must be at least one"),
+    ],
+)
+def test_errors_say_what_is_wrong(
+    words: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in error_of(words.split(), capsys)
+
+
+@pytest.mark.parametrize(
+    "words", ["watch random --sped 3", "play", "play chess", "list everything"]
+)
+def test_unknown_options_and_words_are_errors(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert error_of(words.split(), capsys)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_completion_has_the_options_of_commands(
+    shell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["completion", shell])
+    assert not stop.value.code
+    out = capsys.readouterr().out
+    assert all(word in out for word in ("afterstate", "until", "leaderboard"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pipe of a shell")
+def test_a_reader_that_ends_early_is_no_error(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m afterstate completion bash | head -n 1"
+    run = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=tmp_path)
+    assert (run.stdout[:2], run.stderr) == ("# ", "")
+
+
+def test_every_class_of_options_has_an_example() -> None:
+    names = [kind for command in COMMANDS.values() for kind in command.options]
+    for name in names:
+        assert "Example: afterstate " in str(getattr(options, name).__doc__)
+
+
+def test_your_own_player_is_named_by_module_and_factory(tmp_path: Path) -> None:
+    """The module may be in the working folder."""
+    source = """
+from afterstate.agents.game2048.simple import RewardAgent
+def lucky(seed=0, size=(4, 4)):
+    return RewardAgent(seed=seed, size=size)
+nothing = 3
+"""
+    (tmp_path / "own.py").write_text(source)
+
+    def printed(player: str) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-P" if sys.version_info >= (3, 11) else "-B", "-m", "afterstate"]
+        words += ["eval", player, "--games", "3", "--json"]
+        return subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
+
+    own, ours = json.loads(printed("own:lucky").stdout), json.loads(printed("reward").stdout)
+    assert own[0]["mean"] == ours[0]["mean"]
+    for player, message in {
+        "own:nothing": "own has no function or class 'nothing'",
+        "own:missing": "own has no function or class 'missing'",
+        "missing_module:x": "No module named 'missing_module'",
+        "own:lucky,seed": "settings of a player must be name=value",
+    }.items():
+        run = printed(player)
+        assert (run.returncode, message in run.stderr) == (2, True), run.stderr

@@ -1,0 +1,186 @@
+"""Commands of people who play and watch: what is shown, and what keys and words do."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+
+from afterstate.__main__ import main
+from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.simple import RewardAgent
+
+Captured = pytest.CaptureFixture[str]
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Let a text be typed."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+
+
+def boards(out: str) -> list[list[list[int]]]:
+    """Return the boards that were printed, as tiles."""
+    rows = [
+        [int(cell.replace(".", "0")) for cell in line.strip("│").split("│")]
+        for line in out.splitlines()
+        if line.startswith("│")
+    ]
+    return [rows[i : i + 4] for i in range(0, len(rows), 4)]
+
+
+def test_keys_play_the_game_of_the_seed(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    typed(monkeypatch, "wdsa")
+    assert main(["play", "2048", "--seed", "5"]) == 0
+    shown = boards(capsys.readouterr().out)
+    env = gym.make("afterstate:Game2048-v0")
+    expected = [env.reset(seed=5)[0], *(env.step(action)[0] for action in (0, 1, 2, 3))]
+    assert shown == [[[int(2**e) if e else 0 for e in row] for row in board] for board in expected]
+
+
+def test_a_move_is_taken_back_with_its_chance(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    typed(monkeypatch, "wuuw")
+    main(["play", "2048", "--seed", "5"])
+    out = capsys.readouterr().out
+    first, moved, back, still, again = boards(out)
+    assert first == back == still
+    assert moved == again
+    assert "this is the start of the game" in out
+
+
+def test_a_hint_is_the_move_of_the_player(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    typed(monkeypatch, "?")
+    main(["play", "2048", "--seed", "5", "--hints", "ntuple"])
+    out = capsys.readouterr().out
+    assert re.search(r"hint of ntuple: (up|right|down|left)", out)
+    typed(monkeypatch, "?")
+    main(["play", "2048", "--rows", "2", "--hints", "ntuple"])
+    assert "there is no hint: " in capsys.readouterr().out
+
+
+def test_a_new_game_has_the_next_seed(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    typed(monkeypatch, "n")
+    main(["play", "2048", "--seed", "5"])
+    out = capsys.readouterr().out
+    typed(monkeypatch, "")
+    main(["play", "2048", "--seed", "6"])
+    assert boards(out)[1:] == boards(capsys.readouterr().out)
+    assert "game of seed 6" in out
+
+
+def test_the_end_of_a_game_is_told(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    typed(monkeypatch, "wdsa" * 2000)
+    main(["play", "2048", "--seed", "5", "--rows", "2", "--cols", "2"])
+    assert re.search(r"no move is left, the largest tile is \d+: U undo", capsys.readouterr().out)
+
+
+def test_a_person_plays_daihinmin(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    """Always the first legal play: the match ends and its points are those of five places."""
+    typed(monkeypatch, "?\nL\nnonsense\nJO JO\n" + "1\n" * 60)
+    words = "play daihinmin --seed 3 --hints sample --opponents sample random"
+    assert main(words.split()) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"hint of sample: (pass|\w\w)", out)
+    assert re.search(r"1: \w\w", out)
+    assert "a play must be 'pass', a card" in out
+    points = re.search(r"^points: (.*)$", out, re.MULTILINE)
+    assert points
+    assert sorted(int(word) for word in re.findall(r" (\d+)(?:,|$)", points[1])) == [1, 2, 3, 4, 5]
+
+
+def test_cards_are_given_in_the_exchange(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    """A person who is fugo or daifugo is asked for cards; wrong ones are refused, with the hint."""
+    asked = "cards to give away> "
+    for seed in range(40):
+        typed(monkeypatch, "1\n" * 40)
+        main(["play", "daihinmin", "--seed", str(seed), "--games", "2", "--opponents", "random"])
+        out = capsys.readouterr().out
+        if asked in out:
+            break
+    assert "game 1: " in out
+    before = out[: out.index(asked)].count("> ")
+    typed(monkeypatch, "1\n" * before + "S3\n?\nq\n")
+    words = "--games 2 --opponents random --hints sample".split()
+    main(["play", "daihinmin", "--seed", str(seed), *words])
+    out = capsys.readouterr().out
+    assert re.search(r"it must be 2 of your cards, got 'S3'", out)
+    assert re.search(r"hint of sample: \w\w \w\w", out)
+
+
+def test_q_ends_a_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("q\n", "Q\n", ""):
+        typed(monkeypatch, text)
+        assert main(["play", "daihinmin", "--seed", "3", "--opponents", "random"]) == 130
+
+
+def test_the_last_position_is_printed_where_no_terminal_is(capsys: Captured) -> None:
+    main("watch reward --seed 3".split())
+    out = capsys.readouterr().out
+    games = play(RewardAgent(seed=3), 1, seed=3)
+    assert out.startswith(f"score {games.scores[0]}\n")
+    assert len(boards(out)) == 1
+
+
+def test_a_game_is_left_at_a_tile_or_after_moves(capsys: Captured) -> None:
+    main("watch reward --seed 3 --until 64".split())
+    assert max(max(row) for row in boards(capsys.readouterr().out)[0]) == 64
+    main("watch reward --seed 3 --moves 0".split())
+    env = gym.make("afterstate:Game2048-v0")
+    start = env.reset(seed=3)[0]
+    assert boards(capsys.readouterr().out)[0] == [
+        [int(2**e) if e else 0 for e in row] for row in start
+    ]
+
+
+@pytest.mark.parametrize("names", ["reward", "sample random"])
+def test_a_gif_has_the_last_positions(names: str, tmp_path: Path, capsys: Captured) -> None:
+    image = pytest.importorskip("PIL.Image")
+    file = tmp_path / "new" / "game.gif"
+    options = ["--moves", "12", "--last", "5", "--seed", "1", "--to", str(file)]
+    main(["watch", *names.split(), *options])
+    assert capsys.readouterr().out == f"{file}\n"
+    with image.open(file) as shown:
+        assert shown.n_frames in (4, 5)  # equal positions are one frame
+
+
+def test_an_mp4_is_written(tmp_path: Path) -> None:
+    pytest.importorskip("moviepy")
+    file = tmp_path / "game.mp4"
+    main(["watch", "reward", "--moves", "3", "--to", str(file)])
+    assert b"ftyp" in file.read_bytes()[:32]
+
+
+def test_scores_are_those_of_play(capsys: Captured) -> None:
+    main("eval reward random --games 20 --seed 7 --json".split())
+    results = json.loads(capsys.readouterr().out)
+    games = play(RewardAgent(seed=7), 20, seed=7)
+    assert [each["player"] for each in results] == ["reward", "random"]
+    assert results[0]["mean"] == round(float(games.scores.mean()), 1)
+    assert results[0]["n_moves"] == games.n_moves.sum()
+    main("eval reward random --games 20 --seed 7".split())
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines[2:4]] == ["reward", "random"]
+    assert f"{games.scores.mean():,.0f} ± " in lines[2]
+
+
+def test_points_of_five_equal_players_sum_up(capsys: Captured) -> None:
+    main("eval sample --opponents sample --games 1000 --json".split())
+    (result,) = json.loads(capsys.readouterr().out)
+    assert result["opponents"] == ["sample"] * 4
+    assert abs(result["points_per_100_games"] - 300) < 2 * result["interval"] + 1
+    main("eval sample --games 200".split())
+    assert "±" not in capsys.readouterr().out.splitlines()[2]
+
+
+def test_warmup_compiles_environments_and_players(capsys: Captured) -> None:
+    assert main("warmup reward daihinmin-sample".split()) == 0
+    out = capsys.readouterr().out
+    assert "Game2048-v0" in out and out.rstrip().endswith("reward, daihinmin-sample")
