@@ -152,7 +152,8 @@ class PolicyNetAgent(Agent):
         device: of the network, such as `"cuda"`; by default its own, and the CPU for a file.
 
     Raises:
-        OSError: the file cannot be read.
+        OSError: the file cannot be read, or the wheel does not have it: of the pretrained networks
+            only that of 5 layers is in the wheel.
         ValueError: a wrong setting, or another file.
     """
 
@@ -171,6 +172,11 @@ class PolicyNetAgent(Agent):
         if algorithm not in (None, *BASELINES):
             raise ValueError(f"algorithm must be one of {list(BASELINES)}, got {algorithm!r}")
         pretrained = PRETRAINED[layers or 5] if algorithm is None else BASELINES[algorithm]
+        if net is None and not pretrained.exists():
+            raise FileNotFoundError(
+                f"{pretrained.name} is in the repository of afterstate only, not in its wheel: save "
+                "agents/game2048/pretrained/" + pretrained.name + " from there and give it as net"
+            )
         self.net = nets.load_or_move(pretrained if net is None else net, load, device)
 
     def probabilities(self, boards: Words) -> npt.NDArray[np.float32]:
