@@ -48,9 +48,10 @@ _SEATS = ((480, 488), (180, 236), (270, 30), (690, 30), (780, 236))  # top middl
 _FIELD = (480, 300)
 _CARD, _FIELD_CARD = (46, 64), (60, 84)  # width and height
 _FAN, _SPREAD = 22, 300  # from card to card in a hand at most; width of the field
-_PLATE = (236, 28)
+_PLATE = (296, 28)
 _PAGE, _FELT, _LINE = "#133c33", "#1c5a4a", "#2f7d67"
 _INK, _RED, _VIOLET, _PAPER, _EDGE = "#20252b", "#c4312c", "#6a3d9a", "#fdfcf6", "#8d9a94"
+_RANK = "#4d2a75"  # of the class on a plate, also on that of a player who passed
 _PLATE_COLOR, _TURN_COLOR, _PASSED_COLOR, _DIM = "#e9e4d4", "#f4c653", "#a3b3a6", "#9fc3b5"
 _BACK, _BACK_LINE = "#2c4a7c", "#8fa9d3"
 _FINE = 4  # cards are drawn this much larger, then shrunk to have smooth edges
@@ -61,6 +62,7 @@ class _Seat(NamedTuple):
 
     name: str
     rank: str  # class, "" if there are none
+    points: int  # in the match
     left: int
     status: str  # place, "passed", or ""
     in_turn: bool
@@ -115,6 +117,7 @@ def _seats(game: Game, names: Sequence[str]) -> list[_Seat]:
         _Seat(
             name=names[player],
             rank=CLASSES[game["classes"][player]] if game["classes"][player] >= 0 else "",
+            points=int(game["points"][player]),
             left=int(game["left"][player]),
             status=_status(game, player),
             in_turn=bool(game["turn"] == player),
@@ -184,11 +187,14 @@ def _draw_seat(image: Image.Image, seat: _Seat, x: int, y: int) -> None:
     for i, card in enumerate(faces):
         sprite = _card(card, "", _CARD)
         image.paste(sprite, (left + _FAN * i, y + _PLATE[1] + 8), sprite)
-    _write(image, (x, y + _PLATE[1] + height + 24), seat.last, 15, _DIM)
+    _write(image, (x, y + _PLATE[1] + height + 25), seat.last, 17, _PAPER)
 
 
 def _draw_plate(image: Image.Image, seat: _Seat, x: int, y: int) -> None:
-    """Draw a player's name, class, and place or number of cards; the color shows turn or pass."""
+    """Draw a player's name, class, points, and place or number of cards.
+
+    The color shows turn or pass.
+    """
     width, height = _PLATE
     left, middle = x - width // 2, y + height // 2
     passed = seat.status == "passed"
@@ -196,7 +202,8 @@ def _draw_plate(image: Image.Image, seat: _Seat, x: int, y: int) -> None:
     sprite = _pill(_PLATE, color)
     image.paste(sprite, (left, y), sprite)
     _write(image, (left + 14, middle), seat.name, 17, _INK, "lm")
-    _write(image, (x + 26, middle), seat.rank, 15, _VIOLET)
+    points = f"{seat.points} point{'s' * (seat.points != 1)}" if seat.points else ""
+    _write(image, (x + 30, middle), ", ".join(filter(None, (seat.rank, points))), 15, _RANK)
     count = str(seat.left) if passed or not seat.status else seat.status
     _write(image, (left + width - 14, middle), count, 17, _INK, "rm")
 
