@@ -280,7 +280,7 @@ def draw(ranked: Sequence[Result], game: str, folder: Path) -> dict[str, Path]:
         "Distribution of points": folder / f"{game}_points.svg",
     }
     with plt.rc_context({"font.size": 9}):
-        sizes = (9.0, 5.5), (8.0, 0.4 * len(ranked) + 1.5)
+        sizes = (11.0, 6.0), (8.0, 0.4 * len(ranked) + 1.5)
         drawings = zip(paths.values(), (_strength, _distributions), sizes, strict=True)
         for path, drawing, size in drawings:
             figure, axes = plt.subplots(figsize=size, layout="constrained")
@@ -305,21 +305,45 @@ def _distributions(axes: Any, ranked: Sequence[Result], unit: str) -> None:
 
 
 def _strength(axes: Any, ranked: Sequence[Result], unit: str) -> None:
-    """Draw points against time; a line joins the players that no faster one reaches."""
-    for each in ranked:
+    """Draw points against time; a line joins the players that no faster one reaches.
+
+    The strongest players of 2048 are drawn once more beside all, on a linear scale.
+    """
+    per = "move" if unit == "score" else "decision"
+    label = f"CPU time per {per} (ms)"
+    if unit != "score" or len(ranked) <= N_STRONGEST:
+        _plot_strength(axes, ranked, front(ranked))
+        axes.set(xscale="log", xlabel=label, ylabel=unit)
+        _name(axes, ranked)
+        return
+    figure = axes.figure
+    axes.remove()
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    _plot_strength(left, ranked, front(ranked))
+    left.set(xscale="log", yscale="log", xlabel=label, ylabel=unit)
+    strongest = sorted(ranked, key=lambda each: each.points)[-N_STRONGEST:]
+    _plot_strength(right, strongest, [each for each in front(ranked) if each in strongest])
+    right.set(xscale="log", xlabel=label, title=f"the strongest {N_STRONGEST}")
+    right.yaxis.set_major_formatter("{x:,.0f}")
+    _name(left, [each for each in ranked if each not in strongest])
+    _name(right, strongest)
+
+
+N_STRONGEST = 6
+"""Number of players in the part of the figure for the strongest."""
+
+
+def _plot_strength(axes: Any, shown: Sequence[Result], best: Sequence[Result]) -> None:
+    """Plot players in the colors of their families, and the line through the best."""
+    for each in shown:
         error = [[max(0, each.points - each.low)], [max(0, each.high - each.points)]]
         color = family_color(each.name)
         axes.errorbar(1e3 * each.seconds, each.points, error, marker="o", color=color, capsize=2)
-    best = front(ranked)
     line = [[1e3 * each.seconds for each in best], [each.points for each in best]]
     axes.plot(*line, color="0.6", zorder=0, label="stronger than all faster players")
     axes.legend(loc="lower right")
     axes.grid(alpha=0.3)
-    per = "move" if unit == "score" else "decision"
-    yscale = "log" if unit == "score" else "linear"
-    axes.set(xscale="log", yscale=yscale, xlabel=f"CPU time per {per} (ms)", ylabel=unit)
     axes.margins(x=0.18, y=0.08)
-    _name(axes, ranked)
 
 
 FAMILIES = {
