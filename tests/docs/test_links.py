@@ -15,9 +15,12 @@ HOSTS = {
     "gymnasium.farama.org",
     "keepachangelog.com",
     "pettingzoo.farama.org",
+    "raw.githubusercontent.com",
     "semver.org",
 }
 """Hosts of links to other places."""
+CODE = ("agents", "app", "envs")
+"""Folders that are elsewhere when the wheel is tested."""
 PAGES = [
     ROOT / "CHANGELOG.md",
     ROOT / "CONTRIBUTING.md",
@@ -45,13 +48,26 @@ def test_links_lead_somewhere(page: Path) -> None:
     for path, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(#[^)]+)?\)", _text(page)):
         target = page.parent / path if path else page
         inside = target.resolve().relative_to(ROOT)
-        if inside.parts[0] in ("agents", "app", "envs") and not (ROOT / "Makefile").exists():
-            continue  # the code is elsewhere when the wheel is tested
+        if inside.parts[0] in CODE and not (ROOT / "Makefile").exists():
+            continue
         assert target.exists(), path
         if anchor.startswith("#afterstate."):
             documented = re.findall(r"^::: (\S+)", target.read_text(encoding="utf-8"), re.MULTILINE)
             assert any(f"{anchor[1:]}.".startswith(f"{name}.") for name in documented), anchor
         elif anchor:
+            assert anchor[1:] in _anchors(target), f"{path}{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_to_this_repository_lead_somewhere(page: Path) -> None:
+    """Links of the README are absolute, for a package index."""
+    home = r"https://(?:github|raw\.githubusercontent)\.com/afterstate/afterstate"
+    for path, anchor in re.findall(
+        rf"{home}/(?:blob/|tree/|)main/([^)#\s]+)(#[^)]+)?\)", _text(page)
+    ):
+        target = ROOT / path
+        assert target.exists() or Path(path).parts[0] in CODE, path
+        if anchor:
             assert anchor[1:] in _anchors(target), f"{path}{anchor}"
 
 

@@ -19,7 +19,17 @@ PAGES = {
     for page in sorted(DOCS.rglob("*.md"))
 }
 """The text of each page, by its path."""
-SLOW: set[str] = set()
+SLOW = {
+    "leaderboard.md",
+    "learning.md",
+    "players.md",
+    "tutorials/afterstate_learning.md",
+    "tutorials/enter_leaderboard.md",
+    "tutorials/mc_softmax.md",
+    "tutorials/own_value_function.md",
+    "tutorials/ppo_dqn.md",
+    "tutorials/reproduce_paper.md",
+}
 """Pages that take longer than a few seconds."""
 EXTRAS = {"torch": "torch", "sb3_contrib": "sb3", "stable_baselines3": "sb3"}
 """Imports of pages that not every installation has."""
