@@ -5,7 +5,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from enum import IntEnum, auto
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numba import literal_unroll, njit
@@ -34,6 +35,8 @@ from afterstate.envs.daihinmin.rules import (
 )
 from afterstate.envs.words import Words, check_count, check_length, check_one_of, whole
 
+AGENTS = tuple(f"player_{number}" for number in range(N_PLAYERS))
+"""Agents by player number."""
 EXCHANGES = ("agent", "auto")
 OBSERVATIONS = ("dict", "planes")
 ILLEGAL = ("pass", "terminate", "raise")
@@ -444,3 +447,73 @@ def _explain(game: Game) -> None:
     for name, (low, high) in _LIMITS.items():
         if np.any(game[name] < low) or np.any(game[name] > high):
             raise ValueError(f"{name} of a game must be in {low}..{high}, got {game[name]}")
+
+
+_Agent = Literal["player_0", "player_1", "player_2", "player_3", "player_4"]
+STATE_ATTRIBUTES: dict[str, Any] = {
+    "agents": list[_Agent],
+    "agent_selection": _Agent,
+    **dict.fromkeys(("rewards", "_cumulative_rewards"), dict[_Agent, float]),
+    **dict.fromkeys(("terminations", "truncations"), dict[_Agent, bool]),
+    "infos": dict[_Agent, dict[str, str | bool | int | np.ndarray]],
+    "_skip_agent_selection": _Agent | None,
+    "_rewarded": bool,
+    **dict.fromkeys(("_games_left", "_n_actions"), int),
+    "_generator": np.random.Generator,
+}
+"""The attributes in a state, besides the game, and their types."""
+
+
+def check_state(state: Any) -> Game:
+    """Return the game record of a state from `get_state`.
+
+    Raises:
+        ValueError: not such a state.
+    """
+    if not isinstance(state, dict) or set(state) != {"game", *STATE_ATTRIBUTES}:
+        raise ValueError(f"state must be a dict from get_state(), got {type(state).__name__}")
+    for name, adapter in _state_checks().items():
+        try:
+            adapter.validate_python(state[name])
+        except ValueError:
+            wrong = f"got {state[name]!r:.200}"
+            raise ValueError(f"{name} of a state must be from get_state(), {wrong}") from None
+    _check_agents(state)
+    if state["_games_left"] < (0 if is_over(state) else 1) or state["_n_actions"] < 0:
+        raise ValueError("the numbers of games and actions of a state must be >= 0, games left > 0")
+    game = check_game(state["game"])
+    if game["turn"] < 0 and not is_over(state):
+        raise ValueError("the game of a state must not be over, unless its agents are done")
+    return game
+
+
+def _check_agents(state: dict[str, Any]) -> None:
+    """Raise ValueError unless all agents of a state play on, or those that are left are done.
+
+    Agents that are done leave in their order.
+    """
+    agents, over = state["agents"], is_over(state)
+    if agents != list(AGENTS[N_PLAYERS - len(agents) if over else 0 :]):
+        raise ValueError(f"agents of a state must be all, or the last that are left, got {agents}")
+    for name in ("rewards", "terminations", "truncations", "infos", "_cumulative_rewards"):
+        if set(state[name]) != set(agents):
+            raise ValueError(f"{name} of a state must be those of its agents, got {state[name]}")
+    if over and not all(state["terminations"][a] or state["truncations"][a] for a in agents):
+        raise ValueError("all agents of a state must be done, or none")
+    if over and agents and state["agent_selection"] != agents[0]:
+        raise ValueError(f"agent_selection of a state must be {agents[0]}, the next that is done")
+
+
+@cache
+def _state_checks() -> dict[str, Any]:
+    """Return the checks of the attributes in a state."""
+    from pydantic import ConfigDict, TypeAdapter
+
+    config = ConfigDict(strict=True, arbitrary_types_allowed=True)
+    return {name: TypeAdapter(kind, config=config) for name, kind in STATE_ATTRIBUTES.items()}
+
+
+def is_over(state: dict[str, Any]) -> bool:
+    """Return True if the episode of a state has ended."""
+    ends = *state["terminations"].values(), *state["truncations"].values()
+    return any(ends) or not state["agents"]

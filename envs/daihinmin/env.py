@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from functools import cache
-from typing import Any, Literal, SupportsIndex
+from typing import Any, SupportsIndex
 
 import gymnasium as gym
 import numpy as np
@@ -17,10 +16,13 @@ from pettingzoo.utils.wrappers import OrderEnforcingWrapper  # type: ignore[impo
 
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.arguments import (
+    AGENTS,
     REWARDS,
+    STATE_ATTRIBUTES,
     check_action,
-    check_game,
     check_settings,
+    check_state,
+    is_over,
     start_match,
 )
 from afterstate.envs.daihinmin.match import new_match, next_game
@@ -50,8 +52,6 @@ from afterstate.envs.daihinmin.views import view
 from afterstate.envs.pictures import Window
 from afterstate.envs.words import check_count, check_one_of, draw_word
 
-AGENTS = tuple(f"player_{number}" for number in range(N_PLAYERS))
-"""Agents by player number."""
 ILLEGAL_REWARD = -1.0
 """Reward of an illegal action that ends the episode; the other agents get 0."""
 
@@ -67,19 +67,6 @@ Results = tuple[
 
 _NUMBERS = {agent: number for number, agent in enumerate(AGENTS)}
 _GIFTS = tuple("gives " + cards.card_text(card) for card in range(cards.N_CARDS))
-_Agent = Literal["player_0", "player_1", "player_2", "player_3", "player_4"]
-_STATE_ATTRIBUTES: dict[str, Any] = {
-    "agents": list[_Agent],
-    "agent_selection": _Agent,
-    **dict.fromkeys(("rewards", "_cumulative_rewards"), dict[_Agent, float]),
-    **dict.fromkeys(("terminations", "truncations"), dict[_Agent, bool]),
-    "infos": dict[_Agent, dict[str, str | bool | int | np.ndarray]],
-    "_skip_agent_selection": _Agent | None,
-    "_rewarded": bool,
-    **dict.fromkeys(("_games_left", "_n_actions"), int),
-    "_generator": np.random.Generator,
-}
-"""The attributes in a state, besides the game, and their types."""
 
 
 @njit(int64(GameType[::1], int64, boolean), cache=True)
@@ -319,7 +306,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
         """
         game: Game = self._running()[0].copy()
         return {"game": game} | {
-            name: copy.deepcopy(getattr(self, name)) for name in _STATE_ATTRIBUTES
+            name: copy.deepcopy(getattr(self, name)) for name in STATE_ATTRIBUTES
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -332,11 +319,11 @@ class raw_env(AECEnv):  # type: ignore[misc]
                 game is unchanged.
         """
         game = check_state(state)
-        copies = {name: copy.deepcopy(state[name]) for name in _STATE_ATTRIBUTES}
+        copies = {name: copy.deepcopy(state[name]) for name in STATE_ATTRIBUTES}
         self._games[0] = game
         for name, value in copies.items():
             setattr(self, name, value)
-        if not _is_over(state):
+        if not is_over(state):
             self.agent_selection = AGENTS[int(game["turn"])]
             self._show_mask()
 
@@ -554,58 +541,3 @@ def observation_space(observation: str) -> spaces.Space[Any]:
 def action_text(action: int, flags: int) -> str:
     """Return an action in notation, given the flags of `act`."""
     return _GIFTS[action - 1] if flags & 2 and 0 < action <= len(_GIFTS) else plays.text(action)
-
-
-def check_state(state: Any) -> Game:
-    """Return the game record of a state from `get_state`.
-
-    Raises:
-        ValueError: not such a state.
-    """
-    if not isinstance(state, dict) or set(state) != {"game", *_STATE_ATTRIBUTES}:
-        raise ValueError(f"state must be a dict from get_state(), got {type(state).__name__}")
-    for name, adapter in _state_checks().items():
-        try:
-            adapter.validate_python(state[name])
-        except ValueError:
-            wrong = f"got {state[name]!r:.200}"
-            raise ValueError(f"{name} of a state must be from get_state(), {wrong}") from None
-    _check_agents(state)
-    if state["_games_left"] < (0 if _is_over(state) else 1) or state["_n_actions"] < 0:
-        raise ValueError("the numbers of games and actions of a state must be >= 0, games left > 0")
-    game = check_game(state["game"])
-    if game["turn"] < 0 and not _is_over(state):
-        raise ValueError("the game of a state must not be over, unless its agents are done")
-    return game
-
-
-def _check_agents(state: dict[str, Any]) -> None:
-    """Raise ValueError unless all agents of a state play on, or those that are left are done.
-
-    Agents that are done leave in their order.
-    """
-    agents, over = state["agents"], _is_over(state)
-    if agents != list(AGENTS[N_PLAYERS - len(agents) if over else 0 :]):
-        raise ValueError(f"agents of a state must be all, or the last that are left, got {agents}")
-    for name in ("rewards", "terminations", "truncations", "infos", "_cumulative_rewards"):
-        if set(state[name]) != set(agents):
-            raise ValueError(f"{name} of a state must be those of its agents, got {state[name]}")
-    if over and not all(state["terminations"][a] or state["truncations"][a] for a in agents):
-        raise ValueError("all agents of a state must be done, or none")
-    if over and agents and state["agent_selection"] != agents[0]:
-        raise ValueError(f"agent_selection of a state must be {agents[0]}, the next that is done")
-
-
-@cache
-def _state_checks() -> dict[str, Any]:
-    """Return the checks of the attributes in a state."""
-    from pydantic import ConfigDict, TypeAdapter
-
-    config = ConfigDict(strict=True, arbitrary_types_allowed=True)
-    return {name: TypeAdapter(kind, config=config) for name, kind in _STATE_ATTRIBUTES.items()}
-
-
-def _is_over(state: dict[str, Any]) -> bool:
-    """Return True if the episode of a state has ended."""
-    ends = *state["terminations"].values(), *state["truncations"].values()
-    return any(ends) or not state["agents"]

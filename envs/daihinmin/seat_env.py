@@ -12,8 +12,8 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from afterstate.envs.daihinmin import plays
-from afterstate.envs.daihinmin.arguments import ILLEGAL, check_action
-from afterstate.envs.daihinmin.env import AGENTS, ILLEGAL_REWARD, observation_space, raw_env
+from afterstate.envs.daihinmin.arguments import AGENTS, ILLEGAL, check_action
+from afterstate.envs.daihinmin.env import ILLEGAL_REWARD, observation_space, raw_env
 from afterstate.envs.daihinmin.observation import Planes
 from afterstate.envs.daihinmin.players import Player, RandomPlayer, actions_of, is_random, resolve
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options

@@ -14,7 +14,8 @@ from gymnasium.error import ResetNeeded
 
 from afterstate.envs import daihinmin_v0
 from afterstate.envs.daihinmin import cards, plays, views
-from afterstate.envs.daihinmin.env import AGENTS, raw_env
+from afterstate.envs.daihinmin.arguments import AGENTS
+from afterstate.envs.daihinmin.env import raw_env
 from afterstate.envs.daihinmin.match import CLASS_VALUES, new_match, next_game
 from afterstate.envs.daihinmin.observation import state_planes, view_mask, view_planes
 from afterstate.envs.daihinmin.rules import (

@@ -13,8 +13,8 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
 from afterstate.envs.daihinmin import cards, plays, views
-from afterstate.envs.daihinmin.arguments import REWARDS
-from afterstate.envs.daihinmin.env import AGENTS, raw_env
+from afterstate.envs.daihinmin.arguments import AGENTS, REWARDS
+from afterstate.envs.daihinmin.env import raw_env
 from afterstate.envs.daihinmin.observation import view_mask, view_planes
 from afterstate.envs.daihinmin.rules import Game
 from afterstate.envs.daihinmin.seat_env import DaihinminEnv
