@@ -174,8 +174,8 @@ class PolicyNetAgent(Agent):
         pretrained = PRETRAINED[layers or 5] if algorithm is None else BASELINES[algorithm]
         if net is None and not pretrained.exists():
             raise FileNotFoundError(
-                f"{pretrained.name} is in the repository of afterstate only, not in its wheel: save "
-                "agents/game2048/pretrained/" + pretrained.name + " from there and give it as net"
+                f"{pretrained} is not in the wheel: save agents/game2048/pretrained/{pretrained.name} "
+                "of the repository and give it as net"
             )
         self.net = nets.load_or_move(pretrained if net is None else net, load, device)
 
