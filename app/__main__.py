@@ -166,6 +166,9 @@ def _sub_command(kind: str) -> str:
 
 def print_completion(words: Sequence[str]) -> int:
     """Print the completion of a shell and return the exit code."""
+    if words and words[0] in ("-h", "--help"):
+        print(f"usage: afterstate completion {{{','.join(SHELLS)}}}")
+        return 0
     if len(words) != 1 or words[0] not in SHELLS:
         fail(f"completion must be followed by one of {', '.join(SHELLS)}, got {' '.join(words)!r}")
     import tyro
