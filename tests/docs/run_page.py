@@ -117,8 +117,9 @@ def _run_shell(block: Block, where: str) -> str:
 def _compare(shown: str, printed: str, like: bool, where: str) -> None:
     """Raise AssertionError unless a block prints what the page shows."""
     want, got = ("\n".join(map(str.rstrip, text.splitlines())) + "\n" for text in (shown, printed))
-    texts = [re.sub(r"-?[ \d]*\d[\d,.]*", " 0 ", text) if like else text for text in (want, got)]
-    if not doctest.OutputChecker().check_output(*texts, doctest.ELLIPSIS):
+    number = re.compile(r"-?[ \d]*\d[\d,.]*" if like else "(?!)")
+    same = number.sub(" 0 ", want), number.sub(" 0 ", got)
+    if not doctest.OutputChecker().check_output(same[0], same[1], doctest.ELLIPSIS):
         raise AssertionError(f"{where} printed\n{got}and the page shows\n{want}")
 
 
