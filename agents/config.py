@@ -41,10 +41,15 @@ T = TypeVar("T")
 _plain = BeforeValidator(lambda value: value.item() if isinstance(value, np.generic) else value)
 
 Number = Annotated[float, _plain, Field(allow_inf_nan=False)]
+MAX_SECONDS = 1e6
+Seconds = Annotated[float, _plain, Field(gt=0, le=MAX_SECONDS)]
+"""A time limit, at most 11 days."""
 Positive = Annotated[float, _plain, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, _plain, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, _plain, Field(ge=0, le=1)]
 """A number from 0 to 1."""
+ShareBelow1 = Annotated[float, _plain, Field(ge=0, lt=1)]
+"""A number from 0 on and below 1."""
 Rate = Annotated[float, _plain, Field(gt=0, le=1)]
 """A number above 0 and at most 1."""
 Whole = Annotated[int, _plain, Field(ge=0, lt=1 << 63)]
@@ -91,6 +96,25 @@ def settings(cls: type[T]) -> type[T]:
 
     made.__init__ = checked
     return cast(type[T], made)
+
+
+def checked(name: str, value: Any, kind: Any) -> Any:
+    """Return one setting, checked as a field of that type.
+
+    >>> checked("temperature", 0.5, Positive)
+    0.5
+
+    Raises:
+        ValueError: another type, or out of its range; it names the setting.
+    """
+    try:
+        return TypeAdapter(kind, config=ConfigDict(strict=True)).validate_python(value)
+    except (ValidationError, OverflowError) as error:
+        if isinstance(error, OverflowError):
+            raise ValueError(f"{name} must be below 1e308, got a larger number") from None
+        message = one_line(error)
+        _, _, wanted = message.partition(" must be ")
+        raise ValueError(f"{name} must be {wanted}") from None
 
 
 def read(path: str | Path, kind: type[T]) -> T:
@@ -166,7 +190,7 @@ def _message(error: Any, settings_kind: Any) -> str:
         known = _known_names(settings_kind, path)
         return f"unknown setting {name!r}{did_you_mean(last, known) if known else ''}"
     wanted = _WANTED.get(kind, error["msg"][0].lower() + error["msg"][1:])
-    return f"{name or 'value'} must be {wanted.format(**context)}, got {error['input']!r}"
+    return f"{name or 'value'} must be {wanted.format(**context)}, got {error['input']!r:.200}"
 
 
 _WANTED = {

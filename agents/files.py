@@ -115,7 +115,7 @@ def _damage_of(path: str | Path) -> Iterator[None]:
         yield
     except _DAMAGE as error:
         raise ValueError(
-            f"{path} is not a file of afterstate, or it is damaged or cut off: {error}"
+            f"{path} is not a file of afterstate, or it is damaged or cut off: {error!s:.500}"
         ) from error
 
 

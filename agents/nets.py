@@ -253,5 +253,5 @@ def check_device(device: str) -> None:
     """Raise ValueError unless torch has a device of this name."""
     try:
         torch.zeros(1, device=device).cpu()
-    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
-        raise ValueError(f"torch has no device {device!r} here: {error}") from error
+    except (RuntimeError, AssertionError, TypeError, ValueError, NotImplementedError) as error:
+        raise ValueError(f"torch has no device {device!r:.200} here: {error}") from error

@@ -1,14 +1,20 @@
-"""A line on the standard error stream when kernels are compiled for more than a second.
+"""What happens while kernels are compiled: a line after a second, and signals wait.
 
-Kernels are compiled on their first call and kept in a cache on disk, so that a first start takes
+A line on the standard error stream says so when kernels are compiled for more than a second. They
+are compiled on their first call and kept in a cache on disk, so that a first start takes
 longer than later ones. The line is a warning of the logger `afterstate.envs.compiling`; with the
 environment variable `AFTERSTATE_QUIET` it is not written.
+
+Ctrl-C, SIGTERM and timers whose handlers are in Python take effect when a kernel is compiled: an
+exception in the middle of it would leave kernels that cannot be called.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
+import threading
 import time
 from typing import Any
 
@@ -27,20 +33,54 @@ GROUPS = {
 
 SECONDS = 1.0
 """Time after which the line is written."""
+SIGNALS = tuple(
+    number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGALRM")
+)
+"""Signals that wait."""
+
+
+class _Signals:
+    """Holds back the signals of the main thread that have handlers in Python."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[int, Any] = {}
+        self._received: list[int] = []
+
+    def hold(self) -> None:
+        """Begin to hold them back; in other threads, which receive none, do nothing."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in SIGNALS:
+            if callable(signal.getsignal(number)):
+                handler = signal.signal(number, lambda which, frame: self._received.append(which))
+                self._handlers[number] = handler
+
+    def release(self) -> None:
+        """Let those through that came meanwhile."""
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        received = list(dict.fromkeys(self._received))
+        self._handlers.clear()
+        self._received.clear()
+        for number in received:
+            signal.raise_signal(number)
 
 
 class _Listener(events.Listener):
     """Measures how long the kernels of each group are compiled."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_quiet: bool = False) -> None:
+        self._is_quiet = is_quiet
         self._seconds = dict.fromkeys(GROUPS, 0.0)
         self._announced = set[str]()
         self._group: str | None = None
         self._depth, self._start = 0, 0.0
+        self._signals = _Signals()
 
     def on_start(self, event: Any) -> None:
         """Begin to measure, or look at the time; kernels that others call are compiled within."""
         if self._depth == 0:
+            self._signals.hold()
             self._group = _group(event.data["dispatcher"].py_func.__module__)
             self._start = time.monotonic()
         self._depth += 1
@@ -49,13 +89,17 @@ class _Listener(events.Listener):
     def on_end(self, event: Any) -> None:
         """Add the time of the outermost kernel."""
         self._depth -= 1
-        if self._depth == 0 and self._group is not None:
-            self._seconds[self._group] += time.monotonic() - self._start
+        if self._depth == 0:
+            if self._group is not None:
+                self._seconds[self._group] += time.monotonic() - self._start
+            self._signals.release()
 
     def _look(self, running: float) -> None:
         """Write the line of the group once it has taken long."""
         group = self._group
-        if group is None or group in self._announced or self._seconds[group] + running < SECONDS:
+        if group is None or self._is_quiet or group in self._announced:
+            return
+        if self._seconds[group] + running < SECONDS:
             return
         self._announced.add(group)
         what, seconds = GROUPS[group]
@@ -67,5 +111,4 @@ def _group(module: str) -> str | None:
     return next((group for group in GROUPS if module.startswith(group)), None)
 
 
-if not os.environ.get("AFTERSTATE_QUIET"):
-    events.register("numba:compile", _Listener())
+events.register("numba:compile", _Listener(bool(os.environ.get("AFTERSTATE_QUIET"))))

@@ -34,9 +34,11 @@ def replace(path: str | Path) -> Iterator[IO[bytes]]:
             yield file
             sync(file)
         rename(temporary, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename is None:
+            raise _named(error, path) from error
         raise
 
 
@@ -86,11 +88,16 @@ def append_to(file: IO[bytes], data: bytes, synced: bool = True) -> None:
             n_written += n
         if synced:
             sync(file)
-    except OSError:
+    except OSError as error:
         with contextlib.suppress(OSError):
             if os.fstat(file.fileno()).st_size == start + n_written:  # nobody else has appended
                 os.ftruncate(file.fileno(), start)
-        raise
+        raise _named(error, Path(file.name)) from error
+
+
+def _named(error: OSError, path: Path) -> OSError:
+    """Return an error of writing with the name of the file, which the system does not give."""
+    return type(error)(error.errno, error.strerror, str(path))
 
 
 def sync(file: IO[bytes]) -> None:

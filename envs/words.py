@@ -107,7 +107,7 @@ def check_seed(seed: Any) -> int | None:
     """
     number = whole(seed)
     if seed is not None and (number is None or number < 0):
-        raise ValueError(f"seed must be None or an integer >= 0, got {seed!r}")
+        raise ValueError(f"seed must be None or an integer >= 0, got {seed!r:.200}")
     return number
 
 
@@ -115,7 +115,7 @@ def check_count(name: str, number: Any, optional: bool = False) -> None:
     """Raise ValueError unless a setting is in 1..2**62, or None if it is optional."""
     if not (optional and number is None) and not 1 <= (whole(number) or 0) <= 2**62:
         kind = "None or an integer" if optional else "an integer"
-        raise ValueError(f"{name} must be {kind} in 1..2**62, got {number!r}")
+        raise ValueError(f"{name} must be {kind} in 1..2**62, got {number!r:.200}")
 
 
 def check_length(name: str, values: Any, length: int) -> None:
@@ -129,7 +129,7 @@ def check_one_of(allowed: Collection[Any], **setting: Any) -> None:
     types = tuple(type(value) for value in allowed)
     for name, value in setting.items():
         if not isinstance(value, types) or value not in allowed:
-            raise ValueError(f"{name} must be one of {tuple(allowed)}, got {value!r}")
+            raise ValueError(f"{name} must be one of {tuple(allowed)}, got {value!r:.200}")
 
 
 def seed_word(seed: int | None) -> int:

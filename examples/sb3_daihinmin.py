@@ -115,4 +115,7 @@ def main(args: Args) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Args))
+    try:
+        main(tyro.cli(Args))
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"error: {error}") from error

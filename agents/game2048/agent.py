@@ -35,6 +35,8 @@ class Agent(ABC):
             ValueError: not words of boards of the player's size; for observations see `predict`.
         """
         array = check_words(boards, *self.size)
+        if not array.flags.writeable:  # kernels take no read-only arrays
+            array = array.copy()
         return self._act(array.reshape(-1)).reshape(array.shape)
 
     @abstractmethod
@@ -64,7 +66,10 @@ class Agent(ABC):
         Raises:
             ValueError: not an observation, or boards of another size than the player's.
         """
-        array = np.asarray(observation)
+        try:
+            array = np.asarray(observation)
+        except ValueError:  # numpy's message does not describe an observation
+            array = np.empty(0)
         if array.dtype.kind == "f" and array.shape[-3:] == (MAX_EXPONENT + 1, *self.size):
             array = array.argmax(axis=-3)
         if array.ndim not in (2, 3) or array.shape[-2:] != tuple(self.size):

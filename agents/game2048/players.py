@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from afterstate.agents.game2048.search.expectimax import CUTOFF, ExpectimaxAgent
 from afterstate.agents.game2048.values import ntuple, ntuple_file, tdl2048
 from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent
+from afterstate.envs.game2048.rules import size_of
 
 if TYPE_CHECKING:
     from afterstate.agents.game2048.search.alphabeta import AlphaBetaAgent
@@ -92,9 +93,10 @@ def _network(
 ) -> Network:
     """Return the network itself, that of a file, the pretrained one, or a new one of zeros."""
     if network is None:
-        if tuples is None and tuple(size or (4, 4)) == (4, 4):
+        rows_and_cols = (4, 4) if size is None else size_of(size)
+        if tuples is None and rows_and_cols == (4, 4):
             return ntuple_file.load(PRETRAINED)
-        return ntuple.network(tuples or "4x6", size or (4, 4))
+        return ntuple.network("4x6" if tuples is None else tuples, rows_and_cols)
     if tuples is not None or size is not None:
         raise ValueError("tuples and size are for a new network, and a network was given as well")
     if isinstance(network, (str, Path)):

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from numba import njit
 
 from afterstate.agents.game2048.agent import Agent
-from afterstate.envs.game2048.rules import afterstates, check_size, table
+from afterstate.envs.game2048.rules import afterstates, size_of, table
 from afterstate.envs.words import Word, Words, next_random, seed_word
 
 
@@ -45,7 +45,7 @@ class RandomAgent(Agent):
     _by_reward = False
 
     def __init__(self, seed: int | None = None, size: tuple[int, int] = (4, 4)) -> None:
-        self.size = check_size(*size)
+        self.size = size_of(size)
         self._rng: Word = seed_word(seed)
 
     def _act(self, boards: Words) -> npt.NDArray[np.int8]:

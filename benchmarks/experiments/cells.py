@@ -14,6 +14,7 @@ from scipy.stats import t
 from tqdm import tqdm
 
 from afterstate.agents.game2048.play import play
+from afterstate.agents.training import workers
 from afterstate.agents.training.folder import lock
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs import json_files
@@ -83,7 +84,7 @@ def fill(path: Path, cells: Iterable[Row], measure: Callable[[Row], Row], n_jobs
     done = {name(row) for row in json_files.rows(path)}
     missing = [cell for cell in cells if name(cell) not in done]
     rows = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
-        joblib.delayed(measure)(cell) for cell in missing
+        workers.delayed(measure)(cell) for cell in missing
     )
     for row in tqdm(rows, total=len(missing), unit=" players"):
         json_files.append(path, [row])

@@ -35,6 +35,7 @@ import tyro
 from tqdm import tqdm
 
 from afterstate.agents.config import Count, Jobs, Whole, settings
+from afterstate.agents.training import workers
 from afterstate.agents.training.commands import sigterm_raises
 from afterstate.agents.training.folder import lock
 from afterstate.leaderboard import row_files, tournament
@@ -132,7 +133,7 @@ def play(args: Play) -> None:
             errors[i] = f"cannot be made: {type(error).__name__}: {error}"
             continue
         played = games(entry, of_same_player(read(args.rows, entry), fields[i]))
-        jobs += [joblib.delayed(play_chunk)(i, entry, each) for each in missing(entry, played)]
+        jobs += [workers.delayed(play_chunk)(i, entry, each) for each in missing(entry, played)]
     for i, rows, failure in tqdm(run_parallel(jobs, args), total=len(jobs), unit=" chunks"):
         if failure:
             errors[i] = failure
@@ -220,7 +221,7 @@ def sample(
     """Return jobs that play n random chunks again."""
     order = np.random.default_rng().permutation(len(chunks))[:n]
     samples = [[row for seed in chunks[k] for row in played[seed]] for k in order]
-    return [joblib.delayed(play_again)(entry, rows) for rows in samples]
+    return [workers.delayed(play_again)(entry, rows) for rows in samples]
 
 
 def play_again(entry: Entry, rows: list[Row]) -> tuple[str, str]:

@@ -32,13 +32,14 @@ from typing import Any, NamedTuple
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small networks gain nothing from more threads
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel
 from scipy.stats import t
 from tqdm import tqdm
 from tyro.conf import Positional
 
 from afterstate.agents.config import Count, Jobs, Whole, settings
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player, play_match
+from afterstate.agents.training import workers
 from afterstate.agents.training.commands import markdown
 from afterstate.envs.commands import fail, parse
 from afterstate.envs.daihinmin.players import Player, check_player
@@ -130,7 +131,7 @@ def play_cycle(cycle: Cycle, n_games: int = GAMES_PER_CYCLE) -> list[Row]:
 def play_cycles(cycles: Iterable[Cycle], n_games: int, jobs: int) -> Iterator[list[Row]]:
     """Play cycles in parallel processes and yield their rows in order."""
     run = Parallel(n_jobs=jobs, return_as="generator")
-    yield from run(delayed(play_cycle)(cycle, n_games) for cycle in cycles)
+    yield from run(workers.delayed(play_cycle)(cycle, n_games) for cycle in cycles)
 
 
 def check(rows: Sequence[Row]) -> None:

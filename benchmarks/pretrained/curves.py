@@ -96,6 +96,8 @@ class Args:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.pretrained.curves", arguments)
+    if not args.runs:
+        raise SystemExit("error: runs must be at least one folder")
     draw({folder.name: read(folder) for folder in args.runs}, args.out)
     print(f"written: {args.out}")
 

@@ -12,7 +12,7 @@ import numpy as np
 from numba import literal_unroll, njit
 
 from afterstate.envs.daihinmin import cards, views
-from afterstate.envs.daihinmin.cards import D3, DECK, N_CARDS, count
+from afterstate.envs.daihinmin.cards import D3, DECK, JOKER, N_CARDS, count
 from afterstate.envs.daihinmin.match import CLASS_VALUES, first_game
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
 from afterstate.envs.daihinmin.rules import (
@@ -388,6 +388,7 @@ def _asks(view: Game, limits: Games) -> bool:
         return False
     held, least = count(view.hands[view.turn]), max(view.to_give, 1)
     is_held = held == view.left[view.turn] and least <= held <= limits[1].left[view.turn]
+    is_held &= held - (view.hands[view.turn] >> np.uint64(JOKER)) >= view.to_give
     return bool(is_held and view.n_out < N_PLAYERS - 1)
 
 
@@ -446,7 +447,8 @@ def _explain(game: Game) -> None:
     """Raise ValueError if a field is out of its range."""
     for name, (low, high) in _LIMITS.items():
         if np.any(game[name] < low) or np.any(game[name] > high):
-            raise ValueError(f"{name} of a game must be in {low}..{high}, got {game[name]}")
+            given = game[name].tolist()
+            raise ValueError(f"{name} of a game must be in {low}..{high}, got {given}")
 
 
 _Agent = Literal["player_0", "player_1", "player_2", "player_3", "player_4"]

@@ -21,7 +21,7 @@ from afterstate.envs.game2048.rules import (
     Cells,
     cells,
     check_cells,
-    check_size,
+    size_of,
     table,
 )
 from afterstate.envs.pictures import Window
@@ -299,9 +299,7 @@ def check_settings(
     size: tuple[int, int], observation: str, illegal: str, start_tiles: int
 ) -> tuple[int, int]:
     """Return rows and columns; raise ValueError for a wrong setting of an environment."""
-    if not isinstance(size, (tuple, list)) or len(size) != 2:
-        raise ValueError(f"size must be (rows, cols), got {size!r}")
-    rows, cols = check_size(*size)
+    rows, cols = size_of(size)
     check_one_of(OBSERVATIONS, observation=observation)
     check_one_of(ILLEGAL, illegal=illegal)
     tiles = whole(start_tiles)

@@ -139,9 +139,20 @@ def check_size(rows: Any, cols: Any) -> tuple[int, int]:
     if not all(side is not None and 1 <= side <= 4 for side in sides) or sides == (1, 1):
         raise ValueError(
             "size of a board must be 1 to 4 rows and columns and at least two cells, "
-            f"got {(rows, cols)}"
+            f"got {(rows, cols)!r:.200}"
         )
     return int(rows), int(cols)
+
+
+def size_of(size: Any) -> tuple[int, int]:
+    """Return rows and columns of a pair as ints.
+
+    Raises:
+        ValueError: not a tuple or list of two integers in 1..4, or a single cell.
+    """
+    if not isinstance(size, (tuple, list)) or len(size) != 2:
+        raise ValueError(f"size must be (rows, cols), got {size!r:.200}")
+    return check_size(*size)
 
 
 @njit("uint64(uint64)", cache=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -72,3 +73,47 @@ def test_a_first_step_says_that_it_compiles(tmp_path: Path, quiet: bool) -> None
         )
         says = run.stderr.count("compiling the rules of 2048")
         assert says == (is_first and not quiet)
+
+
+def test_a_signal_waits_for_the_end_of_the_outermost_kernel() -> None:
+    listener = compiling._Listener()
+    listener.on_start(kernel("numba.core"))
+    listener.on_start(kernel("numba.core"))
+    for _ in range(3):
+        signal.raise_signal(signal.SIGINT)
+    listener.on_end(kernel("numba.core"))
+    with pytest.raises(KeyboardInterrupt):
+        listener.on_end(kernel("numba.core"))
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)  # as before
+
+
+INTERRUPTED = """
+import signal, threading
+from numba import njit
+import afterstate.envs.compiling
+
+@njit
+def inner(n):
+    total = 0
+    for i in range(n):
+        total += i * i
+    return total
+
+@njit
+def outer(n):
+    return inner(n) + inner(n + 1)
+
+threading.Timer(0.05, signal.raise_signal, (signal.SIGINT,)).start()
+try:
+    while True:
+        outer.overloads or outer(3)
+except KeyboardInterrupt:
+    print(outer(3))
+"""
+
+
+def test_kernels_can_be_called_after_a_signal(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", INTERRUPTED]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("19\n", "")

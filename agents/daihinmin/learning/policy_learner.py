@@ -48,6 +48,7 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
     new_workspace,
     save,
 )
+from afterstate.agents.training import workers
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import EVALUATION_SEED, Options
 from afterstate.envs.daihinmin.plays import N_PLAYS
@@ -131,13 +132,14 @@ def learn_by_self_play(
     Raises:
         ImportError: joblib is not installed.
     """
-    from joblib import Parallel, delayed
+    from joblib import Parallel
 
     ascent, n_steps = start or new_ascent(), self_play_steps(n_games)
     with Parallel(n_jobs=jobs) as run:
         for step in range(ascent.n, n_steps):
             seeds = np.random.default_rng([seed, step]).integers(2**63, size=MATCHES).tolist()
-            gradients = run(delayed(self_play_gradient)(ascent.weights, one) for one in seeds)
+            job = workers.delayed(self_play_gradient)
+            gradients = run(job(ascent.weights, one) for one in seeds)
             ascent = ascent.step(np.mean(gradients, axis=0), n_steps, rate)
             yield ascent
 
@@ -207,14 +209,14 @@ def record(
     Raises:
         ImportError: joblib is not installed.
     """
-    from joblib import Parallel, delayed
+    from joblib import Parallel
 
     size = share_of(player)
     sizes = [min(size, n_games - begin) for begin in range(0, n_games, size)]
     seeds = np.random.default_rng(seed).integers(2**63, size=len(sizes)).tolist()
     shares = list(zip(sizes, seeds, strict=True))[first:]
     run = Parallel(n_jobs=jobs, return_as="generator")
-    yield from run(delayed(play_share)(player, *share) for share in shares)
+    yield from run(workers.delayed(play_share)(player, *share) for share in shares)
 
 
 # Runs

@@ -33,7 +33,7 @@ import numpy as np
 
 try:
     import torch
-    from joblib import Parallel, delayed
+    from joblib import Parallel
     from tqdm import tqdm
 except ImportError as error:
     message = 'rank networks are trained with more: pip install "afterstate[neural,train]"'
@@ -76,6 +76,7 @@ from afterstate.agents.daihinmin.learning.self_play import RULE_PLAYERS, play_ga
 from afterstate.agents.daihinmin.play import find_player
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.softmax_policy import PolicyAgent
+from afterstate.agents.training import workers
 from afterstate.agents.training.commands import uninterrupted
 from afterstate.agents.training.fitting import BelowOne, StepSize
 from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
@@ -269,7 +270,7 @@ def generate(
         shares.append((run, players, students, n_games, int(rng.integers(2**62)), device))
     play, begin = Parallel(n_jobs=jobs, return_as="generator"), 0
     whole = new_log(np.empty(run.games, GAME))  # joining the shares would take their memory twice
-    for log in play(delayed(_in_one_thread)(*share) for share in shares):
+    for log in play(workers.delayed(_in_one_thread)(*share) for share in shares):
         for column, share in zip(whole, log, strict=True):
             column[begin : begin + len(share)] = share
         begin += len(log.games)

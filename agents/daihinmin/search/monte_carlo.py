@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 import time
-from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -25,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import boolean, float64, int64, njit, types, uint64
 
-from afterstate.agents.config import Count, NonNegative, Positive, Rate, settings
+from afterstate.agents.config import Count, NonNegative, Positive, Rate, checked, settings
 from afterstate.agents.daihinmin.afterstates.class_values import (
     TRANSITIONS,
     class_values,
@@ -68,7 +67,7 @@ from afterstate.envs.daihinmin.rules import (
     play,
     skip,
 )
-from afterstate.envs.words import Word, Words, draw_word, next_random, whole
+from afterstate.envs.words import Word, Words, check_seed, draw_word, next_random, whole
 
 _UNLIMITED = 1 << 40  # playouts
 _CHUNK = 64  # playouts between two looks at the clock
@@ -348,8 +347,9 @@ class MonteCarloAgent(CheckedPlayer):
             raise ValueError(f"settings must be MonteCarloSettings, got {settings!r}")
         if prior is not None and not callable(getattr(prior, "expect", None)):
             raise ValueError(f"prior must be a RankAgent, got {prior!r}")
-        self._playouts = _UNLIMITED if playouts is None else playouts
-        self._seconds = math.inf if milliseconds is None else milliseconds / 1000
+        check_seed(seed)
+        self._playouts = _UNLIMITED if playouts is None else int(playouts)
+        self._seconds = math.inf if milliseconds is None else float(milliseconds) / 1000
         self.policy, self.prior = find_policy(policy), prior
         self._weights = self.policy.weights.reshape(-1)
         self._generator = np.random.default_rng(seed)
@@ -464,8 +464,6 @@ def _check_budget(playouts: Any, milliseconds: Any) -> None:
     number = whole(playouts)
     if playouts is not None and (number is None or not 1 <= number < _UNLIMITED):
         raise ValueError(f"playouts must be an integer >= 1 or None, got {playouts!r}")
-    limit = float(milliseconds) if isinstance(milliseconds, Real) else math.nan
-    if milliseconds is not None and not 0 < limit < math.inf:
-        raise ValueError(f"milliseconds must be > 0 or None, got {milliseconds!r}")
+    checked("milliseconds", milliseconds, Positive | None)
     if playouts is None and milliseconds is None:
         raise ValueError("playouts or milliseconds must limit a search, got None for both")

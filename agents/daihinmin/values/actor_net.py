@@ -19,10 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents import nets
+from afterstate.agents.config import NonNegative, checked
 from afterstate.envs.daihinmin.observation import CHANNELS, N_COLUMNS, view_mask, view_planes
 from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import GAME, Game
+from afterstate.envs.words import check_seed
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained" / "actor.safetensors"
 """The file of the pretrained network."""
@@ -68,6 +70,10 @@ def load(path: str | Path, device: str = "cpu") -> nn.Module:
     return nets.load(path, network, device)
 
 
+_COLDEST = 1e-9
+"""Least temperature, so that no quotient overflows."""
+
+
 class ActorAgent(CheckedPlayer):
     """A player that takes the legal action of the largest logit, or draws one by softmax.
 
@@ -91,10 +97,10 @@ class ActorAgent(CheckedPlayer):
         seed: int | None = None,
         device: str | None = None,
     ) -> None:
-        if not temperature >= 0:
-            raise ValueError(f"temperature must be >= 0, got {temperature!r}")
+        temperature = checked("temperature", temperature, NonNegative)
+        check_seed(seed)
         self.net = nets.load_or_move(PRETRAINED if net is None else net, load, device)
-        self.temperature = float(temperature)
+        self.temperature = temperature
         self._generator = np.random.default_rng(seed)
 
     def _choose(self, view: Game) -> int:
@@ -102,7 +108,8 @@ class ActorAgent(CheckedPlayer):
         logits = self._logits(view)
         if self.temperature > 0:
             # The Gumbel-max trick: the largest sum is a draw by softmax.
-            logits = logits / self.temperature + self._generator.gumbel(size=logits.shape)
+            ahead = (logits - logits.max()) / max(self.temperature, _COLDEST)
+            logits = ahead + self._generator.gumbel(size=logits.shape)
         return int(logits.argmax())
 
     def _give(self, view: Game, n: int) -> int:

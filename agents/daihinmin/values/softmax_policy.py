@@ -19,6 +19,7 @@ import numpy.typing as npt
 from numba import float64, int16, int64, njit, types, uint64, void
 
 from afterstate.agents import files
+from afterstate.agents.config import NonNegative, checked
 from afterstate.agents.daihinmin.values.features import (
     MOST,
     N_CONTEXTS,
@@ -32,7 +33,7 @@ from afterstate.agents.daihinmin.values.features import (
 from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
 from afterstate.envs.daihinmin.rules import Game, GameType, draw
-from afterstate.envs.words import Word
+from afterstate.envs.words import Word, check_seed
 
 KIND = "daihinmin-policy"
 """The kind in the header of a policy's file."""
@@ -222,11 +223,11 @@ class PolicyAgent(CheckedPlayer):
         temperature: float = 0.0,
         seed: int | None = None,
     ) -> None:
-        if not 0 <= temperature < math.inf:
-            raise ValueError(f"temperature must be >= 0 and finite, got {temperature!r}")
+        temperature = checked("temperature", temperature, NonNegative)
+        check_seed(seed)
         self.policy = find_policy(policy)
         self._weights = self.policy.weights.reshape(-1)
-        self._temperature = max(float(temperature), 1e-9)
+        self._temperature = max(temperature, 1e-9)
         self._generator = np.random.default_rng(seed)
         self._workspace = new_workspace()
 

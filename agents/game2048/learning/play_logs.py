@@ -43,6 +43,7 @@ from afterstate import agents
 from afterstate.agents import files
 from afterstate.agents.config import Amount, Count, Jobs, Rate, Whole, settings
 from afterstate.agents.game2048.play import Player, play
+from afterstate.agents.training import workers
 from afterstate.agents.training.commands import (
     sigterm_raises,
     uninterrupted,
@@ -140,9 +141,9 @@ def play_round(sampling: Sampling, number: int) -> Round:
 
 def play_rounds(sampling: Sampling, first: int, jobs: int) -> Generator[Round, None, None]:
     """Yield the rounds from `first` on, without end and in order; `jobs` processes play them."""
-    from joblib import Parallel, delayed
+    from joblib import Parallel
 
-    rounds = (delayed(play_round)(sampling, number) for number in count(first))
+    rounds = (workers.delayed(play_round)(sampling, number) for number in count(first))
     yield from Parallel(jobs, return_as="generator", pre_dispatch=jobs)(rounds)
 
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from numba import boolean, float64, int8, int64, njit, uint64
 from pydantic import Field
 
-from afterstate.agents.config import Count, Number, Positive, Whole, settings
+from afterstate.agents.config import Count, Number, Seconds, Whole, settings
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.kernels import INLINED, KERNEL, count_zeros
 from afterstate.agents.game2048.search.placements import (
@@ -327,7 +327,7 @@ class AlphaBetaSettings(Weights):
     depth: Depth | None = None
     """Depth in moves, 1 being greedy (which 2048-AI calls 0); by default as deep as time allows. A
     deep search may take hours, and Ctrl-C waits for it."""
-    seconds: Positive = 0.1
+    seconds: Seconds = 0.1
     """Time after which no deeper search begins; unused with a depth. A search that has begun is
     finished."""
     patience: AtLeast1 | None = 5.0

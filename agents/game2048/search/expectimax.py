@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from afterstate.agents.config import Seconds, ShareBelow1, checked
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.kernels import kernel
 from afterstate.agents.game2048.values.ntuple import (
@@ -48,7 +49,6 @@ from afterstate.envs.game2048.rules import (
 from afterstate.envs.words import Word, Words, whole
 
 MAX_DEPTH = 5
-MAX_SECONDS = 1e6
 CUTOFF = 1e-4
 """The default cutoff."""
 TEMPERATURE = 0.08
@@ -348,14 +348,12 @@ class ExpectimaxAgent(Agent):
             depth = 3 if seconds is None else MAX_DEPTH
         if not 1 <= (whole(depth) or 0) <= MAX_DEPTH:
             raise ValueError(f"depth must be in 1..{MAX_DEPTH}, got {depth!r}")
-        if seconds is not None and not 0 < seconds <= MAX_SECONDS:
-            raise ValueError(f"seconds must be > 0 and at most {MAX_SECONDS:,}, got {seconds!r}")
-        if not 0 <= cutoff < 1:
-            raise ValueError(f"cutoff must be >= 0 and < 1, got {cutoff!r}")
+        seconds = checked("seconds", seconds, Seconds | None)
+        cutoff = checked("cutoff", cutoff, ShareBelow1)
         if not 0 <= (-1 if whole(table_bits) is None else table_bits) <= 28:
             raise ValueError(f"table_bits must be in 0..28, got {table_bits!r}")
         self.network, self.depth, self.seconds = net, int(depth), seconds
-        self.cutoff, self.table_bits = float(cutoff), int(table_bits)
+        self.cutoff, self.table_bits = cutoff, int(table_bits)
         self.size = net.size
         self._search = new_search(self.cutoff, self.table_bits)
 

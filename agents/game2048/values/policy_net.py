@@ -24,7 +24,8 @@ from afterstate.agents import nets
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.values.planes import N_PLANES, planes
 from afterstate.envs.game2048 import torch_rules
-from afterstate.envs.words import Words
+from afterstate.envs.game2048.rules import check_words
+from afterstate.envs.words import Words, check_one_of
 
 CHANNELS = {2: 436, 3: 312, 4: 256, 5: 224}
 """Filters of each convolution, by the number of convolutions."""
@@ -167,21 +168,20 @@ class PolicyNetAgent(Agent):
         given = [each for each in (net, layers, algorithm) if each is not None]
         if len(given) > 1:
             raise ValueError("give only one of net, layers and algorithm")
-        if layers not in (None, *PRETRAINED):
-            raise ValueError(f"layers must be one of {list(PRETRAINED)}, got {layers!r}")
-        if algorithm not in (None, *BASELINES):
-            raise ValueError(f"algorithm must be one of {list(BASELINES)}, got {algorithm!r}")
+        check_one_of((None, *PRETRAINED), layers=layers)
+        check_one_of((None, *BASELINES), algorithm=algorithm)
         pretrained = PRETRAINED[layers or 5] if algorithm is None else BASELINES[algorithm]
         if net is None and not pretrained.exists():
             raise FileNotFoundError(
-                f"{pretrained} is not in the wheel: save agents/game2048/pretrained/{pretrained.name} "
-                "of the repository and give it as net"
+                f"{pretrained} is not in the wheel: save the file of that name from "
+                "agents/game2048/pretrained of the repository, and give it as net"
             )
         self.net = nets.load_or_move(pretrained if net is None else net, load, device)
 
     def probabilities(self, boards: Words) -> npt.NDArray[np.float32]:
         """Return the probabilities of up, right, down and left for board words, `float32[n, 4]`."""
-        return np.asarray(probabilities(self.net, torch_rules.from_words(boards)).cpu().numpy())
+        words = torch_rules.from_words(check_words(boards, *self.size).reshape(-1))
+        return np.asarray(probabilities(self.net, words).cpu().numpy())
 
     def _act(self, boards: Words) -> npt.NDArray[np.int8]:
         device = next(self.net.parameters()).device

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.agents import nets
+from afterstate.agents.config import Positive, checked
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.values.planes import N_PLANES, planes
 from afterstate.envs.game2048 import torch_rules
@@ -181,12 +182,11 @@ class ValueNetAgent(Agent):
             raise ValueError(f"depth must be in 1..{MAX_DEPTH}, got {depth!r}")
         if value_scale is None:
             value_scale = scale_of(net) if isinstance(net, (str, Path)) else 1.0
-        if not isinstance(value_scale, (int, float)) or not 0 < value_scale < float("inf"):
-            raise ValueError(f"value_scale must be a number of points > 0, got {value_scale!r}")
+        value_scale = checked("value_scale", value_scale, Positive)
         for name, flag in (("bf16", bf16), ("symmetric", symmetric)):
             if not isinstance(flag, bool):
                 raise ValueError(f"{name} must be True or False, got {flag!r}")
-        self.depth, self.value_scale = int(depth), float(value_scale)
+        self.depth, self.value_scale = int(depth), value_scale
         self._bf16, self._symmetric = bf16, symmetric
         self.net = nets.load_or_move(net, load, device)
 

@@ -24,10 +24,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from joblib import Parallel, delayed
+from joblib import Parallel
 from tqdm import tqdm
 
 from afterstate.agents.config import Count, Jobs, Positive, Rate, Whole, settings
+from afterstate.agents.training import workers
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows
@@ -140,7 +141,7 @@ def play(experiment: Experiment, args: Args, path: Path) -> None:
     tasks = missing(experiment, plan, args.repeats, path)
     jobs = min(args.jobs, len(tasks))
     check_memory(1e9 * args.memory if args.memory else experiment.bytes_per_run(), jobs)
-    calls = (delayed(playing.play)(*task) for task in tasks)
+    calls = (workers.delayed(playing.play)(*task) for task in tasks)
     results = Parallel(max(1, jobs), return_as="generator_unordered")(calls)
     for played in tqdm(results, total=len(tasks), unit=" runs"):
         rows.add(path, played)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -198,3 +199,30 @@ def test_a_symmetric_action_on_a_symmetric_board_leads_to_the_symmetric_aftersta
         expected, same_reward = torch_rules.move(boards, actions)
         assert (after == torch_rules.symmetric(expected, symmetry)).all()
         assert (reward == same_reward).all()
+
+
+BOARDS = torch_rules.from_words(np.array([0x21, 0x12, 0x33], np.uint64))
+ONES = torch.ones(3, dtype=torch.int64)
+WRONG_CALLS: dict[str, Callable[[], Any]] = {
+    "a fraction as word": lambda: torch_rules.from_words([1.5]),  # type: ignore[arg-type]
+    "a negative word": lambda: torch_rules.from_words(np.array([-5])),
+    "NaN as word": lambda: torch_rules.from_words(np.array([np.nan])),
+    "fewer actions": lambda: torch_rules.move(BOARDS, ONES[:2]),
+    "action 4": lambda: torch_rules.move(BOARDS, 4 * ONES),
+    "action -1": lambda: torch_rules.move(BOARDS, -ONES),
+    "actions of int32": lambda: torch_rules.move(BOARDS, ONES.int()),
+    "boards of int32": lambda: torch_rules.flip(BOARDS.int()),
+    "boards of bool": lambda: torch_rules.legal(BOARDS.bool()),
+    "boards of float64": lambda: torch_rules.to_words(BOARDS.double()),
+    "boards of numpy": lambda: torch_rules.mirror(np.array([1])),  # type: ignore[arg-type]
+    "symmetry 8": lambda: torch_rules.symmetric(BOARDS, 8 * ONES),
+    "action -1 of a symmetry": lambda: torch_rules.symmetric_actions(-ONES, 0 * ONES),
+    "fewer bits": lambda: torch_rules.spawn(BOARDS, ONES[:2]),
+    "a mask of numbers": lambda: torch_rules.random_legal(BOARDS, torch.Generator()),
+}
+
+
+@pytest.mark.parametrize("call", WRONG_CALLS)
+def test_wrong_tensors_are_refused(call: str) -> None:
+    with pytest.raises(ValueError, match=r"must be|must have"):
+        WRONG_CALLS[call]()
