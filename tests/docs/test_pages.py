@@ -91,9 +91,9 @@ def _commands() -> list[object]:
 
 def _program(words: list[str]) -> tuple[str, ...]:
     """Return a command up to the first word that may be an argument."""
-    n = 1 if words[0] == "afterstate" else 3
-    nested = words[1:2] in (["train"], ["leaderboard"])
-    return tuple(words[: n + (words[0] == "afterstate") + nested])
+    if words[0] == "afterstate":
+        return tuple(words[: 3 if words[1] in ("leaderboard", "train") else 2])
+    return tuple(words[: 4 if re.fullmatch("[a-z_]+", "".join(words[3:4])) else 3])
 
 
 def _marks(program: tuple[str, ...]) -> list[pytest.MarkDecorator]:
