@@ -42,6 +42,11 @@ COMMANDS = {
         "afterstate.commands.watch:run",
         ("Watch",),
     ),
+    "web": Command(
+        "play, watch and ask for hints in the browser",
+        "afterstate.web.command:run",
+        ("Web",),
+    ),
     "eval": Command(
         "play games and print scores with intervals",
         "afterstate.commands.evaluate:run",

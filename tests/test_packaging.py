@@ -37,6 +37,8 @@ MODULES = sorted(
 def test_docstring_examples_are_true(name: str) -> None:
     if name.endswith("sb3_vec_env"):
         pytest.importorskip("stable_baselines3")
+    if name.startswith("afterstate.web."):
+        pytest.importorskip("fastapi")
     failed, _ = doctest.testmod(importlib.import_module(name))
     assert failed == 0
 

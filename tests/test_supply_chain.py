@@ -19,7 +19,7 @@ import afterstate.envs
 ROOT = Path(__file__).parents[1]
 APP = Path(afterstate.__path__[0])
 FOLDERS = {
-    "app": [*APP.glob("*.py"), *APP.glob("commands/*.py")],
+    "app": [each for part in ("", "commands/", "web/**/") for each in APP.glob(f"{part}*.py")],
     "agents": sorted(Path(afterstate.agents.__path__[0]).rglob("*.py")),
     "envs": sorted(Path(afterstate.envs.__path__[0]).rglob("*.py")),
     **{name: sorted((ROOT / name).rglob("*.py")) for name in ("benchmarks", "examples")},

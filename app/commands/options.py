@@ -184,3 +184,33 @@ class Replay:
 
     files: Positional[tuple[Path, ...]]
     """Files of recorded games."""
+
+
+@dataclass(frozen=True)
+class Web:
+    """Serve a page in the browser: play both games, watch players, ask for hints.
+
+    The page is for this machine only, unless --beyond-loopback is given. Games are kept in files
+    and survive a restart. Ctrl-C ends.
+
+    Example: afterstate web --port 8048
+    """
+
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    port: int = 8048
+    """Port to listen on; 0: any free one."""
+    no_open: bool = False
+    """Print the address only, without opening a browser."""
+    beyond_loopback: bool = False
+    """Allow an address that others can reach. There are no passwords and no encryption."""
+    names: tuple[str, ...] = ()
+    """Names by which browsers reach the server, beyond loopback; others are refused."""
+    folder: Path | None = None
+    """Folder of visitors' games; by default ~/.local/state/afterstate/web."""
+    searches: int = 2
+    """Searches that run at the same time; twice as many slow ones run besides."""
+    seconds: float = 10.0
+    """Time of a search, in seconds; longer ones are stopped."""
+    visitors: int = 500
+    """Visitors whose games are kept; the one longest away is forgotten for a new one."""

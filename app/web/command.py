@@ -1,0 +1,140 @@
+"""`afterstate web`: serve the page."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+import socket
+import sys
+import threading
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+from afterstate.commands.options import Web
+from afterstate.web.settings import Limits
+
+_EXTRA = 'the page needs fastapi and uvicorn: pip install "afterstate[web]"'
+
+EXPOSED = """The page is open to everyone who reaches {host}:{port}.
+It has no passwords and no encryption: others can read and change what is sent, take over games
+by their cookies, and use this machine's processor within the limits. Put it behind a proxy with
+TLS and authentication, or in a network that you trust."""
+
+
+def run(options: Web) -> int:
+    """Serve the page until Ctrl-C.
+
+    Raises:
+        ImportError: the extra is missing.
+        OSError: the address cannot be listened on, or the folder cannot be written.
+        ValueError: a wrong option.
+    """
+    hosts = allowed_hosts(options)
+    limits = _limits(options)
+    try:
+        import uvicorn
+
+        from afterstate.web.server import create_app
+    except ModuleNotFoundError as error:
+        raise ImportError(_EXTRA) from error
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    app: Any = create_app(options.folder or default_folder(), limits, hosts)
+    with listen(options.host, options.port) as listener:
+        _announce(options, listener.getsockname()[1])
+        settings: Any = {"log_level": "warning", "access_log": False, "server_header": False}
+        settings |= {"ws": "none", "limit_concurrency": 500, "timeout_graceful_shutdown": 3}
+        uvicorn.Server(uvicorn.Config(app, **settings)).run([listener])
+    return 0
+
+
+def _announce(options: Web, port: int) -> None:
+    """Print the address, and open it in a browser."""
+    if not is_loopback(options.host):
+        print(EXPOSED.format(host=options.host, port=port), file=sys.stderr, flush=True)
+    name = f"[{options.host}]" if ":" in options.host else options.host
+    address = f"http://{name}:{port}/"
+    print(f"{address}  (Ctrl-C ends)", flush=True)
+    if not options.no_open and is_loopback(options.host):
+        threading.Timer(0.5, webbrowser.open, [address]).start()
+
+
+def _limits(options: Web) -> Limits:
+    """Return the limits of the command line.
+
+    Raises:
+        ValueError: an option out of range.
+    """
+    if not 0 < options.seconds <= 600:
+        raise ValueError(f"seconds must be > 0 and <= 600, got {options.seconds}")
+    if not 1 <= options.searches <= 64:
+        raise ValueError(f"searches must be in 1..64, got {options.searches}")
+    if not 1 <= options.visitors <= 100_000:
+        raise ValueError(f"visitors must be in 1..100000, got {options.visitors}")
+    slow = max(1, options.searches * 2)
+    return Limits(
+        fast=options.searches, slow=slow, seconds=options.seconds, visitors=options.visitors
+    )
+
+
+def allowed_hosts(options: Web) -> frozenset[str]:
+    """Return the names by which requests may call the server.
+
+    Raises:
+        ValueError: the address is beyond loopback without the flag, or no name is known.
+    """
+    if not 0 <= options.port < 2**16:
+        raise ValueError(f"port must be in 0..65535, got {options.port}")
+    if is_loopback(options.host):
+        return frozenset({"127.0.0.1", "localhost", "::1", options.host.lower()})
+    if not options.beyond_loopback:
+        raise ValueError(
+            f"host must be a loopback address, got {options.host!r}: others could use this "
+            "machine; --beyond-loopback allows it"
+        )
+    names = {name.lower() for name in options.names}
+    if options.host not in ("0.0.0.0", "::"):
+        names.add(options.host.lower())
+    if not names:
+        raise ValueError(f"names must be those that browsers use for {options.host}, got none")
+    return frozenset(names)
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if a name or address is that of this machine only.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens.
+
+    Raises:
+        OSError: the address is in use or unknown; the message names it.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With the protocol given, asyncio turns off Nagle's algorithm, which would delay answers.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(256)
+    except OSError as error:
+        listener.close()
+        raise OSError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    return listener
+
+
+def default_folder() -> Path:
+    """Return the folder of visitors' games."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "afterstate" / "web"

@@ -1,0 +1,31 @@
+"""Limits of the page, for one visitor and for all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What visitors may use."""
+
+    fast: int = 2
+    """Searches that run at the same time in fast places."""
+    slow: int = 4
+    """Searches that run at the same time in slow places."""
+    waiting: int = 100
+    """Searches that run or wait, of all visitors."""
+    seconds: float = 10.0
+    """Time of a search, in seconds."""
+    visitors: int = 500
+    """Visitors whose games are kept; the one longest away is forgotten for a new one."""
+    days: float = 30.0
+    """Days after which the games of a visitor who stays away are deleted."""
+    requests_per_second: float = 30.0
+    """Requests of a visitor, and of an address that has no games yet; more are refused."""
+    burst: int = 90
+    """Requests that may come at once."""
+    body: int = 1 << 18
+    """Bytes of a request's body."""
+    file: int = 1 << 19
+    """Bytes of a visitor's file."""

@@ -1,0 +1,128 @@
+// Small helpers: elements, requests, messages and the choice of a player.
+
+export function el(tag, props = {}, ...children) {
+  const svg = ["svg", "line", "circle", "rect", "text", "polyline", "title"].includes(tag);
+  const node = svg
+    ? document.createElementNS("http://www.w3.org/2000/svg", tag)
+    : document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name in node && !svg && name !== "list") node[name] = value;
+    else if (value !== false && value != null) node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((each) => each != null));
+  return node;
+}
+
+let n_labels = 0;
+
+// An input with its label before it, or after a box to check.
+export function label(text, input) {
+  input.id = `input-${(n_labels += 1)}`;
+  const node = el("label", { htmlFor: input.id }, text);
+  return el("div", { className: "row" }, ...(input.type === "checkbox" ? [input, node] : [node, input]));
+}
+
+export function button(text, onclick, props = {}) {
+  return el("button", { type: "button", onclick, ...props }, text);
+}
+
+export function message(text) {
+  document.getElementById("message").textContent = text;
+}
+
+// For screen readers: the text is spoken, and not seen.
+export function say(text) {
+  document.getElementById("status").textContent = text;
+}
+
+export class Refused extends Error {
+  constructor(status, text) {
+    super(text);
+    this.status = status;
+  }
+}
+
+export async function get(path) {
+  return answer(await fetch(`/api/${path}`));
+}
+
+export async function post(path, body = {}) {
+  const headers = { "Content-Type": "application/json" };
+  return answer(await fetch(`/api/${path}`, { method: "POST", headers, body: JSON.stringify(body) }));
+}
+
+async function answer(response) {
+  let body = {};
+  try {
+    body = await response.json();
+  } catch {
+    body = { detail: `the server answered ${response.status}` };
+  }
+  if (!response.ok) throw new Refused(response.status, body.detail || String(response.status));
+  return body;
+}
+
+// Runs an action of the user; an error becomes a message.
+export async function attempt(action) {
+  try {
+    message("");
+    return await action();
+  } catch (error) {
+    const offline = error instanceof TypeError && /fetch|network/i.test(error.message);
+    message(offline ? "The server does not answer. Is it running?" : error.message);
+    return undefined;
+  }
+}
+
+export const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+export const number = (value, digits = 0) =>
+  value == null ? "" : value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
+
+// A choice of a player with its settings; `spec()` is what requests contain.
+export class PlayerChoice {
+  constructor(text, listed, key, initial) {
+    this.listed = listed;
+    this.key = key;
+    this.inputs = {};
+    const saved = initial || JSON.parse(localStorage.getItem(key) || "null") || {};
+    this.select = el("select", { onchange: () => this.show({}) });
+    for (const each of listed) this.select.append(el("option", { value: each.name }, each.label));
+    if (listed.some((each) => each.name === saved.name)) this.select.value = saved.name;
+    this.fields = el("div");
+    this.node = el("div", {}, label(text, this.select), this.fields);
+    this.show(saved.settings || {});
+  }
+
+  get chosen() {
+    return this.listed.find((each) => each.name === this.select.value);
+  }
+
+  show(values) {
+    this.inputs = {};
+    this.fields.replaceChildren();
+    for (const each of this.chosen.settings) {
+      const value = values[each.name] ?? each.default;
+      const input = each.choices.length
+        ? el("select", {}, ...each.choices.map((name) => el("option", { value: name }, name)))
+        : el("input", { type: "number", min: each.low, max: each.high, step: Number.isInteger(each.default) && each.name !== "temperature" ? 1 : "any" });
+      input.value = value;
+      input.addEventListener("change", () => this.save());
+      this.inputs[each.name] = [input, each];
+      this.fields.append(label(each.label, input));
+    }
+    this.save();
+  }
+
+  spec() {
+    const settings = {};
+    for (const [name, [input, each]] of Object.entries(this.inputs)) {
+      settings[name] = each.choices.length ? input.value : Number(input.value);
+    }
+    return { name: this.select.value, settings };
+  }
+
+  save() {
+    if (this.key) localStorage.setItem(this.key, JSON.stringify(this.spec()));
+  }
+}

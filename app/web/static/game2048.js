@@ -1,0 +1,342 @@
+// The view of 2048: play, hints, auto-run and set-up.
+
+import { Board, NAMES, describe, picture, place, tileOf } from "./board.js";
+import { PlayerChoice, attempt, button, el, label, message, number, post, say, wait } from "./dom.js";
+import { analysis } from "./analysis.js";
+
+const KEYS = {
+  ArrowUp: 0, w: 0, k: 0, ArrowRight: 1, d: 1, l: 1, ArrowDown: 2, s: 2, j: 2, ArrowLeft: 3, a: 3, h: 3,
+};
+const ARROWS = ["↑", "→", "↓", "←"];
+const BATCH_MS = 120; // at full speed, moves of about this time come together
+
+// Whether an element uses letters and arrows itself.
+function takesKeys(target) {
+  return target.matches("select, textarea, input:not([type=checkbox])");
+}
+
+class Game {
+  constructor(view, me) {
+    this.me = me;
+    this.board = new Board();
+    this.queue = [];
+    this.isBusy = false;
+    this.running = null; // the auto-run, which ends when it is another object or null
+    const trained = { name: "trained", label: "Your network (Learn)", settings: [] };
+    this.player = new PlayerChoice("Player", [...me.players["2048"], trained], "player-2048");
+    this.build(view);
+  }
+
+  build(view) {
+    const stats = ["score", "best", "moves", "seed"].map((name) => {
+      this[name] = el("dd", {}, "");
+      return el("div", {}, el("dt", {}, name), this[name]);
+    });
+    this.seedInput = el("input", { type: "number", min: 0, placeholder: "random" });
+    this.undoButton = button("Undo (U)", () => this.undo());
+    this.chance = el("input", { type: "checkbox", onchange: () => this.showChance(null) });
+    this.chanceNode = el("div", { className: "strip" });
+    this.over = el("p", { className: "best" });
+    const arrows = el("div", { className: "arrows" }, el("span"), this.arrow(0), el("span"), this.arrow(3), this.arrow(2), this.arrow(1));
+    this.setup = el("div");
+    const left = el("section", { "aria-label": "Game" },
+      el("dl", { className: "numbers" }, ...stats),
+      this.board.node,
+      this.over,
+      el("div", { className: "row" }, arrows),
+      el("div", { className: "row" }, button("New game (N)", () => this.start()), label("seed", this.seedInput), this.undoButton,
+        button("Set up a position", () => this.openSetup())),
+      this.setup,
+      label("show afterstate and chance apart", this.chance), this.chanceNode,
+    );
+    view.append(el("div", { className: "columns" }, left, this.buildPlayer()));
+    this.listen();
+  }
+
+  arrow(action) {
+    return button(ARROWS[action], () => this.press(action), { ariaLabel: `Move ${NAMES[action]}` });
+  }
+
+  buildPlayer() {
+    this.speed = el("input", { type: "range", min: 0, max: 4, step: 1, value: localStorage.getItem("speed") || 2 });
+    this.speedText = el("output");
+    this.speed.addEventListener("input", () => this.showSpeed());
+    this.showSpeed();
+    this.until = el("select", {}, el("option", { value: "" }, "game over"), ...[2048, 4096, 8192, 16384].map((tile) => el("option", { value: tile }, String(tile))));
+    this.until.value = localStorage.getItem("until") || "2048";
+    this.until.addEventListener("change", () => localStorage.setItem("until", this.until.value));
+    this.detail = el("input", { type: "checkbox", checked: localStorage.getItem("detail") === "1" });
+    this.detail.addEventListener("change", () => localStorage.setItem("detail", this.detail.checked ? "1" : ""));
+    this.runButton = button("Run (R)", () => this.toggleRun(), { className: "main" });
+    this.timing = el("p", { className: "dim" });
+    this.result = el("div", { "aria-live": "polite" });
+    return el("section", { className: "panel", "aria-label": "Player and hints" },
+      el("h2", {}, "Player"),
+      this.player.node,
+      el("div", { className: "row" }, button("Hint (?)", () => this.hint()), button("Step (space)", () => this.step()), this.runButton, button("Stop (Esc)", () => this.stop())),
+      label("Speed", this.speed), this.speedText,
+      label("Stop at", this.until),
+      label("lines, outcomes and tree with a hint", this.detail),
+      this.timing, this.result,
+    );
+  }
+
+  showSpeed() {
+    this.delay = [1000, 400, 150, 40, 0][this.speed.value];
+    this.speedText.textContent = this.delay ? `${number(1000 / this.delay, 1)} moves per second at most` : "as fast as the player";
+    localStorage.setItem("speed", this.speed.value);
+  }
+
+  listen() {
+    this.onKey = (event) => {
+      if (event.ctrlKey || event.altKey || event.metaKey || takesKeys(event.target)) return;
+      if (this.handle(event.key, event.target)) event.preventDefault();
+    };
+    addEventListener("keydown", this.onKey);
+    let from = null;
+    this.board.node.addEventListener("pointerdown", (event) => { from = [event.clientX, event.clientY]; });
+    addEventListener("pointerup", (this.onUp = (event) => {
+      if (!from) return;
+      const [x, y] = [event.clientX - from[0], event.clientY - from[1]];
+      from = null;
+      if (Math.max(Math.abs(x), Math.abs(y)) < 24) return;
+      this.press(Math.abs(x) > Math.abs(y) ? (x > 0 ? 1 : 3) : y > 0 ? 2 : 0);
+    }));
+  }
+
+  close() {
+    removeEventListener("keydown", this.onKey);
+    removeEventListener("pointerup", this.onUp);
+    if (this.running) this.stop();
+  }
+
+  handle(key, target) {
+    const action = KEYS[key.length === 1 ? key.toLowerCase() : key];
+    if (action !== undefined) this.press(action);
+    else if (key === "?") this.hint();
+    else if (key === " " && !/^(BUTTON|INPUT|SUMMARY)$/.test(target.tagName)) this.step();
+    else if (key.toLowerCase() === "u") this.undo();
+    else if (key.toLowerCase() === "n") this.start();
+    else if (key.toLowerCase() === "r") this.toggleRun();
+    else if (key === "Escape") this.stop();
+    else return false;
+    return true;
+  }
+
+  // Shows a position of the server.
+  show(state) {
+    this.state = state;
+    this.board.show(state.board);
+    this.showNumbers();
+    this.showChance(null);
+    this.result.replaceChildren();
+  }
+
+  showNumbers() {
+    const state = this.state;
+    this.score.textContent = number(state.score);
+    this.best.textContent = number(state.max_tile);
+    this.moves.textContent = number(state.n_moves);
+    this.seed.textContent = state.seed ?? "set up";
+    this.undoButton.disabled = !state.can_undo;
+    this.over.textContent = state.over ? "No move is left. Undo, or start a new game." : "";
+    if (state.over) say(`Game over. Score ${state.score}.`);
+  }
+
+  async start(body = null) {
+    this.running = null;
+    const seed = this.seedInput.value === "" ? null : Number(this.seedInput.value);
+    const state = await attempt(() => post("2048/new", body || { seed }));
+    if (!state) return;
+    this.show(state);
+    say(`New game. ${describe(state.board)}`);
+  }
+
+  // Moves at once; the tile comes with the answer of the server.
+  press(action) {
+    if (this.running) this.stop();
+    if (this.queue.length < 3) this.queue.push(action);
+    this.work();
+  }
+
+  async work() {
+    if (this.isBusy) return;
+    this.isBusy = true;
+    try {
+      while (this.queue.length) await this.move(this.queue.shift());
+    } finally {
+      this.isBusy = false;
+    }
+  }
+
+  async move(action) {
+    const moved = this.board.slide(action);
+    if (!moved.legal) return say(`${NAMES[action]} moves no tile.`);
+    this.result.replaceChildren();
+    const played = await attempt(() => post("2048/move", { action, turn: this.state.turn }));
+    if (!played) {
+      this.queue = [];
+      return this.reload();
+    }
+    this.finish(played, moved.reward);
+  }
+
+  finish(played) {
+    this.board.spawn(played.tile);
+    this.state = played;
+    this.showNumbers();
+    this.showChance(played);
+    const tile = `${tileOf(played.tile.exponent)} at ${place(played.tile.cell)}`;
+    say(`${NAMES[played.action]}, ${played.reward ? `plus ${played.reward}` : "no merge"}. New ${tile}. Score ${played.score}.`);
+  }
+
+  async reload() {
+    const response = await fetch("/api/me").then((each) => each.json()).catch(() => null);
+    if (response?.game_2048) this.show(response.game_2048);
+  }
+
+  async undo() {
+    if (this.running) this.stop();
+    const state = await attempt(() => post("2048/undo", { turn: this.state.turn }));
+    if (state) {
+      this.show(state);
+      say("Took back a move.");
+    }
+  }
+
+  async hint() {
+    const turn = this.state.turn;
+    this.timing.textContent = "thinking ...";
+    const hint = await attempt(() => post("2048/hint", { player: this.player.spec(), detail: this.detail.checked }));
+    this.timing.textContent = "";
+    if (hint && hint.turn === this.state.turn && turn === hint.turn) {
+      this.result.replaceChildren(...analysis(hint, this.state.board, this.player.spec().name));
+    }
+  }
+
+  async request(moves) {
+    const until = Number(this.until.value) || null;
+    const reached = until && this.state.max_tile >= until;
+    const body = { player: this.player.spec(), moves, turn: this.state.turn, until: reached ? null : until };
+    return attempt(() => post("2048/run", body));
+  }
+
+  async step() {
+    if (this.running || this.isBusy || this.state.over) return;
+    this.isBusy = true;
+    const answer = await this.request(1);
+    this.isBusy = false;
+    if (answer) this.animate(answer.played[0], answer);
+  }
+
+  animate(played, answer) {
+    this.result.replaceChildren();
+    this.board.slide(played.action);
+    this.finish(played);
+    this.timing.textContent = `${number((answer.seconds / answer.played.length) * 1000, 2)} ms per move`;
+  }
+
+  toggleRun() {
+    if (this.running) this.stop();
+    else this.run();
+  }
+
+  async run() {
+    if (this.isBusy || this.state.over) return;
+    const me = (this.running = {});
+    const until = Number(this.until.value) || Infinity;
+    const stopAt = this.state.max_tile >= until ? Infinity : until;
+    this.runButton.textContent = "Pause (R)";
+    let batch = 1;
+    while (this.running === me && !this.state.over && this.state.max_tile < stopAt) {
+      const start = performance.now();
+      const answer = await this.request(this.delay > 100 ? 1 : batch);
+      if (!answer || this.running !== me) break;
+      const each = (answer.seconds * 1000) / answer.played.length;
+      batch = Math.max(1, Math.min(100, Math.floor(BATCH_MS / Math.max(each, this.delay, 0.5))));
+      await this.playBack(answer, start, me);
+    }
+    if (this.running === me) this.running = null;
+    if (!this.running) this.runButton.textContent = "Run (R)";
+    if (this.state.max_tile >= stopAt) say(`Stopped at the tile ${this.state.max_tile}.`);
+  }
+
+  async playBack(answer, start, me) {
+    if (this.delay === 0) {
+      const last = answer.played.at(-1);
+      for (const played of answer.played.slice(0, -1)) this.state = played;
+      this.board.show(answer.played.length > 1 ? answer.played.at(-2).board : this.board.board);
+      this.animate(last, answer);
+      return wait(Math.max(0, 16 - (performance.now() - start)));
+    }
+    for (const played of answer.played) {
+      this.animate(played, answer);
+      await wait(Math.max(4, this.delay - (performance.now() - start)));
+      start = performance.now();
+      if (this.running !== me) this.show(answer.played.at(-1));
+      if (this.running !== me) return undefined;
+    }
+    return undefined;
+  }
+
+  async stop() {
+    this.running = null;
+    this.runButton.textContent = "Run (R)";
+    await post("stop").catch(() => {});
+    this.timing.textContent = "";
+  }
+
+  // Shows the afterstate of the last move, and what chance could and did add.
+  showChance(played) {
+    this.chanceNode.replaceChildren();
+    if (!this.chance.checked || !played) return;
+    const empty = played.after.filter((exponent) => !exponent).length;
+    const odds = `Chance then adds a 2 (90%) or a 4 (10%) to one of ${empty} empty cells.`;
+    const tile = `It added a ${tileOf(played.tile.exponent)} at ${place(played.tile.cell)}.`;
+    this.chanceNode.append(
+      picture(played.after, `Afterstate of ${NAMES[played.action]}, reward ${played.reward}. ${odds}`),
+      picture(played.board, tile),
+    );
+  }
+
+  openSetup() {
+    if (this.setup.hasChildNodes()) return this.setup.replaceChildren();
+    const board = [...this.state.board];
+    const inputs = board.map((exponent, cell) => {
+      const input = el("select", { ariaLabel: `Tile at ${place(cell)}` });
+      for (let e = 0; e < 18; e++) input.append(el("option", { value: e }, e ? String(tileOf(e)) : "empty"));
+      input.value = exponent;
+      return input;
+    });
+    const rows = [0, 4, 8, 12].map((i) => el("div", { className: "row" }, ...inputs.slice(i, i + 4)));
+    const begin = async () => {
+      await this.start({ board: inputs.map((each) => Number(each.value)) });
+      if (!document.getElementById("message").textContent) this.setup.replaceChildren();
+    };
+    const clear = () => inputs.forEach((each) => { each.value = 0; });
+    this.setup.append(el("fieldset", {}, el("legend", {}, "Position"), ...rows, button("Start from here", begin, { className: "main" }), button("Clear", clear)));
+    return inputs[0].focus();
+  }
+}
+
+export async function open(view, me, [action, ...rest]) {
+  const game = new Game(view, me);
+  if (action === "watch") await watch(game, me, rest);
+  else if (me.game_2048) game.show(me.game_2048);
+  else await game.start();
+  game.board.node.dataset.game = "ready";
+  return () => game.close();
+}
+
+// Starts the game of a seed with a player: #2048/watch/SEED/NAME/SETTING=VALUE,...
+async function watch(game, me, [seed, name, settings = ""]) {
+  const values = Object.fromEntries(settings.split(",").filter(Boolean).map((pair) => pair.split("=")));
+  if (!me.players["2048"].some((each) => each.name === name)) return message(`there is no player ${name} here`);
+  game.player.select.value = name;
+  game.player.show(values);
+  game.until.value = "";
+  await game.start({ seed: Number(seed) });
+  history.replaceState(null, "", "#2048");
+  game.run();
+  return undefined;
+}

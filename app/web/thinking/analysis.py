@@ -1,0 +1,205 @@
+"""What a player thinks of a position, as JSON: values, counts, lines, outcomes and trees.
+
+These functions run in the processes of `pool.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from afterstate.agents.game2048.agent import Agent
+from afterstate.web import game_2048
+from afterstate.web.game_2048 import Position, afterstates, board_of, outcomes, word
+
+Json = dict[str, Any]
+Evaluate = Callable[[list[list[int]]], Any]
+"""Maps boards to the values `[n, 4]` of their moves, minus infinity for illegal ones."""
+
+LINE = 3
+"""Moves of a principal line."""
+_BRANCHES = 3  # outcomes of an afterstate that a picture of a tree shows, those of most visits
+_LEVELS = 2  # moves below the root that it shows
+
+
+def hint(player: Any, board: list[int], detail: bool) -> Json:
+    """Return a player's move and what it thinks of all four.
+
+    Args:
+        player: a player of 2048.
+        board: the exponents.
+        detail: True for the principal line, the values by outcome and the tree as well.
+    """
+    start = time.perf_counter()
+    result = _searched(player, board)
+    result["seconds"] = time.perf_counter() - start
+    if detail:
+        result |= _details(player, board, result["action"])
+    return result
+
+
+def _searched(player: Any, board: list[int]) -> Json:
+    """Return the move, the values of all moves, and the counts of the search."""
+    if hasattr(player, "grow"):
+        return _softmax(player, board)
+    before = _counts(player)
+    action = int(player.act(word(board))[0])
+    counts = {name: n - before[name] for name, n in _counts(player).items()}
+    result: Json = {"action": action, "counts": counts}
+    if hasattr(player, "probabilities"):
+        return result | {"probabilities": _numbers(player.probabilities(word(board))[0])}
+    evaluate = evaluation(player)
+    return result if evaluate is None else result | {"values": _numbers(evaluate([board])[0])}
+
+
+def _counts(player: Any) -> dict[str, int]:
+    """Return the counters of a search that has them."""
+    names = {"n_searched": "afterstates searched", "n_found": "found in the table"}
+    return {text: int(getattr(player, name)) for name, text in names.items() if _has(player, name)}
+
+
+def _has(player: Any, name: str) -> bool:
+    """Return True if a player has an attribute."""
+    return hasattr(player, name)
+
+
+def _softmax(player: Any, board: list[int]) -> Json:
+    """Return the result of a Monte-Carlo Softmax search, with its tree."""
+    from afterstate.agents.game2048.search.mc_softmax import SearchResult
+
+    trees, batch = player.grow(word(board))
+    result = SearchResult.of(batch)
+    visits = result.visits[0].tolist()
+    return {
+        "action": int(player.choose(result)[0]),
+        "values": _numbers(result.values[0]),
+        "visits": visits,
+        "counts": {"simulations": sum(visits), "states in the tree": int(trees.sizes[0])},
+        "tree": _node(trees, 0, _LEVELS),
+    }
+
+
+def _node(trees: Any, index: int, levels: int) -> list[Json]:
+    """Return the legal moves of a state of a tree, with their most visited outcomes."""
+    moves = []
+    for action in range(4):
+        at = 4 * index + action
+        move = trees.moves[at]
+        if int(move["after"]) == 0 or not trees.states[index]["known"]:
+            continue
+        has_children = levels > 1 and move["n_outcomes"] > 0  # otherwise nothing is written there
+        outcomes_ = trees.outcomes[at] if has_children else ()
+        children = [int(each) for each in outcomes_ if each >= 0]
+        children.sort(key=lambda each: -int(trees.states[each]["n"]))
+        moves.append(
+            {
+                "action": action,
+                "visits": int(move["n"]),
+                "value": float(move["reward"] + move["value"]),
+                "n_outcomes": int(move["n_outcomes"]),
+                "outcomes": [_outcome(trees, each, levels) for each in children[:_BRANCHES]],
+            }
+        )
+    return moves
+
+
+def _outcome(trees: Any, index: int, levels: int) -> Json:
+    """Return a state of a tree."""
+    state = trees.states[index]
+    return {
+        "board": board_of(state["board"]),
+        "chance": float(state["chance"]),
+        "visits": int(state["n"]),
+        "value": float(state["value"]),
+        "moves": _node(trees, index, levels - 1),
+    }
+
+
+def evaluation(player: Any) -> Evaluate | None:
+    """Return the function by which a player values moves; None for one without values."""
+    if hasattr(player, "evaluate"):
+        return lambda boards: player.evaluate(np.concatenate([word(each) for each in boards]))
+    if hasattr(player, "network"):
+        from afterstate.agents.game2048.values import ntuple
+
+        return lambda boards: _one_ply(boards, lambda words: ntuple.estimate(player.network, words))
+    if type(player).__name__ == "RewardAgent":
+        return lambda boards: _one_ply(boards, lambda words: np.zeros(len(words)))
+    return None
+
+
+def _one_ply(boards: list[list[int]], estimate: Callable[[Any], Any]) -> Any:
+    """Return reward plus estimate of the moves of boards."""
+    values = np.full((len(boards), 4), -np.inf)
+    for row, board in zip(values, boards, strict=True):
+        afters, rewards, legal = afterstates(board)
+        estimates = estimate(np.concatenate([word(each) for each in afters]))
+        for action in np.flatnonzero(legal):
+            row[action] = rewards[action] + float(estimates[action])
+    return values
+
+
+def _details(player: Any, board: list[int], action: int) -> Json:
+    """Return the principal line and the values by outcome of a move."""
+    evaluate = evaluation(_shallow(player))
+    if evaluate is None or type(player).__name__ == "RewardAgent":
+        return {}
+    after = afterstates(board)[0][action]
+    boards, odds = outcomes(after)
+    values = _best(evaluate(boards))
+    by_outcome = [
+        {"cell": cell, "exponent": each[cell], "probability": chance, "value": value}
+        for each, chance, value in zip(boards, odds, values, strict=True)
+        for cell in [next(i for i in range(16) if each[i] != after[i])]
+    ]
+    return {"outcomes": by_outcome, "line": _line(evaluate, board, action)}
+
+
+def _shallow(player: Any) -> Any:
+    """Return a player of the same kind that searches at most two moves deep."""
+    from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
+    from afterstate.agents.game2048.values.ntuple import Network
+
+    network = getattr(player, "network", None)
+    if isinstance(network, Network):
+        depth = getattr(player, "depth", 2 if hasattr(player, "grow") else 1)
+        return ExpectimaxAgent(network, max(1, min(2, depth - 1)))
+    return player
+
+
+def _best(values: Any) -> list[float]:
+    """Return the value of the best move of each board, 0 if the game is over."""
+    return [float(each) if np.isfinite(each) else 0.0 for each in np.max(values, axis=1)]
+
+
+def _line(evaluate: Evaluate, board: list[int], action: int) -> list[Json]:
+    """Return the best moves from a board on; after each comes the 2 of the median value."""
+    line = []
+    for _ in range(LINE):
+        after = afterstates(board)[0][action]
+        boards, odds = outcomes(after)
+        likely = [each for each, p in zip(boards, odds, strict=True) if p == max(odds)]
+        ranked = sorted(zip(_best(evaluate(likely)), likely, strict=True))
+        _, board = ranked[len(ranked) // 2]
+        line.append({"action": action, "after": after, "board": board})
+        values = evaluate([board])[0]
+        if not np.isfinite(values).any():
+            break
+        action = int(np.argmax(values))
+    return line
+
+
+def _numbers(values: Any) -> list[float | None]:
+    """Return values as JSON, None for illegal moves."""
+    return [float(each) if np.isfinite(each) else None for each in values]
+
+
+def play(player: Agent, request: Json) -> Json:
+    """Return the moves of a player from a position on, and the time they took."""
+    position = Position(**request["position"])
+    start = time.perf_counter()
+    actions = game_2048.choose_moves(player, position, request["moves"], request["until"])
+    return {"actions": actions, "seconds": time.perf_counter() - start}

@@ -1,0 +1,205 @@
+"""Processes in which players think, so that no visitor waits for another's slow player.
+
+A search begins in one of a few fast places. If it takes longer than `PATIENCE` it moves to a slow
+place, with a lower priority, and its fast place is free for others. Each visitor has one search at
+a time; it ends at a time limit or when the visitor stops it, by the end of its process. A new
+process is a fork that shares the loaded players, so that ending one costs little.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import multiprocessing
+import os
+from multiprocessing.connection import Connection
+from typing import Any
+
+from afterstate.web.settings import Limits
+
+Json = dict[str, Any]
+
+PATIENCE = 0.4
+"""Seconds after which a search is slow."""
+_NICE = 10
+_context = multiprocessing.get_context("forkserver")
+
+
+class Refusal(Exception):
+    """A request that is refused, with the status of the answer."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Worker:
+    """A process that answers requests.
+
+    Args:
+        target: the function that it runs with its end of the connection.
+    """
+
+    def __init__(self, target: Any) -> None:
+        self._own, other = _context.Pipe()
+        self.process = _context.Process(target=target, args=(other,), daemon=True)
+        self.process.start()  # blocks while the default players are loaded
+        other.close()
+
+    async def ask(self, request: Json) -> Json:
+        """Return the answer to a request.
+
+        Raises:
+            Refusal: the process has ended.
+        """
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[None] = loop.create_future()
+        self._own.send_bytes(json.dumps(request).encode())
+        loop.add_reader(self._own.fileno(), _set, ready)
+        try:
+            await ready
+            answer: Json = json.loads(self._own.recv_bytes())
+        except (EOFError, OSError):
+            raise Refusal(503, "the search was stopped") from None
+        finally:
+            loop.remove_reader(self._own.fileno())
+        return answer
+
+    @property
+    def connection(self) -> Connection:
+        """The server's end of the connection."""
+        return self._own
+
+    def lower_priority(self) -> None:
+        """Let other processes go first."""
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self.process.pid or 0, _NICE)
+
+    def end(self) -> None:
+        """End the process."""
+        self.process.kill()
+        self.process.join(1)
+        self._own.close()
+
+
+def _set(ready: asyncio.Future[None]) -> None:
+    """Mark a future as done."""
+    if not ready.done():
+        ready.set_result(None)
+
+
+class Thinking:
+    """The searches of all visitors.
+
+    Args:
+        limits: numbers of places, and the time of a search.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._fast = asyncio.Semaphore(limits.fast)
+        self._n_slow = 0
+        self._idle: list[Worker] = []
+        self._searches: dict[str, asyncio.Task[Json]] = {}
+        self.is_ready = False
+
+    async def start(self) -> None:
+        """Load the default players and start the first process."""
+        os.environ["AFTERSTATE_WEB_PRELOAD"] = "1"
+        os.environ["NUMPY_MADVISE_HUGEPAGE"] = "0"  # halves the memory of sparse tables
+        os.environ["OMP_NUM_THREADS"] = "1"  # of torch
+        _context.set_forkserver_preload(["afterstate.web.thinking.preload"])
+        self._idle.append(await self._new())
+        self.is_ready = True
+
+    async def _new(self) -> Worker:
+        """Return a new process."""
+        from afterstate.web.thinking import workers
+
+        return await asyncio.to_thread(Worker, workers.work)
+
+    async def run(self, visitor: str, request: Json) -> Json:
+        """Return the answer to a visitor's request.
+
+        Raises:
+            Refusal: the visitor has another search, no place is free, time is up, the search was
+                stopped, or the player reports an error.
+        """
+        if visitor in self._searches:
+            raise Refusal(429, "one search at a time: stop the one that runs, or wait for it")
+        if not self.is_ready:
+            raise Refusal(503, "the players are being loaded, try again in a moment")
+        if len(self._searches) >= self._limits.waiting:
+            raise Refusal(503, "too many searches are waiting, try again later")
+        task = asyncio.create_task(self._search(request))
+        self._searches[visitor] = task
+        try:
+            answer = await task
+        except asyncio.CancelledError:
+            raise Refusal(409, "the search was stopped") from None
+        finally:
+            self._searches.pop(visitor, None)
+        if "error" in answer:
+            raise Refusal(400, answer["error"])
+        return answer
+
+    def stop(self, visitor: str) -> bool:
+        """Stop the search of a visitor; return True if there was one."""
+        task = self._searches.get(visitor)
+        return task is not None and task.cancel()
+
+    async def _search(self, request: Json) -> Json:
+        """Return the answer to a request, from a fast place or a slow one."""
+        await self._fast.acquire()
+        is_fast, worker = True, None
+        try:
+            worker = self._idle.pop() if self._idle else await self._new()
+            asked = asyncio.ensure_future(worker.ask(request))
+            done, _ = await asyncio.wait([asked], timeout=PATIENCE)
+            if not done:
+                is_fast = self._make_slow(worker)
+                await asyncio.wait([asked], timeout=self._limits.seconds - PATIENCE)
+            answer = self._result(asked)
+            if is_fast:
+                self._idle.append(worker)
+                worker = None
+            return answer
+        finally:
+            if worker is not None:
+                asked.cancel()
+                await asyncio.gather(asked, return_exceptions=True)  # before its end is closed
+                worker.end()
+            if is_fast:
+                self._fast.release()
+            else:
+                self._n_slow -= 1
+
+    def _make_slow(self, worker: Worker) -> bool:
+        """Move a search to a slow place and return False.
+
+        Raises:
+            Refusal: there is none.
+        """
+        if self._n_slow >= self._limits.slow:
+            raise Refusal(503, "too many slow searches are running, try again or search less")
+        self._n_slow += 1
+        worker.lower_priority()
+        self._fast.release()
+        return False
+
+    def _result(self, asked: asyncio.Future[Json]) -> Json:
+        """Return the answer that came in time."""
+        if not asked.done():
+            raise Refusal(503, f"stopped after {self._limits.seconds:g} s: choose a faster player")
+        return asked.result()
+
+    async def close(self) -> None:
+        """End all searches and processes."""
+        tasks = list(self._searches.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for worker in self._idle:
+            worker.end()
+        self._idle.clear()

@@ -1,0 +1,95 @@
+"""The processes in which players think: what they load, and the requests that they answer.
+
+The module is imported once, by the server of `multiprocessing` from which all these processes are
+forked: they share its memory, in which the default players are loaded. Requests and answers are
+JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from functools import lru_cache
+from multiprocessing.connection import Connection
+from typing import Any
+
+from afterstate import agents
+from afterstate.agents.game2048.values.ntuple import Network
+from afterstate.web import choices, game_2048
+from afterstate.web.thinking import analysis
+
+Json = dict[str, Any]
+
+_BY_TABLE = ("ntuple", "expectimax", "mc-softmax")
+_START = [1, 1, *[0] * 14]
+
+
+@lru_cache(maxsize=1)
+def pretrained() -> Network:
+    """Return the pretrained N-tuple network."""
+    player: Any = agents.make("ntuple")
+    network: Network = player.network
+    return network
+
+
+@lru_cache(maxsize=8)
+def _player(spec: str, seed: int | None) -> Any:
+    """Return the player of a JSON text."""
+    name, settings = (json.loads(spec)[key] for key in ("name", "settings"))
+    if seed is not None and agents.takes_seed(name):
+        settings["seed"] = seed
+    if name in _BY_TABLE:
+        settings["network"] = pretrained()
+    return agents.make(name, **settings)
+
+
+def player(spec: Json, seed: int | None = None) -> Any:
+    """Return a player, one that was made before if there is one.
+
+    Raises:
+        ImportError: the player needs an extra that is not installed.
+    """
+    return _player(json.dumps(spec, sort_keys=True), seed)
+
+
+def answer(request: Json) -> Json:
+    """Return the answer to a request; an error has the key `error`."""
+    try:
+        result: Json = _ANSWERS[request["kind"]](request)
+    except (ImportError, ValueError, OSError) as error:
+        return {"error": str(error)}
+    return result
+
+
+def _hint(request: Json) -> Json:
+    """Answer a request for a hint in 2048."""
+    return analysis.hint(player(request["player"]), request["board"], request["detail"])
+
+
+def _play(request: Json) -> Json:
+    """Answer a request for moves of 2048."""
+    if request["fresh"]:
+        _player.cache_clear()  # so that players that choose by chance begin with their seed
+    return analysis.play(player(request["player"], request["seed"]), request)
+
+
+_ANSWERS: dict[str, Any] = {"hint": _hint, "play": _play}
+
+
+def work(connection: Connection) -> None:
+    """Answer requests until the other end is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        try:
+            request = connection.recv_bytes()
+        except EOFError:
+            return
+        connection.send_bytes(json.dumps(answer(json.loads(request))).encode())
+
+
+def warm_up() -> None:
+    """Load the default players and their kernels."""
+    for name in _BY_TABLE:
+        each = player(choices.checked("2048", name, {}))
+        analysis.hint(each, _START, True)
+        each.act(game_2048.word(_START))

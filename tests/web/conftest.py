@@ -1,0 +1,120 @@
+"""A server that runs during the tests, and visitors who call it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+httpx = pytest.importorskip("httpx")
+
+
+class Visitor:
+    """A client with cookies of its own."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.client = httpx.Client(base_url=address, timeout=60)
+
+    def get(self, path: str) -> Any:
+        """Return the JSON of an address, which must be there."""
+        answer = self.client.get(f"/api/{path}")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def post(self, path: str, **body: Any) -> Any:
+        """Return the JSON of an accepted request."""
+        answer = self.client.post(f"/api/{path}", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def refused(self, path: str, **body: Any) -> tuple[int, str]:
+        """Return status and message of a refused request."""
+        answer = self.client.post(f"/api/{path}", json=body)
+        assert answer.status_code >= 400, answer.text
+        return answer.status_code, answer.json()["detail"]
+
+
+class Server:
+    """The command `afterstate web` in a process of its own."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder, self.options = folder, options
+        self.visitors: list[Visitor] = []
+        self.start()
+
+    def start(self) -> None:
+        """Start the process."""
+        command = [sys.executable, "-m", "afterstate", "web", "--port", "0", "--no-open"]
+        command += ["--folder", str(self.folder), *self.options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().split()[0]
+
+    def load(self) -> None:
+        """Wait until the players are loaded."""
+        visitor, end = self.visitor(), time.monotonic() + 300  # compiles if caches are empty
+        while time.monotonic() < end:
+            with contextlib.suppress(httpx.TransportError):
+                if visitor.get("me")["ready"]:
+                    return
+            time.sleep(0.2)
+        raise AssertionError("the server does not become ready")
+
+    def stop(self, how: int = signal.SIGINT) -> int:
+        """Stop the process and return its exit code."""
+        self.process.send_signal(how)
+        code = self.process.wait(20)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+    def visitor(self) -> Visitor:
+        """Return a new visitor."""
+        self.visitors.append(Visitor(self.address))
+        return self.visitors[-1]
+
+    def end(self) -> None:
+        """Stop the process, if it runs, and close all clients."""
+        if self.process.poll() is None:
+            self.stop()
+        for visitor in self.visitors:
+            visitor.client.close()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that all tests share."""
+    running = Server(tmp_path_factory.mktemp("web"), "--seconds", "4")
+    running.load()
+    yield running
+    running.end()
+
+
+@pytest.fixture
+def visitor(server: Server) -> Visitor:
+    """A new visitor of the shared server."""
+    return server.visitor()
+
+
+@pytest.fixture
+def new_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Servers that a test starts, stopped at its end."""
+    started: list[Server] = []
+
+    def start(*options: str) -> Server:
+        started.append(Server(tmp_path / "state", *options))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.end()

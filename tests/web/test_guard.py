@@ -1,0 +1,124 @@
+"""Requests from elsewhere, too large or too many, and options of the command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from afterstate.__main__ import main
+from afterstate.commands.options import Web
+from tests.web.conftest import Server, Visitor, httpx
+
+MOVE = "/api/2048/new"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "evil.example:80"}, 421),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+    ],
+)
+def test_requests_from_elsewhere_are_refused(
+    visitor: Visitor, headers: dict[str, str], status: int
+) -> None:
+    headers = {"Content-Type": "application/json", **headers}
+    answer = visitor.client.post(MOVE, content=b"{}", headers=headers)
+    assert answer.status_code == status
+    assert "set-cookie" not in answer.headers
+
+
+def test_own_requests_are_accepted(visitor: Visitor) -> None:
+    headers = {"Origin": visitor.address.rstrip("/"), "Sec-Fetch-Site": "same-origin"}
+    assert visitor.client.post(MOVE, json={}, headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("content", "status"), [(b"{", 422), (b"[]", 422), (b"null", 422), (b"x" * 300_000, 413)]
+)
+def test_bodies_must_be_small_objects(visitor: Visitor, content: bytes, status: int) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = visitor.client.post(MOVE, content=content, headers=headers)
+    assert answer.status_code == status and answer.json()["detail"]
+
+
+def test_other_methods_and_addresses_are_refused(visitor: Visitor) -> None:
+    assert visitor.client.delete(MOVE).status_code == 405
+    assert visitor.client.get("/api/none").status_code == 404
+    for path in ("/static/../server.py", "/static/%2e%2e/server.py", "/docs", "/openapi.json"):
+        assert visitor.client.get(path).status_code in (404, 405)
+
+
+def test_every_answer_has_the_headers(visitor: Visitor) -> None:
+    for path in ("/", "/static/main.js", "/api/me", "/api/none"):
+        headers = visitor.client.get(path).headers
+        assert "default-src 'none'; script-src 'self'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+    cookie = httpx.get(visitor.address + "api/me").headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=strict"} <= {each.strip() for each in cookie.split(";")}
+
+
+def test_too_many_requests_are_refused(server: Server) -> None:
+    visitor = server.visitor()
+    visitor.get("me")
+    codes = [visitor.client.get("/api/me").status_code for _ in range(200)]
+    assert codes[0] == 200 and 429 in codes
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--host", "0.0.0.0"], "--beyond-loopback allows it"),
+        (["--host", "192.0.2.1"], "host must be a loopback address, got '192.0.2.1'"),
+        (["--host", "0.0.0.0", "--beyond-loopback"], "names must be those that browsers use"),
+        (["--port", "70000"], "port must be in 0..65535"),
+        (["--seconds", "0"], "seconds must be > 0"),
+        (["--searches", "0"], "searches must be in 1..64"),
+        (["--visitors", "0"], "visitors must be in 1..100000"),
+    ],
+)
+def test_wrong_options_are_refused(
+    capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["web", "--no-open", *options])
+    assert exit_.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_port_in_use_is_reported(
+    server: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    port = str(httpx.URL(server.address).port)
+    with pytest.raises(SystemExit):
+        main(["web", "--no-open", "--port", port, "--folder", str(tmp_path)])
+    assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
+
+
+def test_the_page_is_small_and_loads_nothing_from_outside(visitor: Visitor) -> None:
+    from afterstate.web.server import STATIC
+
+    files = [path for path in STATIC.iterdir() if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 300_000
+    for path in files:
+        text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert "http:" not in text and "https:" not in text
+        assert "eval(" not in text and "innerHTML" not in text
+
+
+def test_names_beyond_loopback_are_those_given() -> None:
+    from afterstate.web.command import allowed_hosts
+
+    options: dict[str, Any] = {"beyond_loopback": True, "names": ("Play.Example",)}
+    assert allowed_hosts(Web(host="0.0.0.0", **options)) == {"play.example"}
+    assert allowed_hosts(Web(host="192.0.2.1", beyond_loopback=True)) == {"192.0.2.1"}
+    assert "localhost" in allowed_hosts(Web())
