@@ -80,9 +80,9 @@ def _network(path: Path) -> dict[str, Any]:
     return {
         "file": path.name,
         "game": "Daihinmin" if path.parts[-3] == "daihinmin" else "2048",
-        "size": f"{path.stat().st_size / 1e6:.1f} MB",
+        "size": f"{path.stat().st_size / 1e6:.2f} MB",
         "greedy mean score": _score(facts),
-        "learned from": _origin(facts),
+        "learned from": _origin(facts, page),
     }
 
 
@@ -92,9 +92,9 @@ def _score(facts: dict[str, Any]) -> str:
     return f"{score['mean']:,.0f} ± {score['interval']:,.0f}" if "mean" in score else ""
 
 
-def _origin(facts: dict[str, Any]) -> str:
-    """Return what a network learned from, by its facts."""
+def _origin(facts: dict[str, Any], path: Path) -> str:
+    """Return what a network learned from, by its facts, or the file that has them."""
     n_moves = facts.get("moves", facts.get("n_moves"))
     if n_moves:
         return f"{n_moves:,} moves{' of a log' if 'log' in facts else ''}"
-    return "; ".join(facts.get("training", []))
+    return f"see {path.name}" if facts else ""

@@ -73,10 +73,21 @@ RESULTS = _OWN_RESULTS if _OWN_RESULTS.is_dir() else Path("leaderboard")
 class Report:
     """Write tables, CSV files and figures of all entries that have rows."""
 
-    entries: Path = OWN
-    """JSON file of the entries."""
-    rows: Path = RESULTS
-    """Folder of the rows and results."""
+    entries: Path | None = None
+    """JSON file of the entries; by default those of the package."""
+    rows: Path | None = None
+    """Folder of the rows and results; by default `benchmarks/results/leaderboard` of a checkout,
+    else `leaderboard`."""
+
+    @property
+    def entries_file(self) -> Path:
+        """JSON file of the entries."""
+        return self.entries or OWN
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the rows and results."""
+        return self.rows or RESULTS
 
 
 @settings
@@ -124,22 +135,22 @@ def play(args: Play) -> None:
     """
     to_play, fields, jobs = selected(args), {}, []
     errors: dict[int, str] = {}
-    _held = lock(args.rows)
+    _held = lock(args.folder)
     for i, entry in enumerate(to_play):
-        row_files.repair(rows_file(args.rows, entry))
+        row_files.repair(rows_file(args.folder, entry))
         try:
             fields[i] = entry_fields(entry)
         except Exception as error:  # a player may raise anything; the others continue
             errors[i] = f"cannot be made: {type(error).__name__}: {error}"
             continue
-        played = games(entry, of_same_player(read(args.rows, entry), fields[i]))
+        played = games(entry, of_same_player(read(args.folder, entry), fields[i]))
         jobs += [workers.delayed(play_chunk)(i, entry, each) for each in missing(entry, played)]
     for i, rows, failure in tqdm(run_parallel(jobs, args), total=len(jobs), unit=" chunks"):
         if failure:
             errors[i] = failure
         else:
             new = [{**fields[i], **row} for row in rows]
-            row_files.append(rows_file(args.rows, to_play[i]), new)
+            row_files.append(rows_file(args.folder, to_play[i]), new)
     if errors:
         failed = [(to_play[i], text) for i, text in errors.items()]
         raise SystemExit("\n".join(f"{e.game}: {e.name!r} {text}" for e, text in failed))
@@ -194,7 +205,7 @@ def verify(args: Verify) -> None:
         raise ValueError(f"no entry plays games of seed {args.seed}")
     jobs, n_wrong = [], 0
     for entry, chunks in pairs:
-        played = current(entry, read(args.rows, entry))
+        played = current(entry, read(args.folder, entry))
         n_missing = sum(chunk in chunks for chunk in missing(entry, played))
         if n_missing:
             print(f"{entry.name}: {n_missing} of {len(chunks)} chunks are not played")
@@ -264,14 +275,14 @@ def results(selection: Sequence[Entry], folder: Path) -> list[Result]:
 
 def report(args: Report) -> None:
     """Write tables and figures of all entries that have rows; raise ValueError if none has."""
-    by_file = {(e.game, file_name(e)): e for e in (*entries(OWN), *entries(args.entries))}
-    all_results = results(list(by_file.values()), args.rows)
+    by_file = {(e.game, file_name(e)): e for e in (*entries(OWN), *entries(args.entries_file))}
+    all_results = results(list(by_file.values()), args.folder)
     if not all_results:
-        raise ValueError(f"{args.rows} has no rows of these entries: play them")
+        raise ValueError(f"{args.folder} has no rows of these entries: play them")
     for game in GAMES:
         of_game = [each for each in all_results if each.game == game]
         if of_game:
-            print(write(of_game, game, args.rows))
+            print(write(of_game, game, args.folder))
 
 
 def readme(args: Readme) -> None:
@@ -281,9 +292,9 @@ def readme(args: Readme) -> None:
         ValueError: a page has no such marks.
     """
     for page, name in ((README, "{}_top.md"), (PAGE, "{}.md")):
-        folder = os.path.relpath(args.rows, page.parent)
+        folder = os.path.relpath(args.folder, page.parent)
         for game in GAMES:
-            table = (args.rows / name.format(game)).read_text(encoding="utf-8")
+            table = (args.folder / name.format(game)).read_text(encoding="utf-8")
             fill(page, game, table.replace("](", f"]({folder}/"))
 
 
@@ -307,10 +318,10 @@ def selected(args: Play) -> list[Entry]:
         OSError: the file cannot be read.
         ValueError: it is not a file of entries, or nothing matches a name.
     """
-    all_entries = entries(args.entries)
+    all_entries = entries(args.entries_file)
     unknown = [name for name in args.only if not any(_matches(each, name) for each in all_entries)]
     if unknown:
-        raise ValueError(f"{args.entries} has no entry {' or '.join(unknown)}")
+        raise ValueError(f"{args.entries_file} has no entry {' or '.join(unknown)}")
     return [each for each in all_entries if any(_matches(each, name) for name in args.only)]
 
 
@@ -323,7 +334,7 @@ COMMANDS: dict[type[Report], Callable[[Any], None]] = {
     Play: play,
     Verify: verify,
     Report: report,
-    Readme: readme,
+    **({Readme: readme} if README.exists() else {}),  # only a checkout has these pages
 }
 
 

@@ -83,7 +83,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
 
     Args:
         size: rows and columns, each 1 to 4.
-        observation: `"exponents"` or `"onehot"`.
+        observation: `"exponents"`, `"onehot"` or `"flat"`.
         illegal: effect of an illegal action. `"noop"`: no change, reward 0. `"terminate"`: the same
             and the episode ends. `"raise"`: a ValueError that leaves the game unchanged. Without a
             legal action, any action changes nothing and ends the episode.
