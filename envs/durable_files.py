@@ -37,8 +37,8 @@ def replace(path: str | Path) -> Iterator[IO[bytes]]:
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        if isinstance(error, OSError) and error.filename is None:
-            raise _named(error, path) from error
+        if isinstance(error, OSError):
+            _name(error, path)
         raise
 
 
@@ -62,7 +62,11 @@ def append(path: str | Path, data: bytes) -> None:
     make_folder(path.parent)
     with open(path, "ab", buffering=0) as file:
         is_empty = not os.fstat(file.fileno()).st_size  # also if a killed process has made it
-        append_to(file, data)
+        try:
+            append_to(file, data)
+        except OSError as error:
+            _name(error, path)
+            raise
     if is_empty:
         sync_folder(path.parent)
 
@@ -88,16 +92,17 @@ def append_to(file: IO[bytes], data: bytes, synced: bool = True) -> None:
             n_written += n
         if synced:
             sync(file)
-    except OSError as error:
+    except OSError:
         with contextlib.suppress(OSError):
             if os.fstat(file.fileno()).st_size == start + n_written:  # nobody else has appended
                 os.ftruncate(file.fileno(), start)
-        raise _named(error, Path(file.name)) from error
+        raise
 
 
-def _named(error: OSError, path: Path) -> OSError:
-    """Return an error of writing with the name of the file, which the system does not give."""
-    return type(error)(error.errno, error.strerror, str(path))
+def _name(error: OSError, path: Path) -> None:
+    """Add the name of the file to an error of writing, for which the system gives none."""
+    if error.filename is None:
+        error.filename = str(path)
 
 
 def sync(file: IO[bytes]) -> None:

@@ -65,3 +65,12 @@ def test_unfinished_files_are_removed_and_no_others(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     durable_files.remove_unfinished(tmp_path.iterdir())
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_an_error_of_writing_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        durable_files.append("/dev/full", b"data")
+    with pytest.raises(OSError, match=r"too large: '.*large'"):
+        with durable_files.replace(tmp_path / "large"):
+            raise OSError(errno.EFBIG, "File too large")

@@ -37,7 +37,7 @@ def runs(process: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP], ids=["kill", "hang up"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=str)
 def test_workers_end_with_the_process_that_started_them(
     tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -446,5 +446,5 @@ def test_copies_and_pickles_play_alike() -> None:
 
 @pytest.mark.parametrize("seconds", [1e10, 1e300, float("inf"), 0, -1])
 def test_times_that_no_clock_holds_are_refused(seconds: float) -> None:
-    with pytest.raises(ValueError, match="seconds must be > 0 and at most 1,000,000"):
+    with pytest.raises(ValueError, match=r"seconds must be (> 0|<= 1000000)"):
         ExpectimaxAgent(network([[0, 1]]), seconds=seconds)
