@@ -6,15 +6,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from afterstate.envs.daihinmin.cards import N_CARDS
+from afterstate.envs.daihinmin.plays import N_PLAYS
+from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.web import choices
 from afterstate.web.choices import Spec
 from afterstate.web.game_2048 import Board, Seed
+from afterstate.web.game_daihinmin import MAX_GAMES
 from afterstate.web.thinking.pool import Refusal
 
 MAX_MOVES = 2000
 """Moves of 2048 that one request may ask for."""
 
 _TILES = tuple(1 << n for n in range(2, 18))
+
+Card = Annotated[int, Field(ge=0, lt=N_CARDS)]
 
 
 class Request(BaseModel):
@@ -80,6 +86,43 @@ class Run(Turn):
         """Raise Refusal unless `until` is a tile."""
         if self.until is not None and self.until not in _TILES:
             raise Refusal(422, f"until must be a tile from 4 to 131072, got {self.until}")
+
+
+class NewMatch(Request):
+    """A match of Daihinmin: four players against the visitor, or five to watch."""
+
+    players: Annotated[list[Player], Field(min_length=4, max_length=5)]
+    seed: Seed | None = None
+    n_games: Annotated[int, Field(ge=1, le=MAX_GAMES)] = 3
+
+    def specs(self) -> list[Spec | None]:
+        """Return the players, with None for the visitor; raise Refusal for a wrong one."""
+        chosen: list[Spec | None] = [each.spec("daihinmin") for each in self.players]
+        return chosen if len(chosen) == N_PLAYERS else [None, *chosen]
+
+
+class Play(Turn):
+    """A play of the visitor."""
+
+    play: Annotated[int, Field(ge=0, lt=N_PLAYS)]
+
+
+class Gift(Turn):
+    """Cards that the visitor gives away."""
+
+    cards: Annotated[list[Card], Field(min_length=1, max_length=2)]
+
+
+class Advice(Request):
+    """A hint in Daihinmin."""
+
+    player: Player
+
+
+class Recorded(Request):
+    """A recorded game."""
+
+    game: dict[str, Any]
 
 
 Json = dict[str, Any]

@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
-from afterstate.web import choices, game_2048
+from afterstate.web import choices, game_2048, game_daihinmin
+from afterstate.web.game_daihinmin import Match
 from afterstate.web.guard import COOKIE, Guard, cookie_of
-from afterstate.web.requests import Hint, Json, Move, New2048, Run, Turn
+from afterstate.web.requests import (
+    Advice,
+    Gift,
+    Hint,
+    Json,
+    Move,
+    New2048,
+    NewMatch,
+    Play,
+    Recorded,
+    Run,
+    Turn,
+)
 from afterstate.web.settings import Limits
 from afterstate.web.thinking.pool import Refusal, Thinking
 from afterstate.web.visitors import Visitor, Visitors
+
+Held = TypeVar("Held", game_2048.Game, Match)
 
 STATIC = Path(__file__).parent / "static"
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -69,6 +84,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _explain)
     _add_pages(app)
     _add_2048(app)
+    _add_daihinmin(app)
     return Guard(app, hosts, limits, lambda each: app.state.visitors.find(each) is not None)
 
 
@@ -96,12 +112,13 @@ def _add_pages(app: FastAPI) -> None:
     @app.get("/api/me")
     async def me(visitor: Me, request: Request) -> Json:
         state = request.app.state
-        game = visitor.games.game_2048
+        game, match = visitor.games.game_2048, visitor.games.match
         return {
             "players": choices.listed(),
             "ready": state.thinking.is_ready,
             "seconds": state.limits.seconds,
             "game_2048": None if game is None else game_2048.state(game),
+            "match": None if match is None else game_daihinmin.state(match, False),
         }
 
     @app.post("/api/stop")
@@ -171,7 +188,98 @@ def _add_2048(app: FastAPI) -> None:
         return {"played": played, "seconds": answer["seconds"]}
 
 
-def _at(game: game_2048.Game, turn: int) -> game_2048.Game:
+def _add_daihinmin(app: FastAPI) -> None:
+    """Add the addresses of Daihinmin."""
+    visitors: Visitors = app.state.visitors
+    thinking: Thinking = app.state.thinking
+
+    def moved(me: Visitor, move: Json) -> Json:
+        """Make a move, and return what happens and the match after it."""
+        events = _checked(game_daihinmin.apply, me.match, move)
+        visitors.save(me)
+        return {"events": events, **game_daihinmin.state(me.match, False)}
+
+    @app.post("/api/daihinmin/new")
+    async def new(body: NewMatch, me: Me) -> Json:
+        seed = secrets.randbelow(2**32) if body.seed is None else body.seed
+        me.games.match = game_daihinmin.new(body.specs(), seed, body.n_games)
+        visitors.save(me)
+        return game_daihinmin.state(me.match, False)
+
+    @app.get("/api/daihinmin")
+    async def current(me: Me, reveal: bool = False) -> Json:
+        return game_daihinmin.state(me.match, reveal)
+
+    @app.post("/api/daihinmin/play")
+    async def play(body: Play, me: Me) -> Json:
+        _my_turn(me.match, body.turn)
+        return moved(me, {"play": body.play})
+
+    @app.post("/api/daihinmin/give")
+    async def give(body: Gift, me: Me) -> Json:
+        _my_turn(me.match, body.turn)
+        return moved(me, {"gift": sum(1 << card for card in {*body.cards})})
+
+    @app.post("/api/daihinmin/advance")
+    async def advance(body: Turn, me: Me) -> Json:
+        match = _at(me.match, body.turn)
+        player, is_visitor = game_daihinmin.in_turn(match)
+        if player < 0 or is_visitor:
+            raise Refusal(409, "no other player is in turn")
+        request = _request("move", match, match.players[player] or {})
+        answer = await thinking.run(me.key, request | {"seed": match.seed + player})
+        _at(me.match, body.turn)
+        return moved(me, answer)
+
+    @app.post("/api/daihinmin/next")
+    async def next_(body: Turn, me: Me) -> Json:
+        _checked(game_daihinmin.begin_next, _at(me.match, body.turn))
+        visitors.save(me)
+        return game_daihinmin.state(me.match, False)
+
+    @app.post("/api/daihinmin/hint")
+    async def hint(body: Advice, me: Me) -> Json:
+        match, spec = me.match, body.player.spec("daihinmin")
+        _my_turn(match, match.turn)
+        turn = match.turn
+        return {"turn": turn, **await thinking.run(me.key, _request("advice", match, spec))}
+
+    @app.get("/api/daihinmin/steps")
+    async def steps(me: Me) -> Json:
+        if None in me.match.players and game_daihinmin.in_turn(me.match)[0] >= 0:
+            raise Refusal(409, "the game can be stepped through once it is over")
+        result: Json = _checked(game_daihinmin.steps, me.match)
+        return result
+
+    @app.post("/api/daihinmin/recorded")
+    async def recorded(body: Recorded, me: Me) -> Json:
+        try:
+            return game_daihinmin.recorded_steps(body.game)
+        except ValueError as error:
+            raise Refusal(422, str(error)) from None
+
+
+def _request(kind: str, match: Match, spec: Json) -> Json:
+    """Return a request to a player in turn."""
+    seen = game_daihinmin.encode(game_daihinmin.view_in_turn(match))
+    return {"kind": kind, "view": seen, "player": spec, "seed": match.seed}
+
+
+def _my_turn(match: Match, turn: int) -> None:
+    """Raise Refusal unless the visitor is in turn."""
+    if not game_daihinmin.in_turn(_at(match, turn))[1]:
+        raise Refusal(409, "it is not your turn")
+
+
+def _checked(action: Callable[..., Any], *args: Any) -> Any:
+    """Return the result of an action that the rules may refuse."""
+    try:
+        return action(*args)
+    except ValueError as error:
+        raise Refusal(409, str(error)) from None
+
+
+def _at(game: Held, turn: int) -> Held:
     """Return a game; raise Refusal if it is not at this turn, such as after a move elsewhere."""
     if game.turn != turn:
         raise Refusal(409, f"the game is at turn {game.turn}, not {turn}: reload the page")

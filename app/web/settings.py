@@ -21,9 +21,9 @@ class Limits:
     """Visitors whose games are kept; the one longest away is forgotten for a new one."""
     days: float = 30.0
     """Days after which the games of a visitor who stays away are deleted."""
-    requests_per_second: float = 30.0
+    requests_per_second: float = 50.0
     """Requests of a visitor, and of an address that has no games yet; more are refused."""
-    burst: int = 90
+    burst: int = 200
     """Requests that may come at once."""
     body: int = 1 << 18
     """Bytes of a request's body."""

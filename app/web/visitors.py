@@ -16,6 +16,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from afterstate.web.game_2048 import Game as Game2048
+from afterstate.web.game_daihinmin import Match
 from afterstate.web.settings import Limits
 from afterstate.web.thinking.pool import Refusal
 
@@ -28,6 +29,7 @@ class Games(BaseModel):
     """What is kept of a visitor."""
 
     game_2048: Game2048 | None = None
+    match: Match | None = None
 
 
 class Visitor:
@@ -47,6 +49,17 @@ class Visitor:
         if self.games.game_2048 is None:
             raise Refusal(404, "there is no game of 2048: start one")
         return self.games.game_2048
+
+    @property
+    def match(self) -> Match:
+        """The match of Daihinmin.
+
+        Raises:
+            Refusal: there is none.
+        """
+        if self.games.match is None:
+            raise Refusal(404, "there is no match of Daihinmin: start one")
+        return self.games.match
 
 
 class Visitors:

@@ -34,6 +34,9 @@ class Visitor:
     def post(self, path: str, **body: Any) -> Any:
         """Return the JSON of an accepted request."""
         answer = self.client.post(f"/api/{path}", json=body)
+        while answer.status_code == 429 and "too many requests" in answer.text:
+            time.sleep(0.5)
+            answer = self.client.post(f"/api/{path}", json=body)
         assert answer.status_code == 200, answer.text
         return answer.json()
 

@@ -18,7 +18,7 @@ from afterstate.web import game_2048
 from tests.web.conftest import Server, Visitor
 
 FAST = {"name": "expectimax", "settings": {"depth": 2}}
-SLOW = {"name": "mc-softmax", "settings": {"simulations": 5000, "select": "sharp"}}
+SLOW = {"name": "expectimax", "settings": {"depth": 5}}
 BOARD = [1, 2, 3, 4, 8, 7, 6, 5, 9, 10, 3, 2, 0, 1, 0, 0]
 
 
@@ -138,11 +138,11 @@ def test_a_run_stops_at_a_tile(visitor: Visitor) -> None:
 
 def test_a_slow_player_blocks_nobody_and_can_be_stopped(server: Server) -> None:
     slow, other = server.visitor(), server.visitor()
-    slow.post("2048/new", board=BOARD)
+    slow.post("2048/new", seed=1)
     other.post("2048/new", board=BOARD)
     other.post("2048/hint", player=FAST)
     results: list[tuple[int, str]] = []
-    body = {"player": {"name": "expectimax", "settings": {"depth": 5}}, "moves": 2000, "turn": 0}
+    body = {"player": SLOW, "moves": 2000, "turn": 0}
     thread = threading.Thread(target=lambda: results.append(slow.refused("2048/run", **body)))
     thread.start()
     time.sleep(0.8)
@@ -161,7 +161,7 @@ def test_a_slow_player_blocks_nobody_and_can_be_stopped(server: Server) -> None:
 
 
 def test_a_search_ends_at_its_time_limit(visitor: Visitor) -> None:
-    visitor.post("2048/new", board=BOARD)
+    visitor.post("2048/new", seed=1)
     body = {"player": SLOW, "moves": 2000, "turn": 0}
     start = time.monotonic()
     status, text = visitor.refused("2048/run", **body)

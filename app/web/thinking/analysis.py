@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from afterstate.agents.daihinmin.afterstates.endgame import sure_play
 from afterstate.agents.game2048.agent import Agent
+from afterstate.envs.daihinmin import cards, plays
+from afterstate.envs.daihinmin.rules import Game
 from afterstate.web import game_2048
 from afterstate.web.game_2048 import Position, afterstates, board_of, outcomes, word
 
@@ -203,3 +206,45 @@ def play(player: Agent, request: Json) -> Json:
     start = time.perf_counter()
     actions = game_2048.choose_moves(player, position, request["moves"], request["until"])
     return {"actions": actions, "seconds": time.perf_counter() - start}
+
+
+# Daihinmin
+
+
+def advice(player: Any, seen: Game) -> Json:
+    """Return the play or gift that a player chooses, and what it thinks of the best ones.
+
+    Args:
+        player: a player of Daihinmin.
+        seen: the view of the player in turn.
+    """
+    start, n = time.perf_counter(), int(seen["to_give"])
+    listed = _ranked(player, seen)
+    is_search = bool(listed and listed[0].get("visits") and (n or sure_play(seen) < 0))
+    if is_search:  # the choice of this search, not of another one
+        chosen = int(listed[0]["action"])
+    else:
+        chosen = int(player.give(seen, n)) if n else int(player.choose(seen))
+    for each in listed:
+        number = each.pop("action")
+        each["text"] = cards.text(number) if n else plays.text(number)
+    text, held = (cards.text(chosen), chosen) if n else (plays.text(chosen), plays.CARDS[chosen])
+    numbers = [card for card in range(cards.N_CARDS) if int(held) >> card & 1]
+    seconds = time.perf_counter() - start
+    return {"play": chosen, "text": text, "cards": numbers, "listed": listed, "seconds": seconds}
+
+
+def _ranked(player: Any, seen: Game, n: int = 8) -> list[Json]:
+    """Return the best actions of a player that values them."""
+    if hasattr(player, "expect"):
+        actions, places = player.expect(seen)
+        ranked = np.argsort(places @ np.arange(5))[:n]
+        return [{"action": int(actions[i]), "places": _numbers(places[i])} for i in ranked]
+    if not hasattr(player, "values"):
+        return []
+    result = player.values(seen)
+    ranked = np.argsort(-result.visits)[:n]
+    values, visits = _numbers(result.values), result.visits.tolist()
+    return [
+        {"action": int(result.actions[i]), "value": values[i], "visits": visits[i]} for i in ranked
+    ]

@@ -15,7 +15,8 @@ from typing import Any
 
 from afterstate import agents
 from afterstate.agents.game2048.values.ntuple import Network
-from afterstate.web import choices, game_2048
+from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.web import choices, game_2048, game_daihinmin
 from afterstate.web.thinking import analysis
 
 Json = dict[str, Any]
@@ -73,7 +74,21 @@ def _play(request: Json) -> Json:
     return analysis.play(player(request["player"], request["seed"]), request)
 
 
-_ANSWERS: dict[str, Any] = {"hint": _hint, "play": _play}
+def _move(request: Json) -> Json:
+    """Answer a request for a play or a gift in Daihinmin."""
+    seen = game_daihinmin.decode(request["view"])
+    mover = player(request["player"], request["seed"])
+    n = int(seen["to_give"])
+    return {"gift": int(mover.give(seen, n))} if n else {"play": int(mover.choose(seen))}
+
+
+def _advice(request: Json) -> Json:
+    """Answer a request for a hint in Daihinmin."""
+    seen = game_daihinmin.decode(request["view"])
+    return analysis.advice(player(request["player"], request["seed"]), seen)
+
+
+_ANSWERS: dict[str, Any] = {"hint": _hint, "play": _play, "move": _move, "advice": _advice}
 
 
 def work(connection: Connection) -> None:
@@ -88,8 +103,27 @@ def work(connection: Connection) -> None:
 
 
 def warm_up() -> None:
-    """Load the default players and their kernels."""
-    for name in _BY_TABLE:
-        each = player(choices.checked("2048", name, {}))
-        analysis.hint(each, _START, True)
-        each.act(game_2048.word(_START))
+    """Load the players that do not need torch, and their kernels."""
+    for each in choices.CHOICES["2048"]:
+        if not each.needs_torch:
+            mover = player(choices.checked("2048", each.name, {}))
+            analysis.hint(mover, _START, True)
+            mover.act(game_2048.word(_START))
+    specs: list[Json | None] = [
+        choices.checked("daihinmin", each.name, {})
+        for each in choices.CHOICES["daihinmin"]
+        if not each.needs_torch
+    ]
+    match = game_daihinmin.new([*specs, *specs][:N_PLAYERS], 1, 2)
+    _play_out(match)
+    game_daihinmin.begin_next(match)  # with an exchange
+    _play_out(match)
+    _player.cache_clear()
+
+
+def _play_out(match: game_daihinmin.Match) -> None:
+    """Play a game to its end."""
+    while (turn := game_daihinmin.in_turn(match)[0]) >= 0:
+        seen = game_daihinmin.encode(game_daihinmin.view_in_turn(match))
+        request = {"view": seen, "player": match.players[turn], "seed": 1}
+        game_daihinmin.apply(match, _move(request))

@@ -1,0 +1,301 @@
+"""A visitor's match of Daihinmin, as a record that is kept in a file.
+
+The visitor is player 0, or watches five players. Deals, seats and drawn places are those of
+`new_match(seed)`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, Field, field_validator
+
+from afterstate.envs.daihinmin import cards, plays
+from afterstate.envs.daihinmin.arguments import check_record
+from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.records import recording, replay
+from afterstate.envs.daihinmin.render import CLASSES, PLACES
+from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game, give, play, rewind
+from afterstate.envs.daihinmin.views import view
+from afterstate.web.game_2048 import Seed
+
+Json = dict[str, Any]
+
+MAX_GAMES = 100
+"""Games of a match at most."""
+
+
+class Match(BaseModel):
+    """A match of Daihinmin."""
+
+    players: Annotated[list[Json | None], Field(min_length=N_PLAYERS, max_length=N_PLAYERS)]
+    """The players; None is the visitor."""
+    seed: Seed
+    n_games: Annotated[int, Field(ge=1, le=MAX_GAMES)]
+    record: Annotated[str, Field(max_length=8000)]
+    """The record of the game, in base64."""
+    turn: Annotated[int, Field(ge=0)] = 0
+    """Number of changes to the match, by which a request names the position it means."""
+    places: list[list[int]] = Field(default_factory=list)
+    """Finishing places by player of the games that are over."""
+
+    @field_validator("record")
+    @classmethod
+    def _check(cls, text: str) -> str:
+        """Return the record if the rules can reach it."""
+        check_record(decode(text))
+        return text
+
+
+def encode(game: Game) -> str:
+    """Return a record or a view as text."""
+    return base64.b64encode(game.tobytes()).decode()
+
+
+def decode(text: str) -> Game:
+    """Return the record of a text.
+
+    Raises:
+        ValueError: it has another length.
+    """
+    try:
+        data = base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"record must be base64: {error}") from None
+    if len(data) != GAME.itemsize:
+        raise ValueError(f"record must have {GAME.itemsize} bytes, got {len(data)}")
+    games = np.zeros(1, GAME)  # aligned, as kernels take it
+    games.view(np.uint8)[:] = np.frombuffer(data, np.uint8)
+    game: Game = games[0]
+    return game
+
+
+def new(players: list[Json | None], seed: int, n_games: int) -> Match:
+    """Return a new match whose first game is dealt."""
+    game = new_match(seed)
+    next_game(game)
+    return Match(players=players, seed=seed, n_games=n_games, record=encode(game))
+
+
+def begin_next(match: Match) -> None:
+    """Deal the next game.
+
+    Raises:
+        ValueError: the game is not over, or it was the last.
+    """
+    game = decode(match.record)
+    if game["turn"] >= 0:
+        raise ValueError("the game is not over")
+    if len(match.places) >= match.n_games:
+        raise ValueError("the match is over")
+    next_game(game)
+    match.record, match.turn = encode(game), match.turn + 1
+
+
+def in_turn(match: Match) -> tuple[int, bool]:
+    """Return the player in turn, -1 if the game is over, and if it is the visitor."""
+    player = int(decode(match.record)["turn"])
+    return player, player >= 0 and match.players[player] is None
+
+
+def view_in_turn(match: Match) -> Game:
+    """Return what the player in turn sees."""
+    game = decode(match.record)
+    return view(game, int(game["turn"]))
+
+
+def apply(match: Match, move: Json) -> list[str]:
+    """Make a play (`play`) or a gift (`gift`) of the player in turn; return what happens.
+
+    Raises:
+        ValueError: it is illegal; the match is unchanged.
+    """
+    game = decode(match.record)
+    events = _give(game, move) if "gift" in move else _play(game, int(move["play"]))
+    match.record, match.turn = encode(game), match.turn + 1
+    if game["turn"] < 0:
+        match.places.append(game["places"].tolist())
+    return events
+
+
+def _give(game: Game, move: Json) -> list[str]:
+    """Give cards away."""
+    giver, gift, n = int(game["turn"]), int(move["gift"]), int(game["to_give"])
+    if n == 0:
+        raise ValueError("no cards are to be given now")
+    if gift & ~int(game["hands"][giver]) or gift.bit_count() != n:
+        raise ValueError(f"a gift must be {n} of the player's cards, got {cards.text(gift)}")
+    give(game, np.uint64(gift))
+    return [f"{{{giver}}} gives {n} card{'s' * (n > 1)} to the partner of the exchange."]
+
+
+def _play(game: Game, chosen: int) -> list[str]:
+    """Make a play."""
+    if game["to_give"]:
+        raise ValueError("cards must be given first")
+    if chosen != plays.PASS and chosen not in recording.legal_list(game):
+        raise ValueError(f"{plays.text(chosen)} is not legal here")
+    before, player = game.copy(), int(game["turn"])
+    play(game, chosen)
+    return list(events_of(before, game, player, chosen))
+
+
+def events_of(before: Game, after: Game, player: int, chosen: int) -> Iterator[str]:
+    """Yield what a play does, with players as `{number}`."""
+    yield (
+        f"{{{player}}} passes." if chosen == plays.PASS else f"{{{player}}}: {plays.text(chosen)}."
+    )
+    if chosen != plays.PASS:
+        if after["revolution"] != before["revolution"]:
+            yield "Revolution: the order of the ranks is " + (
+                "reversed." if after["revolution"] else "normal again."
+            )
+        if before["eight_cuts"] and plays.CUTS_AS_8[chosen]:
+            yield "An 8 ends the trick."
+        if before["field"] == plays.LONE_JOKER:
+            yield "The spade 3 beats the joker and ends the trick."
+        if after["lock"] and not before["lock"] and after["field"]:
+            yield "Lock: the same suits must follow."
+    for other in range(N_PLAYERS):
+        if after["places"][other] >= 0 > before["places"][other]:
+            yield f"{{{other}}} finishes {PLACES[after['places'][other]]}."
+    if after["turn"] < 0:
+        yield "The game is over."
+    elif not after["field"] and before["field"] | chosen:
+        yield f"{{{int(after['turn'])}}} leads the next trick."
+
+
+def state(match: Match, reveal: bool) -> Json:
+    """Return the match as JSON, as the visitor sees it.
+
+    Args:
+        match: the match.
+        reveal: True to see all hands.
+    """
+    game = decode(match.record)
+    player, is_visitor = in_turn(match)
+    seats_visitor = None in match.players
+    shown = range(N_PLAYERS) if reveal or not seats_visitor else [0]
+    legal = _legal(game) if is_visitor and not game["to_give"] else []
+    return {
+        **position(game, shown),
+        "turn": match.turn,
+        "names": names(match.players),
+        "visitor": 0 if seats_visitor else None,
+        "is_mine": is_visitor,
+        "to_give": int(game["to_give"]),
+        "legal": legal,
+        "can_pass": is_visitor and not game["to_give"],
+        "number": int(game["number"]),
+        "n_games": match.n_games,
+        "seed": match.seed,
+        "over": player < 0,
+        "match_over": player < 0 and len(match.places) >= match.n_games,
+        "results": match.places,
+        "history": _history(game),
+    }
+
+
+def names(players: Sequence[Json | None]) -> list[str]:
+    """Return the names of players, with numbers."""
+    texts = ["you" if each is None else each["name"].removeprefix("daihinmin-") for each in players]
+    return [text if text == "you" else f"{text} {i}" for i, text in enumerate(texts)]
+
+
+def position(game: Game, shown: Sequence[int]) -> Json:
+    """Return a position as JSON, with the hands of some players."""
+    number = int(game["field"])
+    classes = [CLASSES[each] if each >= 0 else "" for each in game["classes"].tolist()]
+    places = [PLACES[each] if each >= 0 else "" for each in game["places"].tolist()]
+    return {
+        "seats": game["seats"].tolist(),
+        "in_turn": int(game["turn"]),
+        "field": _play_json(number) if number else None,
+        "last": int(game["last"]),
+        "revolution": bool(game["revolution"]),
+        "lock": bool(game["lock"]),
+        "passed": [bool(int(game["passed"]) >> i & 1) for i in range(N_PLAYERS)],
+        "left": game["left"].tolist(),
+        "classes": classes,
+        "places": places,
+        "points": game["points"].tolist(),
+        "hands": [_cards(game["hands"][i]) if i in shown else None for i in range(N_PLAYERS)],
+    }
+
+
+def _cards(hand: Any) -> list[int]:
+    """Return the numbers of the cards of a set."""
+    return [card for card in range(cards.N_CARDS) if int(hand) >> card & 1]
+
+
+def _play_json(number: int) -> Json:
+    """Return a play as JSON."""
+    return {"play": number, "text": plays.text(number), "cards": _cards(plays.CARDS[number])}
+
+
+def _legal(game: Game) -> list[Json]:
+    """Return the legal plays of the player in turn, without the pass."""
+    return [_play_json(number) for number in recording.legal_list(game)]
+
+
+def _actions(game: Game) -> list[tuple[int, int]]:
+    """Return the actions of a game so far, as player and play."""
+    coded = game["actions"][: game["n_actions"]].tolist()
+    return [divmod(each, plays.N_PLAYS) for each in coded]
+
+
+def _history(game: Game) -> list[Json]:
+    """Return the actions so far as JSON."""
+    return [{"player": player, "text": plays.text(number)} for player, number in _actions(game)]
+
+
+# Games step by step
+
+
+def steps(match: Match) -> Json:
+    """Return the current game of a match, step by step."""
+    game = decode(match.record)
+    start, actions = game.copy(), [number for _, number in _actions(game)]
+    if game["to_give"]:
+        raise ValueError("the game has not begun: cards are to be given first")
+    rewind(start)
+    return {"names": names(match.players), "steps": _steps(start, actions), "mismatches": []}
+
+
+def recorded_steps(entry: Json) -> Json:
+    """Return a recorded game step by step, with what differs from the rules.
+
+    Raises:
+        ValueError: it is not in the format of recorded games.
+    """
+    try:
+        mismatches = [str(each) for each in replay.replay_game(entry)]
+        game = replay.dealt(entry)
+        for gift in entry["exchange"]:
+            if game["to_give"] and gift["how"] != "auto":
+                give(game, np.uint64(cards.parse(gift["cards"])))
+        actions = [max(plays.PASS, replay.submission(each["m"])) for each in entry["actions"]]
+        texts = [str(each)[:40] for each in entry["names"]][:N_PLAYERS]
+    except replay.FORMAT_ERRORS as error:
+        raise ValueError(f"not a recorded game: {error!r:.200}") from None
+    if game["to_give"] or len(texts) != N_PLAYERS:
+        raise ValueError("not a recorded game: its exchange or its names are not complete")
+    return {"names": texts, "steps": _steps(game, actions), "mismatches": mismatches[:5]}
+
+
+def _steps(game: Game, actions: Sequence[int]) -> list[Json]:
+    """Return the positions of a game, each with what led to it; plays it on."""
+    everyone = range(N_PLAYERS)
+    result = [{**position(game, everyone), "events": ["The cards are dealt."]}]
+    for number in actions:
+        if game["turn"] < 0:
+            break
+        before, player = game.copy(), int(game["turn"])
+        play(game, number)
+        events = list(events_of(before, game, player, number))
+        result.append({**position(game, everyone), "events": events})
+    return result

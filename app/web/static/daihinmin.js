@@ -1,0 +1,372 @@
+// The view of Daihinmin: a seat at the table, five players to watch, and recorded games.
+
+import { PlayerChoice, attempt, button, el, get, label, message, number, post, say, wait } from "./dom.js";
+
+const SUITS = ["♠", "♥", "♦", "♣"];
+const SUIT_NAMES = ["spades", "hearts", "diamonds", "clubs"];
+const RANKS = ["3", "4", "5", "6", "7", "8", "9", "10", "J", "Q", "K", "A", "2"];
+const JOKER = 52;
+
+const cardName = (card) => (card === JOKER ? "joker" : `${RANKS[card >> 2]} of ${SUIT_NAMES[card & 3]}`);
+
+// A card on the page; with an action it can be pressed.
+function cardNode(card, props = {}, onclick = null) {
+  const suit = card & 3;
+  const kind = card === JOKER ? "joker" : suit === 1 || suit === 2 ? "red" : "";
+  const text = card === JOKER ? "Jo" : `${RANKS[card >> 2]}${SUITS[suit]}`;
+  const className = `card ${kind} ${props.className || ""}`;
+  if (!onclick) return el("span", { className, role: "img", ariaLabel: cardName(card) }, text);
+  return el("button", { type: "button", onclick, ...props, className, ariaLabel: cardName(card) }, text);
+}
+
+// The seats and the field of a position.
+function tableNode(position, names) {
+  const seats = position.seats.map((player) => {
+    const hand = position.hands[player];
+    const status = [position.classes[player], position.places[player], position.passed[player] ? "passed" : ""].filter(Boolean).join(", ");
+    const cards = hand && position.showHands !== false ? el("div", { className: "cards" }, ...hand.map((card) => cardNode(card, { className: "tiny" }))) : null;
+    return el("div", { className: `seat ${player === position.in_turn ? "turn" : ""}` },
+      el("strong", {}, names[player]), player === position.in_turn ? el("span", { className: "hidden" }, " in turn") : null,
+      el("div", { className: "dim" }, `${position.left[player]} cards, ${position.points[player]} points`),
+      el("div", { className: "dim" }, status || " "), cards);
+  });
+  const flags = [position.revolution ? "revolution" : "", position.lock ? "lock" : ""].filter(Boolean);
+  const field = position.field;
+  const cards = field ? field.cards.map((card) => cardNode(card)) : [];
+  const text = field ? `${pretty(field.text)} by ${names[position.last]}` : position.to_give ? "Cards are exchanged." : "The field is empty: any play may lead.";
+  return el("div", { className: "table" },
+    el("div", { className: "seats" }, ...seats),
+    el("div", { className: "field" }, el("div", { className: "cards" }, ...cards), el("p", {}, text), el("p", {}, ...flags.map((each) => el("span", { className: "flag" }, each)))),
+  );
+}
+
+// The notation of recorded games with symbols: S8 JO=HT is 8♠ joker=10♥.
+const pretty = (text) => text.replace(/\bJO\b/g, "joker").replace(/\b([SHDC])([3-9TJQKA2+-])(?![\w])/g, (_, suit, rank) => `${rank === "T" ? "10" : rank}${SUITS["SHDC".indexOf(suit)]}`);
+const named = (text, names) => pretty(text).replace(/\{(\d)\}/g, (_, player) => names[player]);
+
+class Table {
+  constructor(view, me) {
+    this.me = me;
+    this.selected = new Set();
+    this.events = [];
+    this.playing = null;
+    this.build(view);
+    this.onKey = (event) => this.key(event);
+    addEventListener("keydown", this.onKey);
+  }
+
+  close() {
+    this.playing = null;
+    removeEventListener("keydown", this.onKey);
+    post("stop").catch(() => {});
+  }
+
+  build(view) {
+    this.tableNode = el("div");
+    this.handNode = el("div");
+    this.controls = el("div", { className: "row" });
+    this.hintNode = el("div", { "aria-live": "polite" });
+    this.logNode = el("ol", { className: "log", tabIndex: 0, ariaLabel: "What happened" });
+    this.results = el("div");
+    const left = el("section", { "aria-label": "Table" }, this.tableNode, this.handNode, this.controls, this.hintNode);
+    const log = el("section", { className: "panel", "aria-label": "History" }, el("h2", {}, "What happened"), this.logNode, this.results);
+    view.append(el("div", { className: "columns" }, left, el("div", {}, log, this.buildOptions(), this.buildNew(), this.buildRecorded())));
+  }
+
+  buildOptions() {
+    this.helper = new PlayerChoice("Hints by", this.me.players.daihinmin, "hints-daihinmin", JSON.parse(localStorage.getItem("hints-daihinmin")) || { name: "daihinmin-mc", settings: { playouts: 500 } });
+    this.reveal = el("input", { type: "checkbox", onchange: () => this.refresh() });
+    this.speed = el("select", {}, ...[[0, "at once"], [300, "fast"], [900, "normal"], [2000, "slow"]].map(([ms, text]) => el("option", { value: ms }, text)));
+    this.speed.value = localStorage.getItem("speed-daihinmin") || "900";
+    this.speed.addEventListener("change", () => localStorage.setItem("speed-daihinmin", this.speed.value));
+    return el("section", { className: "panel", "aria-label": "Options" }, this.helper.node, label("Speed", this.speed), label("show all hands", this.reveal));
+  }
+
+  buildNew() {
+    const saved = JSON.parse(localStorage.getItem("seats") || "[]");
+    const start = [{ name: "daihinmin-heuristic" }, { name: "daihinmin-sample" }, { name: "daihinmin-policy" }, { name: "daihinmin-mc", settings: { playouts: 200 } }, { name: "daihinmin-heuristic" }];
+    this.seats = start.map((each, i) => new PlayerChoice(`Player ${i + 1}`, this.me.players.daihinmin, "", saved[i] || each));
+    this.watching = el("input", { type: "checkbox", onchange: () => { this.seats[4].node.hidden = !this.watching.checked; } });
+    this.seats[4].node.hidden = true;
+    this.nGames = el("input", { type: "number", min: 1, max: 100, value: 3 });
+    this.seed = el("input", { type: "number", min: 0, placeholder: "random" });
+    this.newMatch = el("details", { className: "panel", open: !this.me.match }, el("summary", {}, "New match"),
+      label("watch five players instead of playing", this.watching), ...this.seats.map((each) => each.node),
+      label("Games", this.nGames), label("Seed", this.seed), button("Start", () => this.start(), { className: "main" }));
+    return this.newMatch;
+  }
+
+  buildRecorded() {
+    this.file = el("input", { type: "file", accept: ".jsonl,.json,.gz" });
+    this.line = el("input", { type: "number", min: 1, value: 1 });
+    return el("details", { className: "panel" }, el("summary", {}, "Recorded games"),
+      el("p", { className: "dim" }, "JSON lines, as afterstate serve writes them, also packed as .gz. The file stays in the browser; one game is sent."),
+      label("File", this.file), label("Game number", this.line),
+      el("div", { className: "row" }, button("Step through it", () => this.openRecorded()), button("Step through this match's game", () => this.openOwn())));
+  }
+
+  async start() {
+    const players = this.seats.slice(0, this.watching.checked ? 5 : 4).map((each) => each.spec());
+    localStorage.setItem("seats", JSON.stringify(this.seats.map((each) => each.spec())));
+    const seed = this.seed.value === "" ? null : Number(this.seed.value);
+    const state = await attempt(() => post("daihinmin/new", { players, seed, n_games: Number(this.nGames.value) }));
+    if (!state) return;
+    this.events = [];
+    this.newMatch.open = false;
+    this.hintNode.replaceChildren();
+    await this.show(state);
+    this.go();
+  }
+
+  // Shows a match; the hands of others only if they are asked for.
+  async show(state) {
+    if (this.reveal.checked && state.visitor !== null) {
+      state = { ...state, hands: (await get("daihinmin?reveal=true")).hands };
+    }
+    this.state = state;
+    const hands = state.hands.map((hand, player) => (player === state.visitor ? null : hand));
+    this.tableNode.replaceChildren(tableNode({ ...state, hands }, state.names));
+    this.selected.clear();
+    this.showHand();
+    this.showLog();
+    this.showResults();
+  }
+
+  async refresh() {
+    const state = await attempt(() => get("daihinmin"));
+    if (state) await this.show(state);
+  }
+
+  showLog() {
+    this.logNode.replaceChildren(...this.events.slice(-60).map((text) => el("li", {}, text)));
+    this.logNode.scrollTop = this.logNode.scrollHeight;
+  }
+
+  showResults() {
+    const { names, results, points, number: game, n_games } = this.state;
+    const rows = names.map((name, player) => el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, points[player]), el("td", {}, results.map((places) => places[player] + 1).join(" "))));
+    const heads = ["player", "points", "places"].map((each) => el("th", { scope: "col" }, each));
+    this.results.replaceChildren(el("h3", {}, `Game ${game} of ${n_games}`), el("table", {}, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows)));
+  }
+
+  // The legal plays that contain all selected cards.
+  matching() {
+    return this.state.legal.filter((play) => [...this.selected].every((card) => play.cards.includes(card)));
+  }
+
+  exact() {
+    return this.matching().filter((play) => play.cards.length === this.selected.size);
+  }
+
+  showHand() {
+    const state = this.state;
+    this.controls.replaceChildren();
+    if (state.visitor === null || !state.hands[0]) {
+      this.handNode.replaceChildren();
+      return this.showFlow();
+    }
+    const usable = new Set(state.to_give && state.is_mine ? state.hands[0] : this.matching().flatMap((play) => play.cards));
+    const order = [...state.hands[0]].sort((a, b) => a - b);
+    const focused = document.activeElement?.dataset?.card;
+    const cards = order.map((card) => cardNode(card, { className: usable.has(card) && state.is_mine ? "usable" : "", "aria-pressed": String(this.selected.has(card)), disabled: !state.is_mine }, () => this.toggle(card)));
+    cards.forEach((node, i) => { node.dataset.card = order[i]; });
+    const text = !state.is_mine ? "Your hand" : state.to_give ? `Choose ${state.to_give} card${state.to_give > 1 ? "s" : ""} to give away` : "Your turn: choose cards, then play them";
+    this.handNode.replaceChildren(el("h2", {}, text), el("div", { className: "cards", role: "group", ariaLabel: "Your hand; highlighted cards can be played" }, ...cards));
+    if (focused !== undefined) this.handNode.querySelector(`[data-card="${focused}"]`)?.focus();
+    return this.showFlow();
+  }
+
+  showFlow() {
+    const state = this.state;
+    const add = (...args) => this.controls.append(button(...args));
+    if (state.is_mine) {
+      if (state.to_give) add("Give (Enter)", () => this.confirm(), { className: "main", disabled: this.selected.size !== state.to_give });
+      else {
+        const plays = this.selected.size ? this.exact() : [];
+        for (const play of plays) add(`Play ${pretty(play.text)}`, () => this.play(play.play), { className: "main" });
+        add("Pass (P)", () => this.play(0));
+      }
+      add("Hint (?)", () => this.hint());
+    } else if (state.over && !state.match_over) add("Next game (Enter)", () => this.next(), { className: "main" });
+    else if (!state.over) {
+      add(this.playing ? "Pause" : "Continue", () => (this.playing ? this.pause() : this.go()), { className: "main" });
+      add("Step", () => this.step());
+    } else this.controls.append(el("strong", {}, "The match is over."));
+  }
+
+  toggle(card) {
+    if (!this.selected.delete(card)) this.selected.add(card);
+    const limit = this.state.to_give;
+    if (limit && this.selected.size > limit) this.selected.delete([...this.selected][0]);
+    if (!limit && this.selected.size && !this.matching().length) this.selected = new Set([card]);
+    this.showHand();
+    say(`${cardName(card)} ${this.selected.has(card) ? "selected" : "not selected"}. ${this.exact().map((each) => pretty(each.text)).join(", ")}`);
+  }
+
+  confirm() {
+    if (this.state.to_give) return this.selected.size === this.state.to_give && this.move("give", { cards: [...this.selected] });
+    const plays = this.exact();
+    return this.selected.size && plays.length && this.play(plays[0].play);
+  }
+
+  play(number) {
+    return this.move("play", { play: number });
+  }
+
+  async move(kind, body) {
+    const state = await attempt(() => post(`daihinmin/${kind}`, { ...body, turn: this.state.turn }));
+    if (!state) return this.refresh();
+    this.hintNode.replaceChildren();
+    await this.happened(state);
+    return this.go();
+  }
+
+  async happened(state) {
+    const texts = state.events.map((text) => named(text, state.names));
+    this.events.push(...texts);
+    say(texts.join(" "));
+    await this.show(state);
+  }
+
+  // Lets the others play until it is the visitor's turn.
+  async go() {
+    const me = (this.playing = {});
+    this.showHand();
+    while (this.playing === me && !this.state.over && !this.state.is_mine) {
+      const start = performance.now();
+      if (!(await this.advance())) break;
+      await wait(Math.max(25, Number(this.speed.value) - (performance.now() - start)));
+    }
+    if (this.playing === me) this.playing = null;
+    this.showHand();
+    if (this.state.is_mine) this.handNode.querySelector("button")?.focus();
+  }
+
+  pause() {
+    this.playing = null;
+    post("stop").catch(() => {});
+    this.showHand();
+  }
+
+  async step() {
+    this.playing = null;
+    await this.advance();
+  }
+
+  async advance() {
+    const state = await attempt(() => post("daihinmin/advance", { turn: this.state.turn }));
+    if (state) await this.happened(state);
+    return state;
+  }
+
+  async next() {
+    const state = await attempt(() => post("daihinmin/next", { turn: this.state.turn }));
+    if (!state) return;
+    this.events.push(`Game ${state.number} is dealt.`);
+    await this.show(state);
+    this.go();
+  }
+
+  async hint() {
+    this.hintNode.replaceChildren(el("p", { className: "dim" }, "thinking ..."));
+    const hint = await attempt(() => post("daihinmin/hint", { player: this.helper.spec() }));
+    this.hintNode.replaceChildren();
+    if (!hint || hint.turn !== this.state.turn) return;
+    this.selected = new Set(hint.cards);
+    this.showHand();
+    const rows = hint.listed.map((each) => el("tr", {}, el("td", {}, pretty(each.text)), el("td", {}, each.places ? each.places.map((p) => number(100 * p)).join(" / ") : number(each.value, 2)), el("td", {}, each.visits == null ? "" : number(each.visits))));
+    const heads = hint.listed[0]?.places ? ["action", "places 1 to 5 (%)", ""] : ["action", "expected points", "playouts"];
+    this.hintNode.append(el("p", {}, "Hint: ", el("strong", {}, pretty(hint.text)), ` (${number(1000 * hint.seconds, 1)} ms)`));
+    if (rows.length > 1) this.hintNode.append(el("div", { className: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...rows))));
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("select, textarea, input") || !this.state) return;
+    if (this.stepper) return void this.stepKey(event);
+    const key = event.key.toLowerCase();
+    const cards = [...this.handNode.querySelectorAll("button")];
+    const at = cards.indexOf(document.activeElement);
+    if ((key === "arrowright" || key === "arrowleft") && cards.length) cards.at((at + (key === "arrowright" ? 1 : -1)) % cards.length).focus();
+    else if (key === "?" && this.state.is_mine) this.hint();
+    else if (key === "p" && this.state.is_mine && !this.state.to_give) this.play(0);
+    else if (key === "enter" && this.state.is_mine && this.selected.size && event.target.tagName !== "SUMMARY") this.confirm();
+    else if (key === "escape") this.pause();
+    else return;
+    event.preventDefault();
+  }
+
+  // Recorded games
+
+  async openOwn() {
+    const found = await attempt(() => get("daihinmin/steps"));
+    if (found) this.showSteps(found);
+  }
+
+  async openRecorded() {
+    await attempt(async () => {
+      const file = this.file.files[0];
+      if (!file) throw new Error("Choose a file first.");
+      const stream = file.name.endsWith(".gz") ? file.stream().pipeThrough(new DecompressionStream("gzip")) : file.stream();
+      const line = await nthLine(stream, Number(this.line.value));
+      this.showSteps(await post("daihinmin/recorded", { game: JSON.parse(line) }));
+    });
+  }
+
+  showSteps(found) {
+    this.playing = null;
+    let at = 0;
+    const slider = el("input", { type: "range", min: 0, max: found.steps.length - 1, value: 0, oninput: () => go(Number(slider.value)) });
+    const text = el("p", { "aria-live": "polite" });
+    const go = (to) => {
+      at = Math.max(0, Math.min(found.steps.length - 1, to));
+      slider.value = at;
+      const step = found.steps[at];
+      this.tableNode.replaceChildren(tableNode(step, found.names));
+      text.textContent = `${at} of ${found.steps.length - 1}: ${step.events.map((each) => named(each, found.names)).join(" ")}`;
+    };
+    const end = () => {
+      this.stepper = null;
+      this.controls.replaceChildren();
+      if (this.state) this.refresh();
+      else this.tableNode.replaceChildren();
+    };
+    this.stepper = { go, at: () => at, end };
+    this.handNode.replaceChildren(text, ...found.mismatches.map((each) => el("p", { className: "best" }, `Differs from the rules: ${each}`)));
+    this.controls.replaceChildren(button("Back (←)", () => go(at - 1)), button("Forward (→)", () => go(at + 1), { className: "main" }), ...[label("Step", slider)], button("Close (Esc)", end));
+    go(0);
+  }
+
+  stepKey(event) {
+    const moves = { ArrowLeft: -1, ArrowRight: 1 };
+    if (event.key in moves) this.stepper.go(this.stepper.at() + moves[event.key]);
+    else if (event.key === "Escape") this.stepper.end();
+    else return;
+    event.preventDefault();
+  }
+}
+
+// Reads a stream up to a line, and returns this line.
+async function nthLine(stream, wanted) {
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (let n = 1; ; ) {
+    const { value, done } = await reader.read();
+    const lines = (rest + (value || "")).split("\n");
+    rest = lines.pop();
+    for (const line of done && rest ? [...lines, rest] : lines) {
+      if (n === wanted) return line;
+      n += 1;
+    }
+    if (done) throw new Error(`The file has ${n - 1} games.`);
+  }
+}
+
+export async function open(view, me) {
+  const table = new Table(view, me);
+  if (me.match) {
+    await table.show(me.match);
+    table.events = me.match.history.map((each) => `${me.match.names[each.player]}: ${pretty(each.text)}`);
+    table.showLog();
+  } else message("Choose four players and start a match.");
+  return () => table.close();
+}

@@ -1,0 +1,172 @@
+"""Daihinmin on the page: matches, hints and recorded games follow the rules."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from afterstate.envs.daihinmin import cards
+from afterstate.web import game_daihinmin
+from tests.web.conftest import Visitor
+
+DATA = Path(__file__).parents[1] / "data" / "daihinmin"
+FOUR: list[dict[str, Any]] = [{"name": "daihinmin-heuristic"}] * 2 + [
+    {"name": "daihinmin-sample"}
+] * 2
+FIVE = [*FOUR, {"name": "daihinmin-policy"}]
+
+
+def play_on(visitor: Visitor, state: Any) -> Any:
+    """Play a game to its end, by hints where it is the visitor's turn."""
+    while not state["over"]:
+        turn = state["turn"]
+        if not state["is_mine"]:
+            state = visitor.post("daihinmin/advance", turn=turn)
+            continue
+        hint = visitor.post("daihinmin/hint", player={"name": "daihinmin-heuristic"})
+        if state["to_give"]:
+            assert len(hint["cards"]) == state["to_give"]
+            state = visitor.post("daihinmin/give", cards=hint["cards"], turn=turn)
+        else:
+            legal = [0, *(play["play"] for play in state["legal"])]
+            assert hint["play"] in legal
+            state = visitor.post("daihinmin/play", play=hint["play"], turn=turn)
+    return state
+
+
+def test_a_match_with_exchange_is_played_to_its_end(visitor: Visitor) -> None:
+    state = visitor.post("daihinmin/new", players=FOUR, seed=4, n_games=4)
+    gave = False
+    for number in range(1, 5):
+        assert state["number"] == number and len(state["hands"][0]) in range(8, 14)
+        assert state["hands"][1:] == [None] * 4
+        gave |= bool(state["is_mine"] and state["to_give"])
+        state = play_on(visitor, state)
+        assert sorted(state["results"][-1]) == [0, 1, 2, 3, 4]
+        assert sum(state["points"]) == 15 * number
+        if number < 4:
+            state = visitor.post("daihinmin/next", turn=state["turn"])
+    assert state["match_over"]
+    assert visitor.refused("daihinmin/next", turn=state["turn"]) == (409, "the match is over")
+    steps = visitor.get("daihinmin/steps")["steps"]
+    assert len(steps) == len(state["history"]) + 1
+    assert steps[-1]["left"] == state["left"] and steps[-1]["in_turn"] == -1
+
+
+def test_the_daifugo_chooses_its_gift() -> None:
+    match = game_daihinmin.new([None, *FOUR], 1, 2)
+    game = game_daihinmin.decode(match.record)
+    assert not game["to_give"]
+    for seed in range(20):
+        match = game_daihinmin.new([None, *FOUR], seed, 2)
+        _finish(match)
+        game_daihinmin.begin_next(match)
+        state = game_daihinmin.state(match, False)
+        if state["is_mine"] and state["to_give"]:
+            break
+    n, hand = state["to_give"], state["hands"][0]
+    with pytest.raises(ValueError, match=f"a gift must be {n} of the player's cards"):
+        game_daihinmin.apply(match, {"gift": 0})
+    with pytest.raises(ValueError, match="cards must be given first"):
+        game_daihinmin.apply(match, {"play": 0})
+    gift = sum(1 << card for card in hand[:n])
+    events = game_daihinmin.apply(match, {"gift": gift})
+    assert events == [f"{{0}} gives {n} card{'s' * (n > 1)} to the partner of the exchange."]
+    assert not set(hand[:n]) & set(game_daihinmin.state(match, False)["hands"][0])
+
+
+def _finish(match: game_daihinmin.Match) -> None:
+    """Play a game to its end with the first legal plays."""
+    while game_daihinmin.in_turn(match)[0] >= 0:
+        game = game_daihinmin.decode(match.record)
+        legal = game_daihinmin._legal(game)
+        game_daihinmin.apply(match, {"play": legal[0]["play"] if legal else 0})
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("play", {"play": 2422, "turn": 0}, 422),
+        ("play", {"play": -1, "turn": 0}, 422),
+        ("play", {"play": 0, "turn": 9}, 409),
+        ("give", {"cards": [0], "turn": 0}, 409),
+        ("give", {"cards": [53], "turn": 0}, 422),
+        ("give", {"cards": [], "turn": 0}, 422),
+        ("advance", {"turn": 7}, 409),
+        ("next", {"turn": 0}, 409),
+        ("hint", {"player": {"name": "expectimax"}}, 422),
+        ("hint", {"player": {"name": "daihinmin-mc", "settings": {"playouts": 10**9}}}, 422),
+        ("new", {"players": FOUR[:3]}, 422),
+        ("new", {"players": FOUR, "n_games": 101}, 422),
+        ("new", {"players": [{"name": "os:system"}] * 4}, 422),
+        ("recorded", {"game": {}}, 422),
+        ("recorded", {"game": {"deal": ["S3"] * 5}}, 422),
+    ],
+)
+def test_bad_requests_change_nothing(
+    visitor: Visitor, path: str, body: dict[str, Any], status: int
+) -> None:
+    visitor.post("daihinmin/new", players=FOUR, seed=1)
+    before = visitor.get("daihinmin")
+    assert visitor.refused(f"daihinmin/{path}", **body)[0] == status
+    assert visitor.get("daihinmin") == before
+
+
+def test_illegal_plays_are_refused(visitor: Visitor) -> None:
+    state = visitor.post("daihinmin/new", players=FOUR, seed=1)
+    while not state["is_mine"]:
+        state = visitor.post("daihinmin/advance", turn=state["turn"])
+    legal = {play["play"] for play in state["legal"]}
+    wrong = next(number for number in range(1, 54) if number not in legal)
+    status, text = visitor.refused("daihinmin/play", play=wrong, turn=state["turn"])
+    assert status == 409 and "is not legal here" in text
+    assert visitor.refused("daihinmin/steps", turn=0)[0] == 405
+
+
+def test_all_hands_are_shown_only_if_asked(visitor: Visitor) -> None:
+    visitor.post("daihinmin/new", players=FOUR, seed=1)
+    assert visitor.get("daihinmin")["hands"][1:] == [None] * 4
+    hands = visitor.get("daihinmin?reveal=true")["hands"]
+    assert sorted(card for hand in hands for card in hand) == list(range(cards.N_CARDS))
+
+
+def test_five_players_are_watched(visitor: Visitor) -> None:
+    state = visitor.post("daihinmin/new", players=FIVE, seed=2, n_games=1)
+    assert state["visitor"] is None and all(state["hands"])
+    assert play_on(visitor, state)["match_over"]
+
+
+@pytest.mark.parametrize("name", ["daihinmin-mc", "daihinmin-policy"])
+def test_players_give_hints_with_what_they_think(visitor: Visitor, name: str) -> None:
+    state = visitor.post("daihinmin/new", players=FOUR, seed=1)
+    while not state["is_mine"]:
+        state = visitor.post("daihinmin/advance", turn=state["turn"])
+    hint = visitor.post("daihinmin/hint", player={"name": name})
+    assert hint["play"] in [0, *(play["play"] for play in state["legal"])]
+    assert bool(hint["listed"]) == (name == "daihinmin-mc")
+
+
+def test_recorded_games_are_stepped_through(visitor: Visitor) -> None:
+    with gzip.open(DATA / "mixstrong.jsonl.gz", "rt") as file:
+        games = [json.loads(next(file)) for _ in range(3)]
+    for game in games:
+        result = visitor.post("daihinmin/recorded", game=game)
+        assert result["mismatches"] == [] and result["names"] == game["names"]
+        assert len(result["steps"]) == len(game["actions"]) + 1
+        for action, step in zip(game["actions"], result["steps"][1:], strict=True):
+            lock = bool(action["lock"]) and not action["flow"]  # it ends with the trick
+            assert (step["left"], step["lock"]) == (action["left"], lock)
+    games[0]["actions"][3]["nl"] += 1
+    assert "nl" in visitor.post("daihinmin/recorded", game=games[0])["mismatches"][0]
+
+
+def test_damaged_records_are_refused() -> None:
+    match = game_daihinmin.new([None, *FOUR], 1, 2)
+    data = match.model_dump()
+    for record in ("", "%%", match.record[:-8], "A" * len(match.record)):
+        with pytest.raises(ValueError):
+            game_daihinmin.Match(**{**data, "record": record})
