@@ -119,6 +119,13 @@ class Advice(Request):
     player: Player
 
 
+class Learn(Request):
+    """Seconds to learn."""
+
+    seconds: Annotated[float, Field(ge=1, le=300, strict=False)] = 60
+    seed: Seed = 1
+
+
 class Recorded(Request):
     """A recorded game."""
 

@@ -8,19 +8,21 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
-from afterstate.web import choices, game_2048, game_daihinmin
+from afterstate.web import choices, game_2048, game_daihinmin, leaderboard
 from afterstate.web.game_daihinmin import Match
 from afterstate.web.guard import COOKIE, Guard, cookie_of
 from afterstate.web.requests import (
     Advice,
+    GameName,
     Gift,
     Hint,
     Json,
+    Learn,
     Move,
     New2048,
     NewMatch,
@@ -30,6 +32,7 @@ from afterstate.web.requests import (
     Turn,
 )
 from afterstate.web.settings import Limits
+from afterstate.web.thinking.learners import Learners
 from afterstate.web.thinking.pool import Refusal, Thinking
 from afterstate.web.visitors import Visitor, Visitors
 
@@ -73,18 +76,21 @@ def create_app(
         loading = asyncio.create_task(app.state.thinking.start())
         yield
         loading.cancel()
+        app.state.learners.close()
         await app.state.thinking.close()
 
     app = FastAPI(
         title="afterstate", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan
     )
     app.state.limits, app.state.visitors = limits, Visitors(folder, limits)
-    app.state.thinking = Thinking(limits)
+    app.state.thinking, app.state.learners = Thinking(limits), Learners(limits)
     app.add_exception_handler(Refusal, _refuse)
     app.add_exception_handler(RequestValidationError, _explain)
     _add_pages(app)
     _add_2048(app)
     _add_daihinmin(app)
+    _add_leaderboard(app)
+    _add_learning(app)
     return Guard(app, hosts, limits, lambda each: app.state.visitors.find(each) is not None)
 
 
@@ -133,6 +139,14 @@ def _add_2048(app: FastAPI) -> None:
     visitors: Visitors = app.state.visitors
     thinking: Thinking = app.state.thinking
 
+    learners: Learners = app.state.learners
+
+    async def ask(me: Visitor, request: Json) -> Json:
+        """Return the answer of a player, or of the network that the visitor has trained."""
+        if request["player"]["name"] == choices.TRAINED:
+            return await learners.ask(me.key, request)
+        return await thinking.run(me.key, request)
+
     @app.post("/api/2048/new")
     async def new(body: New2048, me: Me) -> Json:
         seed = secrets.randbelow(2**32) if body.seed is None else body.seed
@@ -172,7 +186,7 @@ def _add_2048(app: FastAPI) -> None:
             raise Refusal(409, "no move is left")
         turn, board = game.turn, game.position.board
         request = {"kind": "hint", "player": body.player.spec("2048"), "board": board}
-        return {"turn": turn, **await thinking.run(me.key, request | {"detail": body.detail})}
+        return {"turn": turn, **await ask(me, request | {"detail": body.detail})}
 
     @app.post("/api/2048/run")
     async def run(body: Run, me: Me) -> Json:
@@ -181,7 +195,7 @@ def _add_2048(app: FastAPI) -> None:
         request = {"kind": "play", "player": body.player.spec("2048"), "until": body.until}
         request |= {"position": game.position.model_dump(), "moves": body.moves}
         request |= {"seed": game.seed, "fresh": game.n_moves == 0}
-        answer = await thinking.run(me.key, request)
+        answer = await ask(me, request)
         game = _at(me.game, body.turn)
         played = [game_2048.play(game, action) for action in answer["actions"]]
         visitors.save(me)
@@ -257,6 +271,50 @@ def _add_daihinmin(app: FastAPI) -> None:
             return game_daihinmin.recorded_steps(body.game)
         except ValueError as error:
             raise Refusal(422, str(error)) from None
+
+
+def _add_leaderboard(app: FastAPI) -> None:
+    """Add the addresses of the leaderboard."""
+
+    @app.get("/api/leaderboard/{game}")
+    def table(game: GameName) -> Json:
+        try:
+            return leaderboard.table(game)
+        except OSError:
+            raise Refusal(404, leaderboard.MISSING) from None
+
+    @app.get("/api/leaderboard/{game}/rows")
+    def played(game: GameName, name: str, first: Annotated[int, Query(ge=0, le=10**6)] = 0) -> Json:
+        try:
+            return leaderboard.played(game, name, first)
+        except LookupError:
+            raise Refusal(404, f"there is no player {name!r:.80} of {game}") from None
+        except OSError:
+            raise Refusal(404, leaderboard.MISSING) from None
+
+
+def _add_learning(app: FastAPI) -> None:
+    """Add the addresses of the learner."""
+    learners: Learners = app.state.learners
+    thinking: Thinking = app.state.thinking
+
+    @app.get("/api/learn")
+    async def state(me: Me) -> Json:
+        return learners.state(me.key)
+
+    @app.post("/api/learn/start")
+    async def start(body: Learn, me: Me) -> Json:
+        if not thinking.is_ready:
+            raise Refusal(503, "the players are being loaded, try again in a moment")
+        return await learners.start(me.key, body.seed, body.seconds)
+
+    @app.post("/api/learn/resume")
+    async def resume(body: Learn, me: Me) -> Json:
+        return learners.resume(me.key, body.seconds)
+
+    @app.post("/api/learn/stop")
+    async def stop(me: Me) -> Json:
+        return learners.stop(me.key)
 
 
 def _request(kind: str, match: Match, spec: Json) -> Json:

@@ -17,6 +17,12 @@ class Limits:
     """Searches that run or wait, of all visitors."""
     seconds: float = 10.0
     """Time of a search, in seconds."""
+    learners: int = 1
+    """Networks that learn or wait for their visitor at the same time, of about 700 MB each."""
+    learn_seconds: float = 300.0
+    """Time that a network may learn, in seconds."""
+    idle_seconds: float = 300.0
+    """Time after which a network that nobody uses makes room for another, in seconds."""
     visitors: int = 500
     """Visitors whose games are kept; the one longest away is forgotten for a new one."""
     days: float = 30.0

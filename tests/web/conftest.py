@@ -55,9 +55,13 @@ class Server:
         self.visitors: list[Visitor] = []
         self.start()
 
-    def start(self) -> None:
+    def restart(self) -> None:
+        """Start the process again, at the same port."""
+        self.start(httpx.URL(self.address).port)
+
+    def start(self, port: int = 0) -> None:
         """Start the process."""
-        command = [sys.executable, "-m", "afterstate", "web", "--port", "0", "--no-open"]
+        command = [sys.executable, "-m", "afterstate", "web", "--port", str(port), "--no-open"]
         command += ["--folder", str(self.folder), *self.options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None

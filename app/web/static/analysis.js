@@ -1,7 +1,7 @@
 // What a player thinks of a position, as bars, pictures of boards, and a tree.
 
 import { NAMES, picture, place, tileOf } from "./board.js";
-import { el, number } from "./dom.js";
+import { el, number, scroll } from "./dom.js";
 
 const SEES = { "value-net": true, "policy-net": true };
 
@@ -34,9 +34,9 @@ function moves(hint) {
     cells.push(el("td", {}, value == null ? "" : el("meter", { min: 0, max: 1, value: 0.02 + 0.98 * share, ariaLabel: `${move} relative to the best` })));
     return el("tr", { className: action === hint.action ? "best" : "" }, ...cells);
   });
-  const heads = ["move", name, "to the best", ...(hint.visits ? ["visits"] : []), ""];
+  const heads = ["move", name, "to the best", ...(hint.visits ? ["visits"] : []), "relative"];
   if (!shown.length) return el("p", { className: "dim" }, "This player gives no values.");
-  return el("div", { className: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...rows)));
+  return scroll("Values", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...rows)));
 }
 
 function line(steps) {
@@ -52,7 +52,7 @@ function outcomes(hint) {
   );
   const heads = ["tile", "probability (%)", "value", "to the mean"];
   return el("details", {}, el("summary", {}, `Values by outcome of ${NAMES[hint.action]} (mean ${number(mean)})`),
-    el("div", { className: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...rows))));
+    scroll("Values", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...rows))));
 }
 
 // Draws the moves of the root, their most visited outcomes, and the moves of these.

@@ -1,6 +1,6 @@
 // The view of Daihinmin: a seat at the table, five players to watch, and recorded games.
 
-import { PlayerChoice, attempt, button, el, get, label, message, number, post, say, wait } from "./dom.js";
+import { PlayerChoice, attempt, button, el, get, label, message, number, post, say, scroll, wait } from "./dom.js";
 
 const SUITS = ["♠", "♥", "♦", "♣"];
 const SUIT_NAMES = ["spades", "hearts", "diamonds", "clubs"];
@@ -275,14 +275,15 @@ class Table {
     this.selected = new Set(hint.cards);
     this.showHand();
     const rows = hint.listed.map((each) => el("tr", {}, el("td", {}, pretty(each.text)), el("td", {}, each.places ? each.places.map((p) => number(100 * p)).join(" / ") : number(each.value, 2)), el("td", {}, each.visits == null ? "" : number(each.visits))));
-    const heads = hint.listed[0]?.places ? ["action", "places 1 to 5 (%)", ""] : ["action", "expected points", "playouts"];
+    const heads = hint.listed[0]?.places ? ["action", "places 1 to 5 (%)", "playouts"] : ["action", "expected points", "playouts"];
     this.hintNode.append(el("p", {}, "Hint: ", el("strong", {}, pretty(hint.text)), ` (${number(1000 * hint.seconds, 1)} ms)`));
-    if (rows.length > 1) this.hintNode.append(el("div", { className: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...rows))));
+    if (rows.length > 1) this.hintNode.append(scroll("What the player thinks", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...rows))));
   }
 
   key(event) {
-    if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("select, textarea, input") || !this.state) return;
+    if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("select, textarea, input")) return;
     if (this.stepper) return void this.stepKey(event);
+    if (!this.state) return;
     const key = event.key.toLowerCase();
     const cards = [...this.handNode.querySelectorAll("button")];
     const at = cards.indexOf(document.activeElement);

@@ -14,6 +14,11 @@ export function el(tag, props = {}, ...children) {
   return node;
 }
 
+// Something that may be too wide, which keys can scroll.
+export function scroll(name, ...children) {
+  return el("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: name }, ...children);
+}
+
 let n_labels = 0;
 
 // An input with its label before it, or after a box to check.

@@ -145,6 +145,7 @@ class Game {
 
   async start(body = null) {
     this.running = null;
+    this.expected = null;
     const seed = this.seedInput.value === "" ? null : Number(this.seedInput.value);
     const state = await attempt(() => post("2048/new", body || { seed }));
     if (!state) return;
@@ -250,7 +251,8 @@ class Game {
     let batch = 1;
     while (this.running === me && !this.state.over && this.state.max_tile < stopAt) {
       const start = performance.now();
-      const answer = await this.request(this.delay > 100 ? 1 : batch);
+      const drawn = ["random", "reward"].includes(this.player.spec().name); // draws from one stream
+      const answer = await this.request(drawn && this.expected != null ? 2000 : this.delay > 100 ? 1 : batch);
       if (!answer || this.running !== me) break;
       const each = (answer.seconds * 1000) / answer.played.length;
       batch = Math.max(1, Math.min(100, Math.floor(BATCH_MS / Math.max(each, this.delay, 0.5))));
@@ -258,6 +260,11 @@ class Game {
     }
     if (this.running === me) this.running = null;
     if (!this.running) this.runButton.textContent = "Run (R)";
+    if (this.state.over && this.expected != null && this.state.seed != null) {
+      const same = this.state.score === this.expected;
+      this.timing.textContent = `The score of the row is ${number(this.expected)}: ${same ? "the same" : "not the same"} as here.`;
+      this.expected = null;
+    }
     if (this.state.max_tile >= stopAt) say(`Stopped at the tile ${this.state.max_tile}.`);
   }
 
@@ -328,8 +335,8 @@ export async function open(view, me, [action, ...rest]) {
   return () => game.close();
 }
 
-// Starts the game of a seed with a player: #2048/watch/SEED/NAME/SETTING=VALUE,...
-async function watch(game, me, [seed, name, settings = ""]) {
+// Replays a row of the leaderboard: #2048/watch/SEED/NAME/SETTING=VALUE,.../SCORE
+async function watch(game, me, [seed, name, settings = "", score = ""]) {
   const values = Object.fromEntries(settings.split(",").filter(Boolean).map((pair) => pair.split("=")));
   if (!me.players["2048"].some((each) => each.name === name)) return message(`there is no player ${name} here`);
   game.player.select.value = name;
@@ -337,6 +344,7 @@ async function watch(game, me, [seed, name, settings = ""]) {
   game.until.value = "";
   await game.start({ seed: Number(seed) });
   history.replaceState(null, "", "#2048");
+  game.expected = score === "" ? null : Number(score);
   game.run();
   return undefined;
 }

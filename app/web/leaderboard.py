@@ -1,0 +1,95 @@
+"""The leaderboard's committed results and rows, as the page shows them.
+
+They are in a checkout only; the wheel has none.
+"""
+
+from __future__ import annotations
+
+import csv
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from afterstate.leaderboard import games, rows
+from afterstate.leaderboard.games import OPPONENTS, Entry
+from afterstate.web import choices
+from afterstate.web.choices import Spec
+
+Json = dict[str, Any]
+
+FOLDER = games.ROOT / "benchmarks" / "results" / "leaderboard"
+SHOWN = 30
+"""Rows of a player that are sent at once."""
+
+_TEXTS = ("player", "machine")
+MISSING = (
+    "the results of the leaderboard are in the repository only: run `afterstate web` in a checkout"
+)
+
+
+def table(game: str, folder: Path = FOLDER) -> Json:
+    """Return the results of all players of a game, best first.
+
+    Raises:
+        OSError: there are no results here.
+    """
+    entries = _entries(game)
+    with open(folder / f"{game}.csv", encoding="utf-8", newline="") as file:
+        results = [_result(row, entries) for row in csv.DictReader(file)]
+    return {"game": game, "results": results, "opponents": list(OPPONENTS)}
+
+
+def _result(row: dict[str, str], entries: dict[str, Entry]) -> Json:
+    """Return a result with its numbers, and the player if the page can make it."""
+    name = row.pop("player")
+    numbers = {key: _number(value) for key, value in row.items() if key not in _TEXTS}
+    entry = entries.get(name)
+    return {
+        "name": name,
+        **numbers,
+        "machine": row.get("machine", ""),
+        "player": None if entry is None else _spec(entry),
+    }
+
+
+def _number(text: str) -> float | None:
+    """Return a number; None for a blank."""
+    return float(text) if text else None
+
+
+def _spec(entry: Entry) -> Spec | None:
+    """Return the player of an entry, None if visitors cannot choose it."""
+    if entry.timed:
+        return None
+    try:
+        return choices.checked(entry.game, entry.player, entry.settings)
+    except ValueError:
+        return None
+
+
+def _entries(game: str) -> dict[str, Entry]:
+    """Return the package's entries of a game by name."""
+    return {each.name: each for each in games.entries(games.OWN) if each.game == game}
+
+
+def played(game: str, name: str, first: int, folder: Path = FOLDER) -> Json:
+    """Return rows of a player from a place on.
+
+    Raises:
+        LookupError: there is no such player.
+        OSError: there are no rows here.
+    """
+    found = _rows(game, name, folder)
+    part = found[first : first + SHOWN]
+    keys = ("seed", "score", "max_tile", "moves", "number", "places", "players")
+    return {"n": len(found), "rows": [{k: row[k] for k in keys if k in row} for row in part]}
+
+
+@lru_cache(maxsize=8)
+def _rows(game: str, name: str, folder: Path) -> list[Json]:
+    """Return the rows of a player that count, by seed."""
+    entry = _entries(game)[name]
+    if not rows.rows_file(folder, entry).exists():
+        raise FileNotFoundError(MISSING)
+    current = rows.current(entry, rows.read(folder, entry))
+    return [row for seed in sorted(current) for row in current[seed]]

@@ -1,0 +1,110 @@
+// The view of the leaderboard: sortable tables, and rows that are played again.
+
+import { attempt, button, el, get, number, post, scroll } from "./dom.js";
+
+const SHARES = new Set(["2048", "4096", "8192", "16384", "32768", "65536", "1st", "2nd", "3rd", "4th", "5th"]);
+
+function columns(game, results) {
+  const shares = Object.keys(results[0]).filter((key) => SHARES.has(key) || key.startsWith("daihinmin-"));
+  return [
+    { key: "name", text: "player" },
+    { key: "games", text: "games", show: (r) => number(r.games) },
+    { key: "mean", text: game === "2048" ? "mean score (95% interval)" : "points per 100 games (95% interval)", show: (r) => `${number(r.mean)} (${number(r.low)} to ${number(r.high)})` },
+    { key: "cpu_seconds_each", text: "CPU time per move (ms)", show: (r) => number(1000 * r.cpu_seconds_each, 3) },
+    ...shares.map((key) => ({ key, text: key.startsWith("daihinmin-") ? `ahead of ${key.slice(10)} (%)` : `${key} (%)`, show: (r) => number(100 * r[key], 1) })),
+  ];
+}
+
+// Intervals of the means, one line for each player.
+function figure(results) {
+  const high = Math.max(...results.map((each) => each.high));
+  const height = 20 * results.length + 10;
+  const svg = el("svg", { viewBox: `0 0 640 ${height}`, class: "tree", role: "img", "aria-label": "Means with 95% intervals; the table has the numbers." });
+  results.forEach((each, i) => {
+    const y = 15 + 20 * i;
+    const x = (value) => 290 + (330 * value) / high;
+    svg.append(el("text", { x: 4, y: y + 4 }, each.name), el("line", { x1: x(each.low), y1: y, x2: x(each.high), y2: y, "stroke-width": 3 }), el("circle", { cx: x(each.mean), cy: y, r: 4 }));
+  });
+  return scroll("Figure", svg);
+}
+
+function settingsText(player) {
+  return Object.entries(player.settings).map(([name, value]) => `${name}=${value}`).join(",");
+}
+
+class Leaderboard {
+  constructor(game, table) {
+    this.game = game;
+    this.table = table;
+    this.sorted = { key: "mean", down: true };
+    this.body = el("tbody");
+    this.rows = el("div", { "aria-live": "polite" });
+    this.heads = columns(game, table.results).map((column) => {
+      const head = el("th", { scope: "col" }, button(column.text, () => this.sort(column.key)));
+      return { ...column, head };
+    });
+    this.figure = el("div");
+    this.node = el("section", { className: "panel", "aria-label": game },
+      el("h2", {}, game === "2048" ? "2048" : "Daihinmin"),
+      el("details", {}, el("summary", {}, "Figure"), this.figure),
+      scroll(`Results of ${game}`, el("table", {}, el("thead", {}, el("tr", {}, ...this.heads.map((each) => each.head), el("th", { scope: "col" }, "games and replay"))), this.body)),
+      this.rows);
+    this.show();
+  }
+
+  sort(key) {
+    this.sorted = { key, down: this.sorted.key === key ? !this.sorted.down : key !== "name" && key !== "cpu_seconds_each" };
+    this.show();
+  }
+
+  show() {
+    const { key, down } = this.sorted;
+    const order = [...this.table.results].sort((a, b) => (a[key] < b[key] ? -1 : a[key] > b[key] ? 1 : 0) * (down ? -1 : 1));
+    for (const each of this.heads) each.head.setAttribute("aria-sort", each.key === key ? (down ? "descending" : "ascending") : "none");
+    this.body.replaceChildren(...order.map((result) => el("tr", {},
+      ...this.heads.map((each) => el("td", {}, each.show ? each.show(result) : result[each.key])),
+      el("td", {}, button("Games", () => this.open(result, 0), { ariaLabel: `Games of ${result.name}` })))));
+    this.figure.replaceChildren(figure(order));
+  }
+
+  async open(result, first) {
+    const found = await attempt(() => get(`leaderboard/${this.game}/rows?name=${encodeURIComponent(result.name)}&first=${first}`));
+    if (!found) return;
+    const list = found.rows.map((row) => el("tr", {}, ...this.cells(row, result)));
+    const heads = this.game === "2048" ? ["seed", "score", "largest tile", "moves", "replay"] : ["seed", "game", "place", "watch"];
+    const more = el("div", { className: "row" },
+      button("Earlier", () => this.open(result, Math.max(0, first - 30)), { disabled: first === 0 }),
+      button("Later", () => this.open(result, first + 30), { disabled: first + 30 >= found.n }),
+      `games ${number(first + 1)} to ${number(first + found.rows.length)} of ${number(found.n)}`);
+    const note = result.player ? null : el("p", { className: "dim" }, "This player cannot be chosen here, or its moves depend on time: its games cannot be replayed.");
+    this.rows.replaceChildren(el("h3", {}, `Games of ${result.name}`), note || "", scroll("Games", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...list))), more);
+    this.rows.scrollIntoView({ block: "nearest" });
+  }
+
+  cells(row, result) {
+    const link = (href, text) => el("td", {}, result.player ? el("a", { href }, text) : "");
+    const td = (text) => el("td", {}, text);
+    if (this.game === "2048") {
+      const player = result.player ? `${result.player.name}/${settingsText(result.player)}` : "";
+      return [td(row.seed), td(number(row.score)), td(number(row.max_tile)), td(number(row.moves)), link(`#2048/watch/${row.seed}/${player}/${row.score}`, "Replay")];
+    }
+    const place = row.places[row.players.indexOf(result.name)] + 1;
+    const watch = row.number === 1 && result.player ? el("td", {}, button("Watch from here", () => this.watch(row, result))) : td("");
+    return [td(row.seed), td(row.number), td(place), watch];
+  }
+
+  // Starts the cycle of a row, with its players and its deals.
+  async watch(row, result) {
+    const players = row.players.map((name) => (name === result.name ? result.player : { name, settings: {} }));
+    const match = await attempt(() => post("daihinmin/new", { players, seed: row.seed, n_games: 100 }));
+    if (match) location.hash = "#daihinmin";
+  }
+}
+
+export async function open(view) {
+  view.append(el("p", {}, "All players play the same seeds; each row is one game. Players whose lead is not significant cannot be ranked."));
+  for (const game of ["2048", "daihinmin"]) {
+    const table = await get(`leaderboard/${game}`);
+    view.append(new Leaderboard(game, table).node);
+  }
+}

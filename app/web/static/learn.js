@@ -1,0 +1,93 @@
+// The view in which an N-tuple network learns 2048 from nothing.
+
+import { Board } from "./board.js";
+import { attempt, button, el, get, label, message, number, post, say } from "./dom.js";
+
+class Learn {
+  constructor(view) {
+    this.seconds = el("input", { type: "number", min: 1, max: 300, value: 60 });
+    this.startButton = button("Learn from nothing", () => this.send("start"), { className: "main" });
+    this.resumeButton = button("Learn on", () => this.send("resume"));
+    this.stopButton = button("Stop", () => this.send("stop"));
+    this.facts = el("dl", { className: "numbers" });
+    this.curve = el("div");
+    this.board = new Board();
+    this.caption = el("p", { className: "dim" });
+    this.after = el("p");
+    view.append(el("p", {}, "An N-tuple network of 2048 begins with all values zero and learns by temporal coherence from its own games, in one process on the server."),
+      el("div", { className: "columns" },
+        el("section", { className: "panel", "aria-label": "Learning" }, label("Seconds", this.seconds), el("div", { className: "row" }, this.startButton, this.resumeButton, this.stopButton), this.facts, this.curve, this.after),
+        el("section", { "aria-label": "A game of the network now" }, this.board.node, this.caption)));
+    this.board.show(Array(16).fill(0));
+    this.frame = 0;
+    this.timer = setInterval(() => this.poll(), 1000);
+    this.film = setInterval(() => this.next(), 150);
+  }
+
+  close() {
+    clearInterval(this.timer);
+    clearInterval(this.film);
+  }
+
+  async send(what) {
+    const body = what === "stop" ? {} : { seconds: Number(this.seconds.value) };
+    const state = await attempt(() => post(`learn/${what}`, body));
+    if (state) this.show(state);
+    say(what === "stop" ? "Stopped." : "Learning.");
+  }
+
+  async poll() {
+    if (!this.state?.running || this.isPolling) return;
+    this.isPolling = true;
+    const state = await get("learn").catch(() => null);
+    this.isPolling = false;
+    if (state) this.show(state);
+  }
+
+  show(state) {
+    const was = this.state?.running;
+    this.state = state;
+    this.resumeButton.disabled = !state.exists || state.running;
+    this.stopButton.disabled = !state.running;
+    if (state.error) message(state.error);
+    const last = state.curve.at(-1);
+    if (!last) return;
+    const facts = { seconds: number(last.seconds), moves: number(last.n_moves), games: number(last.n_games), "mean score": number(last.mean_score), "reach 2048": `${number(100 * last.reach_2048)}%`, "largest tile": number(last.max_tile) };
+    this.facts.replaceChildren(...Object.entries(facts).map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, text))));
+    this.curve.replaceChildren(curve(state.curve));
+    if (was && !state.running) say(`Learned for ${facts.seconds} seconds. Mean score ${facts["mean score"]}.`);
+    if (!state.running) this.after.replaceChildren(el("a", { href: "#2048" }, "Play 2048 with it"), ": choose the player ", el("strong", {}, "Your network"), ". It is kept until the server ends, or somebody else learns.");
+    if (state.sample.score !== this.sample?.score) {
+      this.sample = state.sample;
+      this.frame = 0;
+    }
+  }
+
+  // Shows the next board of the game that the network plays now.
+  next() {
+    const boards = this.sample?.boards;
+    if (!boards?.length) return;
+    this.frame = Math.min(this.frame + 1, boards.length - 1);
+    this.board.show(boards[this.frame]);
+    this.caption.textContent = `A game of seed 0 with the values so far, score ${number(this.sample.score)}.`;
+  }
+}
+
+// The mean score of the last 1,000 games against the time.
+function curve(points) {
+  const [width, height] = [560, 240];
+  const [most, top] = [Math.max(10, points.at(-1).seconds), Math.max(...points.map((each) => each.mean_score), 1)];
+  const x = (seconds) => 60 + ((width - 75) * seconds) / most;
+  const y = (score) => height - 30 - ((height - 50) * score) / top;
+  const svg = el("svg", { viewBox: `0 0 ${width} ${height}`, class: "curve", role: "img", "aria-label": `Learning curve: mean score ${number(points.at(-1).mean_score)} after ${number(points.at(-1).seconds)} seconds.` });
+  svg.append(el("line", { x1: 60, y1: y(0), x2: width - 15, y2: y(0) }), el("line", { x1: 60, y1: y(0), x2: 60, y2: 15 }));
+  svg.append(el("text", { x: 4, y: y(top) + 4 }, number(top)), el("text", { x: 4, y: y(0) + 4 }, "0"), el("text", { x: width - 60, y: height - 10 }, `${number(most)} s`), el("text", { x: 70, y: 14 }, "mean score of the last 1,000 games"));
+  svg.append(el("polyline", { points: points.map((each) => `${x(each.seconds)},${y(each.mean_score)}`).join(" ") }));
+  return svg;
+}
+
+export async function open(view) {
+  const learn = new Learn(view);
+  learn.show(await get("learn"));
+  return () => learn.close();
+}

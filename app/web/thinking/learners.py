@@ -1,0 +1,148 @@
+"""The learners of visitors, on the server's side: their processes, limits and curves."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from afterstate.web.settings import Limits
+from afterstate.web.thinking.pool import Refusal, Worker
+
+Json = dict[str, Any]
+
+_STEP = 0.5  # seconds of learning between two points of the curve
+
+
+class _Learner:
+    """A learner's process and its curve."""
+
+    def __init__(self, worker: Worker, seed: int) -> None:
+        self.worker, self.seed = worker, seed
+        self.curve: list[Json] = []
+        self.sample: Json = {}
+        self.error = ""
+        self.learned = 0.0  # seconds
+        self.until = 0.0  # seconds of learning at which it stops
+        self.seen = time.monotonic()
+        self.lock = asyncio.Lock()
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """True while it learns."""
+        return self.task is not None and not self.task.done()
+
+    async def ask(self, request: Json) -> Json:
+        """Return the answer to a request; one is answered at a time."""
+        async with self.lock:
+            answer = await self.worker.ask({**request, "seed": self.seed})
+        if "error" in answer:
+            raise Refusal(400, answer["error"])
+        return answer
+
+    async def run(self) -> None:
+        """Learn until the time is up, or something goes wrong."""
+        try:
+            while self.learned < self.until:
+                progress = await self.ask({"kind": "learn", "seconds": _STEP})
+                self.sample = progress.pop("sample")
+                self.learned = progress["seconds"]
+                self.curve.append(progress)
+        except Refusal as error:
+            self.error = str(error)
+
+
+class Learners:
+    """The learners of all visitors.
+
+    Args:
+        limits: number of learners, and their time.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._by_visitor: dict[str, _Learner] = {}
+
+    async def start(self, visitor: str, seed: int, seconds: float) -> Json:
+        """Start a new learner in place of the visitor's earlier one.
+
+        Raises:
+            Refusal: there are too many.
+        """
+        self.forget(visitor)
+        self._forget_idle()
+        if len(self._by_visitor) >= self._limits.learners:
+            raise Refusal(503, "other visitors are learning, try again in some minutes")
+        from afterstate.web.thinking import learning
+
+        learner = _Learner(await asyncio.to_thread(Worker, learning.work), seed)
+        learner.worker.lower_priority()
+        if len(self._by_visitor) >= self._limits.learners:
+            learner.worker.end()
+            raise Refusal(503, "other visitors are learning, try again in some minutes")
+        self._by_visitor[visitor] = learner
+        return self.resume(visitor, seconds)
+
+    def resume(self, visitor: str, seconds: float) -> Json:
+        """Learn on for a time, up to the limit."""
+        learner = self._of(visitor)
+        if learner.learned >= self._limits.learn_seconds:
+            raise Refusal(409, f"a network may learn for {self._limits.learn_seconds:g} s")
+        learner.until = min(learner.learned + seconds, self._limits.learn_seconds)
+        if not learner.is_running:
+            learner.task = asyncio.create_task(learner.run())
+        return self.state(visitor)
+
+    def stop(self, visitor: str) -> Json:
+        """Let a learner stop after its current step; it keeps its network."""
+        self._of(visitor).until = 0.0
+        return self.state(visitor)
+
+    def state(self, visitor: str) -> Json:
+        """Return the curve of a visitor's learner, without points if there is none."""
+        learner = self._by_visitor.get(visitor)
+        if learner is None:
+            return {"exists": False, "running": False, "curve": [], "sample": {}}
+        running = learner.is_running and learner.until > learner.learned
+        return {
+            "exists": True,
+            "running": running,
+            "curve": learner.curve,
+            "sample": learner.sample,
+            "error": learner.error,
+            "most_seconds": self._limits.learn_seconds,
+        }
+
+    async def ask(self, visitor: str, request: Json) -> Json:
+        """Return the answer of the visitor's network to a request for a hint or moves."""
+        return await self._of(visitor).ask(request)
+
+    def forget(self, visitor: str) -> None:
+        """End the learner of a visitor, if there is one."""
+        learner = self._by_visitor.pop(visitor, None)
+        if learner is not None:
+            if learner.task is not None:
+                learner.task.cancel()
+            learner.worker.process.kill()  # whoever waits for an answer gets an error
+            asyncio.get_running_loop().call_later(1, learner.worker.end)
+
+    def close(self) -> None:
+        """End all learners."""
+        for visitor in list(self._by_visitor):
+            self.forget(visitor)
+
+    def _of(self, visitor: str) -> _Learner:
+        """Return the learner of a visitor, who is there now."""
+        learner = self._by_visitor.get(visitor)
+        if learner is None:
+            raise Refusal(404, "you have no network: let one learn on the page Learn")
+        learner.seen = time.monotonic()
+        return learner
+
+    def _forget_idle(self) -> None:
+        """End learners that nobody has used for long."""
+        now = time.monotonic()
+        for visitor, each in list(self._by_visitor.items()):
+            if not each.is_running and now - each.seen > self._limits.idle_seconds:
+                self.forget(visitor)

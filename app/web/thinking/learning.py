@@ -1,0 +1,101 @@
+"""An N-tuple network that learns from nothing, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import time
+from collections import deque
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
+from afterstate.agents.game2048.play import Games
+from afterstate.agents.game2048.values.ntuple import NTupleAgent
+from afterstate.web import game_2048
+from afterstate.web.thinking import analysis
+
+Json = dict[str, Any]
+
+MEMORY = 4 << 30
+"""Address space of the process in bytes, with the loaded players that it shares."""
+_MOVES = 20_000  # between two looks at the clock
+_KEPT = 1000  # games of the mean
+_FRAMES = 60  # boards of the game that is shown
+
+
+class Session:
+    """A learner and its recent games.
+
+    Args:
+        seed: of its games.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._learner = NTupleLearner(seed=seed)
+        self._scores: deque[int] = deque(maxlen=_KEPT)
+        self._tiles: deque[int] = deque(maxlen=_KEPT)
+
+    def answer(self, request: Json) -> Json:
+        """Return the answer to a request: to learn on, for a hint, or for moves."""
+        kind, player = request["kind"], NTupleAgent(self._learner.network)
+        if kind == "hint":
+            return analysis.hint(player, request["board"], request["detail"])
+        if kind == "play":
+            return analysis.play(player, request)
+        self._learn(request["seconds"])
+        return {**self._progress(), "sample": _sample(player)}
+
+    def _learn(self, seconds: float) -> None:
+        """Learn for a time."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            played: Games = self._learner.play(_MOVES)
+            self._scores.extend(played.scores.tolist())
+            self._tiles.extend(played.max_tiles.tolist())
+
+    def _progress(self) -> Json:
+        """Return counts, and the mean of the last games."""
+        tiles = np.array(self._tiles)
+        return {
+            "n_moves": self._learner.n_moves,
+            "n_games": self._learner.n_games,
+            "seconds": self._learner.seconds,
+            "mean_score": float(np.mean(self._scores)),
+            "reach_2048": float((tiles >= 2048).mean()),
+            "max_tile": int(tiles.max()),
+        }
+
+
+def _sample(player: Any) -> Json:
+    """Return a game of the player: its score, and some of its boards."""
+    game = game_2048.new(seed=0)
+    actions = game_2048.choose_moves(player, game.position, 3000, None)
+    every = max(1, len(actions) // _FRAMES)
+    boards = [game.position.board]
+    for number, action in enumerate(actions, 1):
+        state = game_2048.play(game, action)
+        if number % every == 0 or number == len(actions):
+            boards.append(state["board"])
+    return {"boards": boards, "score": game.position.score, "over": len(actions) < 3000}
+
+
+def work(connection: Connection) -> None:
+    """Answer requests until the other end is closed; the first has the seed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    session: Session | None = None
+    while True:
+        try:
+            request = json.loads(connection.recv_bytes())
+        except EOFError:
+            return
+        try:
+            session = session or Session(request["seed"])
+            answer = session.answer(request)
+        except (ValueError, MemoryError) as error:
+            answer = {"error": str(error) or "out of memory"}
+        connection.send_bytes(json.dumps(answer).encode())

@@ -1,0 +1,54 @@
+"""The leaderboard on the page: its numbers are those of the committed results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from afterstate.leaderboard import games
+from tests.web.conftest import Visitor, httpx
+
+pytest.importorskip("fastapi")
+
+from afterstate.web import leaderboard
+
+HAS_RESULTS = leaderboard.FOLDER.exists()
+
+
+@pytest.mark.skipif(not HAS_RESULTS, reason="needs the results of a checkout")
+@pytest.mark.parametrize("game", ["2048", "daihinmin"])
+def test_tables_have_all_entries(visitor: Visitor, game: str) -> None:
+    results = visitor.get(f"leaderboard/{game}")["results"]
+    names = [each.name for each in games.entries(games.OWN) if each.game == game]
+    assert sorted(each["name"] for each in results) == sorted(names)
+    assert all(each["low"] <= each["mean"] <= each["high"] for each in results)
+
+
+@pytest.mark.skipif(not HAS_RESULTS, reason="needs the results of a checkout")
+@pytest.mark.parametrize("name", ["N-tuple network", "largest reward", "alpha-beta, depth 3"])
+def test_a_row_is_replayed_from_its_seed(visitor: Visitor, name: str) -> None:
+    table = visitor.get("leaderboard/2048")["results"]
+    player = next(each["player"] for each in table if each["name"] == name)
+    path = str(httpx.QueryParams(name=name, first=3))
+    row = visitor.get(f"leaderboard/2048/rows?{path}")["rows"][0]
+    visitor.post("2048/new", seed=row["seed"])
+    played: list[Any] = []
+    while not played or not played[-1]["over"]:
+        body = {"player": player, "moves": 2000, "turn": len(played)}
+        played += visitor.post("2048/run", **body)["played"]
+    last = played[-1]
+    assert (last["score"], last["max_tile"]) == (row["score"], row["max_tile"])
+    assert len(played) == row["moves"]
+
+
+def test_unknown_players_and_games_are_not_there(visitor: Visitor) -> None:
+    for path in ("chess", "2048/rows?name=none", "2048/rows?name=../../x", "2048/rows"):
+        assert visitor.client.get(f"/api/leaderboard/{path}").status_code in (404, 422)
+
+
+def test_missing_results_are_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    with pytest.raises(OSError):
+        leaderboard.table("2048", tmp_path)
+    with pytest.raises(FileNotFoundError, match="in the repository only"):
+        leaderboard.played("2048", "random", 0, tmp_path)
