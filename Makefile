@@ -1,4 +1,5 @@
 # make demo   learn 2048 in a minute and watch it play
+# make web    the page in the browser (ARGS="--port 8048")
 # make test   the tests, in about four minutes on two cores after the set-up (ARGS="-n 2")
 # make slow   the tests that take longer, and thousands of random arguments
 # make bounds   the tests of environments and agents with arrays checked for their bounds (ARGS="-n 2 tests/envs")
@@ -24,11 +25,14 @@ TORCH ?= torch==2.13.0
 # Random arguments for public functions; ARGS select other tests or targets instead.
 PROPERTIES = $(BIN)/python -m pytest tests/test_properties.py -m "not exhaustive" --hypothesis-profile
 
-.PHONY: demo test slow bounds exhaustive fuzz soak lint docs clean
+.PHONY: demo web test slow bounds exhaustive fuzz soak lint docs clean
 
 demo: $(VENV)/examples.done
 	@echo "Learning 2048 for a minute. The first start compiles, for some fifteen seconds."
 	$(BIN)/python examples/quickstart.py $(ARGS)
+
+web: $(VENV)/web.done
+	$(BIN)/afterstate web $(ARGS)
 
 test: $(VENV)/dev.done
 	$(BIN)/python -m pytest $(ARGS)
@@ -66,6 +70,10 @@ $(VENV)/pip.done:
 
 $(VENV)/examples.done: pyproject.toml | $(VENV)/pip.done
 	$(BIN)/pip install --quiet --editable ".[examples]"
+	@touch $@
+
+$(VENV)/web.done: $(VENV)/examples.done
+	$(BIN)/pip install --quiet --editable ".[examples,web]"
 	@touch $@
 
 $(VENV)/dev.done: $(VENV)/examples.done

@@ -88,7 +88,7 @@ class Guard:
         if _name(host) not in self._hosts:
             return 421, f"this server is not {host!r:.80}"
         origin = headers.get("origin")
-        if origin is not None and origin != f"http://{host}":
+        if origin not in (None, f"http://{host}", f"https://{host}"):  # https: by a proxy
             return 403, "requests from other origins are refused"
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             is_link = headers.get("sec-fetch-mode") == "navigate"

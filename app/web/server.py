@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -13,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
-from afterstate.web import choices, game_2048, game_daihinmin, leaderboard
+from afterstate.web import choices, game_2048, game_daihinmin
 from afterstate.web.game_daihinmin import Match
 from afterstate.web.guard import COOKIE, Guard, cookie_of
 from afterstate.web.requests import (
@@ -278,19 +279,33 @@ def _add_leaderboard(app: FastAPI) -> None:
 
     @app.get("/api/leaderboard/{game}")
     def table(game: GameName) -> Json:
+        leaderboard = _leaderboard()
         try:
-            return leaderboard.table(game)
+            result: Json = leaderboard.table(game)
         except OSError:
             raise Refusal(404, leaderboard.MISSING) from None
+        return result
 
     @app.get("/api/leaderboard/{game}/rows")
     def played(game: GameName, name: str, first: Annotated[int, Query(ge=0, le=10**6)] = 0) -> Json:
+        leaderboard = _leaderboard()
         try:
-            return leaderboard.played(game, name, first)
+            result: Json = leaderboard.played(game, name, first)
         except LookupError:
             raise Refusal(404, f"there is no player {name!r:.80} of {game}") from None
         except OSError:
             raise Refusal(404, leaderboard.MISSING) from None
+        return result
+
+
+def _leaderboard() -> Any:
+    """Return the module of the leaderboard, which needs another extra."""
+    try:
+        return import_module("afterstate.web.leaderboard")
+    except ModuleNotFoundError as error:
+        raise Refusal(
+            501, f'the leaderboard needs {error.name}: pip install "afterstate[examples]"'
+        ) from error
 
 
 def _add_learning(app: FastAPI) -> None:

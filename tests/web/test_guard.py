@@ -37,8 +37,9 @@ def test_requests_from_elsewhere_are_refused(
 
 
 def test_own_requests_are_accepted(visitor: Visitor) -> None:
-    headers = {"Origin": visitor.address.rstrip("/"), "Sec-Fetch-Site": "same-origin"}
-    assert visitor.client.post(MOVE, json={}, headers=headers).status_code == 200
+    for origin in (visitor.address, visitor.address.replace("http:", "https:")):
+        headers = {"Origin": origin.rstrip("/"), "Sec-Fetch-Site": "same-origin"}
+        assert visitor.client.post(MOVE, json={}, headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,7 @@ export async function attempt(action) {
     message("");
     return await action();
   } catch (error) {
+    if (error.message === "the search was stopped") return undefined;
     const offline = error instanceof TypeError && /fetch|network/i.test(error.message);
     message(offline ? "The server does not answer. Is it running?" : error.message);
     return undefined;

@@ -28,9 +28,10 @@ class Game {
   }
 
   build(view) {
-    const stats = ["score", "best", "moves", "seed"].map((name) => {
-      this[name] = el("dd", {}, "");
-      return el("div", {}, el("dt", {}, name), this[name]);
+    const stats = ["score", "largest tile", "moves", "seed"].map((name) => {
+      const value = el("dd", {}, "");
+      this[name === "largest tile" ? "best" : name] = value;
+      return el("div", {}, el("dt", {}, name), value);
     });
     this.seedInput = el("input", { type: "number", min: 0, placeholder: "random" });
     this.undoButton = button("Undo (U)", () => this.undo());
@@ -144,7 +145,7 @@ class Game {
   }
 
   async start(body = null) {
-    this.running = null;
+    await this.settle();
     this.expected = null;
     const seed = this.seedInput.value === "" ? null : Number(this.seedInput.value);
     const state = await attempt(() => post("2048/new", body || { seed }));
@@ -197,7 +198,7 @@ class Game {
   }
 
   async undo() {
-    if (this.running) this.stop();
+    await this.settle();
     const state = await attempt(() => post("2048/undo", { turn: this.state.turn }));
     if (state) {
       this.show(state);
@@ -205,7 +206,14 @@ class Game {
     }
   }
 
+  // Ends a run, and waits for its last answer.
+  async settle() {
+    if (this.running) await this.stop();
+    while (this.isBusy) await wait(10);
+  }
+
   async hint() {
+    await this.settle();
     const turn = this.state.turn;
     this.timing.textContent = "thinking ...";
     const hint = await attempt(() => post("2048/hint", { player: this.player.spec(), detail: this.detail.checked }));
@@ -244,6 +252,16 @@ class Game {
 
   async run() {
     if (this.isBusy || this.state.over) return;
+    this.isBusy = true; // keys wait until the answer of a last request is shown
+    try {
+      await this.keepRunning();
+    } finally {
+      this.isBusy = false;
+    }
+    this.work();
+  }
+
+  async keepRunning() {
     const me = (this.running = {});
     const until = Number(this.until.value) || Infinity;
     const stopAt = this.state.max_tile >= until ? Infinity : until;
@@ -253,7 +271,14 @@ class Game {
       const start = performance.now();
       const drawn = ["random", "reward"].includes(this.player.spec().name); // draws from one stream
       const answer = await this.request(drawn && this.expected != null ? 2000 : this.delay > 100 ? 1 : batch);
-      if (!answer || this.running !== me) break;
+      if (!answer) {
+        await this.reload();
+        break;
+      }
+      if (this.running !== me) {
+        this.show(answer.played.at(-1));
+        break;
+      }
       const each = (answer.seconds * 1000) / answer.played.length;
       batch = Math.max(1, Math.min(100, Math.floor(BATCH_MS / Math.max(each, this.delay, 0.5))));
       await this.playBack(answer, start, me);

@@ -1,0 +1,181 @@
+"""Load of the web page: 50 visitors play, ask for hints and let a slow player think.
+
+    python -m benchmarks.speed.web
+
+The command starts a server of its own on loopback. Visitors play 10 moves a second together and ask
+for two hints by 2-ply expectimax a second; two more keep a slow player running. The latencies, the
+errors and the memory are printed and kept in `results/speed_web.txt`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from afterstate.agents.config import Count, Positive, settings
+from afterstate.envs.commands import parse
+from afterstate.leaderboard.machine import machine
+
+RESULT = Path(__file__).parents[1] / "results" / "speed_web.txt"
+FAST: dict[str, Any] = {"name": "expectimax", "settings": {"depth": 2}}
+SLOW: dict[str, Any] = {"name": "expectimax", "settings": {"depth": 5}}
+N_SLOW = 2
+Latencies = dict[str, list[float]]
+
+
+@settings
+class Args:
+    """Measure the latencies of the web page under load."""
+
+    visitors: Count = 50
+    """Visitors who play."""
+    seconds: Positive = 30.0
+    """Length of the load, in seconds."""
+    moves: Positive = 10.0
+    """Moves a second, of all visitors together."""
+    hints: Positive = 2.0
+    """Hints a second, of all visitors together."""
+    out: Path = RESULT
+    """File of the result."""
+
+
+class Visitor:
+    """A visitor with a game."""
+
+    def __init__(self, address: str, latencies: Latencies) -> None:
+        self.client = httpx.AsyncClient(base_url=address, timeout=60)
+        self._latencies = latencies
+        self.turn, self.legal = 0, [True] * 4
+
+    async def post(self, kind: str, path: str, **body: Any) -> Any:
+        """Return the answer to a request; its latency or its error is kept."""
+        start = time.perf_counter()
+        answer = await self.client.post(f"/api/{path}", json=body)
+        name = kind if answer.status_code == 200 else f"{kind}: status {answer.status_code}"
+        self._latencies[name].append(time.perf_counter() - start)
+        return answer.json()
+
+    async def begin(self, seed: int) -> None:
+        """Start a game."""
+        self._keep(await self.post("new game", "2048/new", seed=seed))
+
+    async def move(self) -> None:
+        """Play a legal move, or start a new game at the end."""
+        if not any(self.legal):
+            await self.begin(1)
+        action = self.legal.index(True)
+        self._keep(await self.post("move", "2048/move", action=action, turn=self.turn))
+
+    async def hint(self) -> None:
+        """Ask for a hint."""
+        if any(self.legal):
+            await self.post("hint by 2-ply", "2048/hint", player=FAST)
+
+    def _keep(self, state: Any) -> None:
+        """Keep turn and legal moves of a position."""
+        self.turn, self.legal = state["turn"], state["legal"]
+
+
+async def load(address: str, args: Args) -> Latencies:
+    """Return the latencies of all kinds of requests under the load."""
+    latencies: Latencies = defaultdict(list)
+    visitors = [Visitor(address, latencies) for _ in range(args.visitors)]
+    slow = [Visitor(address, defaultdict(list)) for _ in range(N_SLOW)]
+    for seed, visitor in enumerate([*visitors, *slow]):
+        await visitor.begin(seed)
+    latencies.clear()
+    end = time.monotonic() + args.seconds
+    tasks = [asyncio.create_task(_keep_thinking(each, end)) for each in slow]
+    for each, visitor in enumerate(visitors):
+        offset = each / args.visitors
+        tasks.append(asyncio.create_task(_play(visitor, args, end, offset)))
+    await asyncio.gather(*tasks)
+    for visitor in [*visitors, *slow]:
+        await visitor.client.aclose()
+    return latencies
+
+
+async def _play(visitor: Visitor, args: Args, end: float, offset: float) -> None:
+    """Move and ask for hints at a visitor's share of the rates, until the end."""
+    every = args.visitors / args.moves
+    per_move = args.hints / args.moves
+    await asyncio.sleep(every * offset)
+    owed = offset
+    while time.monotonic() < end:
+        start = time.monotonic()
+        await visitor.move()
+        owed += per_move
+        if owed >= 1:
+            owed -= 1
+            await visitor.hint()
+        await asyncio.sleep(max(0.0, every - (time.monotonic() - start)))
+
+
+async def _keep_thinking(visitor: Visitor, end: float) -> None:
+    """Let a slow player run, each time up to the limit of a search."""
+    while time.monotonic() < end:
+        await visitor.post("slow", "2048/run", player=SLOW, moves=2000, turn=visitor.turn)
+
+
+def report(latencies: Latencies, args: Args, memory: str) -> str:
+    """Return the result as text."""
+    here = ", ".join(f"{name} {value}" for name, value in machine().items())
+    lines = [
+        here,
+        f"{args.visitors} visitors for {args.seconds:g} s, {N_SLOW} slow players besides",
+    ]
+    for kind, values in sorted(latencies.items()):
+        p50, p95, p99 = (1000 * float(each) for each in np.quantile(values, (0.5, 0.95, 0.99)))
+        lines.append(
+            f"{kind:16}{len(values):6,} requests, ms: median {p50:6.1f}, 95% {p95:6.1f}, "
+            f"99% {p99:6.1f}, most {1000 * max(values):6.1f}"
+        )
+    return "\n".join([*lines, memory]) + "\n"
+
+
+def memory_of(server: int) -> str:
+    """Return the memory of a server and its processes, with shared pages counted once."""
+    listed = subprocess.run(["ps", "-eo", "pid,ppid"], capture_output=True, text=True, check=True)
+    pairs = [tuple(map(int, line.split())) for line in listed.stdout.splitlines()[1:]]
+    family = {server}
+    while more := {pid for pid, parent in pairs if parent in family} - family:
+        family |= more
+    total = 0
+    for pid in family:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        found = re.search(r"^Pss: +(\d+)", text, re.MULTILINE)
+        total += int(found[1]) if found else 0
+    return f"memory of {len(family)} processes: {total / 1024:,.0f} MiB"
+
+
+def main(args: Args) -> None:
+    """Start a server, put the load on it, and write the result."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "afterstate", "web", "--port", "0", "--no-open"]
+        command += ["--folder", folder]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            try:
+                assert server.stdout is not None
+                address = server.stdout.readline().split()[0]
+                while not httpx.get(f"{address}api/me", timeout=60).json()["ready"]:
+                    time.sleep(0.2)
+                latencies = asyncio.run(load(address, args))
+                text = report(latencies, args, memory_of(server.pid))
+            finally:
+                server.terminate()
+    args.out.write_text(text)
+    print(text, end="")
+
+
+if __name__ == "__main__":
+    main(parse(Args, "python -m benchmarks.speed.web"))

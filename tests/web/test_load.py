@@ -1,0 +1,14 @@
+"""The page under load: many visitors at once, without an error."""
+
+from __future__ import annotations
+
+import asyncio
+
+from benchmarks.speed.web import Args, load
+from tests.web.conftest import Server
+
+
+def test_fifty_visitors_play_without_an_error(server: Server) -> None:
+    latencies = asyncio.run(load(server.address, Args(seconds=6.0)))
+    assert set(latencies) <= {"move", "hint by 2-ply", "new game"}
+    assert len(latencies["move"]) > 20 and latencies["hint by 2-ply"]
