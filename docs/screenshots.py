@@ -70,8 +70,8 @@ def main() -> None:
                 address = server.stdout.readline().split()[0]
                 browser = playwright.chromium.launch(executable_path=chromium, args=options)
                 page = browser.new_page(viewport=SIZE)
-                page.goto(address)
-                page.wait_for_selector("#message:empty", state="attached", timeout=120_000)
+                while not page.request.get(f"{address}api/me").json()["ready"]:
+                    page.wait_for_timeout(300)
                 shoot_2048(page, address)
                 shoot_daihinmin(page, address)
                 browser.close()
