@@ -185,7 +185,8 @@ def print_completion(words: Sequence[str]) -> int:
         for name, each in COMMANDS.items()
     }
     words = ["--tyro-print-completion", words[0]]
-    tyro.extras.subcommand_cli_from_dict(kinds, prog="afterstate", args=words)
+    config = (tyro.conf.FlagCreatePairsOff,)
+    tyro.extras.subcommand_cli_from_dict(kinds, prog="afterstate", args=words, config=config)
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from afterstate.commands.options import Play2048
-from afterstate.commands.seats import player_2048
+from afterstate.commands.seats import move_2048, player_2048
 from afterstate.envs.game2048 import render
 from afterstate.envs.game2048.env import ACTION_NAMES, Game2048Env
 from afterstate.envs.pictures import Window
@@ -134,10 +134,10 @@ class Game:
             return "no move is left"
         try:
             self._player = self._player or player_2048(self._hints)
-            action, _ = self._player.predict(self._env.get_state()["board"])
+            action = move_2048(self._player, self._env.get_state()["board"])
         except (OSError, ValueError, ImportError) as error:
             return f"there is no hint: {error}"
-        return f"hint of {self._hints}: {ACTION_NAMES[int(action)]}"
+        return f"hint of {self._hints}: {ACTION_NAMES[action]}"
 
 
 def run(options: Play2048) -> int:

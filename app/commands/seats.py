@@ -1,7 +1,8 @@
 """Players that a command line names.
 
 A name is one of `agents.make`, with settings after commas, a file of `agents.load`, or your own
-`module:factory`, a function or class that returns a player, with settings as well.
+`module:factory`, a function or class that returns a player, with settings as well. The rules of a
+game are imported only for its players.
 """
 
 from __future__ import annotations
@@ -9,12 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from afterstate import agents
-from afterstate.envs.daihinmin import players
-from afterstate.envs.daihinmin.players import Player, check_player
-from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.agents.config import check_names
+from afterstate.envs.daihinmin.uecda.settings import N_SEATS
+
+if TYPE_CHECKING:
+    from afterstate.envs.daihinmin.players import Player
+    from afterstate.envs.game2048.rules import Cells
 
 
 def find(name: str, seed: int | None = None) -> Any:
@@ -34,8 +40,20 @@ def find(name: str, seed: int | None = None) -> Any:
     factory = getattr(import_module(module), attribute, None)
     if not callable(factory):
         raise ValueError(f"{module} has no function or class {attribute!r}")
-    has_seed = seed is not None and "seed" in signature(factory).parameters
-    return factory(**({"seed": seed} if has_seed else {}) | agents.settings_of(pairs))
+    names, settings = list(signature(factory).parameters), agents.settings_of(pairs)
+    check_names(path, settings, names)
+    settings = ({"seed": seed} if seed is not None and "seed" in names else {}) | settings
+    try:
+        signature(factory).bind(**settings)
+    except TypeError as error:
+        raise ValueError(f"{path}: {error}") from error
+    player = factory(**settings)
+    if not hasattr(player, "act") and not (hasattr(player, "choose") and hasattr(player, "give")):
+        got = type(player).__name__
+        raise ValueError(
+            f"{path} must return a player (act, or choose and give), got {got}"
+        )
+    return player
 
 
 def is_factory(name: str) -> bool:
@@ -74,7 +92,25 @@ def player_of_daihinmin(name: str, seed: int | None = None) -> Player:
     Raises:
         OSError, ValueError, ImportError: see `find`; or not a player of Daihinmin.
     """
-    return check_player(find(name, seed)) if is_factory(name) else players.resolve(name, seed)
+    from afterstate.envs.daihinmin import players
+
+    if is_factory(name):
+        return players.check_player(find(name, seed))
+    return players.resolve(name, seed)
+
+
+def move_2048(player: Any, board: Cells) -> int:
+    """Return the action of a player for a board of exponents.
+
+    Raises:
+        ValueError: a board of another size than the player's, by default 4x4.
+    """
+    from afterstate.envs.game2048.rules import words
+
+    rows, cols = getattr(player, "size", (4, 4))
+    if board.shape != (rows, cols):
+        raise ValueError(f"the player needs a board of {rows}x{cols}")
+    return int(player.act(np.array([words(board)], np.uint64))[0])
 
 
 def fill(names: Sequence[str], n: int) -> list[str]:
@@ -94,5 +130,5 @@ def table(names: Sequence[str], seed: int | None = None) -> list[Player]:
     Raises:
         OSError, ValueError, ImportError: see `find`; or more than five names.
     """
-    seeds = [None if seed is None else seed + i for i in range(N_PLAYERS)]
-    return [player_of_daihinmin(*each) for each in zip(fill(names, N_PLAYERS), seeds, strict=True)]
+    seeds = [None if seed is None else seed + i for i in range(N_SEATS)]
+    return [player_of_daihinmin(*each) for each in zip(fill(names, N_SEATS), seeds, strict=True)]

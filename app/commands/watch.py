@@ -12,13 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from afterstate.commands.options import Watch
-from afterstate.commands.seats import fill, game_of, player_2048, table
-from afterstate.envs import daihinmin_v0, pictures
-from afterstate.envs.daihinmin import render as daihinmin_render
-from afterstate.envs.daihinmin.players import actions_of
-from afterstate.envs.daihinmin.rules import N_PLAYERS
-from afterstate.envs.game2048 import render
-from afterstate.envs.game2048.env import ACTION_NAMES, Game2048Env
+from afterstate.commands.seats import fill, game_of, move_2048, player_2048, table
+from afterstate.envs import pictures
+from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 
 FILES = (".gif", ".mp4")
 
@@ -32,6 +28,9 @@ class Position(NamedTuple):
 
 def positions_2048(options: Watch) -> Iterator[Position]:
     """Yield the positions of a game of 2048 up to its end."""
+    from afterstate.envs.game2048 import render
+    from afterstate.envs.game2048.env import ACTION_NAMES, Game2048Env
+
     player = player_2048(options.players[0], options.seed)
     env = Game2048Env(tuple(getattr(player, "size", (4, 4))))
     _, info = env.reset(seed=options.seed)
@@ -42,20 +41,24 @@ def positions_2048(options: Watch) -> Iterator[Position]:
         yield Position(text, lambda board=board, score=score: render.rgb_array(board, score))
         if over or (options.until and info["max_tile"] >= options.until):
             return
-        action, _ = player.predict(board)
-        _, _, over, _, info = env.step(int(action))
-        message = ACTION_NAMES[int(action)]
+        action = move_2048(player, board)
+        _, _, over, _, info = env.step(action)
+        message = ACTION_NAMES[action]
 
 
 def positions_daihinmin(options: Watch) -> Iterator[Position]:
     """Yield the positions of a game of Daihinmin up to its end."""
-    names = [name.removeprefix("daihinmin-") for name in fill(options.players, N_PLAYERS)]
+    from afterstate.envs import daihinmin_v0
+    from afterstate.envs.daihinmin import render
+    from afterstate.envs.daihinmin.players import actions_of
+
+    names = [name.removeprefix("daihinmin-") for name in fill(options.players, N_SEATS)]
     players, env = table(options.players, options.seed), daihinmin_v0.raw_env()
     env.reset(seed=options.seed)
     while True:
         game = env.get_state()["game"]
-        text = daihinmin_render.ansi(game, names)
-        yield Position(text, lambda game=game: daihinmin_render.rgb_array(game, names))
+        text = render.ansi(game, names)
+        yield Position(text, lambda game=game: render.rgb_array(game, names))
         agent = env.agent_selection
         if env.terminations[agent]:
             return

@@ -149,6 +149,8 @@ def test_your_own_player_is_named_by_module_and_factory(tmp_path: Path) -> None:
 from afterstate.agents.game2048.simple import RewardAgent
 def lucky(seed=0, size=(4, 4)):
     return RewardAgent(seed=seed, size=size)
+def needs(what):
+    return what
 nothing = 3
 """
     (tmp_path / "own.py").write_text(source)
@@ -163,8 +165,24 @@ nothing = 3
     for player, message in {
         "own:nothing": "own has no function or class 'nothing'",
         "own:missing": "own has no function or class 'missing'",
+        "own:needs": "own:needs: missing a required argument: 'what'",
+        "own:lucky,sead=1": "own:lucky has no setting 'sead', did you mean 'seed'?",
+        "os:getcwd": "os:getcwd must return a player (act, or choose and give), got str",
         "missing_module:x": "No module named 'missing_module'",
         "own:lucky,seed": "settings of a player must be name=value",
     }.items():
         run = printed(player)
         assert (run.returncode, message in run.stderr) == (2, True), run.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "other"),
+    [("play_2048", "daihinmin"), ("play_daihinmin", "game2048"), ("watch", "daihinmin")],
+)
+def test_commands_of_a_game_import_no_rules_of_the_other(module: str, other: str) -> None:
+    code = (
+        f"import sys; import afterstate.commands.{module}\n"
+        f"print('afterstate.envs.{other}.rules' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"

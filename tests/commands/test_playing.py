@@ -129,6 +129,28 @@ def test_the_last_position_is_printed_where_no_terminal_is(capsys: Captured) -> 
     assert len(boards(out)) == 1
 
 
+def test_a_player_of_your_own_needs_act_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    source = """
+from afterstate.agents.game2048.simple import RewardAgent
+class Mine:
+    def __init__(self):
+        self.player = RewardAgent(seed=3)
+    def act(self, boards):
+        return self.player.act(boards)
+"""
+    (tmp_path / "only_act.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    main("watch only_act:Mine --seed 3".split())
+    own = capsys.readouterr().out
+    main("watch reward --seed 3".split())
+    assert own == capsys.readouterr().out
+    typed(monkeypatch, "?")
+    main("play 2048 --hints only_act:Mine".split())
+    assert re.search(r"hint of only_act:Mine: (up|right|down|left)", capsys.readouterr().out)
+
+
 def test_a_game_is_left_at_a_tile_or_after_moves(capsys: Captured) -> None:
     main("watch reward --seed 3 --until 64".split())
     assert max(max(row) for row in boards(capsys.readouterr().out)[0]) == 64
