@@ -17,7 +17,7 @@ EPILOG = """examples:
   afterstate eval ntuple expectimax,depth=2 --games 200
   afterstate train ntuple --out runs/mine --hours 1
 
-Exit codes: 0 done, 1 a check or a match failed, 2 wrong arguments, 130 interrupted."""
+Exit codes: 0 done, 1 a check, a match or a run failed, 2 wrong arguments, 130 interrupted."""
 
 
 class Command(NamedTuple):

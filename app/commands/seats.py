@@ -50,9 +50,7 @@ def find(name: str, seed: int | None = None) -> Any:
     player = factory(**settings)
     if not hasattr(player, "act") and not (hasattr(player, "choose") and hasattr(player, "give")):
         got = type(player).__name__
-        raise ValueError(
-            f"{path} must return a player (act, or choose and give), got {got}"
-        )
+        raise ValueError(f"{path} must return a player (act, or choose and give), got {got}")
     return player
 
 
