@@ -87,6 +87,7 @@ ALLOWED = {
     "benchmarks/speed/daihinmin.py: subprocess": OWN,
     "benchmarks/speed/timing.py: importlib.import_module": "a module of the benchmark itself",
     "benchmarks/speed/timing.py: subprocess": OWN,
+    "benchmarks/speed/web.py: subprocess": OWN,
     "examples/sb3_2048.py: stable_baselines3": TRAINS,
     "examples/sb3_callbacks.py: stable_baselines3": TRAINS,
     "examples/sb3_checkpoints.py: load_replay_buffer": CHECKPOINT,
