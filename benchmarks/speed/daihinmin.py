@@ -86,10 +86,9 @@ def start_match(player: type[Player]) -> Steps:
     return steps
 
 
-def _command(part: str, *arguments: Any) -> list[str]:
-    """Return the command line of the server or a client."""
-    module = f"afterstate.envs.daihinmin.uecda.{part}"
-    return [sys.executable, "-m", module, *map(str, arguments)]
+def _command(name: str, *arguments: Any) -> list[str]:
+    """Return the command line of the server, `serve`, or of a client, `join`."""
+    return [sys.executable, "-m", "afterstate", name, *map(str, arguments)]
 
 
 def _wait_for_port(server: subprocess.Popen[bytes], events: Path) -> str:
@@ -107,11 +106,11 @@ def _socket_match(seed: int, events: Path) -> float:
     options = {"--port": 0, "--games": SOCKET_GAMES, "--seed": seed, "--wait-seconds": 60}
     arguments = [word for option in options.items() for word in option]
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    command = _command("server", *arguments, "--no-log", "--events", events)
+    command = _command("serve", *arguments, "--no-log", "--events", events)
     processes = [subprocess.Popen(command, **quiet)]
     try:
         port = _wait_for_port(processes[0], events)
-        client = _command("client", "--port", port, "--player", "sample")
+        client = _command("join", "--port", port, "--player", "sample")
         processes += [subprocess.Popen(client, **quiet) for _ in range(5)]
         for process in processes:
             process.wait(timeout=300)

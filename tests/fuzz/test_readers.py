@@ -31,7 +31,7 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
     assert set(result.tried.values()) == {INPUTS}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [2, 3])
 def test_many_damaged_files_are_read_or_refused(tmp_path: Path, seed: int) -> None:
     from tests.fuzz.targets import READERS

@@ -98,7 +98,7 @@ def test_lines_are_read_once_without_one_that_is_cut_off(tmp_path: Path) -> None
         tail.read()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_soak_of_two_minutes_finds_no_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

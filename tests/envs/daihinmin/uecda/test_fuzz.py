@@ -31,7 +31,7 @@ def fuzz(target: Target, seconds: float, seed: int) -> int:
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.__name__)
-@pytest.mark.parametrize("seconds", [3, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [3, pytest.param(60, marks=pytest.mark.exhaustive)])
 def test_the_protocol_survives_mutated_messages(target: Target, seconds: float) -> None:
     n = fuzz(target, seconds, seed=1)
     print(f"{n:,} attacks")
