@@ -1,4 +1,4 @@
-"""What happens while kernels are compiled: a line after a second, and signals wait.
+"""The compilation of kernels: a line tells of it after a second, and signals wait for its end.
 
 A line on the standard error stream says so when kernels are compiled for more than a second. They
 are compiled on their first call and kept in a cache on disk, so that a first start takes
@@ -14,11 +14,13 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import threading
 import time
+from contextlib import ExitStack
 from typing import Any
 
 from numba.core import event as events
+
+from afterstate.envs.signals import delayed
 
 LOGGER = logging.getLogger(__name__)
 
@@ -39,33 +41,6 @@ SIGNALS = tuple(
 """Signals that wait."""
 
 
-class _Signals:
-    """Holds back the signals of the main thread that have handlers in Python."""
-
-    def __init__(self) -> None:
-        self._handlers: dict[int, Any] = {}
-        self._received: list[int] = []
-
-    def hold(self) -> None:
-        """Begin to hold them back; in other threads, which receive none, do nothing."""
-        if threading.current_thread() is not threading.main_thread():
-            return
-        for number in SIGNALS:
-            if callable(signal.getsignal(number)):
-                handler = signal.signal(number, lambda which, frame: self._received.append(which))
-                self._handlers[number] = handler
-
-    def release(self) -> None:
-        """Let those through that came meanwhile."""
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
-        received = list(dict.fromkeys(self._received))
-        self._handlers.clear()
-        self._received.clear()
-        for number in received:
-            signal.raise_signal(number)
-
-
 class _Listener(events.Listener):
     """Measures how long the kernels of each group are compiled."""
 
@@ -75,12 +50,12 @@ class _Listener(events.Listener):
         self._announced = set[str]()
         self._group: str | None = None
         self._depth, self._start = 0, 0.0
-        self._signals = _Signals()
+        self._signals = ExitStack()
 
     def on_start(self, event: Any) -> None:
         """Begin to measure, or look at the time; kernels that others call are compiled within."""
         if self._depth == 0:
-            self._signals.hold()
+            self._delay_signals()
             self._group = _group(event.data["dispatcher"].py_func.__module__)
             self._start = time.monotonic()
         self._depth += 1
@@ -92,7 +67,13 @@ class _Listener(events.Listener):
         if self._depth == 0:
             if self._group is not None:
                 self._seconds[self._group] += time.monotonic() - self._start
-            self._signals.release()
+            self._signals.close()
+
+    def _delay_signals(self) -> None:
+        """Delay the signals that have handlers in Python until the end of the outermost kernel."""
+        for number in SIGNALS:
+            if callable(signal.getsignal(number)):
+                self._signals.enter_context(delayed(number))
 
     def _look(self, running: float) -> None:
         """Write the line of the group once it has taken long."""

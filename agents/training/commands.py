@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from afterstate.envs.signals import delayed
+
 
 def memory() -> str:
     """Return the memory of this process and its share in huge pages, where the system tells it.
@@ -55,22 +57,5 @@ def uninterrupted() -> Iterator[None]:
     half of its weights but before it counts the move, and the learner would be saved like that.
     Only the main thread receives signals: in other threads this does nothing.
     """
-    with _delayed(signal.SIGINT), _delayed(signal.SIGTERM):
+    with delayed(signal.SIGINT), delayed(signal.SIGTERM):
         yield
-
-
-@contextlib.contextmanager
-def _delayed(number: signal.Signals) -> Iterator[None]:
-    """Raise a signal that arrives in the block after the block."""
-    before = signal.getsignal(number)
-    if before is None or threading.current_thread() is not threading.main_thread():
-        yield  # the handler was not set by Python, or this thread receives no signals
-        return
-    received: list[int] = []
-    try:
-        signal.signal(number, lambda which, frame: received.append(which))
-        yield
-    finally:
-        signal.signal(number, before)
-        if received:
-            signal.raise_signal(number)

@@ -1,4 +1,4 @@
-"""The reference: every module for users is in it, or is told to be internal here."""
+"""The reference: it has every module for users; the internal ones are listed here."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ FOLDERS = {
 }
 INTERNAL = {
     *(f"afterstate.envs.{name}" for name in ("batches", "commands", "compiling")),
+    "afterstate.envs.signals",
     *(f"afterstate.envs.{name}" for name in ("durable_files", "json_files")),
     *(f"afterstate.envs.daihinmin.uecda.{name}" for name in ("hosting", "journal", "lobby")),
     *(f"afterstate.envs.daihinmin.uecda.{name}" for name in ("metrics", "seats")),
