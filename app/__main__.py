@@ -9,7 +9,7 @@ from dataclasses import make_dataclass
 from importlib import import_module, metadata
 from typing import Any, NamedTuple
 
-from afterstate.envs.commands import fail
+from afterstate.envs.commands import fail, parse, parse_one_of
 
 EPILOG = """examples:
   afterstate play 2048
@@ -137,12 +137,12 @@ def run(name: str, words: Sequence[str]) -> int:
     command = COMMANDS[name]
     options: Any = words
     if command.options:
-        options = parse(f"afterstate {name}", command.options, words)
+        options = parse_options(f"afterstate {name}", command.options, words)
     module, _, function = command.run.partition(":")
     try:
         code = getattr(import_module(module), function)(options)
     except BrokenPipeError:
-        raise
+        raise  # see `main`
     except (OSError, ValueError, ImportError) as error:
         fail(error)
     except KeyboardInterrupt:
@@ -150,18 +150,15 @@ def run(name: str, words: Sequence[str]) -> int:
     return int(code or 0)
 
 
-def parse(program: str, kinds: Sequence[str], words: Sequence[str]) -> Any:
+def parse_options(program: str, names: Sequence[str], words: Sequence[str]) -> Any:
     """Return the options of a command line, of one class or of one for each sub-command."""
-    import tyro
-
     from afterstate.commands import options
 
-    config = (tyro.conf.FlagCreatePairsOff,)
-    classes = [getattr(options, kind) for kind in kinds]
-    if len(classes) == 1:
-        return tyro.cli(classes[0], prog=program, args=words, config=config)
-    named = {_sub_command(kind): each for kind, each in zip(kinds, classes, strict=True)}
-    return tyro.extras.subcommand_cli_from_dict(named, prog=program, args=words, config=config)
+    kinds = [getattr(options, name) for name in names]
+    if len(kinds) == 1:
+        return parse(kinds[0], program, words)
+    named = {_sub_command(name): kind for name, kind in zip(names, kinds, strict=True)}
+    return parse_one_of(named, program, words)
 
 
 def _sub_command(kind: str) -> str:
@@ -176,17 +173,13 @@ def print_completion(words: Sequence[str]) -> int:
         return 0
     if len(words) != 1 or words[0] not in SHELLS:
         fail(f"completion must be followed by one of {', '.join(SHELLS)}, got {' '.join(words)!r}")
-    import tyro
-
     from afterstate.commands import options
 
     kinds: dict[str, Any] = {
         name: getattr(options, each.options[0]) if each.options else make_dataclass(name, [])
         for name, each in COMMANDS.items()
     }
-    words = ["--tyro-print-completion", words[0]]
-    config = (tyro.conf.FlagCreatePairsOff,)
-    tyro.extras.subcommand_cli_from_dict(kinds, prog="afterstate", args=words, config=config)
+    parse_one_of(kinds, "afterstate", ["--tyro-print-completion", words[0]])
     return 0
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import NoReturn, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
 
@@ -22,8 +22,34 @@ def parse(kind: type[T], program: str, arguments: Sequence[str] | None = None) -
     """
     import tyro
 
-    config = (tyro.conf.PositionalRequiredArgs, tyro.conf.FlagCreatePairsOff)
-    return tyro.cli(kind, prog=program, args=arguments, config=config)
+    return tyro.cli(kind, prog=program, args=arguments, config=_config())
+
+
+def parse_one_of(
+    kinds: Mapping[str, type[Any]], program: str, arguments: Sequence[str] | None = None
+) -> Any:
+    """Return the settings of a command line that begins with the name of a sub-command.
+
+    Args:
+        kinds: a dataclass for each sub-command.
+        program: name of the command in its usage.
+        arguments: words of the command line, by default those of this process.
+
+    Raises:
+        SystemExit: the command line is wrong or asks for help.
+    """
+    import tyro
+
+    named: dict[str, Any] = dict(kinds)
+    options: Any = {"prog": program, "args": arguments, "config": _config()}
+    return tyro.extras.subcommand_cli_from_dict(named, **options)
+
+
+def _config() -> tuple[Any, ...]:
+    """Return how tyro reads all commands: required fields are positional, flags have one form."""
+    import tyro
+
+    return tyro.conf.PositionalRequiredArgs, tyro.conf.FlagCreatePairsOff
 
 
 def fail(error: object) -> NoReturn:
