@@ -26,7 +26,17 @@ if TYPE_CHECKING:
     from afterstate.agents.game2048.agent import Agent
     from afterstate.envs.daihinmin.players import Player
 
-__all__ = ["Agent", "find", "load", "make", "names", "setting_names", "settings_of", "takes_seed"]
+__all__ = [
+    "Agent",
+    "find",
+    "load",
+    "make",
+    "names",
+    "needs_torch",
+    "setting_names",
+    "settings_of",
+    "takes_seed",
+]
 
 
 class _Entry(NamedTuple):
@@ -35,6 +45,7 @@ class _Entry(NamedTuple):
     module: str  # below `afterstate.agents`
     maker: str  # a class or a function there
     settings: tuple[str, str] | None = None  # module and class of settings it takes as well
+    needs_torch: bool = False
 
 
 _2048 = "game2048.players"
@@ -48,16 +59,16 @@ _PLAYERS: dict[str, _Entry] = {
     "expectimax": _Entry(_2048, "expectimax"),
     "mc-softmax": _Entry(_2048, "mc_softmax", ("game2048.search.mc_softmax", "MCSoftmaxSettings")),
     "alphabeta": _Entry(_2048, "alphabeta", ("game2048.search.alphabeta", "AlphaBetaSettings")),
-    "value-net": _Entry(f"{_NETS}.value_net", "ValueNetAgent"),
-    "policy-net": _Entry(f"{_NETS}.policy_net", "PolicyNetAgent"),
+    "value-net": _Entry(f"{_NETS}.value_net", "ValueNetAgent", needs_torch=True),
+    "policy-net": _Entry(f"{_NETS}.policy_net", "PolicyNetAgent", needs_torch=True),
     "daihinmin-random": _Entry(_RULES, "RandomAgent"),
     "daihinmin-sample": _Entry(_RULES, "SampleAgent"),
     "daihinmin-heuristic": _Entry(_RULES, "HeuristicAgent"),
     "daihinmin-policy": _Entry("daihinmin.values.softmax_policy", "PolicyAgent"),
     "daihinmin-mc": _Entry("daihinmin.search.monte_carlo", "MonteCarloAgent"),
-    "daihinmin-rank": _Entry("daihinmin.values.rank_net", "RankAgent"),
-    "daihinmin-mc-rank": _Entry("daihinmin.players", "monte_carlo_with_rank_net"),
-    "daihinmin-actor": _Entry("daihinmin.values.actor_net", "ActorAgent"),
+    "daihinmin-rank": _Entry("daihinmin.values.rank_net", "RankAgent", needs_torch=True),
+    "daihinmin-mc-rank": _Entry("daihinmin.players", "monte_carlo_with_rank_net", needs_torch=True),
+    "daihinmin-actor": _Entry("daihinmin.values.actor_net", "ActorAgent", needs_torch=True),
 }
 
 _BY_NETWORK = ("value-net", "policy-net", "daihinmin-rank", "daihinmin-actor")
@@ -87,6 +98,18 @@ def setting_names(name: str) -> list[str]:
         module, name = entry.settings
         named += _parameters(getattr(_import(module), name))
     return [each.name for each in named]
+
+
+def needs_torch(name: str) -> bool:
+    """Return True if a name of `make` is that of a player that needs torch.
+
+    >>> needs_torch("value-net"), needs_torch("ntuple")
+    (True, False)
+
+    Raises:
+        ValueError: an unknown name.
+    """
+    return _entry(name).needs_torch
 
 
 def takes_seed(name: str) -> bool:

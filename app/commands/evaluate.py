@@ -14,8 +14,6 @@ from afterstate.commands.seats import fill, game_of, player_2048, player_of_daih
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from afterstate.envs.words import check_count
 
-CYCLE = 100
-"""Games of Daihinmin from one reset of the classes to the next."""
 TILES = (2048, 4096, 8192, 16384, 32768)
 """Tiles whose reach rates are columns of the table."""
 
@@ -29,8 +27,6 @@ def run(options: Eval) -> int:
     check_count("games", options.games)
     is_2048 = game_of(options.players) == "2048"
     evaluate, table = (_score, _scores) if is_2048 else (_points, _all_points)
-    if not is_2048 and options.games % CYCLE:
-        raise ValueError(f"games of Daihinmin must be a multiple of 100, got {options.games}")
     results = []
     for name in options.players:
         start = time.process_time()
@@ -76,9 +72,12 @@ def _points(name: str, options: Eval) -> dict[str, Any]:
     """Return a player's points per 100 games of Daihinmin."""
     from tqdm import tqdm
 
-    from afterstate.agents.daihinmin.play import points_per_cycle
+    from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, points_per_cycle
 
-    opponents, n_cycles = fill(options.opponents, N_SEATS - 1), options.games // CYCLE
+    n_cycles, rest = divmod(options.games, GAMES_PER_CYCLE)
+    if rest:
+        raise ValueError(f"games of Daihinmin must be a multiple of 100, got {options.games}")
+    opponents = fill(options.opponents, N_SEATS - 1)
     points: list[int] = []
     seeds = range(options.seed, options.seed + n_cycles)
     for seed in tqdm(seeds, desc=name, unit=" cycles", leave=False):

@@ -13,9 +13,6 @@ from afterstate.agents.training.commands import markdown
 from afterstate.commands.options import List
 from afterstate.envs import json_files
 
-NEURAL = ("value-net", "policy-net", "daihinmin-rank", "daihinmin-mc-rank", "daihinmin-actor")
-"""Players that need torch."""
-
 
 def run(options: List) -> int:
     """Print what the package has."""
@@ -52,7 +49,7 @@ def players() -> list[dict[str, Any]]:
         {
             "name": name,
             "game": "Daihinmin" if name.startswith("daihinmin-") else "2048",
-            "extra": "neural" if name in NEURAL else "",
+            "extra": "neural" if agents.needs_torch(name) else "",
             "settings": _settings(name),
         }
         for name in agents.names()

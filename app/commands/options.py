@@ -72,7 +72,7 @@ class Watch:
     seed: int = 0
     """Seed of the game: that of `reset(seed=...)`."""
     to: str = "terminal"
-    """Where it is shown: terminal, window, or a file that ends in .gif or .mp4."""
+    """Place of the pictures: terminal, window, or a file that ends in .gif or .mp4."""
     speed: float = 5.0
     """Moves per second; 0: as fast as the player moves."""
     until: int | None = None
@@ -113,7 +113,7 @@ class List:
     """
 
     what: Positional[Literal["all", "environments", "players", "networks"]] = "all"
-    """What is listed."""
+    """Kind of things to list."""
     json: bool = False
     """Print JSON instead of tables."""
 

@@ -24,7 +24,7 @@ HELP = "arrows move, ? hint, U undo, N new game, Q quit"
 
 
 class Screen(Protocol):
-    """Where the game is shown and keys are pressed."""
+    """The output of a game and its keys."""
 
     def show(self, board: Any, score: int, message: str) -> None:
         """Show a position."""

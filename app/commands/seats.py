@@ -66,10 +66,20 @@ def game_of(names: Sequence[str]) -> str:
     Raises:
         OSError, ValueError, ImportError: see `find`; or players of both games.
     """
-    games = ["2048" if hasattr(find(name), "act") else "daihinmin" for name in names]
+    games = [_game(name) for name in names]
     if len({*games}) != 1:
         raise ValueError(f"players must be one or more of one game, got {' '.join(names)}")
     return games[0]
+
+
+def _game(name: str) -> str:
+    """Return the game of a player, which is made only if its name does not tell."""
+    known, first = agents.names(), name.partition(",")[0]
+    if first in known or f"daihinmin-{first}" in known:
+        is_2048 = first in known and not first.startswith("daihinmin-")
+    else:
+        is_2048 = hasattr(find(name), "act")
+    return "2048" if is_2048 else "daihinmin"
 
 
 def player_2048(name: str, seed: int | None = None) -> Any:

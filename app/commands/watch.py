@@ -20,7 +20,7 @@ FILES = (".gif", ".mp4")
 
 
 class Position(NamedTuple):
-    """What is shown of a position; the picture is drawn only where it is needed."""
+    """The text and the picture of a position; the picture is drawn only where it is needed."""
 
     text: str
     draw: Any  # returns the picture

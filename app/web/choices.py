@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from afterstate import agents
 from afterstate.agents.config import did_you_mean
 
 Number = int | float
@@ -33,7 +34,11 @@ class Choice(NamedTuple):
     name: str  # of `agents.make`
     label: str
     settings: tuple[Setting, ...] = ()
-    needs_torch: bool = False
+
+    @property
+    def needs_torch(self) -> bool:
+        """True if the player needs torch."""
+        return agents.needs_torch(self.name)
 
 
 _SELECT = ("sharp", "L-max", "G-max", "L-log", "G-log", "falling", "ave", "best")
@@ -61,8 +66,8 @@ CHOICES: dict[str, tuple[Choice, ...]] = {
                 Setting("cutoffs", "cutoffs", "worse", choices=("worse", "equal")),
             ),
         ),
-        Choice("value-net", "Value network", (Setting("depth", "depth in moves", 1, 1, 2),), True),
-        Choice("policy-net", "Policy network", (), True),
+        Choice("value-net", "Value network", (Setting("depth", "depth in moves", 1, 1, 2),)),
+        Choice("policy-net", "Policy network"),
         Choice("reward", "Largest reward"),
         Choice("random", "Random"),
     ),
@@ -71,9 +76,9 @@ CHOICES: dict[str, tuple[Choice, ...]] = {
         Choice("daihinmin-mc", "Monte Carlo", (_PLAYOUTS,)),
         Choice("daihinmin-policy", "Policy", (_TEMPERATURE,)),
         Choice("daihinmin-sample", "Sample client"),
-        Choice("daihinmin-rank", "Rank network", (), True),
-        Choice("daihinmin-mc-rank", "Monte Carlo with rank network", (_PLAYOUTS,), True),
-        Choice("daihinmin-actor", "MaskablePPO", (_TEMPERATURE,), True),
+        Choice("daihinmin-rank", "Rank network"),
+        Choice("daihinmin-mc-rank", "Monte Carlo with rank network", (_PLAYOUTS,)),
+        Choice("daihinmin-actor", "MaskablePPO", (_TEMPERATURE,)),
         Choice("daihinmin-random", "Random"),
     ),
 }

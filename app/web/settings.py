@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """What visitors may use."""
+    """Limits on what visitors may use."""
 
     fast: int = 2
     """Searches that run at the same time in fast places."""

@@ -26,7 +26,7 @@ DAY = 86_400.0
 
 
 class Games(BaseModel):
-    """What is kept of a visitor."""
+    """The record of a visitor."""
 
     game_2048: Game2048 | None = None
     match: Match | None = None

@@ -1,4 +1,4 @@
-"""What a player thinks of a position, as JSON: values, counts, lines, outcomes and trees.
+"""The analysis of a position by a player, as JSON: values, counts, lines, outcomes and trees.
 
 These functions run in the processes of `pool.py`.
 """

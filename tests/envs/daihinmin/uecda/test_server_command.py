@@ -14,7 +14,9 @@ import pytest
 from afterstate.__main__ import main
 from afterstate.envs.daihinmin import players
 from afterstate.envs.daihinmin.records.replay import replay
+from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.daihinmin.uecda import server
+from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from tests.support.daihinmin.uecda_peers import SOON, RandomPlayer
 from tests.support.daihinmin.uecda_server import start_command
 
@@ -152,3 +154,8 @@ def test_an_error_names_the_unknown_player(option: str, capsys: pytest.CaptureFi
         main(["serve", "--no-log", option, "nobody-of-that-name"])
     assert stop.value.code == 2
     assert "nobody-of-that-name" in capsys.readouterr().err
+
+
+def test_the_seats_are_the_players_of_the_rules() -> None:
+    """The settings of the server import no rules."""
+    assert N_SEATS == N_PLAYERS
