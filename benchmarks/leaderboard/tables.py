@@ -307,7 +307,7 @@ def _distributions(axes: Any, ranked: Sequence[Result], unit: str) -> None:
 def _strength(axes: Any, ranked: Sequence[Result], unit: str) -> None:
     """Draw points against time; a line joins the players that no faster one reaches.
 
-    The strongest players of 2048 are drawn once more beside all, on a linear scale.
+    The strongest players of 2048 have a second plot, on a linear scale.
     """
     per = "move" if unit == "score" else "decision"
     label = f"CPU time per {per} (ms)"

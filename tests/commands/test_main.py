@@ -68,7 +68,7 @@ def test_every_option_has_its_meaning_below_it() -> None:
 
 @pytest.mark.parametrize("name", NAMED)
 def test_help_imports_no_compiler(name: str) -> None:
-    """What loads numba or torch takes more than half a second."""
+    """Help that loads numba or torch takes more than half a second."""
     code = (
         "import sys\nfrom afterstate.__main__ import main\n"
         f"try: main([{name!r}, '--help'])\nexcept SystemExit: pass\n"

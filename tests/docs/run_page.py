@@ -48,7 +48,7 @@ class Block(NamedTuple):
     line: int
     """Line of the page on which the code begins."""
     shown: str | None
-    """What the page shows below it as its output."""
+    """The output that the page shows below it."""
     like: bool
     """True if the numbers of the output may be others."""
 
