@@ -80,7 +80,6 @@ ALLOWED = {
     "benchmarks/leaderboard/games.py: importlib.import_module": NAMED,
     "benchmarks/leaderboard/games.py: subprocess": OWN,
     "benchmarks/leaderboard/games.py: sys.modules": "only to tell where a module comes from",
-    "benchmarks/leaderboard/tournament.py: importlib.import_module": NAMED,
     "benchmarks/speed/__main__.py: subprocess": "only its error",
     "benchmarks/speed/alphabeta.py: subprocess": OWN,
     "benchmarks/speed/comparisons.py: subprocess": OWN,

@@ -36,22 +36,33 @@ def find(name: str, seed: int | None = None) -> Any:
     if not is_factory(name):
         return agents.find(name, seed)
     path, *pairs = name.split(",")
-    module, _, attribute = path.partition(":")
-    factory = getattr(import_module(module), attribute, None)
-    if not callable(factory):
-        raise ValueError(f"{module} has no function or class {attribute!r}")
-    names, settings = list(signature(factory).parameters), agents.settings_of(pairs)
+    make = factory(path)
+    names, settings = list(signature(make).parameters), agents.settings_of(pairs)
     check_names(path, settings, names)
     settings = ({"seed": seed} if seed is not None and "seed" in names else {}) | settings
     try:
-        signature(factory).bind(**settings)
+        signature(make).bind(**settings)
     except TypeError as error:
         raise ValueError(f"{path}: {error}") from error
-    player = factory(**settings)
+    player = make(**settings)
     if not hasattr(player, "act") and not (hasattr(player, "choose") and hasattr(player, "give")):
         got = type(player).__name__
         raise ValueError(f"{path} must return a player (act, or choose and give), got {got}")
     return player
+
+
+def factory(path: str) -> Any:
+    """Return the function or class `module:name`.
+
+    Raises:
+        ImportError: there is no such module.
+        ValueError: the module has no such function or class.
+    """
+    module, _, name = path.partition(":")
+    found = getattr(import_module(module), name, None)
+    if not callable(found):
+        raise ValueError(f"{path}: {module} has no function or class {name!r}")
+    return found
 
 
 def is_factory(name: str) -> bool:

@@ -30,12 +30,12 @@ from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE as CYCLE
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.values.ntuple import Network
+from afterstate.commands.seats import factory as find_factory
 from afterstate.envs import json_files
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
-from afterstate.leaderboard.tournament import factory as find_factory
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -223,7 +223,7 @@ def factory(entry: Entry) -> Callable[..., Any]:
     """Return the factory of an entry, whose module may be in the folder of the entries' file.
 
     Raises:
-        ImportError, ValueError: see `tournament.factory`; or another module has the same name.
+        ImportError, ValueError: see `seats.factory`; or another module has the same name.
     """
     if str(entry.folder) not in sys.path:
         sys.path.append(str(entry.folder))

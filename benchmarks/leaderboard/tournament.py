@@ -23,11 +23,10 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import import_module
 from itertools import combinations
 from pathlib import Path
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small networks gain nothing from more threads
 
@@ -41,6 +40,7 @@ from afterstate.agents.config import Count, Jobs, Whole, settings
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player, play_match
 from afterstate.agents.training import workers
 from afterstate.agents.training.commands import markdown
+from afterstate.commands.seats import factory
 from afterstate.envs.commands import fail, parse
 from afterstate.envs.daihinmin.players import Player, check_player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
@@ -69,20 +69,6 @@ class PlayerResult(NamedTuple):
     points: float  # per 100 games
     interval: float  # half of the 95% interval, over cycles; nan for a single one
     places: list[float]  # share of each place
-
-
-def factory(path: str) -> Any:
-    """Return the factory of players `module:name`.
-
-    Raises:
-        ImportError: the module does not exist.
-        ValueError: the module has no such name.
-    """
-    module, _, name = path.partition(":")
-    try:
-        return getattr(import_module(module), name)
-    except AttributeError as error:
-        raise ValueError(f"{path}: {error}") from error
 
 
 def make(name: str, seed: int | None = None) -> Player:
