@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from bisect import bisect
 from collections.abc import Callable
 from dataclasses import asdict, field
 from pathlib import Path
@@ -286,36 +287,48 @@ class NTupleLearner:
         played = np.concatenate([batch for part in parts for batch in part])
         return Games(played[:, 0], played[:, 1], 1 << played[:, 2])
 
-    def start_from(self, other: NTupleLearner, zero_from: int | None = None) -> None:
-        """Take over the weights and sums of a learner whose network may have other stages.
+    def start_from(self, other: NTupleLearner, begin: int = 0, end: int | None = None) -> None:
+        """Take over what a learner knows whose network may have other stages or fewer tuples.
 
-        Each stage takes those of the stage in which the other network has the boards that begin it,
-        so that a new stage begins with all that an earlier one has learned.
+        Each stage takes the weights and sums of the stage in which the other network has the boards
+        that begin it, so that a new stage begins with all that an earlier one has learned. A stage
+        of both takes the boards where games entered it as well. Tuples behind those of the other
+        network stay as they are, in a new learner at zero.
 
         Args:
             other: the learner; it is not changed.
-            zero_from: stages that begin with these tiles or more stay as they are, in a new learner
-                at zero; by default none.
+            begin: stages that begin with these tiles or more are taken.
+            end: stages that begin with these tiles or more are not taken; by default all are.
 
         Raises:
             ValueError: the other learner has another rule, or a network that differs in more than
-                its stages; or weights are promoted or fixed-point.
+                its stages and further tuples; or weights are promoted or fixed-point.
         """
         mine, its = (pack_network(learner.network)[0] for learner in (self, other))
-        same = {**mine, "stages": 0} == {**its, "stages": 0}
+        first_tuples = mine["tuples"][: len(its["tuples"])]
+        same = {**mine, "stages": 0, "tuples": first_tuples} == {**its, "stages": 0}
         if not same or self.settings.rule != other.settings.rule:
-            raise ValueError("start must have the same rule and network, but for its stages")
+            raise ValueError(
+                "start must have the same rule and network, but for its stages and further tuples"
+            )
         if mine["promote"] or mine["fixed_point"]:
             raise ValueError("start needs weights that are neither promoted nor fixed-point")
-        size = self.network.stage_size
-        for s, begin in enumerate([0, *mine["stages"]]):
-            if zero_from is not None and begin >= zero_from:
-                break
-            old = sum(tiles <= begin for tiles in its["stages"])
-            own, source = (slice(k * size, (k + 1) * size) for k in (s, old))
-            self.network.weights[own] = other.network.weights[source]
-            if self.sums.size:
-                self.sums.reshape(-1, 2)[own] = other.sums.reshape(-1, 2)[source]
+        for stage, tiles in enumerate([0, *mine["stages"]]):
+            if begin <= tiles and (end is None or tiles < end):
+                self._start_stage(stage, tiles, other)
+
+    def _start_stage(self, stage: int, tiles: int, other: NTupleLearner) -> None:
+        """Take over a stage, which begins with these tiles: see `start_from`."""
+        begins = [0, *other.network.stage_tiles]
+        source = bisect(begins, tiles) - 1
+        n = other.network.stage_size
+        own, its = stage * self.network.stage_size, source * n
+        self.network.weights[own : own + n] = other.network.weights[its : its + n]
+        if self.sums.size:
+            self.sums[2 * own : 2 * (own + n)] = other.sums[2 * its : 2 * (its + n)]
+        if begins[source] == tiles:
+            for mine, theirs in zip(self._pools, other._pools, strict=True):
+                mine[stage] = theirs[source]
 
     def _update(self) -> Update:
         """Return the settings of learning, as kernels take them."""
@@ -511,6 +524,16 @@ class NetworkSettings:
 
 
 @settings
+class Start:
+    """What stages begin with in a new run."""
+
+    file: Path | None
+    """A learner's file with their weights and sums; null: they are zero."""
+    begin: Whole = 0
+    """Stages that begin with these tiles or more, up to those of the next start."""
+
+
+@settings
 class NTupleOptions(MoveOptions):
     """Options of a run of an N-tuple network."""
 
@@ -533,26 +556,26 @@ class NTupleRun:
     learner: NTupleSettings = field(default_factory=NTupleSettings)
     seed: Whole | None = None
     """Seed of the games; by default a random one."""
-    start: Path | None = None
-    """A learner's file whose weights and sums the stages begin with, for a network with further
-    stages; by default all begin at zero."""
-    zero_from: Count | None = None
-    """With `start`, tiles from which on stages begin at zero all the same; by default none."""
+    start: list[Start] = field(default_factory=list)
+    """What the stages of the network begin with, in ascending order; by default all are zero."""
 
     def __post_init__(self) -> None:
-        if self.zero_from is not None and self.start is None:
-            raise ValueError(f"zero_from needs start, got {self.zero_from} without one")
+        begins = [each.begin for each in self.start]
+        if begins != sorted(set(begins)):
+            raise ValueError(f"start must be in ascending order of begin, got {begins}")
 
     def new(self, threads: int = 1) -> NTupleLearner:
         """Return a new learner.
 
         Raises:
-            OSError: the file of the start cannot be read.
+            OSError: a file of the start cannot be read.
             ValueError: it does not fit the settings.
         """
         learner = NTupleLearner(self.network.new(), self.learner, self.seed, threads)
-        if self.start is not None:
-            learner.start_from(NTupleLearner.load(self.start), self.zero_from)
+        ends = [each.begin for each in self.start[1:]]
+        for start, end in zip(self.start, [*ends, None], strict=False):
+            if start.file is not None:
+                learner.start_from(NTupleLearner.load(start.file), start.begin, end)
         return learner
 
     def resume(self, path: Path, threads: int = 1) -> NTupleLearner:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from afterstate.agents import files
+from afterstate.agents import config, files
 from afterstate.agents.game2048.learning import ntuple_learner
 from afterstate.agents.game2048.learning.ntuple_learner import (
     MAX_DELAY,
@@ -21,6 +21,7 @@ from afterstate.agents.game2048.learning.ntuple_learner import (
     NTupleLearner,
     NTupleRun,
     NTupleSettings,
+    Start,
     in_threads,
 )
 from afterstate.agents.game2048.learning.self_play import self_play
@@ -382,26 +383,62 @@ def test_a_file_without_a_learner_is_refused(tmp_path: Path) -> None:
         NTupleLearner.load(file)
 
 
-@pytest.mark.parametrize(
-    ("zero_from", "taken"), [(None, [0, 1, 1, 2]), (2048, [0, 1]), (4096, [0, 1, 1])]
-)
-def test_a_learner_may_start_from_one_with_other_stages(
-    tmp_path: Path, zero_from: int | None, taken: list[int]
-) -> None:
+def random_learner(seed: int, tuples: Any, stages: list[int]) -> NTupleLearner:
+    """A learner with random weights, sums and boards where games entered stages."""
+    rng = np.random.default_rng(seed)
+    learner = NTupleLearner(network(tuples, stages=stages), seed=1)
+    learner.network.weights[:] = rng.normal(size=learner.network.weights.size)
+    learner.sums[:] = rng.normal(size=learner.sums.size)
+    learner._pools.boards[:] = rng.integers(1, 1 << 60, learner._pools.boards.shape)
+    learner._pools.counts[:] = rng.integers(1, 1000, len(learner._pools.counts))
+    return learner
+
+
+def by_stage(learner: NTupleLearner) -> tuple[Any, Any, Any]:
+    """Weights, sums and boards of each stage."""
+    n = len(learner._pools.counts)
+    weights, sums = learner.network.weights.reshape(n, -1), learner.sums.reshape(n, -1)
+    return weights, sums, learner._pools.boards
+
+
+def test_a_learner_may_start_from_one_with_other_stages(tmp_path: Path) -> None:
     """Stages of 16, 2048 and 6144 begin with what the other learned in those of 0, 16 and 4096."""
-    first = NTupleLearner(network(TINY_4X4, stages=[16, 4096]), seed=1)
-    first.network.weights[:] = np.random.default_rng(1).normal(size=first.network.weights.size)
-    first.sums[:] = np.random.default_rng(2).normal(size=first.sums.size)
+    first = random_learner(1, TINY_4X4, [16, 4096])
     first.save(tmp_path / "first.npz")
     staged = NetworkSettings(TINY_4X4, stages=[16, 2048, 6144])
-    run = NTupleRun(staged, seed=2, start=tmp_path / "first.npz", zero_from=zero_from)
-    learner = run.new()
-    weights = first.network.weights.reshape(3, -1), learner.network.weights.reshape(4, -1)
-    sums = first.sums.reshape(3, -1), learner.sums.reshape(4, -1)
-    for old, new in (weights, sums):
-        assert (new[: len(taken)] == old[taken]).all()
-        assert not new[len(taken) :].any()
+    learner = NTupleRun(staged, seed=2, start=[Start(tmp_path / "first.npz")]).new()
+    for old, new in zip(by_stage(first)[:2], by_stage(learner)[:2], strict=True):
+        assert (new == old[[0, 1, 1, 2]]).all()
+    assert (learner._pools.boards[:2] == first._pools.boards[:2]).all()
+    assert learner._pools.counts.tolist() == [*first._pools.counts[:2], 0, 0]
     assert learner.n_moves == 0
+
+
+def test_stages_may_start_from_several_learners_or_from_zero(tmp_path: Path) -> None:
+    """The later tuples of the network are not in the second file."""
+    early = random_learner(1, [*TINY_4X4, [0, 5]], [16])
+    late = random_learner(2, TINY_4X4, [16, 2048])
+    early.save(tmp_path / "early.npz")
+    late.save(tmp_path / "late.npz")
+    staged = NetworkSettings([*TINY_4X4, [0, 5]], stages=[16, 2048, 4096])
+    files = [(tmp_path / "early.npz", 0), (tmp_path / "late.npz", 2048), (None, 4096)]
+    learner = NTupleRun(staged, seed=2, start=[Start(*each) for each in files]).new()
+    for k, n in ((0, late.network.stage_size), (1, 2 * late.network.stage_size)):
+        new = by_stage(learner)[k]
+        assert (new[:2] == by_stage(early)[k]).all()
+        assert (new[2, :n] == by_stage(late)[k][2]).all()
+        assert not new[2, n:].any()
+        assert not new[3].any()
+    assert (learner._pools.boards[2] == late._pools.boards[2]).all()
+
+
+def test_starts_are_in_ascending_order(tmp_path: Path) -> None:
+    settings = tmp_path / "settings.json"
+    settings.write_text('{"start": [{"file": "a.npz"}, {"file": null, "begin": 4096}]}')
+    assert config.read(settings, NTupleRun).start == [Start(Path("a.npz")), Start(None, 4096)]
+    settings.write_text('{"start": [{"file": "a.npz"}, {"file": "b.npz"}]}')
+    with pytest.raises(ValueError, match=r"ascending order of begin, got \[0, 0\]"):
+        config.read(settings, NTupleRun)
 
 
 @pytest.mark.parametrize(
@@ -418,6 +455,8 @@ def test_a_learner_does_not_start_from_another_network_or_rule(
     learner = NTupleLearner(network(TINY_4X4, stages=[16]))
     with pytest.raises(ValueError, match=words):
         learner.start_from(NTupleLearner(network(TINY_4X4, **options), settings))
+    with pytest.raises(ValueError, match="further tuples"):
+        learner.start_from(NTupleLearner(network(TINY_4X4[::-1])))
     promoted = NTupleLearner(network(TINY_4X4, promote=True))
     with pytest.raises(ValueError, match="neither promoted"):
         promoted.start_from(promoted)
