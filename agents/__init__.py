@@ -165,7 +165,7 @@ def make(name: str, /, **settings: Any) -> Any:
               ends in `.w`, or a `Network`; or `tuples` and `size` for a new one, all zero; by
               default the pretrained one for 4x4)
             - `"expectimax"`: expectimax search over that network (the same, and `depth` in moves,
-              `seconds` a move, `cutoff`: see `ExpectimaxAgent`)
+              `seconds` or `nodes` a move, `cutoff`: see `ExpectimaxAgent`)
             - `"mc-softmax"`: Monte-Carlo Softmax search over that network or another value
               function (`network`: also `"value-net"`, a value network or its file, or any object
               with `estimate`; `simulations`, `select`, `backup`, `seed` and others: see

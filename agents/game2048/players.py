@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from afterstate.agents.game2048.search.expectimax import CUTOFF, ExpectimaxAgent
+from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values import ntuple, ntuple_file, tdl2048
 from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent
 from afterstate.envs.game2048.rules import size_of
@@ -36,12 +36,14 @@ def expectimax(
     network: Network | str | Path | None = None,
     depth: int | None = None,
     seconds: float | None = None,
-    cutoff: float = CUTOFF,
+    nodes: int | None = None,
+    cutoff: float | None = None,
     tuples: Tuples | None = None,
     size: tuple[int, int] | None = None,
 ) -> ExpectimaxAgent:
     """Return the player that searches by expectimax over an N-tuple network."""
-    return ExpectimaxAgent(_network(network, tuples, size), depth, seconds, cutoff)
+    net = _network(network, tuples, size)
+    return ExpectimaxAgent(net, depth, seconds, nodes, cutoff)
 
 
 def mc_softmax(

@@ -240,7 +240,7 @@ def test_a_player_is_found_by_its_name_and_settings(tmp_path: Path) -> None:
     assert (deep.depth, deep.cutoff, deep.seconds) == (2, 1e-3, None)
     assert (deep.network.weights == random_network().weights).all()
     timed = agents.find("expectimax,tuples=4x6,seconds=0.5,depth=null")
-    assert (timed.depth, timed.seconds) == (5, 0.5)
+    assert (timed.depth, timed.seconds) == (12, 0.5)
     boards = np.full(100, from_text("_ _ _ _ / _ 2 _ _ / _ _ _ _ / _ _ _ _"), np.uint64)
     expected = agents.make("random", seed=3).act(boards).tolist()
     assert agents.find("random,seed=3").act(boards).tolist() == expected

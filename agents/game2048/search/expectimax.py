@@ -15,18 +15,24 @@ The search is fast because:
   search is plain expectimax.
 - *Transposition table* of afterstates: positions reached by several lines, also as symmetric
   boards, are searched once. Its buckets are cache lines of four entries.
+
+A search with a limit of time or of nodes is one of *iterative deepening*: `DEEPENING` searches
+deeper and with a smaller cutoff each time, until the limit. It looks further ahead where few cells
+are empty and moves differ in value, because there it has fewer lines to follow.
 """
 
 from __future__ import annotations
 
 import threading
-import time
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
-from afterstate.agents.config import Seconds, ShareBelow1, checked
+from afterstate.agents.config import Count, Seconds, ShareBelow1, checked
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.kernels import kernel
 from afterstate.agents.game2048.values.ntuple import (
@@ -48,9 +54,15 @@ from afterstate.envs.game2048.rules import (
 )
 from afterstate.envs.words import Word, Words, whole
 
-MAX_DEPTH = 5
+MAX_DEPTH = 12
 CUTOFF = 1e-4
 """The default cutoff."""
+DEEPENING = (
+    *((2, 1e-3), (3, 1e-3), (4, 1e-3), (5, 1e-3), (7, 1e-3)),
+    *((8, 3e-4), (10, 3e-4), (10, 1e-4), (11, 3e-5), (12, 1e-5)),
+)
+"""Depths and cutoffs of the successive searches of one that is limited; each takes about three
+times as long as the one before."""
 TEMPERATURE = 0.08
 """The temperature of moves, as a share of the value of the empty board."""
 MIN_TEMPERATURE = 500.0
@@ -59,8 +71,12 @@ TABLE_BITS = 14
 """The transposition table has 2**14 buckets of 64 bytes: 1 MiB."""
 
 _SLOTS = 4
-_STOP, _SALT, _N_SEARCHED, _N_FOUND = range(4)
+_STOP, _SALT, _N_SEARCHED, _N_FOUND, _LIMIT = range(5)
 _NEXT_SALT = 0x1E37_79B9_7F4A_7C15  # odd, so that salts repeat only after 2**64 calls
+
+_MAX_NODES = 1 << 62
+_NO_LIMIT = (1 << 63) - 1
+Nodes = Annotated[Count, Field(le=_MAX_NODES)]
 
 Values = npt.NDArray[np.float64]
 
@@ -70,8 +86,8 @@ class Search(NamedTuple):
 
     cutoff: float
     table: Words  # [buckets, 8]: four keys, then four entries
-    control: Indices  # stop flag, salt of the keys, and two counters
-    odds: Values  # [depths, 4], scratch memory: probabilities of moves
+    control: Indices  # stop flag, salt of the keys, two counters, and the limit of the first
+    odds: Values  # [depths + 1, 4], scratch memory: probabilities of moves, and values
 
 
 def new_search(cutoff: float = 0.0, table_bits: int = 0) -> Search:
@@ -79,8 +95,8 @@ def new_search(cutoff: float = 0.0, table_bits: int = 0) -> Search:
     return Search(
         cutoff=float(cutoff),
         table=np.zeros((1 << table_bits, 2 * _SLOTS), np.uint64),
-        control=np.zeros(4, np.int64),
-        odds=np.empty((MAX_DEPTH + 1, 4)),
+        control=np.array([0, 0, 0, 0, _NO_LIMIT], np.int64),
+        odds=np.empty((MAX_DEPTH + 2, 4)),
     )
 
 
@@ -94,8 +110,8 @@ def _pack(value: float, depth: int, probability: float) -> Word:
     Positive floats have the order of their bits, so packed probabilities can be compared.
     """
     high = np.uint64(np.float32(value).view(np.uint32)) << np.uint64(32)
-    low = np.float32(probability).view(np.uint32) >> np.uint32(3)
-    return high | np.uint64(low) << np.uint64(3) | np.uint64(depth)
+    low = np.float32(probability).view(np.uint32) >> np.uint32(4)
+    return high | np.uint64(low) << np.uint64(4) | np.uint64(depth)
 
 
 @kernel
@@ -117,7 +133,7 @@ def _find(search: Search, key: Word, depth: int, probability: float) -> float:
     sought = _pack(0.0, depth, probability / 16 if search.cutoff > 0 else 0.0)
     for slot in range(_SLOTS):
         entry = bucket[_SLOTS + slot]
-        if bucket[slot] == key and entry & np.uint64(7) == np.uint64(depth):
+        if bucket[slot] == key and entry & np.uint64(15) == np.uint64(depth):
             if entry & np.uint64(0xFFFF_FFFF) >= sought:
                 return float(np.uint32(entry >> np.uint64(32)).view(np.float32))
     return np.nan
@@ -231,6 +247,8 @@ def _chance(
         search.control[_N_FOUND] += 1
         return stored
     search.control[_N_SEARCHED] += 1
+    if search.control[_N_SEARCHED] == search.control[_LIMIT]:
+        search.control[_STOP] = 1
     if depth == 1:
         expected = _last_chance(net, search, after, probability)
         _store(search, key, _pack(expected, depth, probability))
@@ -298,11 +316,9 @@ def _evaluate_all(
 
 
 @kernel
-def search_move(net: Network, search: Search, board: Word, depth: int) -> int:
-    """Return the best move of a new search, -1 if none is legal."""
-    forget(search)
-    values, best = search.odds[0], -1
-    _evaluate(net, search, board, depth, False, values)
+def _best(values: Values) -> int:
+    """Return the action with the largest value, -1 if none is legal."""
+    best = -1
     for action in range(4):
         if values[action] > (values[best] if best >= 0 else -np.inf):
             best = action
@@ -310,15 +326,98 @@ def search_move(net: Network, search: Search, board: Word, depth: int) -> int:
 
 
 @kernel
-def _finish(net: Network, search: Search, records: Words, n_moves: Indices, depth: int) -> None:
+def search_move(net: Network, search: Search, board: Word, depth: int) -> int:
+    """Return the best move of a new search, -1 if none is legal."""
+    forget(search)
+    values = search.odds[0]
+    _evaluate(net, search, board, depth, False, values)
+    return _best(values)
+
+
+@kernel
+def _n_legal(values: Values) -> int:
+    """Return the number of legal moves."""
+    n = 0
+    for action in range(4):
+        n += values[action] > -np.inf
+    return n
+
+
+@kernel
+def _deepen(
+    net: Network, search: Search, deepening: Values, board: Word, every: bool, values: Values
+) -> int:
+    """Write the values of the four moves by deeper and deeper searches until one is stopped.
+
+    Args:
+        net: values the afterstates at the end.
+        search: memory, with the stop flag and the limit of searched afterstates.
+        deepening: depths and cutoffs of the searches, `float64[n, 2]`.
+        board: a board word.
+        every: also value improbable moves, and search even if there is one legal move only.
+        values: of the last search that was finished, at least of the greedy one.
+
+    Returns:
+        The number of finished searches after the greedy one.
+    """
+    _evaluate(net, search, board, 1, True, values)
+    if not every and _n_legal(values) < 2:
+        return 0
+    deeper = search.odds[MAX_DEPTH + 1]
+    for i in range(len(deepening)):
+        forget(search)
+        step = Search(deepening[i, 1], search.table, search.control, search.odds)
+        _evaluate(net, step, board, int(deepening[i, 0]), every, deeper)
+        if search.control[_STOP] != 0:
+            return i
+        for action in range(4):
+            values[action] = deeper[action]
+    return len(deepening)
+
+
+@kernel
+def _choose(
+    net: Network, search: Search, deepening: Values, nodes: int, board: Word, depth: int
+) -> int:
+    """Return the best move by a search of one depth, or by deepening; -1 if none is legal."""
+    if len(deepening) == 0:
+        return search_move(net, search, board, depth)
+    search.control[_STOP] = 0
+    search.control[_LIMIT] = search.control[_N_SEARCHED] + nodes
+    values = search.odds[0]
+    _deepen(net, search, deepening, board, False, values)
+    return _best(values)
+
+
+@kernel
+def _finish(
+    net: Network,
+    search: Search,
+    deepening: Values,
+    nodes: int,
+    records: Words,
+    n_moves: Indices,
+    depth: int,
+) -> None:
     """Play games: see `ExpectimaxAgent.finish`."""
     for i in range(records.shape[1]):
         while records[games.EXCESS, i] == 0:
-            action = search_move(net, search, records[games.BOARD, i], depth)
+            action = _choose(net, search, deepening, nodes, records[games.BOARD, i], depth)
             if action < 0:
                 break
             games.play(records, i, action, net.moves, net.size[0], net.size[1])
             n_moves[i] += 1
+
+
+class SearchResult(NamedTuple):
+    """The result of a search."""
+
+    action: int  # the best move; -1 if none is legal
+    values: Values  # of the moves up, right, down and left, minus infinity if illegal
+    depth: int  # of the last search that was finished
+    cutoff: float  # of that search
+    n_searched: int  # afterstates before the last ply, in all searches together
+    n_found: int  # others that were found in the transposition table
 
 
 class ExpectimaxAgent(Agent):
@@ -326,10 +425,14 @@ class ExpectimaxAgent(Agent):
 
     Args:
         net: values the afterstates at the end of the search.
-        depth: of the search in moves of the player, in 1..5; by default 3, or 5 with `seconds`.
-        seconds: time for each move, by iterative deepening up to `depth`; an unfinished search is
-            discarded. By default no limit.
-        cutoff: probability below which lines of play are not followed; 0 follows all.
+        depth: of the search in moves of the player, in 1..12; by default 3. With a limit it is the
+            largest depth, by default 12.
+        seconds: limit of time for each move, for iterative deepening; a search that is not finished
+            in time is discarded. By default none.
+        nodes: limit of searched afterstates for each move, for iterative deepening. Moves depend
+            on nothing else, as they do with `seconds`. By default none.
+        cutoff: probability below which lines of play are not followed; 0 follows all. By default
+            1e-4, with a limit those of `DEEPENING`.
         table_bits: log2 of the transposition table's buckets, of 64 bytes each.
 
     Raises:
@@ -341,21 +444,33 @@ class ExpectimaxAgent(Agent):
         net: Network,
         depth: int | None = None,
         seconds: float | None = None,
-        cutoff: float = CUTOFF,
+        nodes: int | None = None,
+        cutoff: float | None = None,
         table_bits: int = TABLE_BITS,
     ) -> None:
+        is_limited = seconds is not None or nodes is not None
         if depth is None:
-            depth = 3 if seconds is None else MAX_DEPTH
+            depth = MAX_DEPTH if is_limited else 3
         if not 1 <= (whole(depth) or 0) <= MAX_DEPTH:
             raise ValueError(f"depth must be in 1..{MAX_DEPTH}, got {depth!r}")
-        seconds = checked("seconds", seconds, Seconds | None)
-        cutoff = checked("cutoff", cutoff, ShareBelow1)
         if not 0 <= (-1 if whole(table_bits) is None else table_bits) <= 28:
             raise ValueError(f"table_bits must be in 0..28, got {table_bits!r}")
-        self.network, self.depth, self.seconds = net, int(depth), seconds
-        self.cutoff, self.table_bits = cutoff, int(table_bits)
-        self.size = net.size
-        self._search = new_search(self.cutoff, self.table_bits)
+        self.network, self.depth = net, int(depth)
+        self.seconds = checked("seconds", seconds, Seconds | None)
+        self.nodes = checked("nodes", nodes, Nodes | None)
+        if cutoff is None and not is_limited:
+            cutoff = CUTOFF
+        self.cutoff = checked("cutoff", cutoff, ShareBelow1 | None)
+        self.table_bits, self.size = int(table_bits), net.size
+        self._search = new_search(self.cutoff or 0.0, self.table_bits)
+        self._deepening = self._steps() if is_limited else np.empty((0, 2))
+
+    def _steps(self) -> Values:
+        """Return the depths and cutoffs of iterative deepening."""
+        steps = [step for step in DEEPENING if step[0] <= self.depth]
+        if self.cutoff is not None:
+            steps = [(depth, self.cutoff) for depth in range(2, self.depth + 1)]
+        return np.array(steps, np.float64).reshape(-1, 2)
 
     @property
     def n_searched(self) -> int:
@@ -366,6 +481,21 @@ class ExpectimaxAgent(Agent):
     def n_found(self) -> int:
         """Return the number of those found in the transposition table instead."""
         return int(self._search.control[_N_FOUND])
+
+    def search(self, board: Any) -> SearchResult:
+        """Search a board word, to the depth or the limit of this player.
+
+        Raises:
+            ValueError: not a board word.
+        """
+        array = check_words(board, *self.size)
+        if array.ndim:
+            raise ValueError(f"board must be one word, got shape {array.shape}")
+        values, searched, found = np.empty(4), self.n_searched, self.n_found
+        depth, cutoff = self._write_values(array[()], False, values)
+        action = int(values.argmax()) if np.isfinite(values).any() else -1
+        counts = self.n_searched - searched, self.n_found - found
+        return SearchResult(action, values, depth, cutoff, *counts)
 
     def evaluate(self, boards: Any) -> Values:
         """Return the values of the moves up, right, down and left of board words `uint64[...]`.
@@ -391,37 +521,45 @@ class ExpectimaxAgent(Agent):
         """
         n_moves = np.zeros(records.shape[1], np.int64)
         if self.seconds is None and type(self)._act is ExpectimaxAgent._act:
-            _finish(self.network, self._search, records, n_moves, self.depth)
+            limit = self._deepening, self.nodes or 0
+            _finish(self.network, self._search, *limit, records, n_moves, self.depth)
         return n_moves
 
     def _values(self, boards: Words, every: bool = False) -> Values:
         """Return the values of the moves of board words `uint64[B]`; see `_evaluate`."""
         values = np.empty((boards.size, 4))
-        forget(self._search)
-        if self.seconds is None:
+        if not len(self._deepening):
+            forget(self._search)
             _evaluate_all(self.network, self._search, boards, self.depth, every, values)
-        else:
-            for board, row in zip(boards, values, strict=True):
-                self._deepen(board, every, row)
+            return values
+        for board, row in zip(boards, values, strict=True):
+            self._write_values(board, every, row)
         return values
 
-    def _deepen(self, board: np.uint64, every: bool, values: Values) -> None:
-        """Search a board by iterative deepening until time is up, at least one move deep."""
-        control, deeper = self._search.control, np.empty(4)
+    def _write_values(self, board: np.uint64, every: bool, values: Values) -> tuple[int, float]:
+        """Write the values of the moves of a board; return the depth and cutoff of their search."""
+        if not len(self._deepening):
+            forget(self._search)
+            _evaluate(self.network, self._search, board, self.depth, every, values)
+            return self.depth, self._search.cutoff
+        control = self._search.control
         control[_STOP] = 0
-        _evaluate(self.network, self._search, board, 1, every, values)
-        end = time.monotonic() + (self.seconds or 0)
-        timer = threading.Timer(self.seconds or 0, control.__setitem__, (_STOP, 1))
+        control[_LIMIT] = self.n_searched + (self.nodes or _MAX_NODES)
+        with self._timer():
+            n = _deepen(self.network, self._search, self._deepening, board, every, values)
+        depth, cutoff = self._deepening[n - 1] if n else (1, 0)
+        return int(depth), float(cutoff)
+
+    @contextmanager
+    def _timer(self) -> Iterator[None]:
+        """Stop the search after `seconds`, if there is such a limit."""
+        if self.seconds is None:
+            yield
+            return
+        timer = threading.Timer(self.seconds, self._search.control.__setitem__, (_STOP, 1))
         timer.start()
         try:
-            for depth in range(2, self.depth + 1):
-                if time.monotonic() >= end:  # on a busy machine the timer may be late
-                    break
-                _evaluate(self.network, self._search, board, depth, every, deeper)
-                if control[_STOP]:
-                    break
-                values[:] = deeper
+            yield
         finally:
             timer.cancel()
             timer.join()
-            control[_STOP] = 0

@@ -15,7 +15,11 @@ import pytest
 
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.search.expectimax import MAX_DEPTH, ExpectimaxAgent
+from afterstate.agents.game2048.search.expectimax import (
+    CUTOFF,
+    DEEPENING,
+    ExpectimaxAgent,
+)
 from afterstate.agents.game2048.simple import RandomAgent
 from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, estimate, network
 from afterstate.envs.game2048.rules import afterstates, from_text, symmetries
@@ -33,7 +37,7 @@ TUPLES = {
     (4, 4): [[0, 1, 2, 3], [5, 6]],
 }
 
-DEPTHS = range(1, MAX_DEPTH + 1)
+DEPTHS = range(1, 8)
 
 by_size = pytest.mark.parametrize("size", SIZES)
 
@@ -164,7 +168,7 @@ def test_with_exact_values_every_depth_plays_perfectly(solved: Network, depth: i
     assert expected_score(2, 2, agent.act) == pytest.approx(66.964149, abs=1e-5)
 
 
-@pytest.mark.parametrize("depth", range(2, MAX_DEPTH + 1))
+@pytest.mark.parametrize("depth", range(2, 8))
 def test_searching_exact_values_does_not_change_them(solved: Network, depth: int) -> None:
     boards = [oracle.to_word(board) for board in reachable(2, 2)]
     one = ExpectimaxAgent(solved, 1).evaluate(boards)
@@ -198,9 +202,9 @@ def test_evaluate_and_act_keep_the_shape_of_their_boards() -> None:
     assert agent.evaluate(boards[:0]).shape == (0, 4, 4)
 
 
-@pytest.mark.parametrize("depth", [0, -1, 6, 2.0, "3", True])
+@pytest.mark.parametrize("depth", [0, -1, 13, 2.0, "3", True])
 def test_wrong_depths_are_refused(depth: Any) -> None:
-    with pytest.raises(ValueError, match=r"1\.\.5"):
+    with pytest.raises(ValueError, match=r"1\.\.12"):
         ExpectimaxAgent(network([[0]]), depth)
 
 
@@ -208,6 +212,7 @@ def test_wrong_depths_are_refused(depth: Any) -> None:
     ("setting", "wrong"),
     [
         *(("seconds", value) for value in (0, -1, float("inf"), float("nan"))),
+        *(("nodes", value) for value in (0, -1, 2.5, 1 << 63, True)),
         *(("cutoff", value) for value in (-0.1, 1, float("nan"))),
         *(("table_bits", value) for value in (-1, 29, 2.5, True)),
     ],
@@ -346,14 +351,57 @@ def test_an_improbable_four_counts_as_a_two() -> None:
     assert ExpectimaxAgent(net, 2, cutoff=0).evaluate(board)[1] == pytest.approx(3.6)
 
 
-# Time
+# Limits
 
 
-def test_with_enough_time_the_whole_depth_is_searched() -> None:
+def test_with_enough_time_or_nodes_the_whole_depth_is_searched() -> None:
     net, boards = random_network((4, 4)), late_boards(3, 8)
     for depth in (1, 2, 3):
-        timed, untimed = ExpectimaxAgent(net, depth, seconds=60), ExpectimaxAgent(net, depth)
-        assert timed.evaluate(boards).tolist() == untimed.evaluate(boards).tolist()
+        expected = ExpectimaxAgent(net, depth, cutoff=1e-4).evaluate(boards).tolist()
+        for limit in ({"seconds": 60}, {"nodes": 10**9}):
+            agent = ExpectimaxAgent(net, depth, cutoff=1e-4, **limit)
+            assert agent.evaluate(boards).tolist() == expected
+
+
+def test_a_limited_search_is_that_of_its_last_finished_step(learned: Network) -> None:
+    """More nodes finish more of the steps, and no search takes more than it may."""
+    steps = [(1, 0.0), *DEEPENING]
+    for board in played_boards(learned, 20):
+        reached = []
+        for nodes in (1, 10, 30, 100, 1_000, 10_000):
+            result = ExpectimaxAgent(learned, nodes=nodes, table_bits=18).search(board)
+            reached.append(steps.index((result.depth, result.cutoff)))
+            settings = {"cutoff": result.cutoff, "table_bits": 18}
+            alone = ExpectimaxAgent(learned, result.depth, **settings).search(board)
+            assert result.action == alone.action
+            assert result.values.tolist() == alone.values.tolist()
+            assert result.n_searched <= nodes
+        assert reached == sorted(reached)
+        assert reached[0] < reached[-1]
+
+
+def test_the_result_of_a_search_has_its_counts(learned: Network) -> None:
+    agent = ExpectimaxAgent(learned, 3)
+    board = played_boards(learned, 1)[0]
+    first, second = agent.search(board), agent.search(board)
+    assert (first.action, first.n_searched, first.n_found) == second[:1] + second[4:]
+    assert (agent.n_searched, agent.n_found) == (2 * first.n_searched, 2 * first.n_found)
+    assert first.n_found > 0
+    assert (first.depth, first.cutoff) == (3, CUTOFF)
+    assert agent.act(board) == first.action
+    over = agent.search(from_text("2 4 2 4 / 4 2 4 2 / 2 4 2 4 / 4 2 4 2"))
+    assert (over.action, over.values.tolist()) == (-1, [-np.inf] * 4)
+    with pytest.raises(ValueError, match="one word"):
+        agent.search([board, board])
+
+
+def test_a_limited_search_of_the_only_legal_move_is_greedy(learned: Network) -> None:
+    board = from_text("2 4 8 16 / 4 8 16 32 / 8 16 32 64 / 2 2 4 4")
+    only_left_and_right = ExpectimaxAgent(learned, nodes=1000).search(board)
+    assert only_left_and_right.n_searched > 0
+    only_down = from_text("2 4 8 16 / 4 8 16 32 / 8 16 32 64 / _ _ _ _")
+    result = ExpectimaxAgent(learned, nodes=1000).search(only_down)
+    assert (result.action, result.depth, result.n_searched) == (2, 1, 0)
 
 
 def test_with_hardly_any_time_the_search_is_shallow_but_complete() -> None:
@@ -375,7 +423,7 @@ def test_with_hardly_any_time_the_search_is_shallow_but_complete() -> None:
     ],
 )
 def test_an_interrupted_search_does_not_affect_the_next_board(text: str, seconds: float) -> None:
-    """Boards that are searched together share the table; each has the values of some depth.
+    """Boards that are searched one after the other share the table; each has those of some depth.
 
     All values are about 16,000, so one that was cut short and counted as 0 would show. Depths 4
     and 5 take some 5 and 100 ms.
@@ -383,7 +431,8 @@ def test_an_interrupted_search_does_not_affect_the_next_board(text: str, seconds
     net = network(TUPLES[4, 4])
     net.weights[:] = np.random.default_rng(1).normal(1000, 30, net.weights.size)
     board = from_text(text)
-    whole = [ExpectimaxAgent(net, depth, cutoff=0).evaluate(board).tolist() for depth in DEPTHS]
+    depths = range(1, 6)
+    whole = [ExpectimaxAgent(net, depth, cutoff=0).evaluate(board).tolist() for depth in depths]
     agent = ExpectimaxAgent(net, seconds=seconds, cutoff=0)
     for _ in range(3):
         for values in agent.evaluate(np.full(10, board, np.uint64)).tolist():
@@ -429,8 +478,8 @@ def test_games_in_compiled_code_are_those_of_acting_move_by_move(learned: Networ
         def act(self, boards: npt.NDArray[np.uint64]) -> npt.NDArray[np.int8]:
             return agent.act(boards)
 
-    for depth in (1, 2):
-        agent = ExpectimaxAgent(learned, depth)
+    for settings in ({"depth": 1}, {"depth": 2}, {"nodes": 20}):
+        agent = ExpectimaxAgent(learned, **settings)
         compiled, by_move = play(agent, 3, seed=5), play(OnlyActs(), 3, seed=5)
         for finished, acted in zip(compiled, by_move, strict=True):
             assert finished.tolist() == acted.tolist()
