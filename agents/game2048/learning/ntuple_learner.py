@@ -129,6 +129,9 @@ class NTupleSettings:
     carousel: bool = False
     """Begin games in turn at the start and where earlier games entered each stage of the network
     (Jaskowski 2016), which must have more than one."""
+    carousel_stages: list[int] = field(default_factory=list)
+    """With carousel shaping, the tiles that begin the stages at which games begin, 0 for the start;
+    by default all."""
     within_stage: bool = False
     """End games where they enter another stage of the network, whose value they learn from: with
     carousel shaping each stage is learned in games of its own, otherwise only the first one."""
@@ -141,6 +144,8 @@ class NTupleSettings:
             raise ValueError("delay is for forward learning: backward learning needs none")
         if self.within_stage and (forward or self.good is not None):
             raise ValueError("within_stage is for backward learning: no good, no forward")
+        if self.carousel_stages and not self.carousel:
+            raise ValueError(f"carousel_stages needs carousel, got {self.carousel_stages} alone")
         if self.good is not None and (forward or self.carousel):
             raise ValueError(
                 "good is for backward learning from the start: no carousel, no forward"
@@ -212,6 +217,9 @@ class NTupleLearner:
         for name in ("carousel", "within_stage"):
             if getattr(settings, name) and not self.network.stage_tiles:
                 raise ValueError(f"{name} needs a network with more than one stage")
+        begins = [0, *self.network.stage_tiles]
+        if not {*settings.carousel_stages} <= {*begins}:
+            raise ValueError(f"carousel_stages must be of {begins}, got {settings.carousel_stages}")
         return settings
 
     @property
@@ -287,7 +295,9 @@ class NTupleLearner:
         played = np.concatenate([batch for part in parts for batch in part])
         return Games(played[:, 0], played[:, 1], 1 << played[:, 2])
 
-    def start_from(self, other: NTupleLearner, begin: int = 0, end: int | None = None) -> None:
+    def start_from(
+        self, other: NTupleLearner, begin: int = 0, end: int | None = None, weights: bool = True
+    ) -> None:
         """Take over what a learner knows whose network may have other stages or fewer tuples.
 
         Each stage takes the weights and sums of the stage in which the other network has the boards
@@ -299,6 +309,7 @@ class NTupleLearner:
             other: the learner; it is not changed.
             begin: stages that begin with these tiles or more are taken.
             end: stages that begin with these tiles or more are not taken; by default all are.
+            weights: if False, only the boards where games entered the stages are taken.
 
         Raises:
             ValueError: the other learner has another rule, or a network that differs in more than
@@ -315,20 +326,25 @@ class NTupleLearner:
             raise ValueError("start needs weights that are neither promoted nor fixed-point")
         for stage, tiles in enumerate([0, *mine["stages"]]):
             if begin <= tiles and (end is None or tiles < end):
-                self._start_stage(stage, tiles, other)
+                if weights:
+                    self._start_weights(stage, tiles, other)
+                self._start_pool(stage, tiles, other)
 
-    def _start_stage(self, stage: int, tiles: int, other: NTupleLearner) -> None:
-        """Take over a stage, which begins with these tiles: see `start_from`."""
-        begins = [0, *other.network.stage_tiles]
-        source = bisect(begins, tiles) - 1
+    def _start_weights(self, stage: int, tiles: int, other: NTupleLearner) -> None:
+        """Take over the weights and sums of a stage, which begins with these tiles."""
         n = other.network.stage_size
-        own, its = stage * self.network.stage_size, source * n
+        own = stage * self.network.stage_size
+        its = (bisect([0, *other.network.stage_tiles], tiles) - 1) * n
         self.network.weights[own : own + n] = other.network.weights[its : its + n]
         if self.sums.size:
             self.sums[2 * own : 2 * (own + n)] = other.sums[2 * its : 2 * (its + n)]
-        if begins[source] == tiles:
-            for mine, theirs in zip(self._pools, other._pools, strict=True):
-                mine[stage] = theirs[source]
+
+    def _start_pool(self, stage: int, tiles: int, other: NTupleLearner) -> None:
+        """Take over the boards where games entered a stage, if both learners have it."""
+        begins = [0, *other.network.stage_tiles]
+        if tiles in begins:
+            for own, its in zip(self._pools, other._pools, strict=True):
+                own[stage] = its[begins.index(tiles)]
 
     def _update(self) -> Update:
         """Return the settings of learning, as kernels take them."""
@@ -354,8 +370,15 @@ class NTupleLearner:
             search_from=int(s.search_from),
             search_depth=int(s.search_depth),
             carousel=bool(s.carousel),
+            turns=self._turns(),
             within_stage=bool(s.within_stage),
         )
+
+    def _turns(self) -> int:
+        """Return the stages at which carousel shaping begins games, as bits."""
+        begins = [0, *self.network.stage_tiles]
+        chosen = self.settings.carousel_stages or begins
+        return sum(1 << stage for stage, tiles in enumerate(begins) if tiles in chosen)
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file, from which `load` continues as if nothing had happened.
@@ -527,10 +550,13 @@ class NetworkSettings:
 class Start:
     """What stages begin with in a new run."""
 
-    file: Path | None
-    """A learner's file with their weights and sums; null: they are zero."""
+    file: Path
+    """A learner's file."""
     begin: Whole = 0
     """Stages that begin with these tiles or more, up to those of the next start."""
+    weights: bool = True
+    """Begin with its weights and their sums; false: with zeros, but with its boards where games
+    entered the stages."""
 
 
 @settings
@@ -574,8 +600,8 @@ class NTupleRun:
         learner = NTupleLearner(self.network.new(), self.learner, self.seed, threads)
         ends = [each.begin for each in self.start[1:]]
         for start, end in zip(self.start, [*ends, None], strict=False):
-            if start.file is not None:
-                learner.start_from(NTupleLearner.load(start.file), start.begin, end)
+            other = NTupleLearner.load(start.file)
+            learner.start_from(other, start.begin, end, weights=start.weights)
         return learner
 
     def resume(self, path: Path, threads: int = 1) -> NTupleLearner:

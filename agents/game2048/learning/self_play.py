@@ -71,6 +71,7 @@ class Play(NamedTuple):
     search_from: int
     search_depth: int
     carousel: bool
+    turns: int  # the stages at which carousel shaping begins games, as bits
     within_stage: bool
 
 
@@ -290,10 +291,8 @@ def _first_board(net: Network, state: Words, me: int, pools: Pools) -> tuple[Wor
 
 
 @kernel
-def _turn_carousel(
-    net: Network, state: Words, me: int, pools: Pools, path: Path, n_moves: int, last: Word
-) -> None:
-    """Store the boards at which a game entered a stage, and advance to the next stage."""
+def _store_entries(net: Network, pools: Pools, path: Path, n_moves: int, last: Word) -> None:
+    """Store the boards at which a game entered a stage."""
     stage = stage_start(net, path.boards[0]) if n_moves > 0 else np.uint64(0)
     goes_on = not is_over(last, field(net.size[0], net.size[1]))
     for t in range(1, n_moves + goes_on):
@@ -304,9 +303,16 @@ def _turn_carousel(
             s = int(entered) // net.stage_size
             pools.boards[s, pools.counts[s] % POOL] = board
             pools.counts[s] += 1
-    turn = int(np.int64(state[me, TURN])) + 1
-    if turn >= pools.counts.size or pools.counts[turn] == 0:
-        turn = 0
+
+
+@kernel
+def _turn_carousel(play: Play, state: Words, me: int, pools: Pools) -> None:
+    """Advance to the next stage at which games begin and which games have entered."""
+    turn = int(np.int64(state[me, TURN]))
+    for _ in range(pools.counts.size):
+        turn = turn + 1 if turn + 1 < pools.counts.size else 0
+        if play.turns >> turn & 1 and (turn == 0 or pools.counts[turn] > 0):
+            break
     state[me, TURN] = np.uint64(turn)
 
 
@@ -371,7 +377,8 @@ def _learn_game(
             row[0], row[1] = _score(path, end), end
             row[2] = largest_exponent(board, np.uint64(0))
             if play.carousel:
-                _turn_carousel(net, state, me, pools, path, end, board)
+                _store_entries(net, pools, path, end, board)
+                _turn_carousel(play, state, me, pools)
         goes_on = play.within_stage and end > start and enters_stage(net, path, end - 1)
         selects = play.good > 0  # then the network learns from the whole game
         good = selects and _is_good(play, state, me, _score(path, end))

@@ -421,8 +421,9 @@ def test_stages_may_start_from_several_learners_or_from_zero(tmp_path: Path) -> 
     early.save(tmp_path / "early.npz")
     late.save(tmp_path / "late.npz")
     staged = NetworkSettings([*TINY_4X4, [0, 5]], stages=[16, 2048, 4096])
-    files = [(tmp_path / "early.npz", 0), (tmp_path / "late.npz", 2048), (None, 4096)]
-    learner = NTupleRun(staged, seed=2, start=[Start(*each) for each in files]).new()
+    early_file, late_file = tmp_path / "early.npz", tmp_path / "late.npz"
+    starts = [Start(early_file), Start(late_file, 2048), Start(early_file, 4096, weights=False)]
+    learner = NTupleRun(staged, seed=2, start=starts).new()
     for k, n in ((0, late.network.stage_size), (1, 2 * late.network.stage_size)):
         new = by_stage(learner)[k]
         assert (new[:2] == by_stage(early)[k]).all()
@@ -434,8 +435,9 @@ def test_stages_may_start_from_several_learners_or_from_zero(tmp_path: Path) -> 
 
 def test_starts_are_in_ascending_order(tmp_path: Path) -> None:
     settings = tmp_path / "settings.json"
-    settings.write_text('{"start": [{"file": "a.npz"}, {"file": null, "begin": 4096}]}')
-    assert config.read(settings, NTupleRun).start == [Start(Path("a.npz")), Start(None, 4096)]
+    settings.write_text('{"start": [{"file": "a.npz"}, {"file": "b.npz", "begin": 4096}]}')
+    starts = [Start(Path("a.npz")), Start(Path("b.npz"), 4096)]
+    assert config.read(settings, NTupleRun).start == starts
     settings.write_text('{"start": [{"file": "a.npz"}, {"file": "b.npz"}]}')
     with pytest.raises(ValueError, match=r"ascending order of begin, got \[0, 0\]"):
         config.read(settings, NTupleRun)
