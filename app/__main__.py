@@ -9,7 +9,7 @@ from dataclasses import make_dataclass
 from importlib import import_module, metadata
 from typing import Any, NamedTuple
 
-from afterstate.envs.commands import fail, parse, parse_one_of
+from afterstate.envs.commands import exit_code, fail, parse, parse_one_of
 
 EPILOG = """examples:
   afterstate play 2048
@@ -139,15 +139,7 @@ def run(name: str, words: Sequence[str]) -> int:
     if command.options:
         options = parse_options(f"afterstate {name}", command.options, words)
     module, _, function = command.run.partition(":")
-    try:
-        code = getattr(import_module(module), function)(options)
-    except BrokenPipeError:
-        raise  # see `main`
-    except (OSError, ValueError, ImportError) as error:
-        fail(error)
-    except KeyboardInterrupt:
-        code = 130
-    return int(code or 0)
+    return exit_code(lambda: getattr(import_module(module), function)(options))
 
 
 def parse_options(program: str, names: Sequence[str], words: Sequence[str]) -> Any:

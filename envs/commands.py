@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
@@ -50,6 +50,31 @@ def _config() -> tuple[Any, ...]:
     import tyro
 
     return tyro.conf.PositionalRequiredArgs, tyro.conf.FlagCreatePairsOff
+
+
+def exit_code(command: Callable[..., Any], *arguments: Any) -> int:
+    """Run a command and return its exit code.
+
+    Args:
+        command: returns its exit code, None for 0. Its errors of files, values and missing packages
+            are what is wrong with its input; a `KeyboardInterrupt` may say how to go on.
+        arguments: of the command.
+
+    Returns:
+        The code, 130 if the command was interrupted.
+
+    Raises:
+        SystemExit: 2 with a message on stderr for wrong input.
+    """
+    try:
+        return int(command(*arguments) or 0)
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError, ImportError) as error:
+        fail(error)
+    except KeyboardInterrupt as interrupt:
+        print(*interrupt.args, file=sys.stderr)
+        return 130
 
 
 def fail(error: object) -> NoReturn:

@@ -25,6 +25,7 @@ from afterstate.agents.config import did_you_mean, read
 from afterstate.agents.training.commands import memory
 from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
 from afterstate.agents.training.run import Diverged, Limits, Options, RunSettings, Trainee, advance
+from afterstate.envs.commands import exit_code
 
 PROGRAM = "afterstate train"
 
@@ -98,11 +99,9 @@ def parse(arguments: Sequence[str]) -> tuple[RunSettings, Options]:
         ImportError: an extra is not installed.
         SystemExit: the command line is wrong or asks for help.
     """
-    if not arguments:
-        raise SystemExit(_usage())
-    if arguments[0] in ("-h", "--help"):
+    if not arguments or arguments[0] in ("-h", "--help"):
         print(_usage())
-        raise SystemExit(0)
+        raise SystemExit(0 if arguments else 2)
     learner, rest = arguments[0], list(arguments[1:])
     kind = run_settings(learner)
     if rest and not rest[0].startswith("-"):
@@ -176,7 +175,8 @@ def run(settings: RunSettings, options: Options) -> None:
     Raises:
         OSError: a file cannot be read or written.
         ValueError: wrong settings, or a folder that does not fit them.
-        SystemExit: the run was interrupted, or the learned values diverged.
+        KeyboardInterrupt: the run was interrupted; it says how to go on.
+        SystemExit: the learned values diverged.
     """
     trainee, folder = start(settings, options)
     if options.tensorboard:
@@ -184,7 +184,7 @@ def run(settings: RunSettings, options: Options) -> None:
     try:
         _advance(trainee, settings, options, folder)
     except KeyboardInterrupt:
-        raise SystemExit(f"saved in {options.out}: continue with --resume") from None
+        raise KeyboardInterrupt(f"saved in {options.out}: continue with --resume") from None
     except Diverged as error:
         folder.add_row({**trainee.position(), "diverged": error.last})
         message = f"{error}; {options.out} has the last saved learner"
@@ -227,12 +227,9 @@ def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: 
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; an error exits with a message of one line."""
-    try:
-        run(*parse(sys.argv[1:] if arguments is None else arguments))
-    except (OSError, ValueError, ImportError) as error:
-        raise SystemExit(str(error)) from error
+    """Run the command line."""
+    run(*parse(sys.argv[1:] if arguments is None else arguments))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(exit_code(main))

@@ -354,13 +354,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         )
         with sigterm_raises(KeyboardInterrupt()):
             COMMANDS[type(args)](args)
-    except (OSError, ValueError, ImportError) as error:
-        raise SystemExit(str(error)) from error
     except KeyboardInterrupt:
         hint = ": the same command plays what is missing" if type(args) is Play else ""
-        raise SystemExit(f"interrupted{hint}") from None
+        raise KeyboardInterrupt(f"interrupted{hint}") from None
     return None
-
-
-if __name__ == "__main__":
-    main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import re
 import subprocess
@@ -10,6 +11,7 @@ import sys
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,6 +57,39 @@ def test_the_help_has_the_default_of_every_option(
     kind = {"play 2048": "Play2048", "play daihinmin": "PlayDaihinmin"}.get(name, name.capitalize())
     assert "Example: afterstate " + name in out
     assert out.count("(default: ") == len(fields(getattr(options, kind)))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("prune missing.npz small.npz", "missing.npz"),
+        ("log moves.npy --player nobody --games 1", "'nobody'"),
+        ("train ntupel --out run --moves 1", "did you mean 'ntuple'"),
+        ("train ntuple settings.json --out run --moves 1", "settings.json"),
+        ("train ntuple --out run", "--moves or --hours is required"),
+        ("leaderboard play --only nobody", "no entry nobody"),
+        ("leaderboard play --entries missing.yaml", "missing.yaml"),
+    ],
+)
+def test_wrong_files_and_settings_end_with_2(
+    words: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with contextlib.chdir(tmp_path):
+        error = error_of(words.split(), capsys)
+    assert error.startswith("error: ") and message in error
+    assert error.count("\n") == 1
+
+
+def test_an_interrupted_command_ends_with_130_and_says_how_to_go_on(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("afterstate.agents.training.__main__.advance", interrupt)
+    run = str(tmp_path / "run")
+    assert main(["train", "ntuple", "--out", run, "--moves", "1", "--network.tuples", "5x4"]) == 130
+    assert capsys.readouterr().err.endswith(f"saved in {run}: continue with --resume\n")
 
 
 def test_every_option_has_its_meaning_below_it() -> None:

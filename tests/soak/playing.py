@@ -25,7 +25,7 @@ from tests.soak.progress import bar, shown
 class PlayLog(Job):
     """The moves of games are logged; a log that is whole must be that of a run without kills."""
 
-    codes = {SIGTERM: 1, SIGINT: 1}
+    codes = {SIGTERM: 130, SIGINT: 130}
     unit, n_temporary = "games", 2  # the log and its description
     N_GAMES = 3_000
 
@@ -102,7 +102,7 @@ class PlayLog(Job):
 class Leaderboard(Job):
     """Players of both games play on a leaderboard, which is compared with an earlier one."""
 
-    codes = {SIGTERM: 1, SIGINT: 1}
+    codes = {SIGTERM: 130, SIGINT: 130}
     unit = "rows"
     limit = Usage(memory=96 << 20, files=4, threads=2)
     """Memory for the kernels of the second game, which it loads when the first one is played."""

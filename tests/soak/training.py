@@ -34,7 +34,7 @@ class Training(Job):
         every: amount from one evaluation to the next.
     """
 
-    codes = {SIGTERM: 128 + SIGTERM, SIGINT: 1}
+    codes = {SIGTERM: 128 + SIGTERM, SIGINT: 130}
     n_temporary = 1
     key: str
     """Name of the amount in rows."""

@@ -20,6 +20,9 @@ from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.training.__main__ import main
 from afterstate.envs import durable_files
 
+ENDS = (OSError, ValueError, ImportError, KeyboardInterrupt, SystemExit)
+"""What a command ends with that does not end as it should."""
+
 
 class TrainingCommand:
     """The training command of a learner, with its settings file and its runs in a folder.
@@ -44,10 +47,10 @@ class TrainingCommand:
 
     def error(self, *arguments: str, settings: Any = None, out: str = "run") -> str:
         """Run the command, and return the one line with which it fails."""
-        with pytest.raises(SystemExit) as caught:
+        with pytest.raises(ENDS) as caught:
             self(*arguments, settings=settings, out=out)
-        message = caught.value.code
-        assert isinstance(message, str) and "\n" not in message
+        message = str(caught.value)
+        assert message and "\n" not in message
         return message
 
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 import time
 import warnings
 import zlib
@@ -490,10 +491,11 @@ def _write(args: Args, buckets: Buckets) -> None:
         except KeyboardInterrupt:
             bar.close()
             message = f"interrupted: {buckets.n_moves:,} moves are kept, continue with --resume"
-            raise SystemExit(message) from None
-        except (OSError, ValueError) as error:
-            message = f"{error}\nthe moves so far are kept: continue with --resume"
-            raise SystemExit(message) from error
+            raise KeyboardInterrupt(message) from None
+        except (OSError, ValueError):
+            bar.close()
+            print("the moves so far are kept: continue with --resume", file=sys.stderr)
+            raise
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -504,15 +506,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if args.log.exists():  # a run was killed while it removed its buckets
             buckets.remove()
             return print(f"{args.log} is complete; its buckets are removed")
-    except (OSError, ValueError, ImportError) as error:
-        raise SystemExit(str(error)) from error
     except KeyboardInterrupt:
         hint = "continue with --resume" if args.folder.exists() else "nothing was written"
-        raise SystemExit(f"interrupted: {hint}") from None
+        raise KeyboardInterrupt(f"interrupted: {hint}") from None
     _write(args, buckets)
 
 
 if __name__ == "__main__":  # joblib sends processes functions of a module they can import
     from afterstate.agents.game2048.learning import play_logs
 
-    play_logs.main()
+    sys.exit(commands.exit_code(play_logs.main))

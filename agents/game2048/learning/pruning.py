@@ -17,6 +17,7 @@ played by 2-ply search, including the afterstates it looks ahead to. Six million
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -211,12 +212,8 @@ def prune(args: Args) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    args = commands.parse(Args, "afterstate prune", arguments)
-    try:
-        prune(args)
-    except (OSError, ValueError) as error:
-        raise SystemExit(str(error)) from error
+    prune(commands.parse(Args, "afterstate prune", arguments))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(commands.exit_code(main))

@@ -403,7 +403,7 @@ def test_all_settings_have_defaults(tmp_path: Path) -> None:
 
 def test_a_missing_settings_file_is_named(tmp_path: Path) -> None:
     missing = str(tmp_path / "missing.json")
-    with pytest.raises(SystemExit, match=r"missing\.json"):
+    with pytest.raises(OSError, match=r"missing\.json"):
         main(["ntuple", missing, "--out", str(tmp_path / "run"), "--moves", "10"])
     assert not (tmp_path / "run").exists()
     with pytest.raises(FileNotFoundError, match=r"missing\.json"):
@@ -421,9 +421,9 @@ def test_a_missing_settings_file_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_incomplete_or_wrong_options_are_refused(tmp_path: Path, arguments: list[str]) -> None:
-    with contextlib.chdir(tmp_path), pytest.raises(SystemExit) as caught:
+    with contextlib.chdir(tmp_path), pytest.raises((SystemExit, ValueError)) as caught:
         main(["ntuple", *arguments])
-    assert caught.value.code not in (None, 0)
+    assert getattr(caught.value, "code", 2) == 2
     assert not list(tmp_path.iterdir())
 
 
@@ -443,22 +443,23 @@ def test_options_out_of_range_are_named_before_anything_is_written(
 ) -> None:
     before = contents(finished.folder / "run")
     for arguments, out in ((["--resume"], "run"), ([], "new")):
-        with pytest.raises(SystemExit) as caught:
+        with pytest.raises((SystemExit, ValueError)) as caught:
             finished("--moves", "4e3", f"{option}={wrong}", *arguments, out=out)
-        message = f"{caught.value.code} {capsys.readouterr().err}"
+        message = f"{caught.value} {capsys.readouterr().err}"
         assert option[2:].replace("-", "_") in message.replace("-", "_")
     assert contents(finished.folder / "run") == before
     assert not (finished.folder / "new").exists()
 
 
 def test_an_unknown_learner_is_refused_with_a_suggestion() -> None:
-    with pytest.raises(SystemExit, match="did you mean 'ntuple'"):
+    with pytest.raises(ValueError, match="did you mean 'ntuple'"):
         main(["ntupel", "--out", "run", "--moves", "1"])
 
 
-def test_without_a_learner_the_command_lists_them() -> None:
-    with pytest.raises(SystemExit, match="daihinmin-policy"):
+def test_without_a_learner_the_command_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
         main([])
+    assert "daihinmin-policy" in capsys.readouterr().out
 
 
 def test_options_override_the_settings_of_a_file(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_ctrl_c_ends_with_a_message_and_keeps_rows(
 
     monkeypatch.setattr(leaderboard, "run_parallel", one_then_ctrl_c)
     file_of(tmp_path, {"2048": {"random": ENTRIES["2048"]["random"]}})
-    with pytest.raises(SystemExit, match="interrupted: the same command"):
+    with pytest.raises(KeyboardInterrupt, match="interrupted: the same command"):
         run("play", tmp_path)
     assert len(all_rows(tmp_path)) == 3
 
@@ -187,9 +187,9 @@ def test_parallel_processes_make_the_same_rows(tmp_path: Path) -> None:
 def test_ray_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     file_of(tmp_path, {"2048": {"random": ENTRIES["2048"]["random"]}})
-    with pytest.raises(SystemExit, match=r"pip install .*\[ray\]"):
+    with pytest.raises(ImportError, match=r"pip install .*\[ray\]"):
         run("play", tmp_path, "--backend", "ray")
-    with pytest.raises(SystemExit, match="--jobs 2 or more"):
+    with pytest.raises(ValueError, match="--jobs 2 or more"):
         run("play", tmp_path, "--backend", "ray", "--jobs", "1")
 
 
@@ -277,7 +277,7 @@ def test_missing_games_are_named_and_timed_ones_skipped(
     assert "random: 1 of 2 chunks are not played" in printed
     assert "a table, 2 of seed" in printed
     run("verify", tmp_path, "--seed", str(rows[5]["seed"]), "--only", "random")
-    with pytest.raises(SystemExit, match="seed 5"):
+    with pytest.raises(ValueError, match="seed 5"):
         run("verify", tmp_path, "--seed", "5")
 
 
@@ -318,7 +318,7 @@ def test_impossible_rows_are_named(tmp_path: Path, changed: Row, message: str) -
     path = rows_file(tmp_path, RANDOM)
     row_files.append(path, [{**row_files.read(path)[0], **changed}])
     for command in ("play", "verify", "report"):
-        with pytest.raises(SystemExit, match=rf"random\.jsonl\.gz, row 7: .*{message}"):
+        with pytest.raises(ValueError, match=rf"random\.jsonl\.gz, row 7: .*{message}"):
             run(command, tmp_path)
 
 
@@ -342,7 +342,7 @@ def test_report_and_readme(
         path = tmp_path / f"{name}.md"
         monkeypatch.setattr(leaderboard, name, path)
         path.write_text("no marks", encoding="utf-8")
-    with pytest.raises(SystemExit, match="<!-- leaderboard 2048 -->"):
+    with pytest.raises(ValueError, match="<!-- leaderboard 2048 -->"):
         run("readme", tmp_path)
     marks = "".join(f"before\n<!-- leaderboard {game} -->\n<!-- end -->\n" for game in GAMES)
     for _ in range(2):  # a second time the tables replace those of the first

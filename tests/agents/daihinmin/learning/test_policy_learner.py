@@ -30,6 +30,7 @@ from afterstate.agents.training.folder import RunFolder
 from afterstate.envs.daihinmin import plays, rules
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import Game
+from tests.support.training_runs import ENDS
 
 
 class Recorder:
@@ -157,11 +158,11 @@ def test_an_interrupted_run_resumes_exactly(
 
     with monkeypatch.context() as patched:
         patched.setattr(learning.Ascent, "step", interrupted)
-        with pytest.raises(SystemExit, match="--resume" if number == signal.SIGINT else "143"):
+        with pytest.raises(ENDS, match="--resume" if number == signal.SIGINT else "143"):
             run(cut, *options)
     assert not np.array_equal(load(cut / "policy.npz").weights, expected)
     for wrong in (options, [*options, "--resume", "--seed", "2"]):
-        with pytest.raises(SystemExit):
+        with pytest.raises(ENDS):
             run(cut, *wrong)
     if player:  # nothing is recorded again
         monkeypatch.setattr(learning, "play_share", None)
@@ -184,7 +185,7 @@ def test_choices_are_written_while_they_are_recorded(
         return play_share(*args)
 
     monkeypatch.setattr(learning, "play_share", interrupted)
-    with pytest.raises(SystemExit, match="--resume"):
+    with pytest.raises(KeyboardInterrupt, match="--resume"):
         run(cut, *options)
     assert not (cut / "policy.npz").exists()
     assert load(run(cut, *options, "--resume")).weights.tobytes() == expected.tobytes()
@@ -231,7 +232,7 @@ def test_a_run_starts_from_a_policy_and_rejects_wrong_settings(tmp_path: Path) -
         ["--start", str(tmp_path / "none")],
         ["--resume"],
     ):
-        with pytest.raises(SystemExit):
+        with pytest.raises(ENDS):
             run(tmp_path / "wrong", *wrong)
 
 

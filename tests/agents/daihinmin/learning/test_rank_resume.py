@@ -193,7 +193,7 @@ def test_a_half_learned_generation_is_not_saved(tmp_path: Path) -> None:
     for generations, more in ((1, ()), (3, ("--resume",))):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(rank_learner.RankLearner, "fit", interrupted)
-            with pytest.raises(SystemExit, match="--resume"):
+            with pytest.raises(KeyboardInterrupt, match="--resume"):
                 run(tmp_path, generations, *more)
         run(tmp_path, generations, "--resume")
     assert same_weights(tmp_path / "run", run(tmp_path / "whole", 3))
@@ -225,7 +225,7 @@ def test_an_interrupted_run_resumes_from_the_last_complete_generation(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(at, name, interrupted)
-        with pytest.raises(SystemExit, match="continue with --resume"):
+        with pytest.raises(KeyboardInterrupt, match="continue with --resume"):
             run(tmp_path, 1)
     assert nets.metadata(tmp_path / "run" / "net.safetensors")["generation"] == saved
     run(tmp_path, 2, "--resume")

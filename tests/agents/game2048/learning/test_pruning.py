@@ -329,7 +329,7 @@ def test_wrong_options_are_refused_by_name(
 def test_a_step_too_small_for_the_weights_is_refused(tmp_path: Path) -> None:
     save(learned(), tmp_path / "network.npz")
     small = tmp_path / "small.npz"
-    with pytest.raises(SystemExit, match="step"):
+    with pytest.raises(ValueError, match="step"):
         main([str(tmp_path / "network.npz"), str(small), "--games", "1", "--step", "1e-9"])
     assert not small.exists()
 
@@ -337,14 +337,14 @@ def test_a_step_too_small_for_the_weights_is_refused(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read_or_written_end_with_a_message(tmp_path: Path) -> None:
     pytest.importorskip("tqdm")
     small = tmp_path / "small.npz"
-    with pytest.raises(SystemExit, match=r"missing\.npz"):
+    with pytest.raises(OSError, match=r"missing\.npz"):
         main([str(tmp_path / "missing.npz"), str(small)])
     (tmp_path / "junk.npz").write_bytes(b"no network")
-    with pytest.raises(SystemExit, match=r"junk\.npz"):
+    with pytest.raises(ValueError, match=r"junk\.npz"):
         main([str(tmp_path / "junk.npz"), str(small)])
     assert not small.exists()
     save(learned(), tmp_path / "network.npz")
-    with pytest.raises(SystemExit, match="not a file"):
+    with pytest.raises(OSError, match="not a file"):
         main([str(tmp_path / "network.npz"), str(tmp_path), "--games", "1"])
 
 
