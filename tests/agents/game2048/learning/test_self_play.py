@@ -400,6 +400,25 @@ def test_games_begin_in_turn_at_the_start_and_in_each_stage_that_was_reached() -
     assert learner.n_games == turns.count(0)
 
 
+def test_games_begin_at_the_chosen_stages_once_they_were_reached() -> None:
+    """Within stages, those from the start on end at 8, so 16 is reached from there only."""
+    net = network(ALL_CELLS, (2, 2), stages=[8, 16, 1024])
+    learner = NTupleLearner(net, NTupleSettings(carousel=True, carousel_stages=[8, 1024]), seed=1)
+    turns = []
+    for _ in range(100):
+        turns.append(int(learner._state[0, TURN]))
+        learner.play(1)
+    n_first = turns.index(1)
+    assert n_first > 0
+    assert turns == [0] * n_first + [1] * (100 - n_first)
+    assert learner.n_games == n_first
+    first = net.weights[: net.stage_size].copy()
+    learner.settings = NTupleSettings(carousel=True, carousel_stages=[16], within_stage=True)
+    learner.play(1)
+    learner.play(200)
+    assert (net.weights[: net.stage_size] == first).all()
+
+
 @pytest.mark.parametrize("order", ["backward", "forward"])
 def test_a_network_of_named_tuples_learns_as_the_generic_one(order: Any) -> None:
     net = network("4x6")
