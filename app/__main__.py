@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import make_dataclass
 from importlib import import_module, metadata
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, NoReturn, Union
 
 from afterstate.envs.commands import exit_code, fail, parse, parse_one_of
 
@@ -28,7 +28,8 @@ class Command(NamedTuple):
 
     text: str
     run: str  # module and function
-    options: tuple[str, ...] = ()  # classes of `commands.options`, of each sub-command
+    options: tuple[str, ...] = ()  # classes of options, of each sub-command
+    module: str = "afterstate.commands.options"  # of these classes
 
 
 COMMANDS = {
@@ -58,7 +59,9 @@ COMMANDS = {
     ),
     "leaderboard": Command(
         "play, report and verify the leaderboard, or hold a tournament",
-        "afterstate.leaderboard.__main__:main",
+        "afterstate.leaderboard.__main__:run",
+        ("Play", "Verify", "Report", "Readme", "Tournament"),
+        "afterstate.leaderboard.options",
     ),
     "serve": Command(
         "serve Daihinmin by the competition's protocol",
@@ -124,9 +127,7 @@ def _run_words(words: Sequence[str]) -> int:
     if name == "completion":
         return print_completion(rest)
     if name not in COMMANDS:
-        from afterstate.agents.config import did_you_mean
-
-        fail(f"there is no command {name!r}{did_you_mean(name, [*COMMANDS, 'completion'])}")
+        _fail_unknown(name, [*COMMANDS, "completion"])
     if {"-h", "--help"} & {*rest}:
         os.environ["NUMBA_DISABLE_JIT"] = "1"  # no kernel runs, so none is loaded
     return run(name, rest)
@@ -137,25 +138,34 @@ def run(name: str, words: Sequence[str]) -> int:
     command = COMMANDS[name]
     options: Any = words
     if command.options:
-        options = parse_options(f"afterstate {name}", command.options, words)
+        options = parse_options(name, words)
     module, _, function = command.run.partition(":")
     return exit_code(lambda: getattr(import_module(module), function)(options))
 
 
-def parse_options(program: str, names: Sequence[str], words: Sequence[str]) -> Any:
-    """Return the options of a command line, of one class or of one for each sub-command."""
-    from afterstate.commands import options
-
-    kinds = [getattr(options, name) for name in names]
+def parse_options(name: str, words: Sequence[str]) -> Any:
+    """Return the options of a command's words, of one class or of one for each sub-command."""
+    kinds = option_classes(name)
     if len(kinds) == 1:
-        return parse(kinds[0], program, words)
-    named = {_sub_command(name): kind for name, kind in zip(names, kinds, strict=True)}
-    return parse_one_of(named, program, words)
+        return parse(next(iter(kinds.values())), f"afterstate {name}", words)
+    if words and not words[0].startswith("-") and words[0] not in kinds:
+        _fail_unknown(f"{name} {words[0]}", [f"{name} {each}" for each in kinds])
+    return parse_one_of(kinds, f"afterstate {name}", words)
 
 
-def _sub_command(kind: str) -> str:
-    """Return the name of a sub-command: `Play2048` is `2048`."""
-    return kind.removeprefix("Play").lower()
+def option_classes(name: str) -> dict[str, type[Any]]:
+    """Return the classes of a command's options by its sub-commands: `Play2048` is `2048`."""
+    command = COMMANDS[name]
+    module = import_module(command.module)
+    prefix = name.capitalize() if name == "play" else ""
+    return {each.removeprefix(prefix).lower(): getattr(module, each) for each in command.options}
+
+
+def _fail_unknown(name: str, known: Sequence[str]) -> NoReturn:
+    """Exit with the nearest command."""
+    from afterstate.agents.config import did_you_mean
+
+    fail(f"there is no command {name!r}{did_you_mean(name, known)}")
 
 
 def print_completion(words: Sequence[str]) -> int:
@@ -165,14 +175,28 @@ def print_completion(words: Sequence[str]) -> int:
         return 0
     if len(words) != 1 or words[0] not in SHELLS:
         fail(f"completion must be followed by one of {', '.join(SHELLS)}, got {' '.join(words)!r}")
-    from afterstate.commands import options
+    from afterstate.agents.training.__main__ import LEARNERS
 
-    kinds: dict[str, Any] = {
-        name: getattr(options, each.options[0]) if each.options else make_dataclass(name, [])
-        for name, each in COMMANDS.items()
-    }
+    kinds = {name: _completed(option_classes(name)) for name in COMMANDS}
+    kinds["train"] = _one_of({name: make_dataclass(name, []) for name in LEARNERS})
+    kinds["completion"] = _one_of({name: make_dataclass(name, []) for name in SHELLS})
     parse_one_of(kinds, "afterstate", ["--tyro-print-completion", words[0]])
     return 0
+
+
+def _completed(kinds: dict[str, type[Any]]) -> Any:
+    """Return the type whose options are completed; an empty one if there are no options."""
+    if len(kinds) < 2:
+        return next(iter(kinds.values()), make_dataclass("Words", []))
+    return _one_of(kinds)
+
+
+def _one_of(kinds: dict[str, type[Any]]) -> Any:
+    """Return a class with sub-commands."""
+    import tyro
+
+    named = [Annotated[kind, tyro.conf.subcommand(name)] for name, kind in kinds.items()]
+    return make_dataclass("SubCommands", [("command", Union[tuple(named)])])  # noqa: UP007
 
 
 def usage() -> str:

@@ -1,15 +1,39 @@
-"""Run the leaderboard's command: see `command.py`."""
+"""The leaderboard's command without what it imports: see `command.py`."""
 
 import sys
+from collections.abc import Sequence
+from typing import Any
 
-from afterstate.envs.commands import exit_code
+from afterstate.envs.commands import exit_code, parse_one_of
+from afterstate.leaderboard import options
 
-try:
-    from afterstate.leaderboard.command import main
-except ModuleNotFoundError as error:
-    raise ImportError(
-        f'the leaderboard needs {error.name}: pip install "afterstate[examples]"'
-    ) from error
+SUB_COMMANDS: dict[str, type[Any]] = {
+    "play": options.Play,
+    "verify": options.Verify,
+    "report": options.Report,
+    "readme": options.Readme,
+    "tournament": options.Tournament,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code.
+
+    Raises:
+        ImportError: the extra of the leaderboard is not installed.
+    """
+    return run(parse_one_of(SUB_COMMANDS, "afterstate leaderboard", arguments))
+
+
+def run(args: Any) -> int:
+    """Run a sub-command and return the exit code: see `main`."""
+    try:
+        from afterstate.leaderboard import command
+    except ModuleNotFoundError as error:
+        message = f'the leaderboard needs {error.name}: pip install "afterstate[examples]"'
+        raise ImportError(message) from error
+    return command.run(args)
+
 
 if __name__ == "__main__":
     sys.exit(exit_code(main))

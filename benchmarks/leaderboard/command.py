@@ -19,22 +19,19 @@ An entry's player is a name of `afterstate.agents.make`, a file of weights, or y
 from __future__ import annotations
 
 import os
-import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # one process per player: more threads compete
 
 import joblib
 import numpy as np
-import tyro
 from tqdm import tqdm
 
-from afterstate.agents.config import Count, Jobs, Whole, settings
 from afterstate.agents.training import workers
 from afterstate.agents.training.commands import sigterm_raises
 from afterstate.agents.training.folder import lock
@@ -51,6 +48,7 @@ from afterstate.leaderboard.games import (
     play_games,
     process_fields,
 )
+from afterstate.leaderboard.options import Play, Readme, Report, Tournament, Verify
 from afterstate.leaderboard.row_files import Row
 from afterstate.leaderboard.rows import (
     PLAYER_FIELDS,
@@ -69,56 +67,6 @@ RESULTS = _OWN_RESULTS if _OWN_RESULTS.is_dir() else Path("leaderboard")
 """Folder of the rows: of a checkout, or one in the working folder."""
 
 
-@settings
-class Report:
-    """Write tables, CSV files and figures of all entries that have rows."""
-
-    entries: Path | None = None
-    """JSON file of the entries; by default those of the package."""
-    rows: Path | None = None
-    """Folder of the rows and results; by default `benchmarks/results/leaderboard` of a checkout,
-    else `leaderboard`."""
-
-    @property
-    def entries_file(self) -> Path:
-        """JSON file of the entries."""
-        return self.entries or OWN
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the rows and results."""
-        return self.rows or RESULTS
-
-
-@settings
-class Readme(Report):
-    """Copy the tables of `report` into the README and docs/leaderboard.md."""
-
-
-@settings
-class Play(Report):
-    """Play the games that have no rows yet."""
-
-    only: tuple[str, ...] = ("*",)
-    """Names or patterns of entries, such as "random", "2048/random" or "MC*"."""
-    jobs: Jobs | None = None
-    """Processes; by default 1, or all of the cluster with Ray."""
-    backend: Literal["local", "ray"] = "local"
-    """Where the processes run."""
-
-
-@settings
-class Verify(Play):
-    """Play games again and compare them with their rows."""
-
-    seed: Whole | None = None
-    """Seed of the game or cycle to play; by default chunks are drawn at random."""
-    chunks: Count = 1
-    """Chunks per entry."""
-    all: bool = False
-    """Play all chunks."""
-
-
 Job: TypeAlias = Any
 """A delayed call of joblib: `(function, args, kwargs)`."""
 
@@ -135,22 +83,22 @@ def play(args: Play) -> None:
     """
     to_play, fields, jobs = selected(args), {}, []
     errors: dict[int, str] = {}
-    _held = lock(args.folder)
+    _held = lock(folder_of(args))
     for i, entry in enumerate(to_play):
-        row_files.repair(rows_file(args.folder, entry))
+        row_files.repair(rows_file(folder_of(args), entry))
         try:
             fields[i] = entry_fields(entry)
         except Exception as error:  # a player may raise anything; the others continue
             errors[i] = f"cannot be made: {type(error).__name__}: {error}"
             continue
-        played = games(entry, of_same_player(read(args.folder, entry), fields[i]))
+        played = games(entry, of_same_player(read(folder_of(args), entry), fields[i]))
         jobs += [workers.delayed(play_chunk)(i, entry, each) for each in missing(entry, played)]
     for i, rows, failure in tqdm(run_parallel(jobs, args), total=len(jobs), unit=" chunks"):
         if failure:
             errors[i] = failure
         else:
             new = [{**fields[i], **row} for row in rows]
-            row_files.append(rows_file(args.folder, to_play[i]), new)
+            row_files.append(rows_file(folder_of(args), to_play[i]), new)
     if errors:
         failed = [(to_play[i], text) for i, text in errors.items()]
         raise SystemExit("\n".join(f"{e.game}: {e.name!r} {text}" for e, text in failed))
@@ -205,7 +153,7 @@ def verify(args: Verify) -> None:
         raise ValueError(f"no entry plays games of seed {args.seed}")
     jobs, n_wrong = [], 0
     for entry, chunks in pairs:
-        played = current(entry, read(args.folder, entry))
+        played = current(entry, read(folder_of(args), entry))
         n_missing = sum(chunk in chunks for chunk in missing(entry, played))
         if n_missing:
             print(f"{entry.name}: {n_missing} of {len(chunks)} chunks are not played")
@@ -275,14 +223,14 @@ def results(selection: Sequence[Entry], folder: Path) -> list[Result]:
 
 def report(args: Report) -> None:
     """Write tables and figures of all entries that have rows; raise ValueError if none has."""
-    by_file = {(e.game, file_name(e)): e for e in (*entries(OWN), *entries(args.entries_file))}
-    all_results = results(list(by_file.values()), args.folder)
+    by_file = {(e.game, file_name(e)): e for e in (*entries(OWN), *entries(entries_file(args)))}
+    all_results = results(list(by_file.values()), folder_of(args))
     if not all_results:
-        raise ValueError(f"{args.folder} has no rows of these entries: play them")
+        raise ValueError(f"{folder_of(args)} has no rows of these entries: play them")
     for game in GAMES:
         of_game = [each for each in all_results if each.game == game]
         if of_game:
-            print(write(of_game, game, args.folder))
+            print(write(of_game, game, folder_of(args)))
 
 
 def readme(args: Readme) -> None:
@@ -292,9 +240,9 @@ def readme(args: Readme) -> None:
         ValueError: a page has no such marks.
     """
     for page, name in ((README, "{}_top.md"), (PAGE, "{}.md")):
-        folder = os.path.relpath(args.folder, page.parent)
+        folder = os.path.relpath(folder_of(args), page.parent)
         for game in GAMES:
-            table = (args.folder / name.format(game)).read_text(encoding="utf-8")
+            table = (folder_of(args) / name.format(game)).read_text(encoding="utf-8")
             fill(page, game, table.replace("](", f"]({folder}/"))
 
 
@@ -311,6 +259,16 @@ def fill(page: Path, game: str, table: str) -> None:
 # Command line
 
 
+def entries_file(args: Report) -> Path:
+    """Return the JSON file of the entries."""
+    return args.entries or OWN
+
+
+def folder_of(args: Report) -> Path:
+    """Return the folder of the rows and results."""
+    return args.rows or RESULTS
+
+
 def selected(args: Play) -> list[Entry]:
     """Return the entries of the file that match `only`.
 
@@ -318,10 +276,10 @@ def selected(args: Play) -> list[Entry]:
         OSError: the file cannot be read.
         ValueError: it is not a file of entries, or nothing matches a name.
     """
-    all_entries = entries(args.entries_file)
+    all_entries = entries(entries_file(args))
     unknown = [name for name in args.only if not any(_matches(each, name) for each in all_entries)]
     if unknown:
-        raise ValueError(f"{args.entries_file} has no entry {' or '.join(unknown)}")
+        raise ValueError(f"{entries_file(args)} has no entry {' or '.join(unknown)}")
     return [each for each in all_entries if any(_matches(each, name) for name in args.only)]
 
 
@@ -334,27 +292,18 @@ COMMANDS: dict[type[Report], Callable[[Any], None]] = {
     Play: play,
     Verify: verify,
     Report: report,
-    **({Readme: readme} if README.exists() else {}),  # only a checkout has these pages
+    Readme: readme,
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int | None:
-    """Run the command line."""
-    words = sys.argv[1:] if arguments is None else arguments
-    if list(words[:1]) == ["tournament"]:
-        return tournament.main(words[1:])
-    commands: dict[str, Callable[..., Any]] = {kind.__name__.lower(): kind for kind in COMMANDS}
+def run(args: Any) -> int:
+    """Run a sub-command and return the exit code."""
+    if isinstance(args, Tournament):
+        return tournament.run(args)
     try:
-        args = tyro.extras.subcommand_cli_from_dict(
-            commands,
-            prog="afterstate leaderboard",
-            description="The leaderboard: all players on the same games. A further sub-command, "
-            "tournament, plays Daihinmin between any players.",
-            args=words,
-        )
         with sigterm_raises(KeyboardInterrupt()):
             COMMANDS[type(args)](args)
     except KeyboardInterrupt:
         hint = ": the same command plays what is missing" if type(args) is Play else ""
         raise KeyboardInterrupt(f"interrupted{hint}") from None
-    return None
+    return 0

@@ -24,7 +24,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
-from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
@@ -34,16 +33,15 @@ import numpy as np
 from joblib import Parallel
 from scipy.stats import t
 from tqdm import tqdm
-from tyro.conf import Positional
 
-from afterstate.agents.config import Count, Jobs, Whole, settings
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player, play_match
 from afterstate.agents.training import workers
 from afterstate.agents.training.commands import markdown
 from afterstate.commands.seats import factory
-from afterstate.envs.commands import fail, parse
+from afterstate.envs.commands import fail
 from afterstate.envs.daihinmin.players import Player, check_player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.leaderboard.options import Tournament
 from afterstate.leaderboard.row_files import Row
 
 ORDINALS = ("1st", "2nd", "3rd", "4th", "5th")
@@ -200,29 +198,8 @@ def wins_table(names: Sequence[str], wins: dict[tuple[str, str], float]) -> str:
     return markdown(["finishes before", *names], body)
 
 
-@settings
-class Args:
-    """Run a tournament of Daihinmin players."""
-
-    players: Positional[tuple[str, ...]]
-    """Names or module:factory, at least five."""
-    cycles: Count = 20
-    """Draws of five players."""
-    games: Count = GAMES_PER_CYCLE
-    """Games of a cycle."""
-    duplicate: bool = False
-    """Play each deal five times, with the players moved on."""
-    seed: Whole = 0
-    """Seed of draws and deals."""
-    jobs: Jobs = 1
-    """Processes."""
-    rows: Path | None = None
-    """New file for the rows."""
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a tournament and return the exit status."""
-    args = parse(Args, "afterstate leaderboard tournament", arguments)
+def run(args: Tournament) -> int:
+    """Run a tournament and return the exit code."""
     try:
         for name in sorted(set(args.players)):
             make(name)
@@ -245,7 +222,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if rows:
         print(report(rows))
     return 0 if len(rows) == len(cycles) * args.games else 130
-
-
-if __name__ == "__main__":
-    sys.exit(main())

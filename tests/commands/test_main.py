@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from afterstate.__main__ import COMMANDS, SHELLS, main
+from afterstate.__main__ import COMMANDS, SHELLS, main, option_classes
 from afterstate.commands import options
 
 
@@ -42,9 +42,15 @@ def test_the_function_of_a_command_exists(name: str) -> None:
 
 
 NAMED = [each for each in COMMANDS if COMMANDS[each].options]
+SINGLE = [
+    f"{name} {sub_command}" if len(COMMANDS[name].options) > 1 else name
+    for name in NAMED
+    for sub_command in option_classes(name)
+]
+"""Commands and sub-commands with options of their own."""
 
 
-@pytest.mark.parametrize("name", [*NAMED[1:], "play 2048", "play daihinmin"])
+@pytest.mark.parametrize("name", SINGLE)
 def test_the_help_has_the_default_of_every_option(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,9 +60,10 @@ def test_the_help_has_the_default_of_every_option(
         main([*name.split(), "--help"])
     assert stop.value.code == 0
     out = capsys.readouterr().out
-    kind = {"play 2048": "Play2048", "play daihinmin": "PlayDaihinmin"}.get(name, name.capitalize())
+    command, _, sub_command = name.partition(" ")
+    kinds = option_classes(command)
     assert "Example: afterstate " + name in out
-    assert out.count("(default: ") == len(fields(getattr(options, kind)))
+    assert out.count("(default: ") == len(fields(kinds[sub_command or command]))
 
 
 @pytest.mark.parametrize(
@@ -117,6 +124,8 @@ def test_help_imports_no_compiler(name: str) -> None:
     ("words", "message"),
     [
         ("plya", "there is no command 'plya', did you mean 'play'?"),
+        ("play 2084", "there is no command 'play 2084', did you mean 'play 2048'?"),
+        ("leaderboard verfy", "'leaderboard verfy', did you mean 'leaderboard verify'?"),
         ("watch expectimax,dpth=3", "'expectimax' has no setting 'dpth', did you mean 'depth'?"),
         ("watch ntupel", "there is no player 'ntupel', did you mean 'ntuple'?"),
         ("watch random --to a.avi", "to must be terminal, window or a .gif or .mp4 file"),
@@ -162,7 +171,8 @@ def test_the_completion_has_the_options_of_commands(
         main(["completion", shell])
     assert not stop.value.code
     out = capsys.readouterr().out
-    assert all(word in out for word in ("afterstate", "until", "leaderboard"))
+    words = ("afterstate", "until", "leaderboard", "verify", "tournament", "daihinmin-policy")
+    assert all(word in out for word in words)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pipe of a shell")
@@ -173,9 +183,10 @@ def test_a_reader_that_ends_early_is_no_error(tmp_path: Path) -> None:
 
 
 def test_every_class_of_options_has_an_example() -> None:
-    names = [kind for command in COMMANDS.values() for kind in command.options]
-    for name in names:
-        assert "Example: afterstate " in str(getattr(options, name).__doc__)
+    for name in NAMED:
+        for sub_command, kind in option_classes(name).items():
+            words = f"{name} {sub_command}" if len(COMMANDS[name].options) > 1 else name
+            assert f"Example: afterstate {words}" in str(kind.__doc__)
 
 
 def test_your_own_player_is_named_by_module_and_factory(tmp_path: Path) -> None:

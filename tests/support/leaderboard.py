@@ -7,7 +7,7 @@ from pathlib import Path
 
 import afterstate.envs  # noqa: F401 - registers the environments
 from afterstate.leaderboard import row_files
-from afterstate.leaderboard.command import main
+from afterstate.leaderboard.__main__ import main
 from afterstate.leaderboard.games import (
     Entry,
 )

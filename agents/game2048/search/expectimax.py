@@ -492,7 +492,7 @@ class ExpectimaxAgent(Agent):
         if array.ndim:
             raise ValueError(f"board must be one word, got shape {array.shape}")
         values, searched, found = np.empty(4), self.n_searched, self.n_found
-        depth, cutoff = self._write_values(array[()], False, values)
+        depth, cutoff = self._write_values(np.uint64(array), False, values)
         action = int(values.argmax()) if np.isfinite(values).any() else -1
         counts = self.n_searched - searched, self.n_found - found
         return SearchResult(action, values, depth, cutoff, *counts)

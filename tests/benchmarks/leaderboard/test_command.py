@@ -18,7 +18,8 @@ from afterstate import agents
 from afterstate.leaderboard import command as leaderboard
 from afterstate.leaderboard import games as leaderboard_games
 from afterstate.leaderboard import row_files
-from afterstate.leaderboard.command import README, main
+from afterstate.leaderboard.__main__ import main
+from afterstate.leaderboard.command import README
 from afterstate.leaderboard.games import (
     GAMES,
     entries,

@@ -18,7 +18,8 @@ from afterstate import agents
 from afterstate.agents.game2048.values.ntuple import network
 from afterstate.agents.game2048.values.ntuple_file import save
 from afterstate.leaderboard import games as leaderboard_games
-from afterstate.leaderboard.command import README, RESULTS, main
+from afterstate.leaderboard.__main__ import main
+from afterstate.leaderboard.command import README, RESULTS
 from afterstate.leaderboard.games import (
     OPPONENTS,
     Entry,

@@ -22,6 +22,7 @@ from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, Sampl
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.rules import Game
 from afterstate.leaderboard import tournament
+from afterstate.leaderboard.__main__ import main
 from afterstate.leaderboard.row_files import Row
 from afterstate.leaderboard.tournament import Cycle
 
@@ -292,7 +293,7 @@ def test_the_command_prints_the_report_and_writes_rows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "rows.jsonl"
-    assert tournament.main([*FIVE, "--cycles=3", "--games=4", "--seed=9", f"--rows={file}"]) == 0
+    assert main(["tournament", *FIVE, "--cycles=3", "--games=4", "--seed=9", f"--rows={file}"]) == 0
     cycles = tournament.draw_cycles(FIVE, 3, 9, False)
     rows = [row for cycle in cycles for row in tournament.play_cycle(cycle, 4)]
     assert read(file) == rows
@@ -305,7 +306,7 @@ def test_a_file_of_rows_is_not_overwritten(
     file = tmp_path / "rows.jsonl"
     file.write_text("mine\n")
     with pytest.raises(SystemExit) as stopped:
-        tournament.main([*FIVE, "--cycles=1", "--games=1", f"--rows={file}"])
+        main(["tournament", *FIVE, "--cycles=1", "--games=1", f"--rows={file}"])
     assert stopped.value.code == 2
     assert str(file) in capsys.readouterr().err
     assert file.read_text() == "mine\n"
@@ -330,7 +331,7 @@ def test_errors_have_no_traceback(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
-        tournament.main(arguments)
+        main(["tournament", *arguments])
     assert stopped.value.code == 2
     shown = capsys.readouterr()
     assert "error" in shown.err and "Traceback" not in shown.err
@@ -364,7 +365,7 @@ def test_an_interrupted_tournament_reports_what_was_played(
 ) -> None:
     monkeypatch.setattr(tournament, "tqdm", interrupted)
     file = tmp_path / "rows.jsonl"
-    assert tournament.main([*FIVE, "--cycles=50", "--games=2", f"--rows={file}"]) == 130
+    assert main(["tournament", *FIVE, "--cycles=50", "--games=2", f"--rows={file}"]) == 130
     rows = tournament.play_cycle(tournament.draw_cycles(FIVE, 50, 0, False)[0], 2)
     shown = capsys.readouterr()
     assert read(file) == rows

@@ -358,7 +358,8 @@ def test_with_enough_time_or_nodes_the_whole_depth_is_searched() -> None:
     net, boards = random_network((4, 4)), late_boards(3, 8)
     for depth in (1, 2, 3):
         expected = ExpectimaxAgent(net, depth, cutoff=1e-4).evaluate(boards).tolist()
-        for limit in ({"seconds": 60}, {"nodes": 10**9}):
+        limits: list[dict[str, Any]] = [{"seconds": 60}, {"nodes": 10**9}]
+        for limit in limits:
             agent = ExpectimaxAgent(net, depth, cutoff=1e-4, **limit)
             assert agent.evaluate(boards).tolist() == expected
 
@@ -371,8 +372,9 @@ def test_a_limited_search_is_that_of_its_last_finished_step(learned: Network) ->
         for nodes in (1, 10, 30, 100, 1_000, 10_000):
             result = ExpectimaxAgent(learned, nodes=nodes, table_bits=18).search(board)
             reached.append(steps.index((result.depth, result.cutoff)))
-            settings = {"cutoff": result.cutoff, "table_bits": 18}
-            alone = ExpectimaxAgent(learned, result.depth, **settings).search(board)
+            alone = ExpectimaxAgent(
+                learned, result.depth, cutoff=result.cutoff, table_bits=18
+            ).search(board)
             assert result.action == alone.action
             assert result.values.tolist() == alone.values.tolist()
             assert result.n_searched <= nodes

@@ -1,0 +1,85 @@
+"""Options of the leaderboard's command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import Positional
+
+from afterstate.agents.config import Count, Jobs, Whole, settings
+
+
+@settings
+class Report:
+    """Write tables, CSV files and figures of all entries that have rows.
+
+    Example: afterstate leaderboard report --rows results
+    """
+
+    entries: Path | None = None
+    """JSON file of the entries; by default those of the package."""
+    rows: Path | None = None
+    """Folder of the rows and results; by default `benchmarks/results/leaderboard` of a checkout,
+    else `leaderboard`."""
+
+
+@settings
+class Readme(Report):
+    """Copy the tables of `report` into the README and docs/leaderboard.md of a checkout.
+
+    Example: afterstate leaderboard readme
+    """
+
+
+@settings
+class Play(Report):
+    """Play the games that have no rows yet.
+
+    Example: afterstate leaderboard play --only "expectimax*" --jobs 2
+    """
+
+    only: tuple[str, ...] = ("*",)
+    """Names or patterns of entries, such as "random", "2048/random" or "MC*"."""
+    jobs: Jobs | None = None
+    """Processes; by default 1, or all of the cluster with Ray."""
+    backend: Literal["local", "ray"] = "local"
+    """Where the processes run."""
+
+
+@settings
+class Verify(Play):
+    """Play games again and compare them with their rows.
+
+    Example: afterstate leaderboard verify --only random --chunks 2
+    """
+
+    seed: Whole | None = None
+    """Seed of the game or cycle to play; by default chunks are drawn at random."""
+    chunks: Count = 1
+    """Chunks per entry."""
+    all: bool = False
+    """Play all chunks."""
+
+
+@settings
+class Tournament:
+    """Play Daihinmin between any players: points per 100 games, with intervals over whole cycles.
+
+    Example: afterstate leaderboard tournament heuristic sample sample sample sample --cycles 200
+    """
+
+    players: Positional[tuple[str, ...]]
+    """Names or module:factory, at least five."""
+    cycles: Count = 20
+    """Draws of five players."""
+    games: Count = 100
+    """Games of a cycle."""
+    duplicate: bool = False
+    """Play each deal five times, with the players moved on."""
+    seed: Whole = 0
+    """Seed of draws and deals."""
+    jobs: Jobs = 1
+    """Processes."""
+    rows: Path | None = None
+    """New file for the rows."""
