@@ -80,7 +80,7 @@ class Window:
         """Draw a picture `uint8[height, width, 3]`, then wait for the rest of the frame's time.
 
         Raises:
-            pygame.error: there is no display to open a window on.
+            OSError: there is no display to open a window on.
             gymnasium.error.DependencyNotInstalled: pygame is missing.
         """
         if self.closed:
@@ -114,9 +114,23 @@ class Window:
             return self._screen
         import pygame
 
-        pygame.display.init()
+        _open_display()
         pygame.display.set_caption(self.title)
         return pygame.display.set_mode(size)
+
+
+def _open_display() -> None:
+    """Open pygame's display, or raise OSError if there is none."""
+    import pygame
+
+    try:
+        pygame.display.init()
+    except pygame.error as error:
+        raise OSError(f"there is no display to open a window on: {error}") from None
+    # SDL's last resort, a window that nobody sees or closes
+    if pygame.display.get_driver() == "offscreen" and "SDL_VIDEODRIVER" not in os.environ:
+        pygame.display.quit()
+        raise OSError("there is no display to open a window on")
 
 
 @cache

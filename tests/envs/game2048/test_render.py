@@ -169,6 +169,19 @@ def window(monkeypatch: pytest.MonkeyPatch) -> Iterator[pictures.Window]:
     window.close()
 
 
+@pytest.mark.parametrize("driver", ["offscreen", None])
+def test_a_window_without_a_display_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, driver: str | None
+) -> None:
+    """SDL has no driver, or one that draws into memory, where nobody could close the window."""
+    monkeypatch.delenv("SDL_VIDEODRIVER", raising=False)
+    if driver is None:
+        monkeypatch.setattr(pygame.display, "init", MagicMock(side_effect=pygame.error("none")))
+    monkeypatch.setattr(pygame.display, "get_driver", lambda: driver)
+    with pytest.raises(OSError, match="there is no display to open a window on"):
+        pictures.Window("2048", fps=0).show(render.rgb_array(BOARD))
+
+
 def test_window_shows_pictures_of_any_size(window: pictures.Window) -> None:
     for board in (BOARD, [[1, 2]], [[2, 3]]):
         picture = render.rgb_array(board)
