@@ -15,25 +15,33 @@ HELP = "a play in notation or its number, pass, ? hint, L legal plays, Q quit"
 NAMES = ("you", *(f"player {number}" for number in range(1, N_PLAYERS)))
 
 
+class Quit(Exception):
+    """The person has ended the match."""
+
+
 class Person:
     """A player whose plays and gifts are typed.
 
     Args:
         hints: name of the player that gives hints.
+
+    Raises:
+        OSError, ValueError, ImportError: that player is not found.
     """
 
     def __init__(self, hints: str) -> None:
         self._hints = hints
-        self._player: Player | None = None
+        self._player = player_of_daihinmin(hints)
+        self._seen = 0
 
     def choose(self, view: Game) -> int:
         """Ask for a play and return its number."""
-        print(f"\n{render.ansi(view, NAMES)}")
+        self._show(view)
         legal = legal_plays(view)
         while True:
             text = ask("your play")
             if text == "?":
-                print(f"hint of {self._hints}: {plays.text(self._helper().choose(view))}")
+                print(f"hint of {self._hints}: {plays.text(self._player.choose(view))}")
             elif text == "l":
                 print(listed(legal))
             else:
@@ -44,12 +52,12 @@ class Person:
 
     def give(self, view: Game, n: int) -> int:
         """Ask for cards to give away and return their set."""
-        print(f"\n{render.ansi(view, NAMES)}")
+        self._show(view)
         hand = int(view["hands"][view["turn"]])
         while True:
             text = ask(f"{n} card{'s' * (n > 1)} to give away")
             if text == "?":
-                print(f"hint of {self._hints}: {cards.text(self._helper().give(view, n))}")
+                print(f"hint of {self._hints}: {cards.text(self._player.give(view, n))}")
                 continue
             try:
                 given = cards.parse(text.upper())
@@ -59,24 +67,29 @@ class Person:
             except ValueError as error:
                 print(error)
 
-    def _helper(self) -> Player:
-        """Return the player that gives hints."""
-        self._player = self._player or player_of_daihinmin(self._hints)
-        return self._player
+    def _show(self, view: Game) -> None:
+        """Print the table and, where it does not show them all, the plays since the last turn."""
+        actions = render.history(view, NAMES)
+        seen = self._seen if self._seen <= len(actions) else 0  # else another game has begun
+        self._seen = len(actions)
+        print()
+        if len(actions) - seen > N_PLAYERS:
+            print(f"since your turn: {', '.join(actions[seen:])}")
+        print(render.ansi(view, NAMES))
 
 
 def ask(what: str) -> str:
     """Return what is typed, in lower case if it is a single letter.
 
     Raises:
-        KeyboardInterrupt: Q or the end of the input.
+        Quit: Q or the end of the input.
     """
     try:
         text = input(f"{what}> ").strip()
     except EOFError:
-        raise KeyboardInterrupt from None
+        raise Quit from None
     if text.lower() == "q":
-        raise KeyboardInterrupt
+        raise Quit
     return text.lower() if len(text) == 1 else text
 
 
@@ -114,12 +127,21 @@ def run(options: PlayDaihinmin) -> int:
     seed = options.seed
     if seed is None:
         seed = int(np.random.default_rng().integers(2**32))
+    person = Person(options.hints)
     others = table(fill(options.opponents, N_PLAYERS - 1), seed)[:-1]
     print(f"match of seed {seed}; {HELP}")
-    for match in play_match([Person(options.hints), *others], options.games, seed):
+    try:
+        _play([person, *others], options.games, seed)
+    except Quit:
+        print("the match has ended")
+    return 0
+
+
+def _play(players: list[Player], n_games: int, seed: int) -> None:
+    """Play the games of a match and print their results."""
+    for match in play_match(players, n_games, seed):
         order = np.argsort(match["places"])
         print(f"\ngame {match['number']}: {', '.join(NAMES[player] for player in order)}")
         print(
             "points: " + ", ".join(f"{n} {p}" for n, p in zip(NAMES, match["points"], strict=True))
         )
-    return 0

@@ -82,7 +82,7 @@ def ansi(game: Game, names: Sequence[str] = NAMES) -> str:
     """
     rows = [_row(seat) for seat in _seats(game, names)]
     heading = f"  {'player':9}  {'class':9}  cards          hand"
-    recent = ", ".join(f"{names[player]} {text}" for player, text in _actions(game)[-N_PLAYERS:])
+    recent = ", ".join(history(game, names)[-N_PLAYERS:])
     last = textwrap.wrap(recent or "none", 80, initial_indent="last   ", subsequent_indent=" " * 7)
     return "\n".join([_heading(game), f"field  {_field_text(game, names)}", heading, *rows, *last])
 
@@ -140,6 +140,16 @@ def _status(game: Game, player: int) -> str:
     return "passed" if int(game["passed"]) >> player & 1 else ""
 
 
+def history(game: Game, names: Sequence[str] = NAMES) -> list[str]:
+    """Return all plays and passes so far, each as the player's name and the play in notation.
+
+    Args:
+        game: a game or a view.
+        names: names by player.
+    """
+    return [f"{names[player]} {text}" for player, text in _actions(game)]
+
+
 def _actions(game: Game) -> list[tuple[int, str]]:
     """Return all actions so far, as player and text."""
     played = game["actions"][: game["n_actions"]].tolist()
@@ -164,7 +174,7 @@ def _field_text(game: Game, names: Sequence[str]) -> str:
     if game["turn"] < 0:
         return "the game is over"
     if not game["field"]:
-        return f"empty, {names[game['turn']]} leads"
+        return f"empty, to lead: {names[game['turn']]}"
     return f"{plays.text(game['field'])} of {names[game['last']]}"
 
 

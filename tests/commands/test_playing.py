@@ -118,7 +118,7 @@ def test_cards_are_given_in_the_exchange(monkeypatch: pytest.MonkeyPatch, capsys
 def test_q_ends_a_match(monkeypatch: pytest.MonkeyPatch) -> None:
     for text in ("q\n", "Q\n", ""):
         typed(monkeypatch, text)
-        assert main(["play", "daihinmin", "--seed", "3", "--opponents", "random"]) == 130
+        assert main(["play", "daihinmin", "--seed", "3", "--opponents", "random"]) == 0
 
 
 def test_the_last_position_is_printed_where_no_terminal_is(capsys: Captured) -> None:

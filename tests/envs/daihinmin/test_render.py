@@ -69,7 +69,7 @@ def test_text_shows_the_table() -> None:
 
 def test_text_describes_gifts_leads_and_the_end() -> None:
     game = dealt()
-    assert "field  empty, player_0 leads" in render.ansi(game)
+    assert "field  empty, to lead: player_0" in render.ansi(game)
     game["to_give"], game["gift"] = 2, cards.parse("H8")
     assert "field  player_0 gives 2, has chosen H8" in render.ansi(game)
     assert "has chosen" not in render.ansi(view(game, 1))
