@@ -156,6 +156,10 @@ def _renamed(value: Any) -> Any:
     return [_renamed(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
+MAX_MESSAGES = 5
+"""Errors of settings that a message has."""
+
+
 def one_line(error: ValidationError, kind: Any = None) -> str:
     """Return what is wrong in one line: `learner.rate must be <= 1, got 2.0`.
 
@@ -164,7 +168,9 @@ def one_line(error: ValidationError, kind: Any = None) -> str:
         kind: the class of the settings, whose nearest name is suggested for an unknown one.
     """
     errors = error.errors(include_url=False)
-    return "; ".join(dict.fromkeys(_message(each, kind) for each in errors))
+    messages = list(dict.fromkeys(_message(each, kind) for each in errors[:MAX_MESSAGES]))
+    more = len(errors) - MAX_MESSAGES
+    return "; ".join(messages + [f"and {more} more errors"] * (more > 0))
 
 
 def _known_names(kind: Any, path: Sequence[str | int]) -> list[str]:
@@ -176,7 +182,7 @@ def _known_names(kind: Any, path: Sequence[str | int]) -> list[str]:
 
 def _message(error: Any, settings_kind: Any) -> str:
     """Return one error of pydantic as `name must be ..., got ...`."""
-    name = ".".join(map(str, error["loc"]))
+    name = ".".join(map(str, error["loc"]))[:200]
     kind, context = error["type"], error.get("ctx", {})
     if kind == "value_error":
         return str(context["error"])

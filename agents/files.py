@@ -17,11 +17,10 @@ import io
 import json
 import math
 import os
-import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -40,7 +39,7 @@ _DTYPES = {np.dtype(order + kind).str for order in "<>" for kind in "?bBhHiIqQef
 # Errors of reading a damaged archive; a missing or unreadable file fails at opening.
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, struct.error),
-    *(OSError, EOFError, LookupError, OverflowError, RuntimeError, ValueError),
+    *(OSError, EOFError, LookupError, MemoryError, OverflowError, RuntimeError, ValueError),
 )
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -76,7 +75,10 @@ def write(
 
 
 def read(
-    path: str | Path, kind: str | None = None, only: Collection[str] | None = None
+    path: str | Path,
+    kind: str | None = None,
+    only: Collection[str] | None = None,
+    check: Callable[[dict[str, Any]], Any] | None = None,
 ) -> tuple[dict[str, Any], Arrays]:
     """Read a file that `write` wrote.
 
@@ -84,6 +86,7 @@ def read(
         path: the file.
         kind: the expected kind; by default any.
         only: the arrays to read; by default all.
+        check: called with the header before an array is read; an error of it is one of the file.
 
     Returns:
         The header and the arrays by name.
@@ -92,18 +95,17 @@ def read(
         OSError: the file cannot be opened; FileNotFoundError if there is none.
         ValueError: another program's file, a newer version, another kind, or a damaged file.
     """
-    mode = os.stat(path).st_mode
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # opening a pipe waits for a writer
-        raise ValueError(f"{path} must be a file on a disk, got a device or a pipe")
-    with open(path, "rb") as file:
+    with durable_files.open_to_read(path) as file:
         with _damage_of(path):
             archive = zipfile.ZipFile(file)
             header = _read_header(archive)
         _check_header(path, header, kind)
         with _damage_of(path):
+            if check is not None:
+                check(header)
             names = [name for name in header["arrays"] if only is None or name in only]
             layouts = {name: _layout(name, header["arrays"][name]) for name in names}
-            _check_size(layouts, os.fstat(file.fileno()).st_size)
+            _check_sizes(archive, layouts, os.fstat(file.fileno()).st_size)
             arrays = {name: _read_array(archive, name, *layouts[name]) for name in names}
     return header, arrays
 
@@ -158,11 +160,15 @@ def _layout(name: str, declared: Any) -> _Layout:
     return np.dtype(dtype), tuple(shape)
 
 
-def _check_size(layouts: dict[str, _Layout], file_size: int) -> None:
+def _check_sizes(archive: zipfile.ZipFile, layouts: dict[str, _Layout], file_size: int) -> None:
     """Raise ValueError if a file of this size cannot hold the arrays, however it is compressed."""
-    size = sum(math.prod(shape) * dtype.itemsize for dtype, shape in layouts.values())
-    if size > _MAX_RATIO * file_size:
-        raise ValueError(f"arrays of {size:,} bytes do not fit into {file_size:,} bytes")
+    left = file_size
+    for name, (dtype, shape) in layouts.items():
+        size, packed = math.prod(shape) * dtype.itemsize, archive.getinfo(f"{name}.npy")
+        left -= packed.compress_size
+        ratio = _MAX_RATIO if packed.compress_type else 1
+        if left < 0 or size > ratio * packed.compress_size:
+            raise ValueError(f"the array {name} of {size:,} bytes does not fit into the file")
 
 
 def _read_array(

@@ -147,7 +147,7 @@ def tensors(path: str | Path) -> dict[str, Tensor]:
 @contextlib.contextmanager
 def _open(path: str | Path) -> Iterator[Any]:
     """Open a safetensors file; errors name it."""
-    with open(path, "rb"):
+    with durable_files.open_to_read(path):
         pass  # OSError for a missing file, which safe_open does not tell from a damaged one
     try:
         with safetensors.safe_open(str(path), "pt") as file:

@@ -11,7 +11,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from numba import njit
 
-from afterstate.envs.words import check_count, check_length, check_seed, whole
+from afterstate.envs.words import check_count, check_length, check_seed, shown, whole
 
 Flags = npt.NDArray[np.bool_]
 Infos = dict[str, Any]
@@ -24,7 +24,7 @@ def check_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
         return AutoresetMode(mode)
     except ValueError:
         values = [known.value for known in AutoresetMode]
-        raise ValueError(f"autoreset_mode must be one of {values}, got {mode!r}") from None
+        raise ValueError(f"autoreset_mode must be one of {values}, got {shown(mode)}") from None
 
 
 def step_limit(max_episode_steps: int | None) -> int:

@@ -14,7 +14,20 @@ import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
+
+
+def open_to_read(path: str | Path) -> BinaryIO:
+    """Return a file of a disk, opened for reading.
+
+    Raises:
+        OSError: it cannot be opened; FileNotFoundError if there is none.
+        ValueError: a device or a pipe: opening or reading it might wait for ever.
+    """
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise ValueError(f"{path} must be a file on a disk, got a device or a pipe")
+    return open(path, "rb")
 
 
 @contextlib.contextmanager
@@ -62,17 +75,13 @@ def append(path: str | Path, data: bytes) -> None:
     make_folder(path.parent)
     with open(path, "ab", buffering=0) as file:
         is_empty = not os.fstat(file.fileno()).st_size  # also if a killed process has made it
-        try:
-            append_to(file, data)
-        except OSError as error:
-            _name(error, path)
-            raise
+        append_to(file, data)
     if is_empty:
         sync_folder(path.parent)
 
 
 def append_to(file: IO[bytes], data: bytes, synced: bool = True) -> None:
-    """Append data to a file that was opened for appending without a buffer.
+    """Append data to a file that was opened by its path, for appending without a buffer.
 
     Args:
         file: the file.
@@ -92,14 +101,15 @@ def append_to(file: IO[bytes], data: bytes, synced: bool = True) -> None:
             n_written += n
         if synced:
             sync(file)
-    except OSError:
+    except OSError as error:
         with contextlib.suppress(OSError):
             if os.fstat(file.fileno()).st_size == start + n_written:  # nobody else has appended
                 os.ftruncate(file.fileno(), start)
+        _name(error, file.name)
         raise
 
 
-def _name(error: OSError, path: Path) -> None:
+def _name(error: OSError, path: str | Path) -> None:
     """Add the name of the file to an error of writing, for which the system gives none."""
     if error.filename is None:
         error.filename = str(path)
@@ -168,10 +178,24 @@ def sync_folder(path: Path) -> None:
 
 
 def remove_unfinished(paths: Iterable[Path]) -> None:
-    """Remove temporary files of killed processes from files that no running process writes."""
+    """Remove those of the files that are temporary ones of processes that no longer run."""
     for path in list(paths):
-        if re.fullmatch(r".+\.\d+\.part", path.name):
+        match = re.fullmatch(r".+\.(\d{1,9})\.part", path.name)
+        if match and not _runs(int(match[1])):
             path.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    """Return True if there is another process of this number; False where it cannot be asked."""
+    if os.name == "nt" or process in (0, os.getpid()):
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def check_writable(path: str | Path) -> None:

@@ -16,7 +16,7 @@ import os
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from pydantic_core import from_json
 
@@ -52,7 +52,7 @@ def read_bytes(path: str | Path) -> bytes:
         OSError: the file cannot be read.
         ValueError: it is longer than `MAX_TEXT`.
     """
-    with open(path, "rb") as file:
+    with durable_files.open_to_read(path) as file:
         data = file.read(MAX_TEXT + 1)
     if len(data) > MAX_TEXT:
         raise ValueError(f"{path} must have at most {MAX_TEXT:,} bytes, got more")
@@ -82,7 +82,8 @@ def lines(path: str | Path) -> Iterator[bytes]:
             more than `MAX_RATIO` times as many bytes when it is unpacked.
     """
     is_packed, number, n_bytes = Path(path).suffix == ".gz", 0, 0
-    with (gzip.open if is_packed else open)(path, "rb") as file:
+    with durable_files.open_to_read(path) as packed:
+        file = cast(IO[bytes], gzip.open(packed, "rb") if is_packed else packed)
         most = MAX_TEXT + MAX_RATIO * os.stat(path).st_size if is_packed else math.inf
         try:
             while line := file.readline(MAX_TEXT + 1):

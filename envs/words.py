@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Collection, Sequence
 from typing import Any, TypeAlias
 
@@ -99,6 +100,20 @@ def stream_of(generator: np.random.Generator) -> Words:
     return np.array([*words, state["has_uint32"], state["uinteger"]], np.uint64)
 
 
+_TEXTS = reprlib.Repr()
+_TEXTS.maxlevel = 4
+_TEXTS.maxdict = _TEXTS.maxlist = _TEXTS.maxtuple = _TEXTS.maxset = 20
+_TEXTS.maxstring = _TEXTS.maxlong = _TEXTS.maxother = 200
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message shows it, in at most 200 characters, whatever it is."""
+    try:
+        return _TEXTS.repr(value)[:200]
+    except Exception:  # of the value's own code, or an integer of too many digits
+        return f"a value of type {type(value).__name__}"
+
+
 def check_seed(seed: Any) -> int | None:
     """Return a seed as an int, or None.
 
@@ -107,7 +122,7 @@ def check_seed(seed: Any) -> int | None:
     """
     number = whole(seed)
     if seed is not None and (number is None or number < 0):
-        raise ValueError(f"seed must be None or an integer >= 0, got {seed!r:.200}")
+        raise ValueError(f"seed must be None or an integer >= 0, got {shown(seed)}")
     return number
 
 
@@ -115,7 +130,7 @@ def check_count(name: str, number: Any, optional: bool = False) -> None:
     """Raise ValueError unless a setting is in 1..2**62, or None if it is optional."""
     if not (optional and number is None) and not 1 <= (whole(number) or 0) <= 2**62:
         kind = "None or an integer" if optional else "an integer"
-        raise ValueError(f"{name} must be {kind} in 1..2**62, got {number!r:.200}")
+        raise ValueError(f"{name} must be {kind} in 1..2**62, got {shown(number)}")
 
 
 def check_length(name: str, values: Any, length: int) -> None:
@@ -129,7 +144,7 @@ def check_one_of(allowed: Collection[Any], **setting: Any) -> None:
     types = tuple(type(value) for value in allowed)
     for name, value in setting.items():
         if not isinstance(value, types) or value not in allowed:
-            raise ValueError(f"{name} must be one of {tuple(allowed)}, got {value!r:.200}")
+            raise ValueError(f"{name} must be one of {tuple(allowed)}, got {shown(value)}")
 
 
 def seed_word(seed: int | None) -> int:

@@ -44,6 +44,10 @@ def lock(path: Path) -> Any:
     return held
 
 
+_UNFINISHED = ("*.part", "pool/*.part", "games/*.part")
+"""Temporary files of a run, in its folder and those of `rank_training.py`."""
+
+
 class RunFolder:
     """The folder of a run, locked for one process.
 
@@ -86,7 +90,8 @@ class RunFolder:
         """
         self._lock = self._lock or lock(self.path)
         self._check()
-        durable_files.remove_unfinished(self.path.rglob("*.part"))
+        for pattern in _UNFINISHED:
+            durable_files.remove_unfinished(self.path.glob(pattern))
         json_files.truncate(self.path / "rows.jsonl", key, amount)
         text = json.dumps(settings, indent=1, default=str) + "\n"
         durable_files.write(self.path / SETTINGS_FILE, text.encode())

@@ -36,6 +36,7 @@ def run(options: Web) -> int:
     try:
         import uvicorn
 
+        from afterstate.web.connections import Connection
         from afterstate.web.server import create_app
     except ModuleNotFoundError as error:
         raise ImportError(_EXTRA) from error
@@ -45,6 +46,7 @@ def run(options: Web) -> int:
         _announce(options, listener.getsockname()[1])
         settings: Any = {"log_level": "warning", "access_log": False, "server_header": False}
         settings |= {"ws": "none", "limit_concurrency": 500, "timeout_graceful_shutdown": 3}
+        settings |= {"http": Connection}
         uvicorn.Server(uvicorn.Config(app, **settings)).run([listener])
     return 0
 

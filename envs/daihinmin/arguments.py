@@ -33,7 +33,7 @@ from afterstate.envs.daihinmin.rules import (
     rewind,
     submit,
 )
-from afterstate.envs.words import Words, check_count, check_length, check_one_of, whole
+from afterstate.envs.words import Words, check_count, check_length, check_one_of, shown, whole
 
 AGENTS = tuple(f"player_{number}" for number in range(N_PLAYERS))
 """Agents by player number."""
@@ -68,7 +68,7 @@ def check_action(action: Any) -> int:
     except TypeError:
         number = -1
     if not 0 <= number < N_PLAYS or isinstance(action, bool):
-        raise ValueError(f"action must be an integer in 0..{N_PLAYS - 1}, got {action!r}")
+        raise ValueError(f"action must be an integer in 0..{N_PLAYS - 1}, got {shown(action)}")
     return number
 
 
@@ -87,7 +87,7 @@ def check_opening(options: dict[str, Any]) -> Opening:
         ValueError: wrong options.
     """
     if not isinstance(options, Mapping):
-        raise ValueError(f"options must be None or a dict, got {options!r}")
+        raise ValueError(f"options must be None or a dict, got {shown(options)}")
     given = {name: value for name, value in options.items() if value is not None}
     seats, classes = (
         check_order(name, given[name]) if name in given else [] for name in ("seats", "classes")
@@ -116,7 +116,7 @@ def check_order(name: str, order: Any) -> list[int]:
     check_length(name, order, N_PLAYERS)
     numbers = [whole(number) for number in order] if np.ndim(order) == 1 else []
     if set(numbers) != set(range(N_PLAYERS)) or len(numbers) != N_PLAYERS:
-        raise ValueError(f"{name} must have each number from 0 to 4 once, got {order!r}")
+        raise ValueError(f"{name} must have each number from 0 to 4 once, got {shown(order)}")
     return [number for number in numbers if number is not None]
 
 
@@ -128,7 +128,7 @@ def check_deal(hands: Any) -> list[int]:
     """
     check_length("deal", hands, N_PLAYERS)
     if np.ndim(hands) != 1 or not all(isinstance(hand, str) for hand in hands):
-        raise ValueError(f"deal must be five hands in notation, got {hands!r}")
+        raise ValueError(f"deal must be five hands in notation, got {shown(hands)}")
     parsed = [cards.parse(hand) for hand in hands]
     sizes = [cards.count(hand) for hand in parsed]
     if len(parsed) != N_PLAYERS or not set(sizes) <= {10, 11} or sum(sizes) != cards.N_CARDS:
@@ -478,7 +478,7 @@ def check_state(state: Any) -> Game:
         try:
             adapter.validate_python(state[name])
         except ValueError:
-            wrong = f"got {state[name]!r:.200}"
+            wrong = f"got {shown(state[name])}"
             raise ValueError(f"{name} of a state must be from get_state(), {wrong}") from None
     _check_agents(state)
     if state["_games_left"] < (0 if is_over(state) else 1) or state["_n_actions"] < 0:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from afterstate.envs.words import Word
+from afterstate.envs.words import Word, shown
 
 SUITS = "SHDC"
 """Suits by row."""
@@ -131,7 +131,7 @@ def parse(text: str) -> int:
     for name in text.split():
         if name not in CARD_NUMBERS:
             raise ValueError(
-                f"a card must be JO, or one of {SUITS} and one of {RANKS[1:-1]}, got {name!r}"
+                f"a card must be JO, or one of {SUITS} and one of {RANKS[1:-1]}, got {shown(name)}"
             )
         card = 1 << CARD_NUMBERS[name]
         if cards & card:

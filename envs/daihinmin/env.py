@@ -50,7 +50,7 @@ from afterstate.envs.daihinmin.rules import (
 )
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.pictures import Window
-from afterstate.envs.words import check_count, check_one_of, draw_word
+from afterstate.envs.words import check_count, check_one_of, draw_word, shown
 
 ILLEGAL_REWARD = -1.0
 """Reward of an illegal action that ends the episode; the other agents get 0."""
@@ -66,6 +66,15 @@ Results = tuple[
 """Observations, rewards, terminations, truncations and infos, by agent."""
 
 _NUMBERS = {agent: number for number, agent in enumerate(AGENTS)}
+
+
+def _number(agent: str) -> int:
+    """Return the number of an agent's player."""
+    if agent not in AGENTS:
+        raise ValueError(f"agent must be one of {AGENTS}, got {shown(agent)}")
+    return _NUMBERS[agent]
+
+
 _GIFTS = tuple("gives " + cards.card_text(card) for card in range(cards.N_CARDS))
 
 
@@ -219,8 +228,14 @@ class raw_env(AECEnv):  # type: ignore[misc]
         number = None if seed is None else int(new_match(seed)["seed"])
         generator = np.random.default_rng(number) if fresh else self._generator
         assert generator is not None
+        state = generator.bit_generator.state if options and number is None else None
         match = new_match(draw_word(generator) if number is None else number, self.rules)
-        start_match(match, {} if options is None else options)
+        try:
+            start_match(match, {} if options is None else options)
+        except ValueError:
+            if state is not None:
+                generator.bit_generator.state = state
+            raise
         self._games[0], self._generator = match, generator
         self._games_left, self._n_actions, self._rewarded = self.games, 0, False
         self.agents = list(AGENTS)
@@ -240,7 +255,8 @@ class raw_env(AECEnv):  # type: ignore[misc]
             ValueError: not an action, or an illegal one where `illegal="raise"`; the game is
                 unchanged.
         """
-        games, agent = self._running(), self.agent_selection
+        self._check_agents()
+        games, agent = self._games, self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
             return
@@ -269,13 +285,13 @@ class raw_env(AECEnv):  # type: ignore[misc]
 
     def last(self, observe: bool = True) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Return observation, accumulated reward, ends and info of the selected agent."""
-        self._running()
+        self._check_agents()
         return super().last(observe)  # type: ignore[no-any-return]
 
     def observe(self, agent: str) -> Any:
         """Return the observation of an agent: see the class."""
         planes = np.zeros(PLANES, np.int8)
-        player = _NUMBERS[agent]
+        player = _number(agent)
         observe(self._running(), player, self._view, planes)
         if self.observation == "planes":
             return planes
@@ -297,7 +313,7 @@ class raw_env(AECEnv):  # type: ignore[misc]
 
     def view(self, agent: str) -> Game:
         """Return what an agent sees as a record, which is what a `players.Player` gets."""
-        return view(self._running()[0], _NUMBERS[agent])
+        return view(self._running()[0], _number(agent))
 
     def get_state(self) -> dict[str, Any]:
         """Return a picklable copy of all that the rest of this and later episodes depend on.
@@ -361,6 +377,12 @@ class raw_env(AECEnv):  # type: ignore[misc]
         if self._generator is None:
             raise ResetNeeded("call reset() first")
         return self._games
+
+    def _check_agents(self) -> None:
+        """Raise ResetNeeded if there is no agent to act."""
+        self._running()
+        if not self.agents:
+            raise ResetNeeded("the episode has ended: call reset() first")
 
     def _mask(self, player: int) -> Planes:
         """Return the legal actions of a player as a mask."""
@@ -486,7 +508,7 @@ class parallel_env(ParallelEnv):  # type: ignore[misc]
             raise ResetNeeded("call reset() first")
         agent = self.aec.agent_selection
         if not isinstance(actions, Mapping):
-            raise ValueError(f"actions must be a dict by agent, got {actions!r:.200}")
+            raise ValueError(f"actions must be a dict by agent, got {shown(actions)}")
         if agent not in actions:
             raise ValueError(f"actions must have {agent}, got those of {[*actions]}")
         self.aec.step(actions[agent])

@@ -29,7 +29,7 @@ from afterstate.envs.daihinmin.rules import (
     of_class,
     start,
 )
-from afterstate.envs.words import Words, next_random, whole
+from afterstate.envs.words import Words, next_random, shown, whole
 
 CLASS_VALUES = (9.72, 7.23, 3.66, 1.44, 0.0)
 """Value of each finishing place among good players, far from the next class reset: its points and
@@ -51,7 +51,7 @@ def new_match(seed: Any = 0, options: Options | None = None) -> Game:
     options = Options() if options is None else options
     number = whole(seed)
     if number is None:
-        raise ValueError(f"seed must be an integer, got {seed!r}")
+        raise ValueError(f"seed must be an integer, got {shown(seed)}")
     _check(options)
     match: Game = np.zeros(1, GAME)[0]
     match["seed"] = number % 2**64
@@ -66,7 +66,7 @@ def new_match(seed: Any = 0, options: Options | None = None) -> Game:
 def _check(options: Any) -> None:
     """Raise ValueError unless these are options of the rules."""
     if not isinstance(options, Options):
-        raise ValueError(f"rules must be an `Options` record, got {options!r}")
+        raise ValueError(f"rules must be an `Options` record, got {shown(options)}")
     numbers = [whole(n) for n in options[-3:]]
     if any(n is None or not 0 <= n < 2**62 for n in numbers) or not 1 <= options.idle_limit <= 20:
         raise ValueError(

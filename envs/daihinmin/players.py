@@ -20,7 +20,7 @@ from afterstate.envs.daihinmin import plays
 from afterstate.envs.daihinmin.arguments import check_turn
 from afterstate.envs.daihinmin.cards import N_CARDS, count
 from afterstate.envs.daihinmin.rules import Game, GameType, list_legal
-from afterstate.envs.words import Word, Words, check_seed, draw_below, whole
+from afterstate.envs.words import Word, Words, check_seed, draw_below, shown, whole
 
 _RANDOM = ("random", "daihinmin-random")
 
@@ -78,7 +78,7 @@ class CheckedPlayer(ABC):
         asked = check_turn(view, plays=False)
         to_give = int(asked["to_give"])
         if whole(n) != to_give:
-            raise ValueError(f"n must be {to_give}, the number of cards to give, got {n!r}")
+            raise ValueError(f"n must be {to_give}, the number of cards to give, got {shown(n)}")
         return self._give(asked, to_give)
 
     @abstractmethod
@@ -224,7 +224,7 @@ def check_player(player: Any) -> Player:
     methods = [getattr(player, name, None) for name in ("choose", "give")]
     if not all(map(callable, methods)) or isinstance(player, type):
         raise ValueError(
-            f"player must be a name, or have choose(view) and give(view, n), got {player!r}"
+            f"player must be a name, or have choose(view) and give(view, n), got {shown(player)}"
         )
     checked: Player = player
     return checked
@@ -261,7 +261,7 @@ def compiled(player: Player | str | None) -> CompiledPlayer:
     if compile_ is None:
         raise ValueError(
             "opponents must be None, 'random', 'sample', 'heuristic' or players with a method "
-            f"compiled(), got {player!r}; any player can play with vectorization_mode='sync'"
+            f"compiled(), got {shown(player)}; any player can play with vectorization_mode='sync'"
         )
     kernel: CompiledPlayer = compile_()
     return kernel

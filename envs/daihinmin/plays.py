@@ -23,7 +23,7 @@ import numpy.typing as npt
 from numba import njit
 
 from afterstate.envs.daihinmin.cards import JOKER, NATURALS, RANKS, SUITS, lowest
-from afterstate.envs.words import Word
+from afterstate.envs.words import Word, shown
 
 PASS, LONE_JOKER = 0, 53
 """Numbers of the pass and of the lone joker."""
@@ -154,7 +154,12 @@ def text(play: int) -> str:
 
     >>> text(54), text(826), text(2421)
     ('S3 H3', 'JO=S- S3 S4', 'C6 C7 C8 C9 CT CJ CQ CK CA C2 JO=C+')
+
+    Raises:
+        ValueError: it is not the number of a play.
     """
+    if not 0 <= play < N_PLAYS:
+        raise ValueError(f"play must be in 0..{N_PLAYS - 1}, got {shown(play)}")
     return _TEXTS[play]
 
 
@@ -172,7 +177,7 @@ def parse(text: str) -> int:
     if play is None or len(names) != len(set(names)):
         raise ValueError(
             "a play must be 'pass', a card, a group like 'S8 JO=H8' "
-            f"or a sequence like 'S3 S4 S5', got {text!r}"
+            f"or a sequence like 'S3 S4 S5', got {shown(text)}"
         )
     return play
 

@@ -17,7 +17,7 @@ from afterstate.envs.daihinmin.env import ILLEGAL_REWARD, observation_space, raw
 from afterstate.envs.daihinmin.observation import Planes
 from afterstate.envs.daihinmin.players import Player, RandomPlayer, actions_of, is_random, resolve
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options
-from afterstate.envs.words import check_one_of, check_seed, draw_word, whole
+from afterstate.envs.words import check_one_of, check_seed, draw_word, shown, whole
 
 Opponent: TypeAlias = Player | str | None
 """A player, its name or its file; None plays at random."""
@@ -208,7 +208,7 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
 def check_seat(seat: Any) -> None:
     """Raise ValueError unless a seat is a player's number or `"random"`."""
     if seat != "random" and whole(seat) not in range(N_PLAYERS):
-        raise ValueError(f"seat must be one of {_SEATS}, got {seat!r}")
+        raise ValueError(f"seat must be one of {_SEATS}, got {shown(seat)}")
 
 
 def _one(opponent: Opponent) -> Player | None:

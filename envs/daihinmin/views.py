@@ -24,7 +24,7 @@ from afterstate.envs.daihinmin.rules import (
     n_exchanged,
     partner,
 )
-from afterstate.envs.words import Word, draw_word
+from afterstate.envs.words import Word, draw_word, shown
 
 
 @njit(void(GameType, int64, GameType[::1]), cache=True)
@@ -48,7 +48,7 @@ def view(game: Game, player: int) -> Game:
         ValueError: `player` is not in 0..4.
     """
     if not 0 <= player < N_PLAYERS:
-        raise ValueError(f"player must be in 0..{N_PLAYERS - 1}, got {player!r}")
+        raise ValueError(f"player must be in 0..{N_PLAYERS - 1}, got {shown(player)}")
     views = np.empty(1, GAME)
     look(game, player, views)
     seen: Game = views[0]

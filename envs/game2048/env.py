@@ -25,7 +25,7 @@ from afterstate.envs.game2048.rules import (
     table,
 )
 from afterstate.envs.pictures import Window
-from afterstate.envs.words import Word, check_one_of, check_seed, draw_word, whole
+from afterstate.envs.words import Word, check_one_of, check_seed, draw_word, shown, whole
 
 OBSERVATIONS = ("exponents", "onehot", "flat")
 ILLEGAL = ("noop", "terminate", "raise")
@@ -304,7 +304,7 @@ def check_settings(
     check_one_of(ILLEGAL, illegal=illegal)
     tiles = whole(start_tiles)
     if tiles is None or not 1 <= tiles <= rows * cols:
-        raise ValueError(f"start_tiles must be in 1..{rows * cols}, got {start_tiles!r}")
+        raise ValueError(f"start_tiles must be in 1..{rows * cols}, got {shown(start_tiles)}")
     return rows, cols
 
 
@@ -316,7 +316,7 @@ def check_illegal_limit(limit: Any) -> int | None:
     """
     number = whole(limit)
     if limit is not None and (number is None or not 1 <= number <= MAX_ILLEGAL):
-        raise ValueError(f"illegal_limit must be in 1..{MAX_ILLEGAL} or None, got {limit!r}")
+        raise ValueError(f"illegal_limit must be in 1..{MAX_ILLEGAL} or None, got {shown(limit)}")
     return number
 
 
@@ -348,7 +348,8 @@ def check_options(options: Any, known: tuple[str, ...]) -> dict[str, Any]:
         return {}
     if not isinstance(options, dict) or set(options) - set(known):
         raise ValueError(
-            f"options must be a dict with {' and '.join(map(repr, known))} only, got {options!r}"
+            f"options must be a dict with {' and '.join(map(repr, known))} only, "
+            f"got {shown(options)}"
         )
     return options
 
@@ -364,7 +365,7 @@ def check_action(action: Any) -> int:
     except TypeError:
         number = -1
     if not 0 <= number < 4 or isinstance(action, bool):
-        raise ValueError(f"action must be 0 up, 1 right, 2 down or 3 left, got {action!r}")
+        raise ValueError(f"action must be 0 up, 1 right, 2 down or 3 left, got {shown(action)}")
     return number
 
 
@@ -419,7 +420,8 @@ def check_state(state: Any, size: tuple[int, int]) -> tuple[Cells, int, int]:
         raise ValueError("state must be a dict of board, score and rng, from get_state()")
     score, rng = state["score"], state["rng"]
     if whole(score) is None or whole(rng) is None:
-        raise ValueError(f"score and rng of a state must be integers, got {score!r}, {rng!r}")
+        got = f"{shown(score)} and {shown(rng)}"
+        raise ValueError(f"score and rng of a state must be integers, got {got}")
     if not (0 <= score < 2**62 and 0 <= rng < 2**64):  # vector environments sum in int64
         raise ValueError(f"score and rng of a state must be in range, got {score} and {rng}")
     return check_board(state["board"], size), int(score), int(rng)

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from afterstate.envs.words import Word, Words, next_random, whole
+from afterstate.envs.words import Word, Words, next_random, shown, whole
 
 UP, RIGHT, DOWN, LEFT = 0, 1, 2, 3
 """The actions."""
@@ -139,7 +139,7 @@ def check_size(rows: Any, cols: Any) -> tuple[int, int]:
     if not all(side is not None and 1 <= side <= 4 for side in sides) or sides == (1, 1):
         raise ValueError(
             "size of a board must be 1 to 4 rows and columns and at least two cells, "
-            f"got {(rows, cols)!r:.200}"
+            f"got {shown((rows, cols))}"
         )
     return int(rows), int(cols)
 
@@ -151,7 +151,7 @@ def size_of(size: Any) -> tuple[int, int]:
         ValueError: not a tuple or list of two integers in 1..4, or a single cell.
     """
     if not isinstance(size, (tuple, list)) or len(size) != 2:
-        raise ValueError(f"size must be (rows, cols), got {size!r:.200}")
+        raise ValueError(f"size must be (rows, cols), got {shown(size)}")
     return check_size(*size)
 
 
@@ -477,7 +477,7 @@ def check_words(words: Any, rows: int, cols: int) -> Words:
         is_wide = boards.dtype.kind in "iu" and boards.dtype.itemsize == 8
         fits = is_wide and not (boards.dtype.kind == "i" and (boards < 0).any())
     if not fits:
-        raise ValueError(f"a board word must be an integer in 0..2**64 - 1, got {words!r}")
+        raise ValueError(f"a board word must be an integer in 0..2**64 - 1, got {shown(words)}")
     boards = np.asarray(boards, np.uint64, order="C")
     if boards.shape[-2:] == (rows, cols) and boards.any() and (boards <= MAX_EXPONENT).all():
         raise ValueError("boards must be board words, got exponents: see `rules.words`")
@@ -498,7 +498,7 @@ def check_cells(cells: Any) -> Cells:
         array = np.empty(0)
     if array.ndim < 2:
         raise ValueError(
-            f"a board must be exponents [rows, cols] in rows of equal length, got {cells!r}"
+            f"a board must be exponents [rows, cols] in rows of equal length, got {shown(cells)}"
         )
     check_size(*array.shape[-2:])
     if array.dtype.kind not in "iu":
@@ -522,7 +522,7 @@ def from_text(text: str) -> int:
     """
     lines = [line.split() for line in text.strip().replace("\n", "/").split("/")]
     if not lines[0] or len({len(line) for line in lines}) > 1:
-        raise ValueError(f"a board must have rows of equal length, got {text!r}")
+        raise ValueError(f"a board must have rows of equal length, got {shown(text)}")
     exponents = [[_exponent(tile) for tile in line] for line in lines]
     return int(words(exponents))
 
@@ -535,7 +535,7 @@ def _exponent(tile: str) -> int:
     if tile in ("_", ".", "0"):
         return 0
     if tile not in _TILES:
-        raise ValueError(f"a tile must be _ or a power of two from 2 to 32768, got {tile!r}")
+        raise ValueError(f"a tile must be _ or a power of two from 2 to 32768, got {shown(tile)}")
     return _TILES.index(tile)
 
 

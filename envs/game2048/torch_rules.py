@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from afterstate.envs.game2048 import rules
-from afterstate.envs.words import Words
+from afterstate.envs.words import Words, shown
 
 LOW_BITS = 0x1111_1111_1111_1111
 """The lowest bit of every cell."""
@@ -62,7 +62,7 @@ def _check_numbers(name: str, numbers: Any, most: int, shape: torch.Size) -> Non
     """Raise ValueError unless numbers are integers of a shape, and on a CPU in 0..most."""
     if not isinstance(numbers, Tensor) or numbers.dtype != torch.int64 or numbers.shape != shape:
         got = [numbers.dtype, list(numbers.shape)] if isinstance(numbers, Tensor) else numbers
-        raise ValueError(f"{name} must be a tensor of int64 {list(shape)}, got {got!r:.200}")
+        raise ValueError(f"{name} must be a tensor of int64 {list(shape)}, got {shown(got)}")
     if numbers.device.type == "cpu" and ((numbers < 0) | (numbers > most)).any():
         raise ValueError(f"{name} must be in 0..{most}, got {numbers.min()} to {numbers.max()}")
 
@@ -230,7 +230,7 @@ def spawn(boards: Tensor, bits: Tensor) -> Tensor:
     """
     check_boards(boards)
     if not isinstance(bits, Tensor) or (bits.dtype, bits.shape) != (boards.dtype, boards.shape):
-        raise ValueError(f"bits must be a tensor of int64 {list(boards.shape)}, got {bits!r:.200}")
+        raise ValueError(f"bits must be a tensor of int64 {list(boards.shape)}, got {shown(bits)}")
     empty = occupied(boards) ^ LOW_BITS
     counts = empty * LOW_BITS  # of empty cells up to and including each, modulo 16
     n_empty = (counts >> 60 & 15) + 16 * (boards == 0)
@@ -258,6 +258,6 @@ def random_legal(legal: Tensor, generator: torch.Generator) -> Tensor:
         ValueError: not a mask of four moves for each board.
     """
     if not isinstance(legal, Tensor) or legal.dtype != torch.bool or legal.shape[-1:] != (4,):
-        raise ValueError(f"legal must be a tensor of bool [..., 4], got {legal!r:.200}")
+        raise ValueError(f"legal must be a tensor of bool [..., 4], got {shown(legal)}")
     keys = torch.rand(legal.shape, generator=generator, device=legal.device)
     return torch.where(legal, keys, -1.0).argmax(-1)

@@ -48,6 +48,12 @@ def test_settings_are_frozen_dataclasses_with_numpy_numbers_as_plain_ones() -> N
         made.games = 4  # type: ignore[misc]
 
 
+def test_a_message_has_a_few_errors_only() -> None:
+    with pytest.raises(ValueError, match="; and 995 more errors") as caught:
+        from_dict({f"x{n}" * 1000: n for n in range(1000)}, Outer)
+    assert len(str(caught.value)) < 3_000
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [

@@ -454,7 +454,7 @@ def test_a_directory_that_claims_a_large_array_is_refused_before_allocation(
     with zipfile.ZipFile(file) as archive:
         assert archive.getinfo("weights.npy").file_size == size + 128
     with at_most(1 << 21):
-        assert_refused(file, "do not fit into")
+        assert_refused(file, "not fit into")
 
 
 def test_all_arrays_together_are_bounded_too(tmp_path: Path) -> None:
@@ -468,7 +468,35 @@ def test_all_arrays_together_are_bounded_too(tmp_path: Path) -> None:
 
     rewrite(path, lie)
     with at_most(1 << 21):
-        assert_refused(path, "do not fit into")
+        assert_refused(path, "not fit into")
+
+
+def test_other_data_in_a_file_do_not_let_an_array_claim_more(file: Path) -> None:
+    """A junk entry makes the file large, and the array has no data."""
+    entry, size = npy((10**8,), "<f4", b""), 4 * 10**8
+    junk = np.random.default_rng(1).bytes(500_000)
+    rewrite(file, declare("<f4", [10**8]), {"weights.npy": entry, "junk": junk})
+    assert file.stat().st_size * 1032 > size
+    with at_most(1 << 23):
+        assert_refused(file, "not fit into")
+
+
+def test_too_little_memory_is_an_error_of_the_file(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise MemoryError("unable to allocate")
+
+    monkeypatch.setattr("afterstate.agents.files.np.empty", fail)
+    assert_refused(file, "unable to allocate")
+
+
+def test_a_header_may_be_checked_before_the_arrays_are_read(file: Path) -> None:
+    def refuse(header: dict[str, Any]) -> None:
+        raise ValueError(f"kind {header['kind']}")
+
+    with pytest.raises(ValueError, match="damaged or cut off: kind test"):
+        read(file, check=refuse)
 
 
 def test_a_deep_header_is_refused(file: Path) -> None:

@@ -16,7 +16,7 @@ WRONG: list[tuple[str, str, list[Any]]] = [
     ("random", "size", [3, None, "44", (4,), (4, 4, 4), 0, [], {}, np.array([4, 4]), RECORD]),
     ("reward", "seed", [-1, 1.5, "1", True, RECORD, {}]),
     ("ntuple", "size", [3, "44", (4,), 0, [], {}, np.array([4, 4]), RECORD]),
-    ("expectimax", "cutoff", ["abc", None, 1, -0.1, np.nan, HUGE, RECORD, True]),
+    ("expectimax", "cutoff", ["abc", 1, -0.1, np.nan, HUGE, RECORD, True]),
     ("expectimax", "seconds", ["abc", 0, -1, np.inf, HUGE, RECORD, np.True_, 2**63]),
     ("alphabeta", "seconds", ["abc", 0, -1, np.inf, HUGE, RECORD, np.True_, 2**63]),
     ("daihinmin-policy", "temperature", ["a", None, -1, np.inf, np.nan, [], 1j, HUGE, RECORD]),

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from afterstate.envs import durable_files
+from afterstate import agents
+from afterstate.agents.game2048.learning import play_logs
+from afterstate.envs import durable_files, json_files
 
 
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
@@ -65,6 +70,38 @@ def test_unfinished_files_are_removed_and_no_others(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     durable_files.remove_unfinished(tmp_path.iterdir())
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="processes cannot be asked for")
+def test_unfinished_files_of_running_processes_stay(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        theirs = tmp_path / f"net.npz.{process.pid}.part"
+        for path in (theirs, tmp_path / f"net.npz.{os.getpid()}.part"):
+            path.touch()
+        durable_files.remove_unfinished(tmp_path.iterdir())
+        assert list(tmp_path.iterdir()) == [theirs]
+        process.communicate(b"\n")
+    durable_files.remove_unfinished(tmp_path.iterdir())
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize(
+    "read",
+    [
+        json_files.read,
+        json_files.rows,
+        play_logs.read,
+        agents.load,
+        lambda path: agents.load(path.with_suffix(".w")),
+        lambda path: agents.load(path.with_suffix(".npz")),
+    ],
+)
+def test_no_reader_waits_for_a_pipe(tmp_path: Path, read: Callable[[Path], Any]) -> None:
+    for name in ("pipe", "pipe.w", "pipe.npz"):
+        os.mkfifo(tmp_path / name)
+    with pytest.raises(ValueError, match="must be a file on a disk"):
+        read(tmp_path / "pipe")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")

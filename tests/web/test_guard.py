@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,30 @@ def test_wrong_options_are_refused(
         main(["web", "--no-open", *options])
     assert exit_.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_silent_connections_keep_nobody_away(server: Server) -> None:
+    """600 of them are open, and half a header is as silent as none."""
+    port = httpx.URL(server.address).port
+    assert port is not None
+    opened = []
+    try:
+        for n in range(600):
+            opened.append(socket.socket())
+            opened[-1].bind(("127.0.0.2", 0))
+            opened[-1].connect(("127.0.0.1", port))
+            if n % 2:
+                opened[-1].send(b"GET / HTTP/1.1\r\nHost: ")
+        visitor = server.visitor()
+        assert visitor.client.get("/api/me").status_code == 200
+        kept = opened[:100]
+        for each in kept:
+            each.settimeout(30)
+            assert each.recv(1) == b""  # the server closes them
+        assert visitor.client.get("/api/me").status_code == 200
+    finally:
+        for each in opened:
+            each.close()
 
 
 def test_a_port_in_use_is_reported(

@@ -57,6 +57,7 @@ from afterstate.agents.game2048.learning.self_play import (
 from afterstate.agents.game2048.learning.td import Update, new_path
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.expectimax import CUTOFF, ExpectimaxAgent, Search, new_search
+from afterstate.agents.game2048.values import ntuple_file
 from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, network
 from afterstate.agents.game2048.values.ntuple_file import (
     is_by_nibbles,
@@ -400,7 +401,7 @@ class NTupleLearner:
             ValueError: not such a file, a damaged one, one with a network only, one with weights
                 or sums that are NaN or infinite, or one written by afterstate 0.1.
         """
-        header, arrays = files.read(path, "ntuple")
+        header, arrays = ntuple_file.read(path)
         if "learner" not in header:
             raise ValueError(f"{path} has a network but no learner: it can play, not resume")
         net = unpack_network(path, header, arrays)

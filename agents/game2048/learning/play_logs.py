@@ -239,22 +239,22 @@ class Buckets:
         Raises:
             OSError: the buckets cannot be written.
         """
-        for bucket in np.flatnonzero(self._sizes).tolist():
-            with open(self._file(bucket), "ab") as file:
-                durable_files.sync(file)
-        durable_files.sync_folder(self._folder)
-        self._saved = time.monotonic()
         state = {"sampling": self.sampling, "n_rounds": self.n_rounds, "n_played": self.n_played}
         state |= {"sizes": self._sizes.tolist(), "games": self.games, "scores": self._scores}
-        durable_files.write(self._state, json.dumps(state).encode())
+        with uninterrupted():
+            for bucket in np.flatnonzero(self._sizes).tolist():
+                with open(self._file(bucket), "ab") as file:
+                    durable_files.sync(file)
+            durable_files.sync_folder(self._folder)
+            durable_files.write(self._state, json.dumps(state).encode())
+        self._saved = time.monotonic()
 
     def write(self, path: Path, n_moves: int | None = None) -> None:
-        """Write the log, with all moves or a random sample of them, and remove the buckets.
+        """Write the log, with all moves or a random sample of them, and remove the saved buckets.
 
         Raises:
             OSError: the log cannot be written; the buckets are kept.
         """
-        self.save()
         remaining = n = self.n_moves if n_moves is None else min(n_moves, self.n_moves)
         rng = np.random.default_rng([self.sampling.seed, self.n_rounds, 2])
         header = {"descr": MOVE.descr, "fortran_order": False, "shape": (n,)}
@@ -316,7 +316,7 @@ def read(path: str | Path) -> Moves:
         OSError: the file cannot be read.
         ValueError: the file is not a log, or is damaged.
     """
-    with open(path, "rb") as file:
+    with durable_files.open_to_read(path) as file:
         size = os.fstat(file.fileno()).st_size
         try:
             start = 10 + int.from_bytes(file.read(10)[8:], "little")
@@ -465,12 +465,11 @@ def _fill(args: Args, buckets: Buckets, bar: Any) -> None:
 
 @contextlib.contextmanager
 def _saved(buckets: Buckets) -> Iterator[None]:
-    """Save the buckets if the block fails or is interrupted."""
+    """Save the buckets at the end of the block, also if it fails or is interrupted."""
     try:
         yield
-    except BaseException:
+    finally:
         buckets.save()
-        raise
 
 
 def _write(args: Args, buckets: Buckets) -> None:

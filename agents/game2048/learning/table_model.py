@@ -74,7 +74,7 @@ class TableModel:
 
     def load(self, path: Path) -> tuple[files.Arrays, dict[str, Any]]:
         """Load a file of `save`."""
-        header, arrays = files.read(path, "ntuple")
+        header, arrays = ntuple_file.read(path)
         if "search" not in header or "sums" not in arrays:
             raise ValueError(f"{path} has no learner from searches: it can play, not resume")
         net, sums = ntuple_file.unpack_network(path, header, arrays), self._update.sums

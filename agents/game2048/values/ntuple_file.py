@@ -6,7 +6,8 @@ of the exponents side by side as nibbles; they are reordered when it is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ import numpy.typing as npt
 from afterstate.agents import files
 from afterstate.agents.game2048.values.bit_planes import z_order
 from afterstate.agents.game2048.values.ntuple import Network, n_weights, network
+
+_MOST = 1e30
+"""Largest weight that a file may have; a board has at most 512 entries."""
 
 _MAX_PRUNED = 1 << 28
 """Weights of a network that a pruned file may have, however few it keeps: 1 GiB, most of it
@@ -74,7 +78,7 @@ def unpack_network(
         ValueError: they do not match, or a weight is NaN or infinite.
     """
     try:
-        net = _new_network(header, arrays)
+        net = _new_network(header)
         if "pruned" in header:
             step = float(header["pruned"]["step"])
             _fill_pruned(net, arrays["gaps"], arrays["levels"], step, is_by_nibbles(header))
@@ -84,16 +88,23 @@ def unpack_network(
         raise ValueError(f"{path} is damaged: {error}") from error
 
 
-def _new_network(header: dict[str, Any], arrays: files.Arrays) -> Network:
-    """Return the network of a header, all zero, if the arrays have enough weights for it."""
-    size = tuple(header["size"])
-    n = n_weights(header["tuples"], size, header.get("stages", ()))
+def check_header(header: dict[str, Any]) -> None:
+    """Raise ValueError unless the arrays that a file's header declares fit its network."""
+    n = n_weights(header["tuples"], tuple(header["size"]), header.get("stages", ()))
+    shapes = {name: tuple(shape) for name, (_, shape) in header["arrays"].items()}
     if "pruned" in header:
-        fits = n <= max(_MAX_PRUNED, 1024 * arrays["gaps"].size)
+        fits = n <= max(_MAX_PRUNED, 1024 * math.prod(shapes["gaps"]))
+        fits &= shapes["levels"] == (2, *shapes["gaps"])
     else:
-        fits = arrays["weights"].shape == (n,)
+        fits = shapes["weights"] == (n,) and math.prod(shapes.get("sums", ())) in (1, 0, 2 * n)
     if not fits:
         raise ValueError("its weights do not match its tuples")
+
+
+def _new_network(header: dict[str, Any]) -> Network:
+    """Return the network of a header, all zero."""
+    check_header(header)
+    size = tuple(header["size"])
     settings = {name: header[name] for name in _SETTINGS if name in header}
     return network(header["tuples"], size, **settings)
 
@@ -102,12 +113,18 @@ def _with_weights(net: Network, weights: npt.NDArray[Any], by_nibbles: bool) -> 
     """Return a network with the weights of a file."""
     if weights.dtype != (net.fixed if net.fixed.size else net.weights).dtype:
         raise ValueError(f"its weights are of type {weights.dtype}")
-    if not files.is_finite(weights):
-        raise ValueError("its weights are NaN or infinite")
+    check_weights(weights)
     if by_nibbles:
         weights = to_z_order(net, weights)
     fixed = weights if net.fixed.size else net.fixed
     return net._replace(weights=weights.view(np.float32), fixed=fixed)
+
+
+def check_weights(weights: npt.NDArray[Any]) -> None:
+    """Raise ValueError unless all weights are numbers whose sum for a board is finite."""
+    most = max(-float(weights.min()), float(weights.max())) if weights.size else 0.0
+    if not most <= _MOST:
+        raise ValueError("its weights are NaN, infinite or too large")
 
 
 def _fill_pruned(
@@ -131,7 +148,7 @@ def _fill_pruned(
     places = np.cumsum(gaps.astype(np.int64) + is_kept)[is_kept] - 1
     if gaps.ndim != 1 or net.fixed.size or (places.size and places[-1] >= net.weights.size):
         raise ValueError("its gaps do not match its tuples")
-    if not 0 < step < 1e30:  # the largest weight is 32,767 steps
+    if not 0 < step < 1e25:  # the largest weight is 32,767 steps
         raise ValueError(f"its step is {step}")
     low, high = levels[:, is_kept].astype(np.int16)
     if by_nibbles:
@@ -146,10 +163,17 @@ def save(net: Network, path: str | Path) -> None:
     files.write(path, "ntuple", *pack_network(net))
 
 
+def read(
+    path: str | Path, only: Collection[str] | None = None
+) -> tuple[dict[str, Any], files.Arrays]:
+    """Return the header and the arrays of a file, whose sizes fit the network: see `files.read`."""
+    return files.read(path, "ntuple", only, check_header)
+
+
 def load(path: str | Path) -> Network:
     """Return the network of a file that `save` or a learner wrote.
 
     Raises:
         ValueError: another program's file, or a damaged one.
     """
-    return unpack_network(path, *files.read(path, "ntuple", only=("weights", "gaps", "levels")))
+    return unpack_network(path, *read(path, only=("weights", "gaps", "levels")))

@@ -24,6 +24,7 @@ import numpy as np
 from afterstate.agents import files
 from afterstate.agents.game2048.values.ntuple import Network, Weights, network
 from afterstate.agents.game2048.values.ntuple_file import to_z_order
+from afterstate.envs import durable_files
 
 _MAX_TABLES = 64
 
@@ -36,7 +37,7 @@ def read(path: str | Path) -> Network:
         ValueError: another program's file, a damaged one, tuples of more than seven cells, or
             weights that are NaN or infinite.
     """
-    with open(path, "rb") as file:
+    with durable_files.open_to_read(path) as file:
         try:
             tables = _read_tables(file)
             if file.read(1):

@@ -142,7 +142,9 @@ def _join(connection: Connection, name: str) -> int:
     with suppress(ConnectionError):  # a server that refuses before it reads has sent the reason
         connection.send(tables.profile_table(name))
     try:
-        number = connection.number("the number of a player", [*range(N_PLAYERS), *Refusal])
+        number = connection.number(
+            "the number of a player", [*range(N_PLAYERS), *map(int, Refusal)]
+        )
     except ConnectionError as error:
         raise ConnectionError(
             "the server hung up before it gave a number: all seats are taken, or it does not "

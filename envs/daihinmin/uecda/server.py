@@ -21,6 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from afterstate.envs.daihinmin.arguments import start_match
+from afterstate.envs.daihinmin.match import new_match
+from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.hosting import HostedMatch, NamedPlayer, Score
 from afterstate.envs.daihinmin.uecda.journal import Journal
@@ -28,10 +31,18 @@ from afterstate.envs.daihinmin.uecda.lobby import Lobby, Refused
 from afterstate.envs.daihinmin.uecda.seats import MAX_EARLY, Client
 from afterstate.envs.daihinmin.uecda.settings import ServerSettings, check
 from afterstate.envs.daihinmin.uecda.tables import Table
+from afterstate.envs.daihinmin.views import view
 from afterstate.envs.words import draw_word
 
 METRICS_SECONDS = 60.0
 """Time between two reports of metrics in the file of events."""
+
+
+def _play_once(player: Player) -> None:
+    """Let a player play once, so that all it needs is compiled before the first match."""
+    game = new_match(0)
+    start_match(game, {})
+    player.choose(view(game, int(game["turn"])))
 
 
 class Server:
@@ -101,6 +112,8 @@ class Server:
             OSError: the server cannot listen on the port, or a file cannot be written.
             TimeoutError: not all seats were filled in time.
         """
+        for _, player in (*self._own, *self._replacements):
+            _play_once(player)
         try:
             port = self._lobby.listen()
             try:

@@ -79,6 +79,8 @@ def check(settings: ServerSettings, n_players: int) -> None:
         raise ValueError(f"seats must be at most {N_SEATS}, got {n_players}")
     if settings.seed is not None and not 0 <= settings.seed < 2**64:
         raise ValueError(f"seed must be in 0..2**64 - 1, got {settings.seed}")
+    if settings.log is not None and settings.log == settings.events:
+        raise ValueError(f"events must be another file than log, got {settings.events} for both")
     _check_at_least(settings, 1, "games", "connections", "connections_per_address")
     _check_at_least(settings, 1, "seats_per_address")
     _check_at_least(settings, 0, "matches", "wait_seconds", "sharing_seconds")

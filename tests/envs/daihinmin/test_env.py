@@ -443,3 +443,40 @@ def test_the_parallel_environment_needs_the_action_of_the_player_in_turn() -> No
     assert env.aec.infos[turn]["play"] == "pass"
     assert env.render() == env.aec.render()
     env.close()
+
+
+def test_a_refused_reset_changes_nothing() -> None:
+    """The next episode has the same deal as without the refused one."""
+    envs = [daihinmin_v0.raw_env() for _ in range(2)]
+    for env in envs:
+        env.reset(seed=1)
+    with pytest.raises(ValueError, match="deal"):
+        envs[0].reset(options={"deal": 1})
+    for env in envs:
+        env.reset()
+    assert envs[0].get_state()["game"] == envs[1].get_state()["game"]
+
+
+def test_after_the_episode_a_reset_is_needed() -> None:
+    env = daihinmin_v0.raw_env(games=1)
+    env.reset(seed=1)
+    while env.agents:
+        env.step(None if env.terminations[env.agent_selection] else _first_legal(env))
+    for call in (lambda: env.step(0), lambda: env.step(None), env.last):
+        with pytest.raises(ResetNeeded, match="the episode has ended"):
+            call()
+    assert env.view("player_0")["turn"] < 0  # the last position can be looked at
+
+
+def _first_legal(env: Any) -> int:
+    """Return the first legal action."""
+    return int(env.observe(env.agent_selection)["action_mask"].argmax())
+
+
+@pytest.mark.parametrize("agent", ["player_9", 0, None])
+def test_an_unknown_agent_is_named(agent: Any) -> None:
+    env = daihinmin_v0.raw_env()
+    env.reset(seed=1)
+    for call in (env.view, env.observe):
+        with pytest.raises(ValueError, match="agent must be one of"):
+            call(agent)

@@ -9,6 +9,7 @@ import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from signal import SIGINT, raise_signal
 from typing import Any
 
 import numpy as np
@@ -220,6 +221,19 @@ def test_an_interrupted_run_can_be_resumed_to_the_same_files(
     hint = message if event is interrupt else capsys.readouterr().err.strip()
     assert hint.endswith("--resume")
     assert not list(tmp_path.rglob("*.part"))
+    write_log(tmp_path, player, *ROUNDS, "--resume")
+    assert contents(tmp_path) == straight
+
+
+def test_an_interrupt_in_the_last_save_loses_nothing(
+    tmp_path: Path, player: str, straight: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal that comes while the buckets are synced waits until the state is saved, too."""
+    with monkeypatch.context() as patched:
+        before_call(patched, durable_files, "write", N_ROUNDS + 2, lambda: raise_signal(SIGINT))
+        message = error_of(tmp_path, player, *ROUNDS)
+    state = load_json((tmp_path / "log.parts" / "state.json").read_text())
+    assert f"{sum(state['sizes']):,} moves are kept" in message
     write_log(tmp_path, player, *ROUNDS, "--resume")
     assert contents(tmp_path) == straight
 

@@ -17,6 +17,8 @@ from tests.support.daihinmin.uecda_peers import RandomPlayer
 class FailingFile:
     """A file that accepts seven bytes per write, and fails after `n_writes` writes."""
 
+    name = "lines"
+
     def __init__(self, file: Any, n_writes: int) -> None:
         self.file, self.n_writes = file, n_writes
 

@@ -1,0 +1,59 @@
+"""HTTP connections that nobody can hold without asking for something."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+MAX_CONNECTIONS = 128
+"""Open connections of an address; more are closed."""
+REQUEST_SECONDS = 10.0
+"""Time in which a connection must send a whole request, after it was opened or last answered."""
+
+
+class Connection(H11Protocol):
+    """A connection that is closed if no request comes in time, or its address has too many."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        address = self.client and self.client[0]
+        if sum(each.client[:1] == (address,) for each in self._others()) > MAX_CONNECTIONS:
+            transport.abort()
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop to wait."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Handle what has come, and stop to wait when the request is whole."""
+        super().handle_events()
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            self._stop()
+
+    def on_response_complete(self) -> None:
+        """Begin to wait for the next request."""
+        self._wait()
+        super().on_response_complete()
+
+    def _others(self) -> list[Any]:
+        """Return the connections whose address is known, this one included."""
+        return [each for each in self.connections if getattr(each, "client", None)]
+
+    def _wait(self) -> None:
+        """Close the connection after the time for a request."""
+        self._stop()
+        self._deadline = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
+
+    def _stop(self) -> None:
+        """Wait no longer."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = None
