@@ -20,12 +20,12 @@ from afterstate.envs.daihinmin.arguments import (
     REWARDS,
     STATE_ATTRIBUTES,
     check_action,
+    check_opening,
     check_settings,
     check_state,
     is_over,
-    start_match,
 )
-from afterstate.envs.daihinmin.match import new_match, next_game
+from afterstate.envs.daihinmin.match import first_game, new_match, next_game
 from afterstate.envs.daihinmin.observation import (
     CHANNELS,
     N_COLUMNS,
@@ -224,18 +224,13 @@ class raw_env(AECEnv):  # type: ignore[misc]
         Raises:
             ValueError: a wrong seed or deal; the game is unchanged.
         """
+        opening = check_opening({} if options is None else options)
         fresh = seed is not None or self._generator is None
         number = None if seed is None else int(new_match(seed)["seed"])
         generator = np.random.default_rng(number) if fresh else self._generator
         assert generator is not None
-        state = generator.bit_generator.state if options and number is None else None
         match = new_match(draw_word(generator) if number is None else number, self.rules)
-        try:
-            start_match(match, {} if options is None else options)
-        except ValueError:
-            if state is not None:
-                generator.bit_generator.state = state
-            raise
+        first_game(match, *opening)
         self._games[0], self._generator = match, generator
         self._games_left, self._n_actions, self._rewarded = self.games, 0, False
         self.agents = list(AGENTS)

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from afterstate.envs.daihinmin import plays
-from afterstate.envs.daihinmin.arguments import AGENTS, ILLEGAL, check_action
+from afterstate.envs.daihinmin.arguments import AGENTS, ILLEGAL, check_action, check_opening
 from afterstate.envs.daihinmin.env import ILLEGAL_REWARD, observation_space, raw_env
 from afterstate.envs.daihinmin.observation import Planes
 from afterstate.envs.daihinmin.players import Player, RandomPlayer, actions_of, is_random, resolve
@@ -114,6 +114,7 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
             ValueError: a wrong seed or deal.
         """
         seed = check_seed(seed)
+        check_opening({} if options is None else options)
         super().reset(seed=seed)
         self._over = True  # until the reset has succeeded
         player = whole(self.seat)

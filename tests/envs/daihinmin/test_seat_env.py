@@ -247,8 +247,7 @@ def test_reset_accepts_a_deal() -> None:
     assert view["to_give"] == 2 and int(view["hands"][1]) == held
     with pytest.raises(ValueError, match="deal"):
         env.reset(options={"deal": deal[:4]})
-    with pytest.raises(ResetNeeded):
-        env.step(0)
+    assert env.view() == view  # the game is unchanged
 
 
 def test_an_illegal_action_is_a_pass() -> None:
@@ -383,3 +382,16 @@ def test_seeds_of_numpy_are_those_of_python() -> None:
     seeds: list[Any] = [3, np.int64(3)]
     first, second = (DaihinminEnv().reset(seed=seed)[0] for seed in seeds)
     np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+def test_a_refused_reset_changes_nothing(seed: int | None) -> None:
+    """The next episode has the same deal and seat as without the refused one."""
+    envs = [DaihinminEnv() for _ in range(2)]
+    for env in envs:
+        env.reset(seed=1)
+    with pytest.raises(ValueError, match="deal"):
+        envs[0].reset(seed=seed, options={"deal": 1})
+    (first, _), (second, _) = (env.reset() for env in envs)
+    assert (first == second).all()
+    assert envs[0].agent == envs[1].agent
