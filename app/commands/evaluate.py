@@ -7,6 +7,8 @@ import time
 from statistics import mean, stdev
 from typing import Any
 
+import numpy as np
+
 from afterstate.agents.training.commands import markdown
 from afterstate.agents.training.run import summary
 from afterstate.commands.options import Eval
@@ -29,10 +31,7 @@ def run(options: Eval) -> int:
     evaluate, table = (_score, _scores) if is_2048 else (_points, _all_points)
     results = []
     for name in options.players:
-        start = time.process_time()
-        result = {"player": name, **evaluate(name, options)}
-        seconds = time.process_time() - start
-        results.append({**result, "seed": options.seed, "cpu_seconds": round(seconds, 3)})
+        results.append({"player": name, "seed": options.seed, **evaluate(name, options)})
     print(json.dumps(results, indent=1) if options.json else table(results))
     return 0
 
@@ -44,6 +43,8 @@ def _score(name: str, options: Eval) -> dict[str, Any]:
     from afterstate.agents.game2048.play import play
 
     player = player_2048(name, options.seed)
+    _compile(player)
+    start = time.process_time()
     with tqdm(total=options.games, desc=name, unit=" games", leave=False) as bar:
 
         def report(n_games: int, n_moves: int) -> None:
@@ -51,7 +52,15 @@ def _score(name: str, options: Eval) -> dict[str, Any]:
             bar.update(n_games - bar.n)
 
         games = play(player, options.games, options.seed, report=report)
-    return {**summary(games), "n_moves": int(games.n_moves.sum())}
+    seconds = round(time.process_time() - start, 3)
+    return {**summary(games), "n_moves": int(games.n_moves.sum()), "cpu_seconds": seconds}
+
+
+def _compile(player: Any) -> None:
+    """Let a player move once, so that compilation does not count as time of its moves."""
+    player.act(np.array([0x1100], np.uint64))
+    if hasattr(player, "finish"):
+        player.finish(np.zeros((8, 1), np.uint64))  # a game without a move
 
 
 def _scores(results: list[dict[str, Any]]) -> str:
@@ -72,19 +81,22 @@ def _points(name: str, options: Eval) -> dict[str, Any]:
     """Return a player's points per 100 games of Daihinmin."""
     from tqdm import tqdm
 
-    from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, points_per_cycle
+    from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, play_match, points_per_cycle
 
     n_cycles, rest = divmod(options.games, GAMES_PER_CYCLE)
     if rest:
         raise ValueError(f"games of Daihinmin must be a multiple of 100, got {options.games}")
     opponents = fill(options.opponents, N_SEATS - 1)
     points: list[int] = []
+    *_, _ = play_match([player_of_daihinmin(name, 0)] * N_SEATS, 1)  # compiles
+    start = time.process_time()
     seeds = range(options.seed, options.seed + n_cycles)
     for seed in tqdm(seeds, desc=name, unit=" cycles", leave=False):
         others = [player_of_daihinmin(other, seed) for other in opponents]
         points += points_per_cycle(player_of_daihinmin(name, seed), others, 1, seed)
     half = _half_interval(points)
     return {
+        "cpu_seconds": round(time.process_time() - start, 3),
         "n_games": options.games,
         "points_per_100_games": round(mean(points), 2),
         "interval": None if half is None else round(half, 2),
@@ -93,8 +105,8 @@ def _points(name: str, options: Eval) -> dict[str, Any]:
 
 
 def _half_interval(points: list[int]) -> float | None:
-    """Return half of the 95% interval of the mean (normal); None for fewer than ten cycles."""
-    return 1.96 * stdev(points) / len(points) ** 0.5 if len(points) >= 10 else None
+    """Return half of the 95% interval of the mean (normal); None for a single cycle."""
+    return 1.96 * stdev(points) / len(points) ** 0.5 if len(points) > 1 else None
 
 
 def _all_points(results: list[dict[str, Any]]) -> str:
@@ -107,5 +119,5 @@ def _all_points(results: list[dict[str, Any]]) -> str:
         rows.append([each["player"], f"{each['n_games']:,}", points, f"{milli:,.1f} ms"])
     head = ["player", "games", "points per 100 games", "CPU time per game"]
     note = f"Opponents: {', '.join(results[0]['opponents'])}. Five equal players have 300 points."
-    interval = "± is half of the 95% interval over cycles, given for ten and more."
+    interval = "± is half of the 95% interval of the mean over cycles."
     return f"{markdown(head, rows)}\n\n{note} {interval}"
