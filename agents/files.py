@@ -86,7 +86,7 @@ def read(
         path: the file.
         kind: the expected kind; by default any.
         only: the arrays to read; by default all.
-        check: called with the header before an array is read; an error of it is one of the file.
+        check: called with the header before an array is read; it may raise ValueError.
 
     Returns:
         The header and the arrays by name.
@@ -100,9 +100,9 @@ def read(
             archive = zipfile.ZipFile(file)
             header = _read_header(archive)
         _check_header(path, header, kind)
+        if check is not None:
+            check(header)
         with _damage_of(path):
-            if check is not None:
-                check(header)
             names = [name for name in header["arrays"] if only is None or name in only]
             layouts = {name: _layout(name, header["arrays"][name]) for name in names}
             _check_sizes(archive, layouts, os.fstat(file.fileno()).st_size)

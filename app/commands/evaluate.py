@@ -42,8 +42,8 @@ def _score(name: str, options: Eval) -> dict[str, Any]:
 
     from afterstate.agents.game2048.play import play
 
+    _compile(player_2048(name, options.seed))
     player = player_2048(name, options.seed)
-    _compile(player)
     start = time.process_time()
     with tqdm(total=options.games, desc=name, unit=" games", leave=False) as bar:
 

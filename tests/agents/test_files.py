@@ -495,7 +495,7 @@ def test_a_header_may_be_checked_before_the_arrays_are_read(file: Path) -> None:
     def refuse(header: dict[str, Any]) -> None:
         raise ValueError(f"kind {header['kind']}")
 
-    with pytest.raises(ValueError, match="damaged or cut off: kind test"):
+    with pytest.raises(ValueError, match="kind test"):
         read(file, check=refuse)
 
 

@@ -199,6 +199,8 @@ def test_points_of_five_equal_players_sum_up(capsys: Captured) -> None:
     assert result["opponents"] == ["sample"] * 4
     assert abs(result["points_per_100_games"] - 300) < 2 * result["interval"] + 1
     main("eval sample --games 200".split())
+    assert "±" in capsys.readouterr().out.splitlines()[2]
+    main("eval sample --games 100".split())  # of one cycle no interval is known
     assert "±" not in capsys.readouterr().out.splitlines()[2]
 
 

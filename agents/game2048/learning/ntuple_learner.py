@@ -39,6 +39,7 @@ from afterstate.agents.config import (
     Rate,
     Share,
     Whole,
+    from_dict,
     settings,
 )
 from afterstate.agents.game2048.learning.self_play import (
@@ -130,7 +131,7 @@ class NTupleSettings:
     carousel: bool = False
     """Begin games in turn at the start and where earlier games entered each stage of the network
     (Jaskowski 2016), which must have more than one."""
-    carousel_stages: list[int] = field(default_factory=list)
+    carousel_stages: tuple[int, ...] = ()
     """With carousel shaping, the tiles that begin the stages at which games begin, 0 for the start;
     by default all."""
     within_stage: bool = False
@@ -146,7 +147,7 @@ class NTupleSettings:
         if self.within_stage and (forward or self.good is not None):
             raise ValueError("within_stage is for backward learning: no good, no forward")
         if self.carousel_stages and not self.carousel:
-            raise ValueError(f"carousel_stages needs carousel, got {self.carousel_stages} alone")
+            raise ValueError(f"carousel_stages needs carousel, got {[*self.carousel_stages]} alone")
         if self.good is not None and (forward or self.carousel):
             raise ValueError(
                 "good is for backward learning from the start: no carousel, no forward"
@@ -220,7 +221,8 @@ class NTupleLearner:
                 raise ValueError(f"{name} needs a network with more than one stage")
         begins = [0, *self.network.stage_tiles]
         if not {*settings.carousel_stages} <= {*begins}:
-            raise ValueError(f"carousel_stages must be of {begins}, got {settings.carousel_stages}")
+            got = [*settings.carousel_stages]
+            raise ValueError(f"carousel_stages must be of {begins}, got {got}")
         return settings
 
     @property
@@ -409,7 +411,7 @@ class NTupleLearner:
         if isinstance(metadata, dict) and "rng" in metadata:
             raise ValueError(f"{path} was written by afterstate 0.1: it can play, not resume")
         try:
-            learner = cls(net, NTupleSettings(**metadata["settings"]))
+            learner = cls(net, from_dict(metadata["settings"], NTupleSettings))
             learner.seconds = float(metadata.get("seconds", 0))
             if not math.isfinite(learner.seconds):
                 raise ValueError(f"its seconds are {learner.seconds}")

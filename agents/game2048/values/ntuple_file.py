@@ -124,7 +124,7 @@ def check_weights(weights: npt.NDArray[Any]) -> None:
     """Raise ValueError unless all weights are numbers whose sum for a board is finite."""
     most = max(-float(weights.min()), float(weights.max())) if weights.size else 0.0
     if not most <= _MOST:
-        raise ValueError("its weights are NaN, infinite or too large")
+        raise ValueError("its weights are NaN or infinite, or too large to be summed")
 
 
 def _fill_pruned(
@@ -166,8 +166,20 @@ def save(net: Network, path: str | Path) -> None:
 def read(
     path: str | Path, only: Collection[str] | None = None
 ) -> tuple[dict[str, Any], files.Arrays]:
-    """Return the header and the arrays of a file, whose sizes fit the network: see `files.read`."""
-    return files.read(path, "ntuple", only, check_header)
+    """Return the header and the arrays of a file: see `files.read`.
+
+    Raises:
+        OSError: it cannot be opened.
+        ValueError: not such a file, a damaged one, or arrays of sizes that do not fit the network.
+    """
+
+    def check(header: dict[str, Any]) -> None:
+        try:
+            check_header(header)
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"{path} is damaged: {error}") from error
+
+    return files.read(path, "ntuple", only, check)
 
 
 def load(path: str | Path) -> Network:

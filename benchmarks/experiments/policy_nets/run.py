@@ -384,6 +384,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         COMMANDS[args.command](args)
     except (OSError, ValueError) as error:
         raise SystemExit(str(error)) from error
+    except KeyboardInterrupt as interrupt:
+        raise SystemExit(str(interrupt)) from None
 
 
 if __name__ == "__main__":

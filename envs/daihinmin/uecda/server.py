@@ -21,9 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from afterstate.envs.daihinmin.arguments import start_match
+from afterstate.envs.daihinmin.arguments import check_turn, start_match
 from afterstate.envs.daihinmin.match import new_match
-from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.hosting import HostedMatch, NamedPlayer, Score
 from afterstate.envs.daihinmin.uecda.journal import Journal
@@ -38,11 +37,11 @@ METRICS_SECONDS = 60.0
 """Time between two reports of metrics in the file of events."""
 
 
-def _play_once(player: Player) -> None:
-    """Let a player play once, so that all it needs is compiled before the first match."""
+def _compile_checks() -> None:
+    """Check a view as players do, so that nothing is compiled in the first match."""
     game = new_match(0)
     start_match(game, {})
-    player.choose(view(game, int(game["turn"])))
+    check_turn(view(game, int(game["turn"])))
 
 
 class Server:
@@ -112,8 +111,7 @@ class Server:
             OSError: the server cannot listen on the port, or a file cannot be written.
             TimeoutError: not all seats were filled in time.
         """
-        for _, player in (*self._own, *self._replacements):
-            _play_once(player)
+        _compile_checks()
         try:
             port = self._lobby.listen()
             try:

@@ -185,7 +185,7 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
         ({"good": 0.5, "carousel": True}, "good is for backward"),
         ({"within_stage": True, "order": "forward"}, "within_stage is for backward"),
         ({"within_stage": True, "good": 0.5}, "within_stage is for backward"),
-        ({"carousel_stages": [16]}, "carousel_stages needs carousel"),
+        ({"carousel_stages": (16,)}, "carousel_stages needs carousel"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(wrong: dict[str, Any], message: str) -> None:
@@ -196,7 +196,7 @@ def test_settings_that_do_not_go_together_are_refused(wrong: dict[str, Any], mes
 def test_stages_of_the_carousel_must_be_those_of_the_network() -> None:
     with pytest.raises(ValueError, match=r"carousel_stages must be of \[0, 16, 64\], got \[32\]"):
         NTupleLearner(
-            network(TINY_4X4, stages=[16, 64]), NTupleSettings(carousel=True, carousel_stages=[32])
+            network(TINY_4X4, stages=[16, 64]), NTupleSettings(carousel=True, carousel_stages=(32,))
         )
 
 

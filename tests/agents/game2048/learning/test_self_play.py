@@ -403,7 +403,7 @@ def test_games_begin_in_turn_at_the_start_and_in_each_stage_that_was_reached() -
 def test_games_begin_at_the_chosen_stages_once_they_were_reached() -> None:
     """Within stages, those from the start on end at 8, so 16 is reached from there only."""
     net = network(ALL_CELLS, (2, 2), stages=[8, 16, 1024])
-    learner = NTupleLearner(net, NTupleSettings(carousel=True, carousel_stages=[8, 1024]), seed=1)
+    learner = NTupleLearner(net, NTupleSettings(carousel=True, carousel_stages=(8, 1024)), seed=1)
     turns = []
     for _ in range(100):
         turns.append(int(learner._state[0, TURN]))
@@ -413,7 +413,7 @@ def test_games_begin_at_the_chosen_stages_once_they_were_reached() -> None:
     assert turns == [0] * n_first + [1] * (100 - n_first)
     assert learner.n_games == n_first
     first = net.weights[: net.stage_size].copy()
-    learner.settings = NTupleSettings(carousel=True, carousel_stages=[16], within_stage=True)
+    learner.settings = NTupleSettings(carousel=True, carousel_stages=(16,), within_stage=True)
     learner.play(1)
     learner.play(200)
     assert (net.weights[: net.stage_size] == first).all()
