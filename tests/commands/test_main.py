@@ -125,7 +125,7 @@ def test_help_imports_no_compiler(name: str) -> None:
     [
         ("plya", "there is no command 'plya', did you mean 'play'?"),
         ("play 2084", "there is no command 'play 2084', did you mean 'play 2048'?"),
-        ("leaderboard verfy", "'leaderboard verfy', did you mean 'leaderboard verify'?"),
+        ("leaderboard verif", "'leaderboard verif', did you mean 'leaderboard verify'?"),
         ("watch expectimax,dpth=3", "'expectimax' has no setting 'dpth', did you mean 'depth'?"),
         ("watch ntupel", "there is no player 'ntupel', did you mean 'ntuple'?"),
         ("watch random --to a.avi", "to must be terminal, window or a .gif or .mp4 file"),

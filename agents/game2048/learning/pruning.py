@@ -3,11 +3,12 @@
     afterstate prune learner.npz small.npz --weights 6e6
 
 A network of 8x6 tuples has 134 million weights; games look up a few million of them often and most
-never. The weights with the largest product of uses and magnitude are kept, rounded to multiples of
-a step; the others become 0. With promotion, a dropped weight of a later stage has the value of the
-stage before, so the difference to that value counts as its magnitude. Uses are counted in games
-played by 2-ply search, including the afterstates it looks ahead to. Six million weights take about
-9 MB. The file has, for all tables one after the other,
+never. The weights with the largest product of uses and square are kept, rounded to multiples of a
+step; the others become 0: that product is their share of the squared error of values. With
+promotion, a dropped weight of a later stage has the value of the stage before, so the difference to
+that value is squared. Uses are counted in greedy games, or in games played by 2-ply search, which
+include the afterstates that it looks ahead to. Six million weights take about 9 MB. The file has,
+for all tables one after the other,
 
 - `gaps`, bytes: the number of weights dropped before the next kept one; 255 stands for 255 dropped
   and none kept;
@@ -20,7 +21,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,7 @@ from afterstate.agents.game2048.values.ntuple import (
     Indices,
     Network,
     Weights,
+    best_move,
     entry,
     look_up,
     source,
@@ -67,6 +69,21 @@ def _count(net: Network, board: Word, uses: Counts, indices: Indices) -> None:
 
 
 @kernel
+def _count_greedy(net: Network, rng: Word, uses: Counts, indices: Indices) -> Word:
+    """Play a game greedily and count the entries that its moves look up."""
+    cells = field(net.size[0], net.size[1])
+    board, rng = spawn(np.uint64(0), rng, cells)
+    board, rng = spawn(board, rng, cells)
+    while True:
+        action = best_move(net, board)[0]
+        if action < 0:
+            return rng
+        _count(net, board, uses, indices)
+        boards, _ = afterstates(board, net.moves)
+        board, rng = spawn(boards[action], rng, cells)
+
+
+@kernel
 def _count_game(net: Network, search: Search, rng: Word, uses: Counts, indices: Indices) -> Word:
     """Play a game by 2-ply search and count the entries that its moves look up."""
     cells = field(net.size[0], net.size[1])
@@ -86,14 +103,19 @@ def _count_game(net: Network, search: Search, rng: Word, uses: Counts, indices: 
 
 
 def count_uses(
-    net: Network, n_games: int, seed: int = 0, report: Callable[[], Any] | None = None
+    net: Network,
+    n_games: int,
+    seed: int = 0,
+    report: Callable[[], Any] | None = None,
+    depth: int = 1,
 ) -> Counts:
-    """Return how often games of 2-ply search look up each weight.
+    """Return how often games look up each weight.
 
     Args:
         net: the network.
         n_games: number of games.
         seed: seed of the games.
+        depth: 1 for greedy games, 2 for games by 2-ply search.
         report: called after each game.
 
     Returns:
@@ -104,7 +126,10 @@ def count_uses(
     indices = np.empty(net.n_entries, np.int64)
     search = new_search(CUTOFF, table_bits=10)
     for _ in range(n_games):
-        rng = np.uint64(_count_game(net, search, rng, uses, indices))
+        if depth == 1:
+            rng = np.uint64(_count_greedy(net, rng, uses, indices))
+        else:
+            rng = np.uint64(_count_game(net, search, rng, uses, indices))
         if report is not None:
             report()
     return uses
@@ -131,7 +156,7 @@ def most_used(net: Network, uses: Counts, n_kept: int) -> Indices:
     used = np.flatnonzero(uses)
     differences = np.empty(used.size, np.float32)
     _differences(net, used, differences)
-    worth = uses[used] * np.abs(differences)
+    worth = uses[used] * differences.astype(np.float64) ** 2
     used, worth = used[worth > 0], worth[worth > 0]
     if used.size > n_kept:
         used = used[np.argpartition(worth, -n_kept)[-n_kept:]]
@@ -190,8 +215,10 @@ class Args:
     """Number of weights to keep."""
     step: Step = 8.0
     """Weights are rounded to multiples of it, in points."""
-    games: Count = 300
-    """Games of 2-ply search in which uses are counted."""
+    games: Count = 3000
+    """Games in which uses are counted."""
+    depth: Literal[1, 2] = 1
+    """Depth of these games: 1 for a file that plays greedily, 2 for one that searches."""
     seed: Whole = 0
     """Seed of these games."""
 
@@ -203,7 +230,7 @@ def prune(args: Args) -> None:
     net = load(args.network)
     durable_files.check_writable(args.small)
     with tqdm(total=args.games, unit=" games") as bar:
-        uses = count_uses(net, args.games, args.seed, bar.update)
+        uses = count_uses(net, args.games, args.seed, bar.update, args.depth)
     selected = most_used(net, uses, int(args.weights))
     save_pruned(net, args.small, selected, args.step)
     size = args.small.stat().st_size

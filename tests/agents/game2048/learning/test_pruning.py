@@ -75,24 +75,28 @@ def random_boards(n: int) -> npt.NDArray[np.uint64]:
     ],
     ids=str,
 )
-def test_uses_are_those_of_a_naive_count(size: tuple[int, int], options: dict[str, Any]) -> None:
-    """After each move, every board that a 2 makes has its legal moves compared."""
+@pytest.mark.parametrize("depth", [1, 2])
+def test_uses_are_those_of_a_naive_count(
+    size: tuple[int, int], options: dict[str, Any], depth: int
+) -> None:
+    """The legal moves of each board are compared, in search those of every board that a 2 makes."""
     net = learned(size, **options)
-    slow, agent = naive(net), ExpectimaxAgent(net, 2, table_bits=10)
+    slow, agent = naive(net), ExpectimaxAgent(net, depth, table_bits=10)
     expected = np.zeros(net.weights.size, np.int64)
     state = int(np.random.default_rng(7).integers(0, 2**64, dtype=np.uint64))
     for _ in range(2):
         board, state = oracle.start(*size, 2, state)
         while not oracle.is_over(board):
             after, _ = oracle.move(board, int(agent.act(oracle.to_word(board))))
-            for row, col in oracle.empty_cells(after):
-                ahead = oracle.with_tile(after, row, col, 1)
-                for action in oracle.legal_moves(ahead):
-                    for entry in slow.entries(oracle.move(ahead, action)[0]):
+            cells = oracle.empty_cells(after)
+            ahead = [oracle.with_tile(after, row, col, 1) for row, col in cells]
+            for compared in ahead if depth == 2 else [board]:
+                for action in oracle.legal_moves(compared):
+                    for entry in slow.entries(oracle.move(compared, action)[0]):
                         expected[slow.source(entry)] += 1
             board, state = oracle.spawn(after, state)
     reports: list[None] = []
-    uses = count_uses(net, 2, seed=7, report=lambda: reports.append(None))
+    uses = count_uses(net, 2, seed=7, report=lambda: reports.append(None), depth=depth)
     assert uses.dtype == np.uint32
     assert uses.tolist() == expected.tolist()
     assert len(reports) == 2
@@ -111,20 +115,20 @@ def test_counting_changes_no_weight() -> None:
 
 
 def worths(net: Network, uses: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
-    """Return uses times magnitudes; with promotion, of the difference to the stage before."""
+    """Return uses times squares; with promotion, of the difference to the stage before."""
     slow, magnitudes = naive(net), []
     for index in range(len(uses)):
         value = slow.entry_value(index)
         if net.promote and index >= net.stage_size:
             value -= slow.entry_value(index - net.stage_size)
         magnitudes.append(abs(float(value)))
-    product: npt.NDArray[np.float64] = uses * np.array(magnitudes)
+    product: npt.NDArray[np.float64] = uses * np.array(magnitudes) ** 2
     return product
 
 
 @by_options
 @pytest.mark.parametrize("n_kept", [1, 10, 100, 10**9])
-def test_weights_with_the_largest_uses_times_magnitudes_are_selected(
+def test_weights_with_the_largest_uses_times_squares_are_selected(
     options: dict[str, Any], n_kept: int
 ) -> None:
     net = learned(**options)
@@ -140,15 +144,16 @@ def test_weights_with_the_largest_uses_times_magnitudes_are_selected(
 
 
 @pytest.mark.parametrize(
-    ("promote", "two", "three"), [(False, [1, 17], [1, 2, 17]), (True, [1, 2], [1, 2, 19])]
+    ("promote", "two", "three"), [(False, [2, 17], [1, 2, 17]), (True, [1, 2], [1, 2, 19])]
 )
 def test_selected_weights_worked_out_by_hand(
     promote: bool, two: list[int], three: list[int]
 ) -> None:
     """Two stages of a tuple of one cell: 16 weights of boards below a tile 8, then 16 of others.
 
-    Uses times weights are 32, 20, 50, 0 and 12. With promotion the third, in the second stage, is
-    worth only 5 times the difference of 10 and 8, and the fourth stands for the one of -20.
+    Uses times squares are 256, 400, 500, 0 and 48. With promotion the third, in the second stage,
+    is worth only 5 times the squared difference of 10 and 8, and the fourth stands for the one of
+    -20.
     """
     uses = np.zeros(32, np.uint32)
     uses[[1, 2, 17, 18, 19]] = [4, 1, 5, 1_000, 3]
