@@ -89,7 +89,7 @@ def run(options: Watch) -> int:
 
 def _check(options: Watch) -> None:
     """Raise ValueError for an option that is out of range."""
-    if options.to not in ("terminal", "window") and Path(options.to).suffix not in FILES:
+    if options.to not in ("terminal", "window") and Path(options.to).suffix.lower() not in FILES:
         raise ValueError(f"to must be terminal, window or a .gif or .mp4 file, got {options.to!r}")
     if not 0 <= options.speed <= 1000:
         raise ValueError(f"speed must be in 0..1000 moves per second, got {options.speed}")
@@ -145,7 +145,7 @@ def _to_file(positions: Iterator[Position], options: Watch) -> int:
     kept = deque(tqdm(positions, unit=" moves"), maxlen=options.last or None)
     frames = [draw() for _, draw in kept]
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".gif":
+    if path.suffix.lower() == ".gif":
         pictures.gif(frames, path, fps=min(speed, 50))
     else:
         _write_mp4(frames, path, speed)

@@ -98,7 +98,7 @@ def visiting(server: Serving) -> Iterator[list[Visitor]]:
             future.result(timeout=SOON)
 
 
-@pytest.mark.parametrize("share", [0.05, 0.2])
+@pytest.mark.parametrize("share", [0.05, 0.2, 1])
 @pytest.mark.parametrize("seconds", [4, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_flood_of_connections_keeps_nobody_from_playing(
     tmp_path: Path, seconds: int, share: float
