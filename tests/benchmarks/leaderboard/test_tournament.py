@@ -276,7 +276,7 @@ def test_the_report_of_a_single_name_has_one_table() -> None:
 def command(*arguments: str, **settings: Any) -> subprocess.CompletedProcess[str]:
     """Run the command in a process."""
     return subprocess.run(
-        [sys.executable, "-m", "afterstate.leaderboard.tournament", *arguments],
+        [sys.executable, "-m", "afterstate.leaderboard", "tournament", *arguments],
         capture_output=True,
         text=True,
         cwd=ROOT,
