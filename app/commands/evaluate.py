@@ -7,12 +7,10 @@ import time
 from statistics import mean, stdev
 from typing import Any
 
-import numpy as np
-
 from afterstate.agents.training.commands import markdown
 from afterstate.agents.training.run import summary
 from afterstate.commands.options import Eval
-from afterstate.commands.seats import fill, game_of, player_2048, player_of_daihinmin
+from afterstate.commands.seats import fill, game_of, move_once, player_2048, player_of_daihinmin
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from afterstate.envs.words import check_count
 
@@ -42,7 +40,7 @@ def _score(name: str, options: Eval) -> dict[str, Any]:
 
     from afterstate.agents.game2048.play import play
 
-    _compile(player_2048(name, options.seed))
+    move_once(player_2048(name, options.seed))  # another one: moves may draw from its stream
     player = player_2048(name, options.seed)
     start = time.process_time()
     with tqdm(total=options.games, desc=name, unit=" games", leave=False) as bar:
@@ -54,13 +52,6 @@ def _score(name: str, options: Eval) -> dict[str, Any]:
         games = play(player, options.games, options.seed, report=report)
     seconds = round(time.process_time() - start, 3)
     return {**summary(games), "n_moves": int(games.n_moves.sum()), "cpu_seconds": seconds}
-
-
-def _compile(player: Any) -> None:
-    """Let a player move once, so that compilation does not count as time of its moves."""
-    player.act(np.array([0x1100], np.uint64))
-    if hasattr(player, "finish"):
-        player.finish(np.zeros((8, 1), np.uint64))  # a game without a move
 
 
 def _scores(results: list[dict[str, Any]]) -> str:
@@ -81,14 +72,14 @@ def _points(name: str, options: Eval) -> dict[str, Any]:
     """Return a player's points per 100 games of Daihinmin."""
     from tqdm import tqdm
 
-    from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, play_match, points_per_cycle
+    from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, points_per_cycle
 
     n_cycles, rest = divmod(options.games, GAMES_PER_CYCLE)
     if rest:
         raise ValueError(f"games of Daihinmin must be a multiple of 100, got {options.games}")
     opponents = fill(options.opponents, N_SEATS - 1)
     points: list[int] = []
-    *_, _ = play_match([player_of_daihinmin(name, 0)] * N_SEATS, 1)  # compiles
+    move_once(player_of_daihinmin(name, 0))
     start = time.process_time()
     seeds = range(options.seed, options.seed + n_cycles)
     for seed in tqdm(seeds, desc=name, unit=" cycles", leave=False):

@@ -132,6 +132,18 @@ def move_2048(player: Any, board: Cells) -> int:
     return int(player.act(np.array([words(board)], np.uint64))[0])
 
 
+def move_once(player: Any) -> None:
+    """Let a player move, so that all that its moves need is compiled."""
+    if hasattr(player, "act"):
+        player.act(np.array([1], np.uint64))  # a tile 2 in the corner of a board of any size
+        if hasattr(player, "finish"):
+            player.finish(np.zeros((8, 1), np.uint64))  # a game without a move
+        return
+    from afterstate.agents.daihinmin.play import play_match
+
+    *_, _ = play_match([player] * N_SEATS, 1, 1)
+
+
 def fill(names: Sequence[str], n: int) -> list[str]:
     """Return the names of `n` players; the last name takes all seats that are left.
 

@@ -11,15 +11,12 @@ import numpy as np
 from tqdm import tqdm
 
 from afterstate import agents
-from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.game2048.play import play
 from afterstate.commands.options import Warmup
-from afterstate.commands.seats import find
+from afterstate.commands.seats import find, move_once
 from afterstate.envs import daihinmin_v0
-from afterstate.envs.daihinmin.rules import N_PLAYERS
 
 ENVIRONMENTS = ("Game2048-v0", "Game2048Flat-v0", "Daihinmin-v0")
-BOARD = np.array([0x1100], np.uint64)
 
 
 def run(options: Warmup) -> int:
@@ -71,9 +68,6 @@ def _step_table() -> None:
 def _move(name: str) -> None:
     """Let a player move."""
     player = find(name)
-    if hasattr(player, "act"):
-        player.act(BOARD)
-        if hasattr(player, "finish"):
-            play(player, 1)
-        return
-    *_, _ = play_match([player] * N_PLAYERS, 1, 1)
+    move_once(player)
+    if hasattr(player, "finish"):
+        play(player, 1)

@@ -14,6 +14,8 @@ import pytest
 from afterstate.__main__ import main
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.simple import RewardAgent
+from afterstate.agents.game2048.values import ntuple_file
+from afterstate.agents.game2048.values.ntuple import network
 
 Captured = pytest.CaptureFixture[str]
 
@@ -191,6 +193,14 @@ def test_scores_are_those_of_play(capsys: Captured) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines[2:4]] == ["reward", "random"]
     assert f"{games.scores.mean():,.0f} ± " in lines[2]
+
+
+def test_players_of_small_boards_are_evaluated(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "small.npz"
+    ntuple_file.save(network([[0, 1], [4, 5]], (2, 2)), file)
+    main(["eval", f"expectimax,depth=2,network={file}", "--games", "5", "--json"])
+    (result,) = json.loads(capsys.readouterr().out)
+    assert result["n_games"] == 5 and result["mean"] > 0
 
 
 def test_points_of_five_equal_players_sum_up(capsys: Captured) -> None:
