@@ -191,10 +191,8 @@ def _runs(process: int) -> bool:
         return False
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
     return True
 
 

@@ -4,16 +4,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from afterstate.envs.commands import exit_code, parse_one_of
-from afterstate.leaderboard import options
-
-SUB_COMMANDS: dict[str, type[Any]] = {
-    "play": options.Play,
-    "verify": options.Verify,
-    "report": options.Report,
-    "readme": options.Readme,
-    "tournament": options.Tournament,
-}
+from afterstate.__main__ import parse_options
+from afterstate.envs.commands import exit_code
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises:
         ImportError: the extra of the leaderboard is not installed.
     """
-    return run(parse_one_of(SUB_COMMANDS, "afterstate leaderboard", arguments))
+    return run(parse_options("leaderboard", sys.argv[1:] if arguments is None else arguments))
 
 
 def run(args: Any) -> int:

@@ -44,7 +44,7 @@ class Play(Report):
     jobs: Jobs | None = None
     """Processes; by default 1, or all of the cluster with Ray."""
     backend: Literal["local", "ray"] = "local"
-    """Where the processes run."""
+    """Place of the processes: this machine, or a Ray cluster."""
 
 
 @settings

@@ -13,7 +13,7 @@ from numba import literal_unroll, njit
 
 from afterstate.envs.daihinmin import cards, views
 from afterstate.envs.daihinmin.cards import D3, DECK, JOKER, N_CARDS, count
-from afterstate.envs.daihinmin.match import CLASS_VALUES, first_game
+from afterstate.envs.daihinmin.match import CLASS_VALUES
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
 from afterstate.envs.daihinmin.rules import (
     DAIFUGO,
@@ -96,15 +96,6 @@ def check_opening(options: dict[str, Any]) -> Opening:
     return Opening(
         np.array(seats, np.int64), np.array(classes, np.int64), np.array(hands, np.uint64)
     )
-
-
-def start_match(match: Game, options: dict[str, Any]) -> None:
-    """Start the first game of a match, with seats, classes and deal of the reset options, if any.
-
-    Raises:
-        ValueError: wrong options.
-    """
-    first_game(match, *check_opening(options))
 
 
 def check_order(name: str, order: Any) -> list[int]:

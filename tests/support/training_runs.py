@@ -21,7 +21,7 @@ from afterstate.agents.training.__main__ import main
 from afterstate.envs import durable_files
 
 ENDS = (OSError, ValueError, ImportError, KeyboardInterrupt, SystemExit)
-"""What a command ends with that does not end as it should."""
+"""Exceptions with which a command ends early."""
 
 
 class TrainingCommand:

@@ -219,7 +219,7 @@ class NTupleLearner:
         for name in ("carousel", "within_stage"):
             if getattr(settings, name) and not self.network.stage_tiles:
                 raise ValueError(f"{name} needs a network with more than one stage")
-        begins = [0, *self.network.stage_tiles]
+        begins = stage_begins(self.network)
         if not {*settings.carousel_stages} <= {*begins}:
             got = [*settings.carousel_stages]
             raise ValueError(f"carousel_stages must be of {begins}, got {got}")
@@ -327,7 +327,7 @@ class NTupleLearner:
             )
         if mine["promote"] or mine["fixed_point"]:
             raise ValueError("start needs weights that are neither promoted nor fixed-point")
-        for stage, tiles in enumerate([0, *mine["stages"]]):
+        for stage, tiles in enumerate(stage_begins(self.network)):
             if begin <= tiles and (end is None or tiles < end):
                 if weights:
                     self._start_weights(stage, tiles, other)
@@ -337,14 +337,14 @@ class NTupleLearner:
         """Take over the weights and sums of a stage, which begins with these tiles."""
         n = other.network.stage_size
         own = stage * self.network.stage_size
-        its = (bisect([0, *other.network.stage_tiles], tiles) - 1) * n
+        its = (bisect(stage_begins(other.network), tiles) - 1) * n
         self.network.weights[own : own + n] = other.network.weights[its : its + n]
         if self.sums.size:
             self.sums[2 * own : 2 * (own + n)] = other.sums[2 * its : 2 * (its + n)]
 
     def _start_pool(self, stage: int, tiles: int, other: NTupleLearner) -> None:
         """Take over the boards where games entered a stage, if both learners have it."""
-        begins = [0, *other.network.stage_tiles]
+        begins = stage_begins(other.network)
         if tiles in begins:
             for own, its in zip(self._pools, other._pools, strict=True):
                 own[stage] = its[begins.index(tiles)]
@@ -379,7 +379,7 @@ class NTupleLearner:
 
     def _turns(self) -> int:
         """Return the stages at which carousel shaping begins games, as bits."""
-        begins = [0, *self.network.stage_tiles]
+        begins = stage_begins(self.network)
         chosen = self.settings.carousel_stages or begins
         return sum(1 << stage for stage, tiles in enumerate(begins) if tiles in chosen)
 
@@ -447,6 +447,11 @@ class NTupleLearner:
         self._state[:] = state
         self.sums = arrays["sums"]
         self._pools = Pools(arrays["pool_boards"], arrays["pool_counts"])
+
+
+def stage_begins(net: Network) -> list[int]:
+    """Return the tiles that begin each stage of a network, 0 for the first one."""
+    return [0, *net.stage_tiles]
 
 
 def in_threads(run: Callable[[int], _Result], n: int) -> list[_Result]:
@@ -551,7 +556,7 @@ class NetworkSettings:
 
 @settings
 class Start:
-    """What stages begin with in a new run."""
+    """A learner whose weights stages of a new run begin with."""
 
     file: Path
     """A learner's file."""
@@ -586,7 +591,7 @@ class NTupleRun:
     seed: Whole | None = None
     """Seed of the games; by default a random one."""
     start: list[Start] = field(default_factory=list)
-    """What the stages of the network begin with, in ascending order; by default all are zero."""
+    """Learners whose weights stages begin with, in ascending order; by default all are zero."""
 
     def __post_init__(self) -> None:
         begins = [each.begin for each in self.start]

@@ -40,7 +40,6 @@ from afterstate.agents.game2048.values.ntuple import (
     Indices,
     Network,
     Weights,
-    best_move,
     entry,
     look_up,
     source,
@@ -69,32 +68,21 @@ def _count(net: Network, board: Word, uses: Counts, indices: Indices) -> None:
 
 
 @kernel
-def _count_greedy(net: Network, rng: Word, uses: Counts, indices: Indices) -> Word:
-    """Play a game greedily and count the entries that its moves look up."""
+def _count_game(
+    net: Network, search: Search, depth: int, rng: Word, uses: Counts, indices: Indices
+) -> Word:
+    """Play a game, greedily or by 2-ply search, and count the entries that its moves look up."""
     cells = field(net.size[0], net.size[1])
     board, rng = spawn(np.uint64(0), rng, cells)
     board, rng = spawn(board, rng, cells)
     while True:
-        action = best_move(net, board)[0]
-        if action < 0:
-            return rng
-        _count(net, board, uses, indices)
-        boards, _ = afterstates(board, net.moves)
-        board, rng = spawn(boards[action], rng, cells)
-
-
-@kernel
-def _count_game(net: Network, search: Search, rng: Word, uses: Counts, indices: Indices) -> Word:
-    """Play a game by 2-ply search and count the entries that its moves look up."""
-    cells = field(net.size[0], net.size[1])
-    board, rng = spawn(np.uint64(0), rng, cells)
-    board, rng = spawn(board, rng, cells)
-    while True:
-        action = search_move(net, search, board, 2)
+        action = search_move(net, search, board, depth)
         if action < 0:
             return rng
         boards, _ = afterstates(board, net.moves)
-        empty: Word = cells & ~occupied(boards[action])
+        if depth == 1:
+            _count(net, board, uses, indices)
+        empty: Word = cells & ~occupied(boards[action]) if depth == 2 else np.uint64(0)
         while empty != 0:
             cell = empty & (~empty + np.uint64(1))
             empty ^= cell
@@ -126,10 +114,7 @@ def count_uses(
     indices = np.empty(net.n_entries, np.int64)
     search = new_search(CUTOFF, table_bits=10)
     for _ in range(n_games):
-        if depth == 1:
-            rng = np.uint64(_count_greedy(net, rng, uses, indices))
-        else:
-            rng = np.uint64(_count_game(net, search, rng, uses, indices))
+        rng = np.uint64(_count_game(net, search, depth, rng, uses, indices))
         if report is not None:
             report()
     return uses

@@ -61,8 +61,8 @@ DEEPENING = (
     *((2, 1e-3), (3, 1e-3), (4, 1e-3), (5, 1e-3), (7, 1e-3)),
     *((8, 3e-4), (10, 3e-4), (10, 1e-4), (11, 3e-5), (12, 1e-5)),
 )
-"""Depths and cutoffs of the successive searches of one that is limited; each takes about three
-times as long as the one before."""
+"""Depths and cutoffs of the successive searches of one that is limited; each takes two to
+eight times as long as the one before."""
 TEMPERATURE = 0.08
 """The temperature of moves, as a share of the value of the empty board."""
 MIN_TEMPERATURE = 500.0
@@ -429,8 +429,8 @@ class ExpectimaxAgent(Agent):
             largest depth, by default 12.
         seconds: limit of time for each move, for iterative deepening; a search that is not finished
             in time is discarded. By default none.
-        nodes: limit of searched afterstates for each move, for iterative deepening. Moves depend
-            on nothing else, as they do with `seconds`. By default none.
+        nodes: limit of searched afterstates for each move, for iterative deepening. Moves do
+            not depend on the machine, as they do with `seconds`. By default none.
         cutoff: probability below which lines of play are not followed; 0 follows all. By default
             1e-4, with a limit those of `DEEPENING`.
         table_bits: log2 of the transposition table's buckets, of 64 bytes each.

@@ -72,7 +72,7 @@ def pack_network(net: Network) -> tuple[dict[str, Any], dict[str, npt.NDArray[An
 def unpack_network(
     path: str | Path, header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
 ) -> Network:
-    """Return the network of a file's header and arrays.
+    """Return the network of the header and arrays that `read` returned.
 
     Raises:
         ValueError: they do not match, or a weight is NaN or infinite.
@@ -102,8 +102,7 @@ def check_header(header: dict[str, Any]) -> None:
 
 
 def _new_network(header: dict[str, Any]) -> Network:
-    """Return the network of a header, all zero."""
-    check_header(header)
+    """Return the network of a checked header, all zero."""
     size = tuple(header["size"])
     settings = {name: header[name] for name in _SETTINGS if name in header}
     return network(header["tuples"], size, **settings)

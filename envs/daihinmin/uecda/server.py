@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from afterstate.envs.daihinmin.arguments import check_turn, start_match
-from afterstate.envs.daihinmin.match import new_match
+from afterstate.envs.daihinmin.arguments import check_opening, check_turn
+from afterstate.envs.daihinmin.match import first_game, new_match
 from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.hosting import HostedMatch, NamedPlayer, Score
 from afterstate.envs.daihinmin.uecda.journal import Journal
@@ -40,7 +40,7 @@ METRICS_SECONDS = 60.0
 def _compile_checks() -> None:
     """Check a view as players do, so that nothing is compiled in the first match."""
     game = new_match(0)
-    start_match(game, {})
+    first_game(game, *check_opening({}))
     check_turn(view(game, int(game["turn"])))
 
 
