@@ -267,7 +267,7 @@ def _arrays(part: Any, seen: dict[int, Any]) -> Iterator[npt.NDArray[Any]]:
     if isinstance(part, np.ndarray):
         yield part
     elif isinstance(part, Network):
-        yield from (part.masks, part.weights)
+        yield from (part.masks, part.weights, part.blocks, part.levels)
     elif hasattr(part, "state_dict"):
         yield from (value.detach().cpu().numpy() for value in part.state_dict().values())
     else:

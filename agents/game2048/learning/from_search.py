@@ -54,6 +54,7 @@ from afterstate.agents.game2048.search.softmax_search import BoardBatch
 from afterstate.agents.game2048.search.softmax_tree import Trees, Values
 from afterstate.agents.game2048.values import ntuple_file
 from afterstate.agents.game2048.values.ntuple import Indices
+from afterstate.agents.game2048.values.pruned import expand
 from afterstate.agents.training.commands import uninterrupted
 from afterstate.agents.training.fitting import Fitting
 from afterstate.agents.training.folder import RunFolder
@@ -470,7 +471,7 @@ class SearchValueRun:
             scale, fitting = self.fitting.value_scale, self.fitting.neural()
             model: Model = module.new(self.network, self.start, fitting, scale, self.seed, device)
             return model
-        net = self.network.new() if self.start is None else ntuple_file.load(self.start)
+        net = self.network.new() if self.start is None else expand(ntuple_file.load(self.start))
         return TableModel(net, self.fitting.rule or "tc", self.fitting.rate)
 
     def new(self, device: str = "cpu") -> SearchValueLearner:

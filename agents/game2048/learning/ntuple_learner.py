@@ -66,6 +66,7 @@ from afterstate.agents.game2048.values.ntuple_file import (
     to_z_order,
     unpack_network,
 )
+from afterstate.agents.game2048.values.pruned import check_full
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import (
     EVALUATION_SEED,
@@ -179,7 +180,8 @@ class NTupleLearner:
         seconds: of play and learning, by the clock, in all its threads together.
 
     Raises:
-        ValueError: not a number of threads in 1..64, or carousel shaping without stages.
+        ValueError: not a number of threads in 1..64, carousel shaping without stages, or a pruned
+            network.
     """
 
     def __init__(
@@ -190,6 +192,7 @@ class NTupleLearner:
         threads: int = 1,
     ) -> None:
         self.network = network() if net is None else net
+        check_full(self.network)
         self._settings = self._checked(settings or NTupleSettings())
         self.seconds = 0.0
         tc = self.settings.rule == "tc"

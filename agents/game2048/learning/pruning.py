@@ -7,12 +7,7 @@ never. The weights with the largest product of uses and square are kept, rounded
 step; the others become 0: that product is their share of the squared error of values. With
 promotion, a dropped weight of a later stage has the value of the stage before, so the difference to
 that value is squared. Uses are counted in greedy games, or in games played by 2-ply search, which
-include the afterstates that it looks ahead to. Six million weights take about 9 MB. The file has,
-for all tables one after the other,
-
-- `gaps`, bytes: the number of weights dropped before the next kept one; 255 stands for 255 dropped
-  and none kept;
-- `levels`, bytes [2, n]: the low and high bytes of the kept weights in steps, 16 bits, signed.
+include the afterstates that it looks ahead to. Six million weights take about 9 MB.
 """
 
 from __future__ import annotations
@@ -27,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from afterstate.agents import files
 from afterstate.agents.config import Count, Whole, settings
 from afterstate.agents.game2048.kernels import kernel
 from afterstate.agents.game2048.search.expectimax import (
@@ -36,22 +30,23 @@ from afterstate.agents.game2048.search.expectimax import (
     new_search,
     search_move,
 )
+from afterstate.agents.game2048.values import pruned
 from afterstate.agents.game2048.values.ntuple import (
     Indices,
     Network,
     Weights,
     entry,
     look_up,
+    network_without_weights,
     source,
 )
-from afterstate.agents.game2048.values.ntuple_file import load, pack_network
+from afterstate.agents.game2048.values.ntuple_file import load, save
 from afterstate.envs import commands, durable_files
 from afterstate.envs.game2048.rules import afterstates, field, occupied, spawn
 from afterstate.envs.words import Word, seed_word
 
 MAX_STEP = 1e6
 Step = Annotated[float, Field(gt=0, le=MAX_STEP)]
-_NONE = 255  # a gap without a weight after it
 
 Counts = npt.NDArray[np.uint32]
 
@@ -108,7 +103,11 @@ def count_uses(
 
     Returns:
         Uses `uint32[weights]`.
+
+    Raises:
+        ValueError: the network is pruned.
     """
+    pruned.check_full(net)
     uses = np.zeros(net.weights.size, np.uint32)
     rng = np.uint64(seed_word(seed))
     indices = np.empty(net.n_entries, np.int64)
@@ -166,26 +165,22 @@ def save_pruned(net: Network, path: str | Path, selected: Indices, step: float =
 
     Raises:
         OSError: the file cannot be written.
-        ValueError: the step is not in 0..`MAX_STEP`, or too small for the largest of the weights.
+        ValueError: the network is pruned; or the step is not in 0..`MAX_STEP`, or too small for the
+            largest of the weights.
     """
-    values, most = net.values[selected], 32767
+    pruned.check_full(net)
     _check_step(step)
+    values, most = net.values[selected], 32767
     if values.size and np.abs(values).max() > (most + 0.5) * step:
         least = math.ceil(1000 * float(np.abs(values).max()) / most) / 1000
         raise ValueError(f"step must be >= {least} for these weights, got {step!r}")
-    gaps = np.diff(selected, prepend=-1) - 1
-    ends = np.cumsum(gaps // _NONE + 1)
-    all_gaps = np.full(ends[-1] if selected.size else 0, _NONE, np.uint8)
-    all_gaps[ends - 1] = gaps % _NONE
-    levels = np.zeros(all_gaps.size, np.int16)
     rounded = np.clip(np.rint(values / np.float32(step)), -most, most)
     if net.promote:  # a later stage's 0 would stand for the value of the stage before
         is_none = (rounded == 0) & (selected >= net.stage_size)
         rounded[is_none] = np.where(values[is_none] < 0, -1, 1)
-    levels[ends - 1] = rounded
-    header = {**pack_network(net)[0], "fixed_point": False, "pruned": {"step": float(step)}}
-    planes = np.stack([levels & 255, levels >> 8 & 255]).astype(np.uint8)
-    files.write(path, "ntuple", header, {"gaps": all_gaps, "levels": planes}, level=9)
+    settings = {name: each for name, each in net.settings.items() if name != "fixed_point"}
+    small = network_without_weights("pruned", **settings)
+    save(pruned.fill(small, selected, rounded.astype(np.int16), float(step)), path)
 
 
 @settings
@@ -212,7 +207,7 @@ def prune(args: Args) -> None:
     """Count uses, select the weights, write the file, and print its size."""
     from tqdm import tqdm
 
-    net = load(args.network)
+    net = pruned.expand(load(args.network))
     durable_files.check_writable(args.small)
     with tqdm(total=args.games, unit=" games") as bar:
         uses = count_uses(net, args.games, args.seed, bar.update, args.depth)

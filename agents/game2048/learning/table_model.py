@@ -14,6 +14,7 @@ from afterstate.agents.game2048.learning.td import Update, update
 from afterstate.agents.game2048.search.softmax_tree import Values
 from afterstate.agents.game2048.values import ntuple_file
 from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, estimate, value_of
+from afterstate.agents.game2048.values.pruned import check_full
 from afterstate.envs.words import Words
 
 
@@ -32,7 +33,7 @@ class TableModel:
     """An N-tuple network that learns, by temporal coherence or temporal differences.
 
     Args:
-        net: learns in place.
+        net: learns in place; not a pruned one.
         rule: `"tc"` or `"td"`: see `td.py`.
         rate: step size; by default 1 of TC and 0.1 of TD.
     """
@@ -43,6 +44,7 @@ class TableModel:
         rate = DEFAULT_RATES[rule] if rate is None else rate
         if type(rate) not in (int, float) or not 0 < rate <= 1:
             raise ValueError(f"rate must be > 0 and <= 1, got {rate!r}")
+        check_full(net)
         self.network, self.size = net, net.size
         sums = np.zeros(2 * net.weights.size if rule == "tc" else 0, np.float32)
         self._update = Update(sums, np.float32(rate), False, np.float32(0), 1)

@@ -16,13 +16,14 @@ The entries of a table are in Z-order: see `bit_planes.py`.
 A network may have *stages*, each with its own tables, selected by the board's large tiles (Wu et
 al. 2014). With *promotion* (Jaskowski 2016) a weight that was never changed takes the value and the
 learning rate of the same weight one stage before. Weights are floats, or *fixed-point* numbers of
-32 bits, 10 of them for the fraction (Matsuzaki 2017).
+32 bits, 10 of them for the fraction (Matsuzaki 2017). A *pruned* network, for play only, has few of
+its weights: see `pruned.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,7 @@ from afterstate.agents.game2048.values.bit_planes import (
 )
 from afterstate.agents.game2048.values.tuple_constants import (
     called_if_generic,
+    has_blocks,
     has_constants,
     has_fixed_point,
     n_tuples,
@@ -81,6 +83,12 @@ FEW_TUPLES = 4
 FRACTION = 1024
 """The integer that a fixed-point weight of 1 is stored as."""
 
+BLOCK_BITS = 8
+"""Logarithm of the number of weights in a block of a pruned network."""
+
+Kind = Literal["float", "fixed", "pruned"]
+"""How a network stores its weights."""
+
 Weights = npt.NDArray[np.float32]
 Value = np.float32
 Indices = npt.NDArray[np.int64]
@@ -97,12 +105,15 @@ class Network(NamedTuple):
     Its weights are shared, not copied: a learner changes them in place.
     """
 
-    weights: Weights  # of all tables, concatenated, stage after stage
+    weights: Weights  # of all tables, concatenated, stage after stage; empty if pruned
     fixed: npt.NDArray[np.int32]  # the same memory as integers if fixed-point; else empty
+    blocks: npt.NDArray[np.uint32]  # if pruned the place in `levels` of each block; else empty
+    levels: npt.NDArray[np.int16]  # if pruned the weights of its blocks, in steps; else empty
+    step: float  # a level of 1 as a value
     masks: Words  # the cells of each tuple, as ones in all bit planes
     starts: Indices  # the index of each tuple's table in its stage
     stages: Indices  # the start of a stage's weights, by `_stage_key`
-    stage_size: int  # weights of a stage
+    stage_size: int  # weights of a stage; if pruned those of whole blocks
     moves: Words  # the move table
     size: tuple[int, int]  # rows and columns of the board
     symmetric: int  # number of symmetric boards looked up: 8, 4 if not square, or 1
@@ -124,6 +135,34 @@ class Network(NamedTuple):
     def n_entries(self) -> int:
         """Return the number of entries that a board's value is the sum of."""
         return self.symmetric * self.masks.size
+
+    @property
+    def n_weights(self) -> int:
+        """Return the number of weights in all stages, of a pruned network before pruning."""
+        return self.n_weights_of_stage * (1 + len(self.stage_tiles))
+
+    @property
+    def n_weights_of_stage(self) -> int:
+        """Return the number of weights of one stage."""
+        return sum(16 ** len(cells) for cells in self.tuples)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the arguments with which `network` makes such a network without weights."""
+        return {
+            "tuples": self.tuples,
+            "size": self.size,
+            "stages": self.stage_tiles,
+            "promote": bool(self.promote),
+            "symmetric": self.symmetric > 1,
+            "fixed_point": self.fixed.size > 0,
+            "downgrade": None if self.downgrade == 16 else 1 << self.downgrade,
+        }
+
+    @property
+    def is_pruned(self) -> bool:
+        """Return True if the network has few of its weights, and can play but not learn."""
+        return self.blocks.size > 0
 
     @property
     def values(self) -> Weights:
@@ -187,10 +226,35 @@ class FixedNetwork8x6(Network8x6):
     compiled_fixed = True
 
 
-_COMPILED: dict[tuple[tuple[int, ...], bool], type[Network]] = {
-    **{(k.compiled_masks, False): k for k in (Network4x6, Network5x6, Network8x6)},
-    **{(k.compiled_masks, False): k for k in (Network4x6With5x4, Network8x6With5x4)},
-    **{(k.compiled_masks, True): k for k in (FixedNetwork4x6, FixedNetwork5x6, FixedNetwork8x6)},
+class PrunedNetwork4x6(Network4x6):
+    """A pruned network of the tuples 4x6."""
+
+    __slots__ = ()
+    compiled_pruned = True
+
+
+class PrunedNetwork8x6(Network8x6):
+    """A pruned network of the tuples 8x6."""
+
+    __slots__ = ()
+    compiled_pruned = True
+
+
+class PrunedNetwork8x6With5x4(Network8x6With5x4):
+    """A pruned network of the tuples 8x6+5x4."""
+
+    __slots__ = ()
+    compiled_pruned = True
+
+
+_FLOAT = (Network4x6, Network5x6, Network8x6, Network4x6With5x4, Network8x6With5x4)
+_FIXED = (FixedNetwork4x6, FixedNetwork5x6, FixedNetwork8x6)
+_PRUNED = (PrunedNetwork4x6, PrunedNetwork8x6, PrunedNetwork8x6With5x4)
+
+_COMPILED: dict[tuple[tuple[int, ...], Kind], type[Network]] = {
+    **{(each.compiled_masks, "float"): each for each in _FLOAT},
+    **{(each.compiled_masks, "fixed"): each for each in _FIXED},
+    **{(each.compiled_masks, "pruned"): each for each in _PRUNED},
 }
 
 
@@ -230,36 +294,75 @@ def network(
             not tiles or sums of different ones; a start value beyond the weights' range; a flag
             that is not a bool.
     """
+    _check_flag("fixed_point", fixed_point)
+    net = network_without_weights(
+        "fixed" if fixed_point else "float",
+        tuples,
+        size,
+        stages=stages,
+        promote=promote,
+        symmetric=symmetric,
+        downgrade=downgrade,
+    )
+    weights = np.zeros(net.n_weights, np.float32)
+    net = net._replace(weights=weights, fixed=weights.view(np.int32) if fixed_point else net.fixed)
+    _set_start_value(net, start_value)
+    return net
+
+
+def network_without_weights(
+    kind: Kind,
+    tuples: str | Sequence[Sequence[int]],
+    size: tuple[int, int],
+    *,
+    stages: Sequence[int] = (),
+    promote: bool = False,
+    symmetric: bool = True,
+    downgrade: int | None = None,
+) -> Network:
+    """Return a network that lacks the arrays of its weights.
+
+    Args:
+        kind: how they will be stored.
+        tuples: see `network`, also for the others.
+        size: rows and columns of the board.
+        stages: the tiles that begin a new stage.
+        promote: True for a network with promotion.
+        symmetric: True if tuples are applied to all symmetric boards.
+        downgrade: the tile from which on boards are downgraded.
+
+    Raises:
+        ValueError: see `network`.
+    """
     if not isinstance(size, Sequence) or len(size) != 2:
         raise ValueError(f"size must be rows and columns, got {size!r}")
     size = check_size(*size)
-    flags = {"promote": promote, "symmetric": symmetric, "fixed_point": fixed_point}
-    for name, flag in flags.items():
-        if not isinstance(flag, (bool, np.bool_)):
-            raise ValueError(f"{name} must be True or False, got {flag!r}")
+    _check_flag("promote", promote)
+    _check_flag("symmetric", symmetric)
     masks = _masks(_check_tuples(tuples, size))
     lengths = [16 ** (mask.bit_count() // 4) for mask in masks]
     begins = _check_stages(stages)
-    limit = 16 if downgrade is None else _check_tile("downgrade", downgrade)
     n_symmetric = (8 if size[0] == size[1] else 4) if symmetric else 1
-    n_weights = sum(lengths) * (1 + len(begins))
-    memory = np.zeros(n_weights, np.int32 if fixed_point else np.float32)
-    kind = _COMPILED.get((masks, bool(fixed_point)), Network) if n_symmetric == 8 else Network
-    net = kind(
-        weights=memory.view(np.float32),
-        fixed=memory.view(np.int32) if fixed_point else np.empty(0, np.int32),
+    of_class = _COMPILED.get((masks, kind), Network) if n_symmetric == 8 else Network
+    if kind == "pruned":
+        lengths = [max(length, 1 << BLOCK_BITS) for length in lengths]
+    stage_size = sum(lengths)
+    return of_class(
+        weights=np.empty(0, np.float32),
+        fixed=np.empty(0, np.int32),
+        blocks=np.empty(0, np.uint32),
+        levels=np.empty(0, np.int16),
+        step=1.0,
         masks=np.array(masks, np.uint64),
         starts=np.cumsum([0, *lengths[:-1]]).astype(np.int64),
-        stages=np.searchsorted(begins, _KEY_TILES, side="right") * np.int64(sum(lengths)),
-        stage_size=sum(lengths),
+        stages=np.searchsorted(begins, _KEY_TILES, side="right") * np.int64(stage_size),
+        stage_size=stage_size,
         moves=table(*size),
         size=size,
         symmetric=n_symmetric,
         promote=bool(promote),
-        downgrade=limit,
+        downgrade=16 if downgrade is None else _check_tile("downgrade", downgrade),
     )
-    _set_start_value(net, start_value)
-    return net
 
 
 def n_weights(
@@ -311,6 +414,12 @@ def _check_tuples(
                 f"{on_board}, got {cells!r}; named tuples: {list(TUPLES)}"
             )
     return cell_lists
+
+
+def _check_flag(name: str, flag: bool) -> None:
+    """Raise ValueError unless an argument is True or False."""
+    if not isinstance(flag, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {flag!r}")
 
 
 def _check_stages(tiles: Sequence[int]) -> list[int]:
@@ -396,6 +505,12 @@ def is_fixed(net: Network) -> bool:
     return has_fixed_point(net) or (not has_constants(net) and net.fixed.size > 0)
 
 
+@inlined
+def is_pruned(net: Network) -> bool:
+    """Return True if the network is pruned."""
+    return has_blocks(net) or (not has_constants(net) and net.blocks.size > 0)
+
+
 @kernel
 def look_up(net: Network, board: Word, indices: Indices) -> None:
     """Write the indices of a board's entries, all tuples of one symmetric board after the other."""
@@ -416,7 +531,20 @@ def prefetch_entries(net: Network, board: Word) -> None:
         if is_last(net, symmetry):
             break
         for t in range(n_tuples(net)):
-            prefetch(net.weights, index_of(net, stage, boards[symmetry], t))
+            if is_pruned(net):
+                prefetch(net.levels, _place_of(net, stage, boards[symmetry], t))
+            else:
+                prefetch(net.weights, index_of(net, stage, boards[symmetry], t))
+
+
+@inlined
+def _place_of(net: Network, stage: Word, planes: Word, t: int) -> Word:
+    """Return the place in the levels of a pruned network of the entry that `index_of` returns."""
+    bits = np.uint64(BLOCK_BITS)
+    index = table_index(planes, tuple_mask(net, t))
+    block = (stage >> bits) + (table_start(net, t) >> bits) + (index >> bits)
+    place: Word = np.uint64(net.blocks[block]) + (index & np.uint64((1 << BLOCK_BITS) - 1))
+    return place
 
 
 @inlined
@@ -469,9 +597,25 @@ def _indirect_value(net: Network, board: Word) -> Value:
 
 
 @inlined
+def _pruned_value(net: Network, board: Word) -> Value:
+    """Return the value of an afterstate by a pruned network, whose levels are summed exactly."""
+    called_if_generic(net)
+    boards, stage = symmetric_planes(net, board)
+    levels = np.int64(0)
+    for symmetry in range(8):
+        if is_last(net, symmetry):
+            break
+        for t in range(n_tuples(net)):
+            levels += net.levels[_place_of(net, stage, boards[symmetry], t)]
+    return np.float32(levels) * np.float32(net.step)
+
+
+@inlined
 def value_of(net: Network, board: Word) -> Value:
     """Return the value of an afterstate: the sum of its entries."""
     called_if_generic(net)
+    if is_pruned(net):
+        return _pruned_value(net, board)
     boards, stage = symmetric_planes(net, board)
     if (net.promote and stage > 0) or (not has_constants(net) and is_fixed(net)):
         return _indirect_value(net, board)

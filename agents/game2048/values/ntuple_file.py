@@ -15,23 +15,34 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.agents import files
+from afterstate.agents.game2048.values import pruned
 from afterstate.agents.game2048.values.bit_planes import z_order
-from afterstate.agents.game2048.values.ntuple import Network, n_weights, network
+from afterstate.agents.game2048.values.ntuple import (
+    Indices,
+    Network,
+    n_weights,
+    network,
+    network_without_weights,
+)
 
 _MOST = 1e30
 """Largest weight that a file may have; a board has at most 512 entries."""
 
 _MAX_PRUNED = 1 << 28
-"""Weights of a network that a pruned file may have, however few it keeps: 1 GiB, most of it
-untouched."""
+"""Weights of a network that a pruned file may have, however few it keeps: the table of its blocks
+takes 16 MiB."""
+
+_NONE = 255
+"""A gap without a weight after it."""
 
 
 def tables(net: Network) -> Iterator[tuple[slice, int]]:
     """Return the place of each table of each stage in the weights, and its number of cells."""
-    for stage in range(0, net.weights.size, net.stage_size):
-        for first, cells in zip(net.starts.tolist(), net.tuples, strict=True):
-            begin = stage + first
+    begin = 0
+    for _ in range(0, net.n_weights, net.n_weights_of_stage):
+        for cells in net.tuples:
             yield slice(begin, begin + 16 ** len(cells)), len(cells)
+            begin += 16 ** len(cells)
 
 
 def is_by_nibbles(header: dict[str, Any]) -> bool:
@@ -57,16 +68,28 @@ _SETTINGS = ("stages", "promote", "symmetric", "fixed_point", "downgrade")
 
 def pack_network(net: Network) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """Return the header and the arrays of a network's file."""
-    header = {
-        "tuples": net.tuples,
-        "size": list(net.size),
-        "stages": net.stage_tiles,
-        "promote": bool(net.promote),
-        "symmetric": net.symmetric > 1,
-        "fixed_point": net.fixed.size > 0,
-        "downgrade": None if net.downgrade == 16 else 1 << net.downgrade,
-    }
+    header = {**net.settings, "size": list(net.size)}
+    if net.is_pruned:
+        return {**header, "pruned": {"step": net.step}}, _pack_pruned(*pruned.kept(net))
     return header, {"weights": net.fixed if net.fixed.size else net.weights}
+
+
+def _pack_pruned(places: Indices, levels: pruned.Levels) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of a pruned network's file.
+
+    Returns:
+        `gaps`, bytes: the number of weights dropped before the next kept one; 255 stands for 255
+        dropped and none kept. `levels`, bytes [2, gaps]: the low and high bytes of the kept weights
+        in steps.
+    """
+    gaps = np.diff(places, prepend=-1) - 1
+    ends = np.cumsum(gaps // _NONE + 1)
+    all_gaps = np.full(ends[-1] if places.size else 0, _NONE, np.uint8)
+    all_gaps[ends - 1] = gaps % _NONE
+    all_levels = np.zeros(all_gaps.size, np.int16)
+    all_levels[ends - 1] = levels
+    planes = np.stack([all_levels & 255, all_levels >> 8 & 255])
+    return {"gaps": all_gaps, "levels": planes.astype(np.uint8)}
 
 
 def unpack_network(
@@ -78,12 +101,16 @@ def unpack_network(
         ValueError: they do not match, or a weight is NaN or infinite.
     """
     try:
-        net = _new_network(header)
+        settings = {name: header[name] for name in _SETTINGS if name in header}
+        shape = (header["tuples"], tuple(header["size"]))
         if "pruned" in header:
             step = float(header["pruned"]["step"])
-            _fill_pruned(net, arrays["gaps"], arrays["levels"], step, is_by_nibbles(header))
-            return net
-        return _with_weights(net, arrays["weights"], is_by_nibbles(header))
+            if settings.pop("fixed_point", False) is not False:
+                raise ValueError("it is pruned, and its weights are fixed-point")
+            net = network_without_weights("pruned", *shape, **settings)
+            kept = (arrays["gaps"], arrays["levels"], step)
+            return _unpack_pruned(net, *kept, is_by_nibbles(header))
+        return _with_weights(network(*shape, **settings), arrays["weights"], is_by_nibbles(header))
     except (LookupError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
 
@@ -99,13 +126,6 @@ def check_header(header: dict[str, Any]) -> None:
         fits = shapes["weights"] == (n,) and math.prod(shapes.get("sums", ())) in (1, 0, 2 * n)
     if not fits:
         raise ValueError("its weights do not match its tuples")
-
-
-def _new_network(header: dict[str, Any]) -> Network:
-    """Return the network of a checked header, all zero."""
-    size = tuple(header["size"])
-    settings = {name: header[name] for name in _SETTINGS if name in header}
-    return network(header["tuples"], size, **settings)
 
 
 def _with_weights(net: Network, weights: npt.NDArray[Any], by_nibbles: bool) -> Network:
@@ -126,13 +146,13 @@ def check_weights(weights: npt.NDArray[Any]) -> None:
         raise ValueError("its weights are NaN or infinite, or too large to be summed")
 
 
-def _fill_pruned(
+def _unpack_pruned(
     net: Network, gaps: npt.NDArray[Any], levels: npt.NDArray[Any], step: float, by_nibbles: bool
-) -> None:
-    """Write the weights of a file that keeps only some of them: see `learning/pruning.py`.
+) -> Network:
+    """Return the network of a file that keeps only some of the weights: see `_pack_pruned`.
 
     Args:
-        net: all zero.
+        net: without weights.
         gaps: of the file.
         levels: of the file.
         step: of the file.
@@ -145,21 +165,24 @@ def _fill_pruned(
         raise ValueError("its gaps and levels do not match")
     is_kept = gaps < 255
     places = np.cumsum(gaps.astype(np.int64) + is_kept)[is_kept] - 1
-    if gaps.ndim != 1 or net.fixed.size or (places.size and places[-1] >= net.weights.size):
-        raise ValueError("its gaps do not match its tuples")
+    if gaps.ndim != 1:
+        raise ValueError("its gaps are not a list")
     if not 0 < step < 1e25:  # the largest weight is 32,767 steps
         raise ValueError(f"its step is {step}")
     low, high = levels[:, is_kept].astype(np.int16)
+    kept = low | high << 8
     if by_nibbles:
         for table, n_cells in tables(net):
             part = slice(*np.searchsorted(places, [table.start, table.stop]))
             places[part] = table.start + z_order(places[part] - table.start, n_cells)
-    net.weights[places] = (low | high << 8) * np.float32(step)
+        order = np.argsort(places)
+        places, kept = places[order], kept[order]
+    return pruned.fill(net, places, kept, step)
 
 
 def save(net: Network, path: str | Path) -> None:
     """Write a network to a compressed file, which `afterstate.agents.load` reads."""
-    files.write(path, "ntuple", *pack_network(net))
+    files.write(path, "ntuple", *pack_network(net), level=9 if net.is_pruned else 1)
 
 
 def read(
@@ -182,7 +205,7 @@ def read(
 
 
 def load(path: str | Path) -> Network:
-    """Return the network of a file that `save` or a learner wrote.
+    """Return the network of a file that `save` or a learner wrote, for play: a pruned one stays so.
 
     Raises:
         ValueError: another program's file, or a damaged one.

@@ -4,10 +4,10 @@ A kernel that adds up table entries is faster if the compiler knows the tuples: 
 unrolled, and masks and table starts become part of the instructions. numba compiles a kernel once
 for each type of its arguments and keeps the result on disk. So a set of tuples has a *class* of its
 own, derived from `ntuple.Network`, whose attribute `compiled_masks` holds their masks, and whose
-attribute `compiled_fixed` is True for fixed-point weights: in kernels for this class the functions
-below are constants. In kernels for `Network` itself, which has no such attribute, they read the
-network's arrays. Both kinds are compiled from one source and add up the same entries in the same
-order.
+attributes `compiled_fixed` and `compiled_pruned` are True for fixed-point weights and for pruned
+networks: in kernels for this class the functions below are constants. In kernels for `Network`
+itself, which has no such attribute, they read the network's arrays. Both kinds are compiled from
+one source and add up the same entries in the same order.
 
 Networks without symmetry have no class of their own. numba's cache names the classes, so a class
 must lie in a module that every program with the same cache can import.
@@ -65,13 +65,16 @@ def _has_constants(typing_context: Any, net: Any) -> Any:
     return types.boolean(net), generate
 
 
-def _has_fixed_point(typing_context: Any, net: Any) -> Any:
-    """Generate the code of `has_fixed_point`."""
+def _has(attribute: str) -> Callable[..., Any]:
+    """Return the generator of a constant: whether a network's class has an attribute."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return ir.Constant(ir.IntType(1), int(getattr(net.instance_class, "compiled_fixed", False)))
+    def of_class(typing_context: Any, net: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return ir.Constant(ir.IntType(1), int(getattr(net.instance_class, attribute, False)))
 
-    return types.boolean(net), generate
+        return types.boolean(net), generate
+
+    return of_class
 
 
 def _called_if_generic(typing_context: Any, net: Any) -> Any:
@@ -113,8 +116,11 @@ def _table_start(typing_context: Any, net: Any, t: Any) -> Any:
 has_constants: Any = intrinsic(_has_constants)
 """Return True if the tuples of a network are constants."""
 
-has_fixed_point: Any = intrinsic(_has_fixed_point)
+has_fixed_point: Any = intrinsic(_has("compiled_fixed"))
 """Return True if the tuples of a network are constants and its weights fixed-point numbers."""
+
+has_blocks: Any = intrinsic(_has("compiled_pruned"))
+"""Return True if the tuples of a network are constants and it is pruned."""
 
 called_if_generic: Any = intrinsic(_called_if_generic)
 """Let a kernel be called, not inlined, for tuples that are not constants: `called_if_generic(net)`.

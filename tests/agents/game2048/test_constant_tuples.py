@@ -14,7 +14,15 @@ from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NT
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, MCSoftmaxSettings
-from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, network
+from afterstate.agents.game2048.values.ntuple import (
+    Network,
+    NTupleAgent,
+    estimate,
+    look_up,
+    network,
+    network_without_weights,
+)
+from afterstate.agents.game2048.values.pruned import fill
 from tests.support.game2048.learning_checks import memory
 from tests.support.game2048.tuple_networks import drawn_boards, words
 
@@ -54,6 +62,17 @@ def learned(options: dict[str, Any]) -> tuple[Network, Network]:
     return constant, Network(*constant)
 
 
+def pruned(tuples: str) -> Network:
+    """Return a pruned network with half of the weights that the drawn boards look up."""
+    net = network_without_weights("pruned", tuples, (4, 4), stages=[64], promote=True)
+    boards = words(drawn_boards(200))
+    indices = np.empty((boards.size, net.n_entries), np.int64)
+    for board, row in zip(boards, indices, strict=True):
+        look_up(net, board, row)
+    weights, rng = np.unique(indices)[::2], np.random.default_rng(1)
+    return fill(net, weights, rng.integers(-500, 500, weights.size).astype(np.int16), 0.25)
+
+
 @pytest.mark.parametrize("settings", LEARNING, ids=lambda settings: str(LEARNING.index(settings)))
 @by_options
 def test_learning_is_the_same(settings: NTupleSettings, options: dict[str, Any]) -> None:
@@ -90,6 +109,21 @@ def test_greedy_play_and_search_are_the_same(options: dict[str, Any]) -> None:
     boards = words(drawn_boards(40))
     values, expected = (ExpectimaxAgent(net, 3).evaluate(boards) for net in (constant, generic))
     assert (values == expected).all()
+
+
+@pytest.mark.parametrize("tuples", ["4x6", "8x6", "8x6+5x4"])
+def test_pruned_networks_are_the_same(tuples: str) -> None:
+    small = pruned(tuples)
+    assert type(small) is not Network
+    nets = [small, Network(*small)]
+    boards = words(drawn_boards(200))
+    values, expected = (estimate(net, boards) for net in nets)
+    assert np.unique(values).size > 100
+    assert (values == expected).all()
+    games = [play(ExpectimaxAgent(net, 2), 2, seed=1) for net in nets]
+    assert games[0].scores.tolist() == games[1].scores.tolist()
+    games = [play(NTupleAgent(net), 20, seed=1) for net in nets]
+    assert games[0].scores.tolist() == games[1].scores.tolist()
 
 
 @by_options

@@ -1,0 +1,108 @@
+"""Pruned networks: the few weights that play uses most, in blocks of 256.
+
+`afterstate prune` keeps some percent of a network's weights, as *levels*: integers of 16 bits, in
+steps of some points. In memory each table is cut into blocks of 256 neighbours, and the blocks in
+which any weight was kept are stored whole; the place of each block is in a list of its own, 0 for
+those without, whose weights are all 0. With promotion, a block of a later stage without weights of
+its own is the one of the stage before, and the others have its weights where they have none of
+their own, so play does not have to look for them. Seven million of 673 million weights take 210 MB.
+Smaller blocks take less, but their list does not fit in the caches.
+
+Such a network plays. To learn on, or to be pruned again, it is expanded.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from afterstate.agents.game2048.values.ntuple import BLOCK_BITS, Indices, Network, network
+
+BLOCK = 1 << BLOCK_BITS
+
+Levels = npt.NDArray[np.int16]
+
+
+def fill(net: Network, places: Indices, levels: Levels, step: float) -> Network:
+    """Return a pruned network with its weights.
+
+    Args:
+        net: a network of the kind `pruned` without weights.
+        places: the indices of the weights that are not 0, in ascending order; all stages have their
+            weights one after the other.
+        levels: these weights, in steps.
+        step: a level of 1 as a value.
+
+    Raises:
+        ValueError: an index is beyond the network.
+    """
+    if places.size and places[-1] >= net.n_weights:
+        raise ValueError("its weights do not match its tuples")
+    ends, shifts = _shifts(net)
+    places = places + shifts[np.searchsorted(ends, places, "right")]
+    is_first = np.diff(places >> BLOCK_BITS, prepend=-1) > 0
+    used, which = places[is_first] >> BLOCK_BITS, np.cumsum(is_first, dtype=np.int32) - 1
+    n_blocks = net.stage_size // BLOCK
+    blocks = np.zeros((1 + len(net.stage_tiles), n_blocks), np.uint32)
+    all_levels = np.zeros((1 + used.size, BLOCK), np.int16)
+    for stage, of_stage in enumerate(blocks):
+        if net.promote and stage:
+            of_stage[:] = blocks[stage - 1]
+        first, end = np.searchsorted(used, [stage * n_blocks, (stage + 1) * n_blocks])
+        own = used[first:end] - stage * n_blocks
+        all_levels[1 + first : 1 + end] = all_levels[of_stage[own] // BLOCK]
+        of_stage[own] = np.arange(1 + first, 1 + end) * BLOCK
+        first, end = np.searchsorted(which, [first, end])
+        all_levels[1 + which[first:end], places[first:end] % BLOCK] = levels[first:end]
+    return net._replace(blocks=blocks.reshape(-1), levels=all_levels.reshape(-1), step=step)
+
+
+def _shifts(net: Network) -> tuple[Indices, Indices]:
+    """Return where each table ends among all weights, and how far those before it are shifted.
+
+    Tables of one cell, of 16 weights, take a block of 256 each.
+    """
+    n_stages = 1 + len(net.stage_tiles)
+    lengths = np.tile([16 ** len(cells) for cells in net.tuples], n_stages)
+    in_blocks = np.maximum(lengths, BLOCK)
+    return np.cumsum(lengths), np.cumsum(in_blocks - lengths) - (in_blocks - lengths)
+
+
+def kept(net: Network) -> tuple[Indices, Levels]:
+    """Return the places and the levels of a pruned network's weights: see `fill`.
+
+    With promotion those that are equal to the weight of the stage before are left out.
+    """
+    levels = net.levels.reshape(-1, BLOCK)
+    places, own_levels = [], []
+    before = np.zeros(net.stage_size // BLOCK, np.uint32)
+    for stage, blocks in enumerate(net.blocks.reshape(-1, before.size)):
+        changed = np.flatnonzero(blocks != before)
+        row, column = np.nonzero(
+            levels[blocks[changed] // BLOCK] != levels[before[changed] // BLOCK]
+        )
+        places.append(stage * net.stage_size + changed[row] * BLOCK + column)
+        own_levels.append(levels[blocks[changed[row]] // BLOCK, column])
+        if net.promote:
+            before = blocks
+    ends, shifts = _shifts(net)
+    in_blocks = np.concatenate(places)
+    return in_blocks - shifts[np.searchsorted(ends + shifts, in_blocks, "right")], np.concatenate(
+        own_levels
+    )
+
+
+def check_full(net: Network) -> None:
+    """Raise ValueError if a network is pruned."""
+    if net.is_pruned:
+        raise ValueError("the network must have all weights, got a pruned one: see pruned.expand")
+
+
+def expand(net: Network) -> Network:
+    """Return the same network with all its weights: itself if it is not pruned."""
+    if not net.is_pruned:
+        return net
+    full = network(**net.settings)
+    places, levels = kept(net)
+    full.weights[places] = levels * np.float32(net.step)
+    return full
