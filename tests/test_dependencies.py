@@ -42,12 +42,14 @@ UNREACHABLE = re.compile(
 )
 """Reports of uv if no server answers, but not if one answers with an error."""
 
-needs_uv = pytest.mark.skipif(not shutil.which("uv"), reason="needs uv")
+UV = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
+
+needs_uv = pytest.mark.skipif(not UV, reason="needs uv")
 
 
 def run_uv(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run uv and return what it prints."""
-    command = ["uv", *map(str, arguments)]
+    command = [UV or "uv", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, env=os.environ | variables)
 
 

@@ -3,11 +3,12 @@
     afterstate prune learner.npz small.npz --weights 6e6
 
 A network of 8x6 tuples has 134 million weights; games look up a few million of them often and most
-never. The weights with the largest product of uses and square are kept, rounded to multiples of a
-step; the others become 0: that product is their share of the squared error of values. With
+never. The weights with the largest product of uses and square are kept, the others become 0: that
+product is what one dropped adds to the squared error of all values. Kept weights are rounded to
+multiples of a step, those that are rarely used of a coarser one: see `steps_by_uses`. With
 promotion, a dropped weight of a later stage has the value of the stage before, so the difference to
 that value is squared. Uses are counted in greedy games, or in games played by 2-ply search, which
-include the afterstates that it looks ahead to. Six million weights take about 9 MB.
+include the afterstates that it looks ahead to. Ten million weights take about 12 MB.
 """
 
 from __future__ import annotations
@@ -129,6 +130,14 @@ def _differences(net: Network, indices: Indices, differences: Weights) -> None:
             differences[i] -= entry(net, index - np.uint64(net.stage_size))
 
 
+def _worths(net: Network, uses: Counts, indices: Indices) -> npt.NDArray[np.float64]:
+    """Return uses times square of weights: the squared error of all values if one is dropped."""
+    differences = np.empty(indices.size, np.float32)
+    _differences(net, indices, differences)
+    worths: npt.NDArray[np.float64] = uses[indices] * differences.astype(np.float64) ** 2
+    return worths
+
+
 def most_used(net: Network, uses: Counts, n_kept: int) -> Indices:
     """Return the weights to keep, at most `n_kept`, as `int64[n]` in ascending order.
 
@@ -138,14 +147,33 @@ def most_used(net: Network, uses: Counts, n_kept: int) -> Indices:
     if n_kept < 1:
         raise ValueError(f"n_kept must be >= 1, got {n_kept}")
     used = np.flatnonzero(uses)
-    differences = np.empty(used.size, np.float32)
-    _differences(net, used, differences)
-    worth = uses[used] * differences.astype(np.float64) ** 2
+    worth = _worths(net, uses, used)
     used, worth = used[worth > 0], worth[worth > 0]
     if used.size > n_kept:
         used = used[np.argpartition(worth, -n_kept)[-n_kept:]]
     selected: Indices = np.sort(used)
     return selected
+
+
+def steps_by_uses(net: Network, uses: Counts, selected: Indices, step: float) -> Weights:
+    """Return the steps to which weights are rounded, coarse ones where they are rarely used.
+
+    A weight's step is the largest double, fourfold, ... of `step` with which rounding adds at most
+    a quarter of the squared error that dropping the least of the weights would add, on average.
+
+    Args:
+        net: the network.
+        uses: of `count_uses`.
+        selected: of `most_used`.
+        step: the finest step.
+    """
+    if not selected.size:
+        return np.empty(0, np.float32)
+    least = _worths(net, uses, selected).min()
+    coarsest = np.sqrt(3 * least / uses[selected])  # the mean square of rounding is step**2 / 12
+    doublings = np.maximum(np.floor(np.log2(coarsest / step)), 0)
+    steps: Weights = (step * 2**doublings).astype(np.float32)
+    return steps
 
 
 def _check_step(step: float) -> None:
@@ -154,7 +182,13 @@ def _check_step(step: float) -> None:
         raise ValueError(f"step must be > 0 and <= {MAX_STEP:g}, got {step!r}")
 
 
-def save_pruned(net: Network, path: str | Path, selected: Indices, step: float = 8.0) -> None:
+def save_pruned(
+    net: Network,
+    path: str | Path,
+    selected: Indices,
+    step: float = 8.0,
+    steps: Weights | None = None,
+) -> None:
     """Write a file of some of the weights, from which `ntuple_file.load` makes a network for play.
 
     Args:
@@ -162,6 +196,8 @@ def save_pruned(net: Network, path: str | Path, selected: Indices, step: float =
         path: the file.
         selected: the weights to keep, in ascending order.
         step: weights are rounded to multiples of it, at most 32,767 times it.
+        steps: the step of each selected weight, `step` times a whole number; by default all are
+            rounded to `step`.
 
     Raises:
         OSError: the file cannot be written.
@@ -174,7 +210,8 @@ def save_pruned(net: Network, path: str | Path, selected: Indices, step: float =
     if values.size and np.abs(values).max() > (most + 0.5) * step:
         least = math.ceil(1000 * float(np.abs(values).max()) / most) / 1000
         raise ValueError(f"step must be >= {least} for these weights, got {step!r}")
-    rounded = np.clip(np.rint(values / np.float32(step)), -most, most)
+    multiples = np.ones(values.size) if steps is None else np.rint(steps / step)
+    rounded = np.clip(np.rint(values / (step * multiples)) * multiples, -most, most)
     if net.promote:  # a later stage's 0 would stand for the value of the stage before
         is_none = (rounded == 0) & (selected >= net.stage_size)
         rounded[is_none] = np.where(values[is_none] < 0, -1, 1)
@@ -191,10 +228,10 @@ class Args:
     """File of a network or of a learner."""
     small: Path
     """File to write."""
-    weights: Annotated[float, Field(ge=1, lt=2**31)] = 6e6
+    weights: Annotated[float, Field(ge=1, lt=2**31)] = 10e6
     """Number of weights to keep."""
     step: Step = 8.0
-    """Weights are rounded to multiples of it, in points."""
+    """Weights are rounded to multiples of it, in points; rarely used ones more coarsely."""
     games: Count = 3000
     """Games in which uses are counted."""
     depth: Literal[1, 2] = 1
@@ -212,7 +249,8 @@ def prune(args: Args) -> None:
     with tqdm(total=args.games, unit=" games") as bar:
         uses = count_uses(net, args.games, args.seed, bar.update, args.depth)
     selected = most_used(net, uses, int(args.weights))
-    save_pruned(net, args.small, selected, args.step)
+    steps = steps_by_uses(net, uses, selected, args.step)
+    save_pruned(net, args.small, selected, args.step, steps)
     size = args.small.stat().st_size
     print(f"{args.small}: {selected.size:,} of {net.weights.size:,} weights, {size:,} bytes")
 

@@ -18,7 +18,6 @@ from afterstate.agents import files
 from afterstate.agents.game2048.values import pruned
 from afterstate.agents.game2048.values.bit_planes import z_order
 from afterstate.agents.game2048.values.ntuple import (
-    Indices,
     Network,
     n_weights,
     network,
@@ -31,9 +30,6 @@ _MOST = 1e30
 _MAX_PRUNED = 1 << 28
 """Weights of a network that a pruned file may have, however few it keeps: the table of its blocks
 takes 16 MiB."""
-
-_NONE = 255
-"""A gap without a weight after it."""
 
 
 def tables(net: Network) -> Iterator[tuple[slice, int]]:
@@ -70,26 +66,9 @@ def pack_network(net: Network) -> tuple[dict[str, Any], dict[str, npt.NDArray[An
     """Return the header and the arrays of a network's file."""
     header = {**net.settings, "size": list(net.size)}
     if net.is_pruned:
-        return {**header, "pruned": {"step": net.step}}, _pack_pruned(*pruned.kept(net))
+        n_gaps, arrays = pruned.pack(*pruned.kept(net))
+        return {**header, "pruned": {"step": net.step, "gaps": n_gaps}}, arrays
     return header, {"weights": net.fixed if net.fixed.size else net.weights}
-
-
-def _pack_pruned(places: Indices, levels: pruned.Levels) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays of a pruned network's file.
-
-    Returns:
-        `gaps`, bytes: the number of weights dropped before the next kept one; 255 stands for 255
-        dropped and none kept. `levels`, bytes [2, gaps]: the low and high bytes of the kept weights
-        in steps.
-    """
-    gaps = np.diff(places, prepend=-1) - 1
-    ends = np.cumsum(gaps // _NONE + 1)
-    all_gaps = np.full(ends[-1] if places.size else 0, _NONE, np.uint8)
-    all_gaps[ends - 1] = gaps % _NONE
-    all_levels = np.zeros(all_gaps.size, np.int16)
-    all_levels[ends - 1] = levels
-    planes = np.stack([all_levels & 255, all_levels >> 8 & 255])
-    return {"gaps": all_gaps, "levels": planes.astype(np.uint8)}
 
 
 def unpack_network(
@@ -104,12 +83,10 @@ def unpack_network(
         settings = {name: header[name] for name in _SETTINGS if name in header}
         shape = (header["tuples"], tuple(header["size"]))
         if "pruned" in header:
-            step = float(header["pruned"]["step"])
             if settings.pop("fixed_point", False) is not False:
                 raise ValueError("it is pruned, and its weights are fixed-point")
             net = network_without_weights("pruned", *shape, **settings)
-            kept = (arrays["gaps"], arrays["levels"], step)
-            return _unpack_pruned(net, *kept, is_by_nibbles(header))
+            return _unpack_pruned(net, header, arrays)
         return _with_weights(network(*shape, **settings), arrays["weights"], is_by_nibbles(header))
     except (LookupError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
@@ -121,7 +98,6 @@ def check_header(header: dict[str, Any]) -> None:
     shapes = {name: tuple(shape) for name, (_, shape) in header["arrays"].items()}
     if "pruned" in header:
         fits = n <= max(_MAX_PRUNED, 1024 * math.prod(shapes["gaps"]))
-        fits &= shapes["levels"] == (2, *shapes["gaps"])
     else:
         fits = shapes["weights"] == (n,) and math.prod(shapes.get("sums", ())) in (1, 0, 2 * n)
     if not fits:
@@ -146,43 +122,28 @@ def check_weights(weights: npt.NDArray[Any]) -> None:
         raise ValueError("its weights are NaN or infinite, or too large to be summed")
 
 
-def _unpack_pruned(
-    net: Network, gaps: npt.NDArray[Any], levels: npt.NDArray[Any], step: float, by_nibbles: bool
-) -> Network:
-    """Return the network of a file that keeps only some of the weights: see `_pack_pruned`.
-
-    Args:
-        net: without weights.
-        gaps: of the file.
-        levels: of the file.
-        step: of the file.
-        by_nibbles: True if its weights are in the order of nibbles.
+def _unpack_pruned(net: Network, header: dict[str, Any], arrays: files.Arrays) -> Network:
+    """Return the network of a file that keeps only some of the weights.
 
     Raises:
         ValueError: they do not match the network.
     """
-    if gaps.dtype != np.uint8 or levels.dtype != np.uint8 or levels.shape != (2, *gaps.shape):
-        raise ValueError("its gaps and levels do not match")
-    is_kept = gaps < 255
-    places = np.cumsum(gaps.astype(np.int64) + is_kept)[is_kept] - 1
-    if gaps.ndim != 1:
-        raise ValueError("its gaps are not a list")
+    step = float(header["pruned"]["step"])
     if not 0 < step < 1e25:  # the largest weight is 32,767 steps
         raise ValueError(f"its step is {step}")
-    low, high = levels[:, is_kept].astype(np.int16)
-    kept = low | high << 8
-    if by_nibbles:
+    places, levels = pruned.unpack(arrays, header["pruned"].get("gaps"), net.n_weights)
+    if is_by_nibbles(header):
         for table, n_cells in tables(net):
             part = slice(*np.searchsorted(places, [table.start, table.stop]))
             places[part] = table.start + z_order(places[part] - table.start, n_cells)
         order = np.argsort(places)
-        places, kept = places[order], kept[order]
-    return pruned.fill(net, places, kept, step)
+        places, levels = places[order], levels[order]
+    return pruned.fill(net, places, levels, step)
 
 
 def save(net: Network, path: str | Path) -> None:
     """Write a network to a compressed file, which `afterstate.agents.load` reads."""
-    files.write(path, "ntuple", *pack_network(net), level=9 if net.is_pruned else 1)
+    files.write(path, "ntuple", *pack_network(net), level=0 if net.is_pruned else 1)
 
 
 def read(

@@ -9,16 +9,34 @@ their own, so play does not have to look for them. Seven million of 673 million 
 Smaller blocks take less, but their list does not fit in the caches.
 
 Such a network plays. To learn on, or to be pruned again, it is expanded.
+
+A file has, for all tables one after the other, two lists, each compressed by xz: the gaps, bytes,
+the number of weights dropped before the next kept one, where 255 stands for 255 dropped and none
+kept; and the level after each gap, 16 bits, signed. Files of older versions have the lists
+themselves, the levels as two lists of their low and high bytes.
 """
 
 from __future__ import annotations
 
+import lzma
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
+from afterstate.agents.files import Arrays
 from afterstate.agents.game2048.values.ntuple import BLOCK_BITS, Indices, Network, network
 
 BLOCK = 1 << BLOCK_BITS
+
+_NONE = 255
+"""A gap without a weight after it."""
+
+_MOST_BY_BYTE = 8000
+"""Bytes that xz can make of one."""
+
+_MOST_MEMORY = 1 << 27
+"""Bytes that xz may take."""
 
 Levels = npt.NDArray[np.int16]
 
@@ -90,6 +108,69 @@ def kept(net: Network) -> tuple[Indices, Levels]:
     return in_blocks - shifts[np.searchsorted(ends + shifts, in_blocks, "right")], np.concatenate(
         own_levels
     )
+
+
+def pack(places: Indices, levels: Levels) -> tuple[int, Arrays]:
+    """Return the number of gaps and the arrays of a file: see the module."""
+    gaps = np.diff(places, prepend=-1) - 1
+    ends = np.cumsum(gaps // _NONE + 1)
+    all_gaps = np.full(ends[-1] if places.size else 0, _NONE, np.uint8)
+    all_gaps[ends - 1] = gaps % _NONE
+    all_levels = np.zeros(all_gaps.size, "<i2")
+    all_levels[ends - 1] = levels
+    packed = {"gaps": _compress(all_gaps, 0), "levels": _compress(all_levels, 1)}
+    return all_gaps.size, packed
+
+
+def unpack(arrays: Arrays, n_gaps: int | None, n_weights: int) -> tuple[Indices, Levels]:
+    """Return the places and the levels of a file's weights: see `fill`.
+
+    Args:
+        arrays: of the file.
+        n_gaps: the number of gaps; None for a file of an older version.
+        n_weights: of the network before pruning.
+
+    Raises:
+        ValueError: they do not match each other.
+    """
+    gaps, levels, most = arrays["gaps"], arrays["levels"], n_weights + n_weights // _NONE
+    if gaps.dtype != np.uint8 or levels.dtype != np.uint8:
+        raise ValueError("its gaps and levels are not bytes")
+    if n_gaps is None:
+        if gaps.ndim != 1 or levels.shape != (2, gaps.size):
+            raise ValueError("its gaps and levels do not match")
+        levels = np.stack(list(levels), axis=1).reshape(-1)
+    elif type(n_gaps) is not int or not 0 <= n_gaps <= min(_MOST_BY_BYTE * gaps.size, most):
+        raise ValueError(f"it cannot have {n_gaps!r:.50} gaps")
+    else:
+        gaps, levels = _decompress(gaps, n_gaps), _decompress(levels, 2 * n_gaps)
+    is_kept = gaps < _NONE
+    places = np.cumsum(gaps.astype(np.int64) + is_kept)[is_kept] - 1
+    return places, levels.view("<i2")[is_kept]
+
+
+def _compress(numbers: npt.NDArray[Any], position_bits: int) -> npt.NDArray[np.uint8]:
+    """Return numbers of `2**position_bits` bytes, compressed by xz."""
+    bits = {"lp": position_bits, "pb": position_bits}
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 6, **bits}]
+    packed = lzma.compress(numbers.tobytes(), lzma.FORMAT_XZ, filters=filters)
+    return np.frombuffer(packed, np.uint8)
+
+
+def _decompress(packed: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.uint8]:
+    """Return the bytes of `_compress`, at most `size` of them.
+
+    Raises:
+        ValueError: there are more or fewer, or they are damaged.
+    """
+    decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, _MOST_MEMORY)
+    try:
+        numbers = decompressor.decompress(packed.tobytes(), size + 1)
+    except lzma.LZMAError as error:
+        raise ValueError(f"its lists are damaged: {error}") from error
+    if len(numbers) != size or not decompressor.eof:
+        raise ValueError(f"its lists do not have the length {size}")
+    return np.frombuffer(numbers, np.uint8)
 
 
 def check_full(net: Network) -> None:

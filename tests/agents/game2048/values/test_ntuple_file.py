@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import lzma
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +51,11 @@ def test_a_pruned_file_of_an_older_version_has_entries_in_the_order_of_nibbles(
     older.weights[kept] = 1 + np.arange(500)
     save_pruned(older, tmp_path / "pruned.npz", kept, step=1.0)
     header, arrays = files.read(tmp_path / "pruned.npz")
+    gaps, levels = (np.frombuffer(lzma.decompress(arrays[name]), "u1") for name in arrays)
+    lists = {"gaps": gaps, "levels": np.stack([levels[::2], levels[1::2]])}
+    header["pruned"] = {"step": 1.0}
     monkeypatch.setattr(files, "VERSION", 1)
-    files.write(tmp_path / "older.npz", "ntuple", header, arrays)
+    files.write(tmp_path / "older.npz", "ntuple", header, lists)
     net.weights[by_nibbles(net)] = older.weights
     assert (expand(load(tmp_path / "older.npz")).weights == net.weights).all()
 
@@ -97,6 +102,43 @@ def test_a_pruned_file_with_an_impossible_step_is_refused(tmp_path: Path, step: 
     header["pruned"]["step"] = step
     files.write(tmp_path / "pruned.npz", "ntuple", header, arrays)
     with pytest.raises(ValueError, match=r"pruned\.npz"):
+        load(tmp_path / "pruned.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("gaps", lambda packed: packed[:-1]),
+        ("gaps", lambda packed: packed[:20]),
+        ("gaps", lambda packed: packed[:0]),
+        ("levels", lambda packed: packed ^ 1),
+        ("levels", lambda packed: np.frombuffer(lzma.compress(bytes(60)), np.uint8)),
+        ("levels", lambda packed: np.frombuffer(lzma.compress(bytes(10**8)), np.uint8)),
+        ("levels", lambda packed: packed.astype(np.int32)),
+    ],
+)
+def test_a_pruned_file_with_damaged_lists_is_refused(
+    tmp_path: Path, name: str, change: Callable[[Any], Any]
+) -> None:
+    net = network([[0, 1], [5]])
+    net.weights[:] = 9
+    save_pruned(net, tmp_path / "pruned.npz", np.arange(0, 200, 7))
+    header, arrays = files.read(tmp_path / "pruned.npz")
+    files.write(tmp_path / "pruned.npz", "ntuple", header, arrays | {name: change(arrays[name])})
+    with at_most(1 << 24), pytest.raises(ValueError, match=r"pruned\.npz is damaged"):
+        load(tmp_path / "pruned.npz")
+
+
+@pytest.mark.parametrize("n_gaps", [28, 30, 0, -1, 10**9, 10**30, "29", 29.0, True, [29]])
+def test_a_pruned_file_with_another_number_of_gaps_is_refused(tmp_path: Path, n_gaps: Any) -> None:
+    net = network([[0, 1], [5]])
+    net.weights[:] = 9
+    save_pruned(net, tmp_path / "pruned.npz", np.arange(0, 200, 7))
+    header, arrays = files.read(tmp_path / "pruned.npz")
+    assert header["pruned"] == {"step": 8.0, "gaps": 29}
+    header["pruned"]["gaps"] = n_gaps
+    files.write(tmp_path / "pruned.npz", "ntuple", header, arrays)
+    with at_most(1 << 24), pytest.raises(ValueError, match=r"pruned\.npz is damaged"):
         load(tmp_path / "pruned.npz")
 
 
