@@ -108,6 +108,7 @@ def assert_passes(source: Path, tests: list[str]) -> None:
     assert "no tests ran" not in run.stdout
 
 
+@pytest.mark.index
 @pytest.mark.slow
 @needs_uv
 @pytest.mark.parametrize("resolution", ["lowest-direct", "highest"])
@@ -115,6 +116,7 @@ def test_the_package_works_with_other_versions(tmp_path: Path, resolution: str) 
     assert_passes(install(tmp_path, "render,train", resolution), TESTS)
 
 
+@pytest.mark.index
 @pytest.mark.slow
 @needs_uv
 def test_extras_work_with_their_lowest_versions_and_this_torch(tmp_path: Path) -> None:
@@ -129,6 +131,7 @@ def test_extras_work_with_their_lowest_versions_and_this_torch(tmp_path: Path) -
     assert_passes(source, TESTS_OF_EXTRAS)
 
 
+@pytest.mark.index
 @pytest.mark.slow
 @needs_uv
 @pytest.mark.parametrize("resolution", ["lowest-direct", "highest"])

@@ -2,7 +2,7 @@
 
     python -m benchmarks.pretrained.ntuple
 
-Plays 1,000 greedy games and 100 by search, the same in every run, and writes the scores to
+Plays 4,000 greedy games and 200 by search, the same in every run, and writes the scores to
 `agents/game2048/pretrained/ntuple.json`, where its training is described.
 """
 
@@ -23,9 +23,9 @@ from afterstate.leaderboard.machine import machine
 class Args:
     """Measure the pretrained N-tuple network."""
 
-    greedy: Count = 1_000
+    greedy: Count = 4_000
     """Games of greedy play."""
-    search: Count = 100
+    search: Count = 200
     """Games of 3-ply search."""
     threads: Count = 2
     """Threads."""
