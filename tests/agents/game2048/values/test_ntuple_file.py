@@ -51,7 +51,7 @@ def test_a_pruned_file_of_an_older_version_has_entries_in_the_order_of_nibbles(
     older.weights[kept] = 1 + np.arange(500)
     save_pruned(older, tmp_path / "pruned.npz", kept, step=1.0)
     header, arrays = files.read(tmp_path / "pruned.npz")
-    gaps, levels = (np.frombuffer(lzma.decompress(arrays[name]), "u1") for name in arrays)
+    gaps, levels = (np.frombuffer(lzma.decompress(arrays[name].tobytes()), "u1") for name in arrays)
     lists = {"gaps": gaps, "levels": np.stack([levels[::2], levels[1::2]])}
     header["pruned"] = {"step": 1.0}
     monkeypatch.setattr(files, "VERSION", 1)

@@ -1,0 +1,114 @@
+"""Strength of the N-tuple players of 2048 against moves learned and against time per move.
+
+    python -m benchmarks.pretrained.strength
+
+Draws `benchmarks/results/ntuple_network/strength.svg` from the rows of the runs that the package's
+network is made of and from the leaderboard, with published results, and prints the slope of the
+greedy score per tenfold number of moves.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+from statistics import linear_regression
+from typing import Any, NamedTuple
+
+from matplotlib import pyplot as plt
+
+from afterstate.envs import json_files
+from afterstate.leaderboard.figures import save
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+EARLY = 1.2e9
+"""Moves of the run `early` and of the last stage alone, before the rows of `early_end` begin."""
+
+LEARNED = [(4e10, 324_710)]
+"""Greedy scores of Jaskowski (2018) by moves learned."""
+
+PLAYED = [(1e-3, 527_099), (0.05, 576_655), (1.0, 609_104)]
+"""Scores of Jaskowski (2018) by seconds per move."""
+
+OPTIMISTIC = 412_785
+"""Greedy score of Guei, Chen and Wu (2021)."""
+
+
+class Point(NamedTuple):
+    """A mean score with half of its 95% interval."""
+
+    x: float
+    score: float
+    interval: float
+
+
+def learned(name: str, before: float = 0) -> list[Point]:
+    """Return the greedy scores of a run by moves learned, with those `before` the run."""
+    rows = json_files.rows(RESULTS / "ntuple_network" / f"{name}.jsonl")
+    greedy = [(before + row["n_moves"], row["1-ply"]) for row in rows]
+    return [Point(moves, each["mean"], each["interval"]) for moves, each in greedy]
+
+
+def played() -> list[Point]:
+    """Return the scores of the leaderboard's players of the network, by seconds per move."""
+    with (RESULTS / "leaderboard" / "2048.csv").open(encoding="utf-8", newline="") as file:
+        rows = [
+            row for row in csv.DictReader(file) if row["player"].startswith(("expectimax, ", "N-t"))
+        ]
+    return [
+        Point(
+            float(row["cpu_seconds_each"]),
+            float(row["mean"]),
+            (float(row["high"]) - float(row["low"])) / 2,
+        )
+        for row in sorted(rows, key=lambda row: float(row["cpu_seconds_each"]))
+    ]
+
+
+def slope(points: list[Point]) -> float:
+    """Return the gain in score by ten times as many moves."""
+    gain: float = linear_regression(
+        [math.log10(each.x) for each in points], [each.score for each in points]
+    ).slope
+    return gain
+
+
+def _curve(axis: Any, points: list[Point], label: str) -> None:
+    """Draw points with their intervals."""
+    x, score, interval = zip(*points, strict=True)
+    axis.errorbar(x, score, interval, marker=".", capsize=2, label=label)
+
+
+def draw(runs: dict[str, list[Point]], path: Path) -> None:
+    """Draw both curves."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), sharey=True)
+    for name, points in runs.items():
+        _curve(left, points, name)
+    left.axhline(OPTIMISTIC, color="grey", linestyle=":", label="Guei et al. 2021")
+    _curve(right, played(), "package, expectimax")
+    for axis, published in ((left, LEARNED), (right, PLAYED)):
+        axis.plot(*zip(*published, strict=True), "k^", label="Jaśkowski 2018")
+        axis.set_xscale("log")
+        axis.grid(alpha=0.3)
+        axis.legend()
+    left.set(xlabel="moves learned", ylabel="mean score", title="greedy play")
+    right.set(xlabel="seconds per move", title="search")
+    save(figure, path)
+
+
+def main() -> None:
+    """Draw the figure and print the slopes."""
+    base, late = learned("base"), learned("late", before=4e9)
+    runs = {
+        "one stage, then five": base + late,
+        "four stages, learned apart": learned("early_end", before=EARLY),
+        "stages of both": learned("joined", before=14.2e9),
+    }
+    draw(runs, RESULTS / "ntuple_network" / "strength.svg")
+    for name, points in (("one stage", base), ("one stage, then five", base + late)):
+        print(f"{name}: {slope(points):,.0f} points for ten times as many moves")
+
+
+if __name__ == "__main__":
+    main()
