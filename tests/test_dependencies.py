@@ -31,10 +31,11 @@ TESTS = [
 ]
 TESTS_OF_EXTRAS = [
     *("tests/agents/test_nets.py", "tests/agents/training/test_optimizer.py"),
-    *("tests/agents/game2048/values/test_policy_net.py", "tests/test_app.py"),
+    *("tests/agents/game2048/values/test_policy_net.py", "tests/commands/test_app.py"),
     *("tests/agents/daihinmin/values/test_rank_net.py", "tests/examples/test_sb3.py"),
     *("tests/envs/game2048/test_sb3_vec_env.py", "tests/envs/game2048/test_torch_rules.py"),
-    *("tests/benchmarks/leaderboard/test_tables.py", "tests/benchmarks/test_row_files.py"),
+    "tests/benchmarks/leaderboard/test_tables.py",
+    "tests/benchmarks/leaderboard/test_row_files.py",
 ]
 
 UNREACHABLE = re.compile(
@@ -145,6 +146,11 @@ def test_all_extras_can_be_installed_together(tmp_path: Path, python: str, resol
     uv("pip", "compile", "--quiet", project, *what, *builds, *options)
     names = {line.partition("==")[0] for line in chosen.read_text().splitlines()}
     assert names >= {"numba", "torch", "stable-baselines3", "ray", "hypothesis"}
+
+
+@pytest.mark.parametrize("name", TESTS + TESTS_OF_EXTRAS)
+def test_the_tests_that_are_run_exist(name: str) -> None:
+    assert (sources() / name).exists()
 
 
 @needs_uv

@@ -28,7 +28,7 @@ from afterstate.agents.game2048.learning.ntuple_learner import (
     NTupleRun,
     NTupleSettings,
 )
-from afterstate.agents.game2048.values.ntuple import network
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs import daihinmin_v0
 from afterstate.envs.daihinmin import cards
 from afterstate.envs.daihinmin.arguments import Status, status

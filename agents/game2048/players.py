@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
-from afterstate.agents.game2048.values import ntuple, ntuple_file, tdl2048
-from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent
+from afterstate.agents.game2048.values import ntuple_file, ntuple_network, tdl2048
+from afterstate.agents.game2048.values.ntuple import NTupleAgent
+from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.envs.game2048.rules import size_of
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _network(
         rows_and_cols = (4, 4) if size is None else size_of(size)
         if tuples is None and rows_and_cols == (4, 4):
             return ntuple_file.load(PRETRAINED)
-        return ntuple.network("4x6" if tuples is None else tuples, rows_and_cols)
+        return ntuple_network.network("4x6" if tuples is None else tuples, rows_and_cols)
     if tuples is not None or size is not None:
         raise ValueError("tuples and size are for a new network, and a network was given as well")
     if isinstance(network, (str, Path)):

@@ -29,7 +29,7 @@ from afterstate import agents
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE as CYCLE
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.values.ntuple import Network
+from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.commands.seats import factory as find_factory
 from afterstate.envs import json_files
 from afterstate.envs.daihinmin.players import Player

@@ -25,7 +25,8 @@ from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.learning.self_play import MAX_MOVES, Play, play_path
 from afterstate.agents.game2048.learning.td import new_path
 from afterstate.agents.game2048.search.expectimax import CUTOFF, TABLE_BITS, new_search
-from afterstate.agents.game2048.values.ntuple import Network, estimate
+from afterstate.agents.game2048.values.ntuple import estimate
+from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse

@@ -23,7 +23,7 @@ from afterstate.agents.game2048.learning.ntuple_learner import (
     evaluate,
 )
 from afterstate.agents.game2048.play import Games
-from afterstate.agents.game2048.values.ntuple import network
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse
 from afterstate.leaderboard.machine import machine

@@ -24,8 +24,9 @@ from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NT
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.players import PRETRAINED, read_network
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
-from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, network, value_of
+from afterstate.agents.game2048.values.ntuple import NTupleAgent, value_of
 from afterstate.agents.game2048.values.ntuple_file import load
+from afterstate.agents.game2048.values.ntuple_network import Network, network
 from afterstate.envs.words import Words
 from benchmarks.speed.peers import step_gymnasium, step_vector
 from benchmarks.speed.timing import Figure, Steps, Subject, fresh_process, in_turn

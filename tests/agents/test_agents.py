@@ -18,8 +18,9 @@ from afterstate.agents.game2048.search.alphabeta import AlphaBetaAgent
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
 from afterstate.agents.game2048.simple import RandomAgent, RewardAgent
-from afterstate.agents.game2048.values.ntuple import NTupleAgent, network
+from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_file import save
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs.game2048.rules import from_text, words
 from tests.support.game2048.agents import (
     NAMES_2048,

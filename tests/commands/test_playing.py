@@ -15,7 +15,7 @@ from afterstate.__main__ import main
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.simple import RewardAgent
 from afterstate.agents.game2048.values import ntuple_file
-from afterstate.agents.game2048.values.ntuple import network
+from afterstate.agents.game2048.values.ntuple_network import network
 
 Captured = pytest.CaptureFixture[str]
 

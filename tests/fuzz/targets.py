@@ -37,7 +37,7 @@ from afterstate.agents.game2048.learning.ntuple_learner import (
 )
 from afterstate.agents.game2048.learning.table_model import TableModel
 from afterstate.agents.game2048.values import ntuple_file, policy_net
-from afterstate.agents.game2048.values.ntuple import Network, network
+from afterstate.agents.game2048.values.ntuple_network import Network, network
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.optimizer import Fitter
 from afterstate.envs import json_files

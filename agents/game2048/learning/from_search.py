@@ -53,7 +53,7 @@ from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, SearchR
 from afterstate.agents.game2048.search.softmax_search import BoardBatch
 from afterstate.agents.game2048.search.softmax_tree import Trees, Values
 from afterstate.agents.game2048.values import ntuple_file
-from afterstate.agents.game2048.values.ntuple import Indices
+from afterstate.agents.game2048.values.ntuple_network import Indices
 from afterstate.agents.game2048.values.pruned import expand
 from afterstate.agents.training.commands import uninterrupted
 from afterstate.agents.training.fitting import Fitting

@@ -59,13 +59,14 @@ from afterstate.agents.game2048.learning.td import Update, new_path
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.expectimax import CUTOFF, ExpectimaxAgent, Search, new_search
 from afterstate.agents.game2048.values import ntuple_file
-from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, network
+from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_file import (
     is_by_nibbles,
     pack_network,
     to_z_order,
     unpack_network,
 )
+from afterstate.agents.game2048.values.ntuple_network import Network, network
 from afterstate.agents.game2048.values.pruned import check_full
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import (
@@ -532,7 +533,7 @@ def _play_out(net: Network, depth: int, n_games: int, threads: int) -> Games:
 
 @settings
 class NetworkSettings:
-    """Arguments of `values.ntuple.network`, which checks them."""
+    """Arguments of `values.ntuple_network.network`, which checks them."""
 
     tuples: str | list[list[int]] = "4x6"
     """Name of `TUPLES`, several joined by `+`, or the cells of each tuple."""

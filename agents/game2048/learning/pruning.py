@@ -32,16 +32,14 @@ from afterstate.agents.game2048.search.expectimax import (
     search_move,
 )
 from afterstate.agents.game2048.values import pruned
-from afterstate.agents.game2048.values.ntuple import (
+from afterstate.agents.game2048.values.ntuple import entry, look_up, source
+from afterstate.agents.game2048.values.ntuple_file import load, save
+from afterstate.agents.game2048.values.ntuple_network import (
     Indices,
     Network,
     Weights,
-    entry,
-    look_up,
     network_without_weights,
-    source,
 )
-from afterstate.agents.game2048.values.ntuple_file import load, save
 from afterstate.envs import commands, durable_files
 from afterstate.envs.game2048.rules import afterstates, field, occupied, spawn
 from afterstate.envs.words import Word, seed_word

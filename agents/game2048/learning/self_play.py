@@ -31,15 +31,12 @@ from afterstate.agents.game2048.learning.td import (
 )
 from afterstate.agents.game2048.search.expectimax import Search, search_move
 from afterstate.agents.game2048.values.ntuple import (
-    Indices,
-    Network,
-    Value,
-    Weights,
     prefetch_moves,
     select_move,
     stage_start,
     value_of,
 )
+from afterstate.agents.game2048.values.ntuple_network import Indices, Network, Value, Weights
 from afterstate.envs.game2048.games import largest_exponent
 from afterstate.envs.game2048.rules import field, is_over, legal, spawn
 from afterstate.envs.words import Word, Words, next_random

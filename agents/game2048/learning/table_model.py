@@ -13,7 +13,8 @@ from afterstate.agents.game2048.learning.ntuple_learner import DEFAULT_RATES
 from afterstate.agents.game2048.learning.td import Update, update
 from afterstate.agents.game2048.search.softmax_tree import Values
 from afterstate.agents.game2048.values import ntuple_file
-from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, estimate, value_of
+from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate, value_of
+from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.game2048.values.pruned import check_full
 from afterstate.envs.words import Words
 

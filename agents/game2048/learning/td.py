@@ -24,11 +24,6 @@ from numba import float32
 
 from afterstate.agents.game2048.kernels import inlined, kernel, prefetch
 from afterstate.agents.game2048.values.ntuple import (
-    FRACTION,
-    Indices,
-    Network,
-    Value,
-    Weights,
     index_of,
     is_fixed,
     is_last,
@@ -36,6 +31,13 @@ from afterstate.agents.game2048.values.ntuple import (
     source,
     symmetric_planes,
     value_of,
+)
+from afterstate.agents.game2048.values.ntuple_network import (
+    FRACTION,
+    Indices,
+    Network,
+    Value,
+    Weights,
 )
 from afterstate.agents.game2048.values.tuple_constants import called_if_generic, n_tuples
 from afterstate.envs.words import Word, Words

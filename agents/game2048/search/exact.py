@@ -28,8 +28,8 @@ from numba import float64, int64, njit, uint8, uint64, void
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.play import Player
 from afterstate.agents.game2048.values.bit_planes import z_order
-from afterstate.agents.game2048.values.ntuple import Network
-from afterstate.agents.game2048.values.ntuple import network as empty_network
+from afterstate.agents.game2048.values.ntuple_network import Network
+from afterstate.agents.game2048.values.ntuple_network import network as empty_network
 from afterstate.envs.game2048.rules import (
     afterstates,
     canonical,

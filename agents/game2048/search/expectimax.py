@@ -36,13 +36,12 @@ from afterstate.agents.config import Count, Seconds, ShareBelow1, checked
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.kernels import kernel
 from afterstate.agents.game2048.values.ntuple import (
-    Indices,
-    Network,
     best_move,
     prefetch_moves,
     select_move,
     value_of,
 )
+from afterstate.agents.game2048.values.ntuple_network import Indices, Network
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.rules import (
     afterstates,

@@ -45,7 +45,7 @@ from afterstate.agents.game2048.search.softmax_tree import (
     enlarged,
     new_trees,
 )
-from afterstate.agents.game2048.values.ntuple import Network
+from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.envs.game2048.rules import check_words
 from afterstate.envs.words import Words
 

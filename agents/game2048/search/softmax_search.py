@@ -29,7 +29,8 @@ from afterstate.agents.game2048.search.softmax_tree import (
     simulate,
     weigh,
 )
-from afterstate.agents.game2048.values.ntuple import Indices, Network, prefetch_entries, value_of
+from afterstate.agents.game2048.values.ntuple import prefetch_entries, value_of
+from afterstate.agents.game2048.values.ntuple_network import Indices, Network
 from afterstate.envs.words import Word, Words, next_random
 
 

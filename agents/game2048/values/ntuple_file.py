@@ -17,7 +17,7 @@ import numpy.typing as npt
 from afterstate.agents import files
 from afterstate.agents.game2048.values import pruned
 from afterstate.agents.game2048.values.bit_planes import z_order
-from afterstate.agents.game2048.values.ntuple import (
+from afterstate.agents.game2048.values.ntuple_network import (
     Network,
     n_weights,
     network,

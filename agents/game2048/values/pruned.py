@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.agents.files import Arrays
-from afterstate.agents.game2048.values.ntuple import BLOCK_BITS, Indices, Network, network
+from afterstate.agents.game2048.values.ntuple_network import BLOCK_BITS, Indices, Network, network
 
 BLOCK = 1 << BLOCK_BITS
 

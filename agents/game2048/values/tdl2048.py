@@ -22,8 +22,8 @@ from typing import BinaryIO
 import numpy as np
 
 from afterstate.agents import files
-from afterstate.agents.game2048.values.ntuple import Network, Weights, network
 from afterstate.agents.game2048.values.ntuple_file import to_z_order
+from afterstate.agents.game2048.values.ntuple_network import Network, Weights, network
 from afterstate.envs import durable_files
 
 _MAX_TABLES = 64

@@ -3,11 +3,11 @@
 A kernel that adds up table entries is faster if the compiler knows the tuples: loops over them are
 unrolled, and masks and table starts become part of the instructions. numba compiles a kernel once
 for each type of its arguments and keeps the result on disk. So a set of tuples has a *class* of its
-own, derived from `ntuple.Network`, whose attribute `compiled_masks` holds their masks, and whose
-attributes `compiled_fixed` and `compiled_pruned` are True for fixed-point weights and for pruned
-networks: in kernels for this class the functions below are constants. In kernels for `Network`
-itself, which has no such attribute, they read the network's arrays. Both kinds are compiled from
-one source and add up the same entries in the same order.
+own, derived from `ntuple_network.Network`, whose attribute `compiled_masks` holds their masks, and
+whose attributes `compiled_fixed` and `compiled_pruned` are True for fixed-point weights and for
+pruned networks: in kernels for this class the functions below are constants. In kernels for
+`Network` itself, which has no such attribute, they read the network's arrays. Both kinds are
+compiled from one source and add up the same entries in the same order.
 
 Networks without symmetry have no class of their own. numba's cache names the classes, so a class
 must lie in a module that every program with the same cache can import.

@@ -164,7 +164,7 @@ def _details(player: Any, board: list[int], action: int) -> Json:
 def _shallow(player: Any) -> Any:
     """Return a player of the same kind that searches at most two moves deep."""
     from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
-    from afterstate.agents.game2048.values.ntuple import Network
+    from afterstate.agents.game2048.values.ntuple_network import Network
 
     network = getattr(player, "network", None)
     if isinstance(network, Network):

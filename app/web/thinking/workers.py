@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from afterstate import agents
-from afterstate.agents.game2048.values.ntuple import Network
+from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.web import choices, game_2048, game_daihinmin
 from afterstate.web.thinking import analysis

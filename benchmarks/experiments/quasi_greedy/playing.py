@@ -11,7 +11,7 @@ from afterstate.agents.game2048.learning.ntuple_learner import (
     NTupleSettings,
     evaluate,
 )
-from afterstate.agents.game2048.values.ntuple import network
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.quasi_greedy.settings import DEPTHS, Experiment, Measure, Run, Scale

@@ -17,7 +17,7 @@ from pydantic import PlainValidator
 
 from afterstate.agents import config
 from afterstate.agents.config import NonNegative, settings
-from afterstate.agents.game2048.values.ntuple import network
+from afterstate.agents.game2048.values.ntuple_network import network
 
 FOLDER = Path(__file__).parent
 Axis = Literal["moves", "seconds"]
@@ -128,7 +128,7 @@ class Experiment:
     readings: tuple[str, ...]
     """Interpretations of what the paper leaves open."""
     network: dict[str, Any]
-    """Arguments of `ntuple.network`."""
+    """Arguments of `ntuple_network.network`."""
     learner: dict[str, Any]
     """Settings of the learner that all runs share."""
     runs: tuple[Run, ...]

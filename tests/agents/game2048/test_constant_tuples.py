@@ -14,11 +14,9 @@ from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NT
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, MCSoftmaxSettings
-from afterstate.agents.game2048.values.ntuple import (
+from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate, look_up
+from afterstate.agents.game2048.values.ntuple_network import (
     Network,
-    NTupleAgent,
-    estimate,
-    look_up,
     network,
     network_without_weights,
 )

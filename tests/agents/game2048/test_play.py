@@ -11,7 +11,8 @@ import pytest
 
 import afterstate.envs  # noqa: F401
 from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.values.ntuple import NTupleAgent, network
+from afterstate.agents.game2048.values.ntuple import NTupleAgent
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs.game2048.games import BOARD, EXCESS, SCORE, look
 from afterstate.envs.game2048.rules import from_text, words
 

@@ -16,7 +16,7 @@ from afterstate.agents.game2048.kernels import HAS_FAST_PEXT
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
-from afterstate.agents.game2048.values.ntuple import network
+from afterstate.agents.game2048.values.ntuple_network import (network)
 
 learner = NTupleLearner(network("4x6", stages=[128], promote=True), seed=3)
 learner.play(20_000)

@@ -20,7 +20,8 @@ from afterstate.agents.game2048.learning import ntuple_learner
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NTupleSettings
 from afterstate.agents.game2048.learning.self_play import MAX_MOVES, self_play
 from afterstate.agents.game2048.play import Games
-from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate, network
+from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.training.run import Progress, train
 from tests.support.training_runs import assert_same_learner, interrupt
 

@@ -12,7 +12,7 @@ import pytest
 
 import afterstate.envs  # noqa: F401 - registers the environments
 from afterstate import agents
-from afterstate.agents.game2048.values.ntuple import network
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.leaderboard import command as leaderboard
 from afterstate.leaderboard import games as leaderboard_games
 

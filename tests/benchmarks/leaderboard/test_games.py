@@ -15,8 +15,8 @@ import pytest
 
 import afterstate.envs  # noqa: F401 - registers the environments
 from afterstate import agents
-from afterstate.agents.game2048.values.ntuple import network
 from afterstate.agents.game2048.values.ntuple_file import save
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.leaderboard import games as leaderboard_games
 from afterstate.leaderboard.__main__ import main
 from afterstate.leaderboard.command import README, RESULTS

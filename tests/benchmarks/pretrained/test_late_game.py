@@ -14,8 +14,9 @@ pytest.importorskip("tyro")
 
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
-from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, estimate
+from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
 from afterstate.agents.game2048.values.ntuple_file import save
+from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.envs.game2048.rules import afterstates, table
 from benchmarks.pretrained import late_game

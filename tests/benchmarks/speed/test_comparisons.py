@@ -22,7 +22,7 @@ import numpy as np
 from tqdm import tqdm
 
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NTupleSettings
-from afterstate.agents.game2048.values.ntuple import network
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs import daihinmin_v0
 from afterstate.envs.game2048.env import Game2048Env
 from afterstate.envs.game2048.vector_env import Game2048VectorEnv

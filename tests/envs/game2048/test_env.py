@@ -14,7 +14,8 @@ from gymnasium.wrappers import FlattenObservation, RecordEpisodeStatistics
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NTupleSettings
 from afterstate.agents.game2048.learning.self_play import play_path
 from afterstate.agents.game2048.learning.td import new_path
-from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, network
+from afterstate.agents.game2048.values.ntuple import NTupleAgent
+from afterstate.agents.game2048.values.ntuple_network import Network, network
 from afterstate.envs.game2048.env import Game2048Env
 from afterstate.envs.game2048.rules import DOWN, LEFT, RIGHT, UP, field, spawn, words
 from afterstate.envs.game2048.vector_env import Game2048VectorEnv

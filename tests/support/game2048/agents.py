@@ -11,7 +11,7 @@ import pytest
 import afterstate.envs  # noqa: F401
 from afterstate import agents
 from afterstate.agents.game2048.agent import Agent
-from afterstate.agents.game2048.values.ntuple import Network, network
+from afterstate.agents.game2048.values.ntuple_network import Network, network
 
 TUPLES = [[0, 1, 2], [4, 5], [1, 5, 9]]
 PAIRS = [[0, 1], [4, 5]]

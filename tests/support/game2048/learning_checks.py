@@ -8,7 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleSettings
-from afterstate.agents.game2048.values.ntuple import Network
+from afterstate.agents.game2048.values.ntuple_network import Network
 
 
 def name_of(settings: Any) -> str:

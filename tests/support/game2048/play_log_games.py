@@ -13,8 +13,8 @@ import numpy as np
 import afterstate.envs  # noqa: F401
 from afterstate import agents
 from afterstate.agents.game2048.learning.play_logs import Moves
-from afterstate.agents.game2048.values.ntuple import network
 from afterstate.agents.game2048.values.ntuple_file import save
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs.game2048.rules import words
 
 Move = tuple[int, int]

@@ -14,7 +14,8 @@ from afterstate.agents.game2048.search import exact
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.search.mc_softmax import POLICIES, MCSoftmaxAgent, MCSoftmaxSettings
 from afterstate.agents.game2048.search.softmax_tree import Trees
-from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, estimate, network
+from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
+from afterstate.agents.game2048.values.ntuple_network import Network, network
 from afterstate.envs.game2048.rules import from_text
 from tests.oracles import game2048 as oracle
 from tests.oracles import softmax as softmax_oracle

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from afterstate.agents.game2048.values.ntuple import STAGES, Network, network
+from afterstate.agents.game2048.values.ntuple_network import STAGES, Network, network
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import entry
 

@@ -32,7 +32,8 @@ from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, MCSoftm
 from afterstate.agents.game2048.search.softmax_search import BoardBatch, inner, walk
 from afterstate.agents.game2048.search.softmax_tree import Trees
 from afterstate.agents.game2048.values import value_net
-from afterstate.agents.game2048.values.ntuple import estimate, network
+from afterstate.agents.game2048.values.ntuple import estimate
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.training.fitting import Fitting
 from afterstate.agents.training.run import Diverged
 from afterstate.envs.game2048.games import BOARD

@@ -16,7 +16,8 @@ from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NT
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search import exact
 from afterstate.agents.game2048.simple import RandomAgent
-from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate, network
+from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs.game2048.rules import cells
 from tests.support.game2048.learning_checks import name_of
 

@@ -25,8 +25,8 @@ from afterstate.agents.game2048.learning.ntuple_learner import (
     in_threads,
 )
 from afterstate.agents.game2048.learning.self_play import self_play
-from afterstate.agents.game2048.values.ntuple import network
 from afterstate.agents.game2048.values.ntuple_file import load, pack_network, save
+from afterstate.agents.game2048.values.ntuple_network import network
 from tests.support.game2048.learning_checks import memory, name_of
 from tests.support.game2048.tuple_networks import by_nibbles
 

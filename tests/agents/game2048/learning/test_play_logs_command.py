@@ -25,8 +25,8 @@ from afterstate.agents.game2048.learning.play_logs import (
     play_round,
     read,
 )
-from afterstate.agents.game2048.values.ntuple import network
 from afterstate.agents.game2048.values.ntuple_file import save
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs import durable_files
 from tests.support.game2048.play_log_games import assert_even, counted, game, games, save_players
 from tests.support.training_runs import ENDS, contents, disk_full, interrupt, load_json

@@ -23,8 +23,9 @@ from afterstate.agents.game2048.learning.pruning import (
 )
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
-from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, estimate, network
+from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
 from afterstate.agents.game2048.values.ntuple_file import load, save
+from afterstate.agents.game2048.values.ntuple_network import Network, network
 from afterstate.agents.game2048.values.pruned import expand
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import NaiveNetwork

@@ -15,7 +15,8 @@ from afterstate.agents.game2048.learning.td import new_path
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.simple import RandomAgent
-from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, estimate, network
+from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
+from afterstate.agents.game2048.values.ntuple_network import Network, network
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import NaiveLearner, Step
 from tests.support.game2048.learning_checks import memory, name_of

@@ -12,7 +12,8 @@ import pytest
 
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleSettings
 from afterstate.agents.game2048.learning.td import Path, Update, learn_backward, new_path, update
-from afterstate.agents.game2048.values.ntuple import Network, estimate, network
+from afterstate.agents.game2048.values.ntuple import estimate
+from afterstate.agents.game2048.values.ntuple_network import Network, network
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import NaiveLearner, Step
 

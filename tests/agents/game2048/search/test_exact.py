@@ -15,7 +15,8 @@ from afterstate.agents.game2048.search import exact
 from afterstate.agents.game2048.search.exact import ExactAgent, expected_score, solve
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.simple import RandomAgent, RewardAgent
-from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate, network
+from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs.game2048.rules import field, from_text, legal
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import expected_score as naive_score

@@ -21,7 +21,8 @@ from afterstate.agents.game2048.search.expectimax import (
     ExpectimaxAgent,
 )
 from afterstate.agents.game2048.simple import RandomAgent
-from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, estimate, network
+from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
+from afterstate.agents.game2048.values.ntuple_network import Network, network
 from afterstate.envs.game2048.rules import afterstates, from_text, symmetries
 from tests.oracles import game2048 as oracle
 from tests.oracles.ntuple import NaiveNetwork, expected_score, index, reachable, solve

@@ -24,7 +24,8 @@ from afterstate.agents.game2048.search.mc_softmax import (
     SearchResult,
     learned_temperature,
 )
-from afterstate.agents.game2048.values.ntuple import estimate, network
+from afterstate.agents.game2048.values.ntuple import estimate
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs.game2048.rules import from_text
 from tests.oracles import game2048 as oracle
 from tests.oracles.softmax import followed, picture, roots

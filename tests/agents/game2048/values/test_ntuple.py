@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from afterstate.agents.game2048.values.ntuple import (
+from afterstate.agents.game2048.values.ntuple import NTupleAgent, best_move, estimate, look_up
+from afterstate.agents.game2048.values.ntuple_network import (
     TUPLES,
     FixedNetwork4x6,
     Network,
     Network4x6,
-    NTupleAgent,
-    best_move,
-    estimate,
-    look_up,
     network,
 )
 from afterstate.envs.game2048.rules import afterstates, from_text, symmetries, table

@@ -14,8 +14,9 @@ import pytest
 from afterstate import agents
 from afterstate.agents import files
 from afterstate.agents.game2048.learning.pruning import save_pruned
-from afterstate.agents.game2048.values.ntuple import estimate, network
+from afterstate.agents.game2048.values.ntuple import estimate
 from afterstate.agents.game2048.values.ntuple_file import load, save
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.game2048.values.pruned import expand
 from tests.support.game2048.learning_checks import memory
 from tests.support.game2048.tuple_networks import (

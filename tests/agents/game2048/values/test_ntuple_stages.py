@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from afterstate.agents.game2048.values.ntuple import STAGES, estimate, network
+from afterstate.agents.game2048.values.ntuple import estimate
+from afterstate.agents.game2048.values.ntuple_network import STAGES, network
 from afterstate.envs.game2048.rules import from_text
 from tests.oracles.ntuple import NaiveNetwork, downgrade, entry
 from tests.support.game2048.learning_checks import memory

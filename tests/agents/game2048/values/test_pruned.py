@@ -16,14 +16,13 @@ from afterstate.agents.game2048.learning.table_model import TableModel
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, MCSoftmaxSettings
-from afterstate.agents.game2048.values.ntuple import (
+from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
+from afterstate.agents.game2048.values.ntuple_file import load, save
+from afterstate.agents.game2048.values.ntuple_network import (
     Network,
-    NTupleAgent,
-    estimate,
     network,
     network_without_weights,
 )
-from afterstate.agents.game2048.values.ntuple_file import load, save
 from afterstate.agents.game2048.values.pruned import BLOCK, expand, fill, kept
 from tests.support.game2048.tuple_networks import drawn_boards, words
 from tests.support.memory import at_most

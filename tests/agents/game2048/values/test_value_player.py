@@ -24,7 +24,8 @@ from afterstate.agents import nets
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values import value_net
-from afterstate.agents.game2048.values.ntuple import Network, NTupleAgent, network
+from afterstate.agents.game2048.values.ntuple import NTupleAgent
+from afterstate.agents.game2048.values.ntuple_network import Network, network
 from afterstate.agents.game2048.values.planes import planes
 from afterstate.agents.game2048.values.policy_net import PolicyCNN
 from afterstate.agents.game2048.values.value_net import ValueNetAgent, evaluate, outcomes

@@ -31,7 +31,8 @@ from afterstate.agents.game2048.search.mc_softmax import (
     learned_temperature,
 )
 from afterstate.agents.game2048.values import ntuple_file, value_net
-from afterstate.agents.game2048.values.ntuple import NTupleAgent, network
+from afterstate.agents.game2048.values.ntuple import NTupleAgent
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.run import EVALUATION_SEED, Diverged, summary

@@ -17,7 +17,7 @@ from afterstate import agents
 from afterstate.agents.config import current_names, from_dict
 from afterstate.agents.game2048.learning import from_search
 from afterstate.agents.game2048.search.mc_softmax import POLICIES, MCSoftmaxAgent, MCSoftmaxSettings
-from afterstate.agents.game2048.values import ntuple
+from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments import cells
@@ -81,7 +81,7 @@ def test_settings_belong_to_existing_players(measure: Measure) -> None:
 def test_players_have_the_network_of_their_cell() -> None:
     cell: Row = {"player": "mc-softmax", "settings": {"network": "ntuple", "simulations": 7}}
     made = run.make_player(cell)
-    assert isinstance(made, MCSoftmaxAgent) and isinstance(made.network, ntuple.Network)
+    assert isinstance(made, MCSoftmaxAgent) and isinstance(made.network, Network)
     assert made.settings == MCSoftmaxSettings(simulations=7)
     cell["settings"]["network"] = "value-net"
     assert isinstance(run.make_player(cell).network, ValueNetAgent)

@@ -19,7 +19,7 @@ pytest.importorskip("tqdm")
 pytest.importorskip("tyro")
 
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleSettings
-from afterstate.agents.game2048.values.ntuple import network
+from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs import json_files
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows, run, settings
