@@ -88,8 +88,11 @@ def _filled(**options: Any) -> Network:
 def _networks(folder: Path) -> list[bytes]:
     nets = [_filled(), _filled(stages=[64], promote=True, fixed_point=True)]
     saved = [_written(folder, partial(ntuple_file.save, net)) for net in nets]
-    kept = np.arange(0, nets[0].weights.size, 3)
-    return [*saved, _written(folder, lambda path: pruning.save_pruned(nets[0], path, kept))]
+    staged = _filled(stages=[64, 256], promote=True)
+    for net in (nets[0], staged):
+        kept = np.arange(0, net.weights.size, 3)
+        saved.append(_written(folder, partial(pruning.save_pruned, net, selected=kept)))
+    return saved
 
 
 def _read_network(path: Path) -> None:
