@@ -38,6 +38,7 @@ from afterstate.agents.game2048.values.ntuple_network import (
     Indices,
     Network,
     Weights,
+    exponent_of,
     network_without_weights,
 )
 from afterstate.envs import commands, durable_files
@@ -236,6 +237,12 @@ class Args:
     """Depth of these games: 1 for a file that plays greedily, 2 for one that searches."""
     seed: Whole = 0
     """Seed of these games."""
+    downgrade: int | None = None
+    """The small network downgrades boards from this tile on; by default as the large one."""
+
+    def __post_init__(self) -> None:
+        if self.downgrade is not None:
+            exponent_of("downgrade", self.downgrade)
 
 
 def prune(args: Args) -> None:
@@ -248,6 +255,8 @@ def prune(args: Args) -> None:
         uses = count_uses(net, args.games, args.seed, bar.update, args.depth)
     selected = most_used(net, uses, int(args.weights))
     steps = steps_by_uses(net, uses, selected, args.step)
+    if args.downgrade is not None:
+        net = net._replace(downgrade=exponent_of("downgrade", args.downgrade))
     save_pruned(net, args.small, selected, args.step, steps)
     size = args.small.stat().st_size
     print(f"{args.small}: {selected.size:,} of {net.weights.size:,} weights, {size:,} bytes")

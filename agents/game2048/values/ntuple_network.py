@@ -335,7 +335,7 @@ def network_without_weights(
         size=size,
         symmetric=n_symmetric,
         promote=bool(promote),
-        downgrade=16 if downgrade is None else _check_tile("downgrade", downgrade),
+        downgrade=16 if downgrade is None else exponent_of("downgrade", downgrade),
     )
 
 
@@ -408,8 +408,12 @@ def _check_stages(tiles: Sequence[int]) -> list[int]:
     return [int(tile) for tile in tiles]
 
 
-def _check_tile(name: str, tile: int) -> int:
-    """Return the exponent of a tile."""
+def exponent_of(name: str, tile: int) -> int:
+    """Return the exponent of the tile that an argument names.
+
+    Raises:
+        ValueError: it is not a tile in 4..32768.
+    """
     allowed = [1 << exponent for exponent in range(2, 16)]
     if whole(tile) not in allowed:
         raise ValueError(f"{name} must be one of the tiles {allowed}, got {tile!r}")

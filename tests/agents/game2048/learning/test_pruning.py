@@ -343,11 +343,13 @@ def test_the_command_line_writes_a_small_file(
     learner.save(tmp_path / "learner.npz")
     small = tmp_path / "new folder" / "small.npz"
     options = ["--weights", "5e2", "--step", "0.5", "--games", "3", "--seed", "4"]
+    options += ["--downgrade", "512"]
     main([str(tmp_path / "learner.npz"), str(small), *options])
     uses = count_uses(learner.network, 3, seed=4)
     selected = most_used(learner.network, uses, 500)
     steps = steps_by_uses(learner.network, uses, selected, 0.5)
     save_pruned(learner.network, tmp_path / "expected.npz", selected, 0.5, steps)
+    assert load(small).downgrade == 9
     expected = expand(load(tmp_path / "expected.npz"))
     assert (expand(load(small)).weights == expected.weights).all()
     size, n = small.stat().st_size, learner.network.weights.size
@@ -362,6 +364,7 @@ def test_the_command_line_writes_a_small_file(
         *(("games", wrong) for wrong in ("0", "many")),
         *(("step", wrong) for wrong in ("0", "-1", "nan", "many")),
         *(("seed", wrong) for wrong in ("-1", "many")),
+        *(("downgrade", wrong) for wrong in ("0", "3", "65536", "many")),
     ],
 )
 def test_wrong_options_are_refused_by_name(
