@@ -36,7 +36,7 @@ def run(options: Web) -> int:
     try:
         import uvicorn
 
-        from afterstate.web.connections import Connection
+        from afterstate.web.connections import KEEP_SECONDS, Connection
         from afterstate.web.server import create_app
     except ModuleNotFoundError as error:
         raise ImportError(_EXTRA) from error
@@ -46,7 +46,7 @@ def run(options: Web) -> int:
         _announce(options, listener.getsockname()[1])
         settings: Any = {"log_level": "warning", "access_log": False, "server_header": False}
         settings |= {"ws": "none", "limit_concurrency": 500, "timeout_graceful_shutdown": 3}
-        settings |= {"http": Connection}
+        settings |= {"http": Connection, "timeout_keep_alive": KEEP_SECONDS}
         uvicorn.Server(uvicorn.Config(app, **settings)).run([listener])
     return 0
 

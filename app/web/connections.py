@@ -11,13 +11,17 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 MAX_CONNECTIONS = 128
 """Open connections of an address; more are closed."""
 REQUEST_SECONDS = 10.0
-"""Time in which a connection must send a whole request, after it was opened or last answered."""
+"""Time in which a connection must send a whole request, after it was opened or began to send it."""
+KEEP_SECONDS = 75
+"""Time that a connection is kept after an answer. Clients that use one again just when it is closed
+lose their request, so it is longer than the time that they keep it themselves."""
 
 
 class Connection(H11Protocol):
     """A connection that is closed if no request comes in time, or its address has too many."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _is_kept = False
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for a request."""
@@ -25,12 +29,19 @@ class Connection(H11Protocol):
         address = self.client and self.client[0]
         if sum(each.client[:1] == (address,) for each in self._others()) > MAX_CONNECTIONS:
             transport.abort()
-        self._wait()
+        self._wait(REQUEST_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop to wait."""
         self._stop()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read a part of a request."""
+        if self._is_kept:
+            self._is_kept = False
+            self._wait(REQUEST_SECONDS)
+        super().data_received(data)
 
     def handle_events(self) -> None:
         """Handle what has come, and stop to wait when the request is whole."""
@@ -40,17 +51,18 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         """Begin to wait for the next request."""
-        self._wait()
+        self._is_kept = True
+        self._wait(KEEP_SECONDS)
         super().on_response_complete()
 
     def _others(self) -> list[Any]:
         """Return the connections whose address is known, this one included."""
         return [each for each in self.connections if getattr(each, "client", None)]
 
-    def _wait(self) -> None:
-        """Close the connection after the time for a request."""
+    def _wait(self, seconds: float) -> None:
+        """Close the connection after this time."""
         self._stop()
-        self._deadline = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
+        self._deadline = self.loop.call_later(seconds, self.transport.close)
 
     def _stop(self) -> None:
         """Wait no longer."""

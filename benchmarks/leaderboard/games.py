@@ -29,6 +29,7 @@ from afterstate import agents
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE as CYCLE
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.values import pruned
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.commands.seats import factory as find_factory
 from afterstate.envs import json_files
@@ -250,7 +251,7 @@ def fingerprint(player: Any) -> str | None:
     """Return the first 16 digits of the SHA-256 of a player's weights; None without weights.
 
     Weights are the arrays of `network`, `net`, `policy` and `prior`, also in lists of them;
-    those of an N-tuple network are its tuples and its table.
+    those of an N-tuple network are its tuples and its table, or the weights that pruning kept.
     """
     parts = list(_arrays(player, {}))
     digest = hashlib.sha256()
@@ -267,7 +268,8 @@ def _arrays(part: Any, seen: dict[int, Any]) -> Iterator[npt.NDArray[Any]]:
     if isinstance(part, np.ndarray):
         yield part
     elif isinstance(part, Network):
-        yield from (part.masks, part.weights, part.blocks, part.levels)
+        yield part.masks
+        yield from pruned.kept(part) if part.is_pruned else [part.weights]
     elif hasattr(part, "state_dict"):
         yield from (value.detach().cpu().numpy() for value in part.state_dict().values())
     else:

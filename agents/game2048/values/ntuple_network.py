@@ -54,7 +54,7 @@ STAGES = (512, 1024, 2048, 4096, 8192, 16384, 32768)
 FRACTION = 1024
 """The integer that a fixed-point weight of 1 is stored as."""
 
-BLOCK_BITS = 8
+BLOCK_BITS = 7
 """Logarithm of the number of weights in a block of a pruned network."""
 
 Kind = Literal["float", "fixed", "pruned"]

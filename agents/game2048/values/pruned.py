@@ -1,11 +1,11 @@
-"""Pruned networks: the few weights that play uses most, in blocks of 256.
+"""Pruned networks: the few weights that play uses most, in blocks of 128.
 
 `afterstate prune` keeps some percent of a network's weights, as *levels*: integers of 16 bits, in
-steps of some points. In memory each table is cut into blocks of 256 neighbours, and the blocks in
+steps of some points. In memory each table is cut into blocks of 128 neighbours, and the blocks in
 which any weight was kept are stored whole; the place of each block is in a list of its own, 0 for
 those without, whose weights are all 0. With promotion, a block of a later stage without weights of
 its own is the one of the stage before, and the others have its weights where they have none of
-their own, so play does not have to look for them. Seven million of 673 million weights take 210 MB.
+their own, so play does not have to look for them. Ten million of 673 million weights take 220 MB.
 Smaller blocks take less, but their list does not fit in the caches.
 
 Such a network plays. To learn on, or to be pruned again, it is expanded.
@@ -57,7 +57,8 @@ def fill(net: Network, places: Indices, levels: Levels, step: float) -> Network:
     if places.size and places[-1] >= net.n_weights:
         raise ValueError("its weights do not match its tuples")
     ends, shifts = _shifts(net)
-    places = places + shifts[np.searchsorted(ends, places, "right")]
+    if shifts.any():
+        places = places + shifts[np.searchsorted(ends, places, "right")]
     is_first = np.diff(places >> BLOCK_BITS, prepend=-1) > 0
     used, which = places[is_first] >> BLOCK_BITS, np.cumsum(is_first, dtype=np.int32) - 1
     n_blocks = net.stage_size // BLOCK
@@ -78,7 +79,7 @@ def fill(net: Network, places: Indices, levels: Levels, step: float) -> Network:
 def _shifts(net: Network) -> tuple[Indices, Indices]:
     """Return where each table ends among all weights, and how far those before it are shifted.
 
-    Tables of one cell, of 16 weights, take a block of 256 each.
+    Tables of one cell, of 16 weights, take a block of 128 each.
     """
     n_stages = 1 + len(net.stage_tiles)
     lengths = np.tile([16 ** len(cells) for cells in net.tuples], n_stages)
