@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from afterstate import agents
+from afterstate.agents.config import did_you_mean
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.players import Player, check_player
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, give, play
@@ -37,7 +38,8 @@ def find_player(player: Player | str, seed: int | None = None) -> Player:
     name = _PREFIX + player.removeprefix(_PREFIX)
     if name.partition(",")[0] not in agents.names():
         known = [each.removeprefix(_PREFIX) for each in agents.names() if each.startswith(_PREFIX)]
-        raise ValueError(f"player must be one of {known} or a player's file, got {player!r}")
+        hint = did_you_mean(player.partition(",")[0], known)
+        raise ValueError(f"player must be a name or a player's file, got {player!r}{hint}")
     return check_player(agents.find(name, seed))
 
 

@@ -179,11 +179,13 @@ class Replay:
     positions, actions and mismatches and the first mismatch, and exits with 1 if there is one. A
     damaged line is reported and left out; the command then exits with 1, too.
 
-    Example: afterstate replay games.jsonl
+    Example: afterstate replay games.jsonl --json
     """
 
     files: Positional[tuple[Path, ...]]
     """Files of recorded games."""
+    json: bool = False
+    """Print the results as a JSON list, an object for each file."""
 
 
 @dataclass(frozen=True)

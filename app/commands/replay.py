@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from afterstate.commands.options import Replay
-from afterstate.envs.daihinmin.records.replay import replay
+from afterstate.envs.daihinmin.records.replay import Report, replay
 
 
 def run(options: Replay) -> int:
@@ -17,25 +19,36 @@ def run(options: Replay) -> int:
     """
     if not options.files:
         raise ValueError("files must be at least one")
-    return int(not all([_is_right(file) for file in options.files]))
+    reports = {str(file): _report(file, quiet=options.json) for file in options.files}
+    if options.json:
+        print(json.dumps([_row(file, each) for file, each in reports.items()], indent=1))
+    return int(not all(map(_is_right, reports.values())))
 
 
-def _is_right(file: Path) -> bool:
-    """Replay a file and print the result; return True if all is by the rules."""
+def _report(file: Path, quiet: bool) -> Report:
+    """Replay a file and print the result, or only what is wrong with the file."""
     try:
         report = replay(file)
     except OSError as error:
-        print(f"{file}: {error}", file=sys.stderr)
-        return False
-    if report.damaged:
+        report = Report(damaged=1, damage=f"{file}: {error}")
+    if report.damage:
         more = f" (the first of {report.damaged:,} damaged lines)" if report.damaged > 1 else ""
         print(f"{report.damage}{more}", file=sys.stderr)
-    if report.games + report.positions:
+    elif not report.games + report.positions:
+        print(f"{file}: there is nothing to replay", file=sys.stderr)
+    if report.games + report.positions and not quiet:
         counts = [f"{n:,} {name}" for name, n in zip(report._fields[:4], report[:4], strict=True)]
         print(f"{file}: {', '.join(counts)}")
-    elif not report.damaged:
-        print(f"{file}: there is nothing to replay", file=sys.stderr)
-        return False
-    if report.first:
+    if report.first and not quiet:
         print(f"{file}: first mismatch: {report.first}")
-    return not report.first and not report.damaged
+    return report
+
+
+def _row(file: str, report: Report) -> dict[str, Any]:
+    """Return a result as JSON."""
+    return {"file": file, **report._asdict(), "ok": _is_right(report)}
+
+
+def _is_right(report: Report) -> bool:
+    """Return True if a file has games or positions, and all is readable and by the rules."""
+    return bool(report.games + report.positions) and not report.first and not report.damaged

@@ -18,6 +18,8 @@ import pytest
 from afterstate.__main__ import COMMANDS, SHELLS, main, option_classes
 from afterstate.commands import options
 
+GAMES = Path(__file__).parents[1] / "data" / "daihinmin"
+
 
 def error_of(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """Return what a wrong command line prints, which must exit with 2."""
@@ -139,7 +141,9 @@ def test_help_imports_no_compiler(name: str) -> None:
         ("eval random daihinmin-sample", "players must be one or more of one game"),
         ("eval", "players must be one or more of one game"),
         ("eval sample --games 150", "games of Daihinmin must be a multiple of 100"),
-        ("eval sample --opponents a", "player must be one of"),
+        ("eval sample --opponents a", "player must be a name or a player's file, got 'a'"),
+        ("eval sample --opponents polcy", "got 'polcy', did you mean 'policy'?"),
+        ("play daihinmin --opponents mc-rnk,playouts=5", "did you mean 'mc-rank'?"),
         ("play 2048 --rows 9", "rows and columns"),
         ("play 2048 --seed -1", "seed must be None or an integer >= 0"),
         ("play daihinmin --games -1", "n_games must be >= 0"),
@@ -152,6 +156,17 @@ def test_errors_say_what_is_wrong(
     words: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert message in error_of(words.split(), capsys)
+
+
+def test_results_of_replay_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    games, damaged = GAMES / "lazymix.jsonl.gz", tmp_path / "damaged.jsonl"
+    damaged.write_text("{")
+    assert main(["replay", str(games), str(damaged), "--json"]) == 1
+    whole, cut = json.loads(capsys.readouterr().out)
+    assert whole["file"] == str(games) and whole["ok"] and whole["games"] > 0
+    assert (whole["mismatches"], whole["first"], whole["damaged"]) == (0, "", 0)
+    assert cut["damaged"] == 1 and "is not JSON" in cut["damage"] and not cut["ok"]
+    assert main(["replay", str(games), "--json"]) == 0
 
 
 @pytest.mark.parametrize(
