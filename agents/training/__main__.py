@@ -47,12 +47,12 @@ LEARNERS = {
         "N-tuple network of 2048, by TD self-play",
     ),
     "value": _Learner(
-        f"{_2048}.value_td",
+        f"{_2048}.neural_runs",
         "ValueRun",
         "neural value network of 2048, by TD self-play",
     ),
     "policy": _Learner(
-        f"{_2048}.policy_imitation",
+        f"{_2048}.neural_runs",
         "PolicyRun",
         "policy network of 2048, from a play log",
     ),

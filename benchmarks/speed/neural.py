@@ -29,6 +29,7 @@ from tqdm import tqdm
 
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.learning import policy_imitation, value_td
+from afterstate.agents.game2048.learning.neural_runs import ValueSettings
 from afterstate.agents.game2048.learning.play_logs import MOVE
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, MCSoftmaxSettings
 from afterstate.agents.game2048.values.policy_net import PolicyCNN, probabilities
@@ -145,7 +146,7 @@ def in_network(device: str, bf16: bool, rounds: int) -> Figure:
 
 def learning_values(games: int, device: str, bf16: bool) -> Timed:
     """Return the learning of CNN22 in self-play."""
-    options = value_td.ValueSettings(games=games, batch=min(games, 1_024), bf16=bf16)
+    options = ValueSettings(games=games, batch=min(games, 1_024), bf16=bf16)
     learner = value_td.ValueLearner(CNN22().to(device), options, seed=1)
 
     def work() -> int:

@@ -21,9 +21,9 @@ from __future__ import annotations
 import math
 import time
 import zlib
-from dataclasses import asdict, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,15 +31,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from afterstate.agents import nets
-from afterstate.agents.config import Whole, settings
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.values.planes import planes
-from afterstate.agents.game2048.values.policy_net import PolicyNetAgent, network
+from afterstate.agents.game2048.values.policy_net import PolicyNetAgent
 from afterstate.agents.training.commands import uninterrupted
-from afterstate.agents.training.folder import RunFolder
-from afterstate.agents.training.optimizer import Fitting, new_fitter, set_threads
-from afterstate.agents.training.run import EVALUATION_SEED, MoveTraining, NeuralOptions, summary
+from afterstate.agents.training.optimizer import Fitting, new_fitter
+from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs.game2048 import torch_rules
 
 
@@ -193,58 +191,3 @@ class PolicyLearner:
 def evaluate(net: nn.Module, n_games: int) -> dict[str, Any]:
     """Return the `summary` of evaluation games of a network."""
     return summary(play(PolicyNetAgent(net), n_games, EVALUATION_SEED))
-
-
-@settings
-class NetworkSettings:
-    """Settings of the network."""
-
-    layers: int = 5
-    """Number of convolutional layers, 2 to 5 (Matsuzaki and Teramura 2018)."""
-
-
-@settings
-class PolicyRun:
-    """Settings of a run in which a policy network of 2048 learns from a play log."""
-
-    options: ClassVar = NeuralOptions
-    row_key: ClassVar[str] = "n_moves"
-    evaluation_key: ClassVar[str] = "loss"
-    checkpoints: ClassVar[tuple[str, ...]] = ("learner.safetensors",)
-
-    network: NetworkSettings = field(default_factory=NetworkSettings)
-    log: str | None = None
-    """File of a play log; required."""
-    learner: Fitting = field(default_factory=Fitting)
-    seed: Whole | None = 0
-    """Seed of the weights and of the random symmetries."""
-
-    def new(self, device: str = "cpu") -> PolicyLearner:
-        """Return a new learner.
-
-        Raises:
-            OSError: the log cannot be read.
-            ValueError: no log, or a wrong network or device.
-        """
-        nets.check_device(device)
-        if self.log is None:
-            raise ValueError("log must be the file of a play log, got null")
-        with nets.seeded(self.seed):
-            net = network("PolicyCNN", layers=self.network.layers).to(device)
-        log, about = play_logs.read_whole(self.log), play_logs.description(self.log)
-        return PolicyLearner(net, log, self.learner, self.seed, about)
-
-    def begin(self, options: NeuralOptions, folder: RunFolder) -> MoveTraining:
-        """Return a new learner, or the one in the folder."""
-        if set(options.games) - {1}:
-            raise ValueError("evaluate must be 1:GAMES: a policy network does not search")
-        set_threads(options.threads)
-        learner, path = self.new(options.device), folder.path / self.checkpoints[0]
-        if options.resume:
-            learner.resume(path)
-
-        def evaluation() -> dict[str, Any]:
-            plies = {f"{ply}-ply": evaluate(learner.net, n) for ply, n in options.games.items()}
-            return {**learner.metrics(), **plies}
-
-        return MoveTraining(learner, path, evaluation)

@@ -30,10 +30,10 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict, field
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -41,42 +41,16 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from afterstate.agents import nets
-from afterstate.agents.config import Count, Positive, Share, Whole, settings
 from afterstate.agents.game2048.learning import play_logs
+from afterstate.agents.game2048.learning.neural_runs import ValueSettings
 from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.values.planes import planes
-from afterstate.agents.game2048.values.value_net import MAX_DEPTH, ValueNetAgent, evaluate, network
+from afterstate.agents.game2048.values.value_net import ValueNetAgent, evaluate
 from afterstate.agents.training.commands import uninterrupted
-from afterstate.agents.training.fitting import Fitting
-from afterstate.agents.training.folder import RunFolder
-from afterstate.agents.training.optimizer import new_fitter, set_threads
-from afterstate.agents.training.run import EVALUATION_SEED, MoveTraining, NeuralOptions, summary
+from afterstate.agents.training.optimizer import new_fitter
+from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.torch_rules import afterstates, draw_bits, exponents, spawn, start
-
-
-@settings
-class ValueSettings(Fitting):
-    """Settings of learning of a value network.
-
-    Raises:
-        ValueError: a wrong setting.
-    """
-
-    games: Count = 1_024
-    """Games played in parallel. With fewer games the network learns more from as many moves."""
-    segment: Count = 1
-    """Moves of each game between two updates, by which targets look ahead. An update has
-    `segment * games` positions and is completed before a run is interrupted."""
-    lam: Share = 0.95
-    """Lambda, the weight of later moves of the segment in a target: 0 none, 1 full."""
-    value_scale: Positive = 1_000.0
-    """Points per 1 of the network's output; outputs of about 1 are learned best."""
-    restart: Count | None = None
-    """Play games again from their middle until at most this many moves are left; by default each
-    game is played once."""
-    jump: Share = 0.0
-    """Probability that a game begins at a position from the log."""
 
 
 class _GameBatch(NamedTuple):
@@ -394,52 +368,11 @@ class ValueLearner:
         self._segment = [_Step(*each) for each in zip(*columns, strict=True)]
 
 
-@settings
-class ValueRun:
-    """Settings of a run in which a neural value network of 2048 learns in self-play."""
-
-    options: ClassVar = NeuralOptions
-    row_key: ClassVar[str] = "n_moves"
-    evaluation_key: ClassVar[str] = "loss"
-    checkpoints: ClassVar[tuple[str, ...]] = ("learner.safetensors",)
-
-    network: dict[str, str | int] = field(default_factory=lambda: {"name": "CNN22"})
-    """Name and settings of a network of `value_net.py`."""
-    log: str | None = None
-    """File of a play log, for `jump`."""
-    learner: ValueSettings = field(default_factory=ValueSettings)
-    seed: Whole | None = 0
-    """Seed of the weights and of the games."""
-
-    def new(self, device: str = "cpu") -> ValueLearner:
-        """Return a new learner.
-
-        Raises:
-            OSError: the log cannot be read.
-            ValueError: a wrong network or device.
-        """
-        nets.check_device(device)
-        with nets.seeded(self.seed):
-            options: dict[str, Any] = {"name": "CNN22", **self.network}
-            net = network(**options).to(device)
-        log = None if self.log is None else play_logs.read_whole(self.log)
-        return ValueLearner(net, self.learner, self.seed, log)
-
-    def begin(self, options: NeuralOptions, folder: RunFolder) -> MoveTraining:
-        """Return a new learner, or the one in the folder."""
-        if max(options.games, default=1) > MAX_DEPTH:
-            raise ValueError(f"evaluate must have at most {MAX_DEPTH} plies for value networks")
-        set_threads(options.threads)
-        learner, path = self.new(options.device), folder.path / self.checkpoints[0]
-        if options.resume:
-            learner.resume(path)
-
-        def evaluation() -> dict[str, Any]:
-            scale, bf16 = self.learner.value_scale, self.learner.bf16
-            row: dict[str, Any] = {"loss": learner.loss()}
-            for depth, n_games in options.games.items():
-                player = ValueNetAgent(learner.net, depth, None, scale, bf16)
-                row[f"{depth}-ply"] = summary(play(player, n_games, EVALUATION_SEED))
-            return row
-
-        return MoveTraining(learner, path, evaluation)
+def evaluation(learner: ValueLearner, games: dict[int, int]) -> dict[str, Any]:
+    """Return the `summary` of evaluation games of a learner, by their numbers for each depth."""
+    scale, bf16 = learner.settings.value_scale, learner.settings.bf16
+    row = {}
+    for depth, n_games in games.items():
+        player = ValueNetAgent(learner.net, depth, None, scale, bf16)
+        row[f"{depth}-ply"] = summary(play(player, n_games, EVALUATION_SEED))
+    return row
