@@ -71,10 +71,32 @@ def exit_code(command: Callable[..., Any], *arguments: Any) -> int:
     except BrokenPipeError:
         raise
     except (OSError, ValueError, ImportError) as error:
-        fail(error)
+        fail(missing(error) or error)
     except KeyboardInterrupt as interrupt:
         print(*interrupt.args, file=sys.stderr)
         return 130
+
+
+EXTRAS = {
+    "neural": ("torch", "safetensors"),
+    "train": ("filelock", "joblib"),
+    "render": ("PIL", "pygame"),
+    "video": ("moviepy",),
+    "sb3": ("stable_baselines3", "sb3_contrib"),
+    "web": ("fastapi", "uvicorn"),
+    "ray": ("ray",),
+    "examples": ("adjustText", "matplotlib", "pandas", "scipy", "tensorboard", "yaml"),
+}
+"""Packages that only an extra installs."""
+
+
+def missing(error: Exception) -> str:
+    """Return how to install a package that an import did not find; an empty text if unknown."""
+    package = (getattr(error, "name", None) or "").partition(".")[0]
+    extras = [extra for extra, packages in EXTRAS.items() if package in packages]
+    if not extras or not str(error).startswith("No module named"):
+        return ""
+    return f'this needs {package}: pip install "afterstate[{extras[0]}]"'
 
 
 def fail(error: object) -> NoReturn:

@@ -17,6 +17,7 @@ import pytest
 
 from afterstate.__main__ import COMMANDS, SHELLS, main, option_classes
 from afterstate.commands import options
+from afterstate.envs.commands import exit_code, missing
 
 GAMES = Path(__file__).parents[1] / "data" / "daihinmin"
 
@@ -247,3 +248,27 @@ def test_commands_of_a_game_import_no_rules_of_the_other(module: str, other: str
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [("torch", "neural"), ("torch.nn", "neural"), ("filelock", "train"), ("PIL.Image", "render")],
+)
+def test_a_missing_package_is_named_with_its_extra(
+    module: str, extra: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> None:
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    with pytest.raises(SystemExit) as stop:
+        exit_code(fails)
+    assert stop.value.code == 2
+    package = module.partition(".")[0]
+    expected = f'error: this needs {package}: pip install "afterstate[{extra}]"\n'
+    assert capsys.readouterr().err == expected
+
+
+def test_other_missing_packages_are_named_alone() -> None:
+    assert missing(ModuleNotFoundError("No module named 'mine'", name="mine")) == ""
+    assert missing(ImportError("needs more", name="torch")) == ""
+    assert missing(ValueError("No module named 'torch'")) == ""
