@@ -52,7 +52,8 @@ def positions_daihinmin(options: Watch) -> Iterator[Position]:
     from afterstate.envs.daihinmin import render
     from afterstate.envs.daihinmin.players import actions_of
 
-    names = [name.removeprefix("daihinmin-") for name in fill(options.players, N_SEATS)]
+    seated = fill(options.players, N_SEATS)
+    names = [f"{name.removeprefix('daihinmin-')} {i}" for i, name in enumerate(seated)]
     players, env = table(options.players, options.seed), daihinmin_v0.raw_env()
     env.reset(seed=options.seed)
     while True:
