@@ -143,7 +143,7 @@ def test_help_imports_no_compiler(name: str) -> None:
         ("eval", "players must be one or more of one game"),
         ("eval sample --games 150", "games of Daihinmin must be a multiple of 100"),
         ("eval sample --opponents a", "player must be a name or a player's file, got 'a'"),
-        ("eval sample --opponents polcy", "got 'polcy', did you mean 'policy'?"),
+        ("eval sample --opponents policyy", "got 'policyy', did you mean 'policy'?"),
         ("play daihinmin --opponents mc-rnk,playouts=5", "did you mean 'mc-rank'?"),
         ("play 2048 --rows 9", "rows and columns"),
         ("play 2048 --seed -1", "seed must be None or an integer >= 0"),
