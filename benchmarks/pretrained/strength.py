@@ -50,12 +50,10 @@ def learned(name: str, before: float = 0) -> list[Point]:
     return [Point(moves, each["mean"], each["interval"]) for moves, each in greedy]
 
 
-def played() -> list[Point]:
-    """Return the scores of the leaderboard's players of the network, by seconds per move."""
+def played(*players: str) -> list[Point]:
+    """Return the scores of players of the leaderboard by seconds per move, in ascending order."""
     with (RESULTS / "leaderboard" / "2048.csv").open(encoding="utf-8", newline="") as file:
-        rows = [
-            row for row in csv.DictReader(file) if row["player"].startswith(("expectimax, ", "N-t"))
-        ]
+        rows = [row for row in csv.DictReader(file) if row["player"] in players]
     return [
         Point(
             float(row["cpu_seconds_each"]),
@@ -86,12 +84,15 @@ def draw(runs: dict[str, list[Point]], path: Path) -> None:
     for name, points in runs.items():
         _curve(left, points, name)
     left.axhline(OPTIMISTIC, color="grey", linestyle=":", label="Guei et al. 2021")
-    _curve(right, played(), "package, expectimax")
+    plies = [f"expectimax, {depth}-ply" for depth in (2, 3, 4)]
+    _curve(right, played("N-tuple network", *plies), "package, 1-ply to 4-ply")
+    _curve(right, played("expectimax, 500 nodes"), "package, 500 nodes")
     for axis, published in ((left, LEARNED), (right, PLAYED)):
         axis.plot(*zip(*published, strict=True), "k^", label="Jaśkowski 2018")
         axis.set_xscale("log")
+        axis.yaxis.set_major_formatter("{x:,.0f}")
         axis.grid(alpha=0.3)
-        axis.legend()
+        axis.legend(loc="upper left" if axis is left else "lower right")
     left.set(xlabel="moves learned", ylabel="mean score", title="greedy play")
     right.set(xlabel="seconds per move", title="search")
     save(figure, path)
