@@ -415,7 +415,10 @@ def some_boards(n: int) -> Boards:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("select", "scale"),
-    [("L-max", lambda v: v / v.max()), ("L-log", lambda v: np.log(v / v.max()))],
+    [
+        ("L-max", lambda v: v / v.max()),
+        ("L-log", lambda v: np.log(np.maximum(v, 1) / v.max())),
+    ],
 )
 @pytest.mark.parametrize("choose", ["value", "visits"])
 def test_the_learned_temperature_maximizes_the_likelihood(
