@@ -19,10 +19,10 @@ def run(options: Replay) -> int:
     """
     if not options.files:
         raise ValueError("files must be at least one")
-    reports = {str(file): _report(file, quiet=options.json) for file in options.files}
+    reports = [_report(file, quiet=options.json) for file in options.files]
     if options.json:
-        print(json.dumps([_row(file, each) for file, each in reports.items()], indent=1))
-    return int(not all(map(_is_right, reports.values())))
+        print(json.dumps(list(map(_row, options.files, reports)), indent=1))
+    return int(not all(map(_is_right, reports)))
 
 
 def _report(file: Path, quiet: bool) -> Report:
@@ -44,9 +44,9 @@ def _report(file: Path, quiet: bool) -> Report:
     return report
 
 
-def _row(file: str, report: Report) -> dict[str, Any]:
+def _row(file: Path, report: Report) -> dict[str, Any]:
     """Return a result as JSON."""
-    return {"file": file, **report._asdict(), "ok": _is_right(report)}
+    return {"file": str(file), **report._asdict(), "ok": _is_right(report)}
 
 
 def _is_right(report: Report) -> bool:

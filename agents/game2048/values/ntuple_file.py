@@ -35,7 +35,7 @@ takes 16 MiB."""
 def tables(net: Network) -> Iterator[tuple[slice, int]]:
     """Return the place of each table of each stage in the weights, and its number of cells."""
     begin = 0
-    for _ in range(0, net.n_weights, net.n_weights_of_stage):
+    for _ in range(net.n_stages):
         for cells in net.tuples:
             yield slice(begin, begin + 16 ** len(cells)), len(cells)
             begin += 16 ** len(cells)

@@ -58,7 +58,7 @@ BLOCK_BITS = 7
 """Logarithm of the number of weights in a block of a pruned network."""
 
 Kind = Literal["float", "fixed", "pruned"]
-"""How a network stores its weights."""
+"""Ways in which a network stores its weights."""
 
 _KEY_TILES = np.array([1 << e for e in range(11)] + [n << 11 for n in range(1, 32)])
 """The sum of the tiles of each stage key: see `ntuple._stage_key`."""
@@ -106,6 +106,11 @@ class Network(NamedTuple):
         return begins
 
     @property
+    def n_stages(self) -> int:
+        """Return the number of stages."""
+        return 1 + len(self.stage_tiles)
+
+    @property
     def n_entries(self) -> int:
         """Return the number of entries that a board's value is the sum of."""
         return self.symmetric * self.masks.size
@@ -113,7 +118,7 @@ class Network(NamedTuple):
     @property
     def n_weights(self) -> int:
         """Return the number of weights in all stages, of a pruned network before pruning."""
-        return self.n_weights_of_stage * (1 + len(self.stage_tiles))
+        return self.n_weights_of_stage * self.n_stages
 
     @property
     def n_weights_of_stage(self) -> int:
@@ -140,7 +145,9 @@ class Network(NamedTuple):
 
     @property
     def values(self) -> Weights:
-        """Return the weights as floats, converted if they are fixed-point."""
+        """Return the weights as floats, of a pruned network those of its blocks."""
+        if self.is_pruned:
+            return np.float32(self.step) * self.levels
         return np.float32(1 / FRACTION) * self.fixed if self.fixed.size else self.weights
 
 

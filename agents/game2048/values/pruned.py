@@ -62,7 +62,7 @@ def fill(net: Network, places: Indices, levels: Levels, step: float) -> Network:
     is_first = np.diff(places >> BLOCK_BITS, prepend=-1) > 0
     used, which = places[is_first] >> BLOCK_BITS, np.cumsum(is_first, dtype=np.int32) - 1
     n_blocks = net.stage_size // BLOCK
-    blocks = np.zeros((1 + len(net.stage_tiles), n_blocks), np.uint32)
+    blocks = np.zeros((net.n_stages, n_blocks), np.uint32)
     all_levels = np.zeros((1 + used.size, BLOCK), np.int16)
     for stage, of_stage in enumerate(blocks):
         if net.promote and stage:
@@ -81,8 +81,7 @@ def _shifts(net: Network) -> tuple[Indices, Indices]:
 
     Tables of one cell, of 16 weights, take a block of 128 each.
     """
-    n_stages = 1 + len(net.stage_tiles)
-    lengths = np.tile([16 ** len(cells) for cells in net.tuples], n_stages)
+    lengths = np.tile([16 ** len(cells) for cells in net.tuples], net.n_stages)
     in_blocks = np.maximum(lengths, BLOCK)
     return np.cumsum(lengths), np.cumsum(in_blocks - lengths) - (in_blocks - lengths)
 
@@ -104,11 +103,11 @@ def kept(net: Network) -> tuple[Indices, Levels]:
         own_levels.append(levels[blocks[changed[row]] // BLOCK, column])
         if net.promote:
             before = blocks
+    kept_places = np.concatenate(places)
     ends, shifts = _shifts(net)
-    in_blocks = np.concatenate(places)
-    return in_blocks - shifts[np.searchsorted(ends + shifts, in_blocks, "right")], np.concatenate(
-        own_levels
-    )
+    if shifts.any():
+        kept_places -= shifts[np.searchsorted(ends + shifts, kept_places, "right")]
+    return kept_places, np.concatenate(own_levels)
 
 
 def pack(places: Indices, levels: Levels) -> tuple[int, Arrays]:
