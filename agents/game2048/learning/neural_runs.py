@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,6 +17,38 @@ from afterstate.agents.training.run import MoveTraining, NeuralOptions
 if TYPE_CHECKING:
     from afterstate.agents.game2048.learning.policy_imitation import PolicyLearner
     from afterstate.agents.game2048.learning.value_td import ValueLearner
+
+
+class _NeuralRun(ABC):
+    """What runs of neural networks share."""
+
+    options: ClassVar = NeuralOptions
+    row_key: ClassVar[str] = "n_moves"
+    evaluation_key: ClassVar[str] = "loss"
+    checkpoints: ClassVar[tuple[str, ...]] = ("learner.safetensors",)
+
+    @abstractmethod
+    def new(self, device: str = "cpu") -> Any:
+        """Return a new learner."""
+
+    @abstractmethod
+    def evaluation(self, learner: Any, games: dict[int, int]) -> dict[str, Any]:
+        """Return the row of an evaluation, with the numbers of games for each depth."""
+
+    def begin(self, options: NeuralOptions, folder: RunFolder) -> MoveTraining:
+        """Return a new learner, or the one in the folder."""
+        from afterstate.agents.training.optimizer import set_threads
+
+        self.check(options)
+        set_threads(options.threads)
+        learner, path = self.new(options.device), folder.path / self.checkpoints[0]
+        if options.resume:
+            learner.resume(path)
+        return MoveTraining(learner, path, lambda: self.evaluation(learner, options.games))
+
+    @abstractmethod
+    def check(self, options: NeuralOptions) -> None:
+        """Raise ValueError for evaluation games that the networks cannot play."""
 
 
 @settings
@@ -43,13 +76,8 @@ class ValueSettings(Fitting):
 
 
 @settings
-class ValueRun:
+class ValueRun(_NeuralRun):
     """Settings of a run in which a neural value network of 2048 learns in self-play."""
-
-    options: ClassVar = NeuralOptions
-    row_key: ClassVar[str] = "n_moves"
-    evaluation_key: ClassVar[str] = "loss"
-    checkpoints: ClassVar[tuple[str, ...]] = ("learner.safetensors",)
 
     network: dict[str, str | int] = field(default_factory=lambda: {"name": "CNN22"})
     """Name and settings of a network of `value_net.py`."""
@@ -78,23 +106,18 @@ class ValueRun:
         log = None if self.log is None else play_logs.read_whole(self.log)
         return ValueLearner(net, self.learner, self.seed, log)
 
-    def begin(self, options: NeuralOptions, folder: RunFolder) -> MoveTraining:
-        """Return a new learner, or the one in the folder."""
-        from afterstate.agents.game2048.learning import value_td
+    def check(self, options: NeuralOptions) -> None:
+        """Raise ValueError for evaluation games that search too deep."""
         from afterstate.agents.game2048.values.value_net import MAX_DEPTH
-        from afterstate.agents.training.optimizer import set_threads
 
         if max(options.games, default=1) > MAX_DEPTH:
             raise ValueError(f"evaluate must have at most {MAX_DEPTH} plies for value networks")
-        set_threads(options.threads)
-        learner, path = self.new(options.device), folder.path / self.checkpoints[0]
-        if options.resume:
-            learner.resume(path)
 
-        def evaluation() -> dict[str, Any]:
-            return {"loss": learner.loss(), **value_td.evaluation(learner, options.games)}
+    def evaluation(self, learner: ValueLearner, games: dict[int, int]) -> dict[str, Any]:
+        """Return the loss and the `summary` of the games of each depth."""
+        from afterstate.agents.game2048.learning import value_td
 
-        return MoveTraining(learner, path, evaluation)
+        return {"loss": learner.loss(), **value_td.evaluation(learner, games)}
 
 
 @settings
@@ -106,13 +129,8 @@ class PolicyNetwork:
 
 
 @settings
-class PolicyRun:
+class PolicyRun(_NeuralRun):
     """Settings of a run in which a policy network of 2048 learns from a play log."""
-
-    options: ClassVar = NeuralOptions
-    row_key: ClassVar[str] = "n_moves"
-    evaluation_key: ClassVar[str] = "loss"
-    checkpoints: ClassVar[tuple[str, ...]] = ("learner.safetensors",)
 
     network: PolicyNetwork = field(default_factory=PolicyNetwork)
     log: str | None = None
@@ -141,20 +159,14 @@ class PolicyRun:
         log, about = play_logs.read_whole(self.log), play_logs.description(self.log)
         return PolicyLearner(net, log, self.learner, self.seed, about)
 
-    def begin(self, options: NeuralOptions, folder: RunFolder) -> MoveTraining:
-        """Return a new learner, or the one in the folder."""
-        from afterstate.agents.game2048.learning.policy_imitation import evaluate
-        from afterstate.agents.training.optimizer import set_threads
-
+    def check(self, options: NeuralOptions) -> None:
+        """Raise ValueError for evaluation games by search."""
         if set(options.games) - {1}:
             raise ValueError("evaluate must be 1:GAMES: a policy network does not search")
-        set_threads(options.threads)
-        learner, path = self.new(options.device), folder.path / self.checkpoints[0]
-        if options.resume:
-            learner.resume(path)
 
-        def evaluation() -> dict[str, Any]:
-            plies = {f"{ply}-ply": evaluate(learner.net, n) for ply, n in options.games.items()}
-            return {**learner.metrics(), **plies}
+    def evaluation(self, learner: PolicyLearner, games: dict[int, int]) -> dict[str, Any]:
+        """Return the metrics of learning and the `summary` of the games."""
+        from afterstate.agents.game2048.learning.policy_imitation import evaluate
 
-        return MoveTraining(learner, path, evaluation)
+        plies = {f"{ply}-ply": evaluate(learner.net, n) for ply, n in games.items()}
+        return {**learner.metrics(), **plies}
