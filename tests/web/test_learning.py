@@ -35,9 +35,8 @@ def test_a_network_learns_stops_goes_on_and_plays(server: Server) -> None:
     other.post("2048/new", seed=1)
     other.post("2048/hint", player={"name": "expectimax"})
     assert not visitor.post("learn/stop")["running"]
-    time.sleep(1)
+    hint = visitor.post("2048/hint", player=trained, detail=True)  # after the step under way
     n = len(visitor.get("learn")["curve"])
-    hint = visitor.post("2048/hint", player=trained, detail=True)
     assert len(hint["values"]) == 4 and hint["line"]
     assert visitor.post("2048/run", player=trained, moves=5, turn=0)["played"][-1]["turn"] == 5
     assert len(visitor.get("learn")["curve"]) == n
