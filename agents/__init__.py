@@ -57,7 +57,9 @@ _PLAYERS: dict[str, _Entry] = {
     "reward": _Entry("game2048.simple", "RewardAgent"),
     "ntuple": _Entry(_2048, "greedy"),
     "expectimax": _Entry(_2048, "expectimax"),
-    "mc-softmax": _Entry(_2048, "mc_softmax", ("game2048.search.mc_softmax", "MCSoftmaxSettings")),
+    "mc-softmax": _Entry(
+        _2048, "mc_softmax", ("game2048.search.softmax_settings", "MCSoftmaxSettings")
+    ),
     "alphabeta": _Entry(_2048, "alphabeta", ("game2048.search.alphabeta", "AlphaBetaSettings")),
     "value-net": _Entry(f"{_NETS}.value_net", "ValueNetAgent", needs_torch=True),
     "policy-net": _Entry(f"{_NETS}.policy_net", "PolicyNetAgent", needs_torch=True),
@@ -169,7 +171,7 @@ def make(name: str, /, **settings: Any) -> Any:
             - `"mc-softmax"`: Monte-Carlo Softmax search over that network or another value
               function (`network`: also `"value-net"`, a value network or its file, or any object
               with `estimate`; `simulations`, `select`, `backup`, `seed` and others: see
-              `mc_softmax.MCSoftmaxSettings`)
+              `softmax_settings.MCSoftmaxSettings`)
             - `"alphabeta"`: alpha-beta search with a hand-made evaluation (`depth` in moves,
               `seconds` a move, weights and others: see `alphabeta.AlphaBetaSettings`)
             - `"value-net"`: greedy, or by search, with the values of a neural network (`net`: a

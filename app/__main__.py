@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import make_dataclass
 from importlib import import_module, metadata
-from typing import Annotated, Any, NamedTuple, NoReturn, Union
+from typing import Any, NamedTuple, NoReturn
 
 from afterstate.envs.commands import exit_code, fail, parse, parse_one_of
 
@@ -96,10 +95,12 @@ COMMANDS = {
         "write the small file of a large N-tuple network",
         "afterstate.agents.game2048.learning.pruning:main",
     ),
+    "completion": Command(
+        "print the completion for bash, zsh or tcsh",
+        "afterstate.completion:print_completion",
+    ),
 }
 """Commands by name."""
-
-SHELLS = ("bash", "zsh", "tcsh")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -124,11 +125,9 @@ def _run_words(words: Sequence[str]) -> int:
         return 0
     name, *rest = words
     sys.path.append(os.getcwd())  # for players `module:factory`
-    if name == "completion":
-        return print_completion(rest)
     if name not in COMMANDS:
-        _fail_unknown(name, [*COMMANDS, "completion"])
-    if {"-h", "--help"} & {*rest}:
+        _fail_unknown(name, [*COMMANDS])
+    if name == "completion" or {"-h", "--help"} & {*rest}:
         os.environ["NUMBA_DISABLE_JIT"] = "1"  # no kernel runs, so none is loaded
     return run(name, rest)
 
@@ -168,42 +167,10 @@ def _fail_unknown(name: str, known: Sequence[str]) -> NoReturn:
     fail(f"there is no command {name!r}{did_you_mean(name, known)}")
 
 
-def print_completion(words: Sequence[str]) -> int:
-    """Print the completion of a shell and return the exit code."""
-    if words and words[0] in ("-h", "--help"):
-        print(f"usage: afterstate completion {{{','.join(SHELLS)}}}")
-        return 0
-    if len(words) != 1 or words[0] not in SHELLS:
-        fail(f"completion must be followed by one of {', '.join(SHELLS)}, got {' '.join(words)!r}")
-    from afterstate.agents.training.__main__ import LEARNERS
-
-    kinds = {name: _completed(option_classes(name)) for name in COMMANDS}
-    kinds["train"] = _one_of({name: make_dataclass(name, []) for name in LEARNERS})
-    kinds["completion"] = _one_of({name: make_dataclass(name, []) for name in SHELLS})
-    parse_one_of(kinds, "afterstate", ["--tyro-print-completion", words[0]])
-    return 0
-
-
-def _completed(kinds: dict[str, type[Any]]) -> Any:
-    """Return the type whose options are completed; an empty one if there are no options."""
-    if len(kinds) < 2:
-        return next(iter(kinds.values()), make_dataclass("Words", []))
-    return _one_of(kinds)
-
-
-def _one_of(kinds: dict[str, type[Any]]) -> Any:
-    """Return a class with sub-commands."""
-    import tyro
-
-    named = [Annotated[kind, tyro.conf.subcommand(name)] for name, kind in kinds.items()]
-    return make_dataclass("SubCommands", [("command", Union[tuple(named)])])  # noqa: UP007
-
-
 def usage() -> str:
     """Return the usage of the command."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name:{width}}  {each.text}" for name, each in COMMANDS.items()]
-    lines.append(f"  {'completion':{width}}  print the completion for bash, zsh or tcsh")
     head = "usage: afterstate COMMAND [options]\n\n2048 and Daihinmin: environments and players."
     help_ = "Options of a command: afterstate COMMAND --help. Version: afterstate --version."
     return "\n".join([head, "", "commands:", *lines, "", help_, "", EPILOG])

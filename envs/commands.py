@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, TypeVar
+from dataclasses import fields, is_dataclass
+from types import MappingProxyType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    NoReturn,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 T = TypeVar("T")
 
@@ -22,7 +34,8 @@ def parse(kind: type[T], program: str, arguments: Sequence[str] | None = None) -
     """
     import tyro
 
-    return tyro.cli(kind, prog=program, args=arguments, config=_config())
+    add_help(kind)
+    return tyro.cli(kind, prog=program, args=arguments, config=_config(), registry=registry())
 
 
 def parse_one_of(
@@ -41,7 +54,10 @@ def parse_one_of(
     import tyro
 
     named: dict[str, Any] = dict(kinds)
-    options: Any = {"prog": program, "args": arguments, "config": _config()}
+    for kind in kinds.values():
+        add_help(kind)
+    config = (*_config(), tyro.conf.OmitSubcommandPrefixes)
+    options: Any = {"prog": program, "args": arguments, "config": config, "registry": registry()}
     return tyro.extras.subcommand_cli_from_dict(named, **options)
 
 
@@ -50,6 +66,74 @@ def _config() -> tuple[Any, ...]:
     import tyro
 
     return tyro.conf.PositionalRequiredArgs, tyro.conf.FlagCreatePairsOff
+
+
+_NUMBERS = {int: ("INT", "an integer"), float: ("NUMBER", "a number")}
+
+
+def add_help(kind: Any) -> None:
+    """Let the docstrings of a dataclass's fields be their help, each as one paragraph.
+
+    tyro would break the paragraph where the docstring is wrapped.
+    """
+    from docstring_parser import parse_from_object
+
+    if not is_dataclass(kind):
+        return
+    texts: dict[str, str] = {}
+    for cls in cast(Any, kind).__mro__[-2::-1]:
+        for each in parse_from_object(cls).params:
+            texts[each.arg_name] = " ".join((each.description or "").split())
+    hints = get_type_hints(kind)
+    for option in fields(kind):
+        if option.name in texts:
+            option.metadata = MappingProxyType({**option.metadata, "help": texts[option.name]})
+        add_help(hints[option.name])
+
+
+def registry() -> Any:
+    """Return how tyro reads numbers: an error says what was expected, without types of Python."""
+    from tyro.constructors import ConstructorRegistry
+
+    made = ConstructorRegistry()
+    made.primitive_rule(_number_rule)
+    return made
+
+
+def _number_rule(info: Any) -> Any:
+    """Return how tyro reads a number or an optional one; None for other types."""
+    from tyro.constructors import PrimitiveConstructorSpec
+
+    is_union = get_origin(info.type) in (Union, UnionType)
+    kinds = {_plain(each) for each in (get_args(info.type) if is_union else (info.type,))}
+    is_optional = type(None) in kinds
+    kinds.discard(type(None))
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind not in (int, float):
+        return None
+    metavar, expected = _NUMBERS[kind]
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=f"{metavar}|none" if is_optional else metavar,
+        instance_from_str=lambda words: _number(words[0], kind, expected, is_optional),
+        is_instance=lambda value: type(value) in (int, kind) or (is_optional and value is None),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def _plain(kind: Any) -> Any:
+    """Return a type without its annotations."""
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
+
+
+def _number(word: str, kind: Callable[[str], Any], expected: str, is_optional: bool) -> Any:
+    """Return the number of a word of a command line."""
+    if is_optional and word.lower() == "none":
+        return None
+    try:
+        return kind(word)
+    except ValueError:
+        raise ValueError(f"must be {expected}, got {word!r}") from None
 
 
 def exit_code(command: Callable[..., Any], *arguments: Any) -> int:

@@ -23,11 +23,8 @@ from hypothesis import strategies as st
 
 from afterstate import agents
 from afterstate.agents import config
-from afterstate.agents.game2048.learning.ntuple_learner import (
-    NTupleLearner,
-    NTupleRun,
-    NTupleSettings,
-)
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
+from afterstate.agents.game2048.learning.runs import NTupleRun, NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs import daihinmin_v0
 from afterstate.envs.daihinmin import cards

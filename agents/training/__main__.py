@@ -25,7 +25,7 @@ from afterstate.agents.config import did_you_mean, read
 from afterstate.agents.training.commands import memory
 from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
 from afterstate.agents.training.run import Diverged, Limits, Options, RunSettings, Trainee, advance
-from afterstate.envs.commands import exit_code
+from afterstate.envs.commands import add_help, exit_code, registry
 
 PROGRAM = "afterstate train"
 
@@ -42,27 +42,27 @@ _2048, _DAIHINMIN = "game2048.learning", "daihinmin.learning"
 
 LEARNERS = {
     "ntuple": _Learner(
-        f"{_2048}.ntuple_learner",
+        f"{_2048}.runs",
         "NTupleRun",
         "N-tuple network of 2048, by TD self-play",
     ),
     "value": _Learner(
-        f"{_2048}.neural_runs",
+        f"{_2048}.runs",
         "ValueRun",
         "neural value network of 2048, by TD self-play",
     ),
     "policy": _Learner(
-        f"{_2048}.neural_runs",
+        f"{_2048}.runs",
         "PolicyRun",
         "policy network of 2048, from a play log",
     ),
     "search": _Learner(
-        f"{_2048}.from_search",
+        f"{_2048}.runs",
         "SearchValueRun",
         "values of 2048, from Monte-Carlo Softmax search",
     ),
     "rank": _Learner(
-        f"{_DAIHINMIN}.rank_training",
+        f"{_DAIHINMIN}.rank_runs",
         "RankRun",
         "rank network of Daihinmin, by generations",
     ),
@@ -119,18 +119,35 @@ def _parse(
     """Return the settings, with those of the command line replaced, and the options."""
     import tyro
 
-    fields: list[Any] = [
-        ("options", Annotated[kind.options, tyro.conf.arg(name="")]),
-        ("settings", Annotated[kind, tyro.conf.arg(name="")], field(default=settings)),
-    ]
     args: Any = tyro.cli(
-        make_dataclass("Args", fields),
+        _class(kind, settings),
         prog=f"{PROGRAM} {learner} [SETTINGS.json]",
         description=kind.__doc__,
         args=arguments,
         config=(tyro.conf.AvoidSubcommands,),
+        registry=registry(),
     )
     return args.settings, args.options
+
+
+def _class(kind: Any, settings: RunSettings) -> type[Any]:
+    """Return the class of the arguments: options of a run, and its settings."""
+    import tyro
+
+    add_help(kind.options)
+    add_help(kind)
+    no_name = tyro.conf.arg(name="")
+    fields: list[Any] = [
+        ("options", Annotated[kind.options, no_name, tyro.conf.FlagCreatePairsOff]),
+        ("settings", Annotated[kind, no_name], field(default=settings)),
+    ]
+    return make_dataclass("Args", fields)
+
+
+def arguments(learner: str) -> type[Any]:
+    """Return the class of the arguments of a learner's runs."""
+    kind = run_settings(learner)
+    return _class(kind, kind())
 
 
 def _usage() -> str:

@@ -22,7 +22,8 @@ from tyro.conf import Positional
 
 from afterstate import agents
 from afterstate.agents.config import Count, settings
-from afterstate.agents.game2048.learning.self_play import MAX_MOVES, Play, play_path
+from afterstate.agents.game2048.learning.runs import MAX_MOVES
+from afterstate.agents.game2048.learning.self_play import Play, play_path
 from afterstate.agents.game2048.learning.td import new_path
 from afterstate.agents.game2048.search.expectimax import CUTOFF, TABLE_BITS, new_search
 from afterstate.agents.game2048.values.ntuple import estimate

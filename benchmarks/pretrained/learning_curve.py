@@ -17,11 +17,8 @@ from typing import Any, Literal
 import numpy as np
 
 from afterstate.agents.config import Amount, Positive, Share, Whole, settings
-from afterstate.agents.game2048.learning.ntuple_learner import (
-    NTupleLearner,
-    NTupleSettings,
-    evaluate,
-)
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, evaluate
+from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.play import Games
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs import json_files

@@ -20,7 +20,8 @@ import afterstate.envs
 from afterstate import agents
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.kernels import kernel
-from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NTupleSettings
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
+from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.players import PRETRAINED, read_network
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent

@@ -29,9 +29,10 @@ from tqdm import tqdm
 
 from afterstate.agents.config import Count, settings
 from afterstate.agents.game2048.learning import policy_imitation, value_td
-from afterstate.agents.game2048.learning.neural_runs import ValueSettings
 from afterstate.agents.game2048.learning.play_logs import MOVE
-from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, MCSoftmaxSettings
+from afterstate.agents.game2048.learning.runs import ValueSettings
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
+from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.values.policy_net import PolicyCNN, probabilities
 from afterstate.agents.game2048.values.value_net import CNN22, ValueNetAgent, evaluate
 from afterstate.agents.nets import check_device

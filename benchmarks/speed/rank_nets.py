@@ -20,8 +20,8 @@ from tqdm import tqdm
 
 from afterstate.agents import nets
 from afterstate.agents.config import Count, settings
-from afterstate.agents.daihinmin.learning.rank_learner import RankSettings
-from afterstate.agents.daihinmin.learning.rank_training import RankRun, generate
+from afterstate.agents.daihinmin.learning.rank_runs import RankRun, RankSettings
+from afterstate.agents.daihinmin.learning.rank_training import generate
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.rank_net import RankAgent

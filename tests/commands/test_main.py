@@ -6,6 +6,7 @@ import ast
 import contextlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import fields
@@ -15,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from afterstate.__main__ import COMMANDS, SHELLS, main, option_classes
+from afterstate.__main__ import COMMANDS, main, option_classes
 from afterstate.commands import options
+from afterstate.completion import SHELLS
 from afterstate.envs.commands import exit_code, missing
 
 GAMES = Path(__file__).parents[1] / "data" / "daihinmin"
@@ -189,6 +191,41 @@ def test_the_completion_has_the_options_of_commands(
     out = capsys.readouterr().out
     words = ("afterstate", "until", "leaderboard", "verify", "tournament", "daihinmin-policy")
     assert all(word in out for word in words)
+    assert "command:" not in out
+
+
+COMPLETED = {
+    "": {"play", "watch", "train", "completion"},
+    "leaderboard ": {"play", "report", "verify"},
+    "play ": {"2048", "daihinmin"},
+    "watch ": {"expectimax", "daihinmin-mc", "--until"},
+    "watch ntuple --u": {"--until"},
+    "warmup ": {"mc-softmax"},
+    "play 2048 --hints ": {"expectimax", "ntuple"},
+    "train ": {"ntuple", "rank", "daihinmin-policy"},
+    "train ntuple --learner.ra": {"--learner.rate"},
+    "train rank --gen": {"--generations"},
+}
+"""Words that complete a command line of `afterstate`."""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_commands_options_and_players(tmp_path: Path) -> None:
+    script = subprocess.run(
+        [sys.executable, "-m", "afterstate", "completion", "bash"], capture_output=True, check=True
+    )
+    (tmp_path / "completion").write_bytes(script.stdout)
+    lines = ["source completion", "f=$(complete -p afterstate | sed 's/.*-F \\([^ ]*\\).*/\\1/')"]
+    for words in COMPLETED:
+        last = "''" if words.endswith(" ") or not words else ""
+        lines.append(f"COMP_WORDS=(afterstate {words}{last})")
+        lines.append("COMP_CWORD=$((${#COMP_WORDS[@]}-1))")
+        lines.append('COMPREPLY=(); $f; echo "${COMPREPLY[*]}"')
+    run = subprocess.run(
+        ["bash", "-c", "\n".join(lines)], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    for expected, completed in zip(COMPLETED.values(), run.stdout.splitlines(), strict=True):
+        assert expected <= {*completed.split()}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pipe of a shell")

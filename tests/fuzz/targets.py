@@ -30,11 +30,8 @@ from afterstate.agents.daihinmin.rule_based.players import RandomAgent
 from afterstate.agents.daihinmin.values import rank_net, softmax_policy
 from afterstate.agents.daihinmin.values.history import decisions
 from afterstate.agents.game2048.learning import play_logs, pruning
-from afterstate.agents.game2048.learning.ntuple_learner import (
-    NTupleLearner,
-    NTupleRun,
-    NTupleSettings,
-)
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
+from afterstate.agents.game2048.learning.runs import NTupleRun, NTupleSettings
 from afterstate.agents.game2048.learning.table_model import TableModel
 from afterstate.agents.game2048.values import ntuple_file, policy_net
 from afterstate.agents.game2048.values.ntuple_network import Network, network

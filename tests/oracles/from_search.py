@@ -18,8 +18,8 @@ from tests.oracles.ntuple import symmetric_boards
 from tests.oracles.softmax import Move, State, Tree
 
 if TYPE_CHECKING:
-    from afterstate.agents.game2048.learning.from_search import SearchValueSettings
-    from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxSettings
+    from afterstate.agents.game2048.learning.runs import SearchValueSettings
+    from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 
 T = TypeVar("T")
 

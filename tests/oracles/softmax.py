@@ -17,7 +17,7 @@ from tests.oracles import game2048 as oracle
 from tests.oracles.game2048 import Board
 
 if TYPE_CHECKING:
-    from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxSettings
+    from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
     from afterstate.agents.game2048.search.softmax_tree import Trees
 
 Estimate = Callable[[Board], float]

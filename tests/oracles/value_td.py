@@ -17,8 +17,8 @@ from tests.oracles.game2048 import Board
 from tests.oracles.ntuple import symmetric_boards
 
 if TYPE_CHECKING:
-    from afterstate.agents.game2048.learning.neural_runs import ValueSettings
     from afterstate.agents.game2048.learning.play_logs import Moves
+    from afterstate.agents.game2048.learning.runs import ValueSettings
 
 
 class Step(NamedTuple):

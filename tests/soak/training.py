@@ -11,8 +11,8 @@ from signal import SIGINT, SIGTERM
 from afterstate.agents import nets
 from afterstate.agents.config import read
 from afterstate.agents.daihinmin.values import rank_net
-from afterstate.agents.game2048.learning.neural_runs import ValueRun
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
+from afterstate.agents.game2048.learning.runs import ValueRun
 from afterstate.envs import json_files
 from afterstate.leaderboard.row_files import Row
 from tests.soak.growth import Usage

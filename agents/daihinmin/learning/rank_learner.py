@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,15 +22,14 @@ from numba import float32, float64, int64, njit, void
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from afterstate.agents.config import Count, settings
 from afterstate.agents.daihinmin.afterstates.chains import Afterstates
 from afterstate.agents.daihinmin.afterstates.class_values import POINTS
 from afterstate.agents.daihinmin.afterstates.symmetry import N_SYMMETRIES, permuted
 from afterstate.agents.daihinmin.learning.game_records import Log
+from afterstate.agents.daihinmin.learning.rank_runs import RankSettings
 from afterstate.agents.daihinmin.values.encoding import Planes
 from afterstate.agents.daihinmin.values.history import Moments, decisions
 from afterstate.agents.daihinmin.values.rank_net import inputs, predict, values
-from afterstate.agents.training.fitting import BelowOne, StepSize
 from afterstate.agents.training.optimizer import Fitter
 from afterstate.envs.daihinmin.plays import Numbers
 from afterstate.envs.daihinmin.rules import N_PLAYERS
@@ -137,30 +136,6 @@ def rmse(net: nn.Module, of: Samples) -> float:
 
 
 # Learning
-
-
-@settings
-class RankSettings:
-    """Settings of fitting a rank network.
-
-    Raises:
-        ValueError: a wrong setting.
-    """
-
-    optimizer: Literal["adam", "sgd"] = "adam"
-    """Adam (Kingma and Ba 2015), or SGD with momentum (Kuwabara and Hoki 2018)."""
-    rate: StepSize = 1e-3
-    """Learning rate; 0.0003 with `sgd` in Kuwabara and Hoki 2018."""
-    momentum: BelowOne = 0.9
-    """Momentum of `sgd`."""
-    batch: Count = 1_024
-    """Samples of an iteration; as many as a game has, about 25, in Kuwabara and Hoki 2018."""
-    bf16: bool = False
-    """Calculate in bfloat16 where that does no harm."""
-    symmetries: bool = False
-    """Exchange suits at random: see `symmetry.py`. Not for networks that use the history."""
-    average: BelowOne = 0.0
-    """Decay of the moving average of the weights, which plays. 0: the weights themselves play."""
 
 
 class RankLearner:

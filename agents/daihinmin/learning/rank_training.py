@@ -25,9 +25,9 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -40,18 +40,7 @@ except ImportError as error:
     raise ImportError(message) from error
 
 from afterstate.agents import nets
-from afterstate.agents.config import (
-    Amount,
-    Count,
-    Jobs,
-    Number,
-    Positive,
-    Share,
-    Whole,
-    read,
-    settings,
-)
-from afterstate.agents.daihinmin.afterstates.class_values import POINTS
+from afterstate.agents.config import read
 from afterstate.agents.daihinmin.learning.game_records import (
     ALL,
     GAMES,
@@ -64,7 +53,6 @@ from afterstate.agents.daihinmin.learning.game_records import (
 )
 from afterstate.agents.daihinmin.learning.rank_learner import (
     RankLearner,
-    RankSettings,
     Samples,
     bootstrap,
     join,
@@ -72,139 +60,21 @@ from afterstate.agents.daihinmin.learning.rank_learner import (
     samples,
     without_games,
 )
-from afterstate.agents.daihinmin.learning.self_play import RULE_PLAYERS, play_games
+from afterstate.agents.daihinmin.learning.rank_runs import RULE_PLAYERS, RankOptions, RankRun
+from afterstate.agents.daihinmin.learning.self_play import play_games
 from afterstate.agents.daihinmin.play import find_player
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.softmax_policy import PolicyAgent
 from afterstate.agents.training import workers
 from afterstate.agents.training.commands import uninterrupted
-from afterstate.agents.training.fitting import BelowOne, StepSize
 from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
-from afterstate.agents.training.run import EVALUATION_SEED, Options
+from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.envs import durable_files
-from afterstate.envs.daihinmin.match import CLASS_VALUES
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS
 
 Report: TypeAlias = "Callable[[int], Any]"
 """A function that is called with the number of games or iterations that have been completed."""
-
-
-@settings
-class RankOptions(Options):
-    """Options of a run of a rank network."""
-
-    generations: Amount | None = None
-    """Stop at this generation."""
-    evaluate_every: Amount = 10
-    """Generations from one evaluation to the next."""
-    evaluate: Count = 2_000
-    """Games of an evaluation, against four sample clients."""
-    jobs: Jobs = 1
-    """Processes that play."""
-    device: str = "cpu"
-    """Where networks learn and play: cpu or cuda."""
-
-    @property
-    def amount(self) -> float | None:
-        """Generation at which the run stops."""
-        return self.generations
-
-
-@settings
-class RankRun:
-    """Settings of a run in which a rank network of Daihinmin learns.
-
-    Raises:
-        ValueError: a wrong setting.
-    """
-
-    options: ClassVar = RankOptions
-    row_key: ClassVar[str] = "generation"
-    evaluation_key: ClassVar[str] = "against_sample"
-    checkpoints: ClassVar[tuple[str, ...]] = ("net.safetensors",)
-
-    network: dict[str, str | int] = field(
-        default_factory=lambda: {"name": "BaseCNN", "channels": 32}
-    )
-    """Name of a network of `rank_net.py`, and its settings."""
-    learner: RankSettings = field(default_factory=RankSettings)
-    teacher: list[str] = field(default_factory=list)
-    """Names of players whose games are learned from; none: networks play themselves."""
-    logs: list[str] = field(default_factory=list)
-    """Files of recorded games that are learned from in every generation, too."""
-    guests: list[str] = field(default_factory=list)
-    """Names of players without networks that play in the games, too, and are not learned from."""
-    guest_share: Share = 0.5
-    """Probability of each seat but one that a guest has it, if there are any."""
-    temperature: Positive = 1.0
-    """Temperature of the softmax policy, where `"policy"` is a teacher or a guest."""
-    epsilon: BelowOne = 0.0
-    """Probability of a random move. The moves before the last one in its game are not learned."""
-    points: Literal["game", "classes"] | list[Number] = "game"
-    """Values of places for networks that play: five numbers, or the points of the game, or the
-    points with the value of the class. Here these are always `CLASS_VALUES`, as if classes were
-    never reset; `RankAgent` counts the games that are left."""
-    learned_gifts: bool = False
-    """Networks choose the cards to give in the exchange, and learn from the hands left."""
-    games: Whole = 10_000
-    """Games played in each generation; 0 with logs: only these are learned from."""
-    table: Count = 1_000
-    """Games after which five players are drawn again, from teachers or generations. Networks and
-    `RULE_PLAYERS` play a table as 64 matches in parallel, or as many as 100 games each need: of
-    1,000 games one in 16 is the first of its match, without classes, and none comes after the 16th,
-    where a cycle has 100. Tables from 6,400 games on have whole cycles. Other teachers play matches
-    of 100."""
-    window: Count = 100_000
-    """Number of latest games that are learned from."""
-    pool: Count = 200
-    """Number of latest generations that play."""
-    iterations: Count = 1_000
-    """Batches that are learned in each generation."""
-    lam: Share = 1.0
-    """Lambda of the targets: see `rank_learner.bootstrap`; 1 in Kuwabara and Hoki 2018. Below 1 all
-    targets of a generation come from the network that plays when its fit begins."""
-    final_rate: StepSize | None = None
-    """Learning rate at the end of each generation, to which it falls linearly; by default it is
-    constant."""
-    start: str | None = None
-    """File of a network to start from, one like `network`."""
-    seed: Whole = 0
-    """Seed of the weights, games and batches."""
-
-    def __post_init__(self) -> None:
-        names = [name.removeprefix("daihinmin-") for name in self.teacher]
-        object.__setattr__(self, "teacher", names)
-        if not isinstance(self.network.get("name"), str):
-            raise ValueError(f"network must have a name, got {self.network}")
-        if self.games == 0 and not self.logs:
-            raise ValueError("games must be >= 1 without logs, got 0")
-        if not set(self.guests) <= set(RULE_PLAYERS):
-            raise ValueError(f"guests must be some of {RULE_PLAYERS}, got {self.guests}")
-        if isinstance(self.points, list) and len(self.points) != N_PLAYERS:
-            raise ValueError(f"points must be five numbers, got {self.points}")
-        self.resolved()
-
-    def resolved(self) -> dict[str, Any]:
-        """Return all settings by name, with the defaults of the network."""
-        with torch.device("meta"):  # allocates no memory
-            net = self.new_network()
-        return {**asdict(self), "network": _description(net)}
-
-    def new_network(self) -> torch.nn.Module:
-        """Return a new network."""
-        return rank_net.network(**self.network)  # type: ignore[arg-type]
-
-    def worth(self) -> tuple[float, ...]:
-        """Return the values of places for networks that play."""
-        if isinstance(self.points, str):
-            return {"game": POINTS, "classes": CLASS_VALUES}[self.points]
-        return tuple(map(float, self.points))
-
-    def begin(self, options: RankOptions, folder: RunFolder) -> RankTraining:
-        """Return a new run, or that of the folder."""
-        torch.set_num_threads(options.threads)
-        return RankTraining(self, options, folder)
 
 
 # Games
@@ -322,6 +192,13 @@ def _description(net: torch.nn.Module) -> list[Any]:
     return [type(net).__name__, net.settings]
 
 
+def _resolved(run: RankRun) -> dict[str, Any]:
+    """Return all settings by name, with the defaults of the network."""
+    with torch.device("meta"):  # allocates no memory
+        net = run.new_network()
+    return {**asdict(run), "network": _description(net)}
+
+
 def _generation_of(path: Path) -> str | None:
     """Return the generation in a learner's file; None if it is missing or damaged."""
     try:
@@ -374,7 +251,7 @@ class RankTraining:
     def _check_settings(self) -> None:
         """Raise ValueError unless the run in the folder began with the same settings."""
         path = self.out / SETTINGS_FILE
-        before, now = read(path, RankRun).resolved(), self.run.resolved()
+        before, now = _resolved(read(path, RankRun)), _resolved(self.run)
         others = [name for name in now if now[name] != before[name] and name not in _MAY_CHANGE]
         if others:
             changes = "; ".join(f"{name} was {before[name]} and is {now[name]}" for name in others)

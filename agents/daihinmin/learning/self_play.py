@@ -29,6 +29,7 @@ from afterstate.agents.daihinmin.afterstates.class_values import POINTS
 from afterstate.agents.daihinmin.afterstates.endgame import won_duel
 from afterstate.agents.daihinmin.afterstates.exchange import gift, gift_afterstates
 from afterstate.agents.daihinmin.learning.game_records import Log, new_log
+from afterstate.agents.daihinmin.learning.rank_runs import RULE_PLAYERS
 from afterstate.agents.daihinmin.rule_based.heuristic import (
     Weights,
     WeightsType,
@@ -63,9 +64,7 @@ from afterstate.envs.daihinmin.rules import (
 from afterstate.envs.daihinmin.views import look
 
 NET, LEARNED_GIFTS, SAMPLE, HEURISTIC, POLICY = range(5)
-_KINDS = {"sample": SAMPLE, "heuristic": HEURISTIC, "policy": POLICY}
-RULE_PLAYERS = tuple(_KINDS)
-"""The names of the players that need no network."""
+_KINDS = dict(zip(RULE_PLAYERS, (SAMPLE, HEURISTIC, POLICY), strict=True))
 
 GamePlayer: TypeAlias = "nn.Module | str"
 

@@ -31,40 +31,28 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict, field, fields
-from importlib import import_module
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from numba import int64, njit, uint64, void
-from pydantic import Field
 
 from afterstate.agents import files
-from afterstate.agents.config import Amount, Count, Positive, Rate, Whole, check_names, settings
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.kernels import KERNEL
-from afterstate.agents.game2048.learning.ntuple_learner import NetworkSettings
-from afterstate.agents.game2048.learning.table_model import TableModel
-from afterstate.agents.game2048.play import Games, play
-from afterstate.agents.game2048.search import mc_softmax, softmax_search
+from afterstate.agents.game2048.learning.runs import SearchValueSettings
+from afterstate.agents.game2048.play import Games
+from afterstate.agents.game2048.search import softmax_search
 from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, SearchResult
 from afterstate.agents.game2048.search.softmax_search import BoardBatch
+from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.search.softmax_tree import Trees, Values
-from afterstate.agents.game2048.values import ntuple_file
 from afterstate.agents.game2048.values.ntuple_network import Indices
-from afterstate.agents.game2048.values.pruned import expand
 from afterstate.agents.training.commands import uninterrupted
-from afterstate.agents.training.fitting import Fitting
-from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import (
-    EVALUATION_SEED,
     Diverged,
-    Evaluation,
-    MoveTraining,
-    NeuralOptions,
-    summary,
 )
 from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.games import BOARD, EXCESS, RNG, SCORE, look
@@ -85,45 +73,6 @@ def score_limit(size: tuple[int, int]) -> int:
 
 PATH_TEMPERATURES = np.array([0.005, 1.0])
 """Lowest and highest temperature of a path."""
-
-
-@settings
-class SearchValueSettings:
-    """Settings of learning from searches.
-
-    Raises:
-        ValueError: a wrong setting, or settings that do not go together.
-    """
-
-    games: Count = 64
-    """Games played in parallel."""
-    learn: Literal["paths", "nodes", "root", "nothing"] = "root"
-    """Afterstates whose values are learned: on random paths, all inner nodes, or the one before the
-    root."""
-    paths: Count = 1
-    """Number of random paths in each tree."""
-    visits: Count = 1
-    """Minimum number of simulations through a node whose value is learned."""
-    root: Literal["searched", "valued"] = "searched"
-    """Value in the target of the root: by the search (NodeV), or by the value function (EvalV)."""
-    reward_twice: bool = False
-    """Add the reward to the searched value of the root, which includes it already: another reading
-    of NodeV+Reward."""
-    clip: Positive | None = None
-    """Largest difference between a target and the current value, in points; by default no limit."""
-    turn: bool = True
-    """Turn each board to one of its eight symmetric positions after each move, at random. This
-    makes no difference to symmetric N-tuple networks."""
-
-    def __post_init__(self) -> None:
-        if self.reward_twice and (self.learn, self.root) != ("root", "searched"):
-            raise ValueError("reward_twice is for learning the searched value of the root")
-        special = (("paths", "paths", 1), ("visits", "nodes", 1), ("root", "root", "searched"))
-        for name, learn, default in special:
-            if self.learn != learn and getattr(self, name) != default:
-                raise ValueError(f"{name} is for learn={learn!r}, got learn={self.learn!r}")
-        if self.clip is not None and self.learn == "nothing":
-            raise ValueError("clip must be null with learn='nothing'")
 
 
 class Model(Protocol):
@@ -190,12 +139,12 @@ class SearchValueLearner:
     def __init__(
         self,
         model: Model,
-        search: mc_softmax.MCSoftmaxSettings | None = None,
+        search: MCSoftmaxSettings | None = None,
         settings: SearchValueSettings | None = None,
         seed: int | None = None,
     ) -> None:
         self.model, self.settings, self.size = model, settings or SearchValueSettings(), model.size
-        self.search = search or mc_softmax.MCSoftmaxSettings()
+        self.search = search or MCSoftmaxSettings()
         if self.search.reuse:
             raise ValueError("reuse must be false: reused trees have values from before the update")
         self.n_moves, self.n_games, self.seconds = 0, 0, 0.0
@@ -379,122 +328,3 @@ class SearchValueLearner:
             self.seconds, self._rng = float(metadata["seconds"]), np.uint64(metadata["rng"])
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{path} does not fit the settings: {error}") from error
-
-
-@settings
-class SearchFitting(Fitting):
-    """Settings of fitting: `rule` and `rate` of N-tuple networks, all but `rule` of neural ones."""
-
-    rule: Literal["tc", "td"] | None = None
-    """Learning rule of an N-tuple network; by default temporal coherence."""
-    rate: Rate | None = None  # type: ignore[assignment]
-    """Learning rate; by default 1 of TC, 0.1 of TD and 0.001 of Adam."""
-    value_scale: Positive | None = None
-    """Points per 1 of the neural network's output; by default 1,000, or that of `start`."""
-
-    def neural(self) -> Fitting:
-        """Return the settings of a neural network."""
-        values = {each.name: getattr(self, each.name) for each in fields(Fitting)}
-        return Fitting(**{name: value for name, value in values.items() if value is not None})
-
-    def check_tables(self) -> None:
-        """Raise ValueError if a setting of neural networks differs from its default."""
-        default = SearchFitting(rule=self.rule, rate=self.rate)
-        for each in fields(self):
-            if getattr(self, each.name) != getattr(default, each.name):
-                raise ValueError(f"{each.name} is for neural networks")
-
-
-@settings
-class SearchOptions(NeuralOptions):
-    """Options of a run that learns values from searches."""
-
-    evaluate_every: Amount = 100_000
-    """Moves from one evaluation to the next."""
-    evaluate: Evaluation = "1:100"
-    """Evaluation games of the greedy player, 1:GAMES."""
-
-
-@settings
-class SearchValueRun:
-    """Settings of a run in which values of 2048 learn from Monte-Carlo Softmax searches."""
-
-    options: ClassVar = SearchOptions
-    row_key: ClassVar[str] = "n_moves"
-    evaluation_key: ClassVar[str] = "searched"
-
-    network: Annotated[
-        NetworkSettings | dict[str, str | int], Field(union_mode="left_to_right")
-    ] = field(default_factory=NetworkSettings)
-    """N-tuple network, or the name and settings of a neural network of `value_net.py`."""
-    start: str | None = None
-    """File of a network to start from; by default a new one."""
-    fitting: SearchFitting = field(default_factory=SearchFitting)
-    search: mc_softmax.MCSoftmaxSettings = field(default_factory=mc_softmax.MCSoftmaxSettings)
-    learner: SearchValueSettings = field(default_factory=SearchValueSettings)
-    seed: Whole | None = 0
-    """Seed of the weights and of the games."""
-
-    def __post_init__(self) -> None:
-        if isinstance(self.network, dict) and "name" not in self.network:
-            check_names("network", self.network, [each.name for each in fields(NetworkSettings)])
-            raise ValueError(f"network must have tuples or a name, got {self.network}")
-        if self.start is not None and self.network != NetworkSettings():
-            raise ValueError("start and network cannot be given together")
-        if not self.is_neural:
-            self.fitting.check_tables()
-        elif self.fitting.rule is not None:
-            raise ValueError("rule is for N-tuple networks")
-
-    @property
-    def is_neural(self) -> bool:
-        """True for a neural network, which needs torch."""
-        if self.start is not None:
-            return Path(self.start).suffix == ".safetensors"
-        return isinstance(self.network, dict)
-
-    @property
-    def checkpoints(self) -> tuple[str, ...]:
-        """File of the learner."""
-        return ("learner.safetensors" if self.is_neural else "learner.npz",)
-
-    def model(self, device: str = "cpu") -> Model:
-        """Return the value function, a new one or that of `start`.
-
-        Raises:
-            OSError: the network to start from cannot be read.
-            ValueError: wrong settings.
-            ImportError: a neural network needs an extra that is not installed.
-        """
-        if self.is_neural or isinstance(self.network, dict):
-            module = import_module("afterstate.agents.game2048.learning.net_model")
-            scale, fitting = self.fitting.value_scale, self.fitting.neural()
-            model: Model = module.new(self.network, self.start, fitting, scale, self.seed, device)
-            return model
-        net = self.network.new() if self.start is None else expand(ntuple_file.load(self.start))
-        return TableModel(net, self.fitting.rule or "tc", self.fitting.rate)
-
-    def new(self, device: str = "cpu") -> SearchValueLearner:
-        """Return a new learner: see `model`."""
-        return SearchValueLearner(self.model(device), self.search, self.learner, self.seed)
-
-    def begin(self, options: SearchOptions, folder: RunFolder) -> MoveTraining:
-        """Return a new learner, or the one in the folder."""
-        if set(options.games) - {1}:
-            raise ValueError(f"evaluate must be 1:GAMES, got {options.evaluate!r}")
-        if self.is_neural:
-            import_module("afterstate.agents.training.optimizer").set_threads(options.threads)
-        elif options.threads != 1 or options.device != "cpu":
-            raise ValueError("threads must be 1 and device cpu for an N-tuple network")
-        learner, path = self.new(options.device), folder.path / self.checkpoints[0]
-        if options.resume:
-            learner.resume(path)
-
-        def evaluation() -> dict[str, Any]:
-            row: dict[str, Any] = {"error": learner.loss(), **learner.latest}
-            if 1 in options.games:
-                games = play(learner.model.player(), options.games[1], EVALUATION_SEED)
-                row["1-ply"] = summary(games)
-            return row
-
-        return MoveTraining(learner, path, evaluation)

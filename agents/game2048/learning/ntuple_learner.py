@@ -1,4 +1,4 @@
-"""N-tuple networks that learn by self-play: the settings, the learner with its file, and its runs.
+"""N-tuple networks that learn by self-play: the learner with its file.
 
     afterstate train ntuple SETTINGS.json --out RUN --moves 1e9
 
@@ -22,31 +22,22 @@ import threading
 import time
 from bisect import bisect
 from collections.abc import Callable
-from dataclasses import asdict, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
 from afterstate.agents import files
 from afterstate.agents.config import (
-    Amount,
-    AmountFrom0,
-    Count,
-    Number,
-    Rate,
-    Share,
-    Whole,
     from_dict,
-    settings,
 )
+from afterstate.agents.game2048.learning.runs import MAX_MOVES, NTupleSettings
 from afterstate.agents.game2048.learning.self_play import (
     BEST,
     GAMES,
     LEARNED,
-    MAX_MOVES,
     MOVES,
     POOL,
     RNG,
@@ -68,12 +59,8 @@ from afterstate.agents.game2048.values.ntuple_file import (
 )
 from afterstate.agents.game2048.values.ntuple_network import Network, network
 from afterstate.agents.game2048.values.pruned import check_full
-from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import (
     EVALUATION_SEED,
-    Evaluation,
-    MoveOptions,
-    MoveTraining,
     summary,
     whole_moves,
 )
@@ -83,88 +70,8 @@ from afterstate.envs.words import next_random, seed_word, whole
 _Result = TypeVar("_Result")
 
 MAX_THREADS = 64
-MAX_DELAY = 64
 _MAX_COUNT = 1 << 62
 """No run reaches a count of as many games, moves or points."""
-
-DEFAULT_RATES = {"tc": 1.0, "td": 0.1}
-"""Step sizes of the rules."""
-
-
-@settings
-class NTupleSettings:
-    """Settings of learning by self-play.
-
-    Raises:
-        ValueError: a wrong setting, or settings that do not go together.
-    """
-
-    rule: Literal["tc", "td"] = "tc"
-    """Temporal coherence or plain temporal differences."""
-    order: Literal["backward", "forward"] = "backward"
-    """After each game, or during it."""
-    lam: Share | None = None
-    """Lambda; by default 0.5; forward learning without delay has 0."""
-    rate: Rate | None = None
-    """Step size; by default 1 for TC and 0.1 for TD."""
-    printed: bool = False
-    """Accumulators of TC sum the steps, as Matsuzaki 2017 prints it, and not the shares of the
-    errors: see `td.py`."""
-    delay: Annotated[Whole, Field(le=MAX_DELAY)] = 0
-    """Forward learning updates an afterstate this many moves later, by the errors up to then
-    weighted with powers of lambda (Jaskowski 2016)."""
-    restart: Annotated[Count, Field(le=MAX_MOVES)] | None = None
-    """Play again from the middle of what was played last until at most this many moves are left
-    (Matsuzaki 2017: 10); by default each game is played once."""
-    good: Annotated[Share, Field(gt=0, lt=1)] | None = None
-    """Learn only from games that score above this share of the best score so far, each from its
-    beginning; a game that was learned from is not restarted. By default from all."""
-    epsilon: Share = 0.0
-    """Probability of a random legal move."""
-    skip: Literal["target", "own"] = "target"
-    """With epsilon, the update that is left out: that of the afterstate before the random move, or
-    that of the random move's own afterstate."""
-    search_share: Share = 0.0
-    """Share of games that are played by expectimax, without restart."""
-    search_from: AmountFrom0 = 0
-    """Number of moves after which such games begin."""
-    search_depth: Annotated[int, Field(ge=2, le=5)] = 2
-    """Depth of that search, in moves of the player."""
-    carousel: bool = False
-    """Begin games in turn at the start and where earlier games entered each stage of the network
-    (Jaskowski 2016), which must have more than one."""
-    carousel_stages: tuple[int, ...] = ()
-    """With carousel shaping, the tiles that begin the stages at which games begin, 0 for the start;
-    by default all."""
-    within_stage: bool = False
-    """End games where they enter another stage of the network, whose value they learn from: with
-    carousel shaping each stage is learned in games of its own, otherwise only the first one."""
-
-    def __post_init__(self) -> None:
-        forward = self.order == "forward"
-        if forward and self.lambda_ != 0 and self.delay == 0:
-            raise ValueError(f"lam must be 0 in forward learning without delay, got {self.lam!r}")
-        if self.delay and not forward:
-            raise ValueError("delay is for forward learning: backward learning needs none")
-        if self.within_stage and (forward or self.good is not None):
-            raise ValueError("within_stage is for backward learning: no good, no forward")
-        if self.carousel_stages and not self.carousel:
-            raise ValueError(f"carousel_stages needs carousel, got {[*self.carousel_stages]} alone")
-        if self.good is not None and (forward or self.carousel):
-            raise ValueError(
-                "good is for backward learning from the start: no carousel, no forward"
-            )
-
-    @property
-    def lambda_(self) -> float:
-        """Lambda, the default one if none is given."""
-        default = 0.0 if self.order == "forward" and not self.delay else 0.5
-        return default if self.lam is None else self.lam
-
-    @property
-    def step_size(self) -> float:
-        """Step size, that of the rule if none is given."""
-        return DEFAULT_RATES[self.rule] if self.rate is None else self.rate
 
 
 class NTupleLearner:
@@ -529,114 +436,3 @@ def _play_out(net: Network, depth: int, n_games: int, threads: int) -> Games:
 
     parts = [run(0)] if threads == 1 else in_threads(run, threads)
     return Games(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-
-@settings
-class NetworkSettings:
-    """Arguments of `values.ntuple_network.network`, which checks them."""
-
-    tuples: str | list[list[int]] = "4x6"
-    """Name of `TUPLES`, several joined by `+`, or the cells of each tuple."""
-    size: tuple[int, int] = (4, 4)
-    """Rows and columns of the board."""
-    stages: list[int] = field(default_factory=list)
-    """Tiles, or sums of tiles, that begin a new stage when they are on the board."""
-    promote: bool = False
-    """A weight of a later stage that is 0 has the value of the stage before."""
-    symmetric: bool = True
-    """Read the tuples on all symmetric boards."""
-    fixed_point: bool = False
-    """Weights are integers of 32 bits, in 1024ths."""
-    downgrade: int | None = None
-    """Value boards with this tile or a larger one as their downgraded form (Guei, Chen and Wu
-    2021); by default no board."""
-    start_value: Number = 0.0
-    """Value of every board at first, in points; large is optimistic."""
-
-    def new(self, **others: Any) -> Network:
-        """Return a new network, with some of the settings replaced."""
-        return network(**{**asdict(self), **others})
-
-
-@settings
-class Start:
-    """A learner whose weights stages of a new run begin with."""
-
-    file: Path
-    """A learner's file."""
-    begin: Whole = 0
-    """Stages that begin with these tiles or more, up to those of the next start."""
-    weights: bool = True
-    """Begin with its weights and their sums; false: with zeros, but with its boards where games
-    entered the stages."""
-
-
-@settings
-class NTupleOptions(MoveOptions):
-    """Options of a run of an N-tuple network."""
-
-    evaluate_every: Amount = 1_000_000_000
-    """Moves from one evaluation to the next."""
-    evaluate: Evaluation = "1:1000,3:10"
-    """Evaluation games of search depths, PLIES:GAMES,...; 1 is greedy, more is expectimax."""
-
-
-@settings
-class NTupleRun:
-    """Settings of a run in which an N-tuple network of 2048 learns by self-play."""
-
-    options: ClassVar = NTupleOptions
-    row_key: ClassVar[str] = "n_moves"
-    evaluation_key: ClassVar[str] = "n_learned"
-    checkpoints: ClassVar[tuple[str, ...]] = ("learner.npz",)
-
-    network: NetworkSettings = field(default_factory=NetworkSettings)
-    learner: NTupleSettings = field(default_factory=NTupleSettings)
-    seed: Whole | None = None
-    """Seed of the games; by default a random one."""
-    start: list[Start] = field(default_factory=list)
-    """Learners whose weights stages begin with, in ascending order; by default all are zero."""
-
-    def __post_init__(self) -> None:
-        begins = [each.begin for each in self.start]
-        if begins != sorted(set(begins)):
-            raise ValueError(f"start must be in ascending order of begin, got {begins}")
-
-    def new(self, threads: int = 1) -> NTupleLearner:
-        """Return a new learner.
-
-        Raises:
-            OSError: a file of the start cannot be read.
-            ValueError: it does not fit the settings.
-        """
-        learner = NTupleLearner(self.network.new(), self.learner, self.seed, threads)
-        ends = [each.begin for each in self.start[1:]]
-        for start, end in zip(self.start, [*ends, None], strict=False):
-            other = NTupleLearner.load(start.file)
-            learner.start_from(other, start.begin, end, weights=start.weights)
-        return learner
-
-    def resume(self, path: Path, threads: int = 1) -> NTupleLearner:
-        """Return the learner of a file, with the learner's settings of this run.
-
-        Raises:
-            OSError: the file cannot be read.
-            ValueError: it has another network or another rule of learning.
-        """
-        net = self.network.new(start_value=0)  # allocates no memory page of the weights
-        learner = NTupleLearner.load(path)
-        if pack_network(net)[0] != pack_network(learner.network)[0]:
-            raise ValueError(f"{path} has another network than the settings")
-        learner.settings, learner.threads = self.learner, threads
-        return learner
-
-    def begin(self, options: NTupleOptions, folder: RunFolder) -> MoveTraining:
-        """Return the learner, a new one or that of the folder."""
-        path, threads = folder.path / self.checkpoints[0], options.threads
-        learner = self.resume(path, threads) if options.resume else self.new(threads)
-
-        def evaluation() -> dict[str, Any]:
-            scores = evaluate(learner.network, options.games, threads)
-            return {"n_learned": learner.n_learned, **scores}
-
-        return MoveTraining(learner, path, evaluation)

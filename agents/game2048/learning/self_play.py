@@ -1,7 +1,7 @@
 """Self-play games from which a network learns, in compiled code.
 
 A game is a path of afterstates, `after_0 --(reward_1)--> after_1 -- ... --> after_T`, played
-greedily unless the settings say otherwise (`ntuple_learner.NTupleSettings`):
+greedily unless the settings say otherwise (`runs.NTupleSettings`):
 
 - some games are played by search, and some moves are random;
 - *restart* (Matsuzaki 2017): a game that has ended is played again from its middle, then from the
@@ -40,9 +40,6 @@ from afterstate.agents.game2048.values.ntuple_network import Indices, Network, V
 from afterstate.envs.game2048.games import largest_exponent
 from afterstate.envs.game2048.rules import field, is_over, legal, spawn
 from afterstate.envs.words import Word, Words, next_random
-
-MAX_MOVES = 1 << 18
-"""A game is truncated here, four times as long as the tile 131072 takes."""
 
 POOL = 1000
 """Boards of each stage that carousel shaping keeps."""

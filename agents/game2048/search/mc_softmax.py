@@ -22,12 +22,11 @@ once for each tree, before the search. The value of a move is then the mean over
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Protocol, get_args, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from afterstate.agents.config import Count, Positive, Share, Whole, settings
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.search import softmax_search, softmax_tree
 from afterstate.agents.game2048.search.softmax_search import (
@@ -35,6 +34,7 @@ from afterstate.agents.game2048.search.softmax_search import (
     new_board_batch,
     new_leaf_batch,
 )
+from afterstate.agents.game2048.search.softmax_settings import TEMPERATURES, MCSoftmaxSettings
 from afterstate.agents.game2048.search.softmax_tree import (
     LOG,
     MAX,
@@ -49,23 +49,8 @@ from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.envs.game2048.rules import check_words
 from afterstate.envs.words import Words
 
-TEMPERATURES = {
-    **dict.fromkeys(("L-log", "G-log"), 0.4),
-    **dict.fromkeys(("L-max", "G-max"), 2.0),
-    "falling": 1.0,
-    "sharp": 0.05,
-}
-"""The temperatures of policies after one simulation."""
-
-PolicyName = Literal["L-log", "G-log", "L-max", "G-max", "ave", "best", "falling", "sharp"]
-POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
-"""The names of policies, those of Watanabe and Matsuzaki first."""
-
 _MAX_STATES = 1 << 18
 """States in the trees of a batch of boards, about 200 MB."""
-
-_MAX_SIMULATIONS = 10**7
-"""Simulations in all trees of a board, of about a kilobyte each."""
 
 
 @runtime_checkable
@@ -80,67 +65,6 @@ class Estimator(Protocol):
     def estimate(self, boards: Words) -> npt.NDArray[np.floating[Any]]:
         """Return the values `[n]` of afterstates `uint64[n]`, in points."""
         ...
-
-
-@settings
-class MCSoftmaxSettings:
-    """Settings of the search.
-
-    Raises:
-        ValueError: a wrong setting, or some that exclude each other.
-    """
-
-    simulations: Count = 100
-    """Simulations in each tree. The first adds the root, so 1 is the greedy player. A simulation
-    takes about 1 kB, with `reuse` 2 kB."""
-    select: PolicyName = "sharp"
-    """Policy that selects moves. Best in Watanabe and Matsuzaki: `L-max`."""
-    backup: PolicyName = "best"
-    """Policy by which the value of a state is backed up."""
-    select_temperature: Positive | None = None
-    """Temperature of selection after one simulation, by default that of the policy. It can be
-    learned: see `learned_temperature`."""
-    backup_temperature: Positive | None = None
-    """Temperature of backup after one simulation, by default that of the policy."""
-    trees: Count | None = None
-    """Number of trees without chance; by default one tree with chance. All trees of a board have at
-    most 10 million simulations together."""
-    unvisited: Literal["outcomes", "value"] = "value"
-    """Value of an afterstate's outcomes that are not in the tree: the mean of those that are
-    (`outcomes`, as in Watanabe and Matsuzaki), or the value function's value of the afterstate
-    (`value`), so that one rare tile counts for no more than its probability. Without effect in
-    trees without chance."""
-    widening: Share = 1.0
-    """Progressive widening: after n visits an afterstate has at most n to this power of outcomes,
-    rounded up. 1: no limit. Only for trees with chance."""
-    reuse: bool = False
-    """Keep the part of the tree below the board of the next search, which is the same board or the
-    one after a move and a tile. A tree holds twice the simulations of a search and gets no more."""
-    leaves: Count = 1
-    """States added to a tree before their moves are evaluated in one batch. Without effect for
-    N-tuple networks."""
-    depth: Count | None = None
-    """Largest depth in moves, 1 being greedy; by default no limit."""
-    choose: Literal["value", "visits"] = "value"
-    """Move that is made: the one with the best reward plus value, or with the most visits."""
-    seed: Whole = 0
-    """Seed of the tiles. The same seed, board and settings give the same search unless `reuse`."""
-
-    def __post_init__(self) -> None:
-        n = (self.trees or 1) * self.simulations
-        if n > _MAX_SIMULATIONS:
-            memory = f"{n:,}, which would take {n / 1e6:,.0f} GB"
-            raise ValueError(f"trees x simulations must be <= {_MAX_SIMULATIONS:,}, got {memory}")
-        if self.trees is not None and self.reuse:
-            raise ValueError("trees (without chance) exclude reuse: they lack the tile of the game")
-        if self.trees is not None and self.widening < 1:
-            raise ValueError("trees (without chance) exclude widening: moves have one outcome")
-        for name in ("select", "backup"):
-            value = getattr(self, name)
-            if value == "falling" and self.reuse:
-                raise ValueError(f"{name}='falling' excludes reuse: it needs new trees")
-            if value in ("ave", "best") and getattr(self, f"{name}_temperature") is not None:
-                raise ValueError(f"{name}_temperature must be None for {name}={value!r}")
 
 
 def policy(name: str, simulations: int, temperature: float | None = None) -> Policy:

@@ -20,7 +20,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from afterstate.agents.config import from_dict
-from afterstate.agents.daihinmin.learning.rank_learner import RankSettings
+from afterstate.agents.daihinmin.learning.rank_runs import RankSettings
 from afterstate.agents.training.commands import markdown
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.daihinmin.settings import Claim, Experiment, Player

@@ -33,8 +33,9 @@ from tqdm import tqdm
 from afterstate.agents import nets
 from afterstate.agents.config import Count, Jobs, settings
 from afterstate.agents.daihinmin.learning.rank_learner import errors, samples
-from afterstate.agents.daihinmin.learning.rank_training import RankOptions, RankTraining
-from afterstate.agents.daihinmin.learning.self_play import RULE_PLAYERS, play_games
+from afterstate.agents.daihinmin.learning.rank_runs import RULE_PLAYERS, RankOptions
+from afterstate.agents.daihinmin.learning.rank_training import RankTraining
+from afterstate.agents.daihinmin.learning.self_play import play_games
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.folder import lock

@@ -8,7 +8,7 @@ from typing import Any
 
 from afterstate.agents import config
 from afterstate.agents.config import Count, Share, Whole, from_dict, settings
-from afterstate.agents.daihinmin.learning.rank_training import RankRun
+from afterstate.agents.daihinmin.learning.rank_runs import RankRun
 
 FOLDER = Path(__file__).parent
 

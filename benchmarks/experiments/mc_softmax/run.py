@@ -34,13 +34,11 @@ from tqdm import tqdm
 from afterstate import agents
 from afterstate.agents.config import Jobs, current_names, from_dict, settings
 from afterstate.agents.game2048 import players
-from afterstate.agents.game2048.learning import from_search, play_logs
+from afterstate.agents.game2048.learning import play_logs
+from afterstate.agents.game2048.learning.runs import SearchValueRun
 from afterstate.agents.game2048.play import play
-from afterstate.agents.game2048.search.mc_softmax import (
-    MCSoftmaxAgent,
-    MCSoftmaxSettings,
-    learned_temperature,
-)
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, learned_temperature
+from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.values.ntuple import estimate
 from afterstate.agents.game2048.values.ntuple_file import load
 from afterstate.agents.training import __main__ as training
@@ -269,7 +267,7 @@ def train(place: Path, plan: LearnerPlan) -> None:
 
 def checkpoint(place: Path, plan: LearnerPlan) -> Path:
     """Return the file of a learner."""
-    return place / from_dict(plan.settings, from_search.SearchValueRun).checkpoints[0]
+    return place / from_dict(plan.settings, SearchValueRun).checkpoints[0]
 
 
 def play_by_search(place: Path, plan: LearnerPlan) -> None:
@@ -281,7 +279,7 @@ def play_by_search(place: Path, plan: LearnerPlan) -> None:
     if not file.exists():
         return
     learner, n_games = (
-        from_dict(plan.settings, from_search.SearchValueRun).new(),
+        from_dict(plan.settings, SearchValueRun).new(),
         load_settings()["searched"],
     )
     learner.resume(file)

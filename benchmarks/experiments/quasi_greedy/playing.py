@@ -6,11 +6,8 @@ import time
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from afterstate.agents.game2048.learning.ntuple_learner import (
-    NTupleLearner,
-    NTupleSettings,
-    evaluate,
-)
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, evaluate
+from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NTupleSettings
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
+from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
-from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, MCSoftmaxSettings
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
+from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate, look_up
 from afterstate.agents.game2048.values.ntuple_network import (
     Network,

@@ -17,7 +17,8 @@ pytest.importorskip("tqdm")
 import torch
 from torch import Tensor, nn
 
-from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, MCSoftmaxSettings
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
+from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.values import policy_net
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
 from afterstate.envs.game2048 import torch_rules

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from afterstate.agents.game2048.search import exact
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
-from afterstate.agents.game2048.search.mc_softmax import POLICIES, MCSoftmaxAgent, MCSoftmaxSettings
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
+from afterstate.agents.game2048.search.softmax_settings import POLICIES, MCSoftmaxSettings
 from afterstate.agents.game2048.search.softmax_tree import Trees
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
 from afterstate.agents.game2048.values.ntuple_network import Network, network

@@ -17,7 +17,6 @@ from afterstate.agents.daihinmin.afterstates.chains import AFTERSTATE
 from afterstate.agents.daihinmin.learning.game_records import Log, play_log
 from afterstate.agents.daihinmin.learning.rank_learner import (
     RankLearner,
-    RankSettings,
     Samples,
     bootstrap,
     join,
@@ -25,6 +24,7 @@ from afterstate.agents.daihinmin.learning.rank_learner import (
     samples,
     without_games,
 )
+from afterstate.agents.daihinmin.learning.rank_runs import RankSettings
 from afterstate.agents.daihinmin.learning.self_play import play_games
 from afterstate.agents.daihinmin.rule_based.players import SampleAgent
 from afterstate.agents.daihinmin.values.history import Moments, decisions

@@ -22,8 +22,8 @@ from afterstate.agents.daihinmin.afterstates.class_values import POINTS
 from afterstate.agents.daihinmin.learning import rank_learner, rank_training
 from afterstate.agents.daihinmin.learning.game_records import load_log, read_log
 from afterstate.agents.daihinmin.learning.rank_learner import bootstrap, samples
+from afterstate.agents.daihinmin.learning.rank_runs import RankRun
 from afterstate.agents.daihinmin.learning.rank_training import (
-    RankRun,
     generate,
     points_against_sample,
 )
@@ -182,7 +182,7 @@ def test_targets_come_from_the_network_as_it_is_before_it_learns(tmp_path: Path)
 )
 def test_wrong_settings_are_rejected_in_python(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"hidden|foo"):
-        from_dict(settings, RankRun)
+        from_dict(settings, RankRun).new_network()
 
 
 def test_teachers_of_a_table_have_their_own_seeds_and_the_temperature() -> None:

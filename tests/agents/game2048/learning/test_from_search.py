@@ -19,17 +19,14 @@ import torch
 from torch import Tensor
 
 from afterstate.agents import nets
-from afterstate.agents.game2048.learning import ntuple_learner
-from afterstate.agents.game2048.learning.from_search import (
-    SearchValueLearner,
-    SearchValueSettings,
-    score_limit,
-)
+from afterstate.agents.game2048.learning.from_search import SearchValueLearner, score_limit
 from afterstate.agents.game2048.learning.net_model import NetModel
+from afterstate.agents.game2048.learning.runs import NTupleSettings, SearchValueSettings
 from afterstate.agents.game2048.learning.table_model import TableModel
 from afterstate.agents.game2048.search import exact
-from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, MCSoftmaxSettings
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
 from afterstate.agents.game2048.search.softmax_search import BoardBatch, inner, walk
+from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.search.softmax_tree import Trees
 from afterstate.agents.game2048.values import value_net
 from afterstate.agents.game2048.values.ntuple import estimate
@@ -133,7 +130,7 @@ def test_a_temporal_difference_equals_that_by_hand(rate: float, error: float, en
 @pytest.mark.parametrize("rule", ["td", "tc"])
 @pytest.mark.parametrize("size", TUPLES)
 def test_tables_learn_by_the_rules_of_self_play(size: tuple[int, int], rule: Any) -> None:
-    naive = NaiveLearner(ntuple_learner.NTupleSettings(rule, rate=0.7), TUPLES[size], size, 1)
+    naive = NaiveLearner(NTupleSettings(rule, rate=0.7), TUPLES[size], size, 1)
     model, rng = TableModel(network(TUPLES[size], size), rule, 0.7), np.random.default_rng(1)
     for _ in range(5):
         afters, targets = rng.choice(random_boards(10, size), 30), rng.normal(50, 60, 30)

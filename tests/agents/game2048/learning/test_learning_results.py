@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NTupleSettings
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
+from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search import exact
 from afterstate.agents.game2048.simple import RandomAgent

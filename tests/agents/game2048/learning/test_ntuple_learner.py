@@ -15,14 +15,16 @@ import pytest
 from afterstate.agents import config, files
 from afterstate.agents.game2048.learning import ntuple_learner
 from afterstate.agents.game2048.learning.ntuple_learner import (
-    MAX_DELAY,
     MAX_THREADS,
-    NetworkSettings,
     NTupleLearner,
+    in_threads,
+)
+from afterstate.agents.game2048.learning.runs import (
+    MAX_DELAY,
+    NetworkSettings,
     NTupleRun,
     NTupleSettings,
     Start,
-    in_threads,
 )
 from afterstate.agents.game2048.learning.self_play import self_play
 from afterstate.agents.game2048.values.ntuple_file import load, pack_network, save

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner, NTupleSettings
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
+from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.learning.self_play import BEST, POOL, TURN, play_forward
 from afterstate.agents.game2048.learning.td import new_path
 from afterstate.agents.game2048.play import play

@@ -18,12 +18,11 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search import mc_softmax, softmax_tree
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.search.mc_softmax import (
-    POLICIES,
     MCSoftmaxAgent,
-    MCSoftmaxSettings,
     SearchResult,
     learned_temperature,
 )
+from afterstate.agents.game2048.search.softmax_settings import POLICIES, MCSoftmaxSettings
 from afterstate.agents.game2048.values.ntuple import estimate
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs.game2048.rules import from_text

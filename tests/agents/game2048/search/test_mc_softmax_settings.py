@@ -11,10 +11,8 @@ import pytest
 from afterstate import agents
 from afterstate.agents.config import current_names
 from afterstate.agents.game2048 import players
-from afterstate.agents.game2048.search.mc_softmax import (
-    MCSoftmaxAgent,
-    MCSoftmaxSettings,
-)
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
+from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.values.ntuple_file import save
 from tests.oracles import game2048 as oracle
 from tests.oracles import softmax as softmax_oracle

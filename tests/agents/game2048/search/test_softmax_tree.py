@@ -12,12 +12,11 @@ import pytest
 
 from afterstate.agents.game2048.search import exact, softmax_tree
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
-from afterstate.agents.game2048.search.mc_softmax import (
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, policy
+from afterstate.agents.game2048.search.softmax_settings import (
     POLICIES,
-    MCSoftmaxAgent,
     MCSoftmaxSettings,
     PolicyName,
-    policy,
 )
 from afterstate.agents.game2048.search.softmax_tree import PLAIN, Policy, Trees
 from afterstate.agents.game2048.values.ntuple import NTupleAgent

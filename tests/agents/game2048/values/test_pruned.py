@@ -15,7 +15,8 @@ from afterstate.agents.game2048.learning.pruning import count_uses, save_pruned
 from afterstate.agents.game2048.learning.table_model import TableModel
 from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
-from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, MCSoftmaxSettings
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
+from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate
 from afterstate.agents.game2048.values.ntuple_file import load, save
 from afterstate.agents.game2048.values.ntuple_network import (

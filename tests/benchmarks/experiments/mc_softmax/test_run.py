@@ -25,11 +25,8 @@ from afterstate.agents.config import from_dict
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import from_search, play_logs
 from afterstate.agents.game2048.play import Games, play
-from afterstate.agents.game2048.search.mc_softmax import (
-    MCSoftmaxAgent,
-    MCSoftmaxSettings,
-    learned_temperature,
-)
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent, learned_temperature
+from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.game2048.values import ntuple_file, value_net
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_network import network

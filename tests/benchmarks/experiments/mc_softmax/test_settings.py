@@ -15,8 +15,9 @@ pytest.importorskip("tqdm")
 
 from afterstate import agents
 from afterstate.agents.config import current_names, from_dict
-from afterstate.agents.game2048.learning import from_search
-from afterstate.agents.game2048.search.mc_softmax import POLICIES, MCSoftmaxAgent, MCSoftmaxSettings
+from afterstate.agents.game2048.learning.runs import SearchValueRun, SearchValueSettings
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
+from afterstate.agents.game2048.search.softmax_settings import POLICIES, MCSoftmaxSettings
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.game2048.values.value_net import ValueNetAgent
 from afterstate.leaderboard.row_files import Row
@@ -127,8 +128,8 @@ def test_learners_have_the_settings_of_the_paper() -> None:
         "no search": {"learn": "root", "root": "valued"},  # ours
     }
     for each in settings.values():
-        from_search.SearchValueSettings(**each["learner"])
-        from_dict(each, from_search.SearchValueRun)
+        SearchValueSettings(**each["learner"])
+        from_dict(each, SearchValueRun)
         assert "start" not in each or Path(each["start"]).exists()
 
 

@@ -18,7 +18,7 @@ pytest.importorskip("scipy")
 pytest.importorskip("tqdm")
 pytest.importorskip("tyro")
 
-from afterstate.agents.game2048.learning.ntuple_learner import NTupleSettings
+from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs import json_files
 from afterstate.leaderboard.row_files import Row

@@ -1,0 +1,177 @@
+"""Runs of rank networks of Daihinmin: their settings, which are read without loading torch.
+
+`rank_training.py` has the run, `rank_learner.py` the learner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from afterstate.agents.config import (
+    Amount,
+    Count,
+    Jobs,
+    Number,
+    Positive,
+    Share,
+    Whole,
+    settings,
+)
+from afterstate.agents.training.fitting import BelowOne, StepSize
+from afterstate.agents.training.folder import RunFolder
+from afterstate.agents.training.run import Options
+
+if TYPE_CHECKING:
+    import torch
+
+    from afterstate.agents.daihinmin.learning.rank_training import RankTraining
+
+RULE_PLAYERS = ("sample", "heuristic", "policy")
+"""The names of the players that need no network."""
+
+
+@settings
+class RankSettings:
+    """Settings of fitting a rank network.
+
+    Raises:
+        ValueError: a wrong setting.
+    """
+
+    optimizer: Literal["adam", "sgd"] = "adam"
+    """Adam (Kingma and Ba 2015), or SGD with momentum (Kuwabara and Hoki 2018)."""
+    rate: StepSize = 1e-3
+    """Learning rate; 0.0003 with `sgd` in Kuwabara and Hoki 2018."""
+    momentum: BelowOne = 0.9
+    """Momentum of `sgd`."""
+    batch: Count = 1_024
+    """Samples of an iteration; as many as a game has, about 25, in Kuwabara and Hoki 2018."""
+    bf16: bool = False
+    """Calculate in bfloat16 where that does no harm."""
+    symmetries: bool = False
+    """Exchange suits at random: see `symmetry.py`. Not for networks that use the history."""
+    average: BelowOne = 0.0
+    """Decay of the moving average of the weights, which plays. 0: the weights themselves play."""
+
+
+@settings
+class RankOptions(Options):
+    """Options of a run of a rank network."""
+
+    generations: Amount | None = None
+    """Stop at this generation."""
+    evaluate_every: Amount = 10
+    """Generations from one evaluation to the next."""
+    evaluate: Count = 2_000
+    """Games of an evaluation, against four sample clients."""
+    jobs: Jobs = 1
+    """Processes that play."""
+    device: str = "cpu"
+    """Where networks learn and play: cpu or cuda."""
+
+    @property
+    def amount(self) -> float | None:
+        """Generation at which the run stops."""
+        return self.generations
+
+
+@settings
+class RankRun:
+    """Settings of a run in which a rank network of Daihinmin learns.
+
+    Raises:
+        ValueError: a wrong setting.
+    """
+
+    options: ClassVar = RankOptions
+    row_key: ClassVar[str] = "generation"
+    evaluation_key: ClassVar[str] = "against_sample"
+    checkpoints: ClassVar[tuple[str, ...]] = ("net.safetensors",)
+
+    network: dict[str, str | int] = field(
+        default_factory=lambda: {"name": "BaseCNN", "channels": 32}
+    )
+    """Name of a network of `rank_net.py`, and its settings."""
+    learner: RankSettings = field(default_factory=RankSettings)
+    teacher: list[str] = field(default_factory=list)
+    """Names of players whose games are learned from; none: networks play themselves."""
+    logs: list[str] = field(default_factory=list)
+    """Files of recorded games that are learned from in every generation, too."""
+    guests: list[str] = field(default_factory=list)
+    """Names of players without networks that play in the games, too, and are not learned from."""
+    guest_share: Share = 0.5
+    """Probability of each seat but one that a guest has it, if there are any."""
+    temperature: Positive = 1.0
+    """Temperature of the softmax policy, where `"policy"` is a teacher or a guest."""
+    epsilon: BelowOne = 0.0
+    """Probability of a random move. The moves before the last one in its game are not learned."""
+    points: Literal["game", "classes"] | list[Number] = "game"
+    """Values of places for networks that play: five numbers, or the points of the game, or the
+    points with the value of the class. Here these are always `CLASS_VALUES`, as if classes were
+    never reset; `RankAgent` counts the games that are left."""
+    learned_gifts: bool = False
+    """Networks choose the cards to give in the exchange, and learn from the hands left."""
+    games: Whole = 10_000
+    """Games played in each generation; 0 with logs: only these are learned from."""
+    table: Count = 1_000
+    """Games after which five players are drawn again, from teachers or generations. Networks and
+    `RULE_PLAYERS` play a table as 64 matches in parallel, or as many as 100 games each need: of
+    1,000 games one in 16 is the first of its match, without classes, and none comes after the 16th,
+    where a cycle has 100. Tables from 6,400 games on have whole cycles. Other teachers play matches
+    of 100."""
+    window: Count = 100_000
+    """Number of latest games that are learned from."""
+    pool: Count = 200
+    """Number of latest generations that play."""
+    iterations: Count = 1_000
+    """Batches that are learned in each generation."""
+    lam: Share = 1.0
+    """Lambda of the targets: see `rank_learner.bootstrap`; 1 in Kuwabara and Hoki 2018. Below 1 all
+    targets of a generation come from the network that plays when its fit begins."""
+    final_rate: StepSize | None = None
+    """Learning rate at the end of each generation, to which it falls linearly; by default it is
+    constant."""
+    start: str | None = None
+    """File of a network to start from, one like `network`."""
+    seed: Whole = 0
+    """Seed of the weights, games and batches."""
+
+    def __post_init__(self) -> None:
+        names = [name.removeprefix("daihinmin-") for name in self.teacher]
+        object.__setattr__(self, "teacher", names)
+        if not isinstance(self.network.get("name"), str):
+            raise ValueError(f"network must have a name, got {self.network}")
+        if self.games == 0 and not self.logs:
+            raise ValueError("games must be >= 1 without logs, got 0")
+        if not set(self.guests) <= set(RULE_PLAYERS):
+            raise ValueError(f"guests must be some of {RULE_PLAYERS}, got {self.guests}")
+        if isinstance(self.points, list) and len(self.points) != 5:
+            raise ValueError(f"points must be five numbers, got {self.points}")
+
+    def new_network(self) -> torch.nn.Module:
+        """Return a new network.
+
+        Raises:
+            ValueError: an unknown network, or wrong settings of it.
+        """
+        from afterstate.agents.daihinmin.values import rank_net
+
+        return rank_net.network(**self.network)  # type: ignore[arg-type]
+
+    def worth(self) -> tuple[float, ...]:
+        """Return the values of places for networks that play."""
+        from afterstate.agents.daihinmin.afterstates.class_values import POINTS
+        from afterstate.envs.daihinmin.match import CLASS_VALUES
+
+        if isinstance(self.points, str):
+            return {"game": POINTS, "classes": CLASS_VALUES}[self.points]
+        return tuple(map(float, self.points))
+
+    def begin(self, options: RankOptions, folder: RunFolder) -> RankTraining:
+        """Return a new run, or that of the folder."""
+        from afterstate.agents.daihinmin.learning.rank_training import RankTraining
+        from afterstate.agents.training.optimizer import set_threads
+
+        set_threads(options.threads)
+        return RankTraining(self, options, folder)

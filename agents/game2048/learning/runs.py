@@ -1,0 +1,574 @@
+"""Runs of learners of 2048: their settings, which are read without loading kernels or torch.
+
+`ntuple_learner.py`, `value_td.py`, `policy_imitation.py` and `from_search.py` have the learners.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from afterstate.agents.config import (
+    Amount,
+    AmountFrom0,
+    Count,
+    Number,
+    Positive,
+    Rate,
+    Share,
+    Whole,
+    check_names,
+    settings,
+)
+from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
+from afterstate.agents.training.fitting import Fitting
+from afterstate.agents.training.folder import RunFolder
+from afterstate.agents.training.run import Evaluation, MoveOptions, MoveTraining, NeuralOptions
+
+if TYPE_CHECKING:
+    from afterstate.agents.game2048.learning.from_search import Model, SearchValueLearner
+    from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
+    from afterstate.agents.game2048.learning.policy_imitation import PolicyLearner
+    from afterstate.agents.game2048.learning.value_td import ValueLearner
+    from afterstate.agents.game2048.values.ntuple_network import Network
+
+MAX_DELAY = 64
+MAX_MOVES = 1 << 18
+"""A game is truncated here, four times as long as the tile 131072 takes."""
+
+DEFAULT_RATES = {"tc": 1.0, "td": 0.1}
+"""Step sizes of the rules."""
+
+
+# N-tuple networks
+
+
+@settings
+class NTupleSettings:
+    """Settings of learning by self-play.
+
+    Raises:
+        ValueError: a wrong setting, or settings that do not go together.
+    """
+
+    rule: Literal["tc", "td"] = "tc"
+    """Temporal coherence or plain temporal differences."""
+    order: Literal["backward", "forward"] = "backward"
+    """After each game, or during it."""
+    lam: Share | None = None
+    """Lambda; by default 0.5; forward learning without delay has 0."""
+    rate: Rate | None = None
+    """Step size; by default 1 for TC and 0.1 for TD."""
+    printed: bool = False
+    """Accumulators of TC sum the steps, as Matsuzaki 2017 prints it, and not the shares of the
+    errors: see `td.py`."""
+    delay: Annotated[Whole, Field(le=MAX_DELAY)] = 0
+    """Forward learning updates an afterstate this many moves later, by the errors up to then
+    weighted with powers of lambda (Jaskowski 2016)."""
+    restart: Annotated[Count, Field(le=MAX_MOVES)] | None = None
+    """Play again from the middle of what was played last until at most this many moves are left
+    (Matsuzaki 2017: 10); by default each game is played once."""
+    good: Annotated[Share, Field(gt=0, lt=1)] | None = None
+    """Learn only from games that score above this share of the best score so far, each from its
+    beginning; a game that was learned from is not restarted. By default from all."""
+    epsilon: Share = 0.0
+    """Probability of a random legal move."""
+    skip: Literal["target", "own"] = "target"
+    """With epsilon, the update that is left out: that of the afterstate before the random move, or
+    that of the random move's own afterstate."""
+    search_share: Share = 0.0
+    """Share of games that are played by expectimax, without restart."""
+    search_from: AmountFrom0 = 0
+    """Number of moves after which such games begin."""
+    search_depth: Annotated[int, Field(ge=2, le=5)] = 2
+    """Depth of that search, in moves of the player."""
+    carousel: bool = False
+    """Begin games in turn at the start and where earlier games entered each stage of the network
+    (Jaskowski 2016), which must have more than one."""
+    carousel_stages: tuple[int, ...] = ()
+    """With carousel shaping, the tiles that begin the stages at which games begin, 0 for the start;
+    by default all."""
+    within_stage: bool = False
+    """End games where they enter another stage of the network, whose value they learn from: with
+    carousel shaping each stage is learned in games of its own, otherwise only the first one."""
+
+    def __post_init__(self) -> None:
+        forward = self.order == "forward"
+        if forward and self.lambda_ != 0 and self.delay == 0:
+            raise ValueError(f"lam must be 0 in forward learning without delay, got {self.lam!r}")
+        if self.delay and not forward:
+            raise ValueError("delay is for forward learning: backward learning needs none")
+        if self.within_stage and (forward or self.good is not None):
+            raise ValueError("within_stage is for backward learning: no good, no forward")
+        if self.carousel_stages and not self.carousel:
+            raise ValueError(f"carousel_stages needs carousel, got {[*self.carousel_stages]} alone")
+        if self.good is not None and (forward or self.carousel):
+            raise ValueError(
+                "good is for backward learning from the start: no carousel, no forward"
+            )
+
+    @property
+    def lambda_(self) -> float:
+        """Lambda, the default one if none is given."""
+        default = 0.0 if self.order == "forward" and not self.delay else 0.5
+        return default if self.lam is None else self.lam
+
+    @property
+    def step_size(self) -> float:
+        """Step size, that of the rule if none is given."""
+        return DEFAULT_RATES[self.rule] if self.rate is None else self.rate
+
+
+@settings
+class NetworkSettings:
+    """Arguments of `values.ntuple_network.network`, which checks them."""
+
+    tuples: str | list[list[int]] = "4x6"
+    """Name of `TUPLES`, several joined by `+`, or the cells of each tuple."""
+    size: tuple[int, int] = (4, 4)
+    """Rows and columns of the board."""
+    stages: list[int] = field(default_factory=list)
+    """Tiles, or sums of tiles, that begin a new stage when they are on the board."""
+    promote: bool = False
+    """A weight of a later stage that is 0 has the value of the stage before."""
+    symmetric: bool = True
+    """Read the tuples on all symmetric boards."""
+    fixed_point: bool = False
+    """Weights are integers of 32 bits, in 1024ths."""
+    downgrade: int | None = None
+    """Value boards with this tile or a larger one as their downgraded form (Guei, Chen and Wu
+    2021); by default no board."""
+    start_value: Number = 0.0
+    """Value of every board at first, in points; large is optimistic."""
+
+    def new(self, **others: Any) -> Network:
+        """Return a new network, with some of the settings replaced."""
+        from afterstate.agents.game2048.values.ntuple_network import network
+
+        return network(**{**asdict(self), **others})
+
+
+@settings
+class Start:
+    """A learner whose weights stages of a new run begin with."""
+
+    file: Path
+    """A learner's file."""
+    begin: Whole = 0
+    """Stages that begin with these tiles or more, up to those of the next start."""
+    weights: bool = True
+    """Begin with its weights and their sums; false: with zeros, but with its boards where games
+    entered the stages."""
+
+
+@settings
+class NTupleOptions(MoveOptions):
+    """Options of a run of an N-tuple network."""
+
+    evaluate_every: Amount = 1_000_000_000
+    """Moves from one evaluation to the next."""
+    evaluate: Evaluation = "1:1000,3:10"
+    """Evaluation games of search depths, PLIES:GAMES,...; 1 is greedy, more is expectimax."""
+
+
+@settings
+class NTupleRun:
+    """Settings of a run in which an N-tuple network of 2048 learns by self-play."""
+
+    options: ClassVar = NTupleOptions
+    row_key: ClassVar[str] = "n_moves"
+    evaluation_key: ClassVar[str] = "n_learned"
+    checkpoints: ClassVar[tuple[str, ...]] = ("learner.npz",)
+
+    network: NetworkSettings = field(default_factory=NetworkSettings)
+    learner: NTupleSettings = field(default_factory=NTupleSettings)
+    seed: Whole | None = None
+    """Seed of the games; by default a random one."""
+    start: list[Start] = field(default_factory=list)
+    """Learners whose weights stages begin with, in ascending order; by default all are zero."""
+
+    def __post_init__(self) -> None:
+        begins = [each.begin for each in self.start]
+        if begins != sorted(set(begins)):
+            raise ValueError(f"start must be in ascending order of begin, got {begins}")
+
+    def new(self, threads: int = 1) -> NTupleLearner:
+        """Return a new learner.
+
+        Raises:
+            OSError: a file of the start cannot be read.
+            ValueError: it does not fit the settings.
+        """
+        from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
+
+        learner = NTupleLearner(self.network.new(), self.learner, self.seed, threads)
+        ends = [each.begin for each in self.start[1:]]
+        for start, end in zip(self.start, [*ends, None], strict=False):
+            other = NTupleLearner.load(start.file)
+            learner.start_from(other, start.begin, end, weights=start.weights)
+        return learner
+
+    def resume(self, path: Path, threads: int = 1) -> NTupleLearner:
+        """Return the learner of a file, with the learner's settings of this run.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: it has another network or another rule of learning.
+        """
+        from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
+        from afterstate.agents.game2048.values.ntuple_file import pack_network
+
+        net = self.network.new(start_value=0)  # allocates no memory page of the weights
+        learner = NTupleLearner.load(path)
+        if pack_network(net)[0] != pack_network(learner.network)[0]:
+            raise ValueError(f"{path} has another network than the settings")
+        learner.settings, learner.threads = self.learner, threads
+        return learner
+
+    def begin(self, options: NTupleOptions, folder: RunFolder) -> MoveTraining:
+        """Return the learner, a new one or that of the folder."""
+        from afterstate.agents.game2048.learning.ntuple_learner import evaluate
+
+        path, threads = folder.path / self.checkpoints[0], options.threads
+        learner = self.resume(path, threads) if options.resume else self.new(threads)
+
+        def evaluation() -> dict[str, Any]:
+            scores = evaluate(learner.network, options.games, threads)
+            return {"n_learned": learner.n_learned, **scores}
+
+        return MoveTraining(learner, path, evaluation)
+
+
+# Neural networks
+
+
+class _NeuralRun(ABC):
+    """What runs of neural networks share."""
+
+    options: ClassVar = NeuralOptions
+    row_key: ClassVar[str] = "n_moves"
+    evaluation_key: ClassVar[str] = "loss"
+    checkpoints: ClassVar[tuple[str, ...]] = ("learner.safetensors",)
+
+    @abstractmethod
+    def new(self, device: str = "cpu") -> Any:
+        """Return a new learner."""
+
+    @abstractmethod
+    def evaluation(self, learner: Any, games: dict[int, int]) -> dict[str, Any]:
+        """Return the row of an evaluation, with the numbers of games for each depth."""
+
+    def begin(self, options: NeuralOptions, folder: RunFolder) -> MoveTraining:
+        """Return a new learner, or the one in the folder."""
+        from afterstate.agents.training.optimizer import set_threads
+
+        self.check(options)
+        set_threads(options.threads)
+        learner, path = self.new(options.device), folder.path / self.checkpoints[0]
+        if options.resume:
+            learner.resume(path)
+        return MoveTraining(learner, path, lambda: self.evaluation(learner, options.games))
+
+    @abstractmethod
+    def check(self, options: NeuralOptions) -> None:
+        """Raise ValueError for evaluation games that the networks cannot play."""
+
+
+@settings
+class ValueSettings(Fitting):
+    """Settings of learning of a value network.
+
+    Raises:
+        ValueError: a wrong setting.
+    """
+
+    games: Count = 1_024
+    """Games played in parallel. With fewer games the network learns more from as many moves."""
+    segment: Count = 1
+    """Moves of each game between two updates, by which targets look ahead. An update has
+    `segment * games` positions and is completed before a run is interrupted."""
+    lam: Share = 0.95
+    """Lambda, the weight of later moves of the segment in a target: 0 none, 1 full."""
+    value_scale: Positive = 1_000.0
+    """Points per 1 of the network's output; outputs of about 1 are learned best."""
+    restart: Count | None = None
+    """Play games again from their middle until at most this many moves are left; by default each
+    game is played once."""
+    jump: Share = 0.0
+    """Probability that a game begins at a position from the log."""
+
+
+@settings
+class ValueRun(_NeuralRun):
+    """Settings of a run in which a neural value network of 2048 learns in self-play."""
+
+    network: dict[str, str | int] = field(default_factory=lambda: {"name": "CNN22"})
+    """Name and settings of a network of `value_net.py`."""
+    log: str | None = None
+    """File of a play log, for `jump`."""
+    learner: ValueSettings = field(default_factory=ValueSettings)
+    seed: Whole | None = 0
+    """Seed of the weights and of the games."""
+
+    def new(self, device: str = "cpu") -> ValueLearner:
+        """Return a new learner.
+
+        Raises:
+            OSError: the log cannot be read.
+            ValueError: a wrong network or device.
+        """
+        from afterstate.agents import nets
+        from afterstate.agents.game2048.learning import play_logs
+        from afterstate.agents.game2048.learning.value_td import ValueLearner
+        from afterstate.agents.game2048.values.value_net import network
+
+        nets.check_device(device)
+        with nets.seeded(self.seed):
+            options: dict[str, Any] = {"name": "CNN22", **self.network}
+            net = network(**options).to(device)
+        log = None if self.log is None else play_logs.read_whole(self.log)
+        return ValueLearner(net, self.learner, self.seed, log)
+
+    def check(self, options: NeuralOptions) -> None:
+        """Raise ValueError for evaluation games that search too deep."""
+        from afterstate.agents.game2048.values.value_net import MAX_DEPTH
+
+        if max(options.games, default=1) > MAX_DEPTH:
+            raise ValueError(f"evaluate must have at most {MAX_DEPTH} plies for value networks")
+
+    def evaluation(self, learner: ValueLearner, games: dict[int, int]) -> dict[str, Any]:
+        """Return the loss and the `summary` of the games of each depth."""
+        from afterstate.agents.game2048.learning import value_td
+
+        return {"loss": learner.loss(), **value_td.evaluation(learner, games)}
+
+
+@settings
+class PolicyNetwork:
+    """Settings of the network of `PolicyRun`."""
+
+    layers: int = 5
+    """Number of convolutional layers, 2 to 5 (Matsuzaki and Teramura 2018)."""
+
+
+@settings
+class PolicyRun(_NeuralRun):
+    """Settings of a run in which a policy network of 2048 learns from a play log."""
+
+    network: PolicyNetwork = field(default_factory=PolicyNetwork)
+    log: str | None = None
+    """File of a play log; required."""
+    learner: Fitting = field(default_factory=Fitting)
+    seed: Whole | None = 0
+    """Seed of the weights and of the random symmetries."""
+
+    def new(self, device: str = "cpu") -> PolicyLearner:
+        """Return a new learner.
+
+        Raises:
+            OSError: the log cannot be read.
+            ValueError: no log, or a wrong network or device.
+        """
+        from afterstate.agents import nets
+        from afterstate.agents.game2048.learning import play_logs
+        from afterstate.agents.game2048.learning.policy_imitation import PolicyLearner
+        from afterstate.agents.game2048.values.policy_net import network
+
+        nets.check_device(device)
+        if self.log is None:
+            raise ValueError("log must be the file of a play log, got null")
+        with nets.seeded(self.seed):
+            net = network("PolicyCNN", layers=self.network.layers).to(device)
+        log, about = play_logs.read_whole(self.log), play_logs.description(self.log)
+        return PolicyLearner(net, log, self.learner, self.seed, about)
+
+    def check(self, options: NeuralOptions) -> None:
+        """Raise ValueError for evaluation games by search."""
+        if set(options.games) - {1}:
+            raise ValueError("evaluate must be 1:GAMES: a policy network does not search")
+
+    def evaluation(self, learner: PolicyLearner, games: dict[int, int]) -> dict[str, Any]:
+        """Return the metrics of learning and the `summary` of the games."""
+        from afterstate.agents.game2048.learning.policy_imitation import evaluate
+
+        plies = {f"{ply}-ply": evaluate(learner.net, n) for ply, n in games.items()}
+        return {**learner.metrics(), **plies}
+
+
+# Values from searches
+
+
+@settings
+class SearchValueSettings:
+    """Settings of learning from searches.
+
+    Raises:
+        ValueError: a wrong setting, or settings that do not go together.
+    """
+
+    games: Count = 64
+    """Games played in parallel."""
+    learn: Literal["paths", "nodes", "root", "nothing"] = "root"
+    """Afterstates whose values are learned: on random paths, all inner nodes, or the one before the
+    root."""
+    paths: Count = 1
+    """Number of random paths in each tree."""
+    visits: Count = 1
+    """Minimum number of simulations through a node whose value is learned."""
+    root: Literal["searched", "valued"] = "searched"
+    """Value in the target of the root: by the search (NodeV), or by the value function (EvalV)."""
+    reward_twice: bool = False
+    """Add the reward to the searched value of the root, which includes it already: another reading
+    of NodeV+Reward."""
+    clip: Positive | None = None
+    """Largest difference between a target and the current value, in points; by default no limit."""
+    turn: bool = True
+    """Turn each board to one of its eight symmetric positions after each move, at random. This
+    makes no difference to symmetric N-tuple networks."""
+
+    def __post_init__(self) -> None:
+        if self.reward_twice and (self.learn, self.root) != ("root", "searched"):
+            raise ValueError("reward_twice is for learning the searched value of the root")
+        special = (("paths", "paths", 1), ("visits", "nodes", 1), ("root", "root", "searched"))
+        for name, learn, default in special:
+            if self.learn != learn and getattr(self, name) != default:
+                raise ValueError(f"{name} is for learn={learn!r}, got learn={self.learn!r}")
+        if self.clip is not None and self.learn == "nothing":
+            raise ValueError("clip must be null with learn='nothing'")
+
+
+@settings
+class SearchFitting(Fitting):
+    """Settings of fitting: `rule` and `rate` of N-tuple networks, all but `rule` of neural ones."""
+
+    rule: Literal["tc", "td"] | None = None
+    """Learning rule of an N-tuple network; by default temporal coherence."""
+    rate: Rate | None = None  # type: ignore[assignment]
+    """Learning rate; by default 1 of TC, 0.1 of TD and 0.001 of Adam."""
+    value_scale: Positive | None = None
+    """Points per 1 of the neural network's output; by default 1,000, or that of `start`."""
+
+    def neural(self) -> Fitting:
+        """Return the settings of a neural network."""
+        values = {each.name: getattr(self, each.name) for each in fields(Fitting)}
+        return Fitting(**{name: value for name, value in values.items() if value is not None})
+
+    def check_tables(self) -> None:
+        """Raise ValueError if a setting of neural networks differs from its default."""
+        default = SearchFitting(rule=self.rule, rate=self.rate)
+        for each in fields(self):
+            if getattr(self, each.name) != getattr(default, each.name):
+                raise ValueError(f"{each.name} is for neural networks")
+
+
+@settings
+class SearchOptions(NeuralOptions):
+    """Options of a run that learns values from searches."""
+
+    evaluate_every: Amount = 100_000
+    """Moves from one evaluation to the next."""
+    evaluate: Evaluation = "1:100"
+    """Evaluation games of the greedy player, 1:GAMES."""
+
+
+@settings
+class SearchValueRun:
+    """Settings of a run in which values of 2048 learn from Monte-Carlo Softmax searches."""
+
+    options: ClassVar = SearchOptions
+    row_key: ClassVar[str] = "n_moves"
+    evaluation_key: ClassVar[str] = "searched"
+
+    network: Annotated[
+        NetworkSettings | dict[str, str | int], Field(union_mode="left_to_right")
+    ] = field(default_factory=NetworkSettings)
+    """N-tuple network, or the name and settings of a neural network of `value_net.py`."""
+    start: str | None = None
+    """File of a network to start from; by default a new one."""
+    fitting: SearchFitting = field(default_factory=SearchFitting)
+    search: MCSoftmaxSettings = field(default_factory=MCSoftmaxSettings)
+    learner: SearchValueSettings = field(default_factory=SearchValueSettings)
+    seed: Whole | None = 0
+    """Seed of the weights and of the games."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.network, dict) and "name" not in self.network:
+            check_names("network", self.network, [each.name for each in fields(NetworkSettings)])
+            raise ValueError(f"network must have tuples or a name, got {self.network}")
+        if self.start is not None and self.network != NetworkSettings():
+            raise ValueError("start and network cannot be given together")
+        if not self.is_neural:
+            self.fitting.check_tables()
+        elif self.fitting.rule is not None:
+            raise ValueError("rule is for N-tuple networks")
+
+    @property
+    def is_neural(self) -> bool:
+        """True for a neural network, which needs torch."""
+        if self.start is not None:
+            return Path(self.start).suffix == ".safetensors"
+        return isinstance(self.network, dict)
+
+    @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """File of the learner."""
+        return ("learner.safetensors" if self.is_neural else "learner.npz",)
+
+    def model(self, device: str = "cpu") -> Model:
+        """Return the value function, a new one or that of `start`.
+
+        Raises:
+            OSError: the network to start from cannot be read.
+            ValueError: wrong settings.
+            ImportError: a neural network needs an extra that is not installed.
+        """
+        if self.is_neural or isinstance(self.network, dict):
+            from afterstate.agents.game2048.learning import net_model
+
+            scale, fitting = self.fitting.value_scale, self.fitting.neural()
+            model: Model = net_model.new(
+                self.network, self.start, fitting, scale, self.seed, device
+            )
+            return model
+        from afterstate.agents.game2048.learning.table_model import TableModel
+        from afterstate.agents.game2048.values import ntuple_file
+        from afterstate.agents.game2048.values.pruned import expand
+
+        net = self.network.new() if self.start is None else expand(ntuple_file.load(self.start))
+        return TableModel(net, self.fitting.rule or "tc", self.fitting.rate)
+
+    def new(self, device: str = "cpu") -> SearchValueLearner:
+        """Return a new learner: see `model`."""
+        from afterstate.agents.game2048.learning.from_search import SearchValueLearner
+
+        return SearchValueLearner(self.model(device), self.search, self.learner, self.seed)
+
+    def begin(self, options: SearchOptions, folder: RunFolder) -> MoveTraining:
+        """Return a new learner, or the one in the folder."""
+        from afterstate.agents.game2048.play import play
+        from afterstate.agents.training.run import EVALUATION_SEED, summary
+
+        if set(options.games) - {1}:
+            raise ValueError(f"evaluate must be 1:GAMES, got {options.evaluate!r}")
+        if self.is_neural:
+            from afterstate.agents.training.optimizer import set_threads
+
+            set_threads(options.threads)
+        elif options.threads != 1 or options.device != "cpu":
+            raise ValueError("threads must be 1 and device cpu for an N-tuple network")
+        learner, path = self.new(options.device), folder.path / self.checkpoints[0]
+        if options.resume:
+            learner.resume(path)
+
+        def evaluation() -> dict[str, Any]:
+            row: dict[str, Any] = {"error": learner.loss(), **learner.latest}
+            if 1 in options.games:
+                games = play(learner.model.player(), options.games[1], EVALUATION_SEED)
+                row["1-ply"] = summary(games)
+            return row
+
+        return MoveTraining(learner, path, evaluation)

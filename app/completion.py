@@ -1,0 +1,73 @@
+"""The completion of commands, their options and the names of players, for shells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, fields, make_dataclass
+from typing import Annotated, Any, Literal, Union
+
+import tyro
+
+from afterstate import agents
+from afterstate.__main__ import COMMANDS, option_classes
+from afterstate.agents.training.__main__ import LEARNERS, arguments
+from afterstate.envs.commands import add_help, fail, parse_one_of
+
+SHELLS = ("bash", "zsh", "tcsh")
+
+
+def print_completion(words: Sequence[str]) -> int:
+    """Print the completion of a shell and return the exit code."""
+    if words and words[0] in ("-h", "--help"):
+        print(f"usage: afterstate completion {{{','.join(SHELLS)}}}")
+        return 0
+    if len(words) != 1 or words[0] not in SHELLS:
+        fail(f"completion must be followed by one of {', '.join(SHELLS)}, got {' '.join(words)!r}")
+    kinds = {name: _completed(option_classes(name)) for name in COMMANDS}
+    kinds["train"] = _one_of({name: arguments(name) for name in LEARNERS})
+    kinds["completion"] = _one_of(_empty(SHELLS))
+    parse_one_of(kinds, "afterstate", ["--tyro-print-completion", words[0]])
+    return 0
+
+
+def _empty(names: Iterable[str]) -> dict[str, type[Any]]:
+    """Return a class without options for each name."""
+    return {name: make_dataclass("Words", []) for name in names}
+
+
+def _completed(kinds: Mapping[str, type[Any]]) -> Any:
+    """Return the class whose options are completed; an empty one if there are no options."""
+    if not kinds:
+        return make_dataclass("Words", [])
+    made = {name: _with_players(kind) for name, kind in kinds.items()}
+    for kind in kinds.values():
+        add_help(kind)
+    return next(iter(made.values())) if len(made) == 1 else _one_of(made)
+
+
+def _one_of(kinds: Mapping[str, type[Any]]) -> Any:
+    """Return a class with sub-commands."""
+    return make_dataclass("SubCommands", [("command", _union(kinds))])
+
+
+def _union(kinds: Mapping[str, type[Any]]) -> Any:
+    """Return the type of one of several sub-commands."""
+    named = [Annotated[kind, tyro.conf.subcommand(name)] for name, kind in kinds.items()]
+    return Union[tuple(named)]  # noqa: UP007
+
+
+def _with_players(kind: type[Any]) -> type[Any]:
+    """Return a class of options where names of players are completed."""
+    names = agents.names()
+    choice: Any = Literal[tuple(names)]
+    single = {"hints", "player"} & {each.name for each in fields(kind)}
+    several = {"opponents"} & {each.name for each in fields(kind)}
+    options: Any = [(name, choice, field(default=names[0])) for name in single]
+    options += [(name, tuple[choice, ...], field(default=(names[0],))) for name in several]
+    made = make_dataclass(kind.__name__, options, bases=(kind,), frozen=True)
+    if "players" not in {each.name for each in fields(kind)}:
+        return made
+    # Positional words are completed only as sub-commands.
+    first: Any = {"default_factory": made} if kind.__name__ == "Warmup" else {}
+    words: Any = [("players", _union(dict.fromkeys(names, made)), field(**first))]
+    return make_dataclass(kind.__name__, words, bases=(made,), frozen=True)
