@@ -40,6 +40,7 @@ test: $(VENV)/dev.done
 slow exhaustive: $(VENV)/dev.done
 	$(BIN)/python -m pytest -m $@ $(ARGS)
 	$(if $(ARGS)$(filter exhaustive,$@),,$(PROPERTIES)=random)
+	$(if $(ARGS)$(filter exhaustive,$@),,$(BIN)/python -m tests.fuzz --minutes 3)
 
 bounds: export NUMBA_BOUNDSCHECK := 1
 bounds: export NUMBA_CACHE_DIR := $(NUMBA_CACHE_DIR)-bounds

@@ -78,7 +78,7 @@ def read(
     path: str | Path,
     kind: str | None = None,
     only: Collection[str] | None = None,
-    check: Callable[[dict[str, Any]], Any] | None = None,
+    check: Callable[[dict[str, Any], int], Any] | None = None,
 ) -> tuple[dict[str, Any], Arrays]:
     """Read a file that `write` wrote.
 
@@ -86,7 +86,8 @@ def read(
         path: the file.
         kind: the expected kind; by default any.
         only: the arrays to read; by default all.
-        check: called with the header before an array is read; it may raise ValueError.
+        check: called with the header and the bytes of the file before an array is read; it may
+            raise ValueError.
 
     Returns:
         The header and the arrays by name.
@@ -100,12 +101,13 @@ def read(
             archive = zipfile.ZipFile(file)
             header = _read_header(archive)
         _check_header(path, header, kind)
+        size = os.fstat(file.fileno()).st_size
         if check is not None:
-            check(header)
+            check(header, size)
         with _damage_of(path):
             names = [name for name in header["arrays"] if only is None or name in only]
             layouts = {name: _layout(name, header["arrays"][name]) for name in names}
-            _check_sizes(archive, layouts, os.fstat(file.fileno()).st_size)
+            _check_sizes(archive, layouts, size)
             arrays = {name: _read_array(archive, name, *layouts[name]) for name in names}
     return header, arrays
 

@@ -31,11 +31,13 @@ def open_to_read(path: str | Path) -> BinaryIO:
 
 
 @contextlib.contextmanager
-def replace(path: str | Path) -> Iterator[IO[bytes]]:
+def replace(path: str | Path, synced: bool = True) -> Iterator[IO[bytes]]:
     """Open a temporary file for writing, which becomes `path` when the block ends without an error.
 
     Args:
         path: the file; its folder is made if it is missing.
+        synced: whether it is on the disk at the end; otherwise a kill keeps it, a loss of power
+            may leave neither file.
 
     Raises:
         OSError: it cannot be written; an older file is kept.
@@ -45,8 +47,12 @@ def replace(path: str | Path) -> Iterator[IO[bytes]]:
     try:
         with open(temporary, "wb") as file:
             yield file
-            sync(file)
-        rename(temporary, path)
+            if synced:
+                sync(file)
+        if synced:
+            rename(temporary, path)
+        else:
+            os.replace(temporary, path)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
@@ -55,13 +61,13 @@ def replace(path: str | Path) -> Iterator[IO[bytes]]:
         raise
 
 
-def write(path: str | Path, data: bytes) -> None:
-    """Write a file in place of an older one; make its folder if needed.
+def write(path: str | Path, data: bytes, synced: bool = True) -> None:
+    """Write a file in place of an older one: see `replace`.
 
     Raises:
         OSError: it cannot be written; an older file is kept.
     """
-    with replace(path) as file:
+    with replace(path, synced) as file:
         file.write(data)
 
 

@@ -48,7 +48,7 @@ def visitor_of(request: Request, response: Response) -> Visitor:
     visitors: Visitors = request.app.state.visitors
     visitor = visitors.find(cookie_of(request.headers))
     if visitor is None:
-        cookie, visitor = visitors.new()
+        cookie, visitor = visitors.new(request.client.host if request.client else "")
         age = int(request.app.state.limits.days * 86_400)
         options: Any = {"httponly": True, "samesite": "strict", "path": "/", "max_age": age}
         response.set_cookie(COOKIE, cookie, **options)

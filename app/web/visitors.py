@@ -9,12 +9,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import os
 import secrets
 import time
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
+from afterstate.agents.training.folder import lock
+from afterstate.envs import durable_files
 from afterstate.web.game_2048 import Game as Game2048
 from afterstate.web.game_daihinmin import Match
 from afterstate.web.settings import Limits
@@ -33,10 +37,16 @@ class Games(BaseModel):
 
 
 class Visitor:
-    """A visitor, and what is kept of it."""
+    """A visitor, and what is kept of it.
 
-    def __init__(self, key: str, games: Games) -> None:
-        self.key, self.games = key, games
+    Args:
+        key: the name of its file.
+        games: its games.
+        address: from which it came; empty if that was before the server's start.
+    """
+
+    def __init__(self, key: str, games: Games, address: str = "") -> None:
+        self.key, self.games, self.address = key, games, address
         self.seen = time.time()
 
     @property
@@ -68,18 +78,27 @@ class Visitors:
     Args:
         folder: of their files; it is made if it is missing.
         limits: the number of visitors, and the age and size of their files.
+
+    Raises:
+        OSError: the folder cannot be made.
+        ValueError: another server has the folder.
     """
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self._folder, self._limits = folder, limits
         self._by_key: dict[str, Visitor] = {}
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for path in sorted(folder.glob("*.json"), key=lambda each: each.stat().st_mtime):
+        self._held = lock(folder)
+        durable_files.remove_unfinished(folder.glob("*.part"))
+        for path in folder.glob("*.json"):
             self._load(path)
-        self._forget()
+        self._forget(limits.visitors, self._by_key.values())
 
     def __len__(self) -> int:
         return len(self._by_key)
+
+    def __iter__(self) -> Iterator[Visitor]:
+        return iter(self._by_key.values())
 
     def find(self, cookie: str | None) -> Visitor | None:
         """Return the visitor of a cookie, if there is one."""
@@ -88,28 +107,34 @@ class Visitors:
             visitor.seen = time.time()
         return visitor
 
-    def new(self) -> tuple[str, Visitor]:
-        """Return a new cookie and its visitor."""
+    def new(self, address: str) -> tuple[str, Visitor]:
+        """Return a new cookie and its visitor, who comes from an address.
+
+        Those longest away are forgotten for it: of the address, if it has too many, else of all.
+        """
+        others, limits = self._by_key.values(), self._limits
+        same = [each for each in others if each.address == address]
+        self._forget(limits.visitors_of_address - 1, same)
+        self._forget(limits.visitors - 1, others)
         cookie = secrets.token_urlsafe(32)
-        visitor = Visitor(_key(cookie), Games())
+        visitor = Visitor(_key(cookie), Games(), address)
         self._by_key[visitor.key] = visitor
-        self._forget()
         return cookie, visitor
 
     def save(self, visitor: Visitor) -> None:
         """Write the games of a visitor to its file; a kill of the server does not lose them.
 
         Raises:
-            Refusal: they are too large, or cannot be written.
+            Refusal: they are too large, or cannot be written, or the visitor is forgotten.
         """
+        if visitor.key not in self._by_key:
+            raise Refusal(503, "there are too many visitors: start again")
         data = visitor.games.model_dump_json().encode()
         if len(data) > self._limits.file:
             raise Refusal(413, f"games must have at most {self._limits.file:,} bytes")
         path = self._path(visitor.key)
-        temporary = path.with_suffix(".new")
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(path)
+        try:  # not synced, which would take longer than the move
+            durable_files.write(path, data, synced=False)
         except OSError as error:
             LOGGER.error("%s cannot be written: %s", path, error)
             raise Refusal(507, "the game cannot be saved: the server's disk may be full") from error
@@ -119,27 +144,26 @@ class Visitors:
         return self._folder / f"{key}.json"
 
     def _load(self, path: Path) -> None:
-        """Read the file of a visitor; a damaged one is reported and left out."""
-        if time.time() - path.stat().st_mtime > self._limits.days * DAY:
-            path.unlink()
-            return
+        """Read a visitor's file; an old one is removed, a damaged one reported and left out."""
         try:
-            if path.stat().st_size > self._limits.file:
-                raise ValueError("it is too large")
-            visitor = Visitor(path.stem, Games.model_validate_json(path.read_bytes()))
-        except (OSError, ValidationError, ValueError) as error:
+            with durable_files.open_to_read(path) as file:
+                about = os.fstat(file.fileno())
+                if time.time() - about.st_mtime > self._limits.days * DAY:
+                    path.unlink()
+                    return
+                if about.st_size > self._limits.file:
+                    raise ValueError("it is too large")
+                visitor = Visitor(path.stem, Games.model_validate_json(file.read()))
+        except (OSError, ValueError) as error:
             LOGGER.warning("%s is left out: %.200s", path, error)
             return
-        visitor.seen = path.stat().st_mtime
+        visitor.seen = about.st_mtime
         self._by_key[visitor.key] = visitor
 
-    def _forget(self) -> None:
-        """Forget the visitors longest away that are too many, those without a game first."""
-        n = len(self._by_key) - self._limits.visitors
-        if n <= 0:
-            return
-        ranked = sorted(self._by_key.values(), key=lambda each: (each.games != Games(), each.seen))
-        for visitor in ranked[:n]:
+    def _forget(self, n_left: int, visitors: Collection[Visitor]) -> None:
+        """Forget those longest away until this many are left, those without a game first."""
+        ranked = sorted(visitors, key=lambda each: (each.games != Games(), each.seen))
+        for visitor in ranked[: max(0, len(ranked) - n_left)]:
             del self._by_key[visitor.key]
             with contextlib.suppress(FileNotFoundError):
                 self._path(visitor.key).unlink()

@@ -64,7 +64,7 @@ def _members(path: Path) -> Iterator[tuple[bytes, int]]:
     if not path.exists():
         return
     end, why = 0, "cut off"
-    with path.open("rb") as file:
+    with durable_files.open_to_read(path) as file:
         try:
             for text, end in _unpack(path, file):
                 yield text, end
@@ -99,7 +99,10 @@ def _unpack(path: Path, file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
 
 def _check_is_last(path: Path, start: int, error: zlib.error) -> None:
     """Raise ValueError unless a damaged member is the last one, of which all may be lost."""
-    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+    with (
+        durable_files.open_to_read(path) as file,
+        mmap(file.fileno(), 0, access=ACCESS_READ) as data,
+    ):
         first = data[: len(_START)].rstrip(b"\0")
         if not (start or _START.startswith(first)) or data.find(_START, start + 1) >= 0:
             raise ValueError(f"{path} is damaged ({error}): restore it, or delete it") from error

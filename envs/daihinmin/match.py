@@ -20,6 +20,7 @@ from afterstate.envs.daihinmin.plays import Numbers
 from afterstate.envs.daihinmin.rules import (
     DAIFUGO,
     GAME,
+    LAST_NUMBER,
     N_PLAYERS,
     Game,
     GameType,
@@ -105,7 +106,7 @@ def _seat(game: Game) -> None:
 def set_up(game: Game) -> None:
     """Set number, classes and seats of the next game, before its cards are dealt."""
     before = game.number
-    game.number += 1
+    game.number = min(game.number + 1, LAST_NUMBER)
     _, game.rng = next_random(game.seed + np.uint64(game.number) * np.uint64(0xD134_2543_DE82_EF95))
     every = game.class_reset_every
     reset = before == 0 or (every > 0 and before % every == 0)

@@ -41,6 +41,8 @@ from afterstate.envs.daihinmin.plays import (
 from afterstate.envs.words import Word, Words, next_random
 
 N_PLAYERS = 5
+LAST_NUMBER = 2**32
+"""The largest number of a game in its match; games after it have the same."""
 ACCEPTED, REFUSED = 9, 8
 """Answers to a submission. A pass is accepted on an empty field only; its effect is the same."""
 DAIFUGO, FUGO, HEIMIN, HINMIN, DAIHINMIN = range(5)

@@ -96,6 +96,7 @@ class Game2048VectorEnv(VectorEnv[npt.NDArray[Any], npt.NDArray[np.int64], npt.N
     ) -> None:
         self.size = rows, cols = check_settings(size, observation, illegal, start_tiles)
         check_count("num_envs", num_envs)
+        num_envs = int(num_envs)  # an integer of numpy may be too short to count with
         check_one_of((None, *self.metadata["render_modes"]), render_mode=render_mode)
         limit = step_limit(max_episode_steps)
         self.num_envs, self.render_mode = num_envs, render_mode

@@ -492,10 +492,10 @@ def test_too_little_memory_is_an_error_of_the_file(
 
 
 def test_a_header_may_be_checked_before_the_arrays_are_read(file: Path) -> None:
-    def refuse(header: dict[str, Any]) -> None:
-        raise ValueError(f"kind {header['kind']}")
+    def refuse(header: dict[str, Any], size: int) -> None:
+        raise ValueError(f"kind {header['kind']}, {size} bytes")
 
-    with pytest.raises(ValueError, match="kind test"):
+    with pytest.raises(ValueError, match=f"kind test, {file.stat().st_size} bytes"):
         read(file, check=refuse)
 
 

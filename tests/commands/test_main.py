@@ -153,6 +153,12 @@ def test_help_imports_no_compiler(name: str) -> None:
         ("warmup nobody", "there is no player 'nobody'"),
         ("completion fish", "completion must be followed by one of bash, zsh, tcsh"),
         ("replay", "files must be at least one"),
+        ("serve --games 1000000000000", "games must be in 1..1e+06"),
+        ("serve --matches -1", "matches must be in 0..1e+09"),
+        ("serve --reply-seconds inf", "reply_seconds must be in 0.001..1e+06"),
+        ("serve --reply-seconds nan", "reply_seconds must be in 0.001..1e+06"),
+        ("serve --wait-seconds inf", "wait_seconds must be in 0..1e+06"),
+        (f"serve --match {'x' * 201}", "match must have at most 200 characters, got 201"),
     ],
 )
 def test_errors_say_what_is_wrong(

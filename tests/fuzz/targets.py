@@ -43,6 +43,9 @@ from afterstate.envs.game2048.rules import afterstates, table
 from afterstate.leaderboard import games as leaderboard
 from afterstate.leaderboard import row_files
 from afterstate.leaderboard import rows as leaderboard_rows
+from afterstate.web import game_2048, game_daihinmin
+from afterstate.web.settings import Limits
+from afterstate.web.visitors import Games, Visitors
 from tests.fuzz import protocol
 from tests.fuzz.driver import Target
 from tests.fuzz.mutations import GZIP, SAFETENSORS, ZIP
@@ -89,7 +92,10 @@ def _networks(folder: Path) -> list[bytes]:
     for net in (nets[0], staged):
         kept = np.arange(0, net.weights.size, 3)
         saved.append(_written(folder, partial(pruning.save_pruned, net, selected=kept)))
-    return saved
+    even = network([range(5)])
+    even.weights[:] = 8  # a million weights in some hundred bytes
+    kept = np.arange(even.weights.size)
+    return [*saved, _written(folder, partial(pruning.save_pruned, even, selected=kept))]
 
 
 def _read_network(path: Path) -> None:
@@ -112,7 +118,8 @@ def _tables(_: Path) -> list[bytes]:
 
 def _learners(folder: Path) -> list[bytes]:
     carousel = NTupleLearner(_filled(stages=[64]), NTupleSettings(carousel=True), 1)
-    learners = [NTupleLearner(_filled(), NTupleSettings(rule="td"), 1), carousel]
+    searching = NTupleLearner(_filled(), NTupleSettings(search_share=1), 1)
+    learners = [NTupleLearner(_filled(), NTupleSettings(rule="td"), 1), carousel, searching]
     for learner in learners:
         learner.play(300)
     return [_written(folder, learner.save) for learner in learners]
@@ -321,6 +328,24 @@ def _read_run_rows(path: Path) -> None:
     assert not rows or int(rows[-1]["n_moves"]) == kept
 
 
+def _visitors(_: Path) -> list[bytes]:
+    game, player = game_2048.new(1), {"name": "daihinmin-sample"}
+    for action in (3, 2, 3, 2, 1):
+        game_2048.play(game, action)
+    match = game_daihinmin.new([None, player, player, player, player], 1, 3)
+    records = [Games(game_2048=game), Games(game_2048=game, match=match)]
+    return [each.model_dump_json().encode() for each in records]
+
+
+def _read_visitor(path: Path) -> None:
+    visitors = Visitors(path.parent, Limits())
+    for visitor in visitors:
+        if visitor.games.game_2048:
+            game_2048.state(visitor.game)
+        if visitor.games.match:
+            game_daihinmin.state(visitor.match, True)
+
+
 def _attack(name: str, attack: Callable[[random.Random], None]) -> Target:
     """Return the target of an attack by the protocol; its file seeds the attack."""
 
@@ -353,6 +378,7 @@ _READERS: Sequence[Target] = [
     Target("rows", "2048/random.jsonl.gz", _rows, _read_rows, GZIP),
     Target("entries", "entries.json", _entries, leaderboard.entries),
     Target("run-rows", "rows.jsonl", _run_rows, _read_run_rows),
+    Target("visitor", "visitor.json", _visitors, _read_visitor),
 ]
 _ATTACKS: Sequence[Target] = [
     _attack("hostile-client", protocol.hostile_client),

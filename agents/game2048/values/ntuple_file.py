@@ -27,10 +27,6 @@ from afterstate.agents.game2048.values.ntuple_network import (
 _MOST = 1e30
 """Largest weight that a file may have; a board has at most 512 entries."""
 
-_MAX_PRUNED = 1 << 28
-"""Weights of a network that a pruned file may have, however few it keeps: the table of its blocks
-takes 16 MiB."""
-
 
 def tables(net: Network) -> Iterator[tuple[slice, int]]:
     """Return the place of each table of each stage in the weights, and its number of cells."""
@@ -90,14 +86,18 @@ def unpack_network(
         return _with_weights(network(*shape, **settings), arrays["weights"], is_by_nibbles(header))
     except (LookupError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
+    except MemoryError as error:
+        raise ValueError(f"{path} has a network that does not fit in memory: {error}") from error
 
 
-def check_header(header: dict[str, Any]) -> None:
-    """Raise ValueError unless the arrays that a file's header declares fit its network."""
+def check_header(header: dict[str, Any], file_size: int) -> None:
+    """Raise ValueError unless the arrays that a file's header declares fit its network and size."""
     n = n_weights(header["tuples"], tuple(header["size"]), header.get("stages", ()))
     shapes = {name: tuple(shape) for name, (_, shape) in header["arrays"].items()}
     if "pruned" in header:
-        fits = n <= max(_MAX_PRUNED, 1024 * math.prod(shapes["gaps"]))
+        n_gaps = header["pruned"].get("gaps", math.prod(shapes["gaps"]))
+        pruned.check_sizes(n_gaps, n, file_size)
+        fits = shapes.keys() == {"gaps", "levels"}
     else:
         fits = shapes["weights"] == (n,) and math.prod(shapes.get("sums", ())) in (1, 0, 2 * n)
     if not fits:
@@ -128,17 +128,17 @@ def _unpack_pruned(net: Network, header: dict[str, Any], arrays: files.Arrays) -
     Raises:
         ValueError: they do not match the network.
     """
-    step = float(header["pruned"]["step"])
-    if not 0 < step < 1e25:  # the largest weight is 32,767 steps
-        raise ValueError(f"its step is {step}")
-    places, levels = pruned.unpack(arrays, header["pruned"].get("gaps"), net.n_weights)
+    step = header["pruned"]["step"]
+    if type(step) not in (int, float) or not 0 < step < 1e25:  # the largest weight is 32,767 steps
+        raise ValueError(f"its step is {step!r:.50}")
+    places, levels = pruned.unpack(arrays, header["pruned"].get("gaps"))
     if is_by_nibbles(header):
         for table, n_cells in tables(net):
             part = slice(*np.searchsorted(places, [table.start, table.stop]))
             places[part] = table.start + z_order(places[part] - table.start, n_cells)
         order = np.argsort(places)
         places, levels = places[order], levels[order]
-    return pruned.fill(net, places, levels, step)
+    return pruned.fill(net, places, levels, float(step))
 
 
 def save(net: Network, path: str | Path) -> None:
@@ -156,9 +156,9 @@ def read(
         ValueError: not such a file, a damaged one, or arrays of sizes that do not fit the network.
     """
 
-    def check(header: dict[str, Any]) -> None:
+    def check(header: dict[str, Any], size: int) -> None:
         try:
-            check_header(header)
+            check_header(header, size)
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
 

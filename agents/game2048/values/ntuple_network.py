@@ -54,6 +54,9 @@ STAGES = (512, 1024, 2048, 4096, 8192, 16384, 32768)
 FRACTION = 1024
 """The integer that a fixed-point weight of 1 is stored as."""
 
+MAX_TUPLES = 64
+"""Tuples of a network, so that a board has at most 512 entries."""
+
 BLOCK_BITS = 7
 """Logarithm of the number of weights in a block of a pruned network."""
 
@@ -386,9 +389,11 @@ def _check_tuples(
     cell_lists = [cells for name in names for cells in TUPLES[name]] if names else tuples
     if not isinstance(cell_lists, Sequence) or isinstance(cell_lists, str) or not len(cell_lists):
         raise ValueError(f"tuples must be at least one list of cells, got {tuples!r}")
+    if len(cell_lists) > MAX_TUPLES:
+        raise ValueError(f"tuples must be at most {MAX_TUPLES}, got {len(cell_lists)}")
     on_board = [cell for cell in range(16) if field(*size) >> 4 * cell & 1]
     for cells in cell_lists:
-        each = list(cells) if isinstance(cells, Iterable) else []
+        each = [whole(cell) for cell in cells] if isinstance(cells, Iterable) else []
         if not 1 <= len(each) <= 7 or any(each.count(c) > 1 or c not in on_board for c in each):
             raise ValueError(
                 f"a tuple on a board of {size[0]}x{size[1]} must have 1 to 7 different cells of "

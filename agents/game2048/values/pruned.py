@@ -26,17 +26,19 @@ import numpy.typing as npt
 
 from afterstate.agents.files import Arrays
 from afterstate.agents.game2048.values.ntuple_network import BLOCK_BITS, Indices, Network, network
+from afterstate.envs.words import whole
 
 BLOCK = 1 << BLOCK_BITS
 
 _NONE = 255
 """A gap without a weight after it."""
 
-_MOST_BY_BYTE = 8000
-"""Bytes that xz can make of one."""
-
 _MOST_MEMORY = 1 << 27
 """Bytes that xz may take."""
+
+_MOST_WEIGHTS = 1 << 28
+"""Weights of a network that a file may have, however few it keeps: the list of its blocks takes
+16 MiB."""
 
 Levels = npt.NDArray[np.int16]
 
@@ -122,30 +124,45 @@ def pack(places: Indices, levels: Levels) -> tuple[int, Arrays]:
     return all_gaps.size, packed
 
 
-def unpack(arrays: Arrays, n_gaps: int | None, n_weights: int) -> tuple[Indices, Levels]:
+def check_sizes(n_gaps: Any, n_weights: int, file_size: int) -> None:
+    """Raise ValueError unless a file may have as many gaps and a network as large.
+
+    A file that is read takes memory of at most some hundred times its size, or some 100 MB.
+
+    Args:
+        n_gaps: the number of gaps, as the header has it.
+        n_weights: of the network before pruning.
+        file_size: bytes of the file.
+    """
+    most = min(n_weights + n_weights // _NONE, 4 * file_size + (1 << 20))
+    if whole(n_gaps) is None or not 0 <= n_gaps <= most:
+        raise ValueError(f"it cannot have {n_gaps!r:.50} gaps")
+    if n_weights > max(_MOST_WEIGHTS, 1024 * file_size):
+        raise ValueError("its weights do not match its tuples")
+
+
+def unpack(arrays: Arrays, n_gaps: int | None) -> tuple[Indices, Levels]:
     """Return the places and the levels of a file's weights: see `fill`.
 
     Args:
         arrays: of the file.
         n_gaps: the number of gaps; None for a file of an older version.
-        n_weights: of the network before pruning.
 
     Raises:
         ValueError: they do not match each other.
     """
-    gaps, levels, most = arrays["gaps"], arrays["levels"], n_weights + n_weights // _NONE
-    if gaps.dtype != np.uint8 or levels.dtype != np.uint8:
+    gaps, levels = arrays["gaps"], arrays["levels"]
+    if gaps.dtype != np.uint8 or levels.dtype != np.uint8 or gaps.ndim != 1:
         raise ValueError("its gaps and levels are not bytes")
     if n_gaps is None:
-        if gaps.ndim != 1 or levels.shape != (2, gaps.size):
+        if levels.shape != (2, gaps.size):
             raise ValueError("its gaps and levels do not match")
         levels = np.stack(list(levels), axis=1).reshape(-1)
-    elif type(n_gaps) is not int or not 0 <= n_gaps <= min(_MOST_BY_BYTE * gaps.size, most):
-        raise ValueError(f"it cannot have {n_gaps!r:.50} gaps")
     else:
         gaps, levels = _decompress(gaps, n_gaps), _decompress(levels, 2 * n_gaps)
     is_kept = gaps < _NONE
-    places = np.cumsum(gaps.astype(np.int64) + is_kept)[is_kept] - 1
+    steps = gaps + is_kept.view(np.uint8)  # at most 255
+    places = np.cumsum(steps, dtype=np.int64)[is_kept] - 1
     return places, levels.view("<i2")[is_kept]
 
 
@@ -168,7 +185,7 @@ def _decompress(packed: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.uint
         numbers = decompressor.decompress(packed.tobytes(), size + 1)
     except lzma.LZMAError as error:
         raise ValueError(f"its lists are damaged: {error}") from error
-    if len(numbers) != size or not decompressor.eof:
+    if len(numbers) != size or not decompressor.eof or decompressor.unused_data:
         raise ValueError(f"its lists do not have the length {size}")
     return np.frombuffer(numbers, np.uint8)
 

@@ -66,6 +66,25 @@ class ServerSettings:
         return self.match_seconds
 
 
+MAX_NAME = 200
+"""Characters of the name of a match."""
+
+_RANGES = (
+    ("matches", 0, 1e9),
+    ("games", 1, 1e6),
+    ("connections", 1, 1e5),
+    ("connections_per_address", 1, 1e5),
+    ("seats_per_address", 1, 1e5),
+    ("wait_seconds", 0, 1e6),
+    ("sharing_seconds", 0, 1e6),
+    ("handshake_seconds", 1e-3, 1e6),
+    ("reply_seconds", 1e-3, 1e6),
+    ("game_seconds", 1e-3, 1e6),
+    ("match_seconds", 1e-3, 1e9),
+)
+"""The least and the largest value of settings."""
+
+
 def check(settings: ServerSettings, n_players: int) -> None:
     """Raise ValueError for settings that no match can be played with.
 
@@ -81,17 +100,11 @@ def check(settings: ServerSettings, n_players: int) -> None:
         raise ValueError(f"seed must be in 0..2**64 - 1, got {settings.seed}")
     if settings.log is not None and settings.log == settings.events:
         raise ValueError(f"events must be another file than log, got {settings.events} for both")
-    _check_at_least(settings, 1, "games", "connections", "connections_per_address")
-    _check_at_least(settings, 1, "seats_per_address")
-    _check_at_least(settings, 0, "matches", "wait_seconds", "sharing_seconds")
-    for name in ("handshake_seconds", "reply_seconds", "game_seconds", "match_seconds"):
-        seconds = getattr(settings, name)
-        if seconds is not None and not seconds > 0:
-            raise ValueError(f"{name} must be > 0, got {seconds}")
-
-
-def _check_at_least(settings: ServerSettings, least: int, *names: str) -> None:
-    """Raise ValueError for a setting below a number."""
-    for name in names:
-        if not getattr(settings, name) >= least:
-            raise ValueError(f"{name} must be >= {least}, got {getattr(settings, name)}")
+    if len(settings.match) > MAX_NAME:
+        raise ValueError(
+            f"match must have at most {MAX_NAME} characters, got {len(settings.match)}"
+        )
+    for name, least, most in _RANGES:
+        value = getattr(settings, name)
+        if value is not None and not least <= value <= most:
+            raise ValueError(f"{name} must be in {least:g}..{most:g}, got {value}")

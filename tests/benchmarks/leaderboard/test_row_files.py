@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,15 @@ def test_a_bomb_is_refused_in_little_memory(path: Path) -> None:
     message = r"rows\.jsonl\.gz must have at most"
     with at_most(2 * row_files.MAX_BYTES), pytest.raises(ValueError, match=message):
         row_files.read(path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes")
+def test_a_pipe_is_refused(path: Path) -> None:
+    """Opening it would wait for a writer."""
+    os.mkfifo(path)
+    for use in (row_files.read, row_files.repair):
+        with pytest.raises(ValueError, match="must be a file on a disk, got a device or a pipe"):
+            use(path)
 
 
 def test_many_small_members_are_bounded_together(

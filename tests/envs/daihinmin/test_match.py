@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 from afterstate.envs.daihinmin import cards, plays
+from afterstate.envs.daihinmin.arguments import Status, check_turn, status
 from afterstate.envs.daihinmin.match import new_match, next_game, options_of
 from afterstate.envs.daihinmin.rules import (
+    LAST_NUMBER,
     REFUSED,
     Game,
     Options,
@@ -26,6 +28,7 @@ from afterstate.envs.daihinmin.rules import (
     play_out,
     submit,
 )
+from afterstate.envs.daihinmin.views import view
 from tests.oracles import daihinmin as oracle
 from tests.support.daihinmin.hands import NUMBERS, TEXTS, names, word
 
@@ -369,6 +372,17 @@ def test_a_new_game_clears_the_fields_of_the_previous_one() -> None:
     assert match["n_actions"] == 0
     assert match["played"].tolist() == [0] * 5
     assert match["places"].tolist() == [-1] * 5
+
+
+def test_the_largest_number_of_a_game_is_not_exceeded() -> None:
+    game = play_match(1, 1)[-1]
+    game["number"] = LAST_NUMBER - 1
+    for _ in range(2):
+        next_game(game)
+        assert game["number"] == LAST_NUMBER
+        assert status(game) is Status.VALID
+        check_turn(view(game, int(game["turn"])))
+        game["turn"] = -1
 
 
 def test_options_of_a_match_can_be_read() -> None:

@@ -120,6 +120,18 @@ def test_an_autoreset_mode_may_be_a_name() -> None:
     assert made.metadata["autoreset_mode"] is SAME_STEP
 
 
+@pytest.mark.parametrize("number", [np.uint8(255), np.int8(127), np.uint16(65535), np.int64(3)])
+def test_the_number_of_games_may_be_an_integer_of_numpy(number: Any) -> None:
+    envs = gym.make_vec(
+        "Game2048-v0", num_envs=number, vectorization_mode="vector_entry_point", size=(2, 2)
+    )
+    observations, _ = envs.reset(seed=1)
+    assert len(observations) == number
+    envs.reset()
+    rewards = envs.step(np.zeros(int(number), np.int64))[1]
+    assert len(rewards) == number
+
+
 @by_settings
 def test_spaces_and_attributes_are_those_of_sync_vector_env(settings: dict[str, Any]) -> None:
     envs, others = Game2048VectorEnv(3, **settings), singles(3, **settings)

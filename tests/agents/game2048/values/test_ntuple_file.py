@@ -92,7 +92,7 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path, value: float) -
             read(tmp_path / "network.npz")
 
 
-@pytest.mark.parametrize("step", [math.nan, math.inf, -1.0, 0, 1e300, "x", 10**400])
+@pytest.mark.parametrize("step", [math.nan, math.inf, -1.0, 0, 1e300, "1.0", True, 10**400])
 def test_a_pruned_file_with_an_impossible_step_is_refused(tmp_path: Path, step: Any) -> None:
     net = network([[0, 1], [5]])
     net.weights[:] = 1
@@ -143,9 +143,51 @@ def test_a_pruned_file_with_another_number_of_gaps_is_refused(tmp_path: Path, n_
         load(tmp_path / "pruned.npz")
 
 
+def test_a_small_pruned_file_takes_no_gigabytes(tmp_path: Path) -> None:
+    """Lists of equal numbers are compressed to some kilobytes, and these once more."""
+    n = 16**6
+    packed = (lzma.compress(bytes(n)), lzma.compress(bytes([1, 0]) * n))
+    lists = dict(
+        zip(("gaps", "levels"), (np.frombuffer(each, "u1") for each in packed), strict=True)
+    )
+    header = {"tuples": [list(range(6))], "size": [4, 4], "pruned": {"step": 1.0, "gaps": n}}
+    files.write(tmp_path / "pruned.npz", "ntuple", header, lists, level=9)
+    assert (tmp_path / "pruned.npz").stat().st_size < 10_000
+    with (
+        at_most(1 << 24),
+        pytest.raises(ValueError, match=r"pruned\.npz is damaged: it cannot have"),
+    ):
+        load(tmp_path / "pruned.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("gaps", lambda packed: packed.reshape(1, -1)),
+        ("gaps", lambda packed: np.append(packed, packed)),
+        ("levels", lambda packed: np.append(packed, np.uint8(0))),
+        ("weights", lambda _: np.full(272, np.nan)),
+    ],
+)
+def test_a_pruned_file_with_more_than_its_lists_is_refused(
+    tmp_path: Path, name: str, change: Callable[[Any], Any]
+) -> None:
+    net = network([[0, 1], [5]])
+    net.weights[:] = 9
+    save_pruned(net, tmp_path / "pruned.npz", np.arange(0, 200, 7))
+    header, arrays = files.read(tmp_path / "pruned.npz")
+    changed = {name: change(arrays.get(name))}
+    files.write(tmp_path / "pruned.npz", "ntuple", header, arrays | changed)
+    with pytest.raises(ValueError, match=r"pruned\.npz is damaged"):
+        load(tmp_path / "pruned.npz")
+
+
 @pytest.mark.parametrize(
     "changes",
     [
+        {"tuples": [[0.0, 1.0], [5]]},
+        {"tuples": [[False, True], [5]]},
+        {"tuples": [[0]] * 65},
         {"tuples": [list(range(7))] * 1_000},
         {"tuples": "+".join(["8x6"] * 1_000)},
         {"tuples": [list(range(7))] * 9, "stages": [8, 16, 32, 64, 128]},

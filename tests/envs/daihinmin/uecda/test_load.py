@@ -113,10 +113,11 @@ def test_a_flood_of_connections_keeps_nobody_from_playing(
             opened = int(flood.communicate(timeout=seconds + SOON)[0])
         metrics = server.events("metrics")[-1]
         lost = {event["name"] for event in server.events("dropped")}
+    most = 1 if seconds == 60 else 2  # other tests may run beside the short one
     assert opened > 0.8 * RATE * seconds
     for visitor in visitors:
         assert len(visitor.played) > seconds / 2
-        assert max(visitor.joined) < 2  # 0.24 s on a quiet machine
+        assert max(visitor.joined) < most  # 0.24 s on a quiet machine
         assert max(visitor.played) < 5
     assert lost <= {"F"}
     assert metrics["accepted"] + sum(metrics["refused"].values()) > 0.8 * opened

@@ -1,0 +1,86 @@
+"""The visitors of the page: limits per address, and files that are damaged, old or no files."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from afterstate.web import game_2048
+from afterstate.web.settings import Limits
+from afterstate.web.thinking.pool import Refusal
+from afterstate.web.visitors import DAY, Visitor, Visitors
+
+LIMITS = Limits(visitors=5, visitors_of_address=3)
+
+
+def with_game(visitors: Visitors, address: str) -> tuple[str, Visitor]:
+    """Return a new visitor who has begun a game, with the cookie."""
+    cookie, visitor = visitors.new(address)
+    visitor.games.game_2048 = game_2048.new(1)
+    visitors.save(visitor)
+    return cookie, visitor
+
+
+def files(folder: Path) -> set[str]:
+    """Return the names of the visitors' files."""
+    return {path.name for path in folder.iterdir()} - {"lock"}
+
+
+def test_an_address_forgets_only_its_own_visitors(tmp_path: Path) -> None:
+    visitors = Visitors(tmp_path, LIMITS)
+    honest, _ = with_game(visitors, "10.0.0.1")
+    flood = [with_game(visitors, "10.0.0.2")[0] for _ in range(20)]
+    assert visitors.find(honest) is not None
+    assert [visitors.find(each) is not None for each in flood] == [False] * 17 + [True] * 3
+    newcomer, _ = with_game(visitors, "10.0.0.3")
+    assert visitors.find(newcomer) is not None
+    assert len(visitors) == len(files(tmp_path)) == 5
+
+
+def test_a_newcomer_takes_the_place_of_the_one_longest_away(tmp_path: Path) -> None:
+    visitors = Visitors(tmp_path, LIMITS)
+    cookies = [with_game(visitors, f"10.0.0.{i}")[0] for i in range(6)]
+    assert [visitors.find(each) is not None for each in cookies] == [False, *[True] * 5]
+    idle, _ = visitors.new("10.0.0.7")
+    assert visitors.find(idle) is not None and visitors.find(cookies[1]) is None
+    visitors.new("10.0.0.8")
+    assert visitors.find(idle) is None, "those without a game go first"
+
+
+def test_a_forgotten_visitor_leaves_no_file(tmp_path: Path) -> None:
+    visitors = Visitors(tmp_path, Limits(visitors=1))
+    _, first = with_game(visitors, "10.0.0.1")
+    with_game(visitors, "10.0.0.2")
+    with pytest.raises(Refusal, match="too many visitors"):
+        visitors.save(first)
+    assert len(files(tmp_path)) == 1
+
+
+def test_games_are_kept_for_the_next_server(tmp_path: Path) -> None:
+    visitors = Visitors(tmp_path, LIMITS)
+    cookie, visitor = with_game(visitors, "10.0.0.1")
+    again = Visitors(tmp_path, LIMITS).find(cookie)
+    assert again is not None and again.games == visitor.games
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes and links")
+def test_what_is_no_file_of_a_visitor_is_left_out(tmp_path: Path) -> None:
+    cookie, _ = with_game(Visitors(tmp_path, LIMITS), "10.0.0.1")
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "dangling.json").symlink_to(tmp_path / "nothing")
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "damaged.json").write_text('{"game_2048": 3}')
+    (tmp_path / "large.json").write_bytes(b" " * (LIMITS.file + 1))
+    (tmp_path / "x.json.999999999.part").write_bytes(b"{}")
+    old = tmp_path / "old.json"
+    old.write_text("{}")
+    os.utime(old, (0, time.time() - 31 * DAY))
+    visitors = Visitors(tmp_path, LIMITS)
+    assert len(visitors) == 1 and visitors.find(cookie) is not None
+    assert not old.exists() and not (tmp_path / "x.json.999999999.part").exists()
