@@ -330,7 +330,7 @@ def _read_run_rows(path: Path) -> None:
 
 def _visitors(_: Path) -> list[bytes]:
     game, player = game_2048.new(1), {"name": "daihinmin-sample"}
-    for action in (3, 2, 3, 2, 1):
+    for action in game_2048.choose_moves(agents.make("reward"), game.position, 5, None):
         game_2048.play(game, action)
     match = game_daihinmin.new([None, player, player, player, player], 1, 3)
     records = [Games(game_2048=game), Games(game_2048=game, match=match)]

@@ -57,8 +57,8 @@ MAX_DEPTH = 12
 CUTOFF = 1e-4
 """The default cutoff."""
 DEEPENING = (
-    *((2, 1e-3), (3, 1e-3), (4, 1e-3), (5, 1e-3), (7, 1e-3)),
-    *((8, 3e-4), (10, 3e-4), (10, 1e-4), (11, 3e-5), (12, 1e-5)),
+    *((2, 1e-3), (3, 1e-3), (4, 1e-3), (5, 1e-3), (6, 1e-3), (7, 1e-3)),
+    *((8, 3e-4), (9, 3e-4), (10, 1e-4), (11, 3e-5), (12, 1e-5)),
 )
 """Depths and cutoffs of the successive searches of one that is limited; each takes two to
 eight times as long as the one before."""
@@ -287,20 +287,31 @@ def _chance(
 
 @kernel
 def _evaluate(
-    net: Network, search: Search, board: Word, depth: int, every: bool, values: Values
+    net: Network, search: Search, board: Word, depth: int, every: bool, values: Values, first: int
 ) -> None:
-    """Write the values of the four moves; with `every`, also those of improbable ones."""
+    """Write the values of the four moves, NaN for those that a stopped search has not reached.
+
+    Args:
+        net: values the afterstates at the end.
+        search: settings and memory.
+        board: a board word.
+        depth: of the search.
+        every: also value improbable moves.
+        values: of the moves, `float64[4]`, minus infinity for others.
+        first: the action that is searched first.
+    """
     boards, rewards = afterstates(board, net.moves)
     temperature = _temperature(net)
     if not every:
         _weigh(net, search, board, depth, 1.0, temperature)
-    for action in range(4):
+    for i in range(4):
+        action = (first + i) % 4
         values[action] = -np.inf
         if boards[action] != board and (every or search.odds[depth, action] >= 0):
             if depth > 1:
                 odds = 1.0 if every else search.odds[depth, action]
                 value = _chance(net, search, boards[action], depth - 1, odds, temperature)
-                values[action] = rewards[action] + value
+                values[action] = rewards[action] + value if search.control[_STOP] == 0 else np.nan
             else:  # in the precision of the greedy player
                 values[action] = np.float32(rewards[action]) + value_of(net, boards[action])
 
@@ -311,7 +322,7 @@ def _evaluate_all(
 ) -> None:
     """Write the values of the four moves of every board."""
     for i in range(boards.size):
-        _evaluate(net, search, boards[i], depth, every, values[i])
+        _evaluate(net, search, boards[i], depth, every, values[i], 0)
 
 
 @kernel
@@ -329,7 +340,7 @@ def search_move(net: Network, search: Search, board: Word, depth: int) -> int:
     """Return the best move of a new search, -1 if none is legal."""
     forget(search)
     values = search.odds[0]
-    _evaluate(net, search, board, depth, False, values)
+    _evaluate(net, search, board, depth, False, values, 0)
     return _best(values)
 
 
@@ -348,29 +359,37 @@ def _deepen(
 ) -> int:
     """Write the values of the four moves by deeper and deeper searches until one is stopped.
 
+    The best move is searched first. If the last search has got beyond it, the values of the moves
+    that it has reached count, and the others keep their difference to the best one; not if every
+    move is valued.
+
     Args:
         net: values the afterstates at the end.
         search: memory, with the stop flag and the limit of searched afterstates.
         deepening: depths and cutoffs of the searches, `float64[n, 2]`.
         board: a board word.
         every: also value improbable moves, and search even if there is one legal move only.
-        values: of the last search that was finished, at least of the greedy one.
+        values: of the moves, `float64[4]`; at least those of the greedy search.
 
     Returns:
         The number of finished searches after the greedy one.
     """
-    _evaluate(net, search, board, 1, True, values)
+    _evaluate(net, search, board, 1, True, values, 0)
     if not every and _n_legal(values) < 2:
         return 0
     deeper = search.odds[MAX_DEPTH + 1]
     for i in range(len(deepening)):
         forget(search)
         step = Search(deepening[i, 1], search.table, search.control, search.odds)
-        _evaluate(net, step, board, int(deepening[i, 0]), every, deeper)
+        best = _best(values)
+        _evaluate(net, step, board, int(deepening[i, 0]), every, deeper, best)
+        if search.control[_STOP] == 0 or (not every and np.isfinite(deeper[best])):
+            change = deeper[best] - values[best]
+            for action in range(4):
+                is_reached = not np.isnan(deeper[action])
+                values[action] = deeper[action] if is_reached else values[action] + change
         if search.control[_STOP] != 0:
             return i
-        for action in range(4):
-            values[action] = deeper[action]
     return len(deepening)
 
 
@@ -539,7 +558,7 @@ class ExpectimaxAgent(Agent):
         """Write the values of the moves of a board; return the depth and cutoff of their search."""
         if not len(self._deepening):
             forget(self._search)
-            _evaluate(self.network, self._search, board, self.depth, every, values)
+            _evaluate(self.network, self._search, board, self.depth, every, values, 0)
             return self.depth, self._search.cutoff
         control = self._search.control
         control[_STOP] = 0

@@ -1,0 +1,45 @@
+"""Regrets of searches: none for the deep search itself, and those of its values for others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tqdm")
+pytest.importorskip("tyro")
+
+from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
+from afterstate.agents.game2048.values.ntuple_file import save
+from benchmarks.pretrained import regrets
+from tests.support.game2048.tuple_networks import filled
+
+
+def test_regrets_are_losses_by_the_values_of_the_deep_search() -> None:
+    net = filled(3)
+    boards = regrets.positions(net, 2, 50, seed=1)
+    assert (boards == regrets.positions(net, 2, 50, seed=1)).all()
+    deep = ExpectimaxAgent(net, 3, cutoff=0)
+    values = deep.evaluate(boards)
+    same = regrets.measured(net, "depth=3,cutoff=0", boards, values)
+    assert (same["regret"], same["best"]) == (0, 1)
+    greedy = regrets.measured(net, "depth=1", boards, values)
+    actions = ExpectimaxAgent(net, 1).act(boards)
+    lost = [max(row) - row[action] for row, action in zip(values, actions, strict=True)]
+    assert greedy["regret"] == pytest.approx(np.mean(lost), abs=0.01)
+    assert 0 < greedy["regret"] and greedy["best"] < 1 and greedy["nodes"] == 0
+
+
+def test_the_command_prints_and_keeps_its_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(filled(3), tmp_path / "net.npz")
+    words = ["depth=1", "nodes=5", "--player", str(tmp_path / "net.npz"), "--games", "1"]
+    words += ["--positions", "20", "--depth", "2", "--out", str(tmp_path / "rows.jsonl")]
+    regrets.main(words)
+    assert "| nodes=5 |" in capsys.readouterr().out
+    row = json.loads((tmp_path / "rows.jsonl").read_text())
+    assert [line["search"] for line in row["lines"]] == ["depth=1", "nodes=5"]
+    assert row["lines"][1]["nodes"] == pytest.approx(5, abs=5)
