@@ -110,7 +110,9 @@ def checked(game: str, name: str, settings: dict[str, Any]) -> Spec:
     if game == "2048" and name == TRAINED and not settings:
         return {"name": TRAINED, "settings": {}}
     known = {each.name: each for each in CHOICES[game]}
-    if name not in known:
+    if not isinstance(settings, dict):
+        raise ValueError(f"settings of a player must be an object, got {settings!r:.40}")
+    if not isinstance(name, str) or name not in known:
         raise ValueError(f"there is no player {name!r} of {game}{did_you_mean(name, known)}")
     bounds = {each.name: each for each in known[name].settings}
     for key in settings:

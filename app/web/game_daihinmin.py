@@ -21,6 +21,7 @@ from afterstate.envs.daihinmin.records import recording, replay
 from afterstate.envs.daihinmin.render import CLASSES, PLACES
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game, give, play, rewind
 from afterstate.envs.daihinmin.views import view
+from afterstate.web.choices import checked
 from afterstate.web.game_2048 import Seed
 
 Json = dict[str, Any]
@@ -42,6 +43,15 @@ class Match(BaseModel):
     """Number of changes to the match, by which a request names the position it means."""
     places: list[list[int]] = Field(default_factory=list)
     """Finishing places by player of the games that are over."""
+
+    @field_validator("players")
+    @classmethod
+    def _check_players(cls, players: list[Json | None]) -> list[Json | None]:
+        """Return the players if visitors may choose them."""
+        for each in players:
+            if each is not None and each.keys() != {"name", "settings"}:
+                raise ValueError(f"a player must have a name and settings, got {each!r:.100}")
+        return [None if each is None else checked("daihinmin", **each) for each in players]
 
     @field_validator("record")
     @classmethod

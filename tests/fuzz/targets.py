@@ -43,7 +43,7 @@ from afterstate.envs.game2048.rules import afterstates, table
 from afterstate.leaderboard import games as leaderboard
 from afterstate.leaderboard import row_files
 from afterstate.leaderboard import rows as leaderboard_rows
-from afterstate.web import game_2048, game_daihinmin
+from afterstate.web import choices, game_2048, game_daihinmin
 from afterstate.web.settings import Limits
 from afterstate.web.visitors import Games, Visitors
 from tests.fuzz import protocol
@@ -329,7 +329,7 @@ def _read_run_rows(path: Path) -> None:
 
 
 def _visitors(_: Path) -> list[bytes]:
-    game, player = game_2048.new(1), {"name": "daihinmin-sample"}
+    game, player = game_2048.new(1), choices.checked("daihinmin", "daihinmin-mc", {})
     for action in game_2048.choose_moves(agents.make("reward"), game.position, 5, None):
         game_2048.play(game, action)
     match = game_daihinmin.new([None, player, player, player, player], 1, 3)
