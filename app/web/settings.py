@@ -25,7 +25,7 @@ class Limits:
     """Time after which a network that nobody uses makes room for another, in seconds."""
     visitors: int = 500
     """Visitors whose games are kept; the one longest away is forgotten for a new one."""
-    visitors_of_address: int = 50
+    visitors_of_address: int = 200
     """Visitors of one address, of whom the one longest away is forgotten for a new one."""
     days: float = 30.0
     """Days after which the games of a visitor who stays away are deleted."""

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from afterstate.envs.daihinmin import cards
-from afterstate.web import game_daihinmin
+from afterstate.web import choices, game_daihinmin
 from tests.web.conftest import Visitor
 
 DATA = Path(__file__).parents[1] / "data" / "daihinmin"
 FOUR: list[dict[str, Any]] = [{"name": "daihinmin-heuristic"}] * 2 + [
     {"name": "daihinmin-sample"}
 ] * 2
+SPECS = [choices.checked("daihinmin", each["name"], {}) for each in FOUR]
 FIVE = [*FOUR, {"name": "daihinmin-policy"}]
 
 
@@ -58,11 +59,11 @@ def test_a_match_with_exchange_is_played_to_its_end(visitor: Visitor) -> None:
 
 
 def test_the_daifugo_chooses_its_gift() -> None:
-    match = game_daihinmin.new([None, *FOUR], 1, 2)
+    match = game_daihinmin.new([None, *SPECS], 1, 2)
     game = game_daihinmin.decode(match.record)
     assert not game["to_give"]
     for seed in range(20):
-        match = game_daihinmin.new([None, *FOUR], seed, 2)
+        match = game_daihinmin.new([None, *SPECS], seed, 2)
         _finish(match)
         game_daihinmin.begin_next(match)
         state = game_daihinmin.state(match, False)
@@ -165,7 +166,7 @@ def test_recorded_games_are_stepped_through(visitor: Visitor) -> None:
 
 
 def test_damaged_records_are_refused() -> None:
-    match = game_daihinmin.new([None, *FOUR], 1, 2)
+    match = game_daihinmin.new([None, *SPECS], 1, 2)
     data = match.model_dump()
     for record in ("", "%%", match.record[:-8], "A" * len(match.record)):
         with pytest.raises(ValueError):
