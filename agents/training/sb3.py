@@ -17,6 +17,34 @@ import torch
 from torch import Tensor, nn
 
 
+class BoardFeatures(nn.Module):
+    """Features extractor: two convolutions of 2x2 cells over the planes of a board.
+
+    Args:
+        space: observation space of planes, `Box[planes, rows, cols]`.
+        channels: of each convolution.
+
+    Raises:
+        ValueError: observations that are no planes, or of a board below 3x3.
+    """
+
+    def __init__(self, space: Any, channels: int = 128) -> None:
+        super().__init__()
+        if len(space.shape) != 3 or min(space.shape[1:]) < 3:
+            raise ValueError(f"space must be of planes of 3x3 cells or more, got {space.shape}")
+        n_planes, rows, cols = space.shape
+        self.layers = nn.Sequential(
+            *(nn.Conv2d(n_planes, channels, 2), nn.ReLU()),
+            *(nn.Conv2d(channels, channels, 2), nn.ReLU(), nn.Flatten()),
+        )
+        self.features_dim = channels * (rows - 2) * (cols - 2)
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """Return the features `[n, features_dim]` of planes `[n, planes, rows, cols]`."""
+        features: Tensor = self.layers(observations.float())
+        return features
+
+
 class ActorFeatures(nn.Module):
     """Features extractor: all but the last layer of an actor.
 

@@ -78,20 +78,26 @@ def _network(path: Path) -> dict[str, Any]:
         "file": path.name,
         "game": "Daihinmin" if path.parts[-3] == "daihinmin" else "2048",
         "size": f"{path.stat().st_size / 1e6:.2f} MB",
-        "greedy mean score": _score(facts),
-        "learned from": _origin(facts, page),
+        "score": _score(facts),
+        "learned from": _origin(facts),
     }
 
 
 def _score(facts: dict[str, Any]) -> str:
-    """Return the greedy score in the facts of a network, if it has one."""
-    score = facts.get("scores", facts).get("1-ply", {})
-    return f"{score['mean']:,.0f} ± {score['interval']:,.0f}" if "mean" in score else ""
+    """Return the score in the facts of a network, if it has one."""
+    greedy = facts.get("scores", facts).get("1-ply")
+    if greedy:
+        return f"{greedy['mean']:,.0f} ± {greedy['interval']:,.0f} by greedy play"
+    points = facts.get("points against four sample clients")
+    if not points:
+        return ""
+    mean, interval = 100 * points["mean"], 100 * points["interval"]
+    return f"{mean:.1f} ± {interval:.1f} points per 100 games against sample clients"
 
 
-def _origin(facts: dict[str, Any], path: Path) -> str:
-    """Return what a network learned from, by its facts, or the file that has them."""
+def _origin(facts: dict[str, Any]) -> str:
+    """Return what a network learned from, by its facts."""
     n_moves = facts.get("moves", facts.get("n_moves"))
     if n_moves:
         return f"{n_moves:,} moves{' of a log' if 'log' in facts else ''}"
-    return f"see {path.name}" if facts else ""
+    return str(facts.get("learned from", ""))

@@ -209,6 +209,10 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         """
         return games.outcomes(check_board(afterstate, self.size))
 
+    def get_keys_to_action(self) -> dict[str, int]:
+        """Return the action of each key for `gymnasium.utils.play.play`: W, D, S and A."""
+        return {"w": 0, "d": 1, "s": 2, "a": 3}
+
     def get_state(self) -> dict[str, Any]:
         """Return the whole game: `board` (exponents), `score`, and `rng`, the random state.
 

@@ -116,3 +116,14 @@ def test_a_video_is_recorded(tmp_path: Path) -> None:
     env.close()
     (video,) = tmp_path.glob("videos/*.mp4")
     assert video.stat().st_size > 1_000
+
+
+def test_gymnasium_plays_by_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    utils = pytest.importorskip("gymnasium.utils.play")
+    env = gym.make("Game2048-v0", render_mode="rgb_array")
+    env.reset(seed=1)
+    game = utils.PlayableGame(env)
+    assert game.relevant_keys == {"w", "a", "s", "d"}
+    directions = [env.get_wrapper_attr("get_keys_to_action")()[key] for key in "wdsa"]
+    assert directions == [0, 1, 2, 3]

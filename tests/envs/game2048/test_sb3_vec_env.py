@@ -14,7 +14,6 @@ import pytest
 pytest.importorskip("stable_baselines3")
 sb3_contrib = pytest.importorskip("sb3_contrib")
 
-import torch
 from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.evaluation import evaluate_policy as evaluate_masked
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
@@ -28,6 +27,7 @@ from stable_baselines3.common.vec_env import (
 )
 
 from afterstate import agents
+from afterstate.agents.training.sb3 import BoardFeatures
 from afterstate.envs.game2048 import render
 from afterstate.envs.game2048.env import Game2048Env
 from afterstate.envs.game2048.sb3_vec_env import Game2048VecEnv
@@ -203,24 +203,16 @@ def test_maskable_ppo_learns_on_a_single_environment() -> None:
         observation, *_ = env.step(int(action))
 
 
-def test_dqn_learns_with_a_custom_network() -> None:
-    from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
-
-    class Cnn(BaseFeaturesExtractor):
-        def __init__(self, observation_space: gym.spaces.Box) -> None:
-            super().__init__(observation_space, 32)
-            self.net = torch.nn.Sequential(
-                torch.nn.Conv2d(18, 8, 2), torch.nn.Flatten(), torch.nn.Linear(72, 32)
-            )
-
-        def forward(self, planes: torch.Tensor) -> torch.Tensor:
-            result: torch.Tensor = self.net(planes)
-            return result
-
+@pytest.mark.parametrize("size", [(4, 4), (3, 4)])
+def test_dqn_learns_with_convolutions(size: tuple[int, int]) -> None:
     model = DQN(
         "CnnPolicy",
-        Game2048VecEnv(4, observation="onehot"),
-        policy_kwargs={"features_extractor_class": Cnn, "normalize_images": False},
+        Game2048VecEnv(4, observation="onehot", size=size),
+        policy_kwargs={
+            "features_extractor_class": BoardFeatures,
+            "features_extractor_kwargs": {"channels": 8},
+            "normalize_images": False,
+        },
         buffer_size=500,
         learning_starts=32,
         batch_size=16,
@@ -228,6 +220,12 @@ def test_dqn_learns_with_a_custom_network() -> None:
     )
     model.learn(160)
     assert model.num_timesteps == 160
+
+
+@pytest.mark.parametrize("shape", [(18, 2, 4), (288,)])
+def test_convolutions_need_planes_of_a_board(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="space must be of planes of 3x3 cells or more, got"):
+        BoardFeatures(gym.spaces.Box(0, 1, shape))
 
 
 @pytest.mark.parametrize(
