@@ -23,7 +23,7 @@ class Play2048:
     """Play 2048 in the terminal or a window.
 
     Keys: arrows, WASD or HJKL move; ? shows a hint, U takes a move back, N starts a new game, Q
-    ends. Where the input is not a terminal, its characters are the keys.
+    ends. Where the input is not a terminal, its characters and the codes of arrows are the keys.
 
     Example: afterstate play 2048 --hints expectimax,depth=3
     """

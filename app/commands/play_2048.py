@@ -20,6 +20,7 @@ KEYS = {
     **{"a": 3, "h": 3, "left": 3},
 }
 """Action of each key."""
+_ARROWS = {"A": "up", "B": "down", "C": "right", "D": "left"}
 HELP = "arrows move, ? hint, U undo, N new game, Q quit"
 
 
@@ -48,7 +49,10 @@ class Terminal:
     def key(self) -> str:
         """Return the next key."""
         if not self._is_live:
-            return sys.stdin.read(1).lower() or "q"
+            pressed = sys.stdin.read(1)
+            if pressed == "\x1b":  # an arrow is ESC, [ or O, and a letter
+                return _ARROWS.get(sys.stdin.read(2)[1:], "escape")
+            return pressed.lower() or "q"
         import readchar
 
         pressed = readchar.readkey()

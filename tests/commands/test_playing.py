@@ -35,8 +35,11 @@ def boards(out: str) -> list[list[list[int]]]:
     return [rows[i : i + 4] for i in range(0, len(rows), 4)]
 
 
-def test_keys_play_the_game_of_the_seed(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    typed(monkeypatch, "wdsa")
+@pytest.mark.parametrize("keys", ["wdsa", "\x1b[A\x1b[C\x1b[B\x1bOD"])
+def test_keys_play_the_game_of_the_seed(
+    keys: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    typed(monkeypatch, keys)
     assert main(["play", "2048", "--seed", "5"]) == 0
     shown = boards(capsys.readouterr().out)
     env = gym.make("afterstate:Game2048-v0")
