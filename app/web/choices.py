@@ -6,7 +6,10 @@ time than the limits of a search allow.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from afterstate import agents
@@ -31,14 +34,21 @@ class Setting(NamedTuple):
 class Choice(NamedTuple):
     """A player that visitors may choose."""
 
-    name: str  # of `agents.make`
+    name: str
     label: str
     settings: tuple[Setting, ...] = ()
+    player: str = ""  # of `agents.make`; by default the name
+    fixed: Mapping[str, Any] = MappingProxyType({})  # settings that visitors do not choose
+
+    @property
+    def made(self) -> str:
+        """The name of the player for `agents.make`."""
+        return self.player or self.name
 
     @property
     def needs_torch(self) -> bool:
         """True if the player needs torch."""
-        return agents.needs_torch(self.name)
+        return agents.needs_torch(self.made)
 
 
 _SELECT = ("sharp", "L-max", "G-max", "L-log", "G-log", "falling", "ave", "best")
@@ -48,6 +58,12 @@ _TEMPERATURE = Setting("temperature", "temperature", 0.0, 0.0, 10.0)
 CHOICES: dict[str, tuple[Choice, ...]] = {
     "2048": (
         Choice("expectimax", "Expectimax", (Setting("depth", "depth in moves", 2, 1, 5),)),
+        Choice(
+            "expectimax-nodes",
+            "Expectimax by positions",
+            (Setting("nodes", "searched positions", 500, 1, 5000),),
+            player="expectimax",
+        ),
         Choice("ntuple", "N-tuple network, greedy"),
         Choice(
             "mc-softmax",
@@ -68,6 +84,16 @@ CHOICES: dict[str, tuple[Choice, ...]] = {
         ),
         Choice("value-net", "Value network", (Setting("depth", "depth in moves", 1, 1, 2),)),
         Choice("policy-net", "Policy network"),
+        *(
+            Choice(name, label, player="policy-net", fixed=fixed)
+            for name, label, fixed in (
+                ("policy-2", "Policy network, 2 layers", {"layers": 2}),
+                ("maskable-ppo", "MaskablePPO", {"algorithm": "maskable-ppo"}),
+                ("ppo", "PPO", {"algorithm": "ppo"}),
+                ("qrdqn", "QR-DQN", {"algorithm": "qrdqn"}),
+                ("dqn", "DQN", {"algorithm": "dqn"}),
+            )
+        ),
         Choice("reward", "Largest reward"),
         Choice("random", "Random"),
     ),
@@ -84,21 +110,63 @@ CHOICES: dict[str, tuple[Choice, ...]] = {
 }
 """Players by game, the default first."""
 
+_NETWORKS = Path(str(agents.__file__)).parent / "game2048" / "pretrained"
+
 TRAINED = "trained"
 """Name of the player of 2048 that the visitor has trained on the page."""
 
 
 def listed() -> dict[str, list[dict[str, Any]]]:
     """Return the players that can be made here, as JSON."""
-    has_torch = find_spec("torch") is not None and find_spec("safetensors") is not None
     return {
         game: [
-            {**each._asdict(), "settings": [setting._asdict() for setting in each.settings]}
+            {
+                "name": each.name,
+                "label": each.label,
+                "made": each.made,
+                "settings": [setting._asdict() for setting in each.settings],
+            }
             for each in choices
-            if has_torch or not each.needs_torch
+            if _is_here(each)
         ]
         for game, choices in CHOICES.items()
     }
+
+
+def _is_here(choice: Choice) -> bool:
+    """Return True if what a player needs is installed; some networks are not in the wheel."""
+    if not choice.needs_torch:
+        return True
+    if find_spec("torch") is None or find_spec("safetensors") is None:
+        return False
+    network = choice.fixed.get("algorithm", f"policy_{choice.fixed.get('layers', 5)}")
+    return choice.made != "policy-net" or (_NETWORKS / f"{network}.safetensors").exists()
+
+
+def find(game: str, name: str) -> Choice:
+    """Return the player of a name.
+
+    Raises:
+        ValueError: there is none.
+    """
+    known = {each.name: each for each in CHOICES[game]}
+    if not isinstance(name, str) or name not in known:
+        raise ValueError(f"there is no player {name!r} of {game}{did_you_mean(name, known)}")
+    return known[name]
+
+
+def of_player(game: str, player: str, settings: Mapping[str, Any]) -> Spec:
+    """Return the choice that is a player of `agents.make` with these settings.
+
+    Raises:
+        ValueError: visitors cannot choose it.
+    """
+    for each in CHOICES[game]:
+        rest = {key: value for key, value in settings.items() if key not in each.fixed}
+        is_fixed = all(settings.get(key) == value for key, value in each.fixed.items())
+        if each.made == player and is_fixed and rest.keys() <= {s.name for s in each.settings}:
+            return checked(game, each.name, rest)
+    raise ValueError(f"the page has no player {player!r} with {dict(settings)}")
 
 
 def checked(game: str, name: str, settings: dict[str, Any]) -> Spec:
@@ -109,12 +177,9 @@ def checked(game: str, name: str, settings: dict[str, Any]) -> Spec:
     """
     if game == "2048" and name == TRAINED and not settings:
         return {"name": TRAINED, "settings": {}}
-    known = {each.name: each for each in CHOICES[game]}
     if not isinstance(settings, dict):
         raise ValueError(f"settings of a player must be an object, got {settings!r:.40}")
-    if not isinstance(name, str) or name not in known:
-        raise ValueError(f"there is no player {name!r} of {game}{did_you_mean(name, known)}")
-    bounds = {each.name: each for each in known[name].settings}
+    bounds = {each.name: each for each in find(game, name).settings}
     for key in settings:
         if key not in bounds:
             raise ValueError(f"player {name!r} has no setting {key!r}{did_you_mean(key, bounds)}")

@@ -62,7 +62,7 @@ def _spec(entry: Entry) -> Spec | None:
     if entry.timed:
         return None
     try:
-        return choices.checked(entry.game, entry.player, entry.settings)
+        return choices.of_player(entry.game, entry.player, entry.settings)
     except ValueError:
         return None
 

@@ -11,9 +11,13 @@ from tests.web.conftest import Visitor, httpx
 
 pytest.importorskip("fastapi")
 
-from afterstate.web import leaderboard
+from afterstate.web import choices, leaderboard
 
 HAS_RESULTS = leaderboard.FOLDER.exists()
+REPLAYED = [
+    *("N-tuple network", "largest reward", "alpha-beta, depth 3"),
+    *("DQN", "PPO", "policy network, 2 layers"),
+]
 
 
 @pytest.mark.skipif(not HAS_RESULTS, reason="needs the results of a checkout")
@@ -26,7 +30,7 @@ def test_tables_have_all_entries(visitor: Visitor, game: str) -> None:
 
 
 @pytest.mark.skipif(not HAS_RESULTS, reason="needs the results of a checkout")
-@pytest.mark.parametrize("name", ["N-tuple network", "largest reward", "alpha-beta, depth 3"])
+@pytest.mark.parametrize("name", REPLAYED)
 def test_a_row_is_replayed_from_its_seed(visitor: Visitor, name: str) -> None:
     table = visitor.get("leaderboard/2048")["results"]
     player = next(each["player"] for each in table if each["name"] == name)
@@ -35,11 +39,22 @@ def test_a_row_is_replayed_from_its_seed(visitor: Visitor, name: str) -> None:
     visitor.post("2048/new", seed=row["seed"])
     played: list[Any] = []
     while not played or not played[-1]["over"]:
-        body = {"player": player, "moves": 2000, "turn": len(played)}
+        body = {"player": player, "moves": 200, "turn": len(played)}
         played += visitor.post("2048/run", **body)["played"]
     last = played[-1]
     assert (last["score"], last["max_tile"]) == (row["score"], row["max_tile"])
     assert len(played) == row["moves"]
+
+
+def test_all_players_of_the_leaderboard_but_timed_ones_can_be_chosen() -> None:
+    for entry in games.entries(games.OWN):
+        if not entry.timed:
+            spec = choices.of_player(entry.game, entry.player, entry.settings)
+            choice = choices.find(entry.game, spec["name"])
+            assert choice.made == entry.player
+            assert entry.settings.items() <= {**choice.fixed, **spec["settings"]}.items()
+    with pytest.raises(ValueError, match="the page has no player 'expectimax' with"):
+        choices.of_player("2048", "expectimax", {"seconds": 1})
 
 
 def test_unknown_players_and_games_are_not_there(visitor: Visitor) -> None:

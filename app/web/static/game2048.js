@@ -219,7 +219,7 @@ class Game {
     const hint = await attempt(() => post("2048/hint", { player: this.player.spec(), detail: this.detail.checked }));
     this.timing.textContent = "";
     if (hint && hint.turn === this.state.turn && turn === hint.turn) {
-      this.result.replaceChildren(...analysis(hint, this.state.board, this.player.spec().name));
+      this.result.replaceChildren(...analysis(hint, this.state.board, this.player.chosen.made));
     }
   }
 

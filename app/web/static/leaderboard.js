@@ -76,7 +76,7 @@ class Leaderboard {
       button("Earlier", () => this.open(result, Math.max(0, first - 30)), { disabled: first === 0 }),
       button("Later", () => this.open(result, first + 30), { disabled: first + 30 >= found.n }),
       `games ${number(first + 1)} to ${number(first + found.rows.length)} of ${number(found.n)}`);
-    const note = result.player ? null : el("p", { className: "dim" }, "This player cannot be chosen here, or its moves depend on time: its games cannot be replayed.");
+    const note = result.player ? null : el("p", { className: "dim" }, "The moves of this player depend on time, or its network is not here: its games cannot be replayed.");
     this.rows.replaceChildren(el("h3", {}, `Games of ${result.name}`), note || "", scroll("Games", el("table", {}, el("thead", {}, el("tr", {}, ...heads.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, ...list))), more);
     this.rows.scrollIntoView({ block: "nearest" });
   }

@@ -37,11 +37,12 @@ def pretrained() -> Network:
 def _player(spec: str, seed: int | None) -> Any:
     """Return the player of a JSON text."""
     name, settings = (json.loads(spec)[key] for key in ("name", "settings"))
-    if seed is not None and agents.takes_seed(name):
+    choice = choices.find("daihinmin" if name.startswith("daihinmin-") else "2048", name)
+    if seed is not None and agents.takes_seed(choice.made):
         settings["seed"] = seed
-    if name in _BY_TABLE:
+    if choice.made in _BY_TABLE:
         settings["network"] = pretrained()
-    return agents.make(name, **settings)
+    return agents.make(choice.made, **choice.fixed, **settings)
 
 
 def player(spec: Json, seed: int | None = None) -> Any:
