@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from afterstate.leaderboard import games
-from tests.web.conftest import Visitor, httpx
+from tests.web.conftest import Server, Visitor, httpx
 
 pytest.importorskip("fastapi")
 
 from afterstate.web import choices, leaderboard
 
 HAS_RESULTS = leaderboard.FOLDER.exists()
-REPLAYED = [
-    *("N-tuple network", "largest reward", "alpha-beta, depth 3"),
-    *("DQN", "PPO", "policy network, 2 layers"),
-]
 
 
 @pytest.mark.skipif(not HAS_RESULTS, reason="needs the results of a checkout")
@@ -30,8 +27,23 @@ def test_tables_have_all_entries(visitor: Visitor, game: str) -> None:
 
 
 @pytest.mark.skipif(not HAS_RESULTS, reason="needs the results of a checkout")
-@pytest.mark.parametrize("name", REPLAYED)
+@pytest.mark.parametrize("name", ["N-tuple network", "largest reward", "alpha-beta, depth 3"])
 def test_a_row_is_replayed_from_its_seed(visitor: Visitor, name: str) -> None:
+    replay(visitor, name)
+
+
+@pytest.mark.skipif(not HAS_RESULTS, reason="needs the results of a checkout")
+def test_rows_of_networks_are_replayed(new_server: Callable[..., Server]) -> None:
+    """Each process of a player loads torch, which may take seconds."""
+    pytest.importorskip("torch")
+    server = new_server("--seconds", "60")
+    server.load()
+    for name in ("DQN", "PPO", "policy network, 2 layers"):
+        replay(server.visitor(), name)
+
+
+def replay(visitor: Visitor, name: str) -> None:
+    """Play a row of a player on the page; it must be the same game."""
     table = visitor.get("leaderboard/2048")["results"]
     player = next(each["player"] for each in table if each["name"] == name)
     path = str(httpx.QueryParams(name=name, first=3))

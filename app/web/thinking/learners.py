@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from afterstate.web.settings import Limits
-from afterstate.web.thinking.pool import Refusal, Worker
+from afterstate.web.thinking.pool import Refusal, Worker, new_worker
 
 Json = dict[str, Any]
 
@@ -76,7 +76,7 @@ class Learners:
             raise Refusal(503, "other visitors are learning, try again in some minutes")
         from afterstate.web.thinking import learning
 
-        learner = _Learner(await asyncio.to_thread(Worker, learning.work), seed)
+        learner = _Learner(await new_worker(learning.work), seed)
         learner.worker.lower_priority()
         if len(self._by_visitor) >= self._limits.learners:
             learner.worker.end()

@@ -13,6 +13,8 @@ import contextlib
 import json
 import multiprocessing
 import os
+import threading
+from concurrent.futures import Future
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -83,6 +85,24 @@ class Worker:
         self._own.close()
 
 
+async def new_worker(target: Any) -> Worker:
+    """Return a new process, made in a thread for which nobody waits when the server ends.
+
+    The first one waits until the default players are loaded.
+    """
+    made: Future[Worker] = Future()
+    made.set_running_or_notify_cancel()
+
+    def make() -> None:
+        try:
+            made.set_result(Worker(target))
+        except Exception as error:
+            made.set_exception(error)
+
+    threading.Thread(target=make, daemon=True).start()
+    return await asyncio.wrap_future(made)
+
+
 def _set(ready: asyncio.Future[None]) -> None:
     """Mark a future as done."""
     if not ready.done():
@@ -117,7 +137,7 @@ class Thinking:
         """Return a new process."""
         from afterstate.web.thinking import workers
 
-        return await asyncio.to_thread(Worker, workers.work)
+        return await new_worker(workers.work)
 
     async def run(self, visitor: str, request: Json) -> Json:
         """Return the answer to a visitor's request.
