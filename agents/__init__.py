@@ -73,6 +73,9 @@ _PLAYERS: dict[str, _Entry] = {
     "daihinmin-actor": _Entry("daihinmin.values.actor_net", "ActorAgent", needs_torch=True),
 }
 
+_FILES = (".npz", ".safetensors", ".w")
+"""Endings of files of players."""
+
 _BY_NETWORK = ("value-net", "policy-net", "daihinmin-rank", "daihinmin-actor")
 """The players whose module lists the networks, by name, that its files can hold."""
 
@@ -240,7 +243,7 @@ def find(text: str, seed: int | None = None) -> Any:
         ImportError: the player needs an extra that is not installed.
     """
     name, *pairs = text.split(",")
-    if name not in _PLAYERS and Path(text).suffix in (".npz", ".safetensors", ".w"):
+    if name not in _PLAYERS and Path(text).suffix in _FILES:
         return load(text)
     if name not in _PLAYERS and f"daihinmin-{name}" in _PLAYERS:
         name = f"daihinmin-{name}"
@@ -278,8 +281,20 @@ def _value(text: str) -> Any:
 def _entry(name: str) -> _Entry:
     """Return the entry of a name; raise ValueError with the nearest one if there is none."""
     if not isinstance(name, str) or name not in _PLAYERS:
-        raise ValueError(f"there is no player {name!r}{did_you_mean(name, _PLAYERS)}")
+        raise ValueError(f"there is no player {name!r}{_advice(str(name))}")
     return _PLAYERS[name]
+
+
+def _advice(name: str) -> str:
+    """Return what may be meant by the unknown name of a player."""
+    path = Path(name)
+    if path.suffix == ".zip":
+        return ": a model of stable-baselines3 becomes a player by `agents.training.sb3`"
+    if len(name) < 200 and path.is_dir():
+        files = [each.name for each in path.iterdir() if each.suffix in _FILES]
+        return f": it is a folder, with the players {', '.join(sorted(files)) or 'none'}"
+    names = did_you_mean(name, _PLAYERS, [each.removeprefix("daihinmin-") for each in _PLAYERS])
+    return f"{names}; or a file that ends in {', '.join(_FILES)}"
 
 
 def _import(module: str) -> Any:

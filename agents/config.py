@@ -234,10 +234,10 @@ def current_names(settings: Mapping[str, T]) -> dict[str, T]:
     return {RENAMED.get(name, name): value for name, value in settings.items()}
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `, did you mean 'x'? (known: ...)` for a name that is not known."""
+def did_you_mean(name: str, known: Iterable[str], also: Iterable[str] = ()) -> str:
+    """Return `, did you mean 'x'? (known: ...)` for a name that is not known, nor one of others."""
     known = list(known)
     renamed = RENAMED.get(str(name))
-    near = [renamed] if renamed in known else get_close_matches(str(name), known, 1)
+    near = [renamed] if renamed in known else get_close_matches(str(name), [*known, *also], 1)
     hint = f", did you mean {near[0]!r}?" if near else ";"
     return f"{hint} known: {', '.join(map(str, known)) or 'none'}"

@@ -37,10 +37,18 @@ def find_player(player: Player | str, seed: int | None = None) -> Player:
         return check_player(agents.find(player))
     name = _PREFIX + player.removeprefix(_PREFIX)
     if name.partition(",")[0] not in agents.names():
-        known = [each.removeprefix(_PREFIX) for each in agents.names() if each.startswith(_PREFIX)]
-        hint = did_you_mean(player.partition(",")[0], known)
-        raise ValueError(f"player must be a name or a player's file, got {player!r}{hint}")
+        raise ValueError(f"player must be a name or a player's file, got {player!r}{_hint(player)}")
     return check_player(agents.find(name, seed))
+
+
+def _hint(player: str) -> str:
+    """Return the nearest names for one that is unknown, with the prefix if it has it."""
+    typed = player.partition(",")[0]
+    if typed in agents.names():
+        return ", a player of 2048"
+    prefix = _PREFIX if typed.startswith(_PREFIX) else ""
+    ours = [each.removeprefix(_PREFIX) for each in agents.names() if each.startswith(_PREFIX)]
+    return did_you_mean(typed, [prefix + each for each in ours])
 
 
 def play_match(

@@ -39,7 +39,9 @@ def _score(name: str, options: Eval) -> dict[str, Any]:
     from tqdm import tqdm
 
     from afterstate.agents.game2048.play import play
+    from afterstate.agents.game2048.simple import RandomAgent
 
+    play(RandomAgent(), 1)  # compiles the games
     move_once(player_2048(name, options.seed))  # another one: moves may draw from its stream
     player = player_2048(name, options.seed)
     start = time.process_time()
@@ -111,4 +113,6 @@ def _all_points(results: list[dict[str, Any]]) -> str:
     head = ["player", "games", "points per 100 games", "CPU time per game"]
     note = f"Opponents: {', '.join(results[0]['opponents'])}. Five equal players have 300 points."
     interval = "± is half of the 95% interval of the mean over cycles."
+    if any(each["interval"] is None for each in results):
+        interval = "One cycle of 100 games has no interval: let more be played with --games."
     return f"{markdown(head, rows)}\n\n{note} {interval}"

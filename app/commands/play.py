@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from afterstate.commands.options import Play2048, PlayDaihinmin
+from afterstate.commands.seats import check_players
+from afterstate.envs.words import check_count
 
 
 def run(options: Play2048 | PlayDaihinmin) -> int:
-    """Let a person play a game."""
+    """Let a person play a game.
+
+    Raises:
+        OSError, ValueError, ImportError: a wrong option, or a player that is not found.
+    """
     if isinstance(options, Play2048):
+        for name in ("rows", "cols"):
+            if not 1 <= getattr(options, name) <= 4:
+                raise ValueError(f"{name} must be in 1..4, got {getattr(options, name)}")
+        check_players([options.hints], "2048")
         from afterstate.commands import play_2048
 
         return play_2048.run(options)
+    check_count("games", options.games)
+    check_players([*options.opponents, options.hints], "daihinmin")
     from afterstate.commands import play_daihinmin
 
     return play_daihinmin.run(options)

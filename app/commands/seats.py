@@ -83,6 +83,20 @@ def game_of(names: Sequence[str]) -> str:
     return games[0]
 
 
+def check_players(names: Sequence[str], game: str) -> None:
+    """Raise an error, before anything is compiled, unless names are those of a game's players.
+
+    Raises:
+        OSError, ValueError, ImportError: see `find`; or a player of the other game.
+    """
+    for name in names:
+        found = _game(name)
+        if found != game:
+            title = {"2048": "2048", "daihinmin": "Daihinmin"}
+            wanted = f"a player must be one of {title[game]}"
+            raise ValueError(f"{wanted}, got {name!r}, a player of {title[found]}")
+
+
 def _game(name: str) -> str:
     """Return the game of a player, which is made only if its name does not tell."""
     known, first = agents.names(), name.partition(",")[0]

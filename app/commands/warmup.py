@@ -13,7 +13,7 @@ from tqdm import tqdm
 from afterstate import agents
 from afterstate.agents.game2048.play import play
 from afterstate.commands.options import Warmup
-from afterstate.commands.seats import find, move_once
+from afterstate.commands.seats import find, game_of, move_once
 from afterstate.envs import daihinmin_v0
 
 ENVIRONMENTS = ("Game2048-v0", "Game2048Flat-v0", "Daihinmin-v0")
@@ -26,6 +26,8 @@ def run(options: Warmup) -> int:
         OSError, ValueError, ImportError: a player that is not found.
     """
     names = agents.names() if options.players == ("all",) else list(options.players)
+    for name in names:
+        game_of([name])  # before anything is compiled
     steps: dict[str, Callable[[], Any]] = {
         **{name: partial(_step, name) for name in ENVIRONMENTS},
         "vector environments": _step_vectors,

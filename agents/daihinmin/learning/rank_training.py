@@ -386,8 +386,9 @@ class RankTraining:
         for folder in ("pool", "games"):
             (self.out / folder).mkdir(parents=True, exist_ok=True)
         if self._row:  # a kill before the network is written has it dropped
-            row, self._row = self._row, {}
-            self.folder.add_row(row)
+            with uninterrupted():  # neither lost nor written twice
+                self.folder.add_row(self._row)
+                self._row = {}
         metadata: dict[str, Any] = {
             "generation": self.generation,
             "iterations": self.learner.iterations,

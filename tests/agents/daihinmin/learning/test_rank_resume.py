@@ -24,6 +24,7 @@ from afterstate.agents.daihinmin.learning.game_records import play_log, save_log
 from afterstate.agents.daihinmin.rule_based.players import SampleAgent
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.rank_net import load
+from afterstate.agents.training.folder import RunFolder
 from afterstate.envs import durable_files
 from tests.support.daihinmin.rank_runs import (
     RECORDED,
@@ -115,6 +116,33 @@ def test_a_generation_that_is_killed_while_it_is_measured_keeps_its_row(tmp_path
     run(tmp_path, 3, "--resume")
     assert [row["generation"] for row in rows_of(tmp_path / "run")] == [1, 2, 3, 3]
     assert learned(tmp_path / "run") == learned(run(tmp_path / "whole", 3))
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_a_signal_while_a_row_is_written_neither_loses_nor_doubles_it(
+    is_written: bool, tmp_path: Path
+) -> None:
+    """A signal is delivered between two lines of Python, such as before or after the write."""
+    original, n_rows = RunFolder.add_row, 0
+
+    def signalled(folder: RunFolder, row: dict[str, Any]) -> None:
+        nonlocal n_rows
+        n_rows += "loss" in row
+        if is_written:
+            original(folder, row)
+        if n_rows == 2:
+            signal.raise_signal(signal.SIGTERM)
+        if not is_written:
+            original(folder, row)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunFolder, "add_row", signalled)
+        with pytest.raises(SystemExit):
+            run(tmp_path, 4)
+    out = tmp_path / "run"
+    assert nets.metadata(out / "net.safetensors")["generation"] == 2
+    fits = [row["generation"] for row in rows_of(out) if "loss" in row]
+    assert fits == [1, 2]
 
 
 def test_networks_dropped_from_a_smaller_pool_do_not_return(tmp_path: Path) -> None:
