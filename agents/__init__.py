@@ -290,7 +290,7 @@ def _advice(name: str) -> str:
     path = Path(name)
     if path.suffix == ".zip":
         return ": a model of stable-baselines3 becomes a player by `agents.training.sb3`"
-    if len(name) < 200 and path.is_dir():
+    if 0 < len(name) < 200 and path.is_dir():
         files = [each.name for each in path.iterdir() if each.suffix in _FILES]
         return f": it is a folder, with the players {', '.join(sorted(files)) or 'none'}"
     names = did_you_mean(name, _PLAYERS, [each.removeprefix("daihinmin-") for each in _PLAYERS])

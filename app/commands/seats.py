@@ -90,7 +90,8 @@ def check_players(names: Sequence[str], game: str) -> None:
         OSError, ValueError, ImportError: see `find`; or a player of the other game.
     """
     for name in names:
-        found = _game(name)
+        is_short = game == "daihinmin" and f"daihinmin-{name.partition(',')[0]}" in agents.names()
+        found = game if is_short else _game(name)
         if found != game:
             title = {"2048": "2048", "daihinmin": "Daihinmin"}
             wanted = f"a player must be one of {title[game]}"

@@ -15,7 +15,7 @@ from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.daihinmin.uecda.client import play_match
 from afterstate.envs.daihinmin.uecda.server import Server
 from afterstate.envs.daihinmin.uecda.settings import ServerSettings
-from afterstate.envs.daihinmin.uecda.tables import MAX_NAME, ProtocolError
+from afterstate.envs.daihinmin.uecda.tables import MAX_SENT_NAME, ProtocolError
 
 
 def serve(options: Serve) -> int:
@@ -95,7 +95,7 @@ def _check(options: Join) -> None:
     """Raise ValueError for a wrong port or time limit."""
     if not 0 < options.port < 2**16:
         raise ValueError(f"port must be in 1..65535, got {options.port}")
-    if options.name and len(options.name) > MAX_NAME:
-        raise ValueError(f"name must have at most {MAX_NAME} characters, got {options.name!r}")
+    if options.name and len(options.name) > MAX_SENT_NAME:
+        raise ValueError(f"name must have at most {MAX_SENT_NAME} characters, got {options.name!r}")
     if not 0 < options.silence_seconds < 1e9:
         raise ValueError(f"silence_seconds must be > 0 and < 1e9, got {options.silence_seconds}")

@@ -92,8 +92,6 @@ def _check(options: Watch) -> None:
     """Raise ValueError for an option that is out of range."""
     if options.to not in ("terminal", "window") and Path(options.to).suffix.lower() not in FILES:
         raise ValueError(f"to must be terminal, window or a .gif or .mp4 file, got {options.to!r}")
-    if options.to not in ("terminal", "window") and not Path(options.to).parent.is_dir():
-        raise ValueError(f"to must be in a folder that exists, got {options.to!r}")
     if not 0 <= options.speed <= 1000:
         raise ValueError(f"speed must be in 0..1000 moves per second, got {options.speed}")
     if options.until is not None and options.until not in [1 << n for n in range(2, 18)]:
@@ -147,6 +145,7 @@ def _to_file(positions: Iterator[Position], options: Watch) -> int:
     path, speed = Path(options.to), options.speed or 30
     kept = deque(tqdm(positions, unit=" moves"), maxlen=options.last or None)
     frames = [draw() for _, draw in kept]
+    path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".gif":
         pictures.gif(frames, path, fps=min(speed, 50))
     else:
