@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, fields, make_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, field, fields, make_dataclass
 from typing import Annotated, Any, Literal, Union
 
 import tyro
@@ -25,14 +25,9 @@ def print_completion(words: Sequence[str]) -> int:
         fail(f"completion must be followed by one of {', '.join(SHELLS)}, got {' '.join(words)!r}")
     kinds = {name: _completed(option_classes(name)) for name in COMMANDS}
     kinds["train"] = _one_of({name: arguments(name) for name in LEARNERS})
-    kinds["completion"] = _one_of(_empty(SHELLS))
+    kinds["completion"] = _one_of(dict.fromkeys(SHELLS, _completed({})))
     parse_one_of(kinds, "afterstate", ["--tyro-print-completion", words[0]])
     return 0
-
-
-def _empty(names: Iterable[str]) -> dict[str, type[Any]]:
-    """Return a class without options for each name."""
-    return {name: make_dataclass("Words", []) for name in names}
 
 
 def _completed(kinds: Mapping[str, type[Any]]) -> Any:
@@ -40,8 +35,6 @@ def _completed(kinds: Mapping[str, type[Any]]) -> Any:
     if not kinds:
         return make_dataclass("Words", [])
     made = {name: _with_players(kind) for name, kind in kinds.items()}
-    for kind in kinds.values():
-        add_help(kind)
     return next(iter(made.values())) if len(made) == 1 else _one_of(made)
 
 
@@ -58,16 +51,19 @@ def _union(kinds: Mapping[str, type[Any]]) -> Any:
 
 def _with_players(kind: type[Any]) -> type[Any]:
     """Return a class of options where names of players are completed."""
-    names = agents.names()
+    add_help(kind)
+    names, given = agents.names(), {each.name: each for each in fields(kind)}
     choice: Any = Literal[tuple(names)]
-    single = {"hints", "player"} & {each.name for each in fields(kind)}
-    several = {"opponents"} & {each.name for each in fields(kind)}
-    options: Any = [(name, choice, field(default=names[0])) for name in single]
-    options += [(name, tuple[choice, ...], field(default=(names[0],))) for name in several]
+    options: Any = [
+        (name, choice, field(default=names[0])) for name in ("hints", "player") if name in given
+    ]
+    if "opponents" in given:
+        options.append(("opponents", tuple[choice, ...], field(default=(names[0],))))
     made = make_dataclass(kind.__name__, options, bases=(kind,), frozen=True)
-    if "players" not in {each.name for each in fields(kind)}:
+    if "players" not in given:
         return made
     # Positional words are completed only as sub-commands.
-    first: Any = {"default_factory": made} if kind.__name__ == "Warmup" else {}
+    has_default = given["players"].default is not MISSING
+    first: Any = {"default_factory": made} if has_default else {}
     words: Any = [("players", _union(dict.fromkeys(names, made)), field(**first))]
     return make_dataclass(kind.__name__, words, bases=(made,), frozen=True)

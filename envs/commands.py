@@ -68,9 +68,6 @@ def _config() -> tuple[Any, ...]:
     return tyro.conf.PositionalRequiredArgs, tyro.conf.FlagCreatePairsOff
 
 
-_NUMBERS = {int: ("INT", "an integer"), float: ("NUMBER", "a number")}
-
-
 def add_help(kind: Any) -> None:
     """Let the docstrings of a dataclass's fields be their help, each as one paragraph.
 
@@ -98,6 +95,9 @@ def registry() -> Any:
     made = ConstructorRegistry()
     made.primitive_rule(_number_rule)
     return made
+
+
+_NUMBERS = {int: ("INT", "an integer"), float: ("NUMBER", "a number")}
 
 
 def _number_rule(info: Any) -> Any:

@@ -49,10 +49,9 @@ def replace(path: str | Path, synced: bool = True) -> Iterator[IO[bytes]]:
             yield file
             if synced:
                 sync(file)
+        os.replace(temporary, path)
         if synced:
-            rename(temporary, path)
-        else:
-            os.replace(temporary, path)
+            sync_folder(path.parent)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)

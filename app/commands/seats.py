@@ -77,7 +77,7 @@ def game_of(names: Sequence[str]) -> str:
     Raises:
         OSError, ValueError, ImportError: see `find`; or players of both games.
     """
-    games = [_game(name) for name in names]
+    games = [_games(name)[0] for name in names]
     if len({*games}) != 1:
         raise ValueError(f"players must be one or more of one game, got {' '.join(names)}")
     return games[0]
@@ -89,23 +89,25 @@ def check_players(names: Sequence[str], game: str) -> None:
     Raises:
         OSError, ValueError, ImportError: see `find`; or a player of the other game.
     """
+    title = {"2048": "2048", "daihinmin": "Daihinmin"}
     for name in names:
-        is_short = game == "daihinmin" and f"daihinmin-{name.partition(',')[0]}" in agents.names()
-        found = game if is_short else _game(name)
-        if found != game:
-            title = {"2048": "2048", "daihinmin": "Daihinmin"}
+        found = _games(name)
+        if game not in found:
             wanted = f"a player must be one of {title[game]}"
-            raise ValueError(f"{wanted}, got {name!r}, a player of {title[found]}")
+            raise ValueError(f"{wanted}, got {name!r}, a player of {title[found[0]]}")
 
 
-def _game(name: str) -> str:
-    """Return the game of a player, which is made only if its name does not tell."""
+def _games(name: str) -> list[str]:
+    """Return the games that have a player of a name, which is made only if it does not tell.
+
+    Of 2048 and Daihinmin, 2048 is the first: each has a player `random`.
+    """
     known, first = agents.names(), name.partition(",")[0]
-    if first in known or f"daihinmin-{first}" in known:
-        is_2048 = first in known and not first.startswith("daihinmin-")
-    else:
-        is_2048 = hasattr(find(name), "act")
-    return "2048" if is_2048 else "daihinmin"
+    is_2048 = first in known and not first.startswith("daihinmin-")
+    is_daihinmin = f"daihinmin-{first.removeprefix('daihinmin-')}" in known
+    if not is_2048 and not is_daihinmin:
+        return ["2048" if hasattr(find(name), "act") else "daihinmin"]
+    return ["2048"] * is_2048 + ["daihinmin"] * is_daihinmin
 
 
 def player_2048(name: str, seed: int | None = None) -> Any:

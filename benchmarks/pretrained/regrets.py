@@ -30,6 +30,7 @@ from afterstate.envs import json_files
 from afterstate.envs.commands import parse
 from afterstate.envs.words import Words
 from afterstate.leaderboard.machine import machine
+from benchmarks.experiments.cells import mean_regret, mean_text
 
 RESULT = Path(__file__).parents[1] / "results" / "search_regrets.jsonl"
 SEARCHES = (
@@ -66,13 +67,11 @@ def measured(
     actions = player.act(boards)
     seconds, n = time.process_time() - start, len(boards)
     lost = values.max(axis=1) - values[np.arange(n), actions]
-    regrets = np.minimum(lost, LARGEST)
     return {
         "search": search,
         "us": round(1e6 * seconds / n, 1),
         "nodes": round((player.n_searched - before) / n, 1),
-        "regret": round(float(regrets.mean()), 2),
-        "interval": round(float(1.96 * regrets.std(ddof=1)) / n**0.5, 2),
+        **mean_regret(np.minimum(lost, LARGEST)),
         "best": round(float((lost == 0).mean()), 4),
     }
 
@@ -112,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             each["search"],
             f"{each['us']:,.0f} µs",
             f"{each['nodes']:,.0f}",
-            f"{each['regret']:.1f} ± {each['interval']:.1f}",
+            mean_text(each),
             f"{each['best']:.1%}",
         ]
         for each in lines

@@ -68,7 +68,7 @@ class RankOptions(Options):
     jobs: Jobs = 1
     """Processes that play."""
     device: str = "cpu"
-    """Where networks learn and play: cpu or cuda."""
+    """Device on which networks learn and play: cpu or cuda."""
 
     @property
     def amount(self) -> float | None:

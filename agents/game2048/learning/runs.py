@@ -247,7 +247,7 @@ class NTupleRun:
 
 
 class _NeuralRun(ABC):
-    """What runs of neural networks share."""
+    """Common parts of runs of neural networks."""
 
     options: ClassVar = NeuralOptions
     row_key: ClassVar[str] = "n_moves"

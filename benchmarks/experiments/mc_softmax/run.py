@@ -48,7 +48,7 @@ from afterstate.envs.commands import parse
 from afterstate.envs.words import Words
 from afterstate.leaderboard.machine import has_bfloat16, machine
 from afterstate.leaderboard.row_files import Row
-from benchmarks.experiments.cells import fill, play_games
+from benchmarks.experiments.cells import fill, mean_regret, play_games
 from benchmarks.experiments.mc_softmax import report
 from benchmarks.experiments.mc_softmax.settings import (
     PRETRAINED,
@@ -174,8 +174,7 @@ def measure_regret(runs: Path, cell: Row) -> Row:
     return {
         **cell,
         **fields,
-        "regret": round(float(regrets.mean()), 2),
-        "interval": round(1.96 * float(regrets.std(ddof=1)) / len(regrets) ** 0.5, 2),
+        **mean_regret(regrets),
         "best_moves": round(float((np.array(losses) == 0).mean()), 4),
         "positions": len(boards),
         "seeds": len(seeds),

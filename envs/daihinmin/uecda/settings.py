@@ -66,7 +66,7 @@ class ServerSettings:
         return self.match_seconds
 
 
-MAX_NAME = 200
+MAX_MATCH_NAME = 200
 """Characters of the name of a match."""
 
 _RANGES = (
@@ -100,9 +100,9 @@ def check(settings: ServerSettings, n_players: int) -> None:
         raise ValueError(f"seed must be in 0..2**64 - 1, got {settings.seed}")
     if settings.log is not None and settings.log == settings.events:
         raise ValueError(f"events must be another file than log, got {settings.events} for both")
-    if len(settings.match) > MAX_NAME:
+    if len(settings.match) > MAX_MATCH_NAME:
         raise ValueError(
-            f"match must have at most {MAX_NAME} characters, got {len(settings.match)}"
+            f"match must have at most {MAX_MATCH_NAME} characters, got {len(settings.match)}"
         )
     for name, least, most in _RANGES:
         value = getattr(settings, name)
