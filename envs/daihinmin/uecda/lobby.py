@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import socket
 import time
 from collections import Counter
@@ -30,6 +31,8 @@ MAX_ARRIVALS = 48
 
 It is more than a client opens that tries again every 10 milliseconds while all seats are taken.
 """
+FLOOD_SECONDS = 5.0
+"""Time for which an address gets no seats after it has opened too many connections."""
 BACKLOG = 4096
 """Maximum number of connections that the system keeps while the server is busy."""
 BATCH = 64
@@ -123,7 +126,7 @@ class Lobby:
         self._waiting: dict[str, dict[Waiting, None]] = {}
         self._n_waiting = 0
         self._arrived: Counter[str] = Counter()
-        self._arrived_before: Counter[str] = Counter()
+        self._flooded: dict[str, float] = {}  # the time of the last connection too many, by address
         self._period = 0
 
     def listen(self) -> int:
@@ -181,7 +184,7 @@ class Lobby:
 
     def _enter(self, waiting: Waiting) -> None:
         """Admit a new connection if its profile is there, otherwise let it wait."""
-        self._arrivals()[waiting.host] += 1
+        self._count(waiting.host)
         try:
             is_complete = waiting.read()
             if not is_complete:
@@ -231,18 +234,21 @@ class Lobby:
         except Refused as refused:
             self._refuse(waiting, refused)
 
-    def _arrivals(self) -> Counter[str]:
-        """Return the numbers of connections in this period by address."""
-        period = int(time.monotonic() / ARRIVAL_SECONDS)
+    def _count(self, host: str) -> None:
+        """Count a new connection of an address in this period."""
+        now = time.monotonic()
+        period = int(now / ARRIVAL_SECONDS)
         if period != self._period:
-            is_next = period == self._period + 1
-            self._arrived_before = self._arrived if is_next else Counter()
             self._arrived, self._period = Counter(), period
-        return self._arrived
+            recent = now - FLOOD_SECONDS
+            self._flooded = {each: last for each, last in self._flooded.items() if last > recent}
+        self._arrived[host] += 1
+        if self._arrived[host] > MAX_ARRIVALS:
+            self._flooded[host] = now
 
     def check_rate(self, host: str) -> None:
-        """Raise Refused if an address opens too many connections in this period or the last one."""
-        if max(self._arrivals()[host], self._arrived_before[host]) > MAX_ARRIVALS:
+        """Raise Refused if an address opens too many connections, or did so seconds ago."""
+        if self._flooded.get(host, -math.inf) > time.monotonic() - FLOOD_SECONDS:
             raise Refused(Refusal.ADDRESS, "came when its address opened too many connections")
 
     def _make_room(self, host: str) -> None:

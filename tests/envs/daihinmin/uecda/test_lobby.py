@@ -187,6 +187,22 @@ def test_a_flood_of_profiles_takes_no_seat(
     assert match.events("metrics")[-1]["refused"]["address"] == 20
 
 
+def test_a_flood_that_pauses_takes_no_seat(
+    crowd: Crowd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lobby, "ARRIVAL_SECONDS", 2)  # a slow machine makes a slow flood
+    with serving(tmp_path, own=4, games=1) as match:
+        crowd(match, lobby.MAX_ARRIVALS + 1)
+        time.sleep(3)  # longer than a period
+        with Raw(match.port, host=OTHER) as early:
+            early.send(tables.to_bytes(tables.profile_table("early")))
+            assert early.rest() == tables.int_bytes(Refusal.ADDRESS)
+        time.sleep(lobby.FLOOD_SECONDS - 3)
+        with Raw(match.port, host=OTHER) as late:
+            assert late.join() == 4
+            late.play_match()
+
+
 def test_a_refused_client_names_the_reason(tmp_path: Path) -> None:
     with serving(tmp_path, own=5, games=10**6) as match:
         for _ in range(20):
