@@ -1,7 +1,7 @@
 """Regrets of expectimax searches against time: what their moves lose by a much deeper search.
 
     python -m benchmarks.pretrained.regrets
-    python -m benchmarks.pretrained.regrets --searches depth=4 nodes=500 --positions 500
+    python -m benchmarks.pretrained.regrets depth=4 nodes=500 --positions 500
 
 Positions are drawn from games of the 3-ply search. The regret of a move is its value below the best
 one, both by the deep search, which trusts the same network; regrets compare searches, they are no
