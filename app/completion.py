@@ -14,12 +14,16 @@ from afterstate.agents.training.__main__ import LEARNERS, arguments
 from afterstate.envs.commands import add_help, fail, parse_one_of
 
 SHELLS = ("bash", "zsh", "tcsh")
+HELP = """\
+Print the completion of commands, options and names of players for a shell.
+
+Example: afterstate completion bash > ~/.local/share/bash-completion/completions/afterstate"""
 
 
 def print_completion(words: Sequence[str]) -> int:
     """Print the completion of a shell and return the exit code."""
     if words and words[0] in ("-h", "--help"):
-        print(f"usage: afterstate completion {{{','.join(SHELLS)}}}")
+        print(f"usage: afterstate completion {{{','.join(SHELLS)}}}\n\n{HELP}")
         return 0
     if len(words) != 1 or words[0] not in SHELLS:
         fail(f"completion must be followed by one of {', '.join(SHELLS)}, got {' '.join(words)!r}")

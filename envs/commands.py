@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import (
     Annotated,
@@ -89,11 +90,12 @@ def add_help(kind: Any) -> None:
 
 
 def registry() -> Any:
-    """Return how tyro reads numbers: an error says what was expected, without types of Python."""
+    """Return how tyro reads numbers and optional paths, named without types of Python."""
     from tyro.constructors import ConstructorRegistry
 
     made = ConstructorRegistry()
     made.primitive_rule(_number_rule)
+    made.primitive_rule(_path_rule)
     return made
 
 
@@ -117,6 +119,21 @@ def _number_rule(info: Any) -> Any:
         metavar=f"{metavar}|none" if is_optional else metavar,
         instance_from_str=lambda words: _number(words[0], kind, expected, is_optional),
         is_instance=lambda value: type(value) in (int, kind) or (is_optional and value is None),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def _path_rule(info: Any) -> Any:
+    """Return how tyro reads an optional path; None for other types."""
+    from tyro.constructors import PrimitiveConstructorSpec
+
+    if set(get_args(info.type)) != {Path, type(None)}:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="PATH|none",
+        instance_from_str=lambda words: None if words[0].lower() == "none" else Path(words[0]),
+        is_instance=lambda value: value is None or isinstance(value, Path),
         str_from_instance=lambda value: [str(value)],
     )
 

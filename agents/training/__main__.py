@@ -121,13 +121,20 @@ def _parse(
 
     args: Any = tyro.cli(
         _class(kind, settings),
-        prog=f"{PROGRAM} {learner} [SETTINGS.json]",
-        description=kind.__doc__,
+        prog=f"{PROGRAM} {learner}",
+        description=_description(kind, learner),
         args=arguments,
         config=(tyro.conf.AvoidSubcommands,),
         registry=registry(),
     )
     return args.settings, args.options
+
+
+def _description(kind: Any, learner: str) -> str:
+    """Return what the help says before the options."""
+    first = (kind.__doc__ or "").splitlines()[0]
+    file = "A JSON file with any of the settings may come first; options override it."
+    return f"{first}\n\n{file}\n\nExample: {PROGRAM} {learner} SETTINGS.json --out RUN --hours 1"
 
 
 def _class(kind: Any, settings: RunSettings) -> type[Any]:

@@ -32,6 +32,17 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def aligned(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Return a table for a terminal, with the first columns left-aligned and the others right."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+
+    def cell(i: int, text: str) -> str:
+        return text.ljust(widths[i]) if i < left else text.rjust(widths[i])
+
+    lines = [head, ["-" * len(name) for name in head], *rows]
+    return "\n".join("  ".join(map(cell, range(len(head)), line)).rstrip() for line in lines)
+
+
 @contextlib.contextmanager
 def sigterm_raises(exception: BaseException) -> Iterator[None]:
     """Let SIGTERM raise an exception in the block, so that `finally` clauses can save results."""

@@ -7,7 +7,7 @@ import time
 from statistics import mean, stdev
 from typing import Any
 
-from afterstate.agents.training.commands import markdown
+from afterstate.agents.training.commands import aligned
 from afterstate.agents.training.run import summary
 from afterstate.commands.options import Eval
 from afterstate.commands.seats import fill, game_of, move_once, player_2048, player_of_daihinmin
@@ -67,7 +67,7 @@ def _scores(results: list[dict[str, Any]]) -> str:
         score = f"{each['mean']:,.0f}{half}"
         name, games = each["player"], f"{each['n_games']:,}"
         rows.append([name, games, score, f"{each['max']:,}", *reached, f"{micro:,.1f} µs"])
-    return f"{markdown(head, rows)}\n\n± is half of the 95% interval of the mean."
+    return f"{aligned(head, rows)}\n\n± is half of the 95% interval of the mean."
 
 
 def _points(name: str, options: Eval) -> dict[str, Any]:
@@ -115,4 +115,4 @@ def _all_points(results: list[dict[str, Any]]) -> str:
     interval = "± is half of the 95% interval of the mean over cycles."
     if any(each["interval"] is None for each in results):
         interval = "One cycle of 100 games has no interval: let more be played with --games."
-    return f"{markdown(head, rows)}\n\n{note} {interval}"
+    return f"{aligned(head, rows)}\n\n{note} {interval}"

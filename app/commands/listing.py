@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 
 from afterstate import agents
-from afterstate.agents.training.commands import markdown
+from afterstate.agents.training.commands import aligned
 from afterstate.commands.options import List
 from afterstate.envs import json_files
 
@@ -28,7 +28,8 @@ def run(options: List) -> int:
 
 def _table(rows: list[dict[str, Any]]) -> str:
     """Return rows as a table, a column for each key."""
-    return markdown(list(rows[0]), [[str(each) for each in row.values()] for row in rows])
+    cells = [[str(each) for each in row.values()] for row in rows]
+    return aligned(list(rows[0]), cells, left=len(rows[0]))
 
 
 def environments() -> list[dict[str, Any]]:

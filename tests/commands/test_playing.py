@@ -194,7 +194,7 @@ def test_scores_are_those_of_play(capsys: Captured) -> None:
     assert results[0]["n_moves"] == games.n_moves.sum()
     main("eval reward random --games 20 --seed 7".split())
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[1] for line in lines[2:4]] == ["reward", "random"]
+    assert [line.split()[0] for line in lines[2:4]] == ["reward", "random"]
     assert f"{games.scores.mean():,.0f} ± " in lines[2]
 
 

@@ -359,7 +359,10 @@ def description(path: str | Path) -> Any:
 
 @settings
 class Args:
-    """Write a shuffled log of the moves of players of 2048."""
+    """Write a shuffled log of the moves of players of 2048.
+
+    Example: afterstate log moves.npy --player expectimax,depth=2 --games 100
+    """
 
     log: Path
     """File to write; its name ends in .npy."""

@@ -221,7 +221,10 @@ def save_pruned(
 
 @settings
 class Args:
-    """Write a small file of an N-tuple network of 2048, for play."""
+    """Write a small file of an N-tuple network of 2048, for play.
+
+    Example: afterstate prune RUN/learner.npz small.npz --weights 1e7
+    """
 
     network: Path
     """File of a network or of a learner."""

@@ -12,7 +12,18 @@ from typing import Any
 
 import pytest
 
-from afterstate.agents.training.commands import memory, sigterm_raises, uninterrupted
+from afterstate.agents.training.commands import aligned, memory, sigterm_raises, uninterrupted
+
+
+def test_columns_of_a_table_are_aligned() -> None:
+    table = aligned(["player", "n"], [["a", "1,000"], ["longer one", ""]])
+    assert table.split("\n") == [
+        "player          n",
+        "------          -",
+        "a           1,000",
+        "longer one",
+    ]
+    assert aligned(["a", "b"], [["xy", "z"]], left=2).split("\n") == ["a   b", "-   -", "xy  z"]
 
 
 def handlers() -> list[Any]:
