@@ -268,9 +268,11 @@ class _RunState:
             most.append(self.end - before)
         if self.limits.evaluate_every is not None:
             most.append(self.limits.evaluate_every - before % self.limits.evaluate_every)
-        self.trainee.advance(min(most))
-        elapsed = max(1e-3, time.monotonic() - start)
-        self._chunk = max(1, int(self._chunk * min(2.0, SECONDS_PER_REPORT / elapsed)))
+        step = min(most)
+        self.trainee.advance(step)
+        if step == self._chunk:  # not cut short
+            elapsed = max(1e-3, time.monotonic() - start)
+            self._chunk = max(1, int(step * min(2.0, SECONDS_PER_REPORT / elapsed)))
 
     def is_evaluation_due(self, is_done: bool) -> bool:
         """Return True if the trainee has passed another multiple of `evaluate_every` or its end."""

@@ -404,6 +404,13 @@ def test_evaluations_are_made_after_each_multiple_of_moves(every: int) -> None:
     assert evaluations(new(), 30_000, evaluate_every=every) == expected
 
 
+def test_many_evaluations_at_short_intervals_are_made() -> None:
+    made: list[int] = []
+    learner = AlternatingLearner()
+    train(learner, 300_000, evaluate_every=100, evaluate=lambda _: made.append(learner.n_moves))
+    assert made == [*range(100, 300_001, 100)]
+
+
 def test_evaluations_continue_at_the_same_moves_in_another_run() -> None:
     learner = new()
     result = evaluations(learner, 12_000, evaluate_every=5_000)
