@@ -64,6 +64,13 @@ CHOICES: dict[str, tuple[Choice, ...]] = {
             (Setting("nodes", "searched positions", 500, 1, 5000),),
             player="expectimax",
         ),
+        Choice(
+            "expectimax-deep",
+            "Expectimax without unlikely tiles",
+            (Setting("depth", "depth in moves", 7, 1, 8),),
+            player="expectimax",
+            fixed=MappingProxyType({"cutoff": 1e-3}),
+        ),
         Choice("ntuple", "N-tuple network, greedy"),
         Choice(
             "mc-softmax",

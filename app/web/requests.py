@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from afterstate.envs.daihinmin.cards import N_CARDS
 from afterstate.envs.daihinmin.plays import N_PLAYS
@@ -130,6 +131,16 @@ class Recorded(Request):
     """A recorded game."""
 
     game: dict[str, Any]
+
+    @field_validator("game")
+    @classmethod
+    def _check_text(cls, game: dict[str, Any]) -> dict[str, Any]:
+        """Return the game if its texts can be sent."""
+        try:
+            json.dumps(game, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("its texts must be Unicode, without lone surrogates") from None
+        return game
 
 
 Json = dict[str, Any]

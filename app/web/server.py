@@ -97,7 +97,12 @@ def create_app(
 
 def _refuse(_: Request, error: Any) -> JSONResponse:
     """Return the answer to a refused request."""
-    return JSONResponse({"detail": str(error)}, error.status)
+    return _error(error.status, str(error))
+
+
+def _error(status: int, text: str) -> JSONResponse:
+    """Return an answer that says what is wrong; what cannot be sent of a text is escaped."""
+    return JSONResponse({"detail": text.encode("utf-8", "backslashreplace").decode()}, status)
 
 
 def _explain(_: Request, error: Any) -> JSONResponse:
@@ -106,7 +111,7 @@ def _explain(_: Request, error: Any) -> JSONResponse:
         f"{'.'.join(map(str, each['loc'][1:])) or 'body'}: {each['msg']}, got {each['input']!r:.60}"
         for each in error.errors()[:5]
     ]
-    return JSONResponse({"detail": "; ".join(problems)}, 422)
+    return _error(422, "; ".join(problems))
 
 
 def _add_pages(app: FastAPI) -> None:
@@ -157,8 +162,8 @@ def _add_2048(app: FastAPI) -> None:
             )
         except ValueError as error:
             raise Refusal(422, str(error)) from None
-        me.games.game_2048 = start
-        visitors.save(me)
+        with visitors.changing(me) as games:
+            games.game_2048 = start
         return game_2048.state(start)
 
     @app.post("/api/2048/move")
@@ -166,18 +171,14 @@ def _add_2048(app: FastAPI) -> None:
         game = _at(me.game, body.turn)
         if not game_2048.state(game)["legal"][body.action]:
             raise Refusal(409, f"action {body.action} moves no tile")
-        played = game_2048.play(game, body.action)
-        visitors.save(me)
-        return played
+        with visitors.changing(me):
+            return game_2048.play(game, body.action)
 
     @app.post("/api/2048/undo")
     async def undo(body: Turn, me: Me) -> Json:
         game = _at(me.game, body.turn)
-        try:
-            game_2048.undo(game)
-        except ValueError as error:
-            raise Refusal(409, str(error)) from None
-        visitors.save(me)
+        with visitors.changing(me):
+            _checked(game_2048.undo, game)
         return game_2048.state(game)
 
     @app.post("/api/2048/hint")
@@ -187,7 +188,9 @@ def _add_2048(app: FastAPI) -> None:
             raise Refusal(409, "no move is left")
         turn, board = game.turn, game.position.board
         request = {"kind": "hint", "player": body.player.spec("2048"), "board": board}
-        return {"turn": turn, **await ask(me, request | {"detail": body.detail})}
+        answer = await ask(me, request | {"detail": body.detail})
+        _unchanged(me.games.game_2048, game, turn)
+        return {"turn": turn, **answer}
 
     @app.post("/api/2048/run")
     async def run(body: Run, me: Me) -> Json:
@@ -197,9 +200,9 @@ def _add_2048(app: FastAPI) -> None:
         request |= {"position": game.position.model_dump(), "moves": body.moves}
         request |= {"seed": game.seed, "fresh": game.n_moves == 0}
         answer = await ask(me, request)
-        game = _at(me.game, body.turn)
-        played = [game_2048.play(game, action) for action in answer["actions"]]
-        visitors.save(me)
+        _unchanged(me.games.game_2048, game, body.turn)
+        with visitors.changing(me):
+            played = [game_2048.play(game, action) for action in answer["actions"]]
         return {"played": played, "seconds": answer["seconds"]}
 
 
@@ -210,15 +213,15 @@ def _add_daihinmin(app: FastAPI) -> None:
 
     def moved(me: Visitor, move: Json) -> Json:
         """Make a move, and return what happens and the match after it."""
-        events = _checked(game_daihinmin.apply, me.match, move)
-        visitors.save(me)
+        with visitors.changing(me):
+            events = _checked(game_daihinmin.apply, me.match, move)
         return {"events": events, **game_daihinmin.state(me.match, False)}
 
     @app.post("/api/daihinmin/new")
     async def new(body: NewMatch, me: Me) -> Json:
         seed = secrets.randbelow(2**32) if body.seed is None else body.seed
-        me.games.match = game_daihinmin.new(body.specs(), seed, body.n_games)
-        visitors.save(me)
+        with visitors.changing(me) as games:
+            games.match = game_daihinmin.new(body.specs(), seed, body.n_games)
         return game_daihinmin.state(me.match, False)
 
     @app.get("/api/daihinmin")
@@ -243,13 +246,14 @@ def _add_daihinmin(app: FastAPI) -> None:
             raise Refusal(409, "no other player is in turn")
         request = _request("move", match, match.players[player] or {})
         answer = await thinking.run(me.key, request | {"seed": match.seed + player})
-        _at(me.match, body.turn)
+        _unchanged(me.games.match, match, body.turn)
         return moved(me, answer)
 
     @app.post("/api/daihinmin/next")
     async def next_(body: Turn, me: Me) -> Json:
-        _checked(game_daihinmin.begin_next, _at(me.match, body.turn))
-        visitors.save(me)
+        match = _at(me.match, body.turn)
+        with visitors.changing(me):
+            _checked(game_daihinmin.begin_next, match)
         return game_daihinmin.state(me.match, False)
 
     @app.post("/api/daihinmin/hint")
@@ -257,7 +261,9 @@ def _add_daihinmin(app: FastAPI) -> None:
         match, spec = me.match, body.player.spec("daihinmin")
         _my_turn(match, match.turn)
         turn = match.turn
-        return {"turn": turn, **await thinking.run(me.key, _request("advice", match, spec))}
+        answer = await thinking.run(me.key, _request("advice", match, spec))
+        _unchanged(me.games.match, match, turn)
+        return {"turn": turn, **answer}
 
     @app.get("/api/daihinmin/steps")
     async def steps(me: Me) -> Json:
@@ -350,6 +356,12 @@ def _checked(action: Callable[..., Any], *args: Any) -> Any:
         return action(*args)
     except ValueError as error:
         raise Refusal(409, str(error)) from None
+
+
+def _unchanged(now: object, game: Held, turn: int) -> None:
+    """Raise Refusal unless a visitor's game is the one it was before a search, and at its turn."""
+    if now is not game or game.turn != turn:
+        raise Refusal(409, "the game has changed while the player was thinking")
 
 
 def _at(game: Held, turn: int) -> Held:

@@ -43,10 +43,14 @@ class Visitor:
         key: the name of its file.
         games: its games.
         address: from which it came; empty if that was before the server's start.
+
+    Attributes:
+        saved: the games as they are in its file.
     """
 
     def __init__(self, key: str, games: Games, address: str = "") -> None:
         self.key, self.games, self.address = key, games, address
+        self.saved = games.model_dump_json().encode()
         self.seen = time.time()
 
     @property
@@ -121,7 +125,23 @@ class Visitors:
         self._by_key[visitor.key] = visitor
         return cookie, visitor
 
-    def save(self, visitor: Visitor) -> None:
+    @contextlib.contextmanager
+    def changing(self, visitor: Visitor) -> Iterator[Games]:
+        """Change the games of a visitor, and write them to its file.
+
+        If that fails, or the change does, the games are as before.
+
+        Raises:
+            Refusal: see `_save`.
+        """
+        try:
+            yield visitor.games
+            self._save(visitor)
+        except BaseException:
+            visitor.games = Games.model_validate_json(visitor.saved)
+            raise
+
+    def _save(self, visitor: Visitor) -> None:
         """Write the games of a visitor to its file; a kill of the server does not lose them.
 
         Raises:
@@ -138,6 +158,7 @@ class Visitors:
         except OSError as error:
             LOGGER.error("%s cannot be written: %s", path, error)
             raise Refusal(507, "the game cannot be saved: the server's disk may be full") from error
+        visitor.saved = data
 
     def _path(self, key: str) -> Path:
         """Return the file of a visitor."""

@@ -160,6 +160,22 @@ def test_a_slow_player_blocks_nobody_and_can_be_stopped(server: Server) -> None:
     assert slow.get("me")["game_2048"]["turn"] == 0
 
 
+def test_moves_for_an_earlier_game_are_not_made(server: Server) -> None:
+    """The new game is at the same turn as the one for which the player was asked."""
+    player, second = server.visitor(), server.visitor()
+    player.post("2048/new", seed=5)
+    second.client.cookies = player.client.cookies
+    results: list[tuple[int, str]] = []
+    body = {"player": {"name": "expectimax", "settings": {"depth": 4}}, "moves": 500, "turn": 0}
+    thread = threading.Thread(target=lambda: results.append(player.refused("2048/run", **body)))
+    thread.start()
+    time.sleep(0.3)
+    before = second.post("2048/new", seed=6)
+    thread.join(10)
+    assert results == [(409, "the game has changed while the player was thinking")]
+    assert second.get("me")["game_2048"] == before
+
+
 def test_a_search_ends_at_its_time_limit(visitor: Visitor) -> None:
     visitor.post("2048/new", seed=1)
     body = {"player": SLOW, "moves": 2000, "turn": 0}

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import threading
+import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ import pytest
 
 from afterstate.envs.daihinmin import cards
 from afterstate.web import choices, game_daihinmin
-from tests.web.conftest import Visitor
+from tests.web.conftest import Server, Visitor
 
 DATA = Path(__file__).parents[1] / "data" / "daihinmin"
 FOUR: list[dict[str, Any]] = [{"name": "daihinmin-heuristic"}] * 2 + [
@@ -163,6 +166,29 @@ def test_recorded_games_are_stepped_through(visitor: Visitor) -> None:
             assert (step["left"], step["lock"]) == (action["left"], lock)
     games[0]["actions"][3]["nl"] += 1
     assert "nl" in visitor.post("daihinmin/recorded", game=games[0])["mismatches"][0]
+    games[0]["names"][0] = "\ud800"
+    body = json.dumps({"game": games[0]})
+    headers = {"Content-Type": "application/json"}
+    answer = visitor.client.post("/api/daihinmin/recorded", content=body, headers=headers)
+    assert answer.status_code == 422 and "surrogates" in answer.json()["detail"]
+
+
+def test_a_play_for_an_earlier_match_is_not_made(server: Server) -> None:
+    """The new match is at the same turn as the one for which the player was asked."""
+    watcher, second = server.visitor(), server.visitor()
+    slow = {"name": "daihinmin-mc", "settings": {"playouts": 5000}}
+    seats = [slow] * 5
+    watcher.post("daihinmin/new", players=seats, seed=1)
+    second.client.cookies = watcher.client.cookies
+    results: list[tuple[int, str]] = []
+    advance = partial(watcher.refused, "daihinmin/advance", turn=0)
+    thread = threading.Thread(target=lambda: results.append(advance()))
+    thread.start()
+    time.sleep(0.3)
+    before = second.post("daihinmin/new", players=seats, seed=1001)
+    thread.join(10)
+    assert results == [(409, "the game has changed while the player was thinking")]
+    assert second.get("daihinmin") == before
 
 
 def test_damaged_records_are_refused() -> None:

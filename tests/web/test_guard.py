@@ -44,7 +44,14 @@ def test_own_requests_are_accepted(visitor: Visitor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "status"), [(b"{", 422), (b"[]", 422), (b"null", 422), (b"x" * 300_000, 413)]
+    ("content", "status"),
+    [
+        (b"{", 422),
+        (b"[]", 422),
+        (b"null", 422),
+        (b'{"\\ud800": 1}', 422),
+        (b"x" * 300_000, 413),
+    ],
 )
 def test_bodies_must_be_small_objects(visitor: Visitor, content: bytes, status: int) -> None:
     headers = {"Content-Type": "application/json"}

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("fastapi")
@@ -22,8 +23,8 @@ LIMITS = Limits(visitors=5, visitors_of_address=3)
 def with_game(visitors: Visitors, address: str) -> tuple[str, Visitor]:
     """Return a new visitor who has begun a game, with the cookie."""
     cookie, visitor = visitors.new(address)
-    visitor.games.game_2048 = game_2048.new(1)
-    visitors.save(visitor)
+    with visitors.changing(visitor) as games:
+        games.game_2048 = game_2048.new(1)
     return cookie, visitor
 
 
@@ -58,8 +59,32 @@ def test_a_forgotten_visitor_leaves_no_file(tmp_path: Path) -> None:
     _, first = with_game(visitors, "10.0.0.1")
     with_game(visitors, "10.0.0.2")
     with pytest.raises(Refusal, match="too many visitors"):
-        visitors.save(first)
+        with visitors.changing(first):
+            pass
     assert len(files(tmp_path)) == 1
+
+
+def test_a_change_that_cannot_be_saved_is_not_made(tmp_path: Path) -> None:
+    visitors = Visitors(tmp_path / "state", LIMITS)
+    _, visitor = with_game(visitors, "10.0.0.1")
+    before = visitor.games.model_copy(deep=True)
+    (tmp_path / "state").rename(tmp_path / "moved")
+    (tmp_path / "state").write_text("no folder", "utf-8")
+    with pytest.raises(Refusal, match="cannot be saved"), visitors.changing(visitor) as games:
+        assert games.game_2048 is not None
+        game_2048.play(
+            games.game_2048, int(np.flatnonzero(game_2048.state(games.game_2048)["legal"])[0])
+        )
+    assert visitor.games == before
+    with pytest.raises(Refusal, match="cannot be saved"), visitors.changing(visitor) as games:
+        games.game_2048 = game_2048.new(2)
+    assert visitor.games == before
+    (tmp_path / "state").unlink()
+    (tmp_path / "moved").rename(tmp_path / "state")
+    with pytest.raises(ZeroDivisionError), visitors.changing(visitor) as games:
+        games.game_2048 = None
+        raise ZeroDivisionError
+    assert visitor.games == before
 
 
 def test_games_are_kept_for_the_next_server(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from afterstate.web.thinking.pool import Refusal, Worker, new_worker
 
 Json = dict[str, Any]
 
+LOST = "the network is lost, because its process has ended: start again"
+
 _STEP = 0.5  # seconds of learning between two points of the curve
 
 
@@ -110,7 +112,7 @@ class Learners:
             "running": running,
             "curve": learner.curve,
             "sample": learner.sample,
-            "error": learner.error,
+            "error": learner.error if learner.worker.is_alive else LOST,
             "most_seconds": self._limits.learn_seconds,
         }
 
@@ -137,6 +139,8 @@ class Learners:
         learner = self._by_visitor.get(visitor)
         if learner is None:
             raise Refusal(404, "you have no network: let one learn on the page Learn")
+        if not learner.worker.is_alive:
+            raise Refusal(410, LOST)
         learner.seen = time.monotonic()
         return learner
 

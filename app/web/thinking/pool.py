@@ -57,9 +57,9 @@ class Worker:
         """
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[None] = loop.create_future()
-        self._own.send_bytes(json.dumps(request).encode())
-        loop.add_reader(self._own.fileno(), _set, ready)
         try:
+            self._own.send_bytes(json.dumps(request).encode())
+            loop.add_reader(self._own.fileno(), _set, ready)
             await ready
             answer: Json = json.loads(self._own.recv_bytes())
         except (EOFError, OSError):
@@ -67,6 +67,11 @@ class Worker:
         finally:
             loop.remove_reader(self._own.fileno())
         return answer
+
+    @property
+    def is_alive(self) -> bool:
+        """True until the process ends."""
+        return self.process.is_alive()
 
     @property
     def connection(self) -> Connection:
@@ -174,7 +179,7 @@ class Thinking:
         await self._fast.acquire()
         is_fast, worker = True, None
         try:
-            worker = self._idle.pop() if self._idle else await self._new()
+            worker = self._take_idle() or await self._new()
             asked = asyncio.ensure_future(worker.ask(request))
             done, _ = await asyncio.wait([asked], timeout=PATIENCE)
             if not done:
@@ -194,6 +199,15 @@ class Thinking:
                 self._fast.release()
             else:
                 self._n_slow -= 1
+
+    def _take_idle(self) -> Worker | None:
+        """Return an idle process; None if there is none that has not been killed."""
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.is_alive:
+                return worker
+            worker.end()
+        return None
 
     def _make_slow(self, worker: Worker) -> bool:
         """Move a search to a slow place and return False.
