@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -41,6 +42,7 @@ class Lines:
 
     def __init__(self, path: Path | None, synced: bool = False) -> None:
         self._synced = synced
+        self._new = None if path is None or path.exists() else path
         self._file = open(path, "a+b", buffering=0, opener=_open) if path else None
         if path and self._file:
             durable_files.sync_folder(path.parent)
@@ -63,6 +65,13 @@ class Lines:
         if self._file:
             self._file.close()
         self._file = None
+
+    def remove_unused(self) -> None:
+        """Close the file, and remove it if it is new and empty."""
+        self.close()
+        with contextlib.suppress(OSError):
+            if self._new and self._new.stat().st_size == 0:
+                self._new.unlink()
 
 
 class Journal:
@@ -131,6 +140,11 @@ class Journal:
             return logging.DEBUG
         self._last_progress = time.monotonic()
         return logging.INFO
+
+    def remove_unused(self) -> None:
+        """Close the files, and remove new ones that are empty."""
+        self._log.remove_unused()
+        self._events.remove_unused()
 
     def close(self) -> None:
         """Close the files."""

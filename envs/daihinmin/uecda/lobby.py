@@ -26,10 +26,10 @@ PATIENCE_SECONDS = 0.1
 """Time for which a silent connection keeps its place though there are too many of its address."""
 ARRIVAL_SECONDS = 0.25
 """Length of the periods in which the connections of an address are counted."""
-MAX_ARRIVALS = 48
+MAX_ARRIVALS = 150
 """Maximum number of connections in a period from an address that gets seats.
 
-It is more than a client opens that tries again every 10 milliseconds while all seats are taken.
+It is more than five clients open that try again every 10 milliseconds while all seats are taken.
 """
 FLOOD_SECONDS = 5.0
 """Time for which an address gets no seats after it has opened too many connections."""

@@ -113,7 +113,7 @@ class Server:
         """
         _compile_checks()
         try:
-            port = self._lobby.listen()
+            port = self._listen()
             try:
                 self._log_start(port)
                 if on_listening:
@@ -125,6 +125,14 @@ class Server:
         finally:
             self._journal.close()
         return self.standings()
+
+    def _listen(self) -> int:
+        """Start to accept connections; return the port. New files are removed if it fails."""
+        try:
+            return self._lobby.listen()
+        except OSError:
+            self._journal.remove_unused()
+            raise
 
     def _log_start(self, port: int) -> None:
         """Log that clients can connect."""

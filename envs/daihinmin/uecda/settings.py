@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,6 +86,11 @@ _RANGES = (
 """The least and the largest value of settings."""
 
 
+def _is_same(file: Path | None, other: Path | None) -> bool:
+    """Return True if two files are given and are the same one."""
+    return None not in (file, other) and os.path.realpath(str(file)) == os.path.realpath(str(other))
+
+
 def check(settings: ServerSettings, n_players: int) -> None:
     """Raise ValueError for settings that no match can be played with.
 
@@ -98,7 +104,7 @@ def check(settings: ServerSettings, n_players: int) -> None:
         raise ValueError(f"seats must be at most {N_SEATS}, got {n_players}")
     if settings.seed is not None and not 0 <= settings.seed < 2**64:
         raise ValueError(f"seed must be in 0..2**64 - 1, got {settings.seed}")
-    if settings.log is not None and settings.log == settings.events:
+    if _is_same(settings.log, settings.events):
         raise ValueError(f"events must be another file than log, got {settings.events} for both")
     if len(settings.match) > MAX_MATCH_NAME:
         raise ValueError(

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,10 +83,10 @@ class Visitor:
 
 
 @contextmanager
-def visiting(server: Serving) -> Iterator[list[Visitor]]:
+def visiting(server: Serving, hosts: Sequence[str] = VISITORS) -> Iterator[list[Visitor]]:
     """Let honest clients play until the server ends, which is at the end of the context."""
-    visitors = [Visitor(server.port, host) for host in VISITORS]
-    with ThreadPoolExecutor(2) as pool:
+    visitors = [Visitor(server.port, host) for host in hosts]
+    with ThreadPoolExecutor(len(hosts)) as pool:
         playing = [pool.submit(each.play) for each in visitors]
         try:
             yield visitors
@@ -124,6 +124,15 @@ def test_a_flood_of_connections_keeps_nobody_from_playing(
     print(f"{opened:,} connections, {metrics}")
     print(f"longest join {max(max(each.joined) for each in visitors):.3f} s")
     assert replay(tmp_path / "games.jsonl").mismatches == 0
+
+
+def test_five_clients_of_one_address_that_keep_trying_play_all_matches(tmp_path: Path) -> None:
+    with serving_command(
+        tmp_path, 0, *"--matches 0 --games 2 --sharing-seconds 0.1".split()
+    ) as server:
+        with visiting(server, ["127.0.0.1"] * 5) as visitors:
+            wait_for_matches(server, visitors, 4)
+    assert min(len(each.played) for each in visitors) >= 4
 
 
 def wait_for_matches(server: Serving, visitors: list[Visitor], n: int) -> None:

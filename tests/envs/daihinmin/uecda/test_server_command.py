@@ -88,13 +88,16 @@ def test_the_command_prints_the_standings_and_logs_the_games(
     assert replay(log).games == 2
 
 
-def test_a_used_port_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_used_port_is_an_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         assert main(["serve", "--port", str(port), "--no-log"]) == 1
+        options = ["--log", str(tmp_path / "log"), "--events", str(tmp_path / "events")]
+        assert main(["serve", "--port", str(port), *options]) == 1
+    assert list(tmp_path.iterdir()) == [], "nothing was played"
     out, err = capsys.readouterr()
     assert out == ""
-    (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
+    line, _ = [line for line in err.splitlines() if line.startswith("error: ")]
     assert f"cannot listen on 127.0.0.1:{port}" in line
     assert "--port 0" in line
 
