@@ -45,7 +45,7 @@ slow exhaustive: $(VENV)/dev.done
 bounds: export NUMBA_BOUNDSCHECK := 1
 bounds: export NUMBA_CACHE_DIR := $(NUMBA_CACHE_DIR)-bounds
 bounds: $(VENV)/dev.done
-	$(BIN)/python -m pytest $(if $(ARGS),$(ARGS),tests/envs tests/agents)
+	$(BIN)/python -m pytest $(if $(ARGS),$(ARGS),-m "not exhaustive" tests/envs tests/agents tests/test_properties.py)
 
 fuzz: $(VENV)/dev.done
 	$(if $(ARGS),,$(PROPERTIES)=fuzz)

@@ -163,5 +163,7 @@ def draw_word(generator: np.random.Generator) -> int:
 
 def whole(number: Any) -> int | None:
     """Return an integer of Python or numpy as int; None for booleans and anything else."""
-    is_whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+    is_whole = isinstance(number, (int, np.integer)) and not isinstance(
+        number, (bool, np.timedelta64)
+    )
     return int(number) if is_whole else None

@@ -428,6 +428,8 @@ def _aligned(game: Any) -> Any:
     """
     if getattr(game, "dtype", None) != GAME or game.shape != ():
         return None
+    if isinstance(game, np.ndarray):
+        game = game[()]
     if game.dtype.isalignedstruct:
         return game
     copied = np.zeros(1, GAME)

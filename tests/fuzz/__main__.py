@@ -13,7 +13,7 @@ from tqdm import tqdm
 from tests.fuzz.driver import Fault, run
 from tests.fuzz.targets import ATTACKS, READERS, TARGETS
 
-ORDER = 20 * READERS + ATTACKS
+ORDER = 4 * READERS + ATTACKS
 """Targets in their order; an attack takes as long as many reads."""
 
 

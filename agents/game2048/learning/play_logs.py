@@ -279,7 +279,10 @@ class Buckets:
         """
         metadata, log = path.with_suffix(".json"), read(path)
         mine = self._metadata(len(log), zlib.crc32(log.data))
-        return metadata.exists() and metadata.read_bytes() == mine
+        if not metadata.exists():
+            return False
+        with durable_files.open_to_read(metadata) as file:
+            return file.read(len(mine) + 1) == mine
 
     def remove(self) -> None:
         """Remove the remaining buckets, and the state when none can come back."""

@@ -41,7 +41,7 @@ from afterstate.agents.game2048.values.ntuple import (
     select_move,
     value_of,
 )
-from afterstate.agents.game2048.values.ntuple_network import Indices, Network
+from afterstate.agents.game2048.values.ntuple_network import Indices, Network, check_network
 from afterstate.envs.game2048 import games
 from afterstate.envs.game2048.rules import (
     afterstates,
@@ -473,6 +473,7 @@ class ExpectimaxAgent(Agent):
             raise ValueError(f"depth must be in 1..{MAX_DEPTH}, got {depth!r}")
         if not 0 <= (-1 if whole(table_bits) is None else table_bits) <= 28:
             raise ValueError(f"table_bits must be in 0..28, got {table_bits!r}")
+        check_network(net)
         self.network, self.depth = net, int(depth)
         self.seconds = checked("seconds", seconds, Seconds | None)
         self.nodes = checked("nodes", nodes, Nodes | None)

@@ -45,7 +45,7 @@ from afterstate.agents.game2048.search.softmax_tree import (
     enlarged,
     new_trees,
 )
-from afterstate.agents.game2048.values.ntuple_network import Network
+from afterstate.agents.game2048.values.ntuple_network import Network, check_network
 from afterstate.envs.game2048.rules import check_words
 from afterstate.envs.words import Words
 
@@ -113,6 +113,8 @@ class MCSoftmaxAgent(Agent):
     """
 
     def __init__(self, net: Network | Estimator, settings: MCSoftmaxSettings | None = None) -> None:
+        if isinstance(net, Network):
+            check_network(net)
         self._net, self._settings = net, settings or MCSoftmaxSettings()
         self.size = net.size[0], net.size[1]
         self._spare: list[Trees] = []  # the trees of the last search, while no search uses them

@@ -21,6 +21,7 @@ from afterstate.agents.game2048.values.ntuple_network import (
     Network,
     Value,
     Weights,
+    check_network,
 )
 from afterstate.agents.game2048.values.tuple_constants import (
     called_if_generic,
@@ -323,6 +324,7 @@ class NTupleAgent(Agent):
     """Plays the move with the largest reward plus value of the afterstate (1-ply, greedy)."""
 
     def __init__(self, net: Network) -> None:
+        check_network(net)
         self.network = net
         self.size = net.size
 

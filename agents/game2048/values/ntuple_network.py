@@ -349,6 +349,39 @@ def network_without_weights(
     )
 
 
+def check_network(net: Network) -> None:
+    """Raise ValueError unless the arrays of a network fit its tuples and stages, as kernels trust.
+
+    The weights themselves are not checked.
+    """
+    kind: Kind = "pruned" if net.is_pruned else "fixed" if net.fixed.size else "float"
+    settings = {name: value for name, value in net.settings.items() if name != "fixed_point"}
+    fitting = network_without_weights(kind, **settings)
+    fields = ("masks", "starts", "stages", "stage_size", "moves", "symmetric")
+    wrong = [of for of in fields if not _same(getattr(net, of), getattr(fitting, of))]
+    n = net.n_stages * net.stage_size
+    if net.is_pruned:
+        wrong += ["blocks"] * (not _has(net.blocks, n >> BLOCK_BITS, np.uint32))
+        n_levels = int(net.blocks.max()) + (1 << BLOCK_BITS)
+        wrong += ["levels"] * (net.levels.size < n_levels or net.levels.dtype != np.int16)
+    else:
+        wrong += ["weights"] * (not _has(net.weights, n, np.float32))
+        wrong += ["fixed"] * (kind == "fixed" and not _has(net.fixed, n, np.int32))
+    if wrong:
+        raise ValueError(f"network must have arrays that fit its tuples, got others: {wrong}")
+
+
+def _same(given: Any, fitting: Any) -> bool:
+    """Return True if a field of a network has the values that fit, of the same type."""
+    types = np.asarray(given).dtype, np.asarray(fitting).dtype
+    return types[0] == types[1] and bool(np.array_equal(given, fitting))
+
+
+def _has(array: Any, size: int, dtype: Any) -> bool:
+    """Return True if an array has one axis of this size, and this type."""
+    return bool(array.shape == (size,) and array.dtype == dtype)
+
+
 def n_weights(
     tuples: str | Sequence[Sequence[int]], size: tuple[int, int], stages: Sequence[int] = ()
 ) -> int:

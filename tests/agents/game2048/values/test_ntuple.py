@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from afterstate import agents
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, best_move, estimate, look_up
 from afterstate.agents.game2048.values.ntuple_network import (
     TUPLES,
@@ -318,3 +319,23 @@ def test_a_class_with_constants_is_made_for_the_named_tuples_only() -> None:
     assert type(network("4x6", fixed_point=True)) is FixedNetwork4x6
     assert type(network("4x6", symmetric=False)) is Network
     assert type(network([[0, 1]])) is Network
+
+
+@pytest.mark.parametrize("kind", ["float", "fixed", "pruned"])
+def test_a_network_whose_arrays_do_not_fit_is_refused(kind: str) -> None:
+    if kind == "pruned":
+        made: Any = agents.make("ntuple")
+        net: Network = made.network
+        wrong: dict[str, Any] = {"blocks": net.blocks[:-1], "levels": net.levels[:-1]}
+    else:
+        net = network([[0, 1], [4, 5]], fixed_point=kind == "fixed")
+        wrong = {"weights": net.weights[:-1], "stages": net.stages + 1, "moves": net.moves[:9]}
+        wrong |= {"masks": net.masks[:1], "starts": net.starts + 1, "stage_size": 1}
+    NTupleAgent(net)
+    for name, value in wrong.items():
+        for player in ("ntuple", "expectimax", "mc-softmax"):
+            with pytest.raises(ValueError, match="network must have arrays that fit"):
+                agents.make(player, network=net._replace(**{name: value}))
+    if kind != "pruned":
+        with pytest.raises(ValueError, match="network must have"):
+            NTupleAgent(net._replace(weights=net.weights.astype(np.float64)))

@@ -69,6 +69,15 @@ def test_other_objects_are_no_records(record: Any) -> None:
     assert status(record) is Status.RECORD
 
 
+def test_a_record_in_an_array_without_axes_is_a_record() -> None:
+    game = example(5)
+    assert status(np.array(game)) is Status.VALID
+    player = int(game["turn"])
+    seen: Any = view(game, player)
+    heuristic: Any = agents.make("daihinmin-heuristic")
+    assert heuristic.choose(np.array(seen)) == heuristic.choose(seen)
+
+
 def example(n: int) -> Game:
     """Return a position after `n` moves of the third game of a match."""
     games = positions(Options(), 3, 3)
