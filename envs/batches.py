@@ -22,7 +22,7 @@ def check_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
     """Return the mode of a mode or its value, such as `"SameStep"`."""
     try:
         return AutoresetMode(mode)
-    except ValueError:
+    except (ValueError, TypeError, RecursionError):  # RecursionError: deep lists
         values = [known.value for known in AutoresetMode]
         raise ValueError(f"autoreset_mode must be one of {values}, got {shown(mode)}") from None
 
@@ -46,7 +46,7 @@ def check_seeds(seed: Seeds, num_envs: int) -> list[int | None]:
         seed = [first + i for i in range(num_envs)]
     given: Any = seed
     check_length("seed", given, num_envs)
-    is_list = isinstance(given, (Sequence, np.ndarray)) and np.ndim(given) > 0
+    is_list = given.ndim > 0 if isinstance(given, np.ndarray) else isinstance(given, Sequence)
     seeds = list(given) if is_list else [given]
     if len(seeds) != num_envs:
         raise ValueError(f"seed must be one number or {num_envs}, got {len(seeds)}")

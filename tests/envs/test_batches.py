@@ -11,10 +11,25 @@ from afterstate.envs import batches
 from afterstate.envs.words import check_one_of
 
 
-@pytest.mark.parametrize("seed", [range(10**12), [1], [1, 2, 3], [1, -1], [1, 1.5], "ab", {1, 2}])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *(range(10**12), [range(10**12), 1], [1], [1, 2, 3], [1, -1], [1, 1.5], "ab", {1, 2}),
+        *(np.array(1.5), np.array([1.5, 2]), [np.timedelta64(1, "s"), 2]),
+    ],
+)
 def test_wrong_seeds_are_refused_before_they_are_read(seed: Any) -> None:
     with pytest.raises(ValueError, match="seed must"):
         batches.check_seeds(seed, 2)
+
+
+def test_a_mode_of_any_other_type_is_refused() -> None:
+    deep: Any = []
+    for _ in range(10**5):
+        deep = [deep]
+    for mode in (deep, None, 1, "nextstep", np.zeros(2, "i4,i4")):
+        with pytest.raises(ValueError, match="autoreset_mode must be one of"):
+            batches.check_autoreset_mode(mode)
 
 
 @pytest.mark.parametrize("actions", [range(10**12), [1], "ab", [0, 4], [0, -1], [0.0, 1.0], None])

@@ -118,6 +118,7 @@ def test_a_used_port_is_an_error(capsys: pytest.CaptureFixture[str], tmp_path: P
         ("--connections-per-address 0", "connections_per_address"),
         ("--seats-per-address 0", "seats_per_address"),
         ("--log /nowhere/games.jsonl", "/nowhere"),
+        ("--log none/../games --events games", "events"),
         ("--seats a b c d e f", "seats"),
     ],
 )
