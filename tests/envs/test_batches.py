@@ -27,7 +27,8 @@ def test_a_mode_of_any_other_type_is_refused() -> None:
     deep: Any = []
     for _ in range(10**5):
         deep = [deep]
-    for mode in (deep, None, 1, "nextstep", np.zeros(2, "i4,i4")):
+    modes: list[Any] = [deep, None, 1, "nextstep", np.zeros(2, "i4,i4")]
+    for mode in modes:
         with pytest.raises(ValueError, match="autoreset_mode must be one of"):
             batches.check_autoreset_mode(mode)
 
