@@ -87,6 +87,7 @@ def draw(runs: dict[str, list[Point]], path: Path) -> None:
     plies = [f"expectimax, {depth}-ply" for depth in (2, 3, 4)]
     _curve(right, played("N-tuple network", *plies), "package, 1-ply to 4-ply")
     _curve(right, played("expectimax, 500 nodes"), "package, 500 nodes")
+    _curve(right, played("expectimax, 7-ply, cutoff 0.001"), "package, 7-ply, cutoff 0.001")
     for axis, published in ((left, LEARNED), (right, PLAYED)):
         axis.plot(*zip(*published, strict=True), "k^", label="Jaśkowski 2018")
         axis.set_xscale("log")
