@@ -31,6 +31,10 @@ MAX_ARRIVALS = 150
 
 It is more than five clients open that try again every 10 milliseconds while all seats are taken.
 """
+MANY_ARRIVALS = 30
+"""Number of connections in a period from which on an address waits for a seat, so that it is seen
+whether more follow. One client that tries again every 10 milliseconds opens fewer.
+"""
 FLOOD_SECONDS = 5.0
 """Time for which an address gets no seats after it has opened too many connections."""
 BACKLOG = 4096
@@ -245,6 +249,10 @@ class Lobby:
         self._arrived[host] += 1
         if self._arrived[host] > MAX_ARRIVALS:
             self._flooded[host] = now
+
+    def has_many(self, host: str) -> bool:
+        """Return True if an address has opened many connections in this period."""
+        return self._arrived[host] > MANY_ARRIVALS
 
     def check_rate(self, host: str) -> None:
         """Raise Refused if an address opens too many connections, or did so seconds ago."""

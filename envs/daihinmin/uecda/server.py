@@ -170,7 +170,7 @@ class Server:
         """
         name = self._match.check(profile, host)
         shares = host in self._seating.values() or self._match.n_clients(host) > 0
-        delay = self.settings.sharing_seconds if shares else 0
+        delay = self.settings.sharing_seconds if shares or self._lobby.has_many(host) else 0
         seating = asyncio.ensure_future(self._seat(connection, name, host, address, delay))
         self._seating[seating] = host
         seating.add_done_callback(self._seating.pop)

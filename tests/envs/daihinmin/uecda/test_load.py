@@ -107,7 +107,7 @@ def test_a_flood_of_connections_keeps_nobody_from_playing(
 
     The flood gets seats only in its first moment, whatever share of it sends profiles.
     """
-    options = "--matches 0 --games 2 --reply-seconds 1".split()
+    options = "--matches 0 --games 2 --reply-seconds 0.5".split()
     with serving_command(tmp_path, 3, *options) as server:
         with flooding(server.port, seconds, share) as flood, visiting(server) as visitors:
             opened = int(flood.communicate(timeout=seconds + SOON)[0])
@@ -117,7 +117,7 @@ def test_a_flood_of_connections_keeps_nobody_from_playing(
     assert opened > 0.8 * RATE * seconds
     for visitor in visitors:
         assert len(visitor.played) > seconds / 2
-        assert max(visitor.joined) < most  # 0.24 s on a quiet machine
+        assert max(visitor.joined) < most  # 0.005 s on a quiet machine
         assert max(visitor.played) < 5
     assert lost <= {"F"}
     assert metrics["accepted"] + sum(metrics["refused"].values()) > 0.8 * opened
