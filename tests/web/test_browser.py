@@ -106,6 +106,7 @@ def test_a_position_is_set_up(open_page: Callable[..., Any]) -> None:
     page.get_by_label("Tile at row 4, column 4").select_option("10")
     page.get_by_label("Tile at row 4, column 3").select_option("10")
     page.get_by_role("button", name="Start from here").click()
+    sync_api.expect(page.locator(".numbers dd").nth(1)).to_have_text("1,024", timeout=30_000)
     sync_api.expect(page.locator(".tile")).to_have_count(2)
     page.keyboard.press("ArrowLeft")
     sync_api.expect(page.locator(".numbers dd").nth(1)).to_have_text("2,048", timeout=30_000)
