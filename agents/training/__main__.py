@@ -131,7 +131,7 @@ def _parse(
 
 
 def _description(kind: Any, learner: str) -> str:
-    """Return what the help says before the options."""
+    """Return the text of the help before the options."""
     first = (kind.__doc__ or "").splitlines()[0]
     file = "A JSON file with any of the settings may come first; options override it."
     return f"{first}\n\n{file}\n\nExample: {PROGRAM} {learner} SETTINGS.json --out RUN --hours 1"

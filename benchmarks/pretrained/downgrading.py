@@ -1,4 +1,4 @@
-"""What downgraded boards are worth to an N-tuple network: the same games with and without.
+"""The gain of an N-tuple network by downgraded boards: the same games with and without.
 
     python -m benchmarks.pretrained.downgrading --games 8000
     python -m benchmarks.pretrained.downgrading --games 300 --depth 2
@@ -61,7 +61,7 @@ def compared(net: Network, depth: int, n_games: int) -> dict[str, Any]:
 
 @settings
 class Args:
-    """Measure what downgraded boards are worth to an N-tuple network."""
+    """Measure the gain of an N-tuple network by downgraded boards."""
 
     player: str = "ntuple"
     """Player whose network plays, by its name or file."""
