@@ -19,8 +19,7 @@ from joblib import Parallel
 from afterstate.agents.training import workers
 
 def work(number):
-    if number < 2:
-        os.write(1, f"{os.getpid()}\\n".encode())  # at once: two processes write to one pipe
+    os.write(1, f"worker {os.getpid()}\\n".encode())  # at once: two processes write to one pipe
     time.sleep(0.2)
     return number
 
@@ -45,7 +44,10 @@ def test_workers_end_with_the_process_that_started_them(
     command, pipe = [sys.executable, "starter.py"], subprocess.PIPE
     with subprocess.Popen(command, cwd=tmp_path, text=True, stdout=pipe) as starter:
         assert starter.stdout
-        found = [int(starter.stdout.readline().split()[-1]) for _ in range(2)]
+        found: set[int] = set()
+        while len(found) < 2:  # one worker may do several tasks before the other has started
+            word, process = starter.stdout.readline().split()
+            found |= {int(process)} if word == "worker" else set()
         assert all(runs(each) for each in found) and os.getpid() not in found
         starter.send_signal(number)
         starter.wait(10)
