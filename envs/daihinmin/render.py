@@ -52,7 +52,7 @@ _PLATE = (296, 28)
 _PAGE, _FELT, _LINE = "#133c33", "#1c5a4a", "#2f7d67"
 _INK, _RED, _VIOLET, _PAPER, _EDGE = "#20252b", "#c4312c", "#6a3d9a", "#fdfcf6", "#8d9a94"
 _RANK = "#4d2a75"  # of the class on a plate, also on that of a player who passed
-_PLATE_COLOR, _TURN_COLOR, _PASSED_COLOR, _DIM = "#e9e4d4", "#f4c653", "#a3b3a6", "#9fc3b5"
+_PLATE_COLOR, _TURN_COLOR, _PASSED_COLOR, _DIM = "#e9e4d4", "#f4c653", "#a3b3a6", "#c4dcd2"
 _BACK, _BACK_LINE = "#2c4a7c", "#8fa9d3"
 _FINE = 4  # cards are drawn this much larger, then shrunk to have smooth edges
 
