@@ -314,7 +314,7 @@ def _strength(axes: Any, ranked: Sequence[Result], unit: str) -> None:
     if unit != "score" or len(ranked) <= N_STRONGEST:
         _plot_strength(axes, ranked, front(ranked))
         axes.set(xscale="log", xlabel=label, ylabel=unit)
-        _name(axes, ranked)
+        _name(axes, ranked, ranked)
         return
     figure = axes.figure
     axes.remove()
@@ -325,8 +325,9 @@ def _strength(axes: Any, ranked: Sequence[Result], unit: str) -> None:
     _plot_strength(right, strongest, [each for each in front(ranked) if each in strongest])
     right.set(xscale="log", xlabel=label, title=f"the strongest {N_STRONGEST}")
     right.yaxis.set_major_formatter("{x:,.0f}")
-    _name(left, [each for each in ranked if each not in strongest])
-    _name(right, strongest)
+    right.get_legend().remove()
+    _name(left, [each for each in ranked if each not in strongest], ranked)
+    _name(right, strongest, strongest)
 
 
 N_STRONGEST = 6
@@ -341,7 +342,9 @@ def _plot_strength(axes: Any, shown: Sequence[Result], best: Sequence[Result]) -
         axes.errorbar(1e3 * each.seconds, each.points, error, marker="o", color=color, capsize=2)
     line = [[1e3 * each.seconds for each in best], [each.points for each in best]]
     axes.plot(*line, color="0.6", zorder=0, label="stronger than all faster players")
-    axes.legend(loc="lower right")
+    for color in dict.fromkeys(family_color(each.name) for each in shown[::-1]):
+        axes.plot([], [], marker="o", linestyle="", color=color, label=METHODS[color])
+    axes.legend(loc="lower right", fontsize="small")
     axes.grid(alpha=0.3)
     axes.margins(x=0.18, y=0.08)
 
@@ -361,13 +364,24 @@ FAMILIES = {
 """Colors by a part of the name: players of one method have one color."""
 
 
+METHODS = {
+    "C0": "Monte Carlo",
+    "C1": "N-tuple network",
+    "C2": "alpha-beta's evaluation",
+    "C3": "neural network or linear policy",
+    "C4": "stable-baselines3",
+    "0.4": "rules and chance",
+}
+"""Methods by their colors, for the legend."""
+
+
 def family_color(name: str) -> str:
     """Return the color of a player's family, gray for players without one."""
     return next((color for part, color in FAMILIES.items() if part in name), "0.4")
 
 
-def _name(axes: Any, ranked: Sequence[Result]) -> None:
-    """Write names next to their points, so that none covers another."""
+def _name(axes: Any, ranked: Sequence[Result], shown: Sequence[Result]) -> None:
+    """Write names next to their points, so that none covers another name or a point."""
     axes.figure.draw_without_rendering()  # fixes the size of the axes, which names must not change
     axes.figure.set_layout_engine("none")
     places = [(1e3 * each.seconds, each.points) for each in ranked]
@@ -378,7 +392,8 @@ def _name(axes: Any, ranked: Sequence[Result]) -> None:
             text.set_ha("right")
     lines = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.6}
     options = {"iter_lim": 500, "expand": (1.2, 2.0), "arrowprops": lines}
-    adjust_text(texts, *zip(*places, strict=True), ax=axes, **options)
+    points = zip(*((1e3 * each.seconds, each.points) for each in shown), strict=True)
+    adjust_text(texts, *points, ax=axes, **options)
 
 
 def front(results: Sequence[Result]) -> list[Result]:
