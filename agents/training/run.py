@@ -10,6 +10,7 @@ the last save.
 
 from __future__ import annotations
 
+import math
 import re
 import signal
 import time
@@ -483,6 +484,13 @@ def whole_moves(n_moves: float, least: int = 1) -> int:
     return int(n_moves)
 
 
+def half_interval(values: npt.ArrayLike) -> float:
+    """Return half of the 95% interval of the mean of values (normal); nan for a single value."""
+    sample = np.asarray(values, dtype=np.float64)
+    n = len(sample)
+    return 1.96 * float(sample.std(ddof=1)) / n**0.5 if n > 1 else math.nan
+
+
 def summary(games: Games) -> dict[str, Any]:
     """Return the mean score of games with its 95% interval (normal), and the reach rates of tiles.
 
@@ -494,12 +502,11 @@ def summary(games: Games) -> dict[str, Any]:
     n = len(games.scores)
     if n == 0:
         raise ValueError("a summary needs at least one game")
-    interval = 1.96 * float(games.scores.std(ddof=1)) / n**0.5 if n > 1 else None
     tiles = (2048, 4096, 8192, 16384, 32768, 65536)
     return {
         "n_games": n,
         "mean": round(float(games.scores.mean()), 1),
-        "interval": None if interval is None else round(interval, 1),
+        "interval": None if n == 1 else round(half_interval(games.scores), 1),
         "max": int(games.scores.max()),
         "reached": {str(tile): float((games.max_tiles >= tile).mean()) for tile in tiles},
     }

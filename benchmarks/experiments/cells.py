@@ -18,7 +18,7 @@ from tqdm import tqdm
 from afterstate.agents.game2048.play import play
 from afterstate.agents.training import workers
 from afterstate.agents.training.folder import lock
-from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.agents.training.run import EVALUATION_SEED, half_interval, summary
 from afterstate.envs import json_files
 from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
@@ -44,8 +44,10 @@ def mean_text(row: Row) -> str:
 
 def mean_regret(regrets: npt.NDArray[np.float64]) -> Row:
     """Return the mean of regrets with its 95% interval over positions (normal), for a row."""
-    half = 1.96 * float(regrets.std(ddof=1)) / len(regrets) ** 0.5
-    return {"regret": round(float(regrets.mean()), 2), "interval": round(half, 2)}
+    return {
+        "regret": round(float(regrets.mean()), 2),
+        "interval": round(half_interval(regrets), 2),
+    }
 
 
 def interval(row: Row) -> float:

@@ -21,7 +21,7 @@ from afterstate.agents.game2048.play import play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_network import Network
-from afterstate.agents.training.run import EVALUATION_SEED
+from afterstate.agents.training.run import EVALUATION_SEED, half_interval
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse
 from afterstate.leaderboard.machine import machine
@@ -54,7 +54,7 @@ def compared(net: Network, depth: int, n_games: int) -> dict[str, Any]:
         "without": round(float(without.mean())),
         "with": round(float(with_.mean())),
         "gain": round(float(gains.mean())),
-        "interval": round(1.96 * float(gains.std(ddof=1)) / n_games**0.5),
+        "interval": round(half_interval(gains)),
         "different": int(np.count_nonzero(gains)),
     }
 
