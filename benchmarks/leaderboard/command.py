@@ -18,13 +18,14 @@ An entry's player is a name of `afterstate.agents.make`, a file of weights, or y
 
 from __future__ import annotations
 
+import json
 import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # one process per player: more threads compete
 
@@ -141,6 +142,14 @@ def run_parallel(jobs: list[Job], args: Play) -> Iterator[Any]:
 # Verifying
 
 
+class Check(NamedTuple):
+    """What came of games that were compared with their rows."""
+
+    games: str
+    result: str
+    wrong: bool  # they differ, or are missing
+
+
 def verify(args: Verify) -> None:
     """Play some of the games again and compare them with their rows.
 
@@ -151,22 +160,32 @@ def verify(args: Verify) -> None:
     pairs = [(entry, chunks) for entry in selected(args) if (chunks := with_seed(entry, args.seed))]
     if not pairs:
         raise ValueError(f"no entry plays games of seed {args.seed}")
-    jobs, n_wrong = [], 0
+    checks = []
+    for each in compared(pairs, args):
+        checks.append(each._asdict())
+        if not args.json:
+            print(f"{each.games}: {each.result}")
+    if args.json:
+        print(json.dumps(checks, indent=1))
+    n_wrong = sum(each["wrong"] for each in checks)
+    if n_wrong:
+        raise SystemExit(f"{n_wrong} differ or are missing")
+
+
+def compared(pairs: list[tuple[Entry, list[list[int]]]], args: Verify) -> Iterator[Check]:
+    """Yield what came of entries: of those without games to play again, then of each chunk."""
+    jobs = []
     for entry, chunks in pairs:
         played = current(entry, read(folder_of(args), entry))
         n_missing = sum(chunk in chunks for chunk in missing(entry, played))
         if n_missing:
-            print(f"{entry.name}: {n_missing} of {len(chunks)} chunks are not played")
-            n_wrong += 1
+            yield Check(entry.name, f"{n_missing} of {len(chunks)} chunks are not played", True)
         elif entry.timed:
-            print(f"{entry.name}: not played again, its moves depend on time")
+            yield Check(entry.name, "not played again, its moves depend on time", False)
         else:
             jobs += sample(entry, chunks, played, len(chunks) if args.all else args.chunks)
     for name, difference in run_parallel(jobs, args):
-        print(f"{name}: {difference or 'same'}")
-        n_wrong += bool(difference)
-    if n_wrong:
-        raise SystemExit(f"{n_wrong} differ or are missing")
+        yield Check(name, difference or "same", bool(difference))
 
 
 def with_seed(entry: Entry, seed: int | None) -> list[list[int]]:
@@ -237,8 +256,10 @@ def readme(args: Readme) -> None:
     """Put the tables of `report` between their marks in README and docs/leaderboard.md.
 
     Raises:
-        ValueError: a page has no such marks.
+        ValueError: there is no checkout, or a page has no such marks.
     """
+    if not README.is_file():
+        raise ValueError("readme writes the pages of a checkout, and this package is installed")
     for page, name in ((README, "{}_top.md"), (PAGE, "{}.md")):
         folder = os.path.relpath(folder_of(args), page.parent)
         for game in GAMES:

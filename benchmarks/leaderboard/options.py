@@ -60,6 +60,8 @@ class Verify(Play):
     """Chunks per entry."""
     all: bool = False
     """Play all chunks."""
+    json: bool = False
+    """Print the results as a JSON list, an object for each chunk or entry."""
 
 
 @settings
@@ -83,3 +85,5 @@ class Tournament:
     """Processes."""
     rows: Path | None = None
     """New file for the rows."""
+    json: bool = False
+    """Print the results of the players as a JSON list instead of tables."""

@@ -182,6 +182,14 @@ def report(rows: Sequence[Row]) -> str:
     return "\n\n".join(parts)
 
 
+def as_json(rows: Sequence[Row]) -> str:
+    """Return the results of the players as a JSON list, best first."""
+    of_players = [each._asdict() for each in results(rows)]
+    for each in of_players:
+        each["interval"] = None if math.isnan(each["interval"]) else each["interval"]
+    return json.dumps(of_players, indent=1)
+
+
 def results_table(ranked: Sequence[PlayerResult]) -> str:
     """Return the points and the places of the players."""
     body = []
@@ -220,5 +228,5 @@ def run(args: Tournament) -> int:
         if file:
             file.close()
     if rows:
-        print(report(rows))
+        print(as_json(rows) if args.json else report(rows))
     return 0 if len(rows) == len(cycles) * args.games else 130

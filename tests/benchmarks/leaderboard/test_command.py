@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import subprocess
@@ -277,6 +278,17 @@ def test_missing_games_are_named_and_timed_ones_skipped(
     printed = capsys.readouterr().out
     assert "random: 1 of 2 chunks are not played" in printed
     assert "a table, 2 of seed" in printed
+    with pytest.raises(SystemExit, match="1 differ"):
+        run("verify", tmp_path, "--json")
+    checks = {each["games"]: each for each in json.loads(capsys.readouterr().out)}
+    assert checks["random"] == {
+        "games": "random",
+        "result": "1 of 2 chunks are not played",
+        "wrong": True,
+    }
+    assert [each["wrong"] for each in checks.values()].count(True) == 1
+    assert checks["quick"]["result"] == "not played again, its moves depend on time"
+    assert {each["result"] for each in checks.values()} >= {"same"}
     run("verify", tmp_path, "--seed", str(rows[5]["seed"]), "--only", "random")
     with pytest.raises(ValueError, match="seed 5"):
         run("verify", tmp_path, "--seed", "5")

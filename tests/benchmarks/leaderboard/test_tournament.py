@@ -300,6 +300,18 @@ def test_the_command_prints_the_report_and_writes_rows(
     assert capsys.readouterr().out == tournament.report(rows) + "\n"
 
 
+def test_the_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tournament", *FIVE, "--cycles=1", "--games=4", "--seed=9", "--json"]) == 0
+    (cycle,) = tournament.draw_cycles(FIVE, 1, 9, False)
+    best, other = json.loads(capsys.readouterr().out)
+    assert best["points"] >= other["points"] and best["interval"] is None
+    assert {best["name"]: best["games"], other["name"]: other["games"]} == {
+        name: 4 * FIVE.count(name) for name in set(FIVE)
+    }
+    (expected, _) = tournament.results(tournament.play_cycle(cycle, 4))
+    assert best["places"] == expected.places
+
+
 def test_a_file_of_rows_is_not_overwritten(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
