@@ -201,6 +201,8 @@ def missing(error: Exception) -> str:
 
 
 def fail(error: object) -> NoReturn:
-    """Print what is wrong with a command line and exit with 2."""
+    """Print what is wrong with a command line and exit with 2; an OSError without its number."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        error = f"{error.filename}: {error.strerror}"
     print(f"error: {error}", file=sys.stderr)
     raise SystemExit(2)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 from afterstate.agents.training.commands import aligned
-from afterstate.agents.training.run import summary
+from afterstate.agents.training.run import half_interval, summary
 from afterstate.commands.options import Eval
 from afterstate.commands.seats import fill, game_of, move_once, player_2048, player_of_daihinmin
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
@@ -16,6 +16,9 @@ from afterstate.envs.words import check_count
 
 TILES = (2048, 4096, 8192, 16384, 32768)
 """Tiles whose reach rates are columns of the table."""
+
+OPPONENTS = ("daihinmin-sample",)
+"""Opponents in Daihinmin if none are given."""
 
 
 def run(options: Eval) -> int:
@@ -26,6 +29,8 @@ def run(options: Eval) -> int:
     """
     check_count("games", options.games)
     is_2048 = game_of(options.players) == "2048"
+    if is_2048 and options.opponents:
+        raise ValueError("opponents must be left out for players of 2048: it has a single player")
     evaluate, table = (_score, _scores) if is_2048 else (_points, _all_points)
     results = []
     for name in options.players:
@@ -79,7 +84,7 @@ def _points(name: str, options: Eval) -> dict[str, Any]:
     n_cycles, rest = divmod(options.games, GAMES_PER_CYCLE)
     if rest:
         raise ValueError(f"games of Daihinmin must be a multiple of 100, got {options.games}")
-    opponents = fill(options.opponents, N_SEATS - 1)
+    opponents = fill(options.opponents or OPPONENTS, N_SEATS - 1)
     points: list[int] = []
     move_once(player_of_daihinmin(name, 0))
     start = time.process_time()
@@ -87,19 +92,13 @@ def _points(name: str, options: Eval) -> dict[str, Any]:
     for seed in tqdm(seeds, desc=name, unit=" cycles", leave=False):
         others = [player_of_daihinmin(other, seed) for other in opponents]
         points += points_per_cycle(player_of_daihinmin(name, seed), others, 1, seed)
-    half = _half_interval(points)
     return {
         "cpu_seconds": round(time.process_time() - start, 3),
         "n_games": options.games,
         "points_per_100_games": round(mean(points), 2),
-        "interval": None if half is None else round(half, 2),
+        "interval": None if n_cycles == 1 else round(half_interval(points), 2),
         "opponents": opponents,
     }
-
-
-def _half_interval(points: list[int]) -> float | None:
-    """Return half of the 95% interval of the mean (normal); None for a single cycle."""
-    return 1.96 * stdev(points) / len(points) ** 0.5 if len(points) > 1 else None
 
 
 def _all_points(results: list[dict[str, Any]]) -> str:

@@ -99,8 +99,8 @@ class Eval:
     """Number of games of each player; of Daihinmin, a multiple of 100."""
     seed: int = 0
     """Seed of the first game or cycle; the others have the numbers after it."""
-    opponents: Players = ("daihinmin-sample",)
-    """Opponents in Daihinmin; the last one takes all seats that are left."""
+    opponents: Players = ()
+    """Opponents in Daihinmin, by default daihinmin-sample; the last one takes all seats left."""
     json: bool = False
     """Print JSON instead of a table."""
 

@@ -137,7 +137,9 @@ class Server:
     def _log_start(self, port: int) -> None:
         """Log that clients can connect."""
         host = self.settings.host
-        text = f"listening on {host}:{port} for {self._match.n_missing()} clients"
+        n_clients = self._match.n_missing()
+        clients = "client" if n_clients == 1 else "clients"
+        text = f"listening on {host}:{port} for {n_clients} {clients}"
         facts: dict[str, Any] = {"host": host, "port": port, "seed": self._seed}
         self._journal.event("listening", text, match=self._title, **facts)
 
