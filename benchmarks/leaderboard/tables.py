@@ -147,12 +147,13 @@ NOTES = {
 
 
 def _table_2048(ranked: Sequence[Result]) -> str:
-    """Return scores, tiles and times."""
-    head = ["player", "games", "mean score", LEAD, "median", *(f"{tile}" for tile in TILES)]
+    """Return scores, tiles that any player reached, and times."""
+    reached = [str(tile) for tile in TILES if any(each.more[str(tile)] for each in ranked)]
+    head = ["player", "games", "mean score", LEAD, "median", *reached]
     body = []
     for each, more in zip(ranked, leads(ranked), strict=True):
         mean = f"{each.points:,.0f}{_ends(each.low, each.high)}"
-        tiles = [_percent(each.more[str(tile)]) for tile in TILES]
+        tiles = [_percent(each.more[tile]) for tile in reached]
         ends = _ends(each.more["median from"], each.more["median to"])
         median = f"{each.more['median']:,.0f}{ends}"
         speed = [str(each.batch), f"{1 / each.seconds:,.0f}", _time(each.seconds)]
@@ -222,8 +223,8 @@ def _games(each: Result) -> str:
 
 
 def _ends(low: float, high: float) -> str:
-    """Return an interval in brackets, nothing for a single game."""
-    return "" if np.isnan(low) else f" ({low:,.0f} to {high:,.0f})"
+    """Return an interval in brackets, which stays on one line; nothing for a single game."""
+    return "" if np.isnan(low) else f" ({low:,.0f}\u00a0to\u00a0{high:,.0f})"
 
 
 def _percent(share: float) -> str:
