@@ -125,7 +125,7 @@ class HostedMatch:
         if self._is_full.is_set():
             return None
         for number, seat in enumerate(self._seats):
-            if isinstance(seat, ClientSeat) and seat.has_hung_up():
+            if isinstance(seat, ClientSeat) and seat.has_left():
                 seat.drop("hung up")
                 self._seats[number] = None
         return self._seats.index(None) if None in self._seats else None

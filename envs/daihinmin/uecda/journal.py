@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
@@ -42,7 +41,6 @@ class Lines:
 
     def __init__(self, path: Path | None, synced: bool = False) -> None:
         self._synced = synced
-        self._new = None if path is None or path.exists() else path
         self._file = open(path, "a+b", buffering=0, opener=_open) if path else None
         if path and self._file:
             durable_files.sync_folder(path.parent)
@@ -66,20 +64,20 @@ class Lines:
             self._file.close()
         self._file = None
 
-    def remove_unused(self) -> None:
-        """Close the file, and remove it if it is new and empty."""
-        self.close()
-        with contextlib.suppress(OSError):
-            if self._new and self._new.stat().st_size == 0:
-                self._new.unlink()
-
 
 class Journal:
     """The record of a match in progress: its games, its events, and log messages.
 
     A server that is killed or loses power loses only the running game, and in the latter case the
     last events. A game that cannot be written ends the match; an event that cannot be written only
-    ends the file of events.
+    ends the file of events. Nothing is written before `open`.
+
+    Args:
+        log: file of the games; None: they are not written.
+        events: file of the events; None: they are not written.
+
+    Raises:
+        NotADirectoryError: a file has no folder.
 
     Attributes:
         metrics: counts of what happened, also of events that were not written.
@@ -87,11 +85,23 @@ class Journal:
 
     def __init__(self, log: Path | None, events: Path | None) -> None:
         self.metrics = Metrics()
-        self._log = Lines(log, synced=True)
-        self._events = Lines(events, synced=False)
+        self._paths = log, events
+        for path in self._paths:
+            if path and not path.parent.is_dir():
+                raise NotADirectoryError(f"{path.parent} is not a folder, so {path} has no place")
+        self._log = self._events = Lines(None)
         self._last_progress = time.monotonic()
         self._visits: Counter[str] = Counter()
         self._first_visit = time.monotonic()
+
+    def open(self) -> None:
+        """Open the files, to append to them.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
+        log, events = self._paths
+        self._log, self._events = Lines(log, synced=True), Lines(events)
 
     def event(self, kind: str, text: str, level: int = logging.INFO, **facts: Any) -> None:
         """Log an event: a sentence for people, facts for programs."""
@@ -140,11 +150,6 @@ class Journal:
             return logging.DEBUG
         self._last_progress = time.monotonic()
         return logging.INFO
-
-    def remove_unused(self) -> None:
-        """Close the files, and remove new ones that are empty."""
-        self._log.remove_unused()
-        self._events.remove_unused()
 
     def close(self) -> None:
         """Close the files."""

@@ -32,8 +32,9 @@ MAX_ARRIVALS = 150
 It is more than five clients open that try again every 10 milliseconds while all seats are taken.
 """
 MANY_ARRIVALS = 30
-"""Number of connections in a period from which on an address waits for a seat, so that it is seen
-whether more follow. One client that tries again every 10 milliseconds opens fewer.
+"""Maximum number of connections in a period from an address whose first client gets a seat soon.
+
+One client that tries again every 10 milliseconds opens fewer.
 """
 FLOOD_SECONDS = 5.0
 """Time for which an address gets no seats after it has opened too many connections."""
@@ -129,7 +130,8 @@ class Lobby:
         self._listener: socket.socket | None = None
         self._waiting: dict[str, dict[Waiting, None]] = {}
         self._n_waiting = 0
-        self._arrived: Counter[str] = Counter()
+        self._arrived: Counter[str] = Counter()  # in this period
+        self._arrived_before: Counter[str] = Counter()  # in the last one
         self._flooded: dict[str, float] = {}  # the time of the last connection too many, by address
         self._period = 0
 
@@ -243,6 +245,8 @@ class Lobby:
         now = time.monotonic()
         period = int(now / ARRIVAL_SECONDS)
         if period != self._period:
+            is_next = period == self._period + 1
+            self._arrived_before = self._arrived if is_next else Counter()
             self._arrived, self._period = Counter(), period
             recent = now - FLOOD_SECONDS
             self._flooded = {each: last for each, last in self._flooded.items() if last > recent}
@@ -251,8 +255,8 @@ class Lobby:
             self._flooded[host] = now
 
     def has_many(self, host: str) -> bool:
-        """Return True if an address has opened many connections in this period."""
-        return self._arrived[host] > MANY_ARRIVALS
+        """Return True if an address has opened many connections in this period or the last one."""
+        return max(self._arrived[host], self._arrived_before[host]) > MANY_ARRIVALS
 
     def check_rate(self, host: str) -> None:
         """Raise Refused if an address opens too many connections, or did so seconds ago."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import time
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -38,10 +39,33 @@ class Gone(Exception):
     """The reason why a client is gone, as the end of a sentence that starts with `it`."""
 
 
+class Stream(asyncio.StreamReader):
+    """What a client sends.
+
+    Attributes:
+        ended: whether it will send nothing more; what it sent before may still be unread.
+    """
+
+    ended = False
+
+    def feed_eof(self) -> None:
+        """Note that the client will send nothing more."""
+        self.ended = True
+        super().feed_eof()
+
+
+async def open_stream(connection: socket.socket) -> tuple[Stream, asyncio.StreamWriter]:
+    """Return what reads from a connected client and what writes to it."""
+    loop, reader = asyncio.get_running_loop(), Stream(MAX_EARLY)
+    protocol = asyncio.StreamReaderProtocol(reader)
+    transport, _ = await loop.create_connection(lambda: protocol, sock=connection)
+    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+
 class Client(NamedTuple):
     """A connected client that sent its profile."""
 
-    reader: asyncio.StreamReader
+    reader: Stream
     writer: asyncio.StreamWriter
     name: str
     host: str
@@ -185,9 +209,16 @@ class ClientSeat:
             self.drop(f"left {MAX_UNREAD:,} bytes unread")
 
     def has_hung_up(self) -> bool:
+        """Return True if all that the client sent is read, and it will send nothing more."""
+        return self._is_closed() or self._reader.at_eof()
+
+    def has_left(self) -> bool:
         """Return True if the client will send nothing more."""
-        closed = self._reader.exception() is not None or self._writer.transport.is_closing()
-        return closed or self._reader.at_eof()
+        return self._is_closed() or self._reader.ended
+
+    def _is_closed(self) -> bool:
+        """Return True if the connection has failed or is being closed."""
+        return self._reader.exception() is not None or self._writer.transport.is_closing()
 
     def drop(self, why: str) -> None:
         """Cut the connection; from now on the seat passes."""

@@ -27,12 +27,14 @@ from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.hosting import HostedMatch, NamedPlayer, Score
 from afterstate.envs.daihinmin.uecda.journal import Journal
 from afterstate.envs.daihinmin.uecda.lobby import Lobby, Refused
-from afterstate.envs.daihinmin.uecda.seats import MAX_EARLY, Client
+from afterstate.envs.daihinmin.uecda.seats import Client, open_stream
 from afterstate.envs.daihinmin.uecda.settings import ServerSettings, check
 from afterstate.envs.daihinmin.uecda.tables import Table
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.words import draw_word
 
+WATCH_SECONDS = 0.1
+"""Time after which a client gets its seat, to see whether its address floods the server."""
 METRICS_SECONDS = 60.0
 """Time between two reports of metrics in the file of events."""
 
@@ -127,12 +129,14 @@ class Server:
         return self.standings()
 
     def _listen(self) -> int:
-        """Start to accept connections; return the port. New files are removed if it fails."""
+        """Start to accept connections and open the files; return the port."""
+        port = self._lobby.listen()  # before the files, which another server may be writing
         try:
-            return self._lobby.listen()
+            self._journal.open()
         except OSError:
-            self._journal.remove_unused()
+            self._lobby.close()
             raise
+        return port
 
     def _log_start(self, port: int) -> None:
         """Log that clients can connect."""
@@ -172,20 +176,24 @@ class Server:
         """
         name = self._match.check(profile, host)
         shares = host in self._seating.values() or self._match.n_clients(host) > 0
-        delay = self.settings.sharing_seconds if shares or self._lobby.has_many(host) else 0
-        seating = asyncio.ensure_future(self._seat(connection, name, host, address, delay))
+        seating = asyncio.ensure_future(self._seat(connection, name, host, address, shares))
         self._seating[seating] = host
         seating.add_done_callback(self._seating.pop)
 
     async def _seat(
-        self, connection: socket.socket, name: str, host: str, address: str, delay: float
+        self, connection: socket.socket, name: str, host: str, address: str, shares: bool
     ) -> None:
-        """Give a seat to a client after a delay, unless it must be refused by then."""
-        reader, writer = await asyncio.open_connection(sock=connection, limit=MAX_EARLY)
+        """Give a seat to a client after a delay, unless it must be refused by then.
+
+        The delay shows whether its address opens many connections; it is longer if the address does
+        or has a seat already.
+        """
+        reader, writer = await open_stream(connection)
         try:
-            await asyncio.sleep(delay)
-            if delay:
-                self._lobby.check_rate(host)
+            await asyncio.sleep(WATCH_SECONDS)
+            if shares or self._lobby.has_many(host):
+                await asyncio.sleep(self.settings.sharing_seconds)
+            self._lobby.check_rate(host)
             self._match.take_seat(Client(reader, writer, name, host, address))
         except Refused as refused:
             writer.write(tables.int_bytes(refused.refusal))

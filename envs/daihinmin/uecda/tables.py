@@ -30,6 +30,7 @@ from afterstate.envs.daihinmin.cards import DECK, JOKER, N_CARDS, RANKS, SUITS
 from afterstate.envs.daihinmin.plays import LONE_JOKER, PASS, Cell
 from afterstate.envs.daihinmin.records.recording import ILLEGAL
 from afterstate.envs.daihinmin.rules import DAIFUGO, HEIMIN, N_PLAYERS, Game, n_exchanged
+from afterstate.envs.words import shown
 
 PROTOCOL = 20070
 """The version of the protocol."""
@@ -165,7 +166,7 @@ def gift_table(cards: int) -> Table:
         ValueError: not a card set.
     """
     if not 0 <= int(cards) <= DECK:
-        raise ValueError(f"cards must be a set of 53 bits, got {cards!r}")
+        raise ValueError(f"cards must be a set of 53 bits, got {shown(cards)}")
     table = np.zeros(SHAPE, np.int32)
     table[:_CARD_ROWS] = _hand_cells(np.array([cards], np.uint64))[0]
     return table
@@ -203,7 +204,7 @@ def play_table(play: int, joker: Cell | None = None) -> Table:
         ValueError: not the number of a play.
     """
     if not 0 <= play < plays.N_PLAYS:
-        raise ValueError(f"play must be in 0..{plays.N_PLAYS - 1}, got {play!r}")
+        raise ValueError(f"play must be in 0..{plays.N_PLAYS - 1}, got {shown(play)}")
     table = np.zeros(SHAPE, np.int32)
     if play == LONE_JOKER and joker is not None:
         table[joker] = 2

@@ -98,8 +98,14 @@ def visiting(server: Serving, hosts: Sequence[str] = VISITORS) -> Iterator[list[
             future.result(timeout=SOON)
 
 
-@pytest.mark.parametrize("share", [0.05, 0.2, 1])
-@pytest.mark.parametrize("seconds", [4, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("seconds", "share"),
+    [
+        *((4, 0.05), (4, 0.2), (4, 1)),
+        pytest.param(60, 0.2, marks=pytest.mark.slow),
+        *(pytest.param(60, share, marks=pytest.mark.exhaustive) for share in (0.05, 1)),
+    ],
+)
 def test_a_flood_of_connections_keeps_nobody_from_playing(
     tmp_path: Path, seconds: int, share: float
 ) -> None:
@@ -107,7 +113,7 @@ def test_a_flood_of_connections_keeps_nobody_from_playing(
 
     The flood gets seats only in its first moment, whatever share of it sends profiles.
     """
-    options = "--matches 0 --games 2 --reply-seconds 0.5".split()
+    options = "--matches 0 --games 2".split()
     with serving_command(tmp_path, 3, *options) as server:
         with flooding(server.port, seconds, share) as flood, visiting(server) as visitors:
             opened = int(flood.communicate(timeout=seconds + SOON)[0])
@@ -144,15 +150,18 @@ def wait_for_matches(server: Serving, visitors: list[Visitor], n: int) -> None:
         time.sleep(0.5)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "n",
+    [pytest.param(200, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.exhaustive)],
+)
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system has no /proc")
-def test_memory_does_not_grow_over_a_thousand_matches(tmp_path: Path) -> None:
-    """The first 200 matches fill caches; 1,000 more may add 2 MiB."""
+def test_memory_does_not_grow_over_many_matches(tmp_path: Path, n: int) -> None:
+    """The first 200 matches fill caches; a thousand more may add 2 MiB."""
     with serving_command(tmp_path, 3, *"--matches 0 --games 3".split()) as server:
         with visiting(server) as visitors:
             wait_for_matches(server, visitors, 200)
             before = resident(server.process.pid) / 2**20
-            wait_for_matches(server, visitors, 1200)
+            wait_for_matches(server, visitors, 200 + n)
             growth = resident(server.process.pid) / 2**20 - before
-    print(f"{before:.1f} MiB after 200 matches, {growth:+.2f} MiB after 1,000 more")
+    print(f"{before:.1f} MiB after 200 matches, {growth:+.2f} MiB after {n:,} more")
     assert growth < 2

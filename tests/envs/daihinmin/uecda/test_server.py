@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import socket
@@ -18,7 +17,7 @@ import pytest
 from afterstate import agents
 from afterstate.envs.daihinmin import cards, plays
 from afterstate.envs.daihinmin.rules import Game
-from afterstate.envs.daihinmin.uecda import seats, tables
+from afterstate.envs.daihinmin.uecda import seats, server, tables
 from afterstate.envs.daihinmin.uecda.settings import ServerSettings
 from afterstate.envs.daihinmin.uecda.tables import Refusal
 from tests.support.daihinmin.uecda_peers import (
@@ -186,10 +185,14 @@ def test_the_sixth_client_is_refused(tmp_path: Path) -> None:
     assert refusals(match) == ["came when all seats were taken"]
 
 
-def test_a_number_is_free_again_if_its_client_hangs_up_before_the_match(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [b"", b"x"])
+def test_a_number_is_free_again_if_its_client_hangs_up_before_the_match(
+    tmp_path: Path, more: bytes
+) -> None:
     with serving(tmp_path, own=3, games=1) as match:
         with Raw(match.port) as early:
             assert early.join("early") == 3
+            early.socket.sendall(more)
         clients = [match.join(seed) for seed in range(2)]
         assert sorted(client.result(timeout=SOON).player for client in clients) == [3, 4]
         check_result(match, games=1)
@@ -412,13 +415,13 @@ def test_streams_of_clients_are_limited_and_not_delayed(
 ) -> None:
     limits, without_delay = [], []
 
-    async def open_connection(**settings: Any) -> Any:
-        limits.append(settings["limit"])
-        without_delay.append(settings["sock"].getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
-        return await open_streams(**settings)
+    async def open_stream(connection: socket.socket) -> Any:
+        without_delay.append(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        reader, writer = await seats.open_stream(connection)
+        limits.append(reader._limit)  # type: ignore[attr-defined]
+        return reader, writer
 
-    open_streams = asyncio.open_connection
-    monkeypatch.setattr(asyncio, "open_connection", open_connection)
+    monkeypatch.setattr(server, "open_stream", open_stream)
     with serving(tmp_path, own=4, games=1) as match:
         match.join(1).result(timeout=SOON)
     assert without_delay == [1]

@@ -18,7 +18,7 @@ from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.daihinmin.uecda import server
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from tests.support.daihinmin.uecda_peers import SOON, RandomPlayer
-from tests.support.daihinmin.uecda_server import start_command
+from tests.support.daihinmin.uecda_server import serving_command, start_command
 
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
@@ -100,6 +100,16 @@ def test_a_used_port_is_an_error(capsys: pytest.CaptureFixture[str], tmp_path: P
     line, _ = [line for line in err.splitlines() if line.startswith("error: ")]
     assert f"cannot listen on 127.0.0.1:{port}" in line
     assert "--port 0" in line
+
+
+def test_a_server_on_a_used_port_leaves_the_files_of_the_other_one(tmp_path: Path) -> None:
+    with serving_command(tmp_path, 4) as other:
+        log, events = tmp_path / "games.jsonl", tmp_path / "events.jsonl"
+        assert log.stat().st_size == 0
+        before = events.read_bytes()
+        files = ["--log", str(log), "--events", str(events)]
+        assert main(["serve", "--port", str(other.port), *files]) == 1
+        assert log.exists() and events.read_bytes() == before
 
 
 @pytest.mark.parametrize(
