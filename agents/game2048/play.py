@@ -11,7 +11,7 @@ import numpy.typing as npt
 from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.games import RNG, SCORE
 from afterstate.envs.game2048.rules import check_size, table
-from afterstate.envs.words import Words, seed_word, whole
+from afterstate.envs.words import Words, seed_word, shown, whole
 
 MAX_GAMES = 10**7
 """Maximum number of games that are played in parallel, which takes 200 bytes for each."""
@@ -99,11 +99,11 @@ def _seeds(n_games: int, seed: int | Sequence[int]) -> list[int]:
     """Return the seed of each game."""
     number = whole(n_games)
     if number is None or not 0 <= number <= MAX_GAMES:
-        raise ValueError(f"n_games must be an integer in 0..{MAX_GAMES:,}, got {n_games!r}")
+        raise ValueError(f"n_games must be an integer in 0..{MAX_GAMES:,}, got {shown(n_games)}")
     first = whole(seed)
     given = seed if first is None else range(first, first + number)
     if not isinstance(given, (Sequence, np.ndarray)) or len(given) != number:
-        raise ValueError(f"seed must be one integer or {number} of them, got {seed!r:.200}")
+        raise ValueError(f"seed must be one integer or {number} of them, got {shown(seed)}")
     return [_check_given(each) for each in given]
 
 
@@ -111,7 +111,7 @@ def _check_given(seed: Any) -> int:
     """Return a seed; raise ValueError for None."""
     number = whole(seed)
     if number is None or number < 0:
-        raise ValueError(f"seed must be one or more integers >= 0, got {seed!r:.200}")
+        raise ValueError(f"seed must be one or more integers >= 0, got {shown(seed)}")
     return number
 
 

@@ -12,6 +12,7 @@ from afterstate.agents.game2048.values import ntuple_file, ntuple_network, tdl20
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.envs.game2048.rules import size_of
+from afterstate.envs.words import shown
 
 if TYPE_CHECKING:
     from afterstate.agents.game2048.search.alphabeta import AlphaBetaAgent
@@ -63,7 +64,7 @@ def mc_softmax(
     """
     module = import_module("afterstate.agents.game2048.search.mc_softmax")
     settings = module.MCSoftmaxSettings(**search)
-    network = None if network == "ntuple" else network
+    network = None if isinstance(network, str) and network == "ntuple" else network
     if _is_neural(network):
         value_net = import_module("afterstate.agents.game2048.values.value_net")
         net = {} if network == "value-net" else {"net": network}
@@ -108,7 +109,7 @@ def _network(
         return network
     raise ValueError(
         "network must be a file, a Network, or for mc-softmax a value network or an object with "
-        f"size and estimate, got {network!r}"
+        f"size and estimate, got {shown(network)}"
     )
 
 

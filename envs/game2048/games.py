@@ -20,6 +20,8 @@ all games are in `batch.py`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -38,9 +40,11 @@ from afterstate.envs.game2048.rules import (
     spawn,
     spawn_cell,
 )
-from afterstate.envs.words import Word, Words
+from afterstate.envs.words import Word, Words, shown
 
-BOARD, EXCESS, AFTER, AFTER_EXCESS, RNG, SCORE, REWARD, FLAGS = range(8)
+N_WORDS = 8
+"""Number of words of a game."""
+BOARD, EXCESS, AFTER, AFTER_EXCESS, RNG, SCORE, REWARD, FLAGS = range(N_WORDS)
 
 LEGAL: Word = np.uint64(1 << 32)
 MAX_ILLEGAL = 2047
@@ -237,6 +241,15 @@ def step(games: Words, action: int, table: Words, boards: Cells) -> None:
     play(games, 0, action, table, boards.shape[1], boards.shape[2])
     unpack(games[AFTER, 0], games[AFTER_EXCESS, 0], boards[0])
     unpack(games[BOARD, 0], games[EXCESS, 0], boards[1])
+
+
+def check_records(games: Any) -> None:
+    """Raise ValueError unless an array holds games that kernels can play on, as described above."""
+    is_array = isinstance(games, np.ndarray) and games.dtype == np.uint64
+    if not is_array or games.ndim != 2 or len(games) != N_WORDS:
+        raise ValueError(f"records must be an array uint64[{N_WORDS}, games], got {shown(games)}")
+    if not (games.flags.c_contiguous and games.flags.writeable):
+        raise ValueError("records must be an array in C order that can be written to")
 
 
 def outcomes(after: Cells) -> tuple[Cells, npt.NDArray[np.float64]]:

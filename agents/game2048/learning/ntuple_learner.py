@@ -65,7 +65,7 @@ from afterstate.agents.training.run import (
     whole_moves,
 )
 from afterstate.envs.game2048.rules import check_words
-from afterstate.envs.words import next_random, seed_word, whole
+from afterstate.envs.words import next_random, seed_word, shown, whole
 
 _Result = TypeVar("_Result")
 
@@ -119,7 +119,7 @@ class NTupleLearner:
     @settings.setter
     def settings(self, settings: NTupleSettings) -> None:
         if settings.rule != self._settings.rule:
-            raise ValueError(f"rule must be {self._settings.rule!r}, got {settings.rule!r}")
+            raise ValueError(f"rule must be {self._settings.rule!r}, got {shown(settings.rule)}")
         self._settings = self._checked(settings)
         if not settings.carousel:
             self._state[:, TURN] = 0
@@ -145,7 +145,7 @@ class NTupleLearner:
     def threads(self, threads: int) -> None:
         number = whole(threads)
         if number is None or not 1 <= number <= MAX_THREADS:
-            raise ValueError(f"threads must be in 1..{MAX_THREADS}, got {threads!r}")
+            raise ValueError(f"threads must be in 1..{MAX_THREADS}, got {shown(threads)}")
         old, self._state = self._state, np.zeros((threads, 6), np.uint64)
         n_same = min(len(old), threads)
         self._state[:n_same] = old[:n_same]

@@ -51,7 +51,7 @@ from afterstate.agents.training.commands import (
 )
 from afterstate.agents.training.folder import LOCK_FILE, lock
 from afterstate.envs import commands, durable_files, json_files
-from afterstate.envs.words import Words
+from afterstate.envs.words import Words, shown
 
 MOVE = np.dtype([("board", "<u8"), ("action", "u1")])
 """A record of a log, 9 bytes."""
@@ -107,7 +107,7 @@ def _player_of_2048(text: str) -> Player:
     """Return a player, or raise ValueError if it does not play 2048 on 4x4 boards."""
     player: Player = agents.find(text)
     if not hasattr(player, "act") or getattr(player, "size", (4, 4)) != (4, 4):
-        raise ValueError(f"player must play 2048 on 4x4 boards, got {text!r}")
+        raise ValueError(f"player must play 2048 on 4x4 boards, got {shown(text)}")
     return player
 
 

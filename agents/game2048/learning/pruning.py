@@ -43,7 +43,7 @@ from afterstate.agents.game2048.values.ntuple_network import (
 )
 from afterstate.envs import commands, durable_files
 from afterstate.envs.game2048.rules import afterstates, field, occupied, spawn
-from afterstate.envs.words import Word, seed_word
+from afterstate.envs.words import Word, seed_word, shown
 
 MAX_STEP = 1e6
 Step = Annotated[float, Field(gt=0, le=MAX_STEP)]
@@ -178,7 +178,7 @@ def steps_by_uses(net: Network, uses: Counts, selected: Indices, step: float) ->
 def _check_step(step: float) -> None:
     """Raise ValueError unless it is a step."""
     if not 0 < step <= MAX_STEP:
-        raise ValueError(f"step must be > 0 and <= {MAX_STEP:g}, got {step!r}")
+        raise ValueError(f"step must be > 0 and <= {MAX_STEP:g}, got {shown(step)}")
 
 
 def save_pruned(
@@ -208,7 +208,7 @@ def save_pruned(
     values, most = net.values[selected], 32767
     if values.size and np.abs(values).max() > (most + 0.5) * step:
         least = math.ceil(1000 * float(np.abs(values).max()) / most) / 1000
-        raise ValueError(f"step must be >= {least} for these weights, got {step!r}")
+        raise ValueError(f"step must be >= {least} for these weights, got {shown(step)}")
     multiples = np.ones(values.size) if steps is None else np.rint(steps / step)
     rounded = np.clip(np.rint(values / (step * multiples)) * multiples, -most, most)
     if net.promote:  # a later stage's 0 would stand for the value of the stage before

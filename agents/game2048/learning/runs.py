@@ -28,6 +28,7 @@ from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.training.fitting import Fitting
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import Evaluation, MoveOptions, MoveTraining, NeuralOptions
+from afterstate.envs.words import shown
 
 if TYPE_CHECKING:
     from afterstate.agents.game2048.learning.from_search import Model, SearchValueLearner
@@ -99,7 +100,9 @@ class NTupleSettings:
     def __post_init__(self) -> None:
         forward = self.order == "forward"
         if forward and self.lambda_ != 0 and self.delay == 0:
-            raise ValueError(f"lam must be 0 in forward learning without delay, got {self.lam!r}")
+            raise ValueError(
+                f"lam must be 0 in forward learning without delay, got {shown(self.lam)}"
+            )
         if self.delay and not forward:
             raise ValueError("delay is for forward learning: backward learning needs none")
         if self.within_stage and (forward or self.good is not None):
@@ -553,7 +556,7 @@ class SearchValueRun:
         from afterstate.agents.training.run import EVALUATION_SEED, summary
 
         if set(options.games) - {1}:
-            raise ValueError(f"evaluate must be 1:GAMES, got {options.evaluate!r}")
+            raise ValueError(f"evaluate must be 1:GAMES, got {shown(options.evaluate)}")
         if self.is_neural:
             from afterstate.agents.training.optimizer import set_threads
 

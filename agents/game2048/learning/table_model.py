@@ -16,7 +16,7 @@ from afterstate.agents.game2048.values import ntuple_file
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate, value_of
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.game2048.values.pruned import check_full
-from afterstate.envs.words import Words
+from afterstate.envs.words import Words, shown
 
 
 @kernel
@@ -41,10 +41,10 @@ class TableModel:
 
     def __init__(self, net: Network, rule: str = "tc", rate: float | None = None) -> None:
         if rule not in DEFAULT_RATES:
-            raise ValueError(f"rule must be one of {list(DEFAULT_RATES)}, got {rule!r}")
+            raise ValueError(f"rule must be one of {list(DEFAULT_RATES)}, got {shown(rule)}")
         rate = DEFAULT_RATES[rule] if rate is None else rate
         if type(rate) not in (int, float) or not 0 < rate <= 1:
-            raise ValueError(f"rate must be > 0 and <= 1, got {rate!r}")
+            raise ValueError(f"rate must be > 0 and <= 1, got {shown(rate)}")
         check_full(net)
         self.network, self.size = net, net.size
         sums = np.zeros(2 * net.weights.size if rule == "tc" else 0, np.float32)

@@ -47,7 +47,7 @@ from afterstate.agents.game2048.values.heuristic import (
     value_of,
 )
 from afterstate.envs.game2048.rules import afterstates, check_words, largest, table
-from afterstate.envs.words import Word, Words
+from afterstate.envs.words import Word, Words, shown
 
 __all__ = [
     "COMPARED",
@@ -375,7 +375,7 @@ class AlphaBetaAgent(Agent):
 
     def __init__(self, settings: AlphaBetaSettings | None = None) -> None:
         if not isinstance(settings, (AlphaBetaSettings, type(None))):
-            raise ValueError(f"settings must be Settings(depth=3, ...), got {settings!r}")
+            raise ValueError(f"settings must be Settings(depth=3, ...), got {shown(settings)}")
         self.settings = settings or AlphaBetaSettings()
         self._heuristic = heuristic(self.settings, self.settings.compared)
 

@@ -43,6 +43,7 @@ from afterstate.agents.game2048.values.ntuple import (
 )
 from afterstate.agents.game2048.values.ntuple_network import Indices, Network, check_network
 from afterstate.envs.game2048 import games
+from afterstate.envs.game2048.games import check_records
 from afterstate.envs.game2048.rules import (
     afterstates,
     canonical,
@@ -51,7 +52,7 @@ from afterstate.envs.game2048.rules import (
     field,
     occupied,
 )
-from afterstate.envs.words import Word, Words, whole
+from afterstate.envs.words import Word, Words, shown, whole
 
 MAX_DEPTH = 12
 CUTOFF = 1e-4
@@ -470,9 +471,9 @@ class ExpectimaxAgent(Agent):
         if depth is None:
             depth = MAX_DEPTH if is_limited else 3
         if not 1 <= (whole(depth) or 0) <= MAX_DEPTH:
-            raise ValueError(f"depth must be in 1..{MAX_DEPTH}, got {depth!r}")
+            raise ValueError(f"depth must be in 1..{MAX_DEPTH}, got {shown(depth)}")
         if not 0 <= (-1 if whole(table_bits) is None else table_bits) <= 28:
-            raise ValueError(f"table_bits must be in 0..28, got {table_bits!r}")
+            raise ValueError(f"table_bits must be in 0..28, got {shown(table_bits)}")
         check_network(net)
         self.network, self.depth = net, int(depth)
         self.seconds = checked("seconds", seconds, Seconds | None)
@@ -537,7 +538,11 @@ class ExpectimaxAgent(Agent):
 
         Returns:
             The number of moves played in each game, `int64[B]`; 0 for a player with `seconds`.
+
+        Raises:
+            ValueError: other records.
         """
+        check_records(records)
         n_moves = np.zeros(records.shape[1], np.int64)
         if self.seconds is None and type(self)._act is ExpectimaxAgent._act:
             limit = self._deepening, self.nodes or 0

@@ -47,7 +47,7 @@ from afterstate.agents.game2048.search.softmax_tree import (
 )
 from afterstate.agents.game2048.values.ntuple_network import Network, check_network
 from afterstate.envs.game2048.rules import check_words
-from afterstate.envs.words import Words
+from afterstate.envs.words import Words, shown
 
 _MAX_STATES = 1 << 18
 """States in the trees of a batch of boards, about 200 MB."""
@@ -293,7 +293,7 @@ def learned_temperature(player: MCSoftmaxAgent, boards: Any) -> float:
     """
     name, words = player.settings.select, check_words(boards, *player.size).reshape(-1)
     if name in ("ave", "best"):
-        raise ValueError(f"select must be a policy with a temperature, got {name!r}")
+        raise ValueError(f"select must be a policy with a temperature, got {shown(name)}")
     first = MCSoftmaxAgent(player.network, MCSoftmaxSettings(simulations=1)).evaluate(words)
     if len(words) == 0 or np.isinf(first).all(1).any():
         raise ValueError("boards must be some, each with a legal move")

@@ -40,7 +40,7 @@ from afterstate.envs.game2048.rules import (
     transpose,
     words,
 )
-from afterstate.envs.words import Word, Words
+from afterstate.envs.words import Word, Words, shown
 
 Values = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -150,9 +150,9 @@ def lines(compared: str) -> Words:
 def heuristic(weights: Weights | None = None, compared: str = "occupied") -> Heuristic:
     """Return the evaluation by these weights and one of `COMPARED`."""
     if compared not in COMPARED:
-        raise ValueError(f"compared must be one of {COMPARED}, got {compared!r}")
+        raise ValueError(f"compared must be one of {COMPARED}, got {shown(compared)}")
     if not isinstance(weights, (Weights, type(None))):
-        raise ValueError(f"weights must be Weights(smoothness=0.1, ...), got {weights!r}")
+        raise ValueError(f"weights must be Weights(smoothness=0.1, ...), got {shown(weights)}")
     weights = weights or Weights()
     each = [weights.smoothness, weights.monotonicity, weights.empty, weights.largest]
     empty = [math.log(n) * weights.empty for n in range(1, 17)]

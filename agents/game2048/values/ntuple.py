@@ -21,6 +21,7 @@ from afterstate.agents.game2048.values.ntuple_network import (
     Network,
     Value,
     Weights,
+    check_arrays,
     check_network,
 )
 from afterstate.agents.game2048.values.tuple_constants import (
@@ -33,6 +34,7 @@ from afterstate.agents.game2048.values.tuple_constants import (
     tuple_mask,
 )
 from afterstate.envs.game2048 import games
+from afterstate.envs.game2048.games import check_records
 from afterstate.envs.game2048.rules import LOW_BITS, afterstates, check_words, downgrade, largest
 from afterstate.envs.words import Word, Words
 
@@ -289,7 +291,13 @@ def _estimate(net: Network, boards: Words, values: Weights) -> None:
 
 
 def estimate(net: Network, boards: Any) -> Weights:
-    """Return the values of afterstates `uint64[...]`, as a new `float32[...]`."""
+    """Return the values of afterstates `uint64[...]`, as a new `float32[...]`.
+
+    Raises:
+        TypeError, ValueError: boards that are no words of 2048, or a network whose arrays do not
+            fit its tuples.
+    """
+    check_arrays(net)
     words = check_words(boards, *net.size)
     values = np.empty(words.shape, np.float32)
     _estimate(net, words.reshape(-1), values.reshape(-1))
@@ -341,7 +349,11 @@ class NTupleAgent(Agent):
 
         Returns:
             The number of moves played in each game, `int64[B]`.
+
+        Raises:
+            ValueError: other records.
         """
+        check_records(records)
         n_moves = np.zeros(records.shape[1], np.int64)
         if type(self)._act is not NTupleAgent._act:
             return n_moves  # a subclass with other moves

@@ -22,15 +22,17 @@ its weights: see `pruned.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from afterstate.agents.files import is_finite
 from afterstate.agents.game2048.values.bit_planes import cells_mask
 from afterstate.envs.game2048.rules import check_size, field, table
-from afterstate.envs.words import Words, whole
+from afterstate.envs.words import Words, shown, whole
 
 TUPLES: dict[str, tuple[tuple[int, ...], ...]] = {
     "4x6": ((0, 1, 2, 3, 4, 5), (4, 5, 6, 7, 8, 9), (0, 1, 2, 4, 5, 6), (4, 5, 6, 8, 9, 10)),
@@ -319,7 +321,7 @@ def network_without_weights(
         ValueError: see `network`.
     """
     if not isinstance(size, Sequence) or len(size) != 2:
-        raise ValueError(f"size must be rows and columns, got {size!r}")
+        raise ValueError(f"size must be rows and columns, got {shown(size)}")
     size = check_size(*size)
     _check_flag("promote", promote)
     _check_flag("symmetric", symmetric)
@@ -350,36 +352,65 @@ def network_without_weights(
 
 
 def check_network(net: Network) -> None:
-    """Raise ValueError unless the arrays of a network fit its tuples and stages, as kernels trust.
+    """Raise ValueError unless a network fits (see `check_arrays`) and its weights are finite.
 
-    The weights themselves are not checked.
+    Integers of a fixed-point or a pruned network are finite by their type.
     """
+    check_arrays(net)
+    if not net.fixed.size and not is_finite(net.weights):
+        raise ValueError("network must have finite weights, got NaN or infinite ones")
+
+
+def check_arrays(net: Network) -> None:
+    """Raise ValueError unless a network's class, arrays and numbers fit its tuples and stages.
+
+    Kernels are compiled for the class, and look up weights without a check of their places.
+    """
+    wrong = [name for name, is_right in _FIELDS.items() if not is_right(getattr(net, name, None))]
+    if wrong:
+        raise ValueError(f"network must be one of `network` or `load`, got others: {wrong}")
     kind: Kind = "pruned" if net.is_pruned else "fixed" if net.fixed.size else "float"
     settings = {name: value for name, value in net.settings.items() if name != "fixed_point"}
     fitting = network_without_weights(kind, **settings)
     fields = ("masks", "starts", "stages", "stage_size", "moves", "symmetric")
-    wrong = [of for of in fields if not _same(getattr(net, of), getattr(fitting, of))]
+    wrong = [name for name in fields if not _same(getattr(net, name), getattr(fitting, name))]
+    wrong += ["class"] * (type(net) not in (type(fitting), Network))
     n = net.n_stages * net.stage_size
     if net.is_pruned:
-        wrong += ["blocks"] * (not _has(net.blocks, n >> BLOCK_BITS, np.uint32))
-        n_levels = int(net.blocks.max()) + (1 << BLOCK_BITS)
-        wrong += ["levels"] * (net.levels.size < n_levels or net.levels.dtype != np.int16)
+        wrong += ["blocks"] * (net.blocks.size != n >> BLOCK_BITS)
+        n_levels = int(net.blocks.max(initial=0)) + (1 << BLOCK_BITS)
+        wrong += ["levels"] * (net.levels.size < n_levels)
     else:
-        wrong += ["weights"] * (not _has(net.weights, n, np.float32))
-        wrong += ["fixed"] * (kind == "fixed" and not _has(net.fixed, n, np.int32))
+        wrong += ["weights"] * (net.weights.size != n)
+        wrong += ["fixed"] * (kind == "fixed" and net.fixed.size != n)
     if wrong:
         raise ValueError(f"network must have arrays that fit its tuples, got others: {wrong}")
+
+
+def _row_of(dtype: Any) -> Callable[[Any], bool]:
+    """Return a check that a value is an array with one axis and this type."""
+    return lambda value: isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype == dtype
+
+
+_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "weights": _row_of(np.float32),
+    "fixed": _row_of(np.int32),
+    "blocks": _row_of(np.uint32),
+    "levels": _row_of(np.int16),
+    "masks": _row_of(np.uint64),
+    "starts": _row_of(np.int64),
+    "stages": _row_of(np.int64),
+    "step": lambda value: isinstance(value, float) and math.isfinite(value),
+    "promote": lambda value: type(value) is bool,
+    "downgrade": lambda value: type(value) is int and 1 < value <= 16,
+}
+"""Checks of the fields of a network that its other fields do not determine."""
 
 
 def _same(given: Any, fitting: Any) -> bool:
     """Return True if a field of a network has the values that fit, of the same type."""
     types = np.asarray(given).dtype, np.asarray(fitting).dtype
     return types[0] == types[1] and bool(np.array_equal(given, fitting))
-
-
-def _has(array: Any, size: int, dtype: Any) -> bool:
-    """Return True if an array has one axis of this size, and this type."""
-    return bool(array.shape == (size,) and array.dtype == dtype)
 
 
 def n_weights(
@@ -401,10 +432,10 @@ def n_weights(
 def _set_start_value(net: Network, value: float) -> None:
     """Set the weights so that every board has this value."""
     if not isinstance(value, (int, float, np.number)) or isinstance(value, bool):
-        raise ValueError(f"start_value must be a number, got {value!r}")
+        raise ValueError(f"start_value must be a number, got {shown(value)}")
     weight = value / net.n_entries * (FRACTION if net.fixed.size else 1)
     if not abs(weight) < 2**31:
-        raise ValueError(f"start_value must be within the weights' range, got {value!r}")
+        raise ValueError(f"start_value must be within the weights' range, got {shown(value)}")
     if value:
         memory = net.fixed if net.fixed.size else net.weights
         memory[: net.stage_size if net.promote else None] = (
@@ -418,10 +449,12 @@ def _check_tuples(
     """Return the cells of each tuple: see `network`."""
     names = tuples.split("+") if isinstance(tuples, str) else []
     if not set(names) <= set(TUPLES):
-        raise ValueError(f"tuples must be lists of cells or one of {list(TUPLES)}, got {tuples!r}")
+        raise ValueError(
+            f"tuples must be lists of cells or one of {list(TUPLES)}, got {shown(tuples)}"
+        )
     cell_lists = [cells for name in names for cells in TUPLES[name]] if names else tuples
     if not isinstance(cell_lists, Sequence) or isinstance(cell_lists, str) or not len(cell_lists):
-        raise ValueError(f"tuples must be at least one list of cells, got {tuples!r}")
+        raise ValueError(f"tuples must be at least one list of cells, got {shown(tuples)}")
     if len(cell_lists) > MAX_TUPLES:
         raise ValueError(f"tuples must be at most {MAX_TUPLES}, got {len(cell_lists)}")
     on_board = [cell for cell in range(16) if field(*size) >> 4 * cell & 1]
@@ -430,7 +463,7 @@ def _check_tuples(
         if not 1 <= len(each) <= 7 or any(each.count(c) > 1 or c not in on_board for c in each):
             raise ValueError(
                 f"a tuple on a board of {size[0]}x{size[1]} must have 1 to 7 different cells of "
-                f"{on_board}, got {cells!r}; named tuples: {list(TUPLES)}"
+                f"{on_board}, got {shown(cells)}; named tuples: {list(TUPLES)}"
             )
     return cell_lists
 
@@ -438,7 +471,7 @@ def _check_tuples(
 def _check_flag(name: str, flag: bool) -> None:
     """Raise ValueError unless an argument is True or False."""
     if not isinstance(flag, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False, got {flag!r}")
+        raise ValueError(f"{name} must be True or False, got {shown(flag)}")
 
 
 def _check_stages(tiles: Sequence[int]) -> list[int]:
@@ -448,7 +481,7 @@ def _check_stages(tiles: Sequence[int]) -> list[int]:
     if not in_order or list(tiles) != sorted(set(tiles)):
         raise ValueError(
             "stages must be tiles in 4..32768, or sums of different tiles in 2048..32768, "
-            f"in ascending order, got {tiles!r}"
+            f"in ascending order, got {shown(tiles)}"
         )
     return [int(tile) for tile in tiles]
 
@@ -461,5 +494,5 @@ def exponent_of(name: str, tile: int) -> int:
     """
     allowed = [1 << exponent for exponent in range(2, 16)]
     if whole(tile) not in allowed:
-        raise ValueError(f"{name} must be one of the tiles {allowed}, got {tile!r}")
+        raise ValueError(f"{name} must be one of the tiles {allowed}, got {shown(tile)}")
     return int(tile).bit_length() - 1

@@ -25,7 +25,13 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.agents.files import Arrays
-from afterstate.agents.game2048.values.ntuple_network import BLOCK_BITS, Indices, Network, network
+from afterstate.agents.game2048.values.ntuple_network import (
+    BLOCK_BITS,
+    Indices,
+    Network,
+    check_network,
+    network,
+)
 from afterstate.envs.words import whole
 
 BLOCK = 1 << BLOCK_BITS
@@ -191,7 +197,8 @@ def _decompress(packed: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.uint
 
 
 def check_full(net: Network) -> None:
-    """Raise ValueError if a network is pruned."""
+    """Raise ValueError if a network is pruned, or kernels cannot use it: see `check_network`."""
+    check_network(net)
     if net.is_pruned:
         raise ValueError("the network must have all weights, got a pruned one: see pruned.expand")
 

@@ -28,7 +28,7 @@ from afterstate.agents.game2048.values.planes import N_PLANES, planes
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.rules import check_words
 from afterstate.envs.game2048.torch_rules import LOW_BITS, afterstates, occupied
-from afterstate.envs.words import Words, whole
+from afterstate.envs.words import Words, shown, whole
 
 MAX_DEPTH = 3
 
@@ -59,7 +59,7 @@ class CNN22(nn.Module):
     def __init__(self, output: Output = "identity") -> None:
         super().__init__()
         if output not in get_args(Output):
-            raise ValueError(f"output must be one of {get_args(Output)}, got {output!r}")
+            raise ValueError(f"output must be one of {get_args(Output)}, got {shown(output)}")
         self.settings = {"output": output}
         self.body = nn.Sequential(
             nn.Conv2d(N_PLANES, 256, 2),  # [n, 256, 3, 3]
@@ -143,7 +143,7 @@ def scale_of(path: str | Path) -> float:
     metadata = nets.metadata(path)
     scale = metadata.get("value_scale", metadata.get("unit", 1.0))
     if type(scale) not in (int, float) or not 0 < scale <= sys.float_info.max:
-        raise ValueError(f"{path}: value_scale must be a number of points > 0, got {scale!r}")
+        raise ValueError(f"{path}: value_scale must be a number of points > 0, got {shown(scale)}")
     return float(scale)
 
 
@@ -179,13 +179,13 @@ class ValueNetAgent(Agent):
         symmetric: bool = False,
     ) -> None:
         if not 1 <= (whole(depth) or 0) <= MAX_DEPTH:
-            raise ValueError(f"depth must be in 1..{MAX_DEPTH}, got {depth!r}")
+            raise ValueError(f"depth must be in 1..{MAX_DEPTH}, got {shown(depth)}")
         if value_scale is None:
             value_scale = scale_of(net) if isinstance(net, (str, Path)) else 1.0
         value_scale = checked("value_scale", value_scale, Positive)
         for name, flag in (("bf16", bf16), ("symmetric", symmetric)):
             if not isinstance(flag, bool):
-                raise ValueError(f"{name} must be True or False, got {flag!r}")
+                raise ValueError(f"{name} must be True or False, got {shown(flag)}")
         self.depth, self.value_scale = int(depth), value_scale
         self._bf16, self._symmetric = bf16, symmetric
         self.net = nets.load_or_move(net, load, device)

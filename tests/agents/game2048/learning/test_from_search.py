@@ -314,10 +314,12 @@ def scripted(script: Any, games: int = 3, simulations: int = 2) -> SearchValueLe
 
 @pytest.mark.parametrize("value", [LIMIT + 1, -LIMIT - 2_000, math.nan, math.inf, -math.inf])
 def test_learning_stops_at_values_that_no_board_can_have(value: float) -> None:
-    table = TableModel(network([[0]], symmetric=False))
-    table.network.weights[:] = value
-    for model in (Script(lambda boards: np.full(len(boards), value)), table):
-        learner = scripted(model)
+    for is_table in (False, True):
+        table = TableModel(network([[0]], symmetric=False))
+        learner = scripted(
+            table if is_table else Script(lambda boards: np.full(len(boards), value))
+        )
+        table.network.weights[:] = value
         with pytest.raises(Diverged, match="diverged after 0 moves") as caught:
             learner.play(10)
         assert learner.n_moves == 0

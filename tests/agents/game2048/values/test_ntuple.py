@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from afterstate import agents
+from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
+from afterstate.agents.game2048.learning.pruning import count_uses
+from afterstate.agents.game2048.learning.table_model import TableModel
+from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
+from afterstate.agents.game2048.search.mc_softmax import MCSoftmaxAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent, best_move, estimate, look_up
 from afterstate.agents.game2048.values.ntuple_network import (
     TUPLES,
@@ -331,11 +339,62 @@ def test_a_network_whose_arrays_do_not_fit_is_refused(kind: str) -> None:
         net = network([[0, 1], [4, 5]], fixed_point=kind == "fixed")
         wrong = {"weights": net.weights[:-1], "stages": net.stages + 1, "moves": net.moves[:9]}
         wrong |= {"masks": net.masks[:1], "starts": net.starts + 1, "stage_size": 1}
+    uses: list[Callable[[Network], object]]
+    uses = [NTupleAgent, ExpectimaxAgent, MCSoftmaxAgent, partial(estimate, boards=[0])]
+    if kind != "pruned":
+        uses += [NTupleLearner, TableModel, partial(count_uses, n_games=1)]
     NTupleAgent(net)
     for name, value in wrong.items():
-        for player in ("ntuple", "expectimax", "mc-softmax"):
+        for use in uses:
             with pytest.raises(ValueError, match="network must have arrays that fit"):
-                agents.make(player, network=net._replace(**{name: value}))
-    if kind != "pruned":
-        with pytest.raises(ValueError, match="network must have"):
-            NTupleAgent(net._replace(weights=net.weights.astype(np.float64)))
+                use(net._replace(**{name: value}))
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("weights", [None, 3, np.zeros(512), np.zeros((2, 256), np.float32)]),
+        ("masks", [3, [1, 2], np.zeros((1, 2), np.uint64)]),
+        ("stages", [None, np.zeros(3)]),
+        ("step", [math.nan, math.inf, "1", None]),
+        ("promote", [1, "yes"]),
+        ("downgrade", [2**40, -1, 0, 3.0, None]),
+    ],
+)
+def test_a_network_with_fields_of_other_types_is_refused(name: str, values: list[Any]) -> None:
+    net = network([[0, 1], [4, 5]])
+    for value in values:
+        with pytest.raises(ValueError, match=f"network must be one of .*{name}"):
+            NTupleAgent(net._replace(**{name: value}))
+
+
+def test_a_network_of_a_class_for_other_arrays_is_refused() -> None:
+    """Kernels are compiled for the class: they would read outside of the arrays."""
+    fixed, small = network("4x6", fixed_point=True), network("4x6")
+    uses: tuple[Callable[[Network], object], ...]
+    uses = NTupleAgent, NTupleLearner, partial(estimate, boards=[0])
+    for wrong in (fixed._replace(fixed=np.empty(0, np.int32)), type(network("8x6"))(*small)):
+        for use in uses:
+            with pytest.raises(ValueError, match=r"network must have .*'class'"):
+                use(wrong)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_network_with_weights_that_are_not_finite_is_refused(value: float) -> None:
+    net = network([[0, 1], [4, 5]])
+    net.weights[7] = value
+    uses: tuple[Callable[[Network], object], ...]
+    uses = NTupleAgent, ExpectimaxAgent, MCSoftmaxAgent, NTupleLearner, TableModel
+    for use in uses:
+        with pytest.raises(ValueError, match="network must have finite weights"):
+            use(net)
+
+
+@pytest.mark.parametrize("player", ["ntuple", "expectimax"])
+def test_games_of_another_form_are_not_played_on(player: str) -> None:
+    made: Any = agents.make(player, tuples=[[0, 1], [4, 5]])
+    whole = np.zeros((8, 6), np.uint64)
+    for wrong in (whole[:1], whole.astype(np.int64), whole[:, ::2], whole[0], whole.tolist()):
+        with pytest.raises(ValueError, match="records must be an array"):
+            made.finish(wrong)
+    assert made.finish(whole.copy()).shape == (6,)
