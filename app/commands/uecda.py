@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import sys
 
 import numpy as np
 
 from afterstate.commands.options import Join, Serve
 from afterstate.commands.seats import player_of_daihinmin
+from afterstate.envs.commands import print_error
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.daihinmin.uecda.client import play_match
 from afterstate.envs.daihinmin.uecda.server import Server
@@ -32,7 +32,7 @@ def serve(options: Serve) -> int:
         asyncio.run(server.run())
         code = int(server.games < options.games)
     except OSError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print_error(error)
         code = 1
     except KeyboardInterrupt:
         code = 130
@@ -80,10 +80,10 @@ def join(options: Join) -> int:
     try:
         result = play_match(address, player, name, options.silence_seconds)
     except ConnectionRefusedError:
-        print(f"error: no server listens on {options.host}:{options.port}", file=sys.stderr)
+        print_error(f"no server listens on {options.host}:{options.port}")
         return 1
     except (OSError, UnicodeError, ProtocolError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print_error(error)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from afterstate import agents
 from afterstate.agents.config import did_you_mean
+from afterstate.envs.words import shown
 
 Number = int | float
 Spec = dict[str, Any]
@@ -185,7 +186,7 @@ def checked(game: str, name: str, settings: dict[str, Any]) -> Spec:
     if game == "2048" and name == TRAINED and not settings:
         return {"name": TRAINED, "settings": {}}
     if not isinstance(settings, dict):
-        raise ValueError(f"settings of a player must be an object, got {settings!r:.40}")
+        raise ValueError(f"settings of a player must be an object, got {shown(settings)}")
     bounds = {each.name: each for each in find(game, name).settings}
     for key in settings:
         if key not in bounds:
@@ -199,12 +200,12 @@ def _value(setting: Setting, value: Any) -> Any:
     if setting.choices:
         if value not in setting.choices:
             allowed = ", ".join(setting.choices)
-            raise ValueError(f"{setting.name} must be one of {allowed}, got {value!r:.40}")
+            raise ValueError(f"{setting.name} must be one of {allowed}, got {shown(value)}")
         return value
     kinds = (int,) if isinstance(setting.default, int) else (int, float)
     is_number = isinstance(value, kinds) and not isinstance(value, bool)
     if not is_number or not setting.low <= value <= setting.high:
         kind = "an integer" if kinds == (int,) else "a number"
         bounds = f"{setting.low}..{setting.high}"
-        raise ValueError(f"{setting.name} must be {kind} in {bounds}, got {value!r:.40}")
+        raise ValueError(f"{setting.name} must be {kind} in {bounds}, got {shown(value)}")
     return value

@@ -21,6 +21,7 @@ from afterstate.envs.daihinmin.records import recording, replay
 from afterstate.envs.daihinmin.render import CLASSES, PLACES
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game, give, play, rewind
 from afterstate.envs.daihinmin.views import view
+from afterstate.envs.words import shown
 from afterstate.web.choices import checked
 from afterstate.web.game_2048 import Seed
 
@@ -50,7 +51,7 @@ class Match(BaseModel):
         """Return the players if visitors may choose them."""
         for each in players:
             if each is not None and each.keys() != {"name", "settings"}:
-                raise ValueError(f"a player must have a name and settings, got {each!r:.100}")
+                raise ValueError(f"a player must have a name and settings, got {shown(each)}")
         return [None if each is None else checked("daihinmin", **each) for each in players]
 
     @field_validator("record")

@@ -140,6 +140,8 @@ class Recorded(Request):
             json.dumps(game, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise ValueError("its texts must be Unicode, without lone surrogates") from None
+        except RecursionError:
+            raise ValueError("its values must not be nested that deep") from None
         return game
 
 

@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
+from afterstate.envs.words import shown
 from afterstate.web import choices, game_2048, game_daihinmin
 from afterstate.web.game_daihinmin import Match
 from afterstate.web.guard import COOKIE, Guard, cookie_of
@@ -107,11 +108,13 @@ def _error(status: int, text: str) -> JSONResponse:
 
 def _explain(_: Request, error: Any) -> JSONResponse:
     """Return the answer to a request that is not valid: which value is wrong."""
-    problems = [
-        f"{'.'.join(map(str, each['loc'][1:])) or 'body'}: {each['msg']}, got {each['input']!r:.60}"
-        for each in error.errors()[:5]
-    ]
-    return _error(422, "; ".join(problems))
+    return _error(422, "; ".join(_problem(each) for each in error.errors()[:5]))
+
+
+def _problem(error: Any) -> str:
+    """Return what is wrong with one value of a request."""
+    place = ".".join(map(str, error["loc"][1:])) or "body"
+    return f"{place}: {error['msg']}, got {shown(error['input'])}"
 
 
 def _add_pages(app: FastAPI) -> None:

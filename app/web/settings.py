@@ -18,7 +18,7 @@ class Limits:
     seconds: float = 10.0
     """Time of a search, in seconds."""
     learners: int = 1
-    """Networks that learn or wait for their visitor at the same time, of about 700 MB each."""
+    """Networks that learn or wait for their visitor at the same time, of up to 770 MiB each."""
     learn_seconds: float = 300.0
     """Time that a network may learn, in seconds."""
     idle_seconds: float = 300.0

@@ -35,6 +35,13 @@ class Games(BaseModel):
     game_2048: Game2048 | None = None
     match: Match | None = None
 
+    def restore(self, before: Games) -> None:
+        """Take over the games of an earlier record that differ; a game that does not stays here."""
+        now, then = self.model_dump(), before.model_dump()
+        for name in then:
+            if now[name] != then[name]:
+                setattr(self, name, getattr(before, name))
+
 
 class Visitor:
     """A visitor, and what is kept of it.
@@ -129,7 +136,7 @@ class Visitors:
     def changing(self, visitor: Visitor) -> Iterator[Games]:
         """Change the games of a visitor, and write them to its file.
 
-        If that fails, or the change does, the games are as before.
+        If the change or the writing fails, the games stay as they were.
 
         Raises:
             Refusal: see `_save`.
@@ -138,7 +145,7 @@ class Visitors:
             yield visitor.games
             self._save(visitor)
         except BaseException:
-            visitor.games = Games.model_validate_json(visitor.saved)
+            visitor.games.restore(Games.model_validate_json(visitor.saved))
             raise
 
     def _save(self, visitor: Visitor) -> None:

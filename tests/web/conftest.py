@@ -46,6 +46,13 @@ class Visitor:
         assert answer.status_code >= 400, answer.text
         return answer.status_code, answer.json()["detail"]
 
+    def wait_until_thinking(self) -> None:
+        """Wait until a search runs for the visitor's cookies: a hint in 2048 is refused then."""
+        end, hint = time.monotonic() + 30, {"player": {"name": "reward"}}
+        while "one search at a time" not in self.client.post("/api/2048/hint", json=hint).text:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
 
 class Server:
     """The command `afterstate web` in a process of its own."""

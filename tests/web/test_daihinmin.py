@@ -173,6 +173,18 @@ def test_recorded_games_are_stepped_through(visitor: Visitor) -> None:
     assert answer.status_code == 422 and "surrogates" in answer.json()["detail"]
 
 
+def test_nested_records_are_refused(visitor: Visitor) -> None:
+    """Values nested almost as deep as Python reads them are not written by it."""
+    headers = {"Content-Type": "application/json"}
+    for depth in [*range(10, 900, 89), *range(900, 1000), 5000]:
+        body = '{"game":{"a":' + "[" * depth + "]" * depth + "}}"
+        answer = visitor.client.post("/api/daihinmin/recorded", content=body, headers=headers)
+        while "too many requests" in answer.text:
+            time.sleep(0.5)
+            answer = visitor.client.post("/api/daihinmin/recorded", content=body, headers=headers)
+        assert answer.status_code in (400, 422), (depth, answer.text)
+
+
 def test_a_play_for_an_earlier_match_is_not_made(server: Server) -> None:
     """The new match is at the same turn as the one for which the player was asked."""
     watcher, second = server.visitor(), server.visitor()
@@ -180,13 +192,16 @@ def test_a_play_for_an_earlier_match_is_not_made(server: Server) -> None:
     seats = [slow] * 5
     watcher.post("daihinmin/new", players=seats, seed=1)
     second.client.cookies = watcher.client.cookies
+    second.post("2048/new", seed=1)
     results: list[tuple[int, str]] = []
     advance = partial(watcher.refused, "daihinmin/advance", turn=0)
     thread = threading.Thread(target=lambda: results.append(advance()))
     thread.start()
-    time.sleep(0.3)
+    second.wait_until_thinking()
+    refused = second.refused("2048/undo", turn=0)  # a refusal changes no game
     before = second.post("daihinmin/new", players=seats, seed=1001)
     thread.join(10)
+    assert refused == (409, "no move can be taken back")
     assert results == [(409, "the game has changed while the player was thinking")]
     assert second.get("daihinmin") == before
 

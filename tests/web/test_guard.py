@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -77,10 +78,19 @@ def test_every_answer_has_the_headers(visitor: Visitor) -> None:
 
 
 def test_too_many_requests_are_refused(server: Server) -> None:
-    visitor = server.visitor()
+    """They are sent in one piece, so that a busy machine does not make them fewer a second."""
+    visitor, n = server.visitor(), 600
     visitor.get("me")
-    codes = [visitor.client.get("/api/me").status_code for _ in range(600)]
-    assert codes[0] == 200 and 429 in codes
+    url, cookies = visitor.client.base_url, visitor.client.cookies.items()
+    cookie = "; ".join(f"{name}={value}" for name, value in cookies)
+    request = f"GET /api/me HTTP/1.1\r\nHost: {url.netloc.decode()}\r\nCookie: {cookie}\r\n\r\n"
+    with socket.create_connection((url.host, url.port or 80), 60) as connection:
+        connection.sendall(request.encode() * n)
+        answers = piece = connection.recv(1 << 16)
+        while piece and answers.count(b"HTTP/1.1 ") < n:
+            answers += (piece := connection.recv(1 << 16))
+    codes = re.findall(rb"HTTP/1.1 (\d+)", answers)
+    assert codes[0] == b"200" and set(codes) == {b"200", b"429"}
 
 
 @pytest.mark.parametrize(

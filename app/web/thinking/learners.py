@@ -80,6 +80,7 @@ class Learners:
 
         learner = _Learner(await new_worker(learning.work), seed)
         learner.worker.lower_priority()
+        self.forget(visitor)  # one that was started meanwhile
         if len(self._by_visitor) >= self._limits.learners:
             learner.worker.end()
             raise Refusal(503, "other visitors are learning, try again in some minutes")
