@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 from afterstate.agents import files
 from afterstate.agents.config import check_names, did_you_mean
 from afterstate.envs import json_files
+from afterstate.envs.words import shown
 
 if TYPE_CHECKING:
     from afterstate.agents.game2048.agent import Agent
@@ -242,6 +243,8 @@ def find(text: str, seed: int | None = None) -> Any:
         ValueError: an unknown name, a wrong setting, or another program's file.
         ImportError: the player needs an extra that is not installed.
     """
+    if not isinstance(text, str):
+        raise ValueError(f"player must be a text, got {shown(text)}")
     name, *pairs = text.split(",")
     if name not in _PLAYERS and Path(text).suffix in _FILES:
         return load(text)
@@ -265,7 +268,7 @@ def settings_of(pairs: Iterable[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise ValueError(f"settings of a player must be name=value, got {pair!r}")
+            raise ValueError(f"settings of a player must be name=value, got {shown(pair)}")
         settings[name] = _value(value)
     return settings
 
@@ -281,7 +284,8 @@ def _value(text: str) -> Any:
 def _entry(name: str) -> _Entry:
     """Return the entry of a name; raise ValueError with the nearest one if there is none."""
     if not isinstance(name, str) or name not in _PLAYERS:
-        raise ValueError(f"there is no player {name!r}{_advice(str(name))}")
+        advice = _advice(name if isinstance(name, str) else "")
+        raise ValueError(f"there is no player {shown(name)}{advice}")
     return _PLAYERS[name]
 
 

@@ -35,6 +35,7 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import dataclass_transform
 
 from afterstate.envs import json_files
+from afterstate.envs.words import shown
 
 T = TypeVar("T")
 
@@ -193,7 +194,7 @@ def _message(error: Any, settings_kind: Any) -> str:
         known = _known_names(settings_kind, path)
         return f"unknown setting {name!r}{did_you_mean(last, known) if known else ''}"
     wanted = _WANTED.get(kind, error["msg"][0].lower() + error["msg"][1:])
-    return f"{name or 'value'} must be {wanted.format(**context)}, got {error['input']!r:.200}"
+    return f"{name or 'value'} must be {wanted.format(**context)}, got {shown(error['input'])}"
 
 
 _WANTED = {

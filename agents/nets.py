@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.envs import durable_files, json_files
+from afterstate.envs.words import shown
 
 _DTYPES = {32: torch.float32, 16: torch.float16}
 """The type of weights in a file, by its bits."""
@@ -56,7 +57,7 @@ def save(net: nn.Module, path: str | Path, /, bits: int = 32, **facts: Any) -> N
         ValueError: another number of bits, or weights beyond the range of 16 bits.
     """
     if bits not in _DTYPES:
-        raise ValueError(f"bits must be one of {list(_DTYPES)}, got {bits!r}")
+        raise ValueError(f"bits must be one of {list(_DTYPES)}, got {shown(bits)}")
     about, dtype = {**describe(net), **facts}, _DTYPES[bits]
     weights = {name: t.detach().cpu().contiguous() for name, t in net.state_dict().items()}
     tensors = {name: t.to(dtype) if t.is_floating_point() else t for name, t in weights.items()}
@@ -196,7 +197,7 @@ def network(networks: Mapping[str, type[nn.Module]], name: str, /, **settings: A
         ValueError: an unknown name or a wrong setting.
     """
     if not isinstance(name, str) or name not in networks:
-        raise ValueError(f"network must be one of {list(networks)}, got {name!r}")
+        raise ValueError(f"network must be one of {list(networks)}, got {shown(name)}")
     try:
         return networks[name](**settings).eval()
     except TypeError as error:
@@ -218,7 +219,7 @@ def load_or_move(
         ValueError: neither a network nor a file of one, or an unknown device.
     """
     if not isinstance(net, (str, Path, nn.Module)):
-        raise ValueError(f"net must be a network or its file, got {net!r}")
+        raise ValueError(f"net must be a network or its file, got {shown(net)}")
     if device is not None:
         check_device(device)
     if isinstance(net, nn.Module):
@@ -254,4 +255,4 @@ def check_device(device: str) -> None:
     try:
         torch.zeros(1, device=device).cpu()
     except (RuntimeError, AssertionError, TypeError, ValueError, NotImplementedError) as error:
-        raise ValueError(f"torch has no device {device!r:.200} here: {error}") from error
+        raise ValueError(f"torch has no device {shown(device)} here: {error}") from error

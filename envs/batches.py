@@ -57,13 +57,13 @@ def check_reset_mask(options: dict[str, Any], num_envs: int) -> Flags:
     """Return the games that the reset options select, by default all."""
     given = options.get("reset_mask", np.ones(num_envs, np.bool_))
     check_length("reset_mask", given, num_envs)
-    mask = np.array(given, order="C")
+    mask = np.asarray(given)
     if mask.shape != (num_envs,) or mask.dtype != np.bool_ or not mask.any():
         raise ValueError(
             f"reset_mask must be bool[{num_envs}] with at least one True, "
             f"got {mask.dtype} of shape {mask.shape}"
         )
-    return mask
+    return np.array(mask, order="C")
 
 
 def check_actions(actions: Any, num_envs: int, n_actions: int, meaning: str) -> npt.NDArray[Any]:

@@ -63,7 +63,7 @@ def parse_one_of(
 
 
 def _config() -> tuple[Any, ...]:
-    """Return how tyro reads all commands: required fields are positional, flags have one form."""
+    """Return settings of tyro: required fields are positional, and flags have one form."""
     import tyro
 
     return tyro.conf.PositionalRequiredArgs, tyro.conf.FlagCreatePairsOff
@@ -90,7 +90,7 @@ def add_help(kind: Any) -> None:
 
 
 def registry() -> Any:
-    """Return how tyro reads numbers and optional paths, named without types of Python."""
+    """Return rules by which tyro reads numbers and optional paths, and names them in help texts."""
     from tyro.constructors import ConstructorRegistry
 
     made = ConstructorRegistry()
@@ -103,7 +103,7 @@ _NUMBERS = {int: ("INT", "an integer"), float: ("NUMBER", "a number")}
 
 
 def _number_rule(info: Any) -> Any:
-    """Return how tyro reads a number or an optional one; None for other types."""
+    """Return the rule by which tyro reads a number or an optional one; None for other types."""
     from tyro.constructors import PrimitiveConstructorSpec
 
     is_union = get_origin(info.type) in (Union, UnionType)
@@ -124,7 +124,7 @@ def _number_rule(info: Any) -> Any:
 
 
 def _path_rule(info: Any) -> Any:
-    """Return how tyro reads an optional path; None for other types."""
+    """Return the rule by which tyro reads an optional path; None for other types."""
     from tyro.constructors import PrimitiveConstructorSpec
 
     if set(get_args(info.type)) != {Path, type(None)}:
@@ -201,8 +201,13 @@ def missing(error: Exception) -> str:
 
 
 def fail(error: object) -> NoReturn:
-    """Print what is wrong with a command line and exit with 2; an OSError without its number."""
+    """Print what is wrong with a command line and exit with 2."""
+    print_error(error)
+    raise SystemExit(2)
+
+
+def print_error(error: object) -> None:
+    """Print an error on stderr; one of the system without its number."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         error = f"{error.filename}: {error.strerror}"
     print(f"error: {error}", file=sys.stderr)
-    raise SystemExit(2)

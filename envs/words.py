@@ -134,8 +134,9 @@ def check_count(name: str, number: Any, optional: bool = False) -> None:
 
 
 def check_length(name: str, values: Any, length: int) -> None:
-    """Raise ValueError if a list has another length, before anything reads its entries."""
-    if isinstance(values, Sequence) and len(values) != length:
+    """Raise ValueError if a list or an array has another length, before anything reads it."""
+    is_list = isinstance(values, Sequence) or (isinstance(values, np.ndarray) and values.ndim > 0)
+    if is_list and len(values) != length:
         raise ValueError(f"{name} must have {length} entries, got {len(values):,}")
 
 

@@ -10,6 +10,7 @@ from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.players import Player, check_player
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, give, play
 from afterstate.envs.daihinmin.views import view
+from afterstate.envs.words import shown
 
 GAMES_PER_CYCLE = 100
 """Games from one reset of the classes to the next."""
@@ -37,7 +38,9 @@ def find_player(player: Player | str, seed: int | None = None) -> Player:
         return check_player(agents.find(player))
     name = _PREFIX + player.removeprefix(_PREFIX)
     if name.partition(",")[0] not in agents.names():
-        raise ValueError(f"player must be a name or a player's file, got {player!r}{_hint(player)}")
+        raise ValueError(
+            f"player must be a name or a player's file, got {shown(player)}{_hint(player)}"
+        )
     return check_player(agents.find(name, seed))
 
 

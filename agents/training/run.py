@@ -27,6 +27,7 @@ from afterstate.agents.config import Amount, Count, Positive, settings
 from afterstate.agents.training.commands import sigterm_raises, uninterrupted
 from afterstate.agents.training.folder import RunFolder
 from afterstate.envs import durable_files
+from afterstate.envs.words import shown
 
 EVALUATION_SEED = 1 << 40
 """Seed of the first game of every evaluation of 2048, far from those of training games."""
@@ -64,7 +65,7 @@ def evaluation_games(text: str) -> dict[int, int]:
         )
     games = {int(pair[0]): int(pair[2:]) for pair in pairs}
     if len(games) < len(pairs):
-        raise ValueError(f"evaluate must have each number of plies once, got {text!r}")
+        raise ValueError(f"evaluate must have each number of plies once, got {shown(text)}")
     return games
 
 
@@ -480,7 +481,7 @@ def whole_moves(n_moves: float, least: int = 1) -> int:
         ValueError: not a whole number, or below the least.
     """
     if not least <= n_moves < 2**63 or n_moves != int(n_moves):
-        raise ValueError(f"n_moves must be a whole number >= {least}, got {n_moves!r}")
+        raise ValueError(f"n_moves must be a whole number >= {least}, got {shown(n_moves)}")
     return int(n_moves)
 
 

@@ -389,7 +389,8 @@ def check_board(board: BoardLike, *shapes: tuple[int, ...]) -> Cells:
     """
     try:
         if not any(_has_lengths(board, shape) for shape in shapes):
-            raise ValueError("got lists of other lengths")
+            shape = f"shape {board.shape}" if isinstance(board, np.ndarray) else "other lengths"
+            raise ValueError(f"got {shape}")
         array = cells(board, *shapes[0][-2:]) if are_words(board) else check_cells(board)
         if array.shape not in shapes:
             raise ValueError(f"got shape {array.shape}")
@@ -401,7 +402,9 @@ def check_board(board: BoardLike, *shapes: tuple[int, ...]) -> Cells:
 
 
 def _has_lengths(board: BoardLike, shape: tuple[int, ...]) -> bool:
-    """Return False if a list, or one within it, has another length than a shape says."""
+    """Return False if an array has another shape, or a list (or one within it) another length."""
+    if isinstance(board, np.ndarray):
+        return board.shape in (shape, shape[:-2])
     if not shape or not isinstance(board, Sequence):
         return True
     return len(board) == shape[0] and all(_has_lengths(each, shape[1:]) for each in board)

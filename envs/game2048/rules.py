@@ -471,7 +471,7 @@ def check_words(words: Any, rows: int, cols: int) -> Words:
     """
     boards = words if isinstance(words, np.ndarray) else np.array(words, object)
     if boards.dtype == object:
-        numbers = [whole(word) for word in boards.flat]  # numpy would make floats of large ones
+        numbers = [whole(word) for word in boards.ravel()]  # numpy would make floats of large ones
         fits = all(number is not None and 0 <= number < 1 << 64 for number in numbers)
     else:
         is_wide = boards.dtype.kind in "iu" and boards.dtype.itemsize == 8

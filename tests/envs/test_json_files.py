@@ -85,9 +85,9 @@ def test_an_endless_line_is_refused_in_little_memory(tmp_path: Path) -> None:
 
 
 def test_empty_lines_without_end_are_refused(tmp_path: Path) -> None:
-    """A hundred million line breaks, packed into 100,000 bytes."""
+    """Ten million line breaks, packed into some 10,000 bytes."""
     path = tmp_path / "a.jsonl.gz"
-    path.write_bytes(gzip.compress(b"\n" * 100_000_000, compresslevel=1))
+    path.write_bytes(gzip.compress(b"\n" * 10_000_000))
     with pytest.raises(ValueError, match=r"a\.jsonl\.gz unpacks to more than 200 times its size"):
         for line in json_files.lines(path):
             assert line == b"\n"

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
+from afterstate.envs.words import shown
 
 Values = npt.NDArray[np.float64]
 
@@ -69,7 +70,7 @@ def class_values(games_left: int, transitions: npt.ArrayLike = TRANSITIONS) -> V
     """
     matrix = _checked(transitions)
     if games_left < 0:
-        raise ValueError(f"games_left must be >= 0, got {games_left!r}")
+        raise ValueError(f"games_left must be >= 0, got {shown(games_left)}")
     values = points = np.array(POINTS)
     for _ in range(games_left):
         values = points + matrix @ (values - values[-1])
@@ -83,7 +84,7 @@ def _checked(transitions: npt.ArrayLike) -> Values:
     if not is_square or not np.allclose(matrix.sum(axis=1), 1, atol=2e-3):
         raise ValueError(
             "transitions must be a 5x5 matrix of probabilities whose rows add up to 1, "
-            f"got {transitions!r}"
+            f"got {shown(transitions)}"
         )
     return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
 

@@ -72,6 +72,7 @@ from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.envs import durable_files
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS
+from afterstate.envs.words import shown
 
 Report: TypeAlias = "Callable[[int], Any]"
 """A function that is called with the number of games or iterations that have been completed."""
@@ -236,7 +237,7 @@ class RankTraining:
         self._row: dict[str, Any] = {}  # the same until it is written
         nets.check_device(options.device)
         if torch.device(options.device).type not in ("cpu", "cuda"):
-            raise ValueError(f"device must be cpu or cuda, got {options.device!r}")
+            raise ValueError(f"device must be cpu or cuda, got {shown(options.device)}")
         for name in run.teacher:
             find_player(name)
         if options.resume:

@@ -62,6 +62,7 @@ from afterstate.envs.daihinmin.rules import (
     play,
 )
 from afterstate.envs.daihinmin.views import look
+from afterstate.envs.words import shown
 
 NET, LEARNED_GIFTS, SAMPLE, HEURISTIC, POLICY = range(5)
 _KINDS = dict(zip(RULE_PLAYERS, (SAMPLE, HEURISTIC, POLICY), strict=True))
@@ -332,11 +333,11 @@ def _check(
             f">= 1, got {players}, {n_games} and {n_matches}"
         )
     if not 0 <= epsilon <= 1:
-        raise ValueError(f"epsilon must be in 0..1, got {epsilon!r}")
+        raise ValueError(f"epsilon must be in 0..1, got {shown(epsilon)}")
     if not 0 <= temperature < math.inf:
-        raise ValueError(f"temperature must be >= 0, got {temperature!r}")
+        raise ValueError(f"temperature must be >= 0, got {shown(temperature)}")
     if np.shape(points) != (N_PLAYERS,) or not np.isfinite(points).all():
-        raise ValueError(f"points must be five numbers, got {points!r}")
+        raise ValueError(f"points must be five numbers, got {shown(points)}")
 
 
 def _evaluate(

@@ -16,7 +16,7 @@ from afterstate.envs.daihinmin.cards import weakest
 from afterstate.envs.daihinmin.players import MOVE, CheckedPlayer, CompiledPlayer
 from afterstate.envs.daihinmin.players import RandomPlayer as RandomAgent
 from afterstate.envs.daihinmin.rules import Game
-from afterstate.envs.words import Words
+from afterstate.envs.words import Words, shown
 
 __all__ = ["HeuristicAgent", "RandomAgent", "SampleAgent"]
 
@@ -76,7 +76,7 @@ class HeuristicAgent(CheckedPlayer):
             isinstance(w, (int, float)) for w in weights
         )
         if not is_valid:
-            raise ValueError(f"weights must be a Weights record of numbers, got {weights!r}")
+            raise ValueError(f"weights must be a Weights record of numbers, got {shown(weights)}")
         self._weights = Weights(*map(float, weights))
 
     def _choose(self, view: Game) -> int:

@@ -67,7 +67,7 @@ from afterstate.envs.daihinmin.rules import (
     play,
     skip,
 )
-from afterstate.envs.words import Word, Words, check_seed, draw_word, next_random, whole
+from afterstate.envs.words import Word, Words, check_seed, draw_word, next_random, shown, whole
 
 _UNLIMITED = 1 << 40  # playouts
 _CHUNK = 64  # playouts between two looks at the clock
@@ -344,9 +344,9 @@ class MonteCarloAgent(CheckedPlayer):
         _check_budget(playouts, milliseconds)
         settings = MonteCarloSettings() if settings is None else settings
         if not isinstance(settings, MonteCarloSettings):
-            raise ValueError(f"settings must be MonteCarloSettings, got {settings!r}")
+            raise ValueError(f"settings must be MonteCarloSettings, got {shown(settings)}")
         if prior is not None and not callable(getattr(prior, "expect", None)):
-            raise ValueError(f"prior must be a RankAgent, got {prior!r}")
+            raise ValueError(f"prior must be a RankAgent, got {shown(prior)}")
         check_seed(seed)
         self._playouts = _UNLIMITED if playouts is None else int(playouts)
         self._seconds = math.inf if milliseconds is None else float(milliseconds) / 1000
@@ -463,7 +463,7 @@ def _check_budget(playouts: Any, milliseconds: Any) -> None:
     """Raise ValueError unless this is a budget."""
     number = whole(playouts)
     if playouts is not None and (number is None or not 1 <= number < _UNLIMITED):
-        raise ValueError(f"playouts must be an integer >= 1 or None, got {playouts!r}")
+        raise ValueError(f"playouts must be an integer >= 1 or None, got {shown(playouts)}")
     checked("milliseconds", milliseconds, Positive | None)
     if playouts is None and milliseconds is None:
         raise ValueError("playouts or milliseconds must limit a search, got None for both")

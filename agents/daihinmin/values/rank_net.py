@@ -32,7 +32,7 @@ from afterstate.agents.daihinmin.values.history import N_HISTORY_PLANES, N_ROWS,
 from afterstate.envs.daihinmin.arguments import check_turn
 from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game
-from afterstate.envs.words import Words
+from afterstate.envs.words import Words, shown
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained" / "rank.safetensors"
 """The file of the pretrained network."""
@@ -199,7 +199,7 @@ def network(name: str, **settings: Any) -> nn.Module:
         check_names(name, settings, signature(NETWORKS[name]).parameters)
     for key, value in settings.items():
         if type(value) is not int or not 1 <= value <= 4_096:
-            raise ValueError(f"{key} must be an integer from 1 to 4096, got {value!r}")
+            raise ValueError(f"{key} must be an integer from 1 to 4096, got {shown(value)}")
     net = nets.network(NETWORKS, name, **settings)
     for weights in net.parameters():
         if weights.dim() == 4:  # the memory layout of the planes: twice as fast
@@ -307,7 +307,7 @@ class RankAgent(CheckedPlayer):
         device: str = "cpu",
     ) -> None:
         if not isinstance(net, (str, Path, nn.Module)):
-            raise ValueError(f"net must be a network or its file, got {net!r}")
+            raise ValueError(f"net must be a network or its file, got {shown(net)}")
         nets.check_device(device)
         own = play_settings(net) if isinstance(net, (str, Path)) else ("game", "hand")
         self._points = _checked_points(own[0] if points is None else points)
@@ -409,7 +409,7 @@ def play_settings(path: str | Path) -> tuple[Any, str]:
 def _checked_exchange(exchange: Any) -> str:
     """Return the rule of the exchange; raise ValueError if it is not one."""
     if not isinstance(exchange, str) or exchange not in ("net", "hand"):
-        raise ValueError(f"exchange must be 'net' or 'hand', got {exchange!r}")
+        raise ValueError(f"exchange must be 'net' or 'hand', got {shown(exchange)}")
     return exchange
 
 
@@ -422,5 +422,5 @@ def _checked_points(points: Any) -> npt.NDArray[np.float64] | None:
     except (TypeError, ValueError, OverflowError):
         values = np.empty(0)
     if values.shape != (N_PLAYERS,) or not np.isfinite(values).all():
-        raise ValueError(f"points must be 'game', 'classes' or five numbers, got {points!r}")
+        raise ValueError(f"points must be 'game', 'classes' or five numbers, got {shown(points)}")
     return values

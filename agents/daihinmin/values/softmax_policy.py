@@ -33,7 +33,7 @@ from afterstate.agents.daihinmin.values.features import (
 from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
 from afterstate.envs.daihinmin.rules import Game, GameType, draw
-from afterstate.envs.words import Word, check_seed
+from afterstate.envs.words import Word, check_seed, shown
 
 KIND = "daihinmin-policy"
 """The kind in the header of a policy's file."""
@@ -200,7 +200,7 @@ def find_policy(policy: Policy | str | Path | None) -> Policy:
     if policy is None or isinstance(policy, (str, Path)):
         return load(PRETRAINED if policy is None else policy)
     if not isinstance(policy, Policy) or np.shape(policy.weights) != (N_CONTEXTS, N_FEATURES):
-        raise ValueError(f"policy must be a Policy or a file of one, got {policy!r}")
+        raise ValueError(f"policy must be a Policy or a file of one, got {shown(policy)}")
     return Policy(np.ascontiguousarray(policy.weights, np.float64))
 
 
