@@ -86,7 +86,7 @@ def append_again(path: Path) -> None:
 
 
 def read_gzip(path: Path) -> list[object]:
-    return list(row_files.read(path))
+    return list(row_files.rows(path))
 
 
 def mend_gzip(path: Path) -> None:

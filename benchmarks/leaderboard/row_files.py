@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from afterstate.envs import durable_files, json_files
+from afterstate.envs.words import shown
 
 LOGGER = logging.getLogger(__name__)
 
@@ -27,11 +28,6 @@ _PIECE = 1 << 16  # bytes that are read and unpacked at a time
 _START = gzip.compress(b"", mtime=0)[:8]  # of each member
 
 Row = dict[str, Any]
-
-
-def read(path: Path) -> list[Row]:
-    """Return the complete rows of a file: see `rows`."""
-    return list(rows(path))
 
 
 def rows(path: Path) -> Iterator[Row]:
@@ -55,7 +51,7 @@ def _row(path: Path, number: int, line: bytes) -> Row:
     except ValueError as error:
         raise ValueError(f"{path}, row {number}: {error}") from error
     if not isinstance(row, dict):
-        raise ValueError(f"{path}, row {number}: must be an object, got {row!r:.40}")
+        raise ValueError(f"{path}, row {number}: must be an object, got {shown(row)}")
     return row
 
 

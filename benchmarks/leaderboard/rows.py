@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.envs.words import shown
 from afterstate.leaderboard import row_files
 from afterstate.leaderboard.games import GAMES, OPPONENTS, Entry, file_name, seeds
 from afterstate.leaderboard.row_files import Row
@@ -69,7 +70,7 @@ def read(folder: Path, entry: Entry) -> list[Row]:
 def row_error(row: Row, game: str) -> str:
     """Return the error of a row of a game; empty if it is valid."""
     if not isinstance(row, dict):
-        return f"must be an object, got {row!r:.40}"
+        return f"must be an object, got {shown(row)}"
     fields = _FIELDS_OF[game]
     wrong = [name for name, kind in fields.items() if not _is(row.get(name, ...), kind)]
     if wrong:

@@ -9,6 +9,7 @@ that is downgraded. A JSON row is appended to the results.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.training.run import EVALUATION_SEED, half_interval
 from afterstate.envs import json_files
-from afterstate.envs.commands import parse
+from afterstate.envs.commands import exit_code, parse
 from afterstate.leaderboard.machine import machine
 
 RESULT = Path(__file__).parents[1] / "results" / "downgrading.jsonl"
@@ -80,7 +81,10 @@ class Args:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
     args = parse(Args, "python -m benchmarks.pretrained.downgrading", arguments)
-    row = compared(agents.find(args.player).network, args.depth, args.games)
+    player = agents.find(args.player)
+    if not isinstance(getattr(player, "network", None), Network):
+        raise ValueError(f"player must have an N-tuple network, got {args.player!r}")
+    row = compared(player.network, args.depth, args.games)
     print(
         f"without {row['without']:,}, with {row['with']:,}: {row['gain']:+,} ± {row['interval']:,} "
         f"({row['games']:,} pairs of games, {row['different']:,} of them differ)"
@@ -89,4 +93,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(exit_code(main))

@@ -38,7 +38,8 @@ SHORTEST = 14
 """Moves of the shortest game, which fills its board without merging."""
 
 PLAYING_MOVES = 50_000_000
-N_COMPARED = 5_000
+N_COMPARED, GAMES_COMPARED = 5_000, 8
+"""Boards on which searches with and without a cutoff are compared, and games that they are of."""
 
 
 def start_env(seed: int = 0) -> Steps:
@@ -223,7 +224,7 @@ def values(rounds: int, net: Network) -> list[Figure]:
 def agreement(name: str, net: Network, depth: int) -> Figure:
     """Return how often a search makes the same move with its cutoff and without, on its boards."""
     player, whole = ExpectimaxAgent(net, depth), ExpectimaxAgent(net, depth, cutoff=0)
-    boards = np.random.default_rng(1).choice(boards_of(player, 8), N_COMPARED)
+    boards = np.random.default_rng(1).choice(boards_of(player, GAMES_COMPARED), N_COMPARED)
     same = float((player.act(boards) == whole.act(boards)).mean())
     return Figure(f"{depth}-ply choices as without cutoff, {name}", "%", [100 * same])
 

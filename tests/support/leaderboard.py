@@ -31,7 +31,7 @@ def run(command: str, folder: Path, *more: str) -> None:
 
 def all_rows(folder: Path) -> list[Row]:
     """Return all rows of a folder."""
-    return [row for path in sorted(folder.rglob("*.gz")) for row in row_files.read(path)]
+    return [row for path in sorted(folder.rglob("*.gz")) for row in row_files.rows(path)]
 
 
 ENTRIES: Row = {

@@ -57,13 +57,13 @@ def test_an_interrupted_run_resumes(tmp_path: Path, bots: ModuleType) -> None:
     file_of(tmp_path, {"2048": ENTRIES["2048"]})
     run("play", tmp_path, "--only", "random")
     path = rows_file(tmp_path, RANDOM)
-    before = row_files.read(path)
+    before = list(row_files.rows(path))
     path.write_bytes(path.read_bytes()[:-30])
     run("play", tmp_path, "--only", "random")
-    after = row_files.read(path)
+    after = list(row_files.rows(path))
     assert [row["score"] for row in after] == [row["score"] for row in before]
     run("play", tmp_path)
-    assert row_files.read(path) == after  # all was there
+    assert list(row_files.rows(path)) == after  # all was there
     assert len(all_rows(tmp_path)) == 10
 
 
@@ -229,7 +229,7 @@ def test_rows_are_verified(
     assert out.count(": same") == 2 + 2 + 2
     assert "random, 3 of seed 924710231...: same" in out
     path = rows_file(tmp_path, RANDOM)
-    rows = row_files.read(path)
+    rows = list(row_files.rows(path))
     rows[1]["score"] += 4
     path.unlink()
     row_files.append(path, rows)
@@ -242,7 +242,7 @@ def test_rows_are_verified(
         other = {**rows[1], of: output}
         assert f"its {of} changed" in leaderboard.difference(entry, [other], [other["seed"]])
     entry = entries(tmp_path / "entries.json")[2]
-    rows = row_files.read(rows_file(tmp_path, entry))[:3]
+    rows = list(row_files.rows(rows_file(tmp_path, entry)))[:3]
     changes: list[Row] = [{"decisions": 10**6}, {"places": [0, 1, 2, 3, 4]}]
     for change in changes:
         (of,) = change
@@ -270,7 +270,7 @@ def test_missing_games_are_named_and_timed_ones_skipped(
     run("verify", tmp_path, "--all")
     assert "quick: not played again" in capsys.readouterr().out
     path = rows_file(tmp_path, RANDOM)
-    rows = row_files.read(path)
+    rows = list(row_files.rows(path))
     path.unlink()
     row_files.append(path, rows[1:])
     with pytest.raises(SystemExit, match="1 differ"):
@@ -329,7 +329,7 @@ def test_impossible_rows_are_named(tmp_path: Path, changed: Row, message: str) -
     file_of(tmp_path, {"2048": {"random": ENTRIES["2048"]["random"]}})
     run("play", tmp_path)
     path = rows_file(tmp_path, RANDOM)
-    row_files.append(path, [{**row_files.read(path)[0], **changed}])
+    row_files.append(path, [{**next(row_files.rows(path)), **changed}])
     for command in ("play", "verify", "report"):
         with pytest.raises(ValueError, match=rf"random\.jsonl\.gz, row 7: .*{message}"):
             run(command, tmp_path)
@@ -403,7 +403,7 @@ def test_a_report_of_own_rows_includes_the_published_ones(
     names = [line.split(" | ")[0] for line in capsys.readouterr().out.splitlines()[2:4]]
     assert sorted(names) == ["| mine", "| random"]
     assert (other / "2048.md").exists() and not (tmp_path / "2048.md").exists()
-    assert len(all_rows(other)) == 2 < len(row_files.read(rows_file(tmp_path, entry)))
+    assert len(all_rows(other)) == 2 < len(list(row_files.rows(rows_file(tmp_path, entry))))
 
 
 def test_the_templates_of_players_play(tmp_path: Path) -> None:

@@ -30,14 +30,14 @@ def test_a_bomb_is_refused_in_little_memory(path: Path) -> None:
             file.write(bytes(1 << 24))
     message = r"rows\.jsonl\.gz must have at most"
     with at_most(2 * row_files.MAX_BYTES), pytest.raises(ValueError, match=message):
-        row_files.read(path)
+        list(row_files.rows(path))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs pipes")
 def test_a_pipe_is_refused(path: Path) -> None:
     """Opening it would wait for a writer."""
     os.mkfifo(path)
-    for use in (row_files.read, row_files.repair):
+    for use in (lambda path: [*row_files.rows(path)], row_files.repair):
         with pytest.raises(ValueError, match="must be a file on a disk, got a device or a pipe"):
             use(path)
 
@@ -47,10 +47,10 @@ def test_many_small_members_are_bounded_together(
 ) -> None:
     monkeypatch.setattr(row_files, "MAX_BYTES", 1_000)
     path.write_bytes(gzip.compress(b'{"a": 1}\n') * 100)
-    assert len(row_files.read(path)) == 100
+    assert len(list(row_files.rows(path))) == 100
     path.write_bytes(gzip.compress(b'{"a": 1}\n') * 120)
     with pytest.raises(ValueError, match=r"rows\.jsonl\.gz must have at most 1,000 bytes"):
-        row_files.read(path)
+        list(row_files.rows(path))
 
 
 def test_a_file_of_another_game_is_refused_at_its_first_row(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_file_of_another_game_is_refused_at_its_first_row(tmp_path: Path) -> N
 def test_a_line_that_is_no_object_is_named(path: Path, line: bytes) -> None:
     path.write_bytes(gzip.compress(b'{"a": 1}\n' + line + b'\n{"a": 2}\n'))
     with pytest.raises(ValueError, match=r"rows\.jsonl\.gz, row 2: "):
-        row_files.read(path)
+        list(row_files.rows(path))
 
 
 def test_a_repair_only_cuts_the_file(path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_damaged_end_costs_itself_and_is_reported(
     row_files.append(path, [{"a": 1}])
     whole = path.read_bytes()
     path.write_bytes(whole + end)
-    assert row_files.read(path) == [{"a": 1}]
+    assert list(row_files.rows(path)) == [{"a": 1}]
     assert len(caplog.messages) == bool(end)
     row_files.repair(path)
     assert path.read_bytes() == whole
@@ -100,7 +100,7 @@ def test_damage_before_other_rows_and_another_file_are_errors(path: Path) -> Non
     for content in (first[:15] + b"x" + path.read_bytes()[16:], b"no gzip"):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"is damaged .*restore it, or delete it"):
-            row_files.read(path)
+            list(row_files.rows(path))
         with pytest.raises(ValueError, match="is damaged"):
             row_files.repair(path)
         assert path.read_bytes() == content

@@ -36,10 +36,10 @@ def _short_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_appended_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "a" / "rows.jsonl.gz"
-    assert row_files.read(path) == []
+    assert list(row_files.rows(path)) == []
     row_files.append(path, [{"a": 1}, {"a": "ä"}])
     row_files.append(path, [{"a": [None]}])
-    assert row_files.read(path) == [{"a": 1}, {"a": "ä"}, {"a": [None]}]
+    assert list(row_files.rows(path)) == [{"a": 1}, {"a": "ä"}, {"a": [None]}]
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20])
@@ -48,10 +48,10 @@ def test_rows_before_one_that_was_cut_off_are_kept(tmp_path: Path, cut: int) -> 
     row_files.append(path, [{"a": i} for i in range(50)])
     row_files.append(path, [{"a": i} for i in range(90)])
     path.write_bytes(path.read_bytes()[:-cut])
-    assert row_files.read(path) == [{"a": i} for i in range(50)]
+    assert list(row_files.rows(path)) == [{"a": i} for i in range(50)]
     row_files.repair(path)
     row_files.append(path, [{"a": "last"}])
-    assert row_files.read(path) == [*({"a": i} for i in range(50)), {"a": "last"}]
+    assert list(row_files.rows(path)) == [*({"a": i} for i in range(50)), {"a": "last"}]
 
 
 def test_of_a_game_that_was_played_twice_the_later_row_counts() -> None:
