@@ -346,7 +346,7 @@ def test_the_search_beats_its_policy() -> None:
     points = 0.0
     for seed in range(40):
         others = [PolicyAgent(seed=i) for i in range(4)]
-        *_, match = play_match([MonteCarloAgent(1000, seed=seed), *others], 10, seed=seed)
+        *_, match = play_match([MonteCarloAgent(300, seed=seed), *others], 10, seed=seed)
         points += match["points"][0]
     assert points > 400 * 3.3
 
