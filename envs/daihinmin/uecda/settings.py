@@ -88,8 +88,12 @@ _RANGES = (
 
 
 def _is_same(file: Path | None, other: Path | None) -> bool:
-    """Return True if two files are given and are the same one."""
-    return None not in (file, other) and os.path.realpath(str(file)) == os.path.realpath(str(other))
+    """Return True if two files are given and are the same one, also by links."""
+    if file is None or other is None:
+        return False
+    if file.exists() and other.exists():
+        return file.samefile(other)
+    return os.path.realpath(file) == os.path.realpath(other)
 
 
 def check(settings: ServerSettings, n_players: int) -> None:
@@ -106,7 +110,7 @@ def check(settings: ServerSettings, n_players: int) -> None:
     if settings.seed is not None and not 0 <= settings.seed < 2**64:
         raise ValueError(f"seed must be in 0..2**64 - 1, got {settings.seed}")
     if _is_same(settings.log, settings.events):
-        raise ValueError(f"events must be another file than log, got {settings.events} for both")
+        raise ValueError(f"events must be another file than log, got {settings.events}")
     if len(settings.match) > MAX_MATCH_NAME:
         raise ValueError(
             f"match must have at most {MAX_MATCH_NAME} characters, got {len(settings.match)}"

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,18 @@ def test_errors_name_the_wrong_option(
         main(["serve", *arguments.split(), *(["--no-log"] if "--log" not in arguments else [])])
     assert stop.value.code == 2
     assert noun in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
+def test_links_to_one_file_are_no_two_files(
+    tmp_path: Path, link: Callable[[Path, Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, events = tmp_path / "log", tmp_path / "events"
+    log.touch()
+    link(events, log)
+    with pytest.raises(SystemExit):
+        main(["serve", "--log", str(log), "--events", str(events)])
+    assert "events must be another file than log" in capsys.readouterr().err
 
 
 def test_the_replacement_gets_a_player_per_seat(monkeypatch: pytest.MonkeyPatch) -> None:
