@@ -51,6 +51,11 @@ class Choice(NamedTuple):
         """True if the player needs torch."""
         return agents.needs_torch(self.made)
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the player as the page shows it."""
+        settings = [setting._asdict() for setting in self.settings]
+        return {"name": self.name, "label": self.label, "made": self.made, "settings": settings}
+
 
 _SELECT = ("sharp", "L-max", "G-max", "L-log", "G-log", "falling", "ave", "best")
 _PLAYOUTS = Setting("playouts", "playouts per decision", 500, 1, 5000)
@@ -120,23 +125,14 @@ CHOICES: dict[str, tuple[Choice, ...]] = {
 
 _NETWORKS = Path(str(agents.__file__)).parent / "game2048" / "pretrained"
 
-TRAINED = "trained"
-"""Name of the player of 2048 that the visitor has trained on the page."""
+TRAINED = Choice("trained", "Your network (Learn)", (Setting("depth", "depth in moves", 1, 1, 3),))
+"""The player of 2048 that the visitor has trained on the page; with depth 1 it plays greedily."""
 
 
 def listed() -> dict[str, list[dict[str, Any]]]:
     """Return the players that can be made here, as JSON."""
     return {
-        game: [
-            {
-                "name": each.name,
-                "label": each.label,
-                "made": each.made,
-                "settings": [setting._asdict() for setting in each.settings],
-            }
-            for each in choices
-            if _is_here(each)
-        ]
+        game: [each.as_json() for each in choices if _is_here(each)]
         for game, choices in CHOICES.items()
     }
 
@@ -183,11 +179,10 @@ def checked(game: str, name: str, settings: dict[str, Any]) -> Spec:
     Raises:
         ValueError: an unknown player or setting, or a value out of bounds.
     """
-    if game == "2048" and name == TRAINED and not settings:
-        return {"name": TRAINED, "settings": {}}
     if not isinstance(settings, dict):
         raise ValueError(f"settings of a player must be an object, got {shown(settings)}")
-    bounds = {each.name: each for each in find(game, name).settings}
+    choice = TRAINED if (game, name) == ("2048", TRAINED.name) else find(game, name)
+    bounds = {each.name: each for each in choice.settings}
     for key in settings:
         if key not in bounds:
             raise ValueError(f"player {name!r} has no setting {key!r}{did_you_mean(key, bounds)}")

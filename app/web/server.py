@@ -130,6 +130,7 @@ def _add_pages(app: FastAPI) -> None:
         game, match = visitor.games.game_2048, visitor.games.match
         return {
             "players": choices.listed(),
+            "trained": choices.TRAINED.as_json(),
             "ready": state.thinking.is_ready,
             "seconds": state.limits.seconds,
             "game_2048": None if game is None else game_2048.state(game),
@@ -152,7 +153,7 @@ def _add_2048(app: FastAPI) -> None:
 
     async def ask(me: Visitor, request: Json) -> Json:
         """Return the answer of a player, or of the network that the visitor has trained."""
-        if request["player"]["name"] == choices.TRAINED:
+        if request["player"]["name"] == choices.TRAINED.name:
             return await learners.ask(me.key, request)
         return await thinking.run(me.key, request)
 

@@ -76,7 +76,7 @@ class Server:
 
     def load(self) -> None:
         """Wait until the players are loaded."""
-        visitor, end = self.visitor(), time.monotonic() + 300  # compiles if caches are empty
+        visitor, end = self.visitor(), time.monotonic() + 600  # compiles if caches are empty
         while time.monotonic() < end:
             with contextlib.suppress(httpx.TransportError):
                 if visitor.get("me")["ready"]:

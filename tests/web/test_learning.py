@@ -39,6 +39,12 @@ def test_a_network_learns_stops_goes_on_and_plays(server: Server) -> None:
     n = len(visitor.get("learn")["curve"])
     assert len(hint["values"]) == 4 and hint["line"]
     assert visitor.post("2048/run", player=trained, moves=5, turn=0)["played"][-1]["turn"] == 5
+    deep = {**trained, "settings": {"depth": 3}}
+    assert (
+        visitor.post("2048/hint", player=deep)["values"]
+        != visitor.post("2048/hint", player=trained)["values"]
+    )
+    assert visitor.refused("2048/hint", player={**trained, "settings": {"depth": 4}})[0] == 422
     assert len(visitor.get("learn")["curve"]) == n
     visitor.post("learn/resume", seconds=30)
     curve = wait_for(visitor, n + 3)["curve"]

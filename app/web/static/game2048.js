@@ -22,8 +22,7 @@ class Game {
     this.queue = [];
     this.isBusy = false;
     this.running = null; // the auto-run, which ends when it is another object or null
-    const trained = { name: "trained", label: "Your network (Learn)", settings: [] };
-    this.player = new PlayerChoice("Player", [...me.players["2048"], trained], "player-2048");
+    this.player = new PlayerChoice("Player", [...me.players["2048"], me.trained], "player-2048");
     this.build(view);
   }
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.play import Games
+from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.web import game_2048
 from afterstate.web.thinking import analysis
@@ -41,13 +43,18 @@ class Session:
 
     def answer(self, request: Json) -> Json:
         """Return the answer to a request: to learn on, for a hint, or for moves."""
-        kind, player = request["kind"], NTupleAgent(self._learner.network)
-        if kind == "hint":
+        if request["kind"] == "learn":
+            self._learn(request["seconds"])
+            return {**self._progress(), "sample": _sample(self._player(1))}
+        player = self._player(request["player"]["settings"]["depth"])
+        if request["kind"] == "hint":
             return analysis.hint(player, request["board"], request["detail"])
-        if kind == "play":
-            return analysis.play(player, request)
-        self._learn(request["seconds"])
-        return {**self._progress(), "sample": _sample(player)}
+        return analysis.play(player, request)
+
+    def _player(self, depth: int) -> Agent:
+        """Return the player by the network as it is now: greedily, or by a search."""
+        network = self._learner.network
+        return NTupleAgent(network) if depth == 1 else ExpectimaxAgent(network, depth)
 
     def _learn(self, seconds: float) -> None:
         """Learn for a time."""
