@@ -132,6 +132,7 @@ def _add_pages(app: FastAPI) -> None:
             "players": choices.listed(),
             "trained": choices.TRAINED.as_json(),
             "ready": state.thinking.is_ready,
+            "thinking": state.thinking.is_running(visitor.key),
             "seconds": state.limits.seconds,
             "game_2048": None if game is None else game_2048.state(game),
             "match": None if match is None else game_daihinmin.state(match, False),

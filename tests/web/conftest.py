@@ -47,9 +47,9 @@ class Visitor:
         return answer.status_code, answer.json()["detail"]
 
     def wait_until_thinking(self) -> None:
-        """Wait until a search runs for the visitor's cookies: a hint in 2048 is refused then."""
-        end, hint = time.monotonic() + 30, {"player": {"name": "reward"}}
-        while "one search at a time" not in self.client.post("/api/2048/hint", json=hint).text:
+        """Wait until a search of the visitor runs."""
+        end = time.monotonic() + 30
+        while not self.client.get("/api/me").json().get("thinking"):
             assert time.monotonic() < end
             time.sleep(0.02)
 

@@ -169,6 +169,10 @@ class Thinking:
             raise Refusal(400, answer["error"])
         return answer
 
+    def is_running(self, visitor: str) -> bool:
+        """Return True if a search of a visitor runs or waits."""
+        return visitor in self._searches
+
     def stop(self, visitor: str) -> bool:
         """Stop the search of a visitor; return True if there was one."""
         task = self._searches.get(visitor)
