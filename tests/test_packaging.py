@@ -60,6 +60,13 @@ def test_every_folder_of_code_is_listed_as_a_package() -> None:
     assert set(re.findall(r'"(afterstate[\w.]*)"', listed[1])) == folders
 
 
+def test_class_variables_have_types() -> None:
+    """pydantic evaluates annotations, and Python 3.10 refuses a plain `ClassVar` there."""
+    for folder in ("agents", "envs", "app", "benchmarks"):
+        for file in (ROOT / folder).rglob("*.py"):
+            assert not re.search(r":\s*ClassVar\b(?!\[)", file.read_text()), file
+
+
 def test_packages_say_that_they_are_typed() -> None:
     assert all((folder / "py.typed").exists() for folder in PACKAGES.values())
 

@@ -252,7 +252,7 @@ class PolicyOptions(Options):
 class DaihinminPolicyRun:
     """Settings of a run in which a play policy of Daihinmin learns."""
 
-    options: ClassVar = PolicyOptions
+    options: ClassVar[Any] = PolicyOptions
     row_key: ClassVar[str] = "step"
     evaluation_key: ClassVar[str] = "against_sample"
     checkpoints: ClassVar[tuple[str, ...]] = ("ascent.npz", "00000.npz")

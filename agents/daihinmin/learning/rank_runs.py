@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from afterstate.agents.config import (
     Amount,
@@ -84,7 +84,7 @@ class RankRun:
         ValueError: a wrong setting.
     """
 
-    options: ClassVar = RankOptions
+    options: ClassVar[Any] = RankOptions
     row_key: ClassVar[str] = "generation"
     evaluation_key: ClassVar[str] = "against_sample"
     checkpoints: ClassVar[tuple[str, ...]] = ("net.safetensors",)

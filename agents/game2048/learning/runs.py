@@ -182,7 +182,7 @@ class NTupleOptions(MoveOptions):
 class NTupleRun:
     """Settings of a run in which an N-tuple network of 2048 learns by self-play."""
 
-    options: ClassVar = NTupleOptions
+    options: ClassVar[Any] = NTupleOptions
     row_key: ClassVar[str] = "n_moves"
     evaluation_key: ClassVar[str] = "n_learned"
     checkpoints: ClassVar[tuple[str, ...]] = ("learner.npz",)
@@ -252,7 +252,7 @@ class NTupleRun:
 class _NeuralRun(ABC):
     """Common parts of runs of neural networks."""
 
-    options: ClassVar = NeuralOptions
+    options: ClassVar[Any] = NeuralOptions
     row_key: ClassVar[str] = "n_moves"
     evaluation_key: ClassVar[str] = "loss"
     checkpoints: ClassVar[tuple[str, ...]] = ("learner.safetensors",)
@@ -482,7 +482,7 @@ class SearchOptions(NeuralOptions):
 class SearchValueRun:
     """Settings of a run in which values of 2048 learn from Monte-Carlo Softmax searches."""
 
-    options: ClassVar = SearchOptions
+    options: ClassVar[Any] = SearchOptions
     row_key: ClassVar[str] = "n_moves"
     evaluation_key: ClassVar[str] = "searched"
 
