@@ -61,7 +61,7 @@ def test_every_folder_of_code_is_listed_as_a_package() -> None:
 
 
 def test_class_variables_have_types() -> None:
-    """pydantic evaluates annotations, and Python 3.10 refuses a plain `ClassVar` there."""
+    """Pydantic evaluates annotations, and Python 3.10 refuses a plain `ClassVar` there."""
     for folder in ("agents", "envs", "app", "benchmarks"):
         for file in (ROOT / folder).rglob("*.py"):
             assert not re.search(r":\s*ClassVar\b(?!\[)", file.read_text()), file
