@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 from afterstate.agents import files
 from afterstate.agents.config import check_names, did_you_mean
 from afterstate.envs import json_files
-from afterstate.envs.words import shown
+from afterstate.envs.messages import shown
 
 if TYPE_CHECKING:
     from afterstate.agents.game2048.agent import Agent

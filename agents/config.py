@@ -35,7 +35,7 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import dataclass_transform
 
 from afterstate.envs import json_files
-from afterstate.envs.words import shown
+from afterstate.envs.messages import shown
 
 T = TypeVar("T")
 

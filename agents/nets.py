@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from afterstate.envs import durable_files, json_files
-from afterstate.envs.words import shown
+from afterstate.envs.messages import shown
 
 _DTYPES = {32: torch.float32, 16: torch.float16}
 """The type of weights in a file, by its bits."""

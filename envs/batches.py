@@ -11,7 +11,8 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from numba import njit
 
-from afterstate.envs.words import check_count, check_length, check_seed, shown, whole
+from afterstate.envs.messages import shown
+from afterstate.envs.words import check_count, check_length, check_seed, whole
 
 Flags = npt.NDArray[np.bool_]
 Infos = dict[str, Any]

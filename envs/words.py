@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Collection, Sequence
 from typing import Any, TypeAlias
 
@@ -11,6 +10,7 @@ import numpy.typing as npt
 from numba import njit
 
 import afterstate.envs.compiling  # noqa: F401 - reports slow compilation
+from afterstate.envs.messages import shown
 
 Word: TypeAlias = int | np.uint64
 """64 bits. Kernels return an `int` to Python; those with a signature take either, the others need a
@@ -98,20 +98,6 @@ def stream_of(generator: np.random.Generator) -> Words:
     number, increment = state["state"]["state"], state["state"]["inc"]
     words = [part for each in (number, increment) for part in (each >> 64, each % 2**64)]
     return np.array([*words, state["has_uint32"], state["uinteger"]], np.uint64)
-
-
-_TEXTS = reprlib.Repr()
-_TEXTS.maxlevel = 4
-_TEXTS.maxdict = _TEXTS.maxlist = _TEXTS.maxtuple = _TEXTS.maxset = 20
-_TEXTS.maxstring = _TEXTS.maxlong = _TEXTS.maxother = 200
-
-
-def shown(value: Any) -> str:
-    """Return a value as a message shows it, in at most 200 characters, whatever it is."""
-    try:
-        return _TEXTS.repr(value)[:200]
-    except Exception:  # of the value's own code, or an integer of too many digits
-        return f"a value of type {type(value).__name__}"
 
 
 def check_seed(seed: Any) -> int | None:

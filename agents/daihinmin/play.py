@@ -10,7 +10,7 @@ from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.players import Player, check_player
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, give, play
 from afterstate.envs.daihinmin.views import view
-from afterstate.envs.words import shown
+from afterstate.envs.messages import shown
 
 GAMES_PER_CYCLE = 100
 """Games from one reset of the classes to the next."""

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.games import RNG, SCORE
 from afterstate.envs.game2048.rules import check_size, table
-from afterstate.envs.words import Words, seed_word, shown, whole
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Words, seed_word, whole
 
 MAX_GAMES = 10**7
 """Maximum number of games that are played in parallel, which takes 200 bytes for each."""

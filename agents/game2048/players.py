@@ -12,7 +12,7 @@ from afterstate.agents.game2048.values import ntuple_file, ntuple_network, tdl20
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.envs.game2048.rules import size_of
-from afterstate.envs.words import shown
+from afterstate.envs.messages import shown
 
 if TYPE_CHECKING:
     from afterstate.agents.game2048.search.alphabeta import AlphaBetaAgent

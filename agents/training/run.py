@@ -27,7 +27,7 @@ from afterstate.agents.config import Amount, Count, Positive, settings
 from afterstate.agents.training.commands import sigterm_raises, uninterrupted
 from afterstate.agents.training.folder import RunFolder
 from afterstate.envs import durable_files
-from afterstate.envs.words import shown
+from afterstate.envs.messages import shown
 
 EVALUATION_SEED = 1 << 40
 """Seed of the first game of every evaluation of 2048, far from those of training games."""

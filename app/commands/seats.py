@@ -79,7 +79,9 @@ def game_of(names: Sequence[str]) -> str:
     """
     games = [_games(name)[0] for name in names]
     if len({*games}) != 1:
-        raise ValueError(f"players must be one or more of one game, got {' '.join(names)}")
+        raise ValueError(
+            f"players must be one or more of one game, got {' '.join(names) or 'none'}"
+        )
     return games[0]
 
 

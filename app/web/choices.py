@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from afterstate import agents
 from afterstate.agents.config import did_you_mean
-from afterstate.envs.words import shown
+from afterstate.envs.messages import shown
 
 Number = int | float
 Spec = dict[str, Any]

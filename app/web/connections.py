@@ -12,15 +12,18 @@ MAX_CONNECTIONS = 128
 """Open connections of an address; more are closed."""
 REQUEST_SECONDS = 10.0
 """Time in which a connection must send a whole request, after it was opened or began to send it."""
+READ_SECONDS = 10.0
+"""Time in which a client must read so much of its answers that the server can go on."""
 KEEP_SECONDS = 75
 """Time that a connection is kept after an answer. Clients that use one again just when it is closed
 lose their request, so it is longer than the time that they keep it themselves."""
 
 
 class Connection(H11Protocol):
-    """A connection that is closed if no request comes in time, or its address has too many."""
+    """A connection that is closed if its client is silent or does not read, or has too many."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _read_deadline: asyncio.TimerHandle | None = None
     _is_kept = False
 
     def connection_made(self, transport: Any) -> None:
@@ -34,7 +37,19 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop to wait."""
         self._stop()
+        self._stop_reading()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Begin to wait until the client has read what was sent."""
+        super().pause_writing()
+        self._stop_reading()
+        self._read_deadline = self.loop.call_later(READ_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Stop to wait until the client has read."""
+        self._stop_reading()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a request."""
@@ -62,7 +77,20 @@ class Connection(H11Protocol):
     def _wait(self, seconds: float) -> None:
         """Close the connection after this time."""
         self._stop()
-        self._deadline = self.loop.call_later(seconds, self.transport.close)
+        self._deadline = self.loop.call_later(seconds, self._end)
+
+    def _end(self) -> None:
+        """Close the connection, also if the client has not read all that was sent."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    def _stop_reading(self) -> None:
+        """Wait no longer until the client has read."""
+        if self._read_deadline is not None:
+            self._read_deadline.cancel()
+        self._read_deadline = None
 
     def _stop(self) -> None:
         """Wait no longer."""

@@ -21,7 +21,7 @@ from afterstate.envs.daihinmin.records import recording, replay
 from afterstate.envs.daihinmin.render import CLASSES, PLACES
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game, give, play, rewind
 from afterstate.envs.daihinmin.views import view
-from afterstate.envs.words import shown
+from afterstate.envs.messages import shown
 from afterstate.web.choices import checked
 from afterstate.web.game_2048 import Seed
 

@@ -14,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
-from afterstate.envs.words import shown
+from afterstate.envs.messages import shown
 from afterstate.web import choices, game_2048, game_daihinmin
 from afterstate.web.game_daihinmin import Match
 from afterstate.web.guard import COOKIE, Guard, cookie_of

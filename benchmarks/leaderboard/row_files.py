@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from afterstate.envs import durable_files, json_files
-from afterstate.envs.words import shown
+from afterstate.envs.messages import shown
 
 LOGGER = logging.getLogger(__name__)
 
@@ -61,13 +61,14 @@ def _members(path: Path) -> Iterator[tuple[bytes, int]]:
         return
     end, why = 0, "cut off"
     with durable_files.open_to_read(path) as file:
+        size = path.stat().st_size  # more may be appended meanwhile
         try:
             for text, end in _unpack(path, file):
                 yield text, end
         except zlib.error as error:
             _check_is_last(path, end, error)
             why = f"damaged ({error})"
-    if path.stat().st_size > end:
+    if size > end:
         LOGGER.warning("%s: rows after its first %d bytes are %s, and left out", path, end, why)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from afterstate.envs.daihinmin.rules import N_PLAYERS
-from afterstate.envs.words import shown
+from afterstate.envs.messages import shown
 from afterstate.leaderboard import row_files
 from afterstate.leaderboard.games import GAMES, OPPONENTS, Entry, file_name, seeds
 from afterstate.leaderboard.row_files import Row

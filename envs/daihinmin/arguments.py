@@ -34,7 +34,8 @@ from afterstate.envs.daihinmin.rules import (
     rewind,
     submit,
 )
-from afterstate.envs.words import Words, check_count, check_length, check_one_of, shown, whole
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Words, check_count, check_length, check_one_of, whole
 
 AGENTS = tuple(f"player_{number}" for number in range(N_PLAYERS))
 """Agents by player number."""

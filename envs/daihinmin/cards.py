@@ -18,7 +18,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from afterstate.envs.words import Word, shown
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Word
 
 SUITS = "SHDC"
 """Suits by row."""

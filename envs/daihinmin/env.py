@@ -49,8 +49,9 @@ from afterstate.envs.daihinmin.rules import (
     play,
 )
 from afterstate.envs.daihinmin.views import view
+from afterstate.envs.messages import shown
 from afterstate.envs.pictures import Window
-from afterstate.envs.words import check_count, check_one_of, draw_word, shown
+from afterstate.envs.words import check_count, check_one_of, draw_word
 
 ILLEGAL_REWARD = -1.0
 """Reward of an illegal action that ends the episode; the other agents get 0."""

@@ -30,7 +30,8 @@ from afterstate.envs.daihinmin.rules import (
     of_class,
     start,
 )
-from afterstate.envs.words import Words, next_random, shown, whole
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Words, next_random, whole
 
 CLASS_VALUES = (9.72, 7.23, 3.66, 1.44, 0.0)
 """Value of each finishing place among good players, far from the next class reset: its points and

@@ -20,7 +20,8 @@ from afterstate.envs.daihinmin import plays
 from afterstate.envs.daihinmin.arguments import check_turn
 from afterstate.envs.daihinmin.cards import N_CARDS, count
 from afterstate.envs.daihinmin.rules import Game, GameType, list_legal
-from afterstate.envs.words import Word, Words, check_seed, draw_below, shown, whole
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Word, Words, check_seed, draw_below, whole
 
 _RANDOM = ("random", "daihinmin-random")
 

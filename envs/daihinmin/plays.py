@@ -23,7 +23,8 @@ import numpy.typing as npt
 from numba import njit
 
 from afterstate.envs.daihinmin.cards import JOKER, NATURALS, RANKS, SUITS, lowest
-from afterstate.envs.words import Word, shown
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Word
 
 PASS, LONE_JOKER = 0, 53
 """Numbers of the pass and of the lone joker."""

@@ -17,7 +17,8 @@ from afterstate.envs.daihinmin.env import ILLEGAL_REWARD, observation_space, raw
 from afterstate.envs.daihinmin.observation import Planes
 from afterstate.envs.daihinmin.players import Player, RandomPlayer, actions_of, is_random, resolve
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options
-from afterstate.envs.words import check_one_of, check_seed, draw_word, shown, whole
+from afterstate.envs.messages import shown
+from afterstate.envs.words import check_one_of, check_seed, draw_word, whole
 
 Opponent: TypeAlias = Player | str | None
 """A player, its name or its file; None plays at random."""

@@ -24,7 +24,8 @@ from afterstate.envs.daihinmin.rules import (
     n_exchanged,
     partner,
 )
-from afterstate.envs.words import Word, draw_word, shown
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Word, draw_word
 
 
 @njit(void(GameType, int64, GameType[::1]), cache=True)

@@ -24,8 +24,9 @@ from afterstate.envs.game2048.rules import (
     size_of,
     table,
 )
+from afterstate.envs.messages import shown
 from afterstate.envs.pictures import Window
-from afterstate.envs.words import Word, check_one_of, check_seed, draw_word, shown, whole
+from afterstate.envs.words import Word, check_one_of, check_seed, draw_word, whole
 
 OBSERVATIONS = ("exponents", "onehot", "flat")
 ILLEGAL = ("noop", "terminate", "raise")

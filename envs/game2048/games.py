@@ -40,7 +40,8 @@ from afterstate.envs.game2048.rules import (
     spawn,
     spawn_cell,
 )
-from afterstate.envs.words import Word, Words, shown
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Word, Words
 
 N_WORDS = 8
 """Number of words of a game."""

@@ -28,7 +28,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from afterstate.envs.words import Word, Words, next_random, shown, whole
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Word, Words, next_random, whole
 
 UP, RIGHT, DOWN, LEFT = 0, 1, 2, 3
 """The actions."""

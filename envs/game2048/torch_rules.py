@@ -25,7 +25,8 @@ import torch
 from torch import Tensor
 
 from afterstate.envs.game2048 import rules
-from afterstate.envs.words import Words, shown
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Words
 
 LOW_BITS = 0x1111_1111_1111_1111
 """The lowest bit of every cell."""

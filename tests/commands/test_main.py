@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import json
 import re
 import shutil
@@ -91,10 +90,14 @@ def test_the_help_has_the_default_of_every_option(
     ],
 )
 def test_wrong_files_and_settings_end_with_2(
-    words: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    words: str,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with contextlib.chdir(tmp_path):
-        error = error_of(words.split(), capsys)
+    monkeypatch.chdir(tmp_path)
+    error = error_of(words.split(), capsys)
     assert error.startswith("error: ") and message in error
     assert error.count("\n") == 1
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from afterstate.envs import daihinmin_v0
-from afterstate.envs.words import draw_below, next_word, shown, stream_of
+from afterstate.envs.messages import shown
+from afterstate.envs.words import draw_below, next_word, stream_of
 
 BOUNDS = [1, 2, 3, 5, 17, 1 << 20, 3 << 30, (1 << 31) + 5, (1 << 32) - 1]
 

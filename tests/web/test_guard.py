@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+pytest.importorskip("uvicorn")
+
+import uvicorn
+
 from afterstate.__main__ import main
 from afterstate.commands.options import Web
+from afterstate.web import connections
 from tests.web.conftest import Server, Visitor, httpx
 
 MOVE = "/api/2048/new"
@@ -136,6 +143,38 @@ def test_silent_connections_keep_nobody_away(server: Server) -> None:
     finally:
         for each in opened:
             each.close()
+
+
+async def large(scope: Any, receive: Any, send: Any) -> None:
+    """Answer with more than the system keeps for a client that does not read."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": bytes(1 << 26)})
+
+
+def test_a_client_that_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "READ_SECONDS", 0.5)
+
+    async def ask() -> None:
+        config = uvicorn.Config(large, port=0, http=connections.Connection, lifespan="off")
+        server = uvicorn.Server(config)
+        serving = asyncio.ensure_future(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.05)
+        _, writer = await asyncio.open_connection(*server.servers[0].sockets[0].getsockname())
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        transport: Any = writer.transport
+        transport.pause_reading()
+        while not server.server_state.total_requests:
+            await asyncio.sleep(0.05)
+        start = time.monotonic()
+        while server.server_state.connections:
+            assert time.monotonic() < start + 10
+            await asyncio.sleep(0.05)
+        transport.abort()
+        server.should_exit = True
+        await serving
+
+    asyncio.run(ask())
 
 
 def test_a_port_in_use_is_reported(

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
-from afterstate.envs.words import shown
+from afterstate.envs.messages import shown
 
 Values = npt.NDArray[np.float64]
 

@@ -72,7 +72,7 @@ from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.envs import durable_files
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS
-from afterstate.envs.words import shown
+from afterstate.envs.messages import shown
 
 Report: TypeAlias = "Callable[[int], Any]"
 """A function that is called with the number of games or iterations that have been completed."""

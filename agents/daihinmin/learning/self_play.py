@@ -62,7 +62,7 @@ from afterstate.envs.daihinmin.rules import (
     play,
 )
 from afterstate.envs.daihinmin.views import look
-from afterstate.envs.words import shown
+from afterstate.envs.messages import shown
 
 NET, LEARNED_GIFTS, SAMPLE, HEURISTIC, POLICY = range(5)
 _KINDS = dict(zip(RULE_PLAYERS, (SAMPLE, HEURISTIC, POLICY), strict=True))

@@ -16,7 +16,8 @@ from afterstate.envs.daihinmin.cards import weakest
 from afterstate.envs.daihinmin.players import MOVE, CheckedPlayer, CompiledPlayer
 from afterstate.envs.daihinmin.players import RandomPlayer as RandomAgent
 from afterstate.envs.daihinmin.rules import Game
-from afterstate.envs.words import Words, shown
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Words
 
 __all__ = ["HeuristicAgent", "RandomAgent", "SampleAgent"]
 

@@ -67,7 +67,8 @@ from afterstate.envs.daihinmin.rules import (
     play,
     skip,
 )
-from afterstate.envs.words import Word, Words, check_seed, draw_word, next_random, shown, whole
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Word, Words, check_seed, draw_word, next_random, whole
 
 _UNLIMITED = 1 << 40  # playouts
 _CHUNK = 64  # playouts between two looks at the clock

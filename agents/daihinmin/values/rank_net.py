@@ -32,7 +32,8 @@ from afterstate.agents.daihinmin.values.history import N_HISTORY_PLANES, N_ROWS,
 from afterstate.envs.daihinmin.arguments import check_turn
 from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game
-from afterstate.envs.words import Words, shown
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Words
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained" / "rank.safetensors"
 """The file of the pretrained network."""

@@ -33,7 +33,8 @@ from afterstate.agents.daihinmin.values.features import (
 from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.plays import N_PLAYS, Numbers
 from afterstate.envs.daihinmin.rules import Game, GameType, draw
-from afterstate.envs.words import Word, check_seed, shown
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Word, check_seed
 
 KIND = "daihinmin-policy"
 """The kind in the header of a policy's file."""

@@ -65,7 +65,8 @@ from afterstate.agents.training.run import (
     whole_moves,
 )
 from afterstate.envs.game2048.rules import check_words
-from afterstate.envs.words import next_random, seed_word, shown, whole
+from afterstate.envs.messages import shown
+from afterstate.envs.words import next_random, seed_word, whole
 
 _Result = TypeVar("_Result")
 

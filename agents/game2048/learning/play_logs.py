@@ -51,7 +51,8 @@ from afterstate.agents.training.commands import (
 )
 from afterstate.agents.training.folder import LOCK_FILE, lock
 from afterstate.envs import commands, durable_files, json_files
-from afterstate.envs.words import Words, shown
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Words
 
 MOVE = np.dtype([("board", "<u8"), ("action", "u1")])
 """A record of a log, 9 bytes."""

@@ -43,7 +43,8 @@ from afterstate.agents.game2048.values.ntuple_network import (
 )
 from afterstate.envs import commands, durable_files
 from afterstate.envs.game2048.rules import afterstates, field, occupied, spawn
-from afterstate.envs.words import Word, seed_word, shown
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Word, seed_word
 
 MAX_STEP = 1e6
 Step = Annotated[float, Field(gt=0, le=MAX_STEP)]

@@ -28,7 +28,7 @@ from afterstate.agents.game2048.search.softmax_settings import MCSoftmaxSettings
 from afterstate.agents.training.fitting import Fitting
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import Evaluation, MoveOptions, MoveTraining, NeuralOptions
-from afterstate.envs.words import shown
+from afterstate.envs.messages import shown
 
 if TYPE_CHECKING:
     from afterstate.agents.game2048.learning.from_search import Model, SearchValueLearner

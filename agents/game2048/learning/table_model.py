@@ -13,10 +13,11 @@ from afterstate.agents.game2048.learning.runs import DEFAULT_RATES
 from afterstate.agents.game2048.learning.td import Update, update
 from afterstate.agents.game2048.search.softmax_tree import Values
 from afterstate.agents.game2048.values import ntuple_file
-from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate, value_of
+from afterstate.agents.game2048.values.ntuple import NTupleAgent, estimate_checked, value_of
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.game2048.values.pruned import check_full
-from afterstate.envs.words import Words, shown
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Words
 
 
 @kernel
@@ -52,7 +53,7 @@ class TableModel:
 
     def estimate(self, boards: Words) -> Values:
         """Return the values of afterstates."""
-        return estimate(self.network, boards).astype(np.float64)
+        return estimate_checked(self.network, boards).astype(np.float64)
 
     def fit(self, afters: Words, targets: Values, n_moves: int) -> float:
         """Learn, one afterstate after the other."""

@@ -47,7 +47,8 @@ from afterstate.agents.game2048.values.heuristic import (
     value_of,
 )
 from afterstate.envs.game2048.rules import afterstates, check_words, largest, table
-from afterstate.envs.words import Word, Words, shown
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Word, Words
 
 __all__ = [
     "COMPARED",

@@ -52,7 +52,8 @@ from afterstate.envs.game2048.rules import (
     field,
     occupied,
 )
-from afterstate.envs.words import Word, Words, shown, whole
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Word, Words, whole
 
 MAX_DEPTH = 12
 CUTOFF = 1e-4

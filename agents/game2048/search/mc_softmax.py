@@ -47,7 +47,8 @@ from afterstate.agents.game2048.search.softmax_tree import (
 )
 from afterstate.agents.game2048.values.ntuple_network import Network, check_network
 from afterstate.envs.game2048.rules import check_words
-from afterstate.envs.words import Words, shown
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Words
 
 _MAX_STATES = 1 << 18
 """States in the trees of a batch of boards, about 200 MB."""

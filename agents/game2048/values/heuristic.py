@@ -40,7 +40,8 @@ from afterstate.envs.game2048.rules import (
     transpose,
     words,
 )
-from afterstate.envs.words import Word, Words, shown
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Word, Words
 
 Values = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]

@@ -298,6 +298,11 @@ def estimate(net: Network, boards: Any) -> Weights:
             fit its tuples.
     """
     check_arrays(net)
+    return estimate_checked(net, boards)
+
+
+def estimate_checked(net: Network, boards: Any) -> Weights:
+    """Return the values of afterstates by a network that `check_network` has passed."""
     words = check_words(boards, *net.size)
     values = np.empty(words.shape, np.float32)
     _estimate(net, words.reshape(-1), values.reshape(-1))

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -32,7 +33,8 @@ import numpy.typing as npt
 from afterstate.agents.files import is_finite
 from afterstate.agents.game2048.values.bit_planes import cells_mask
 from afterstate.envs.game2048.rules import check_size, field, table
-from afterstate.envs.words import Words, shown, whole
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Words, whole
 
 TUPLES: dict[str, tuple[tuple[int, ...], ...]] = {
     "4x6": ((0, 1, 2, 3, 4, 5), (4, 5, 6, 7, 8, 9), (0, 1, 2, 4, 5, 6), (4, 5, 6, 8, 9, 10)),
@@ -368,7 +370,7 @@ def check_arrays(net: Network) -> None:
     """
     wrong = [name for name, is_right in _FIELDS.items() if not is_right(getattr(net, name, None))]
     if wrong:
-        raise ValueError(f"network must be one of `network` or `load`, got others: {wrong}")
+        raise ValueError(f"network must be made by `network` or `load`, got other {wrong}")
     kind: Kind = "pruned" if net.is_pruned else "fixed" if net.fixed.size else "float"
     settings = {name: value for name, value in net.settings.items() if name != "fixed_point"}
     fitting = network_without_weights(kind, **settings)
@@ -384,12 +386,16 @@ def check_arrays(net: Network) -> None:
         wrong += ["weights"] * (net.weights.size != n)
         wrong += ["fixed"] * (kind == "fixed" and net.fixed.size != n)
     if wrong:
-        raise ValueError(f"network must have arrays that fit its tuples, got others: {wrong}")
+        raise ValueError(f"network must have arrays that fit its tuples, got other {wrong}")
 
 
 def _row_of(dtype: Any) -> Callable[[Any], bool]:
-    """Return a check that a value is an array with one axis and this type."""
-    return lambda value: isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype == dtype
+    """Return a check that a value is an array with one axis, of this type and in C order."""
+    return lambda value: (
+        isinstance(value, np.ndarray)
+        and (value.ndim, value.dtype) == (1, dtype)
+        and value.flags.c_contiguous
+    )
 
 
 _FIELDS: dict[str, Callable[[Any], bool]] = {
@@ -399,7 +405,10 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "levels": _row_of(np.int16),
     "masks": _row_of(np.uint64),
     "starts": _row_of(np.int64),
-    "stages": _row_of(np.int64),
+    "stages": lambda value: _row_of(np.int64)(value) and value.shape == _KEY_TILES.shape,
+    "stage_size": lambda value: type(value) is int,
+    "size": lambda value: type(value) is tuple and [type(n) for n in value] == [int, int],
+    "symmetric": lambda value: type(value) is int,
     "step": lambda value: isinstance(value, float) and math.isfinite(value),
     "promote": lambda value: type(value) is bool,
     "downgrade": lambda value: type(value) is int and 1 < value <= 16,
@@ -431,9 +440,10 @@ def n_weights(
 
 def _set_start_value(net: Network, value: float) -> None:
     """Set the weights so that every board has this value."""
-    if not isinstance(value, (int, float, np.number)) or isinstance(value, bool):
+    if whole(value) is None and not isinstance(value, (float, np.floating)):
         raise ValueError(f"start_value must be a number, got {shown(value)}")
-    weight = value / net.n_entries * (FRACTION if net.fixed.size else 1)
+    is_small = abs(value) < 2**62
+    weight = value / net.n_entries * (FRACTION if net.fixed.size else 1) if is_small else math.inf
     if not abs(weight) < 2**31:
         raise ValueError(f"start_value must be within the weights' range, got {shown(value)}")
     if value:
@@ -443,9 +453,7 @@ def _set_start_value(net: Network, value: float) -> None:
         )
 
 
-def _check_tuples(
-    tuples: str | Sequence[Sequence[int]], size: tuple[int, int]
-) -> Sequence[Sequence[int]]:
+def _check_tuples(tuples: str | Sequence[Sequence[int]], size: tuple[int, int]) -> list[list[int]]:
     """Return the cells of each tuple: see `network`."""
     names = tuples.split("+") if isinstance(tuples, str) else []
     if not set(names) <= set(TUPLES):
@@ -458,14 +466,16 @@ def _check_tuples(
     if len(cell_lists) > MAX_TUPLES:
         raise ValueError(f"tuples must be at most {MAX_TUPLES}, got {len(cell_lists)}")
     on_board = [cell for cell in range(16) if field(*size) >> 4 * cell & 1]
+    checked = []
     for cells in cell_lists:
-        each = [whole(cell) for cell in cells] if isinstance(cells, Iterable) else []
+        each = [whole(cell) for cell in islice(cells, 8)] if isinstance(cells, Iterable) else []
         if not 1 <= len(each) <= 7 or any(each.count(c) > 1 or c not in on_board for c in each):
             raise ValueError(
                 f"a tuple on a board of {size[0]}x{size[1]} must have 1 to 7 different cells of "
                 f"{on_board}, got {shown(cells)}; named tuples: {list(TUPLES)}"
             )
-    return cell_lists
+        checked.append([cell for cell in each if cell is not None])
+    return checked
 
 
 def _check_flag(name: str, flag: bool) -> None:

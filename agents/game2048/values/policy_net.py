@@ -25,7 +25,8 @@ from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.values.planes import N_PLANES, planes
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.rules import check_words
-from afterstate.envs.words import Words, check_one_of, shown
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Words, check_one_of
 
 CHANNELS = {2: 436, 3: 312, 4: 256, 5: 224}
 """Filters of each convolution, by the number of convolutions."""

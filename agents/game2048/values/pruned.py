@@ -197,8 +197,10 @@ def _decompress(packed: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.uint
 
 
 def check_full(net: Network) -> None:
-    """Raise ValueError if a network is pruned, or kernels cannot use it: see `check_network`."""
+    """Raise ValueError if a network cannot learn: it is pruned, read-only, or no valid one."""
     check_network(net)
+    if not net.weights.flags.writeable:
+        raise ValueError("network must have weights that can be written to, got a read-only array")
     if net.is_pruned:
         raise ValueError("the network must have all weights, got a pruned one: see pruned.expand")
 

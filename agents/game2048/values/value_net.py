@@ -28,7 +28,8 @@ from afterstate.agents.game2048.values.planes import N_PLANES, planes
 from afterstate.envs.game2048 import torch_rules
 from afterstate.envs.game2048.rules import check_words
 from afterstate.envs.game2048.torch_rules import LOW_BITS, afterstates, occupied
-from afterstate.envs.words import Words, shown, whole
+from afterstate.envs.messages import shown
+from afterstate.envs.words import Words, whole
 
 MAX_DEPTH = 3
 

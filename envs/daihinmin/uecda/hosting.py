@@ -121,12 +121,12 @@ class HostedMatch:
         return sum(isinstance(seat, ClientSeat) and seat.host == host for seat in self._seats)
 
     def _free_number(self) -> int | None:
-        """Return the lowest free number; clients that hung up before the match lose theirs."""
+        """Return the lowest free number; clients that left before the match lose theirs."""
         if self._is_full.is_set():
             return None
         for number, seat in enumerate(self._seats):
-            if isinstance(seat, ClientSeat) and seat.has_left():
-                seat.drop("hung up")
+            if isinstance(seat, ClientSeat) and (why := seat.leaving()):
+                seat.drop(why)
                 self._seats[number] = None
         return self._seats.index(None) if None in self._seats else None
 

@@ -11,7 +11,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -43,10 +43,17 @@ class Stream(asyncio.StreamReader):
     """What a client sends.
 
     Attributes:
+        n_bytes: number of bytes that came so far.
         ended: whether it will send nothing more; what it sent before may still be unread.
     """
 
+    n_bytes = 0
     ended = False
+
+    def feed_data(self, data: Any) -> None:
+        """Count what comes."""
+        self.n_bytes += len(data)
+        super().feed_data(data)
 
     def feed_eof(self) -> None:
         """Note that the client will send nothing more."""
@@ -212,9 +219,15 @@ class ClientSeat:
         """Return True if all that the client sent is read, and it will send nothing more."""
         return self._is_closed() or self._reader.at_eof()
 
-    def has_left(self) -> bool:
-        """Return True if the client will send nothing more."""
-        return self._is_closed() or self._reader.ended
+    def leaving(self) -> str:
+        """Return why a client that waits for the match loses its seat; an empty text if not.
+
+        One that sends much is not read to its end, so it could hang up unseen.
+        """
+        if self._is_closed() or self._reader.ended:
+            return "hung up"
+        is_early = self._reader.n_bytes > MAX_EARLY
+        return f"sent more than {MAX_EARLY:,} bytes before the match" if is_early else ""
 
     def _is_closed(self) -> bool:
         """Return True if the connection has failed or is being closed."""

@@ -30,7 +30,7 @@ from afterstate.envs.daihinmin.cards import DECK, JOKER, N_CARDS, RANKS, SUITS
 from afterstate.envs.daihinmin.plays import LONE_JOKER, PASS, Cell
 from afterstate.envs.daihinmin.records.recording import ILLEGAL
 from afterstate.envs.daihinmin.rules import DAIFUGO, HEIMIN, N_PLAYERS, Game, n_exchanged
-from afterstate.envs.words import shown
+from afterstate.envs.messages import shown
 
 PROTOCOL = 20070
 """The version of the protocol."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import signal
@@ -417,8 +416,11 @@ def test_a_missing_settings_file_is_named(tmp_path: Path) -> None:
         ["--out", "run", "--moves", "1", "--learner.speed", "2"],
     ],
 )
-def test_incomplete_or_wrong_options_are_refused(tmp_path: Path, arguments: list[str]) -> None:
-    with contextlib.chdir(tmp_path), pytest.raises((SystemExit, ValueError)) as caught:
+def test_incomplete_or_wrong_options_are_refused(
+    tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((SystemExit, ValueError)) as caught:
         main(["ntuple", *arguments])
     assert getattr(caught.value, "code", 2) == 2
     assert not list(tmp_path.iterdir())

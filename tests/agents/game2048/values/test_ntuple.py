@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -214,6 +215,8 @@ def test_new_networks_are_all_zero_and_value_nothing() -> None:
         ([[0]], (0, 4)),
         ([[0]], (1, 1)),
         ([], (4, 4)),
+        ([count()], (4, 4)),  # it has no end
+        ([np.broadcast_to(np.int64(0), 10**12)], (4, 4)),
     ],
 )
 def test_bad_tuples_and_sizes_are_refused(tuples: Any, size: tuple[int, int]) -> None:
@@ -354,8 +357,11 @@ def test_a_network_whose_arrays_do_not_fit_is_refused(kind: str) -> None:
     ("name", "values"),
     [
         ("weights", [None, 3, np.zeros(512), np.zeros((2, 256), np.float32)]),
+        ("stages", [np.zeros(3, np.int64), None]),
+        ("size", [[4, 4], (4,), None]),
+        ("symmetric", [None, "a"]),
+        ("stage_size", [None, np.int64(512), {4}]),
         ("masks", [3, [1, 2], np.zeros((1, 2), np.uint64)]),
-        ("stages", [None, np.zeros(3)]),
         ("step", [math.nan, math.inf, "1", None]),
         ("promote", [1, "yes"]),
         ("downgrade", [2**40, -1, 0, 3.0, None]),
@@ -364,7 +370,7 @@ def test_a_network_whose_arrays_do_not_fit_is_refused(kind: str) -> None:
 def test_a_network_with_fields_of_other_types_is_refused(name: str, values: list[Any]) -> None:
     net = network([[0, 1], [4, 5]])
     for value in values:
-        with pytest.raises(ValueError, match=f"network must be one of .*{name}"):
+        with pytest.raises(ValueError, match=f"network must be made by .*{name}"):
             NTupleAgent(net._replace(**{name: value}))
 
 
@@ -377,6 +383,17 @@ def test_a_network_of_a_class_for_other_arrays_is_refused() -> None:
         for use in uses:
             with pytest.raises(ValueError, match=r"network must have .*'class'"):
                 use(wrong)
+
+
+def test_a_learner_needs_weights_in_order_that_it_can_change() -> None:
+    net = network([[0, 1], [4, 5]])
+    fixed = net.weights.copy()
+    fixed.setflags(write=False)
+    NTupleAgent(net._replace(weights=fixed))
+    with pytest.raises(ValueError, match="got a read-only array"):
+        NTupleLearner(net._replace(weights=fixed))
+    with pytest.raises(ValueError, match=r"made by .*weights"):
+        NTupleAgent(net._replace(weights=fixed[::-1]))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

@@ -193,7 +193,7 @@ def test_a_start_value_may_be_negative() -> None:
 
 
 @pytest.mark.parametrize("fixed_point", [False, True])
-@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -float("inf"), 1e300])
-def test_a_start_value_that_no_weight_can_hold_is_refused(wrong: float, fixed_point: bool) -> None:
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -float("inf"), 1e300, 10**400, 1j])
+def test_a_start_value_that_no_weight_can_hold_is_refused(wrong: Any, fixed_point: bool) -> None:
     with pytest.raises(ValueError, match="start_value"):
         network([[0]], start_value=wrong, fixed_point=fixed_point)

@@ -1,0 +1,19 @@
+"""Values in messages of errors; imports nothing but the standard library."""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any
+
+_TEXTS = reprlib.Repr()
+_TEXTS.maxlevel = 4
+_TEXTS.maxdict = _TEXTS.maxlist = _TEXTS.maxtuple = _TEXTS.maxset = 20
+_TEXTS.maxstring = _TEXTS.maxlong = _TEXTS.maxother = 200
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message shows it, in at most 200 characters, whatever it is."""
+    try:
+        return _TEXTS.repr(value)[:200]
+    except Exception:  # of the value's own code, or an integer of too many digits
+        return f"a value of type {type(value).__name__}"
