@@ -15,7 +15,7 @@ FOLDERS = {
 }
 INTERNAL = {
     *(f"afterstate.envs.{name}" for name in ("batches", "commands", "compiling")),
-    "afterstate.envs.signals",
+    *(f"afterstate.envs.{name}" for name in ("messages", "signals")),
     *(f"afterstate.envs.{name}" for name in ("durable_files", "json_files")),
     *(f"afterstate.envs.daihinmin.uecda.{name}" for name in ("hosting", "journal", "lobby")),
     *(f"afterstate.envs.daihinmin.uecda.{name}" for name in ("metrics", "seats")),
