@@ -166,7 +166,7 @@ def test_moves_for_an_earlier_game_are_not_made(server: Server) -> None:
     player.post("2048/new", seed=5)
     second.client.cookies = player.client.cookies
     results: list[tuple[int, str]] = []
-    body = {"player": {"name": "expectimax", "settings": {"depth": 4}}, "moves": 150, "turn": 0}
+    body = {"player": {"name": "expectimax", "settings": {"depth": 4}}, "moves": 30, "turn": 0}
     thread = threading.Thread(target=lambda: results.append(player.refused("2048/run", **body)))
     thread.start()
     second.wait_until_thinking()
@@ -182,14 +182,14 @@ def test_a_refused_change_leaves_a_running_search(server: Server) -> None:
     player.post("daihinmin/new", players=[{"name": "daihinmin-sample"}] * 5, seed=1)
     second.client.cookies = player.client.cookies
     results: list[Any] = []
-    body = {"player": {"name": "expectimax", "settings": {"depth": 4}}, "moves": 150, "turn": 0}
+    body = {"player": {"name": "expectimax", "settings": {"depth": 4}}, "moves": 30, "turn": 0}
     thread = threading.Thread(target=lambda: results.append(player.post("2048/run", **body)))
     thread.start()
     second.wait_until_thinking()
     assert second.refused("2048/undo", turn=0) == (409, "no move can be taken back")
     assert second.refused("daihinmin/next", turn=0)[0] == 409
     thread.join(10)
-    assert len(results[0]["played"]) == 150
+    assert len(results[0]["played"]) == 30
 
 
 def test_a_search_ends_at_its_time_limit(visitor: Visitor) -> None:

@@ -188,7 +188,7 @@ def test_nested_records_are_refused(visitor: Visitor) -> None:
 def test_a_play_for_an_earlier_match_is_not_made(server: Server) -> None:
     """The new match is at the same turn as the one for which the player was asked."""
     watcher, second = server.visitor(), server.visitor()
-    slow = {"name": "daihinmin-mc", "settings": {"playouts": 5000}}
+    slow = {"name": "daihinmin-mc", "settings": {"playouts": 1500}}
     seats = [slow] * 5
     watcher.post("daihinmin/new", players=seats, seed=1)
     second.client.cookies = watcher.client.cookies
