@@ -111,7 +111,7 @@ def test_a_flood_of_connections_keeps_nobody_from_playing(
 ) -> None:
     """Seated clients play on, and honest newcomers soon get a seat.
 
-    The flood gets seats only in its first moment, whatever share of it sends profiles.
+    The flood gets no seat, whatever share of it sends profiles.
     """
     options = "--matches 0 --games 2".split()
     with serving_command(tmp_path, 3, *options) as server:
@@ -123,7 +123,7 @@ def test_a_flood_of_connections_keeps_nobody_from_playing(
     assert opened > 0.8 * RATE * seconds
     for visitor in visitors:
         assert len(visitor.played) > seconds / 2
-        assert max(visitor.joined) < most  # 0.005 s on a quiet machine
+        assert max(visitor.joined) < most  # 0.105 s on a quiet machine
         assert max(visitor.played) < 5
     assert lost <= {"F"}
     assert metrics["accepted"] + sum(metrics["refused"].values()) > 0.8 * opened
