@@ -38,6 +38,7 @@ class Session:
 
     def __init__(self, seed: int) -> None:
         self._learner = NTupleLearner(seed=seed)
+        self._players: dict[int, Agent] = {}  # by depth; they share the weights
         self._scores: deque[int] = deque(maxlen=_KEPT)
         self._tiles: deque[int] = deque(maxlen=_KEPT)
 
@@ -53,8 +54,10 @@ class Session:
 
     def _player(self, depth: int) -> Agent:
         """Return the player by the network as it is now: greedily, or by a search."""
-        network = self._learner.network
-        return NTupleAgent(network) if depth == 1 else ExpectimaxAgent(network, depth)
+        if depth not in self._players:
+            net = self._learner.network
+            self._players[depth] = NTupleAgent(net) if depth == 1 else ExpectimaxAgent(net, depth)
+        return self._players[depth]
 
     def _learn(self, seconds: float) -> None:
         """Learn for a time."""
