@@ -33,12 +33,17 @@ class Visitor:
 
     def post(self, path: str, **body: Any) -> Any:
         """Return the JSON of an accepted request."""
-        answer = self.client.post(f"/api/{path}", json=body)
-        while answer.status_code == 429 and "too many requests" in answer.text:
-            time.sleep(0.5)
-            answer = self.client.post(f"/api/{path}", json=body)
+        answer = self.send(path, json=body)
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+    def send(self, path: str, **request: Any) -> Any:
+        """Return the answer to a request, sent again while there are too many of them."""
+        answer = self.client.post(f"/api/{path}", **request)
+        while answer.status_code == 429 and "too many requests" in answer.text:
+            time.sleep(0.5)
+            answer = self.client.post(f"/api/{path}", **request)
+        return answer
 
     def refused(self, path: str, **body: Any) -> tuple[int, str]:
         """Return status and message of a refused request."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import threading
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -178,10 +177,7 @@ def test_nested_records_are_refused(visitor: Visitor) -> None:
     headers = {"Content-Type": "application/json"}
     for depth in [*range(10, 900, 89), *range(900, 1000), 5000]:
         body = '{"game":{"a":' + "[" * depth + "]" * depth + "}}"
-        answer = visitor.client.post("/api/daihinmin/recorded", content=body, headers=headers)
-        while "too many requests" in answer.text:
-            time.sleep(0.5)
-            answer = visitor.client.post("/api/daihinmin/recorded", content=body, headers=headers)
+        answer = visitor.send("daihinmin/recorded", content=body, headers=headers)
         assert answer.status_code in (400, 422), (depth, answer.text)
 
 
