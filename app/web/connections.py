@@ -37,18 +37,18 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop to wait."""
         self._stop()
-        self._stop_reading()
+        self._stop_read_deadline()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         """Begin to wait until the client has read what was sent."""
         super().pause_writing()
-        self._stop_reading()
+        self._stop_read_deadline()
         self._read_deadline = self.loop.call_later(READ_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
         """Stop to wait until the client has read."""
-        self._stop_reading()
+        self._stop_read_deadline()
         super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
@@ -86,7 +86,7 @@ class Connection(H11Protocol):
         else:
             self.transport.close()
 
-    def _stop_reading(self) -> None:
+    def _stop_read_deadline(self) -> None:
         """Wait no longer until the client has read."""
         if self._read_deadline is not None:
             self._read_deadline.cancel()

@@ -143,7 +143,7 @@ def run_parallel(jobs: list[Job], args: Play) -> Iterator[Any]:
 
 
 class Check(NamedTuple):
-    """What came of games that were compared with their rows."""
+    """The result of games that were compared with their rows."""
 
     games: str
     result: str
@@ -173,7 +173,7 @@ def verify(args: Verify) -> None:
 
 
 def compared(pairs: list[tuple[Entry, list[list[int]]]], args: Verify) -> Iterator[Check]:
-    """Yield what came of entries: of those without games to play again, then of each chunk."""
+    """Yield the results of entries without games to play again, then those of the others."""
     jobs = []
     for entry, chunks in pairs:
         played = current(entry, read(folder_of(args), entry))

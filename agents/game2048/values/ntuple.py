@@ -294,8 +294,8 @@ def estimate(net: Network, boards: Any) -> Weights:
     """Return the values of afterstates `uint64[...]`, as a new `float32[...]`.
 
     Raises:
-        TypeError, ValueError: boards that are no words of 2048, or a network whose arrays do not
-            fit its tuples.
+        ValueError: boards that are no words of 2048, or a network whose arrays do not fit its
+            tuples.
     """
     check_arrays(net)
     return estimate_checked(net, boards)

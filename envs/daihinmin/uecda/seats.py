@@ -40,7 +40,7 @@ class Gone(Exception):
 
 
 class Stream(asyncio.StreamReader):
-    """What a client sends.
+    """The stream from a client.
 
     Attributes:
         n_bytes: number of bytes that came so far.
