@@ -22,8 +22,8 @@ export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)/kernels/$(shell find app envs agents
 # taken; left to itself pip would choose the newest build for GPUs, of several gigabytes.
 TORCH ?= torch==2.13.0
 
-# Random arguments for public functions; ARGS select other tests or targets instead.
-PROPERTIES = $(BIN)/python -m pytest tests/test_properties.py -m "not exhaustive" --hypothesis-profile
+# Random arguments of functions and requests of the page; ARGS select other tests or targets instead.
+PROPERTIES = $(BIN)/python -m pytest tests/test_properties.py tests/web/test_any_requests.py -m "not exhaustive" --hypothesis-profile
 
 .PHONY: demo web test slow bounds exhaustive fuzz soak lint docs clean
 

@@ -205,7 +205,7 @@ def make(name: str, /, **settings: Any) -> Any:
         ImportError: the player needs an extra that is not installed.
     """
     entry = _entry(name)
-    check_names(f"player {name!r}", settings, setting_names(name))
+    check_names(f"player {shown(name)}", settings, setting_names(name))
     return _maker(entry)(**settings)
 
 
@@ -331,6 +331,6 @@ def _player_of_net(file: str | Path) -> str:
             return name
         known += networks
     raise ValueError(
-        f"{file} holds a network {network!r}, known are {known}: make its player yourself, such as "
-        "make('value-net', net=net), or first add its class to the NETWORKS of its module"
+        f"{file} holds a network {shown(network)}, known are {known}: make its player yourself, "
+        "such as make('value-net', net=net), or first add its class to the NETWORKS of its module"
     )

@@ -192,7 +192,7 @@ def _message(error: Any, settings_kind: Any) -> str:
     if kind == "unexpected_keyword_argument":
         *path, last = error["loc"]
         known = _known_names(settings_kind, path)
-        return f"unknown setting {name!r}{did_you_mean(last, known) if known else ''}"
+        return f"unknown setting {shown(name)}{did_you_mean(last, known) if known else ''}"
     wanted = _WANTED.get(kind, error["msg"][0].lower() + error["msg"][1:])
     return f"{name or 'value'} must be {wanted.format(**context)}, got {shown(error['input'])}"
 
@@ -223,7 +223,7 @@ def check_names(of: str, given: Iterable[str], known: Iterable[str]) -> None:
     known = list(known)
     for name in given:
         if name not in known:
-            raise ValueError(f"{of} has no setting {name!r}{did_you_mean(name, known)}")
+            raise ValueError(f"{of} has no setting {shown(name)}{did_you_mean(name, known)}")
 
 
 RENAMED = {"unit": "value_scale", "mixed": "bf16", "unseen": "unvisited"}

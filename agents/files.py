@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.envs import durable_files, json_files
+from afterstate.envs.messages import shown
 
 VERSION = 2
 """Version of new files. In version 1, the tables of N-tuple networks have another order."""
@@ -146,7 +147,7 @@ def _check_header(path: str | Path, header: Any, kind: str | None) -> None:
             "update afterstate"
         )
     if kind is not None and header["kind"] != kind:
-        raise ValueError(f"{path} is of kind {header['kind']!r}, not {kind!r}")
+        raise ValueError(f"{path} is of kind {shown(header['kind'])}, not {kind!r}")
 
 
 _Layout = tuple[np.dtype[Any], tuple[int, ...]]

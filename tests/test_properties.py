@@ -10,6 +10,7 @@ import copy
 import functools
 import importlib.util
 import json
+from dataclasses import fields
 from typing import Any
 
 import gymnasium as gym
@@ -24,8 +25,9 @@ from hypothesis import strategies as st
 from afterstate import agents
 from afterstate.agents import config
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
-from afterstate.agents.game2048.learning.runs import NTupleRun, NTupleSettings
+from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.values.ntuple_network import network
+from afterstate.agents.training.__main__ import LEARNERS, run_settings
 from afterstate.envs import daihinmin_v0
 from afterstate.envs.daihinmin import cards
 from afterstate.envs.daihinmin.arguments import Status, status
@@ -339,14 +341,18 @@ def test_players_are_made_by_any_settings_or_refuse_them(name: str, data: st.Dat
         answer(player, games()[20])
 
 
-@given(values=with_names(["network", "learner", "seed", "start"], JSON))
-def test_settings_are_made_or_refused_in_one_line(values: Any) -> None:
+@pytest.mark.parametrize("learner", LEARNERS)
+@given(data=st.data())
+@share(2)
+def test_settings_are_made_or_refused_in_one_line(learner: str, data: st.DataObject) -> None:
+    kind = run_settings(learner)
+    values = data.draw(with_names([field.name for field in fields(kind)], JSON))
     try:
-        run = config.from_dict(values, NTupleRun)
+        run = config.from_dict(values, kind)
     except ValueError as error:
         assert str(error) and "\n" not in str(error)
     else:
-        assert config.from_dict(json.loads(json.dumps(values)), NTupleRun) == run
+        assert config.from_dict(json.loads(json.dumps(values)), kind) == run
 
 
 @given(values=with_names(["rule", "order", "lam", "rate", "delay", "restart", "epsilon"], ANYTHING))

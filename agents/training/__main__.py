@@ -26,6 +26,7 @@ from afterstate.agents.training.commands import memory
 from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
 from afterstate.agents.training.run import Diverged, Limits, Options, RunSettings, Trainee, advance
 from afterstate.envs.commands import add_help, exit_code, registry
+from afterstate.envs.messages import shown
 
 PROGRAM = "afterstate train"
 
@@ -83,7 +84,7 @@ def run_settings(learner: str) -> Any:
         ImportError: the learner needs an extra that is not installed.
     """
     if learner not in LEARNERS:
-        raise ValueError(f"unknown learner {learner!r}{did_you_mean(learner, LEARNERS)}")
+        raise ValueError(f"unknown learner {shown(learner)}{did_you_mean(learner, LEARNERS)}")
     module = import_module(f"afterstate.agents.{LEARNERS[learner].module}")
     return getattr(module, LEARNERS[learner].run)
 

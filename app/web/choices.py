@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from afterstate import agents
-from afterstate.agents.config import did_you_mean
+from afterstate.agents.config import check_names, did_you_mean
 from afterstate.envs.messages import shown
 
 Number = int | float
@@ -155,7 +155,7 @@ def find(game: str, name: str) -> Choice:
     """
     known = {each.name: each for each in CHOICES[game]}
     if not isinstance(name, str) or name not in known:
-        raise ValueError(f"there is no player {name!r} of {game}{did_you_mean(name, known)}")
+        raise ValueError(f"there is no player {shown(name)} of {game}{did_you_mean(name, known)}")
     return known[name]
 
 
@@ -170,7 +170,7 @@ def of_player(game: str, player: str, settings: Mapping[str, Any]) -> Spec:
         is_fixed = all(settings.get(key) == value for key, value in each.fixed.items())
         if each.made == player and is_fixed and rest.keys() <= {s.name for s in each.settings}:
             return checked(game, each.name, rest)
-    raise ValueError(f"the page has no player {player!r} with {dict(settings)}")
+    raise ValueError(f"the page has no player {shown(player)} with {shown(settings)}")
 
 
 def checked(game: str, name: str, settings: dict[str, Any]) -> Spec:
@@ -183,9 +183,7 @@ def checked(game: str, name: str, settings: dict[str, Any]) -> Spec:
         raise ValueError(f"settings of a player must be an object, got {shown(settings)}")
     choice = TRAINED if (game, name) == ("2048", TRAINED.name) else find(game, name)
     bounds = {each.name: each for each in choice.settings}
-    for key in settings:
-        if key not in bounds:
-            raise ValueError(f"player {name!r} has no setting {key!r}{did_you_mean(key, bounds)}")
+    check_names(f"player {shown(name)}", settings, bounds)
     values = {key: _value(each, settings.get(key, each.default)) for key, each in bounds.items()}
     return {"name": name, "settings": values}
 

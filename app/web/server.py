@@ -113,7 +113,7 @@ def _explain(_: Request, error: Any) -> JSONResponse:
 
 def _problem(error: Any) -> str:
     """Return what is wrong with one value of a request."""
-    place = ".".join(map(str, error["loc"][1:])) or "body"
+    place = ".".join(map(str, error["loc"][1:]))[:100] or "body"
     return f"{place}: {error['msg']}, got {shown(error['input'])}"
 
 

@@ -35,6 +35,7 @@ from afterstate.commands.seats import factory as find_factory
 from afterstate.envs import json_files
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.envs.messages import shown
 from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
 
@@ -129,17 +130,17 @@ def _taken_names(given: Sequence[Entry]) -> list[str]:
 def _entry(game: str, name: str, fields: dict[str, Any], folder: Path) -> Entry:
     """Return an entry of a file, checked."""
     if game not in GAMES:
-        raise ValueError(f"game must be one of {list(GAMES)}, got {game!r}")
+        raise ValueError(f"game must be one of {list(GAMES)}, got {shown(game)}")
     if name in OPPONENTS or set(name) & _MARKS or len(name) > _LONGEST:
         raise ValueError(
             f"name must have at most {_LONGEST} characters, none of {sorted(_MARKS)}, and not be "
-            f"an opponent's, got {name!r}"
+            f"an opponent's, got {shown(name)}"
         )
     wrong = [key for key, value in fields.items() if type(value) is not KEYS.get(key)]
     missing = [key for key in ("player", "games") if key not in fields]
     if wrong or missing:
         kinds = ", ".join(f"{key} ({kind.__name__})" for key, kind in KEYS.items())
-        raise ValueError(f"{name!r}: wrong or missing {wrong + missing}, fields are {kinds}")
+        raise ValueError(f"{name!r}: wrong or missing {shown(wrong + missing)}, fields are {kinds}")
     entry = Entry(game, name, folder=folder, **fields)
     if not 0 < entry.games <= len(seeds(game)) or entry.chunk < 1 or entry.games % entry.chunk:
         raise ValueError(

@@ -48,7 +48,7 @@ def main() -> int:
         result = run(names, args.out, seed, seconds=60 * args.minutes, progress=show)
     for name, tried in result.tried.items():
         n = sum(fault.target == name for fault in result.faults)
-        print(f"{name:20} {tried:9,} inputs {n:4} faults")
+        print(f"{name:25} {tried:9,} inputs {n:4} faults")
     total = sum(result.tried.values())
     print(f"seed {seed}: {total:,} inputs tried, {len(result.faults)} faults found")
     return int(bool(result.faults))

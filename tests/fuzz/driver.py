@@ -29,6 +29,9 @@ SECONDS = 10
 DEAF = 60
 """Time of an input after which the process is killed: compiled code hears no signals."""
 
+LONGEST = 2_000
+"""Most characters of a message."""
+
 
 class Target(NamedTuple):
     """A reader of files, and files that it reads."""
@@ -67,8 +70,9 @@ def check(target: Target, path: Path) -> str:
     except OSError:
         return ""
     except ValueError as error:
-        named = str(path.parent) in str(error)  # the file or its folder
-        return "" if named else f"does not name the file: {error!r:.300}"
+        if str(path.parent) not in str(error):  # the file or its folder
+            return f"does not name the file: {error!r:.300}"
+        return "" if len(str(error)) < LONGEST else f"says too much: {error!r:.300}"
     except _TooLong:
         return f"took more than {SECONDS} seconds\n{traceback.format_exc()}"
     except Exception as error:

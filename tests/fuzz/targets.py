@@ -31,10 +31,11 @@ from afterstate.agents.daihinmin.values import rank_net, softmax_policy
 from afterstate.agents.daihinmin.values.history import decisions
 from afterstate.agents.game2048.learning import play_logs, pruning
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
-from afterstate.agents.game2048.learning.runs import NTupleRun, NTupleSettings
+from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.learning.table_model import TableModel
 from afterstate.agents.game2048.values import ntuple_file, policy_net
 from afterstate.agents.game2048.values.ntuple_network import Network, network
+from afterstate.agents.training.__main__ import LEARNERS, run_settings
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.optimizer import Fitter
 from afterstate.envs import json_files
@@ -285,12 +286,19 @@ def _read_state(path: Path) -> None:
     assert buckets.n_moves >= 0 and len(buckets.games) == 2
 
 
-def _settings(_: Path) -> list[bytes]:
-    values = asdict(NTupleRun(seed=1, network=config.from_dict({"stages": [64]}, _Network)))
-    return [json.dumps(values).encode(), b'{"learner": {"rate": 0.1, "rule": "td"}, "seed": 5}']
+def _settings(learner: str) -> Target:
+    """Return the target of the settings of a learner's runs."""
+    kind = run_settings(learner)
 
+    def samples(_: Path) -> list[bytes]:
+        return [json.dumps(asdict(kind())).encode(), b'{"seed": 5}']
 
-_Network: Any = type(NTupleRun().network)
+    def read(path: Path) -> None:
+        settings = config.read(path, kind)
+        kept = json.dumps(asdict(settings), default=str)
+        assert config.from_dict(json.loads(kept), kind) == settings
+
+    return Target(f"{learner}-settings", "run.json", samples, read)
 
 
 def _rows(_: Path) -> list[bytes]:
@@ -374,7 +382,7 @@ _READERS: Sequence[Target] = [
     Target("play-log", "log.npy", _play_logs, _read_play_log),
     Target("play-log-description", "log.json", _descriptions, _read_description),
     Target("play-log-state", "state.json", _states, _read_state),
-    Target("settings", "run.json", _settings, lambda path: config.read(path, NTupleRun)),
+    *map(_settings, LEARNERS),
     Target("rows", "2048/random.jsonl.gz", _rows, _read_rows, GZIP),
     Target("entries", "entries.json", _entries, leaderboard.entries),
     Target("run-rows", "rows.jsonl", _run_rows, _read_run_rows),

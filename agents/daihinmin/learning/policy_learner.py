@@ -53,6 +53,7 @@ from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import EVALUATION_SEED, Options
 from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.envs.messages import shown
 
 SHARE = 2_500
 """Games of rank networks that are played in parallel."""
@@ -313,7 +314,7 @@ class PolicyTraining:
         asked = header.get("asked")
         before = {**asked, "jobs": None} if isinstance(asked, dict) else {}
         if before != {**self._settings, "jobs": None}:
-            raise ValueError(f"{place} is of a run with other settings: {asked}")
+            raise ValueError(f"{place} is of a run with other settings: {shown(asked)}")
         if not all(files.is_finite(array) for array in arrays.values()):
             raise ValueError(f"{place} has numbers that are NaN or infinite")
         return arrays
