@@ -127,6 +127,12 @@ class Learn(Request):
     seed: Seed = 1
 
 
+class PlayGames(Request):
+    """Seconds to play games."""
+
+    seconds: Annotated[float, Field(ge=1, le=30, strict=False)] = 10
+
+
 class Recorded(Request):
     """A recorded game."""
 

@@ -29,6 +29,7 @@ from afterstate.web.requests import (
     New2048,
     NewMatch,
     Play,
+    PlayGames,
     Recorded,
     Run,
     Turn,
@@ -337,6 +338,10 @@ def _add_learning(app: FastAPI) -> None:
     @app.post("/api/learn/resume")
     async def resume(body: Learn, me: Me) -> Json:
         return learners.resume(me.key, body.seconds)
+
+    @app.post("/api/learn/play")
+    async def play(body: PlayGames, me: Me) -> Json:
+        return await learners.ask(me.key, {"kind": "games", "seconds": body.seconds})
 
     @app.post("/api/learn/stop")
     async def stop(me: Me) -> Json:

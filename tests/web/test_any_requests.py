@@ -34,6 +34,7 @@ BODIES: dict[str, list[dict[str, Any]]] = {
     "daihinmin/hint": [{"player": {"name": "daihinmin-mc", "settings": {"playouts": 20}}}],
     "daihinmin/recorded": [{"game": {"hands": [[0], [1], [2], [3], [4]], "events": []}}],
     "learn/resume": [{"seconds": 1, "seed": 1}],
+    "learn/play": [{"seconds": 1}],
     "learn/stop": [{}],
     "stop": [{}],
 }

@@ -208,6 +208,25 @@ def test_a_restart_in_the_middle_keeps_the_game(
     assert page.locator(".board").first.get_attribute("aria-label") == before
 
 
+def test_a_network_learns_and_plays_against_time(
+    open_page: Callable[..., Any], new_server: Callable[..., Server]
+) -> None:
+    server = new_server()
+    server.load()
+    page = open_page("learn", server.address)
+    page.set_default_timeout(180_000)  # compiles if caches are empty
+    play = page.get_by_role("button", name="Play against time")
+    sync_api.expect(play).to_be_disabled()
+    page.get_by_role("button", name="Learn from nothing").click()
+    page.wait_for_selector("svg.curve")
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_label("Seconds of play").fill("1")
+    play.click()
+    results = page.get_by_label("Games against time")
+    sync_api.expect(results).to_contain_text("mean score", timeout=60_000)
+    assert int(results.locator("dd").first.inner_text().replace(",", "")) >= 1
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("view", ["2048", "daihinmin", "leaderboard", "learn"])
 def test_pages_are_accessible(open_page: Callable[..., Any], view: str, scheme: str) -> None:

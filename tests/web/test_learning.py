@@ -45,6 +45,12 @@ def test_a_network_learns_stops_goes_on_and_plays(server: Server) -> None:
         != visitor.post("2048/hint", player=trained)["values"]
     )
     assert visitor.refused("2048/hint", player={**trained, "settings": {"depth": 4}})[0] == 422
+    played = visitor.post("learn/play", seconds=1)
+    assert visitor.refused("learn/play", seconds=31)[0] == 422
+    assert other.refused("learn/play", seconds=1)[0] == 404
+    assert 1 <= played["seconds"] < 10 and played["n_games"] > 1
+    assert 0 < played["mean_score"] <= played["max_score"]
+    assert [*played["reach"].values()] == sorted(played["reach"].values(), reverse=True)
     assert len(visitor.get("learn")["curve"]) == n
     visitor.post("learn/resume", seconds=30)
     curve = wait_for(visitor, n + 3)["curve"]

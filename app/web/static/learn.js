@@ -9,14 +9,17 @@ class Learn {
     this.startButton = button("Learn from nothing", () => this.send("start"), { className: "main" });
     this.resumeButton = button("Learn on", () => this.send("resume"));
     this.stopButton = button("Stop", () => this.send("stop"));
+    this.playSeconds = el("input", { type: "number", min: 1, max: 30, value: 10 });
+    this.playButton = button("Play against time", () => this.play());
     this.facts = el("dl", { className: "numbers" });
+    this.results = el("dl", { className: "numbers", ariaLabel: "Games against time" });
     this.curve = el("div");
     this.board = new Board();
     this.caption = el("p", { className: "dim" });
     this.after = el("p");
     view.append(el("p", {}, "An N-tuple network of 2048 begins with all values zero and learns by temporal coherence from its own games, in one process on the server."),
       el("div", { className: "columns" },
-        el("section", { className: "panel", "aria-label": "Learning" }, label("Seconds", this.seconds), el("div", { className: "row" }, this.startButton, this.resumeButton, this.stopButton), this.facts, this.curve, this.after),
+        el("section", { className: "panel", "aria-label": "Learning" }, label("Seconds", this.seconds), el("div", { className: "row" }, this.startButton, this.resumeButton, this.stopButton), this.facts, this.curve, label("Seconds of play", this.playSeconds), el("div", { className: "row" }, this.playButton), this.results, this.after),
         el("section", { "aria-label": "A game of the network now" }, this.board.node, this.caption)));
     this.board.show(Array(16).fill(0));
     this.frame = 0;
@@ -36,6 +39,18 @@ class Learn {
     say(what === "stop" ? "Stopped." : "Learning.");
   }
 
+  // Shows what the network reaches in games that it plays greedily for a time.
+  async play() {
+    this.playButton.disabled = this.isPlaying = true;
+    say("Playing.");
+    const played = await attempt(() => post("learn/play", { seconds: Number(this.playSeconds.value) }));
+    this.playButton.disabled = this.isPlaying = false;
+    if (!played) return;
+    const reached = Object.entries(played.reach).map(([tile, share]) => [`reach ${tile}`, `${number(100 * share)}%`]);
+    this.results.replaceChildren(...numbers({ games: number(played.n_games), "mean score": number(played.mean_score), "best score": number(played.max_score), ...Object.fromEntries(reached) }));
+    say(`${number(played.n_games)} games in ${number(played.seconds)} seconds. Mean score ${number(played.mean_score)}.`);
+  }
+
   async poll() {
     if (!this.state?.running || this.isPolling) return;
     this.isPolling = true;
@@ -47,13 +62,14 @@ class Learn {
   show(state) {
     const was = this.state?.running;
     this.state = state;
+    this.playButton.disabled = !state.exists || this.isPlaying;
     this.resumeButton.disabled = !state.exists || state.running;
     this.stopButton.disabled = !state.running;
     if (state.error) message(state.error);
     const last = state.curve.at(-1);
     if (!last) return;
     const facts = { seconds: number(last.seconds), moves: number(last.n_moves), games: number(last.n_games), "mean score": number(last.mean_score), "reach 2048": `${number(100 * last.reach_2048)}%`, "largest tile": number(last.max_tile) };
-    this.facts.replaceChildren(...Object.entries(facts).map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, text))));
+    this.facts.replaceChildren(...numbers(facts));
     this.curve.replaceChildren(curve(state.curve));
     if (was && !state.running) say(`Learned for ${facts.seconds} seconds. Mean score ${facts["mean score"]}.`);
     if (!state.running) this.after.replaceChildren(el("a", { href: "#2048" }, "Play 2048 with it"), ": choose the player ", el("strong", {}, "Your network"), ". It is kept until the server ends, or somebody else learns.");
@@ -71,6 +87,11 @@ class Learn {
     this.board.show(boards[this.frame]);
     this.caption.textContent = `A game of seed 0 with the values so far, score ${number(this.sample.score)}.`;
   }
+}
+
+// Terms and values of a list of numbers.
+function numbers(facts) {
+  return Object.entries(facts).map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, text)));
 }
 
 // The mean score of the last 1,000 games against the time.

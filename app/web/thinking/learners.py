@@ -118,7 +118,7 @@ class Learners:
         }
 
     async def ask(self, visitor: str, request: Json) -> Json:
-        """Return the answer of the visitor's network to a request for a hint or moves."""
+        """Return the answer of the visitor's network to a request for games, a hint or moves."""
         return await self._of(visitor).ask(request)
 
     def forget(self, visitor: str) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from afterstate.agents.game2048.agent import Agent
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
-from afterstate.agents.game2048.play import Games
+from afterstate.agents.game2048.play import Games, play
 from afterstate.agents.game2048.search.expectimax import ExpectimaxAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.web import game_2048
@@ -43,10 +43,12 @@ class Session:
         self._tiles: deque[int] = deque(maxlen=_KEPT)
 
     def answer(self, request: Json) -> Json:
-        """Return the answer to a request: to learn on, for a hint, or for moves."""
+        """Return the answer to a request: to learn on, for games, for a hint, or for moves."""
         if request["kind"] == "learn":
             self._learn(request["seconds"])
             return {**self._progress(), "sample": _sample(self._player(1))}
+        if request["kind"] == "games":
+            return _games(self._player(1), request["seconds"])
         player = self._player(request["player"]["settings"]["depth"])
         if request["kind"] == "hint":
             return analysis.hint(player, request["board"], request["detail"])
@@ -78,6 +80,26 @@ class Session:
             "reach_2048": float((tiles >= 2048).mean()),
             "max_tile": int(tiles.max()),
         }
+
+
+def _games(player: Any, seconds: float) -> Json:
+    """Return the results of the games of seeds 0, 1, ... that begin within a time, one at least."""
+    scores: list[int] = []
+    tiles: list[int] = []
+    play(player, 1)  # loads what is compiled
+    start = time.monotonic()
+    while not scores or time.monotonic() < start + seconds:
+        played = play(player, 1, seed=len(scores))
+        scores.extend(played.scores.tolist())
+        tiles.extend(played.max_tiles.tolist())
+    reached = [1 << n for n in range(11, max(tiles).bit_length())]
+    return {
+        "n_games": len(scores),
+        "seconds": time.monotonic() - start,
+        "mean_score": float(np.mean(scores)),
+        "max_score": max(scores),
+        "reach": {str(tile): float(np.mean(np.array(tiles) >= tile)) for tile in reached},
+    }
 
 
 def _sample(player: Any) -> Json:
