@@ -9,6 +9,7 @@ from importlib import import_module, metadata
 from typing import Any, NamedTuple, NoReturn
 
 from afterstate.envs.commands import exit_code, fail, parse, parse_one_of
+from afterstate.envs.messages import shown
 
 EPILOG = """examples:
   afterstate play 2048
@@ -106,6 +107,9 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    options = words[: words.index("--")] if "--" in words else words
+    if arguments is None and ({"-h", "--help"} & {*options} or options[:1] == ["completion"]):
+        os.environ["NUMBA_DISABLE_JIT"] = "1"  # no kernel runs, so none is loaded
     try:
         code = _run_words(words)
         sys.stdout.flush()
@@ -127,8 +131,6 @@ def _run_words(words: Sequence[str]) -> int:
     sys.path.append(os.getcwd())  # for players `module:factory`
     if name not in COMMANDS:
         _fail_unknown(name, [*COMMANDS])
-    if name == "completion" or {"-h", "--help"} & {*rest}:
-        os.environ["NUMBA_DISABLE_JIT"] = "1"  # no kernel runs, so none is loaded
     return run(name, rest)
 
 
@@ -164,7 +166,7 @@ def _fail_unknown(name: str, known: Sequence[str]) -> NoReturn:
     """Exit with the nearest command."""
     from afterstate.agents.config import did_you_mean
 
-    fail(f"there is no command {name!r}{did_you_mean(name, known)}")
+    fail(f"there is no command {shown(name)}{did_you_mean(name, known)}")
 
 
 def usage() -> str:

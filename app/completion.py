@@ -12,6 +12,7 @@ from afterstate import agents
 from afterstate.__main__ import COMMANDS, option_classes
 from afterstate.agents.training.__main__ import LEARNERS, arguments
 from afterstate.envs.commands import add_help, fail, parse_one_of
+from afterstate.envs.messages import shown
 
 SHELLS = ("bash", "zsh", "tcsh")
 HELP = """\
@@ -26,7 +27,8 @@ def print_completion(words: Sequence[str]) -> int:
         print(f"usage: afterstate completion {{{','.join(SHELLS)}}}\n\n{HELP}")
         return 0
     if len(words) != 1 or words[0] not in SHELLS:
-        fail(f"completion must be followed by one of {', '.join(SHELLS)}, got {' '.join(words)!r}")
+        given = shown(" ".join(words))
+        fail(f"completion must be followed by one of {', '.join(SHELLS)}, got {given}")
     kinds = {name: _completed(option_classes(name)) for name in COMMANDS}
     kinds["train"] = _one_of({name: arguments(name) for name in LEARNERS})
     kinds["completion"] = _one_of(dict.fromkeys(SHELLS, _completed({})))

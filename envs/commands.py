@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -165,18 +166,22 @@ def exit_code(command: Callable[..., Any], *arguments: Any) -> int:
         The code, 130 if the command was interrupted.
 
     Raises:
-        SystemExit: 2 with a message on stderr for wrong input.
+        SystemExit: 2 with a message on stderr for wrong input, 1 for a disk that is full or fails.
     """
     try:
         return int(command(*arguments) or 0)
     except BrokenPipeError:
         raise
-    except (OSError, ValueError, ImportError) as error:
+    except OSError as error:
+        fail(error, 1 if error.errno in _DISK_ERRORS else 2)
+    except (ValueError, ImportError) as error:
         fail(missing(error) or error)
     except KeyboardInterrupt as interrupt:
         print(*interrupt.args, file=sys.stderr)
         return 130
 
+
+_DISK_ERRORS = {errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 EXTRAS = {
     "neural": ("torch", "safetensors"),
@@ -200,10 +205,10 @@ def missing(error: Exception) -> str:
     return f'this needs {package}: pip install "afterstate[{extras[0]}]"'
 
 
-def fail(error: object) -> NoReturn:
-    """Print what is wrong with a command line and exit with 2."""
+def fail(error: object, code: int = 2) -> NoReturn:
+    """Print what is wrong and exit, with 2 for a wrong command line."""
     print_error(error)
-    raise SystemExit(2)
+    raise SystemExit(code)
 
 
 def print_error(error: object) -> None:

@@ -56,7 +56,7 @@ def replace(path: str | Path, synced: bool = True) -> Iterator[IO[bytes]]:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         if isinstance(error, OSError):
-            _name(error, path)
+            add_name(error, path)
         raise
 
 
@@ -110,11 +110,11 @@ def append_to(file: IO[bytes], data: bytes, synced: bool = True) -> None:
         with contextlib.suppress(OSError):
             if os.fstat(file.fileno()).st_size == start + n_written:  # nobody else has appended
                 os.ftruncate(file.fileno(), start)
-        _name(error, file.name)
+        add_name(error, file.name)
         raise
 
 
-def _name(error: OSError, path: str | Path) -> None:
+def add_name(error: OSError, path: str | Path) -> None:
     """Add the name of the file to an error of writing, for which the system gives none."""
     if error.filename is None:
         error.filename = str(path)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from afterstate.envs import durable_files
+
 if TYPE_CHECKING:
     import pygame
     from PIL import Image, ImageFont
@@ -168,6 +170,9 @@ def _replacing(path: Path) -> Iterator[Path]:
     try:
         yield unfinished
         os.replace(unfinished, path)
+    except OSError as error:
+        durable_files.add_name(error, path)
+        raise
     finally:
         unfinished.unlink(missing_ok=True)
 

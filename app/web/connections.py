@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from typing import Any
 
 import h11
@@ -44,7 +46,7 @@ class Connection(H11Protocol):
         """Begin to wait until the client has read what was sent."""
         super().pause_writing()
         self._stop_read_deadline()
-        self._read_deadline = self.loop.call_later(READ_SECONDS, self.transport.abort)
+        self._read_deadline = self.loop.call_later(READ_SECONDS, self._abort)
 
     def resume_writing(self) -> None:
         """Stop to wait until the client has read."""
@@ -82,9 +84,17 @@ class Connection(H11Protocol):
     def _end(self) -> None:
         """Close the connection, also if the client has not read all that was sent."""
         if self.transport.get_write_buffer_size():
-            self.transport.abort()
+            self._abort()
         else:
             self.transport.close()
+
+    def _abort(self) -> None:
+        """Close the connection at once, and keep nothing for a client that does not read."""
+        linger = struct.pack("ii", 1, 0)
+        self.transport.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, linger
+        )
+        self.transport.abort()
 
     def _stop_read_deadline(self) -> None:
         """Wait no longer until the client has read."""

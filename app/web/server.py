@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -155,9 +156,10 @@ def _add_2048(app: FastAPI) -> None:
 
     async def ask(me: Visitor, request: Json) -> Json:
         """Return the answer of a player, or of the network that the visitor has trained."""
-        if request["player"]["name"] == choices.TRAINED.name:
-            return await learners.ask(me.key, request)
-        return await thinking.run(me.key, request)
+        is_trained = request["player"]["name"] == choices.TRAINED.name
+        return await thinking.run(
+            me.key, request, partial(learners.ask, me.key) if is_trained else None
+        )
 
     @app.post("/api/2048/new")
     async def new(body: New2048, me: Me) -> Json:
@@ -341,7 +343,8 @@ def _add_learning(app: FastAPI) -> None:
 
     @app.post("/api/learn/play")
     async def play(body: PlayGames, me: Me) -> Json:
-        return await learners.ask(me.key, {"kind": "games", "seconds": body.seconds})
+        request = {"kind": "games", "seconds": body.seconds}
+        return await thinking.run(me.key, request, partial(learners.ask, me.key))
 
     @app.post("/api/learn/stop")
     async def stop(me: Me) -> Json:

@@ -71,7 +71,7 @@ _NUMBERS = {agent: number for number, agent in enumerate(AGENTS)}
 
 def _number(agent: str) -> int:
     """Return the number of an agent's player."""
-    if agent not in AGENTS:
+    if not isinstance(agent, str) or agent not in _NUMBERS:
         raise ValueError(f"agent must be one of {AGENTS}, got {shown(agent)}")
     return _NUMBERS[agent]
 

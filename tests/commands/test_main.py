@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import errno
+import gzip
 import json
 import re
 import shutil
@@ -19,13 +21,6 @@ from afterstate.__main__ import COMMANDS, main, option_classes
 from afterstate.commands import options
 from afterstate.completion import SHELLS
 from afterstate.envs.commands import exit_code, missing
-
-
-@pytest.fixture(autouse=True)
-def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Undo what help and completion do, which compile nothing."""
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "0")
-
 
 GAMES = Path(__file__).parents[1] / "data" / "daihinmin"
 
@@ -66,7 +61,6 @@ def test_the_help_has_the_default_of_every_option(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "0")
     with pytest.raises(SystemExit) as stop:
         main([*name.split(), "--help"])
     assert stop.value.code == 0
@@ -327,6 +321,27 @@ def test_a_missing_package_is_named_with_its_extra(
     package = module.partition(".")[0]
     expected = f'error: this needs {package}: pip install "afterstate[{extra}]"\n'
     assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, 1), (errno.EFBIG, 1), (2, 2)])
+def test_a_full_disk_is_a_failed_run(
+    number: int, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> None:
+        raise OSError(number, "no", "some/file")
+
+    with pytest.raises(SystemExit) as stop:
+        exit_code(fails)
+    assert stop.value.code == code
+    assert capsys.readouterr().err == "error: some/file: no\n"
+
+
+def test_a_file_may_have_the_name_of_an_option(tmp_path: Path) -> None:
+    shutil.copy(GAMES / "default5.jsonl.gz", tmp_path / "-h.gz")
+    (tmp_path / "-h").write_bytes(gzip.decompress((tmp_path / "-h.gz").read_bytes())[:100_000])
+    command = [sys.executable, "-m", "afterstate", "replay", "--", "-h"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert " 0 mismatches" in run.stdout and "AttributeError" not in run.stdout + run.stderr
 
 
 def test_other_missing_packages_are_named_alone() -> None:

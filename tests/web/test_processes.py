@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import time
+from functools import partial
 from multiprocessing.connection import Connection
 
 import pytest
@@ -21,6 +24,17 @@ def echo(connection: Connection) -> None:
             connection.send_bytes(connection.recv_bytes())
         except EOFError:
             return
+
+
+def sleep(connection: Connection) -> None:
+    """Answer each request with itself after the time that it names."""
+    while True:
+        try:
+            request = json.loads(connection.recv_bytes())
+        except EOFError:
+            return
+        time.sleep(request["time"])
+        connection.send_bytes(json.dumps(request).encode())
 
 
 def killed() -> Worker:
@@ -60,6 +74,64 @@ def test_a_killed_process_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
         await thinking.close()
 
     asyncio.run(search())
+
+
+@pytest.mark.parametrize("gap", range(6))
+def test_searches_that_are_stopped_twice_give_their_places_back(
+    gap: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Worker] = []
+
+    async def search() -> None:
+        thinking = Thinking(Limits(fast=1))
+        thinking.is_ready = True
+
+        async def new() -> Worker:
+            started.append(Worker(sleep))
+            return started[-1]
+
+        monkeypatch.setattr(thinking, "_new", new)
+        for _ in range(2):
+            asked = asyncio.create_task(thinking.run("visitor", {"time": 30}))
+            await asyncio.sleep(0.1)
+            assert thinking.stop("visitor")
+            for _ in range(gap):
+                await asyncio.sleep(0)
+            thinking.stop("visitor")
+            with pytest.raises(Refusal, match="stopped"):
+                await asked
+        assert await asyncio.wait_for(thinking.run("other", {"time": 0}), 10) == {"time": 0}
+        await thinking.close()
+
+    asyncio.run(search())
+    assert len(started) == 3
+    for worker in started:
+        worker.process.join(10)
+        assert not worker.is_alive
+
+
+def test_a_network_that_learns_answers_one_request_at_a_time() -> None:
+    async def ask() -> None:
+        thinking, learners = Thinking(Limits()), Learners(Limits(seconds=0.5))
+        thinking.is_ready = True
+        learner = learners._by_visitor["me"] = _Learner(Worker(sleep), 1)
+        search = partial(learners.ask, "me")
+        first = asyncio.create_task(thinking.run("me", {"time": 1}, search))
+        await asyncio.sleep(0.1)
+        assert thinking.is_running("me")
+        with pytest.raises(Refusal, match="one search at a time"):
+            await thinking.run("me", {"time": 0}, search)
+        with pytest.raises(Refusal, match=r"stopped after 0\.5 s"):
+            await first
+        with pytest.raises(Refusal, match="has not ended its last search"):
+            await thinking.run("me", {"time": 0}, search)
+        assert learner.search is not None
+        await asyncio.wait_for(learner.search, 60)
+        for _ in range(2):
+            assert (await thinking.run("me", {"time": 0}, search))["time"] == 0
+        learners.close()
+
+    asyncio.run(ask())
 
 
 def test_the_network_of_a_killed_process_is_lost() -> None:

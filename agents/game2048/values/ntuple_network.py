@@ -405,6 +405,7 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "levels": _row_of(np.int16),
     "masks": _row_of(np.uint64),
     "starts": _row_of(np.int64),
+    "moves": lambda value: _row_of(np.uint64)(value) and value.flags.writeable,
     "stages": lambda value: _row_of(np.int64)(value) and value.shape == _KEY_TILES.shape,
     "stage_size": lambda value: type(value) is int,
     "size": lambda value: type(value) is tuple and [type(n) for n in value] == [int, int],
@@ -440,13 +441,14 @@ def n_weights(
 
 def _set_start_value(net: Network, value: float) -> None:
     """Set the weights so that every board has this value."""
-    if whole(value) is None and not isinstance(value, (float, np.floating)):
+    number = float(value) if isinstance(value, (float, np.floating)) else whole(value)
+    if number is None:
         raise ValueError(f"start_value must be a number, got {shown(value)}")
-    is_small = abs(value) < 2**62
-    weight = value / net.n_entries * (FRACTION if net.fixed.size else 1) if is_small else math.inf
+    is_small = abs(number) < 2**62
+    weight = number / net.n_entries * (FRACTION if net.fixed.size else 1) if is_small else math.inf
     if not abs(weight) < 2**31:
         raise ValueError(f"start_value must be within the weights' range, got {shown(value)}")
-    if value:
+    if number:
         memory = net.fixed if net.fixed.size else net.weights
         memory[: net.stage_size if net.promote else None] = (
             round(weight) if net.fixed.size else weight
@@ -468,7 +470,8 @@ def _check_tuples(tuples: str | Sequence[Sequence[int]], size: tuple[int, int]) 
     on_board = [cell for cell in range(16) if field(*size) >> 4 * cell & 1]
     checked = []
     for cells in cell_lists:
-        each = [whole(cell) for cell in islice(cells, 8)] if isinstance(cells, Iterable) else []
+        is_list = isinstance(cells, Iterable) and getattr(cells, "ndim", 1) != 0
+        each = [whole(cell) for cell in islice(cells, 8)] if is_list else []
         if not 1 <= len(each) <= 7 or any(each.count(c) > 1 or c not in on_board for c in each):
             raise ValueError(
                 f"a tuple on a board of {size[0]}x{size[1]} must have 1 to 7 different cells of "

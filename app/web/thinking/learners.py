@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from afterstate.web.settings import Limits
-from afterstate.web.thinking.pool import Refusal, Worker, new_worker
+from afterstate.web.thinking.pool import Refusal, Worker, ignore, new_worker
 
 Json = dict[str, Any]
 
@@ -29,6 +29,7 @@ class _Learner:
         self.seen = time.monotonic()
         self.lock = asyncio.Lock()
         self.task: asyncio.Task[None] | None = None
+        self.search: asyncio.Task[Json] | None = None
 
     @property
     def is_running(self) -> bool:
@@ -42,6 +43,24 @@ class _Learner:
         if "error" in answer:
             raise Refusal(400, answer["error"])
         return answer
+
+    async def answer(self, request: Json, seconds: float) -> Json:
+        """Return the answer to a visitor's request.
+
+        The process has the network, so it is not ended with a search: one that is stopped or takes
+        too long goes on for nobody.
+
+        Raises:
+            Refusal: an earlier search goes on, time is up, or something goes wrong.
+        """
+        if self.search is not None and not self.search.done():
+            raise Refusal(429, "your network has not ended its last search, try again in a moment")
+        self.search = asyncio.create_task(self.ask(request))
+        self.search.add_done_callback(ignore)
+        await asyncio.wait([self.search], timeout=seconds)
+        if not self.search.done():
+            raise Refusal(503, f"stopped after {seconds:g} s: choose a faster player")
+        return self.search.result()
 
     async def run(self) -> None:
         """Learn until the time is up, or something goes wrong."""
@@ -119,7 +138,8 @@ class Learners:
 
     async def ask(self, visitor: str, request: Json) -> Json:
         """Return the answer of the visitor's network to a request for games, a hint or moves."""
-        return await self._of(visitor).ask(request)
+        seconds = self._limits.seconds + request.get("seconds", 0.0)
+        return await self._of(visitor).answer(request, seconds)
 
     def forget(self, visitor: str) -> None:
         """End the learner of a visitor, if there is one."""

@@ -14,13 +14,16 @@ import json
 import multiprocessing
 import os
 import threading
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
 from afterstate.web.settings import Limits
 
 Json = dict[str, Any]
+Search = Callable[[Json], Coroutine[Any, Any, Json]]
 
 PATIENCE = 0.4
 """Seconds after which a search is slow."""
@@ -108,6 +111,18 @@ async def new_worker(target: Any) -> Worker:
     return await asyncio.wrap_future(made)
 
 
+def _end(worker: Worker, asked: asyncio.Future[Json]) -> None:
+    """End a process whose answer nobody waits for."""
+    ignore(asked)
+    worker.end()
+
+
+def ignore(asked: asyncio.Future[Json]) -> None:
+    """Let nobody be told of the exception of a future that is done."""
+    if not asked.cancelled():
+        asked.exception()
+
+
 def _set(ready: asyncio.Future[None]) -> None:
     """Mark a future as done."""
     if not ready.done():
@@ -144,8 +159,13 @@ class Thinking:
 
         return await new_worker(workers.work)
 
-    async def run(self, visitor: str, request: Json) -> Json:
+    async def run(self, visitor: str, request: Json, search: Search | None = None) -> Json:
         """Return the answer to a visitor's request.
+
+        Args:
+            visitor: has one search at a time, which `stop` stops.
+            request: what is asked.
+            search: answers the request; by default a process of this class.
 
         Raises:
             Refusal: the visitor has another search, no place is free, time is up, the search was
@@ -157,7 +177,7 @@ class Thinking:
             raise Refusal(503, "the players are being loaded, try again in a moment")
         if len(self._searches) >= self._limits.waiting:
             raise Refusal(503, "too many searches are waiting, try again later")
-        task = asyncio.create_task(self._search(request))
+        task = asyncio.create_task((search or self._search)(request))
         self._searches[visitor] = task
         try:
             answer = await task
@@ -196,9 +216,8 @@ class Thinking:
             return answer
         finally:
             if worker is not None:
+                asked.add_done_callback(partial(_end, worker))  # before its end is closed
                 asked.cancel()
-                await asyncio.gather(asked, return_exceptions=True)  # before its end is closed
-                worker.end()
             if is_fast:
                 self._fast.release()
             else:

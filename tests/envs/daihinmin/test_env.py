@@ -473,7 +473,9 @@ def _first_legal(env: Any) -> int:
     return int(env.observe(env.agent_selection)["action_mask"].argmax())
 
 
-@pytest.mark.parametrize("agent", ["player_9", 0, None])
+@pytest.mark.parametrize(
+    "agent", ["player_9", 0, None, np.broadcast_to(np.uint64(1), 10**11), np.zeros(2, "i4,i4")]
+)
 def test_an_unknown_agent_is_named(agent: Any) -> None:
     env = daihinmin_v0.raw_env()
     env.reset(seed=1)

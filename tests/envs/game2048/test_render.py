@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import sys
 import xml.etree.ElementTree as ET
@@ -150,13 +151,14 @@ def test_a_failed_gif_leaves_the_earlier_file(
 ) -> None:
     def save(self: Any, file: Any, *args: Any, **kwargs: Any) -> None:
         Path(file).write_bytes(b"GIF89a")
-        raise OSError("the disk is full")
+        raise OSError(errno.ENOSPC, "the disk is full")
 
     path = tmp_path / "game.gif"
     path.write_bytes(b"an older animation")
     monkeypatch.setattr(Image.Image, "save", save)
-    with pytest.raises(OSError, match="the disk is full"):
+    with pytest.raises(OSError, match="the disk is full") as error:
         pictures.gif([render.rgb_array(BOARD)], path)
+    assert error.value.filename == str(path)
     assert path.read_bytes() == b"an older animation"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -385,6 +385,31 @@ def test_a_network_of_a_class_for_other_arrays_is_refused() -> None:
                 use(wrong)
 
 
+def test_a_network_with_a_move_table_that_kernels_do_not_take_is_refused() -> None:
+    net = network([[0, 1], [4, 5]])
+    fixed = net.moves.copy()
+    fixed.setflags(write=False)
+    wrong: Any
+    for wrong in (fixed, np.repeat(net.moves, 2)[::2], net.moves.view(np.int64)):
+        for use in (NTupleAgent, ExpectimaxAgent, NTupleLearner):
+            with pytest.raises(ValueError, match=r"made by .*moves"):
+                use(net._replace(moves=wrong))
+
+
+@pytest.mark.parametrize("tuples", [[np.array(1)], [[0, 1], np.array(5)], [np.float64(2)]])
+def test_a_tuple_is_a_list_of_cells(tuples: Any) -> None:
+    with pytest.raises(ValueError, match="a tuple on a board of 4x4 must have"):
+        network(tuples)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [np.float16(65504), np.float32(1e6), np.int8(5), np.uint64(7)])
+@pytest.mark.parametrize("fixed_point", [True, False])
+def test_a_start_value_may_be_any_number_of_numpy(value: Any, fixed_point: bool) -> None:
+    net = network([[0]], start_value=value, fixed_point=fixed_point)
+    assert estimate(net, [0x1]) == pytest.approx([float(value)], rel=1e-6)
+
+
 def test_a_learner_needs_weights_in_order_that_it_can_change() -> None:
     net = network([[0, 1], [4, 5]])
     fixed = net.weights.copy()
