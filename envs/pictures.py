@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.envs import durable_files
+from afterstate.envs.messages import shown
 
 if TYPE_CHECKING:
     import pygame
@@ -44,7 +45,7 @@ def gif(frames: Sequence[Pixels], path: str | os.PathLike[str], fps: float = 5) 
         gymnasium.error.DependencyNotInstalled: Pillow is missing.
     """
     if not 0 < fps <= 50:
-        raise ValueError(f"fps must be > 0 and <= 50, got {fps}")
+        raise ValueError(f"fps must be > 0 and <= 50, got {shown(fps)}")
     if not len(frames) or len({frame.shape for frame in frames}) > 1:
         raise ValueError("frames must be at least one, and all of one size")
     images = _share_palette(frames)

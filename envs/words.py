@@ -94,7 +94,7 @@ def stream_of(generator: np.random.Generator) -> Words:
     """
     state: Any = generator.bit_generator.state
     if state["bit_generator"] != "PCG64":
-        raise ValueError(f"generator must be one of PCG64, got {state['bit_generator']}")
+        raise ValueError(f"generator must be one of PCG64, got {shown(state['bit_generator'])}")
     number, increment = state["state"]["state"], state["state"]["inc"]
     words = [part for each in (number, increment) for part in (each >> 64, each % 2**64)]
     return np.array([*words, state["has_uint32"], state["uinteger"]], np.uint64)

@@ -75,7 +75,7 @@ def play_match(
     if len(players) != N_PLAYERS:
         raise ValueError(f"players must be {N_PLAYERS} players, got {len(players)}")
     if n_games < 0:
-        raise ValueError(f"n_games must be >= 0, got {n_games}")
+        raise ValueError(f"n_games must be >= 0, got {shown(n_games)}")
     return _games(players, n_games, new_match(seed, options))
 
 

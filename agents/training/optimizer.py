@@ -16,6 +16,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from afterstate.agents import nets
 from afterstate.agents.training.fitting import Fitting
+from afterstate.envs.messages import shown
 
 __all__ = ["MAX_THREADS", "Fitter", "Fitting", "new_fitter", "set_threads"]
 
@@ -28,7 +29,7 @@ MAX_THREADS = 64
 def set_threads(n: int) -> None:
     """Let torch compute in `n` threads; raise ValueError if `n` is out of range."""
     if not 1 <= n <= MAX_THREADS:
-        raise ValueError(f"threads must be in 1..{MAX_THREADS}, got {n}")
+        raise ValueError(f"threads must be in 1..{MAX_THREADS}, got {shown(n)}")
     torch.set_num_threads(n)
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from afterstate.envs.daihinmin.cards import N_CARDS
 from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.envs.messages import shown
 from afterstate.web import choices
 from afterstate.web.choices import Spec
 from afterstate.web.game_2048 import Board, Seed
@@ -86,7 +87,7 @@ class Run(Turn):
     def check(self) -> None:
         """Raise Refusal unless `until` is a tile."""
         if self.until is not None and self.until not in _TILES:
-            raise Refusal(422, f"until must be a tile from 4 to 131072, got {self.until}")
+            raise Refusal(422, f"until must be a tile from 4 to 131072, got {shown(self.until)}")
 
 
 class NewMatch(Request):

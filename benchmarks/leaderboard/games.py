@@ -105,7 +105,7 @@ def entries(path: Path) -> list[Entry]:
     times = Counter((entry.game, file_name(entry)) for entry in result)
     ambiguous = [e.name for e in result if times[e.game, file_name(e)] > 1 or not file_name(e)]
     if ambiguous:
-        raise ValueError(f"{path}: names must differ in letters or digits, got {ambiguous}")
+        raise ValueError(f"{path}: names must differ in letters or digits, got {shown(ambiguous)}")
     taken = [] if path.resolve() == OWN else _taken_names(result)
     if taken:
         raise ValueError(f"{path}: names of other players on the leaderboard: {taken}")
@@ -145,7 +145,7 @@ def _entry(game: str, name: str, fields: dict[str, Any], folder: Path) -> Entry:
     if not 0 < entry.games <= len(seeds(game)) or entry.chunk < 1 or entry.games % entry.chunk:
         raise ValueError(
             f"games of {name!r} must be 1 to {len(seeds(game))} and a multiple of chunk, "
-            f"got {entry.games} and {entry.chunk}"
+            f"got {shown(entry.games)} and {shown(entry.chunk)}"
         )
     return entry
 
@@ -201,7 +201,7 @@ def _make(entry: Entry, settings: dict[str, Any]) -> Any:
         return factory(entry)(**resolved)
     if Path(entry.player).suffix in _FILES:
         if resolved:
-            raise ValueError(f"a player from a file takes no settings, got {resolved}")
+            raise ValueError(f"a player from a file takes no settings, got {shown(resolved)}")
         return agents.load(entry.folder / entry.player)
     if entry.player in _BY_TABLE and not resolved.keys() & _OF_TABLE:
         resolved["network"] = _table()

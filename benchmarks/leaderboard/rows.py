@@ -87,9 +87,9 @@ def row_error(row: Row, game: str) -> str:
             "" if fits else f"moves must be > 0 and max_tile a tile, got {row['moves']} and {tile}"
         )
     if sorted(row["places"], key=str) != list(range(N_PLAYERS)):
-        return f"places must be 0 to 4 once each, got {row['places']}"
+        return f"places must be 0 to 4 once each, got {shown(row['places'])}"
     if sorted(row["players"], key=str) != sorted([row["name"], *OPPONENTS]):
-        return f"players must be {[row['name'], *OPPONENTS]}, got {row['players']}"
+        return f"players must be {[row['name'], *OPPONENTS]}, got {shown(row['players'])}"
     return ""
 
 

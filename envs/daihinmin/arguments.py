@@ -491,10 +491,14 @@ def _check_agents(state: dict[str, Any]) -> None:
     """
     agents, over = state["agents"], is_over(state)
     if agents != list(AGENTS[N_PLAYERS - len(agents) if over else 0 :]):
-        raise ValueError(f"agents of a state must be all, or the last that are left, got {agents}")
+        raise ValueError(
+            f"agents of a state must be all, or the last that are left, got {shown(agents)}"
+        )
     for name in ("rewards", "terminations", "truncations", "infos", "_cumulative_rewards"):
         if set(state[name]) != set(agents):
-            raise ValueError(f"{name} of a state must be those of its agents, got {state[name]}")
+            raise ValueError(
+                f"{name} of a state must be those of its agents, got {shown(state[name])}"
+            )
     if over and not all(state["terminations"][a] or state["truncations"][a] for a in agents):
         raise ValueError("all agents of a state must be done, or none")
     if over and agents and state["agent_selection"] != agents[0]:

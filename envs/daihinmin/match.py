@@ -73,7 +73,7 @@ def _check(options: Any) -> None:
     if any(n is None or not 0 <= n < 2**62 for n in numbers) or not 1 <= options.idle_limit <= 20:
         raise ValueError(
             "reseat_every and class_reset_every must be integers >= 0, and idle_limit in 1..20, "
-            f"got {options}"
+            f"got {shown(options)}"
         )
 
 

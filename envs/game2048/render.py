@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from afterstate.envs.game2048.rules import Cells, check_cells
+from afterstate.envs.messages import shown
 from afterstate.envs.pictures import Pixels, font, require_extra
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ class _Layout(NamedTuple):
 @cache
 def _layout(rows: int, cols: int, tile: int) -> _Layout:
     if tile < 16:
-        raise ValueError(f"tile must be >= 16 pixels, got {tile}")
+        raise ValueError(f"tile must be >= 16 pixels, got {shown(tile)}")
     gap, strip_height = round(0.12 * tile), round(0.5 * tile)
     board_width, board_height = (n * (tile + gap) + gap for n in (cols, rows))
     width, height = board_width + 2 * gap, strip_height + board_height + 3 * gap

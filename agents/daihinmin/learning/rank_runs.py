@@ -21,6 +21,7 @@ from afterstate.agents.config import (
 from afterstate.agents.training.fitting import BelowOne, StepSize
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import Options
+from afterstate.envs.messages import shown
 
 if TYPE_CHECKING:
     import torch
@@ -141,13 +142,13 @@ class RankRun:
         names = [name.removeprefix("daihinmin-") for name in self.teacher]
         object.__setattr__(self, "teacher", names)
         if not isinstance(self.network.get("name"), str):
-            raise ValueError(f"network must have a name, got {self.network}")
+            raise ValueError(f"network must have a name, got {shown(self.network)}")
         if self.games == 0 and not self.logs:
             raise ValueError("games must be >= 1 without logs, got 0")
         if not set(self.guests) <= set(RULE_PLAYERS):
-            raise ValueError(f"guests must be some of {RULE_PLAYERS}, got {self.guests}")
+            raise ValueError(f"guests must be some of {RULE_PLAYERS}, got {shown(self.guests)}")
         if isinstance(self.points, list) and len(self.points) != 5:
-            raise ValueError(f"points must be five numbers, got {self.points}")
+            raise ValueError(f"points must be five numbers, got {shown(self.points)}")
 
     def new_network(self) -> torch.nn.Module:
         """Return a new network.

@@ -330,7 +330,7 @@ def _check(
     if known != [True] * N_PLAYERS or min(n_games, n_matches) < 1:
         raise ValueError(
             f"players must be five networks or names of {RULE_PLAYERS}, n_games and n_matches "
-            f">= 1, got {players}, {n_games} and {n_matches}"
+            f">= 1, got {shown(players)}, {shown(n_games)} and {shown(n_matches)}"
         )
     if not 0 <= epsilon <= 1:
         raise ValueError(f"epsilon must be in 0..1, got {shown(epsilon)}")

@@ -428,7 +428,7 @@ def evaluate(net: Network, plies: dict[int, int], threads: int = 1) -> dict[str,
 def _play_out(net: Network, depth: int, n_games: int, threads: int) -> Games:
     """Play the evaluation games."""
     if n_games < 1:
-        raise ValueError(f"n_games must be >= 1, got {n_games}")
+        raise ValueError(f"n_games must be >= 1, got {shown(n_games)}")
     bounds = [n_games * i // threads for i in range(threads + 1)]
 
     def run(me: int) -> Games:

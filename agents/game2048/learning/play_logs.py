@@ -193,7 +193,7 @@ class Buckets:
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{self._state} is damaged: start over") from error
         if before != self.sampling or len(self.games) != len(before.players):
-            raise ValueError(f"{self._folder} has moves of {before}: use another file")
+            raise ValueError(f"{self._folder} has moves of {before!s:.200}: use another file")
 
     def truncate(self) -> None:
         """Delete the moves that were written after the last save.

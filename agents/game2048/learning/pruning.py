@@ -145,7 +145,7 @@ def most_used(net: Network, uses: Counts, n_kept: int) -> Indices:
         ValueError: `n_kept` is below 1.
     """
     if n_kept < 1:
-        raise ValueError(f"n_kept must be >= 1, got {n_kept}")
+        raise ValueError(f"n_kept must be >= 1, got {shown(n_kept)}")
     used = np.flatnonzero(uses)
     worth = _worths(net, uses, used)
     used, worth = used[worth > 0], worth[worth > 0]

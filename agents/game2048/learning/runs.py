@@ -197,7 +197,7 @@ class NTupleRun:
     def __post_init__(self) -> None:
         begins = [each.begin for each in self.start]
         if begins != sorted(set(begins)):
-            raise ValueError(f"start must be in ascending order of begin, got {begins}")
+            raise ValueError(f"start must be in ascending order of begin, got {shown(begins)}")
 
     def new(self, threads: int = 1) -> NTupleLearner:
         """Return a new learner.
@@ -501,7 +501,7 @@ class SearchValueRun:
     def __post_init__(self) -> None:
         if isinstance(self.network, dict) and "name" not in self.network:
             check_names("network", self.network, [each.name for each in fields(NetworkSettings)])
-            raise ValueError(f"network must have tuples or a name, got {self.network}")
+            raise ValueError(f"network must have tuples or a name, got {shown(self.network)}")
         if self.start is not None and self.network != NetworkSettings():
             raise ValueError("start and network cannot be given together")
         if not self.is_neural:

@@ -347,7 +347,7 @@ class AlphaBetaSettings(Weights):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.goal is not None and self.goal not in _GOALS:
-            raise ValueError(f"goal must be a tile from 4 to 32768, got {self.goal}")
+            raise ValueError(f"goal must be a tile from 4 to 32768, got {shown(self.goal)}")
 
 
 _GOALS = {1 << exponent: exponent for exponent in range(2, 16)}

@@ -43,6 +43,7 @@ from afterstate.envs.game2048.rules import (
     table,
     to_text,
 )
+from afterstate.envs.messages import shown
 from afterstate.envs.words import Word, Words
 
 MAX_CELLS = 9
@@ -443,7 +444,7 @@ def expected_score(agent: Player, size: tuple[int, int] | None = None) -> float:
     own = tuple(getattr(agent, "size", size or (4, 4)))
     size = _check_cells(size or own, MAX_CELLS, _TOO_MANY)
     if own != size:
-        raise ValueError(f"size must be the player's, {own}, got {size}")
+        raise ValueError(f"size must be the player's, {own}, got {shown(size)}")
     game = _game(size)._replace(symmetric=1)  # the player may treat symmetric boards differently
     layers = _find_layers(game, lambda boards: _player_moves(agent, game, boards), lambda: None)
     return _value_layers(game, layers, lambda: None)[0]

@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from afterstate.envs.messages import shown
+
 N_SEATS = 5
 """Number of players of a match."""
 PORT = 42485
@@ -104,11 +106,11 @@ def check(settings: ServerSettings, n_players: int) -> None:
         n_players: number of built-in players.
     """
     if not 0 <= settings.port < 2**16:
-        raise ValueError(f"port must be in 0..65535, got {settings.port}")
+        raise ValueError(f"port must be in 0..65535, got {shown(settings.port)}")
     if n_players > N_SEATS:
         raise ValueError(f"seats must be at most {N_SEATS}, got {n_players}")
     if settings.seed is not None and not 0 <= settings.seed < 2**64:
-        raise ValueError(f"seed must be in 0..2**64 - 1, got {settings.seed}")
+        raise ValueError(f"seed must be in 0..2**64 - 1, got {shown(settings.seed)}")
     if _is_same(settings.log, settings.events):
         raise ValueError(f"events must be another file than log, got {settings.events}")
     if len(settings.match) > MAX_MATCH_NAME:
@@ -118,4 +120,4 @@ def check(settings: ServerSettings, n_players: int) -> None:
     for name, least, most in _RANGES:
         value = getattr(settings, name)
         if value is not None and not least <= value <= most:
-            raise ValueError(f"{name} must be in {least:g}..{most:g}, got {value}")
+            raise ValueError(f"{name} must be in {least:g}..{most:g}, got {shown(value)}")
