@@ -89,8 +89,7 @@ def test_empty_lines_without_end_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(gzip.compress(b"\n" * 10_000_000))
     with pytest.raises(ValueError, match=r"a\.jsonl\.gz unpacks to more than 200 times its size"):
-        for line in json_files.lines(path):
-            assert line == b"\n"
+        assert all(line == b"\n" for line in json_files.lines(path))
 
 
 @pytest.mark.parametrize(

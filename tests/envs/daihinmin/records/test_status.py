@@ -173,7 +173,14 @@ def mutated(game: Game, rng: random.Random) -> Game:
 PLAYERS = ("daihinmin-random", "daihinmin-sample", "daihinmin-heuristic", "daihinmin-policy")
 
 
-@pytest.mark.parametrize("n_inputs", [600, pytest.param(60_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "n_inputs",
+    [
+        600,
+        pytest.param(20_000, marks=pytest.mark.slow),
+        pytest.param(200_000, marks=pytest.mark.exhaustive),
+    ],
+)
 def test_mutated_records_do_no_harm(n_inputs: int) -> None:
     """Players neither crash nor hang; games that are valid are played to their ends."""
     rng, players = random.Random(1), [agents.make(name) for name in PLAYERS]
