@@ -68,7 +68,7 @@ LEARNERS = {
         "rank network of Daihinmin, by generations",
     ),
     "daihinmin-policy": _Learner(
-        f"{_DAIHINMIN}.policy_learner",
+        f"{_DAIHINMIN}.policy_runs",
         "DaihinminPolicyRun",
         "softmax policy of Daihinmin, by policy gradient or imitation",
     ),

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from afterstate.__main__ import COMMANDS, main, option_classes
+from afterstate.agents.training.__main__ import LEARNERS
 from afterstate.commands import options
 from afterstate.completion import SHELLS
 from afterstate.envs.commands import exit_code, missing
@@ -117,12 +118,12 @@ def test_every_option_has_its_meaning_below_it() -> None:
                 assert isinstance(following, ast.Expr), ast.unparse(this)
 
 
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", [*NAMED, *(f"train {learner}" for learner in LEARNERS)])
 def test_help_imports_no_compiler(name: str) -> None:
     """Help that loads numba or torch takes more than half a second."""
     code = (
         "import sys\nfrom afterstate.__main__ import main\n"
-        f"try: main([{name!r}, '--help'])\nexcept SystemExit: pass\n"
+        f"try: main([*{name.split()}, '--help'])\nexcept SystemExit: pass\n"
         "print(sorted({'numba', 'torch', 'scipy', 'matplotlib'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

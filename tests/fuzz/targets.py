@@ -21,11 +21,8 @@ from afterstate import agents
 from afterstate.agents import config, files, nets
 from afterstate.agents.daihinmin.learning import game_records
 from afterstate.agents.daihinmin.learning.policy_gradient import choices_in
-from afterstate.agents.daihinmin.learning.policy_learner import (
-    DaihinminPolicyRun,
-    PolicyOptions,
-    new_ascent,
-)
+from afterstate.agents.daihinmin.learning.policy_learner import new_ascent
+from afterstate.agents.daihinmin.learning.policy_runs import DaihinminPolicyRun, PolicyOptions
 from afterstate.agents.daihinmin.rule_based.players import RandomAgent
 from afterstate.agents.daihinmin.values import rank_net, softmax_policy
 from afterstate.agents.daihinmin.values.history import decisions

@@ -26,7 +26,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from afterstate.agents import files
-from afterstate.agents.config import Amount, Count, Jobs, Positive, Whole, settings
 from afterstate.agents.daihinmin.learning.game_records import play_log
 from afterstate.agents.daihinmin.learning.policy_gradient import (
     CYCLE,
@@ -36,6 +35,11 @@ from afterstate.agents.daihinmin.learning.policy_gradient import (
     choices_in,
     join,
     self_play_gradient,
+)
+from afterstate.agents.daihinmin.learning.policy_runs import (
+    RATE,
+    DaihinminPolicyRun,
+    PolicyOptions,
 )
 from afterstate.agents.daihinmin.play import find_player
 from afterstate.agents.daihinmin.values.features import MOST, N_CONTEXTS, N_FEATURES
@@ -50,7 +54,7 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
 )
 from afterstate.agents.training import workers
 from afterstate.agents.training.folder import RunFolder
-from afterstate.agents.training.run import EVALUATION_SEED, Options
+from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.messages import shown
@@ -61,8 +65,6 @@ MATCHES = 5
 """Matches between two steps of self-play."""
 BATCH = 1_000
 """Decisions between two steps of supervised learning."""
-RATE = 0.025
-"""Adam's first rate."""
 _KIND = "daihinmin-policy-learning"
 
 # Learning
@@ -221,60 +223,6 @@ def record(
 
 
 # Runs
-
-
-@settings
-class PolicyOptions(Options):
-    """Options of a run of a play policy."""
-
-    steps: Amount | None = None
-    """Stop at this step; by default at the end of what the settings ask for."""
-    evaluate_every: Amount = 500
-    """Steps from one evaluation to the next."""
-    evaluate: Count = 1_000
-    """Games of an evaluation, against four sample clients."""
-    save_minutes: Positive = 1
-    """Minutes from one save to the next."""
-    jobs: Jobs = 1
-    """Processes that play; the policy does not depend on it."""
-
-    @property
-    def amount(self) -> float | None:
-        """Step at which the run stops."""
-        return self.steps
-
-    @property
-    def has_end(self) -> bool:
-        """True: the settings have an end."""
-        return True
-
-
-@settings
-class DaihinminPolicyRun:
-    """Settings of a run in which a play policy of Daihinmin learns."""
-
-    options: ClassVar[Any] = PolicyOptions
-    row_key: ClassVar[str] = "step"
-    evaluation_key: ClassVar[str] = "against_sample"
-    checkpoints: ClassVar[tuple[str, ...]] = ("ascent.npz", "00000.npz")
-
-    games: Amount = 1e6
-    """Games, of self-play or of the player that is imitated."""
-    player: str | None = None
-    """Player that is imitated, by name, or the file of a rank network; by default the policy plays
-    itself."""
-    epochs: Count = 10
-    """Number of times that the choices of a player are used."""
-    start: Path | None = None
-    """File of a policy to start from; by default all weights are 0."""
-    rate: Positive = RATE
-    """Step size at the beginning; it falls to a tenth."""
-    seed: Whole = 0
-    """Seed of the games and the order of choices."""
-
-    def begin(self, options: PolicyOptions, folder: RunFolder) -> PolicyTraining:
-        """Return a new run, or that of the folder."""
-        return PolicyTraining(self, options, folder)
 
 
 class PolicyTraining:

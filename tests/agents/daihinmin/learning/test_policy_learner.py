@@ -13,6 +13,11 @@ from afterstate.agents import files
 from afterstate.agents.daihinmin.learning import policy_gradient
 from afterstate.agents.daihinmin.learning import policy_learner as learning
 from afterstate.agents.daihinmin.learning.game_records import play_log
+from afterstate.agents.daihinmin.learning.policy_runs import (
+    RATE,
+    DaihinminPolicyRun,
+    PolicyOptions,
+)
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent
 from afterstate.agents.daihinmin.values import features as f
@@ -242,8 +247,8 @@ def test_a_run_starts_from_a_policy_and_rejects_wrong_settings(tmp_path: Path) -
 def training(folder: Path, **settings: Any) -> Any:
     """Return the training of a folder that has files of a run."""
     kept = RunFolder(folder, True, ("ascent.npz", "00000.npz"))
-    run_settings = learning.DaihinminPolicyRun(games=2, **settings)
-    return run_settings.begin(learning.PolicyOptions(out=folder), kept)
+    run_settings = DaihinminPolicyRun(games=2, **settings)
+    return run_settings.begin(PolicyOptions(out=folder), kept)
 
 
 def with_first(array: Any, value: float) -> Any:
@@ -268,7 +273,7 @@ def with_first(array: Any, value: float) -> Any:
 def test_a_damaged_ascent_is_refused(tmp_path: Path, name: str, change: Any) -> None:
     path, arrays = tmp_path / "ascent.npz", learning.new_ascent()._replace(n=3)._asdict()
     settings = {"games": "2.0", "player": "None", "epochs": "10", "start": "None"}
-    header = {"asked": {**settings, "rate": str(learning.RATE), "seed": "0"}}
+    header = {"asked": {**settings, "rate": str(RATE), "seed": "0"}}
     files.write(path, "daihinmin-policy-learning", header, arrays)
     assert training(tmp_path).amount == 3
     changed = {name: change(arrays[name])} if change else {}
@@ -302,7 +307,7 @@ def test_damaged_choices_are_refused(tmp_path: Path, name: str, change: Any) -> 
     log = play_log([HeuristicAgent()] * 5, 1, 1)
     arrays = policy_gradient.choices_in(log.games, new_workspace())._asdict()
     settings = {"games": "2.0", "player": "sample", "epochs": "10", "start": "None"}
-    header = {"asked": {**settings, "rate": str(learning.RATE), "seed": "0"}}
+    header = {"asked": {**settings, "rate": str(RATE), "seed": "0"}}
     files.write(tmp_path / "00000.npz", "daihinmin-policy-learning", header, arrays)
     assert training(tmp_path, player="sample").end > 0
     changed = {name: change(arrays[name])} if change else {}
