@@ -28,6 +28,7 @@ from afterstate.envs.daihinmin.rules import (
     list_legal,
     play,
 )
+from afterstate.envs.messages import shown
 
 _KIND = "daihinmin-log"
 GAMES = 100
@@ -128,7 +129,7 @@ def read_log(path: str | Path) -> Log:
         try:
             games.append(_recorded(entry))
         except FORMAT_ERRORS as error:
-            raise ValueError(f"{path}: game {number} breaks the rules: {error}") from error
+            raise ValueError(f"{path}: game {number} breaks the rules: {error!s:.300}") from error
     if not games:
         raise ValueError(f"{path} has no games")
     return new_log(np.array(games, GAME))
@@ -142,13 +143,13 @@ def _recorded(entry: Entry) -> Game:
             give(game, 0 if gift["how"] == "penalty" else cards.parse(gift["cards"]))
     for action in entry["actions"]:
         if game["turn"] != action["p"] or game["to_give"]:
-            raise ValueError(f"player {action['p']} moves out of turn")
+            raise ValueError(f"player {shown(action['p'])} moves out of turn")
         play(game, submission(action["m"]))
     if game["turn"] >= 0 or sorted(entry["finish"]) != list(range(N_PLAYERS)):
         raise ValueError("the game is not finished")
     for place, player in enumerate(entry["finish"]):
         if game["left"][player] == 0 and game["places"][player] != place:
-            raise ValueError(f"player {player} does not finish as recorded")
+            raise ValueError(f"player {shown(player)} does not finish as recorded")
         game["places"][player] = place
     return game
 
@@ -183,7 +184,7 @@ def load_log(path: str | Path) -> Log:
     numbers = np.dtype(np.int64).str, n
     games = "|u1", (*n, GAME.itemsize)
     if shapes != {"games": games, "last_random": numbers, "students": numbers}:
-        raise ValueError(f"{path} has other arrays than a log: {shapes}")
+        raise ValueError(f"{path} has other arrays than a log: {shown(shapes)}")
     log = Log(arrays["games"].view(GAME).reshape(-1), arrays["last_random"], arrays["students"])
     valid = (log.last_random >= -1) & (log.last_random < log.games["n_actions"])
     valid &= (log.students >= 0) & (log.students <= ALL) & (log.games["turn"] == -1)

@@ -29,6 +29,7 @@ from afterstate.envs.daihinmin.records.recording import (
     opening,
 )
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, start
+from afterstate.envs.messages import shown
 
 
 class Mismatch(NamedTuple):
@@ -198,7 +199,7 @@ def replay_game(entry: Entry, before: Entry | None = None) -> Iterator[Mismatch]
             yield Mismatch(f"action {number}: turn", recorded["p"], int(game["turn"]))
             return
         expected = action(game, submission(recorded["m"]), recorded["m"], "legal" in recorded)
-        where = f"action {number}, {recorded['m']!r} of player {recorded['p']}: "
+        where = f"action {number}, {shown(recorded['m'])} of player {shown(recorded['p'])}: "
         yield from _compare(where, recorded, {"random_finish": None} | expected)
     if game["turn"] >= 0:
         yield Mismatch("turn after the last action", None, int(game["turn"]))
@@ -250,7 +251,7 @@ def _replay_line(
         mismatches = list(replay_game(entry, before) if is_game else replay_position(entry))
         n_actions = len(entry.get("actions", ()))
     except FORMAT_ERRORS as error:
-        raise ValueError(f"not a recorded game or position: {error!r}") from error
+        raise ValueError(f"not a recorded game or position: {error!r:.300}") from error
     first = f"line {number}, {mismatches[0]}" if mismatches and not report.first else report.first
     compared = report._replace(
         games=report.games + is_game,
