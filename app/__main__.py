@@ -113,6 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = _run_words(words)
         sys.stdout.flush()
+    except KeyboardInterrupt:  # while modules are imported
+        return 130
     except BrokenPipeError:  # such as with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left
         return 1

@@ -181,7 +181,8 @@ def exit_code(command: Callable[..., Any], *arguments: Any) -> int:
         return 130
 
 
-_DISK_ERRORS = {errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC)}
+_DISK_ERRORS = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EROFS}
+_DISK_ERRORS |= {errno.EDQUOT} if hasattr(errno, "EDQUOT") else set()
 
 EXTRAS = {
     "neural": ("torch", "safetensors"),

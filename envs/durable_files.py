@@ -75,9 +75,12 @@ def append(path: str | Path, data: bytes) -> None:
 
     Raises:
         OSError: it cannot be written; the part already written is removed.
+        ValueError: the path is that of a pipe.
     """
     path = Path(path)
     make_folder(path.parent)
+    if path.is_fifo():  # opening it would wait for a reader
+        raise ValueError(f"{path} must be a file, got a pipe")
     with open(path, "ab", buffering=0) as file:
         is_empty = not os.fstat(file.fileno()).st_size  # also if a killed process has made it
         append_to(file, data)
@@ -203,9 +206,14 @@ def _runs(process: int) -> bool:
 
 def check_writable(path: str | Path) -> None:
     """Raise OSError if `write` could not write this file."""
-    temporary = _temporary(_target(path))
-    temporary.touch()
-    temporary.unlink()
+    try:
+        temporary = _temporary(_target(path))
+        temporary.touch()
+        temporary.unlink()
+    except OSError as error:
+        if error.errno is not None:  # it names the temporary file
+            error.filename = str(path)
+        raise
 
 
 def _target(path: str | Path) -> Path:

@@ -21,6 +21,7 @@ from typing import IO, Any, cast
 from pydantic_core import from_json
 
 from afterstate.envs import durable_files
+from afterstate.envs.messages import shown
 
 LOGGER = logging.getLogger(__name__)
 
@@ -142,7 +143,9 @@ def append(path: str | Path, values: Sequence[Any]) -> None:
 
 
 def truncate(path: str | Path, key: str, last: int) -> int:
-    """Delete the rows of a file that come after `last`, and damaged ones.
+    """Delete the rows of a file that come after `last`, and those without a number.
+
+    Rows without a number, such as damaged ones, are reported in the log.
 
     Args:
         path: the file; it may be missing.
@@ -154,12 +157,19 @@ def truncate(path: str | Path, key: str, last: int) -> int:
 
     Raises:
         OSError: the file cannot be read or written.
-        ValueError: see `lines`.
+        ValueError: see `lines`; or these are rows of something else: no row has such an integer, or
+            one has a smaller integer than the row before.
     """
     if not Path(path).exists():
         return 0
-    numbered = [(_number(row, key), row) for row in rows(path)]
-    kept = [(n, row) for n, row in numbered if n is not None and n <= last]
+    every = rows(path)
+    numbered = [(n, row) for row in every if (n := _number(row, key)) is not None]
+    numbers = [n for n, _ in numbered]
+    if numbers != sorted(numbers) or (every and not numbers):
+        raise ValueError(f"{path}: rows must have rising integers {key!r}, got {shown(every)}")
+    if len(numbers) < len(every):
+        LOGGER.warning("%s: left out rows without %r: %d", path, key, len(every) - len(numbers))
+    kept = [(n, row) for n, row in numbered if n <= last]
     write_rows(path, [row for _, row in kept])
     return kept[-1][0] if kept else 0
 

@@ -26,7 +26,7 @@ from sb3_contrib.common.maskable.callbacks import MaskableEvalCallback
 from stable_baselines3.common import callbacks
 
 from afterstate.agents import nets
-from afterstate.agents.training.folder import lock
+from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.sb3 import ActorFeatures, actor_from_sb3
 from afterstate.envs import json_files
 
@@ -44,7 +44,7 @@ def train(
 ) -> Any:
     """Start or resume a run, train to its end and write `actor.safetensors`."""
     try:
-        _held = lock(folder)
+        _held = FolderLock(folder)
     except ValueError as error:
         raise SystemExit(str(error)) from error
     model = start(args, folder, config, envs, make_actor, n_planes)

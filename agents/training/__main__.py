@@ -187,11 +187,24 @@ def _print_changes(settings: RunSettings, path: Path) -> None:
     """Print which settings differ from those in the folder of the run."""
     if not path.exists():
         return
-    before, now = (asdict(cast(Any, each)) for each in (read(path, type(settings)), settings))
-    changes = [f"{name} was {before[name]} and is {now[name]}" for name in now]
-    differ = [text for name, text in zip(now, changes, strict=True) if before[name] != now[name]]
+    before, now = (
+        _flat(asdict(cast(Any, each))) for each in (read(path, type(settings)), settings)
+    )
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    differ = [f"{name} was {before.get(name)} and is {now.get(name)}" for name in names]
     if differ:
         print(f"settings changed: {'; '.join(differ)}", file=sys.stderr)
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings by their names on the command line, such as `learner.rate`."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = value
+    return flat
 
 
 def run(settings: RunSettings, options: Options) -> None:
@@ -232,6 +245,7 @@ def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: 
     start_time, before, total = time.monotonic(), trainee.amount, limits.end_of(trainee)
 
     def report() -> None:
+        folder.check()
         if seconds is not None:  # the total is the expected amount at the end of the time
             share = (time.monotonic() - start_time) / seconds
             expected = before + (trainee.amount - before) / max(share, 1e-9)

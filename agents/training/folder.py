@@ -10,7 +10,9 @@ It has the files of the learner and
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,8 @@ _LEARNED = ("*.npz", "*.safetensors")
 """Files of learners and networks: a folder with one of them has a run."""
 
 
-def lock(path: Path) -> Any:
-    """Return the lock of a folder, which holds as long as the object and the process live.
+class FolderLock:
+    """The lock of a folder, which holds as long as the object and the process live.
 
     The folder is made if it is missing.
 
@@ -32,16 +34,33 @@ def lock(path: Path) -> Any:
         OSError: the folder cannot be made.
         ValueError: another process has it.
     """
-    from filelock import FileLock, Timeout
 
-    durable_files.make_folder(path)
-    held = FileLock(path / LOCK_FILE, is_singleton=True)  # one process may lock it twice
-    try:
-        held.acquire(timeout=0)
-    except Timeout as error:
-        message = f"another process writes to {path}: stop it, or choose another folder"
-        raise ValueError(message) from error
-    return held
+    def __init__(self, path: Path) -> None:
+        from filelock import FileLock, Timeout
+
+        durable_files.make_folder(path)
+        self._path = path
+        self._held = FileLock(path / LOCK_FILE, is_singleton=True)  # one process may lock it twice
+        try:
+            self._held.acquire(timeout=0)
+        except Timeout as error:
+            message = f"another process writes to {path}: stop it, or choose another folder"
+            raise ValueError(message) from error
+        self._file = os.stat(path / LOCK_FILE)
+
+    def check(self) -> None:
+        """Raise OSError if the folder is no longer the one that is locked, or has lost its lock."""
+        try:
+            is_held = os.path.samestat(os.stat(self._path / LOCK_FILE), self._file)
+        except OSError:
+            is_held = False
+        if not is_held:
+            message = "the folder or its file `lock` was removed or replaced during the run"
+            raise OSError(errno.EIO, message, str(self._path))
+
+    def release(self) -> None:
+        """Let other processes lock the folder."""
+        self._held.release()
 
 
 _UNFINISHED = ("*.part", "pool/*.part", "games/*.part")
@@ -64,7 +83,7 @@ class RunFolder:
         self.path, self._resume, self._checkpoints = path, resume, checkpoints
         self._writer: Any = None
         self._check()
-        self._lock = lock(path) if path.is_dir() else None
+        self._lock = FolderLock(path) if path.is_dir() else None
 
     def _check(self) -> None:
         """Raise ValueError unless the folder has a run to resume, or none for a new one."""
@@ -88,7 +107,7 @@ class RunFolder:
             OSError: the folder cannot be written.
             ValueError: another process learns in it, or has learned in it meanwhile.
         """
-        self._lock = self._lock or lock(self.path)
+        self._lock = self._lock or FolderLock(self.path)
         self._check()
         for pattern in _UNFINISHED:
             durable_files.remove_unfinished(self.path.glob(pattern))
@@ -110,8 +129,18 @@ class RunFolder:
 
         self._writer = SummaryWriter(str(self.path / "tensorboard"))
 
+    def check(self) -> None:
+        """Raise OSError if the folder is no longer the one that `open` has locked."""
+        if self._lock is not None:
+            self._lock.check()
+
     def add_row(self, row: dict[str, Any]) -> None:
-        """Append a row; NaN becomes null, since JSON has no NaN."""
+        """Append a row; NaN becomes null, since JSON has no NaN.
+
+        Raises:
+            OSError: the row cannot be written, or the folder is no longer the one of the run.
+        """
+        self.check()
         row = _without_nan(row)
         json_files.append(self.path / "rows.jsonl", [row])
         if self._writer is not None:

@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import webbrowser
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,8 @@ def run(options: Web) -> int:
     try:
         import uvicorn
 
-        from afterstate.web.connections import KEEP_SECONDS, Connection
-        from afterstate.web.server import create_app
+        from afterstate.web.connections import KEEP_SECONDS, Connection, Server
+        from afterstate.web.server import create_app, stop_searches
     except ModuleNotFoundError as error:
         raise ImportError(_EXTRA) from error
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
@@ -47,7 +48,7 @@ def run(options: Web) -> int:
         settings: Any = {"log_level": "warning", "access_log": False, "server_header": False}
         settings |= {"ws": "none", "limit_concurrency": 500, "timeout_graceful_shutdown": 3}
         settings |= {"http": Connection, "timeout_keep_alive": KEEP_SECONDS}
-        uvicorn.Server(uvicorn.Config(app, **settings)).run([listener])
+        Server(uvicorn.Config(app, **settings), partial(stop_searches, app.app)).run([listener])
     return 0
 
 

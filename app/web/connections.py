@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import h11
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MAX_CONNECTIONS = 128
@@ -19,6 +21,24 @@ READ_SECONDS = 10.0
 KEEP_SECONDS = 75
 """Time that a connection is kept after an answer. Clients that use one again just when it is closed
 lose their request, so it is longer than the time that they keep it themselves."""
+
+
+class Server(uvicorn.Server):
+    """A server that ends its searches before it waits for the answers that are left.
+
+    Args:
+        config: of uvicorn.
+        stop: ends the searches.
+    """
+
+    def __init__(self, config: uvicorn.Config, stop: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(config)
+        self._stop = stop
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End searches, connections and the application."""
+        await self._stop()
+        await super().shutdown(sockets)
 
 
 class Connection(H11Protocol):

@@ -54,14 +54,14 @@ class Guard:
     def __init__(
         self, app: App, hosts: frozenset[str], limits: Limits, is_known: Callable[[str], bool]
     ) -> None:
-        self._app, self._hosts, self._limits = app, hosts, limits
+        self.app, self._hosts, self._limits = app, hosts, limits
         self._is_known = is_known
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
         if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
         elif scope["type"] == "http":
             await self._http(scope, receive, _with_headers(scope, send))
 
@@ -74,7 +74,7 @@ class Guard:
         if problem is None and not self._has_budget(self._client(scope, headers)):
             problem = 429, "too many requests, wait a moment"
         if problem is None:
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         status, text = problem
         body = json.dumps({"detail": text}).encode()

@@ -80,8 +80,6 @@ def create_app(
         loading = asyncio.create_task(app.state.thinking.start())
         yield
         loading.cancel()
-        app.state.learners.close()
-        await app.state.thinking.close()
 
     app = FastAPI(
         title="afterstate", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan
@@ -96,6 +94,12 @@ def create_app(
     _add_leaderboard(app)
     _add_learning(app)
     return Guard(app, hosts, limits, lambda each: app.state.visitors.find(each) is not None)
+
+
+async def stop_searches(app: FastAPI) -> None:
+    """End all searches and learners; those who wait for them are told so."""
+    app.state.learners.close()
+    await app.state.thinking.close()
 
 
 def _refuse(_: Request, error: Any) -> JSONResponse:

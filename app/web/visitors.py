@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from afterstate.agents.training.folder import lock
+from afterstate.agents.training.folder import FolderLock
 from afterstate.envs import durable_files
 from afterstate.web.game_2048 import Game as Game2048
 from afterstate.web.game_daihinmin import Match
@@ -99,7 +99,7 @@ class Visitors:
         self._folder, self._limits = folder, limits
         self._by_key: dict[str, Visitor] = {}
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._held = lock(folder)
+        self._held = FolderLock(folder)
         durable_files.remove_unfinished(folder.glob("*.part"))
         for path in folder.glob("*.json"):
             self._load(path)

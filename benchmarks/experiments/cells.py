@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from afterstate.agents.game2048.play import play
 from afterstate.agents.training import workers
-from afterstate.agents.training.folder import lock
+from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.run import EVALUATION_SEED, half_interval, summary
 from afterstate.envs import json_files
 from afterstate.leaderboard.machine import machine
@@ -90,7 +90,7 @@ def fill(path: Path, cells: Iterable[Row], measure: Callable[[Row], Row], n_jobs
         OSError: the file cannot be written.
         ValueError: another process writes to its folder.
     """
-    _held = lock(path.parent)
+    _held = FolderLock(path.parent)
     done = {name(row) for row in json_files.rows(path)}
     missing = [cell for cell in cells if name(cell) not in done]
     rows = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(

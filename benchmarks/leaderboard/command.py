@@ -35,7 +35,7 @@ from tqdm import tqdm
 
 from afterstate.agents.training import workers
 from afterstate.agents.training.commands import sigterm_raises
-from afterstate.agents.training.folder import lock
+from afterstate.agents.training.folder import FolderLock
 from afterstate.leaderboard import row_files, tournament
 from afterstate.leaderboard.games import (
     GAMES,
@@ -84,7 +84,7 @@ def play(args: Play) -> None:
     """
     to_play, fields, jobs = selected(args), {}, []
     errors: dict[int, str] = {}
-    _held = lock(folder_of(args))
+    held = FolderLock(folder_of(args))
     for i, entry in enumerate(to_play):
         row_files.repair(rows_file(folder_of(args), entry))
         try:
@@ -98,6 +98,7 @@ def play(args: Play) -> None:
         if failure:
             errors[i] = failure
         else:
+            held.check()
             new = [{**fields[i], **row} for row in rows]
             row_files.append(rows_file(folder_of(args), to_play[i]), new)
     if errors:

@@ -102,6 +102,8 @@ def test_no_reader_waits_for_a_pipe(tmp_path: Path, read: Callable[[Path], Any])
         os.mkfifo(tmp_path / name)
     with pytest.raises(ValueError, match="must be a file on a disk"):
         read(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="pipe must be a file, got a pipe"):
+        json_files.append(tmp_path / "pipe", [{}])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")

@@ -201,6 +201,24 @@ def test_a_search_ends_at_its_time_limit(visitor: Visitor) -> None:
     assert time.monotonic() - start < 6
 
 
+def test_searches_end_with_the_server(new_server: Callable[..., Server]) -> None:
+    server = new_server()
+    server.load()
+    player, second = server.visitor(), server.visitor()
+    player.post("2048/new", seed=5)
+    second.client.cookies = player.client.cookies
+    results: list[tuple[int, str]] = []
+    body = {"player": SLOW, "moves": 2000, "turn": 0}
+    thread = threading.Thread(target=lambda: results.append(player.refused("2048/run", **body)))
+    thread.start()
+    second.wait_until_thinking()
+    start = time.monotonic()
+    assert server.stop(signal.SIGINT) == 130
+    assert time.monotonic() - start < 4  # nobody waits for the search
+    thread.join(10)
+    assert results == [(409, "the search was stopped")]
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_games_survive_a_restart(new_server: Callable[..., Server], how: int) -> None:
     server = new_server()

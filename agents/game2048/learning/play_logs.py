@@ -49,7 +49,7 @@ from afterstate.agents.training.commands import (
     sigterm_raises,
     uninterrupted,
 )
-from afterstate.agents.training.folder import LOCK_FILE, lock
+from afterstate.agents.training.folder import LOCK_FILE, FolderLock
 from afterstate.envs import commands, durable_files, json_files
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Words
@@ -164,7 +164,7 @@ class Buckets:
 
     def __init__(self, folder: Path, sampling: Sampling) -> None:
         self._folder, self._state = folder, folder / "state.json"
-        self._lock = lock(folder)
+        self._lock = FolderLock(folder)
         self.sampling = sampling
         self.n_rounds, self.n_played = 0, 0
         self.games = [0] * len(sampling.players)  # by player
@@ -218,7 +218,12 @@ class Buckets:
         return int(self._sizes.sum())
 
     def add(self, result: Round) -> None:
-        """Append the moves of a round; a kill loses those of the last `SAVE_SECONDS`."""
+        """Append the moves of a round; a kill loses those of the last `SAVE_SECONDS`.
+
+        Raises:
+            OSError: they cannot be written, or the folder is no longer the one of the run.
+        """
+        self._lock.check()
         rng = np.random.default_rng([self.sampling.seed, self.n_rounds, 1])
         buckets = rng.integers(N_BUCKETS, size=len(result.moves), dtype=np.uint8)
         moves = result.moves[np.argsort(buckets, kind="stable")]
@@ -238,8 +243,9 @@ class Buckets:
         """Record that the rounds so far are complete, when their moves are on the disk.
 
         Raises:
-            OSError: the buckets cannot be written.
+            OSError: the buckets cannot be written, or the folder is no longer the one of the run.
         """
+        self._lock.check()
         state = {"sampling": self.sampling, "n_rounds": self.n_rounds, "n_played": self.n_played}
         state |= {"sizes": self._sizes.tolist(), "games": self.games, "scores": self._scores}
         with uninterrupted():

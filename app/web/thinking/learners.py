@@ -44,23 +44,20 @@ class _Learner:
             raise Refusal(400, answer["error"])
         return answer
 
-    async def answer(self, request: Json, seconds: float) -> Json:
+    async def answer(self, request: Json) -> Json:
         """Return the answer to a visitor's request.
 
-        The process has the network, so it is not ended with a search: one that is stopped or takes
-        too long goes on for nobody.
+        The process has the network, so it is not ended with a search: one that is stopped goes on
+        for nobody. Requests are small enough for that.
 
         Raises:
-            Refusal: an earlier search goes on, time is up, or something goes wrong.
+            Refusal: an earlier search goes on, or something goes wrong.
         """
         if self.search is not None and not self.search.done():
             raise Refusal(429, "your network has not ended its last search, try again in a moment")
         self.search = asyncio.create_task(self.ask(request))
         self.search.add_done_callback(ignore)
-        await asyncio.wait([self.search], timeout=seconds)
-        if not self.search.done():
-            raise Refusal(503, f"stopped after {seconds:g} s: choose a faster player")
-        return self.search.result()
+        return await asyncio.shield(self.search)
 
     async def run(self) -> None:
         """Learn until the time is up, or something goes wrong."""
@@ -138,8 +135,7 @@ class Learners:
 
     async def ask(self, visitor: str, request: Json) -> Json:
         """Return the answer of the visitor's network to a request for games, a hint or moves."""
-        seconds = self._limits.seconds + request.get("seconds", 0.0)
-        return await self._of(visitor).answer(request, seconds)
+        return await self._of(visitor).answer(request)
 
     def forget(self, visitor: str) -> None:
         """End the learner of a visitor, if there is one."""

@@ -123,11 +123,15 @@ def work(connection: Connection) -> None:
     while True:
         try:
             request = json.loads(connection.recv_bytes())
-        except EOFError:
-            return
-        try:
             session = session or Session(request["seed"])
-            answer = session.answer(request)
-        except (ValueError, MemoryError) as error:
-            answer = {"error": str(error) or "out of memory"}
-        connection.send_bytes(json.dumps(answer).encode())
+            connection.send_bytes(json.dumps(_answer(session, request)).encode())
+        except (EOFError, ConnectionError):  # the server has ended
+            return
+
+
+def _answer(session: Session, request: Json) -> Json:
+    """Return the answer to a request, or what is wrong."""
+    try:
+        return session.answer(request)
+    except (ValueError, MemoryError) as error:
+        return {"error": str(error) or "out of memory"}

@@ -98,9 +98,9 @@ def work(connection: Connection) -> None:
     while True:
         try:
             request = connection.recv_bytes()
-        except EOFError:
+            connection.send_bytes(json.dumps(answer(json.loads(request))).encode())
+        except (EOFError, ConnectionError):  # the server has ended
             return
-        connection.send_bytes(json.dumps(answer(json.loads(request))).encode())
 
 
 def warm_up() -> None:

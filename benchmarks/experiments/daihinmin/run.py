@@ -38,7 +38,7 @@ from afterstate.agents.daihinmin.learning.rank_training import RankTraining
 from afterstate.agents.daihinmin.learning.self_play import play_games
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.training import __main__ as training
-from afterstate.agents.training.folder import lock
+from afterstate.agents.training.folder import FolderLock
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import fail, parse
 from afterstate.envs.daihinmin.rules import N_PLAYERS
@@ -208,7 +208,7 @@ def play(experiment: Experiment, players: Players, n_draws: int, path: Path) -> 
     Raises:
         ValueError: the rows are of other players, or another process writes to their folder.
     """
-    _held = lock(path.parent)
+    _held = FolderLock(path.parent)
     before, among = complete_draws(json_files.rows(path)), fingerprint(players)
     if any(row.get("among") != among for row in before):
         raise ValueError(

@@ -45,7 +45,7 @@ from afterstate.agents.game2048.values.policy_net import (
 )
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.commands import markdown
-from afterstate.agents.training.folder import lock
+from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.run import EVALUATION_SEED, summary
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse
@@ -152,7 +152,7 @@ def trained_networks(args: Args, device: str = "cpu") -> dict[int, nn.Module]:
 
 def play(args: Args) -> None:
     """Play the games of table 2, also with random moves."""
-    _held = lock(RESULTS)
+    _held = FolderLock(RESULTS)
     n_games, path = args.games or load_settings()["games"], RESULTS / "games.jsonl"
     players: dict[int, Any] = {0: agents.make("random", seed=1)}
     for layers, net in trained_networks(args, args.device).items():

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import sem, t
 
-from afterstate.agents.training.folder import lock
+from afterstate.agents.training.folder import FolderLock
 from afterstate.envs import json_files
 from afterstate.leaderboard.row_files import Row
 from benchmarks.experiments.quasi_greedy.playing import Plan, key
@@ -48,7 +48,7 @@ Curves = dict[str, list[Point]]
 
 def add(path: Path, rows: list[Row]) -> None:
     """Add the rows of one run to a file, in place of earlier rows of that run."""
-    _held = lock(path.parent)
+    _held = FolderLock(path.parent)
     others = [row for row in json_files.rows(path) if not _same_run(row, rows[0])]
     json_files.write_rows(path, [*others, *rows])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import signal
 import subprocess
@@ -95,7 +96,7 @@ def test_a_resumed_run_has_the_settings_in_its_folder(
     changed = ["--learner.restart", "5", *FAST]
     main(["ntuple", "--out", str(place), "--moves", "3e3", "--resume", *changed])
     assert load(place).settings.restart == 5
-    assert "settings changed: learner" in capsys.readouterr().err
+    assert "settings changed: learner.restart was 3 and is 5\n" in capsys.readouterr().err
 
 
 def test_a_run_has_the_given_number_of_threads(train: TrainingCommand) -> None:
@@ -179,7 +180,20 @@ def test_rows_of_a_run_that_never_saved_are_deleted(train: TrainingCommand) -> N
     assert [row["n_moves"] // 5_000 for row in read_rows(train("--moves", "1e4"))] == [1, 2]
 
 
-def test_rows_after_a_number_of_moves_and_other_lines_are_deleted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text", ['{"generation": 5}\n', '{"n_moves": 9}\n{"n_moves": 8}\n', '{"n_moves": 9.0}\n']
+)
+def test_rows_of_something_else_are_not_deleted(tmp_path: Path, text: str) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(text)
+    with pytest.raises(ValueError, match=r"rows\.jsonl: rows must have rising integers 'n_moves'"):
+        json_files.truncate(rows, "n_moves", 100)
+    assert rows.read_text() == text
+
+
+def test_rows_after_a_number_of_moves_and_other_lines_are_deleted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     rows = tmp_path / "rows.jsonl"
     assert json_files.truncate(rows, "n_moves", 100) == 0
     assert not rows.exists()
@@ -187,7 +201,12 @@ def test_rows_after_a_number_of_moves_and_other_lines_are_deleted(tmp_path: Path
     others = ["5", "[]", '["n_moves"]', "null", "true", '"n_moves"', "{}", '{"n_moves": null}', ""]
     lines = [valid[0], *others, valid[1], *others, '{"n_moves": 101}', '{"n_mov']
     rows.write_text("\n".join(lines))
-    assert json_files.truncate(rows, "n_moves", 100) == 100
+    with caplog.at_level(logging.WARNING):
+        assert json_files.truncate(rows, "n_moves", 100) == 100
+    assert [text.split(": ", 1)[1] for text in caplog.messages] == [
+        "left out damaged lines: 3",
+        "left out rows without 'n_moves': 16",
+    ]
     assert rows.read_text() == "".join(f"{line}\n" for line in valid)
     assert list(tmp_path.iterdir()) == [rows]
 
