@@ -143,7 +143,7 @@ def _check_header(path: str | Path, header: Any, kind: str | None) -> None:
         raise ValueError(f"{path} is not a file of afterstate: its header has another format")
     if header.get("version") not in range(1, VERSION + 1):
         raise ValueError(
-            f"{path} has version {header.get('version')} and this program reads {VERSION}: "
+            f"{path} has version {shown(header.get('version'))} and this program reads {VERSION}: "
             "update afterstate"
         )
     if kind is not None and header["kind"] != kind:

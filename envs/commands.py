@@ -20,6 +20,8 @@ from typing import (
     get_type_hints,
 )
 
+from afterstate.envs.messages import shown
+
 T = TypeVar("T")
 
 
@@ -34,10 +36,8 @@ def parse(kind: type[T], program: str, arguments: Sequence[str] | None = None) -
     Raises:
         SystemExit: the command line is wrong or asks for help.
     """
-    import tyro
-
-    add_help(kind)
-    return tyro.cli(kind, prog=program, args=arguments, config=_config(), registry=registry())
+    words = sys.argv[1:] if arguments is None else arguments
+    return cast(T, read(kind, program, words, _config()))
 
 
 def parse_one_of(
@@ -55,12 +55,45 @@ def parse_one_of(
     """
     import tyro
 
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words and words[0] in kinds:
+        return parse(kinds[words[0]], f"{program} {words[0]}", words[1:])
+    if not words or not words[0].startswith("-"):
+        given = shown(words[0]) if words else "nothing"
+        expected = f"{program} must be followed by one of {', '.join(kinds)}"
+        fail(f"{expected}, got {given}; see {program} --help")
     named: dict[str, Any] = dict(kinds)
     for kind in kinds.values():
         add_help(kind)
     config = (*_config(), tyro.conf.OmitSubcommandPrefixes)
-    options: Any = {"prog": program, "args": arguments, "config": config, "registry": registry()}
+    options: Any = {"prog": program, "args": words, "config": config, "registry": registry()}
     return tyro.extras.subcommand_cli_from_dict(named, **options)
+
+
+def read(kind: Any, program: str, words: Sequence[str], config: Any, **options: Any) -> Any:
+    """Return what tyro reads from the words of a command line.
+
+    Args:
+        kind: a dataclass, whose docstrings are the help texts.
+        program: name of the command.
+        words: of the command line, after the name.
+        config: of tyro.
+        **options: others of `tyro.cli`.
+
+    Raises:
+        SystemExit: the words ask for help, or are wrong: 2, with one line on stderr.
+    """
+    import tyro
+
+    from afterstate.envs.command_errors import CommandLineError, in_one_line
+
+    add_help(kind)
+    options |= {"prog": program, "args": words, "config": config, "registry": registry()}
+    try:
+        with in_one_line(kind):
+            return tyro.cli(kind, **options)
+    except CommandLineError as error:
+        fail(f"{error}; see {program} --help")
 
 
 def _config() -> tuple[Any, ...]:

@@ -25,7 +25,8 @@ from afterstate.agents.config import did_you_mean, read
 from afterstate.agents.training.commands import memory
 from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
 from afterstate.agents.training.run import Diverged, Limits, Options, RunSettings, Trainee, advance
-from afterstate.envs.commands import add_help, exit_code, registry
+from afterstate.envs import commands
+from afterstate.envs.commands import add_help, exit_code
 from afterstate.envs.messages import shown
 
 PROGRAM = "afterstate train"
@@ -120,13 +121,12 @@ def _parse(
     """Return the settings, with those of the command line replaced, and the options."""
     import tyro
 
-    args: Any = tyro.cli(
+    args = commands.read(
         _class(kind, settings),
-        prog=f"{PROGRAM} {learner}",
+        f"{PROGRAM} {learner}",
+        arguments,
+        (tyro.conf.AvoidSubcommands,),
         description=_description(kind, learner),
-        args=arguments,
-        config=(tyro.conf.AvoidSubcommands,),
-        registry=registry(),
     )
     return args.settings, args.options
 

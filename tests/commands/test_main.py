@@ -97,6 +97,35 @@ def test_wrong_files_and_settings_end_with_2(
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("watch reward --seed 1e3", "--seed must be an integer, got '1e3'; see afterstate watch"),
+        ("eval random --gamez 2", "there is no option '--gamez', did you mean --games?; see"),
+        ("train ntuple", "--out must be given; see afterstate train ntuple --help"),
+        ("train ntuple --out a --learner.rte 1", "'--learner.rte', did you mean --learner.rate?"),
+        ("train value --out a --learner.rule tcc", "there is no option '--learner.rule'"),
+        ("train ntuple --out a --learner.rule tcc", "--learner.rule must be one of tc, td, got"),
+        ("list player", "what must be one of all, environments, players, networks, got 'player'"),
+        ("play", "afterstate play must be followed by one of 2048, daihinmin, got nothing; see"),
+        ("prune a", "small must be given; see afterstate prune --help"),
+        (
+            "play 2048 --hint a",
+            "no option '--hint', did you mean --hints?; see afterstate play 2048",
+        ),
+        ("log a.txt --games 1", "log must end in .npy, got 'a.txt'; see afterstate log --help"),
+        ("leaderboard play --jobs 0", "jobs must be >= 1, got 0; see afterstate leaderboard play"),
+        ("eval random --games", "--games must have a value; see afterstate eval --help"),
+    ],
+)
+def test_wrong_options_are_named_in_one_line(
+    words: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = error_of(words.split(), capsys)
+    assert error.startswith("error: ") and message in error
+    assert error.count("\n") == 1
+
+
 def test_an_interrupted_command_ends_with_130_and_says_how_to_go_on(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

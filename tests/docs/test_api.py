@@ -14,7 +14,7 @@ FOLDERS = {
     "afterstate.agents": Path(afterstate.agents.__path__[0]),
 }
 INTERNAL = {
-    *(f"afterstate.envs.{name}" for name in ("batches", "commands", "compiling")),
+    *(f"afterstate.envs.{name}" for name in ("batches", "commands", "command_errors", "compiling")),
     *(f"afterstate.envs.{name}" for name in ("messages", "signals")),
     *(f"afterstate.envs.{name}" for name in ("durable_files", "json_files")),
     *(f"afterstate.envs.daihinmin.uecda.{name}" for name in ("hosting", "journal", "lobby")),
