@@ -297,6 +297,8 @@ def _advice(name: str) -> str:
     if 0 < len(name) < 200 and path.is_dir():
         files = [each.name for each in path.iterdir() if each.suffix in _FILES]
         return f": it is a folder, with the players {', '.join(sorted(files)) or 'none'}"
+    if f"daihinmin-{name}" in _PLAYERS:
+        return f", did you mean 'daihinmin-{name}'?"
     names = did_you_mean(name, _PLAYERS, [each.removeprefix("daihinmin-") for each in _PLAYERS])
     return f"{names}; or a file that ends in {', '.join(_FILES)}"
 

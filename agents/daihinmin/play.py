@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from afterstate import agents
 from afterstate.agents.config import did_you_mean
 from afterstate.envs.daihinmin.match import new_match, next_game
-from afterstate.envs.daihinmin.players import Player, check_player
+from afterstate.envs.daihinmin.players import Player, check_player, returned
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, give, play
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.messages import shown
@@ -108,7 +108,7 @@ def _games(players: Sequence[Player], n_games: int, match: Game) -> Iterator[Gam
         while (turn := int(match["turn"])) >= 0:
             seen, n_cards = view(match, turn), int(match["to_give"])
             if n_cards:
-                give(match, players[turn].give(seen, n_cards))
+                give(match, returned(players[turn].give(seen, n_cards), "give"))
             else:
-                play(match, players[turn].choose(seen))
+                play(match, returned(players[turn].choose(seen), "choose"))
         yield match

@@ -77,12 +77,12 @@ def game_of(names: Sequence[str]) -> str:
     Raises:
         OSError, ValueError, ImportError: see `find`; or players of both games.
     """
-    games = [_games(name)[0] for name in names]
-    if len({*games}) != 1:
-        raise ValueError(
-            f"players must be one or more of one game, got {' '.join(names) or 'none'}"
-        )
-    return games[0]
+    games = [_games(name) for name in names]
+    for game in ("2048", "daihinmin"):
+        if names and all(game in each for each in games):
+            return game
+    given = ", ".join(f"{name} ({each[0]})" for name, each in zip(names, games, strict=True))
+    raise ValueError(f"players must be some of one game, got {given or 'none'}")
 
 
 def check_players(names: Sequence[str], game: str) -> None:
@@ -148,7 +148,10 @@ def move_2048(player: Any, board: Cells) -> int:
     rows, cols = getattr(player, "size", (4, 4))
     if board.shape != (rows, cols):
         raise ValueError(f"the player needs a board of {rows}x{cols}")
-    return int(player.act(np.array([words(board)], np.uint64))[0])
+    actions = np.asarray(player.act(np.array([words(board)], np.uint64)))
+    if actions.shape != (1,) or actions.dtype.kind not in "iu":
+        raise ValueError(f"act of the player must return one integer a board, got {actions!r:.80}")
+    return int(actions[0])
 
 
 def move_once(player: Any) -> None:

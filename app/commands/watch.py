@@ -76,7 +76,7 @@ def run(options: Watch) -> int:
             cannot be written.
     """
     _check(options)
-    is_2048 = game_of(options.players[:1]) == "2048"
+    is_2048 = game_of(options.players) == "2048"
     if is_2048 and len(options.players) > 1:
         raise ValueError(f"players must be one for 2048, got {len(options.players)}")
     positions = positions_2048(options) if is_2048 else positions_daihinmin(options)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import operator
 from abc import ABC, abstractmethod
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
@@ -209,11 +208,23 @@ def actions_of(player: Player, view: Game) -> list[int]:
         choose, give = player._choose, player._give
     n = int(view["to_give"])
     if n == 0:
-        play = operator.index(choose(view))
+        play = returned(choose(view), "choose")
         return [play if 0 <= play < plays.N_PLAYS else plays.PASS]
-    gift = operator.index(give(view, n))
+    gift = returned(give(view, n), "give")
     actions = [plays.single(card) for card in _hand(view) if gift >> card & 1]
     return actions if len(actions) == gift.bit_count() == n else [plays.PASS]
+
+
+def returned(value: Any, method: str) -> int:
+    """Return what `choose` or `give` of a player has returned.
+
+    Raises:
+        ValueError: it is not an integer.
+    """
+    number = whole(value)
+    if number is None:
+        raise ValueError(f"{method} of a player must return an integer, got {shown(value)}")
+    return number
 
 
 def check_player(player: Any) -> Player:

@@ -175,8 +175,11 @@ def test_help_imports_no_compiler(name: str) -> None:
         ("watch random reward", "players must be one for 2048, got 2"),
         ("watch missing.npz", "error: missing.npz: No such file or directory\n"),
         ("eval random --games 0", "games must be an integer in 1..2**62"),
-        ("eval random daihinmin-sample", "players must be one or more of one game"),
-        ("eval", "players must be one or more of one game"),
+        (
+            "eval reward daihinmin-sample",
+            "players must be some of one game, got reward (2048), daihinmin",
+        ),
+        ("eval", "players must be some of one game"),
         ("eval sample --games 150", "games of Daihinmin must be a multiple of 100"),
         ("eval reward --opponents sample", "opponents must be left out for players of 2048"),
         ("eval sample --opponents a", "player must be a name or a player's file, got 'a'"),
@@ -288,6 +291,33 @@ def test_every_class_of_options_has_an_example() -> None:
         for sub_command, kind in option_classes(name).items():
             words = f"{name} {sub_command}" if len(COMMANDS[name].options) > 1 else name
             assert f"Example: afterstate {words}" in str(kind.__doc__)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("watch mine:Mover", "act of the player must return one integer a board, got array(None"),
+        ("eval mine:Mover --games 1", "must return one integer action for each of 1 boards"),
+        ("watch mine:Seat", "choose of a player must return an integer, got None"),
+        ("eval mine:Seat --games 100", "choose of a player must return an integer, got None"),
+    ],
+)
+def test_a_player_that_returns_nothing_is_named(
+    words: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code = "class Mover:\n    def act(self, boards): pass\n"
+    code += "class Seat:\n    def choose(self, view): pass\n    def give(self, view, n): pass\n"
+    (tmp_path / "mine.py").write_text(code)
+    command = [sys.executable, "-m", "afterstate", *words.split()]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 2 and message in run.stderr and "Traceback" not in run.stderr
+
+
+def test_a_name_of_both_games_is_that_of_the_other_players(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["watch", "random", "heuristic", "--moves", "1", "--seed", "1"]) == 0
+    assert "random" in capsys.readouterr().out
 
 
 def test_your_own_player_is_named_by_module_and_factory(tmp_path: Path) -> None:

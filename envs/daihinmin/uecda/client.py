@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from afterstate.envs.daihinmin import plays
-from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.daihinmin.players import Player, returned
 from afterstate.envs.daihinmin.rules import ACCEPTED, N_PLAYERS, REFUSED, Game
 from afterstate.envs.daihinmin.uecda import tables
 from afterstate.envs.daihinmin.uecda.settings import SILENCE_SECONDS
@@ -161,7 +161,8 @@ def _play_game(connection: Connection, watcher: Watcher, player: Player) -> int:
     watcher.start(connection.table())
     n = int(watcher.view["to_give"])
     if n:
-        connection.send(tables.gift_table(_ask(lambda: player.give(_seen(watcher), n))))
+        gift = returned(_ask(lambda: player.give(_seen(watcher), n)), "give")
+        connection.send(tables.gift_table(gift))
     end = tables.MORE
     while end == tables.MORE:
         play = None
@@ -178,7 +179,7 @@ def _play_game(connection: Connection, watcher: Watcher, player: Player) -> int:
 
 def _submit(connection: Connection, watcher: Watcher, player: Player) -> int:
     """Submit a play of the player; return the play, `plays.PASS` if the server refused it."""
-    play = _ask(lambda: player.choose(_seen(watcher)))
+    play = returned(_ask(lambda: player.choose(_seen(watcher))), "choose")
     connection.send(tables.play_table(play, tables.lone_joker_cell(watcher.view)))
     answer = connection.number("the answer to a play", (ACCEPTED, REFUSED))
     if answer == REFUSED and play != plays.PASS:
