@@ -262,13 +262,15 @@ def settings_of(pairs: Iterable[str]) -> dict[str, Any]:
     {'depth': 2, 'network': 'mine.npz'}
 
     Raises:
-        ValueError: one is not `name=value`.
+        ValueError: one is not `name=value`, or has a name twice.
     """
-    settings = {}
+    settings: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise ValueError(f"settings of a player must be name=value, got {shown(pair)}")
+        if name in settings:
+            raise ValueError(f"settings of a player must differ, got {shown(name)} twice")
         settings[name] = _value(value)
     return settings
 

@@ -165,7 +165,8 @@ class Join:
     player: str = "random"
     """Player that plays."""
     name: str | None = None
-    """Name in the server's lists, 9 characters; by default that of the player."""
+    """Name in the server's lists, at most 14 characters, of which our server shows 9; by default
+    that of the player."""
     silence_seconds: float = SILENCE_SECONDS
     """Time after which a server that does not send its next message is given up, in seconds."""
 

@@ -10,6 +10,7 @@ from afterstate.commands.seats import fill, player_of_daihinmin, table
 from afterstate.envs.daihinmin import cards, plays, render
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, list_legal
+from afterstate.envs.words import check_seed
 
 HELP = "a play in notation or its number, pass, ? hint, L legal plays, Q quit"
 NAMES = ("you", *(f"player {number}" for number in range(1, N_PLAYERS)))
@@ -124,7 +125,7 @@ def run(options: PlayDaihinmin) -> int:
     Raises:
         OSError, ValueError, ImportError: a wrong number of games, seed or player.
     """
-    seed = options.seed
+    seed = check_seed(options.seed)
     if seed is None:
         seed = int(np.random.default_rng().integers(2**32))
     person = Person(options.hints)

@@ -30,7 +30,7 @@ def _report(file: Path, quiet: bool) -> Report:
     try:
         report = replay(file)
     except OSError as error:
-        report = Report(damaged=1, damage=f"{file}: {error}")
+        report = Report(damaged=1, damage=f"{file}: {error.strerror or error}")
     if report.damage:
         more = f" (the first of {report.damaged:,} damaged lines)" if report.damaged > 1 else ""
         print(f"{report.damage}{more}", file=sys.stderr)

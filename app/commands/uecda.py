@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import socket
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from afterstate.envs.daihinmin.uecda.client import play_match
 from afterstate.envs.daihinmin.uecda.server import Server
 from afterstate.envs.daihinmin.uecda.settings import ServerSettings
 from afterstate.envs.daihinmin.uecda.tables import MAX_SENT_NAME, ProtocolError
+from afterstate.envs.messages import shown
 
 
 def serve(options: Serve) -> int:
@@ -82,7 +84,11 @@ def join(options: Join) -> int:
     except ConnectionRefusedError:
         print_error(f"no server listens on {options.host}:{options.port}")
         return 1
-    except (OSError, UnicodeError, ProtocolError) as error:
+    except (socket.gaierror, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        print_error(f"host must be a known address, got {shown(options.host)}: {reason}")
+        return 1
+    except (OSError, ProtocolError) as error:
         print_error(error)
         return 1
     except KeyboardInterrupt:

@@ -344,7 +344,7 @@ def test_another_kind_is_refused_and_named(file: Path) -> None:
 @pytest.mark.parametrize("version", [VERSION + 1, 0, "1", None])
 def test_another_version_is_refused_and_named(file: Path, version: Any) -> None:
     rewrite(file, lambda header: header.update(version=version))
-    assert_refused(file, f"version {version}.*update afterstate")
+    assert_refused(file, f"version {version!r}.*update afterstate")
 
 
 # A header or an entry that lies

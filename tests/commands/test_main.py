@@ -173,6 +173,8 @@ def test_help_imports_no_compiler(name: str) -> None:
         ("watch random --speed nan", "speed must be in 0..1000"),
         ("watch random --moves -1", "moves must be >= 0"),
         ("watch random reward", "players must be one for 2048, got 2"),
+        ("watch expectimax,depth=2,depth=3", "settings of a player must differ, got 'depth' twice"),
+        ("play daihinmin --seed -5", "seed must be None or an integer >= 0, got -5"),
         ("watch missing.npz", "error: missing.npz: No such file or directory\n"),
         ("eval random --games 0", "games must be an integer in 1..2**62"),
         (

@@ -39,7 +39,7 @@ def test_a_stream_may_begin_within_a_word() -> None:
 
 
 def test_a_generator_of_another_kind_raises_an_error() -> None:
-    with pytest.raises(ValueError, match="generator must be one of PCG64, got Philox"):
+    with pytest.raises(ValueError, match="generator must be one of PCG64, got 'Philox'"):
         stream_of(np.random.Generator(np.random.Philox(1)))
 
 

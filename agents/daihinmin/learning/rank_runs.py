@@ -51,7 +51,7 @@ class RankSettings:
     bf16: bool = False
     """Calculate in bfloat16 where that does no harm."""
     symmetries: bool = False
-    """Exchange suits at random: see `symmetry.py`. Not for networks that use the history."""
+    """Exchange suits at random. Not for networks that use the history."""
     average: BelowOne = 0.0
     """Decay of the moving average of the weights, which plays. 0: the weights themselves play."""
 
@@ -93,7 +93,7 @@ class RankRun:
     network: dict[str, str | int] = field(
         default_factory=lambda: {"name": "BaseCNN", "channels": 32}
     )
-    """Name of a network of `rank_net.py`, and its settings."""
+    """Network: the name BaseCNN, HistoryCNN, FCNN or RankResNet, and its settings."""
     learner: RankSettings = field(default_factory=RankSettings)
     teacher: list[str] = field(default_factory=list)
     """Names of players whose games are learned from; none: networks play themselves."""

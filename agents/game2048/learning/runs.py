@@ -66,7 +66,7 @@ class NTupleSettings:
     """Step size; by default 1 for TC and 0.1 for TD."""
     printed: bool = False
     """Accumulators of TC sum the steps, as Matsuzaki 2017 prints it, and not the shares of the
-    errors: see `td.py`."""
+    errors."""
     delay: Annotated[Whole, Field(le=MAX_DELAY)] = 0
     """Forward learning updates an afterstate this many moves later, by the errors up to then
     weighted with powers of lambda (Jaskowski 2016)."""
@@ -128,10 +128,11 @@ class NTupleSettings:
 
 @settings
 class NetworkSettings:
-    """Arguments of `values.ntuple_network.network`, which checks them."""
+    """Settings of the N-tuple network."""
 
     tuples: str | list[list[int]] = "4x6"
-    """Name of `TUPLES`, several joined by `+`, or the cells of each tuple."""
+    """4x6, 5x6, 8x6, 5x4 or several joined by +, or the cells of each tuple, numbered on 4x4
+    cells."""
     size: tuple[int, int] = (4, 4)
     """Rows and columns of the board."""
     stages: list[int] = field(default_factory=list)
@@ -310,7 +311,7 @@ class ValueRun(_NeuralRun):
     """Settings of a run in which a neural value network of 2048 learns in self-play."""
 
     network: dict[str, str | int] = field(default_factory=lambda: {"name": "CNN22"})
-    """Name and settings of a network of `value_net.py`."""
+    """Network: the name CNN22, and its settings."""
     log: str | None = None
     """File of a play log, for `jump`."""
     learner: ValueSettings = field(default_factory=ValueSettings)
@@ -352,7 +353,7 @@ class ValueRun(_NeuralRun):
 
 @settings
 class PolicyNetwork:
-    """Settings of the network of `PolicyRun`."""
+    """Settings of the policy network."""
 
     layers: int = 5
     """Number of convolutional layers, 2 to 5 (Matsuzaki and Teramura 2018)."""
@@ -489,7 +490,7 @@ class SearchValueRun:
     network: Annotated[
         NetworkSettings | dict[str, str | int], Field(union_mode="left_to_right")
     ] = field(default_factory=NetworkSettings)
-    """N-tuple network, or the name and settings of a neural network of `value_net.py`."""
+    """N-tuple network, or the name CNN22 and settings of a neural network."""
     start: str | None = None
     """File of a network to start from; by default a new one."""
     fitting: SearchFitting = field(default_factory=SearchFitting)
