@@ -382,7 +382,7 @@ def family_color(name: str) -> str:
 
 
 def _name(axes: Any, ranked: Sequence[Result], shown: Sequence[Result]) -> None:
-    """Write names next to their points, so that none covers another name or an interval."""
+    """Write names next to their points, so that none covers another name or a point."""
     axes.figure.draw_without_rendering()  # fixes the size of the axes, which names must not change
     axes.figure.set_layout_engine("none")
     places = [(1e3 * each.seconds, each.points) for each in ranked]
@@ -393,8 +393,8 @@ def _name(axes: Any, ranked: Sequence[Result], shown: Sequence[Result]) -> None:
             text.set_ha("right")
     lines = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.6}
     options = {"iter_lim": 500, "expand": (1.2, 2.0), "arrowprops": lines}
-    marks = [(1e3 * each.seconds, y) for each in shown for y in np.linspace(each.low, each.high, 7)]
-    adjust_text(texts, *zip(*marks, strict=True), ax=axes, **options)
+    points = zip(*((1e3 * each.seconds, each.points) for each in shown), strict=True)
+    adjust_text(texts, *points, ax=axes, **options)
 
 
 def front(results: Sequence[Result]) -> list[Result]:
