@@ -36,7 +36,7 @@ def _problem(event: Any, kind: Any) -> str:
     name = type(event).__name__
     if name == "UnrecognizedArgs" or (name == "MissingArgs" and event.unrecognized_tokens):
         unknown = event.tokens if name == "UnrecognizedArgs" else event.unrecognized_tokens
-        return _unknown(unknown[0], [*option_names(kind), "--help"])
+        return _unknown(unknown[0], [*_option_names(kind), "--help"])
     if name == "MissingArgs":
         missing = [_name(each.arg) for each in event.missing_arguments]
         return f"{' and '.join(missing)} must be given"
@@ -71,7 +71,7 @@ def _name(argument: Any) -> str:
     return str(argument.lowered.name_or_flags[-1])
 
 
-def option_names(kind: Any, prefix: str = "--") -> list[str]:
+def _option_names(kind: Any, prefix: str = "--") -> list[str]:
     """Return the options of a dataclass, those of nested ones as `--learner.rate`."""
     names: list[str] = []
     hints = get_type_hints(kind, include_extras=True)
@@ -81,7 +81,7 @@ def option_names(kind: Any, prefix: str = "--") -> list[str]:
             hint, *metadata = get_args(hint)
             name = "" if "" in [getattr(m, "name", None) for m in metadata] else name
         if is_dataclass(hint):
-            names += option_names(hint, f"{prefix}{name}." if name else prefix)
+            names += _option_names(hint, f"{prefix}{name}." if name else prefix)
         else:
             names.append(prefix + name)
     return names

@@ -26,7 +26,6 @@ from afterstate.agents.training.commands import memory
 from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
 from afterstate.agents.training.run import Diverged, Limits, Options, RunSettings, Trainee, advance
 from afterstate.envs import commands
-from afterstate.envs.commands import add_help, exit_code
 from afterstate.envs.messages import shown
 
 PROGRAM = "afterstate train"
@@ -142,8 +141,8 @@ def _class(kind: Any, settings: RunSettings) -> type[Any]:
     """Return the class of the arguments: options of a run, and its settings."""
     import tyro
 
-    add_help(kind.options)
-    add_help(kind)
+    commands.add_help(kind.options)
+    commands.add_help(kind)
     no_name = tyro.conf.arg(name="")
     fields: list[Any] = [
         ("options", Annotated[kind.options, no_name, tyro.conf.FlagCreatePairsOff]),
@@ -271,4 +270,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(exit_code(main))
+    sys.exit(commands.exit_code(main))

@@ -97,7 +97,7 @@ def create_app(
 
 
 async def stop_searches(app: FastAPI) -> None:
-    """End all searches and learners; those who wait for them are told so."""
+    """Stop all searches and learners; requests that wait for them are refused."""
     app.state.learners.close()
     await app.state.thinking.close()
 

@@ -118,7 +118,7 @@ def _end(worker: Worker, asked: asyncio.Future[Json]) -> None:
 
 
 def ignore(asked: asyncio.Future[Json]) -> None:
-    """Let nobody be told of the exception of a future that is done."""
+    """Retrieve the exception of a future that is done, so that asyncio does not log it."""
     if not asked.cancelled():
         asked.exception()
 
