@@ -254,6 +254,11 @@ def in_float32(layers: nn.Module, inputs: Tensor) -> Tensor:
 def check_device(device: str) -> None:
     """Raise ValueError unless torch has a device of this name."""
     try:
+        torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        wanted = "device must be a name that torch knows, such as 'cpu' or 'cuda:0'"
+        raise ValueError(f"{wanted}, got {shown(device)}") from error
+    try:
         torch.zeros(1, device=device).cpu()
     except (RuntimeError, AssertionError, TypeError, ValueError, NotImplementedError) as error:
         raise ValueError(f"torch has no device {shown(device)} here: {error}") from error

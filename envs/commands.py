@@ -124,12 +124,12 @@ def add_help(kind: Any) -> None:
 
 
 def registry() -> Any:
-    """Return rules by which tyro reads numbers and optional paths, and names them in help texts."""
+    """Return rules by which tyro reads and names numbers, and paths and texts that may be None."""
     from tyro.constructors import ConstructorRegistry
 
     made = ConstructorRegistry()
     made.primitive_rule(_number_rule)
-    made.primitive_rule(_path_rule)
+    made.primitive_rule(_optional_rule)
     return made
 
 
@@ -157,17 +157,19 @@ def _number_rule(info: Any) -> Any:
     )
 
 
-def _path_rule(info: Any) -> Any:
-    """Return the rule by which tyro reads an optional path; None for other types."""
+def _optional_rule(info: Any) -> Any:
+    """Return the rule by which tyro reads an optional path or text; None for other types."""
     from tyro.constructors import PrimitiveConstructorSpec
 
-    if set(get_args(info.type)) != {Path, type(None)}:
+    kinds = [kind for kind in (Path, str) if set(get_args(info.type)) == {kind, type(None)}]
+    if not kinds:
         return None
+    kind = kinds[0]
     return PrimitiveConstructorSpec(
         nargs=1,
-        metavar="PATH|none",
-        instance_from_str=lambda words: None if words[0].lower() == "none" else Path(words[0]),
-        is_instance=lambda value: value is None or isinstance(value, Path),
+        metavar="PATH|none" if kind is Path else "STR|none",
+        instance_from_str=lambda words: None if words[0].lower() == "none" else kind(words[0]),
+        is_instance=lambda value: value is None or isinstance(value, kind),
         str_from_instance=lambda value: [str(value)],
     )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _TEXTS = reprlib.Repr()
@@ -17,3 +19,12 @@ def shown(value: Any) -> str:
         return _TEXTS.repr(value)[:200]
     except Exception:  # of the value's own code, or an integer of too many digits
         return f"a value of type {type(value).__name__}"
+
+
+@contextmanager
+def named(setting: str) -> Iterator[None]:
+    """Put the name of a setting before the messages of errors about its value."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{setting}: {error}") from error

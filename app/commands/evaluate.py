@@ -10,8 +10,15 @@ from typing import Any
 from afterstate.agents.training.commands import aligned
 from afterstate.agents.training.run import half_interval, summary
 from afterstate.commands.options import Eval
-from afterstate.commands.seats import fill, game_of, move_once, player_2048, player_of_daihinmin
+from afterstate.commands.seats import (
+    fill,
+    game_of,
+    move_once,
+    player_2048,
+    player_of_daihinmin,
+)
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
+from afterstate.envs.messages import named
 from afterstate.envs.words import check_count
 
 TILES = (2048, 4096, 8192, 16384, 32768)
@@ -43,9 +50,11 @@ def _score(name: str, options: Eval) -> dict[str, Any]:
     """Return the summary of a player's games of 2048."""
     from tqdm import tqdm
 
-    from afterstate.agents.game2048.play import play
+    from afterstate.agents.game2048.play import MAX_GAMES, play
     from afterstate.agents.game2048.simple import RandomAgent
 
+    if options.games > MAX_GAMES:
+        raise ValueError(f"games must be in 1..{MAX_GAMES:,}, got {options.games:,}")
     play(RandomAgent(), 1)  # compiles the games
     move_once(player_2048(name, options.seed))  # another one: moves may draw from its stream
     player = player_2048(name, options.seed)
@@ -84,7 +93,10 @@ def _points(name: str, options: Eval) -> dict[str, Any]:
     n_cycles, rest = divmod(options.games, GAMES_PER_CYCLE)
     if rest:
         raise ValueError(f"games of Daihinmin must be a multiple of 100, got {options.games}")
-    opponents = fill(options.opponents or OPPONENTS, N_SEATS - 1)
+    with named("opponents"):
+        opponents = fill(options.opponents or OPPONENTS, N_SEATS - 1)
+        for other in opponents:
+            player_of_daihinmin(other)
     points: list[int] = []
     move_once(player_of_daihinmin(name, 0))
     start = time.process_time()

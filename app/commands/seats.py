@@ -59,7 +59,12 @@ def factory(path: str) -> Any:
         ValueError: the module has no such function or class.
     """
     module, _, name = path.partition(":")
-    found = getattr(import_module(module), name, None)
+    try:
+        found = getattr(import_module(module), name, None)
+    except ModuleNotFoundError as error:
+        if error.name not in (module, module.partition(".")[0]):
+            raise  # of the module itself
+        raise ModuleNotFoundError(f"{path}: there is no module {error.name!r}") from error
     if not callable(found):
         raise ValueError(f"{path}: {module} has no function or class {name!r}")
     return found

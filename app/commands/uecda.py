@@ -17,7 +17,7 @@ from afterstate.envs.daihinmin.uecda.client import play_match
 from afterstate.envs.daihinmin.uecda.server import Server
 from afterstate.envs.daihinmin.uecda.settings import ServerSettings
 from afterstate.envs.daihinmin.uecda.tables import MAX_SENT_NAME, ProtocolError
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import named, shown
 
 
 def serve(options: Serve) -> int:
@@ -53,8 +53,10 @@ def _server(options: Serve) -> Server:
     lost = [options.replacement] * (N_PLAYERS - len(options.seats)) if options.replacement else []
     rng = np.random.default_rng(None if options.seed is None else options.seed % 2**64)
     seeds = iter(rng.integers(2**63, size=len(options.seats) + len(lost)).tolist())
-    own = [(name, player_of_daihinmin(name, next(seeds))) for name in options.seats]
-    replacements = [(name, player_of_daihinmin(name, next(seeds))) for name in lost]
+    with named("seats"):
+        own = [(name, player_of_daihinmin(name, next(seeds))) for name in options.seats]
+    with named("replacement"):
+        replacements = [(name, player_of_daihinmin(name, next(seeds))) for name in lost]
     return Server(ServerSettings(**settings), own, replacements)
 
 

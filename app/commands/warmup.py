@@ -28,6 +28,8 @@ def run(options: Warmup) -> int:
     names = agents.names() if options.players == ("all",) else list(options.players)
     for name in names:
         game_of([name])  # before anything is compiled
+        if "," in name:
+            find(name)  # its settings, too
     steps: dict[str, Callable[[], Any]] = {
         **{name: partial(_step, name) for name in ENVIRONMENTS},
         "vector environments": _step_vectors,

@@ -72,7 +72,7 @@ from afterstate.agents.training.run import EVALUATION_SEED
 from afterstate.envs import durable_files
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import named, shown
 
 Report: TypeAlias = "Callable[[int], Any]"
 """A function that is called with the number of games or iterations that have been completed."""
@@ -238,8 +238,9 @@ class RankTraining:
         nets.check_device(options.device)
         if torch.device(options.device).type not in ("cpu", "cuda"):
             raise ValueError(f"device must be cpu or cuda, got {shown(options.device)}")
-        for name in run.teacher:
-            find_player(name)
+        with named("teacher"):
+            for name in run.teacher:
+                find_player(name)
         if options.resume:
             self._check_settings()
         net = self._new_net(None if options.resume else run.start)

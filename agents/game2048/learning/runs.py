@@ -384,7 +384,7 @@ class PolicyRun(_NeuralRun):
 
         nets.check_device(device)
         if self.log is None:
-            raise ValueError("log must be the file of a play log, got null")
+            raise ValueError("log must be given: the file of a play log")
         with nets.seeded(self.seed):
             net = network("PolicyCNN", layers=self.network.layers).to(device)
         log, about = play_logs.read_whole(self.log), play_logs.description(self.log)
