@@ -178,7 +178,7 @@ def test_a_training_run_goes_on_from_a_checkpoint_with_all_its_rows(tmp_path: Pa
     from tests.support.training_runs import TrainingCommand, assert_same_learner, read_rows
 
     settings = {"network": {"tuples": [[0, 1], [4, 5]]}, "seed": 1}
-    options = ("--moves", "3e3", "--evaluate-every", "1e3")
+    options = ("--moves", "3e3", "--evaluate-every", "1e3", "--evaluate", "1:5,2:1")
     command = TrainingCommand("ntuple", tmp_path, settings, *options)
     straight = command(out="straight")
     root = tmp_path / "run"

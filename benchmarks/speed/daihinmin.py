@@ -145,6 +145,6 @@ def measure(rounds: int) -> list[Figure]:
         Subject("five sample players in process", lambda: start_match(SampleAgent), "games/CPU s"),
         Subject("five heuristic players", lambda: start_match(HeuristicAgent), "games/CPU s"),
     ]
-    figures += in_turn(matches, rounds)
+    figures += in_turn(matches, rounds, least=100)
     figures.append(over_sockets(rounds))
     return figures

@@ -28,6 +28,9 @@ Steps: TypeAlias = Callable[[int], int]
 
 ROOT = Path(__file__).parents[2]
 
+ROUND_SECONDS = 1.0
+"""CPU seconds of a subject in a round of `in_turn`, about."""
+
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "NUMPY_MADVISE_HUGEPAGE": "1"}
 """Environment variables that ask for huge pages: the first in C++ programs, the second in numpy."""
 
@@ -57,8 +60,8 @@ class Figure(NamedTuple):
     values: list[float]
 
 
-def in_turn(subjects: Sequence[Subject], rounds: int) -> list[Figure]:
-    """Time the subjects in turn, each for about one CPU second per round.
+def in_turn(subjects: Sequence[Subject], rounds: int, least: int = 2_000) -> list[Figure]:
+    """Time the subjects in turn, in each round for about `ROUND_SECONDS` and at least some steps.
 
     The first call of each is not counted.
     """
@@ -67,8 +70,9 @@ def in_turn(subjects: Sequence[Subject], rounds: int) -> list[Figure]:
     for steps in running:
         steps(1)
         start = time.process_time()
-        done = steps(2_000)
-        sizes.append(max(2_000, int(done / (time.process_time() - start + 1e-9))))
+        done = steps(least)
+        rate = done / (time.process_time() - start + 1e-9)
+        sizes.append(max(least, int(rate * ROUND_SECONDS)))
     values: list[list[float]] = [[] for _ in running]
     for _ in range(rounds):
         for i, steps in enumerate(running):

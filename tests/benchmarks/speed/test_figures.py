@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("tyro")
 
-from benchmarks.speed import game2048
+from benchmarks.speed import daihinmin, game2048, timing
 from benchmarks.speed.__main__ import main
 
 pytestmark = pytest.mark.slow
@@ -22,6 +22,8 @@ def test_all_figures_are_measured_and_printed(
     monkeypatch.setattr(game2048, "PLAYING_MOVES", 100_000)
     monkeypatch.setattr(game2048, "N_COMPARED", 50)
     monkeypatch.setattr(game2048, "GAMES_COMPARED", 1)
+    monkeypatch.setattr(daihinmin, "SOCKET_GAMES", 20)
+    monkeypatch.setattr(timing, "ROUND_SECONDS", 0.05)
     real = game2048._timed
 
     def timed(repeats: int, code: str, cache: str | None = None, before: str = "") -> list[float]:
