@@ -19,15 +19,21 @@ class CommandLineError(Exception):
 def in_one_line(kind: Any) -> Iterator[None]:
     """Raise CommandLineError where tyro would print a box of several lines.
 
+    There is no public way to it: a version of tyro with other names prints its boxes.
+
     Args:
         kind: the dataclass that tyro reads.
     """
-    from tyro import _errors  # there is no public way to it
+    try:
+        from tyro._errors import on_parse_error
+    except ImportError:
+        yield
+        return
 
     def handle(event: Any) -> None:
         raise CommandLineError(_problem(event, kind))
 
-    with _errors.on_parse_error(handle):
+    with on_parse_error(handle):
         yield
 
 

@@ -58,7 +58,7 @@ def parse_one_of(
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words and words[0] in kinds:
         return parse(kinds[words[0]], f"{program} {words[0]}", words[1:])
-    if not words or not words[0].startswith("-"):
+    if not words or words[0] not in ("-h", "--help", "--tyro-print-completion"):
         given = shown(words[0]) if words else "nothing"
         expected = f"{program} must be followed by one of {', '.join(kinds)}"
         fail(f"{expected}, got {given}; see {program} --help")
@@ -186,7 +186,7 @@ def _number(word: str, kind: Callable[[str], Any], expected: str, is_optional: b
     try:
         return kind(word)
     except ValueError:
-        raise ValueError(f"must be {expected}, got {word!r}") from None
+        raise ValueError(f"must be {expected}, got {shown(word)}") from None
 
 
 def exit_code(command: Callable[..., Any], *arguments: Any) -> int:

@@ -30,6 +30,18 @@ def open_to_read(path: str | Path) -> BinaryIO:
     return open(path, "rb")
 
 
+def open_to_append(path: Path) -> IO[bytes]:
+    """Return a file opened for appending without a buffer, a new one if there is none.
+
+    Raises:
+        OSError: it cannot be opened.
+        ValueError: a pipe: opening it would wait for a reader.
+    """
+    if path.is_fifo():
+        raise ValueError(f"{path} must be a file, got a pipe")
+    return open(path, "ab", buffering=0)
+
+
 @contextlib.contextmanager
 def replace(path: str | Path, synced: bool = True) -> Iterator[IO[bytes]]:
     """Open a temporary file for writing, which becomes `path` when the block ends without an error.
@@ -79,9 +91,7 @@ def append(path: str | Path, data: bytes) -> None:
     """
     path = Path(path)
     make_folder(path.parent)
-    if path.is_fifo():  # opening it would wait for a reader
-        raise ValueError(f"{path} must be a file, got a pipe")
-    with open(path, "ab", buffering=0) as file:
+    with open_to_append(path) as file:
         is_empty = not os.fstat(file.fileno()).st_size  # also if a killed process has made it
         append_to(file, data)
     if is_empty:

@@ -88,6 +88,8 @@ def lines(path: str | Path) -> Iterator[bytes]:
         most = MAX_TEXT + MAX_RATIO * os.stat(path).st_size if is_packed else math.inf
         try:
             while line := file.readline(MAX_TEXT + 1):
+                if number == 0:
+                    line = line.removeprefix(codecs.BOM_UTF8)
                 number, n_bytes = number + 1, n_bytes + len(line)
                 if len(line) > MAX_TEXT:
                     raise ValueError(f"{path}: line {number} has more than {MAX_TEXT:,} bytes")
@@ -107,16 +109,22 @@ def rows(path: str | Path) -> list[Any]:
         OSError: the file cannot be read.
         ValueError: see `lines`.
     """
-    values: list[Any] = []
-    damaged = 0
-    for line in lines(path) if Path(path).exists() else ():
-        try:
-            values.append(parse(line))
-        except ValueError:
-            damaged += 1
-    if damaged:
-        LOGGER.warning("%s: left out damaged lines: %d", path, damaged)
-    return values
+    values = [_value(line) for line in lines(path)] if Path(path).exists() else []
+    whole = [value for value in values if value is not _DAMAGED]
+    if len(whole) < len(values):
+        LOGGER.warning("%s: left out damaged lines: %d", path, len(values) - len(whole))
+    return whole
+
+
+_DAMAGED: Any = object()
+
+
+def _value(line: bytes) -> Any:
+    """Return the value of a line, `_DAMAGED` if it is not JSON."""
+    try:
+        return parse(line)
+    except ValueError:
+        return _DAMAGED
 
 
 def write_rows(path: str | Path, values: Sequence[Any]) -> None:
@@ -145,7 +153,8 @@ def append(path: str | Path, values: Sequence[Any]) -> None:
 def truncate(path: str | Path, key: str, last: int) -> int:
     """Delete the rows of a file that come after `last`, and those without a number.
 
-    Rows without a number, such as damaged ones, are reported in the log.
+    Rows without a number, such as damaged ones, are appended to a file whose name ends in
+    `.damaged`, which is reported in the log.
 
     Args:
         path: the file; it may be missing.
@@ -157,26 +166,32 @@ def truncate(path: str | Path, key: str, last: int) -> int:
 
     Raises:
         OSError: the file cannot be read or written.
-        ValueError: see `lines`; or these are rows of something else: no row has such an integer, or
-            one has a smaller integer than the row before.
+        ValueError: see `lines`; or these are rows of something else: none has such an integer, and
+            it is not a single damaged one, or one has a smaller integer than the row before.
     """
     if not Path(path).exists():
         return 0
-    every = rows(path)
-    numbered = [(n, row) for row in every if (n := _number(row, key)) is not None]
-    numbers = [n for n, _ in numbered]
-    if numbers != sorted(numbers) or (every and not numbers):
-        raise ValueError(f"{path}: rows must have rising integers {key!r}, got {shown(every)}")
-    if len(numbers) < len(every):
-        LOGGER.warning("%s: left out rows without %r: %d", path, key, len(every) - len(numbers))
-    kept = [(n, row) for n, row in numbered if n <= last]
-    write_rows(path, [row for _, row in kept])
+    every = [(_number(_value(line), key), line) for line in lines(path)]
+    numbers = [number for number, _ in every if number is not None]
+    is_first_torn = len(every) == 1 and _value(every[0][1]) is _DAMAGED
+    if numbers != sorted(numbers) or (every and not numbers and not is_first_torn):
+        got = shown(every[0][1].decode(errors="replace"))
+        raise ValueError(f"{path}: rows must have rising integers {key!r}, got {got} first")
+    if left := [line for number, line in every if number is None]:
+        damaged = Path(f"{path}.damaged")
+        durable_files.append(damaged, b"".join(left))
+        LOGGER.warning("%s: moved lines without %r to %s: %d", path, key, damaged, len(left))
+    kept = [(number, line) for number, line in every if number is not None and number <= last]
+    data = b"".join(line for _, line in kept)
+    durable_files.write(path, data + b"\n" * (bool(data) and not data.endswith(b"\n")))
     return kept[-1][0] if kept else 0
 
 
 def _number(row: Any, key: str) -> int | None:
-    """Return the integer of a row; None if it has none."""
+    """Return the integer of a row, which may be written as `100.0`; None if it has none."""
     number = row.get(key) if isinstance(row, dict) else None
+    if isinstance(number, float) and number.is_integer():
+        return int(number)
     return number if type(number) is int else None
 
 

@@ -62,10 +62,9 @@ def play(
         ValueError: a wrong number of games, size or seed, or the player does not return one legal
             action a board.
     """
-    own = tuple(getattr(player, "size", size or (4, 4)))
-    rows, cols = check_size(*(size or own))
-    if own != (rows, cols):
-        raise ValueError(f"size must be the player's, {own}, got {(rows, cols)}")
+    rows, cols = own = size_of(player, size or (4, 4))
+    if size is not None and tuple(size) != own:
+        raise ValueError(f"size must be the player's, {own}, got {shown(size)}")
     seeds = _seeds(n_games, seed)
     moves = table(rows, cols)
     games = np.zeros((8, n_games), np.uint64)
@@ -76,7 +75,7 @@ def play(
     if finish is not None:
         for i in range(n_games):
             game = games[:, i : i + 1].copy()
-            n_moves[i : i + 1] = finish(game)
+            n_moves[i] = _moves(finish(game))
             games[:, i : i + 1] = game
             if report is not None:
                 report(i + 1, int(n_moves.sum()))
@@ -116,14 +115,54 @@ def _check_given(seed: Any) -> int:
     return number
 
 
-def _legal_actions(player: Player, games: Words, boards: Words) -> Indices:
-    """Return the player's actions, checked."""
-    actions = np.asarray(player.act(boards))
+def size_of(player: Any, default: tuple[int, int] = (4, 4)) -> tuple[int, int]:
+    """Return rows and columns of the boards that a player plays on.
+
+    Raises:
+        ValueError: its `size` is not that of a board.
+    """
+    size = getattr(player, "size", default)
+    try:
+        rows, cols = size
+    except (TypeError, ValueError):
+        expected = "size of the player must be two integers, rows and columns"
+        raise ValueError(f"{expected}, got {shown(size)}") from None
+    return check_size(rows, cols)
+
+
+def actions_of(player: Any, boards: Words) -> Indices:
+    """Return the player's actions, one for each board.
+
+    Raises:
+        ValueError: it returns something else.
+    """
+    given = player.act(boards)
+    try:
+        actions = np.asarray(given)
+    except ValueError:  # lists of different lengths
+        actions = np.empty(0, object)
     if actions.shape != boards.shape or actions.dtype.kind not in "iu":
-        raise ValueError(
-            f"the player must return one integer action for each of {len(boards)} boards, "
-            f"got {actions.dtype} of shape {actions.shape}"
-        )
+        expected = f"the player must return one integer action for each of {len(boards)} boards"
+        raise ValueError(f"{expected}, got {shown(given)}")
+    return actions
+
+
+def _moves(given: Any) -> int:
+    """Return the number of moves that `finish` of a player has returned."""
+    try:
+        values = np.asarray(given).reshape(-1).tolist()
+    except ValueError:  # lists of different lengths
+        values = []
+    number = whole(values[0]) if len(values) == 1 else None
+    if number is None or not 0 <= number < 1 << 62:
+        expected = "finish of the player must return its number of moves"
+        raise ValueError(f"{expected}, got {shown(given)}")
+    return number
+
+
+def _legal_actions(player: Player, games: Words, boards: Words) -> Indices:
+    """Return the player's actions, legal ones."""
+    actions = actions_of(player, boards)
     in_range = (actions >= 0) & (actions < 4)
     legal = in_range & (batch.masks(games)[np.arange(len(boards)), actions * in_range] == 1)
     if not legal.all():

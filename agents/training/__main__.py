@@ -259,7 +259,7 @@ def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: 
 
     with tqdm(total=total, initial=before, unit=f" {trainee.amount_unit}", unit_scale=True) as bar:
         try:
-            advance(trainee, limits, report, evaluate)
+            advance(trainee, limits, report, evaluate, folder.check)
         finally:
             bar.write(memory(), file=sys.stderr)
 

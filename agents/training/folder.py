@@ -15,6 +15,7 @@ import json
 import os
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from afterstate.envs import durable_files, json_files
 
@@ -41,26 +42,36 @@ class FolderLock:
         durable_files.make_folder(path)
         self._path = path
         self._held = FileLock(path / LOCK_FILE, is_singleton=True)  # one process may lock it twice
+        if self._held.is_locked and not _is_same(path, _FILES.get(self._held)):
+            self._held.release(force=True)  # of a folder that was removed
         try:
             self._held.acquire(timeout=0)
         except Timeout as error:
             message = f"another process writes to {path}: stop it, or choose another folder"
             raise ValueError(message) from error
-        self._file = os.stat(path / LOCK_FILE)
+        self._file = _FILES[self._held] = os.stat(path / LOCK_FILE)
 
     def check(self) -> None:
         """Raise OSError if the folder is no longer the one that is locked, or has lost its lock."""
-        try:
-            is_held = os.path.samestat(os.stat(self._path / LOCK_FILE), self._file)
-        except OSError:
-            is_held = False
-        if not is_held:
+        if not _is_same(self._path, self._file):
             message = "the folder or its file `lock` was removed or replaced during the run"
             raise OSError(errno.EIO, message, str(self._path))
 
     def release(self) -> None:
         """Let other processes lock the folder."""
         self._held.release()
+
+
+_FILES: WeakKeyDictionary[Any, os.stat_result] = WeakKeyDictionary()
+"""The files that this process has locked, by lock."""
+
+
+def _is_same(path: Path, file: os.stat_result | None) -> bool:
+    """Return True if the lock of a folder is still that file."""
+    try:
+        return file is not None and os.path.samestat(os.stat(path / LOCK_FILE), file)
+    except OSError:
+        return False
 
 
 _UNFINISHED = ("*.part", "pool/*.part", "games/*.part")

@@ -213,6 +213,7 @@ def advance(
     limits: Limits,
     report: Callable[[], Any],
     evaluate: Callable[[], Any] | None = None,
+    check: Callable[[], Any] | None = None,
 ) -> None:
     """Advance a trainee to its limits.
 
@@ -221,8 +222,9 @@ def advance(
         limits: limits of the run.
         report: called about twice a second.
         evaluate: called at each evaluation; an overdue one is made first.
+        check: called before each save, also the last one; raises OSError if nothing may be written.
     """
-    state = _RunState(trainee, limits)
+    state = _RunState(trainee, limits, check)
     with sigterm_raises(SystemExit(128 + signal.SIGTERM)):
         try:
             is_done = False
@@ -245,8 +247,11 @@ def advance(
 class _RunState:
     """State of a run between two chunks."""
 
-    def __init__(self, trainee: Trainee, limits: Limits) -> None:
+    def __init__(
+        self, trainee: Trainee, limits: Limits, check: Callable[[], Any] | None = None
+    ) -> None:
         self.trainee, self.limits = trainee, limits
+        self._check = check or (lambda: None)
         self.evaluated = trainee.amount if limits.evaluated is None else limits.evaluated
         self.end = limits.end_of(trainee)
         # Amount of the trainee in its file. A trainee that is saved after each chunk must not be
@@ -294,8 +299,13 @@ class _RunState:
         """Save the trainee, unless its file is up to date."""
         if self._in_file == self.trainee.amount:
             return
+        self._check()
         self._saved = time.monotonic()
-        self.trainee.save()
+        try:
+            self.trainee.save()
+        except OSError:
+            self._check()  # perhaps because the folder was removed meanwhile
+            raise
         self._in_file = self.trainee.amount
 
 

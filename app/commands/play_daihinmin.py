@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from afterstate.agents.daihinmin.play import play_match
 from afterstate.commands.options import PlayDaihinmin
 from afterstate.commands.seats import fill, player_of_daihinmin, table
 from afterstate.envs.daihinmin import cards, plays, render
-from afterstate.envs.daihinmin.players import Player
+from afterstate.envs.daihinmin.players import Player, returned
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, list_legal
 from afterstate.envs.words import check_seed
 
@@ -42,7 +44,7 @@ class Person:
         while True:
             text = ask("your play")
             if text == "?":
-                print(f"hint of {self._hints}: {plays.text(self._player.choose(view))}")
+                self._hint(lambda: plays.text(returned(self._player.choose(view), "choose")))
             elif text == "l":
                 print(listed(legal))
             else:
@@ -51,6 +53,13 @@ class Person:
                 except ValueError as error:
                     print(f"{error}: {HELP}")
 
+    def _hint(self, text: Callable[[], str]) -> None:
+        """Print what the player selects, or why there is no hint."""
+        try:
+            print(f"hint of {self._hints}: {text()}")
+        except ValueError as error:
+            print(f"there is no hint: {error}")
+
     def give(self, view: Game, n: int) -> int:
         """Ask for cards to give away and return their set."""
         self._show(view)
@@ -58,7 +67,7 @@ class Person:
         while True:
             text = ask(f"{n} card{'s' * (n > 1)} to give away")
             if text == "?":
-                print(f"hint of {self._hints}: {cards.text(self._player.give(view, n))}")
+                self._hint(lambda: cards.text(returned(self._player.give(view, n), "give")))
                 continue
             try:
                 given = cards.parse(text.upper())

@@ -17,6 +17,7 @@ import numpy as np
 from afterstate import agents
 from afterstate.agents.config import check_names
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
+from afterstate.envs.messages import shown
 
 if TYPE_CHECKING:
     from afterstate.envs.daihinmin.players import Player
@@ -36,8 +37,11 @@ def find(name: str, seed: int | None = None) -> Any:
     if not is_factory(name):
         return agents.find(name, seed)
     path, *pairs = name.split(",")
-    make = factory(path)
-    names, settings = list(signature(make).parameters), agents.settings_of(pairs)
+    make, settings = factory(path), agents.settings_of(pairs)
+    try:
+        names = list(signature(make).parameters)
+    except ValueError as error:  # of a type that is built in
+        raise ValueError(f"{path} must return a player, got {shown(make)}") from error
     check_names(path, settings, names)
     settings = ({"seed": seed} if seed is not None and "seed" in names else {}) | settings
     try:
@@ -148,15 +152,16 @@ def move_2048(player: Any, board: Cells) -> int:
     Raises:
         ValueError: a board of another size than the player's, by default 4x4.
     """
+    from afterstate.agents.game2048.play import actions_of, size_of
     from afterstate.envs.game2048.rules import words
 
-    rows, cols = getattr(player, "size", (4, 4))
+    rows, cols = size_of(player)
     if board.shape != (rows, cols):
         raise ValueError(f"the player needs a board of {rows}x{cols}")
-    actions = np.asarray(player.act(np.array([words(board)], np.uint64)))
-    if actions.shape != (1,) or actions.dtype.kind not in "iu":
-        raise ValueError(f"act of the player must return one integer a board, got {actions!r:.80}")
-    return int(actions[0])
+    action = int(actions_of(player, np.array([words(board)], np.uint64))[0])
+    if not 0 <= action < 4:
+        raise ValueError(f"the player must return actions in 0..3, got {action}")
+    return action
 
 
 def move_once(player: Any) -> None:

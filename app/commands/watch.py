@@ -28,11 +28,12 @@ class Position(NamedTuple):
 
 def positions_2048(options: Watch) -> Iterator[Position]:
     """Yield the positions of a game of 2048 up to its end."""
+    from afterstate.agents.game2048.play import size_of
     from afterstate.envs.game2048 import render
     from afterstate.envs.game2048.env import ACTION_NAMES, Game2048Env
 
     player = player_2048(options.players[0], options.seed)
-    env = Game2048Env(tuple(getattr(player, "size", (4, 4))))
+    env = Game2048Env(size_of(player))
     _, info = env.reset(seed=options.seed)
     message, over = "", False
     while True:

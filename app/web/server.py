@@ -384,5 +384,5 @@ def _unchanged(now: object, game: Held, turn: int) -> None:
 def _at(game: Held, turn: int) -> Held:
     """Return a game; raise Refusal if it is not at this turn, such as after a move elsewhere."""
     if game.turn != turn:
-        raise Refusal(409, f"the game is at turn {game.turn}, not {turn}: reload the page")
+        raise Refusal(409, f"the game is at turn {game.turn}, not {shown(turn)}: reload the page")
     return game

@@ -5,14 +5,15 @@
 
 A cycle is 100 games, from one class reset to the next: five players are drawn from the given ones
 and get random seats. Games depend on each other through the classes, so intervals are over cycles.
-A player is a name of `afterstate.agents.make` (without `daihinmin-`) or `module:factory`, which is
-called without arguments; repeat a player to seat it several times.
+A player is a name of `afterstate.agents.make` (without `daihinmin-`) or your own `module:factory`,
+with settings after commas; repeat a player to seat it several times.
 
 With `--duplicate` five cycles have the same deals, with the players moved on by one number each
 time, and the five together are one unit.
 
 Each game is one JSON line of `--rows`: cycle, rotation, game, seed, players and places (from 0) by
-player number. Rows are written when a cycle ends; an interrupted tournament reports them.
+player number. They are on the disk when a cycle ends; a tournament that is interrupted or cannot
+write them reports the finished cycles.
 """
 
 from __future__ import annotations
@@ -34,12 +35,13 @@ from joblib import Parallel
 from scipy.stats import t
 from tqdm import tqdm
 
-from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, find_player, play_match
+from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, play_match
 from afterstate.agents.training import workers
-from afterstate.agents.training.commands import markdown
-from afterstate.commands.seats import factory
-from afterstate.envs.commands import fail
-from afterstate.envs.daihinmin.players import Player, check_player
+from afterstate.agents.training.commands import markdown, sigterm_raises
+from afterstate.commands.seats import player_of_daihinmin
+from afterstate.envs import json_files
+from afterstate.envs.commands import fail, print_error
+from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.leaderboard.options import Tournament
 from afterstate.leaderboard.row_files import Row
@@ -70,8 +72,8 @@ class PlayerResult(NamedTuple):
 
 
 def make(name: str, seed: int | None = None) -> Player:
-    """Return a player by its name or its factory `module:name`; the seed is for names only."""
-    return check_player(factory(name)()) if ":" in name else find_player(name, seed)
+    """Return a player by its name or its factory `module:name`."""
+    return player_of_daihinmin(name, seed)
 
 
 def draw_cycles(pool: Sequence[str], n_cycles: int, seed: int, duplicate: bool) -> list[Cycle]:
@@ -212,21 +214,25 @@ def run(args: Tournament) -> int:
         for name in sorted(set(args.players)):
             make(name)
         cycles = draw_cycles(args.players, args.cycles, args.seed, args.duplicate)
-        file = args.rows.open("x", encoding="utf-8") if args.rows else None
+        if args.rows:  # whether they can be written
+            args.rows.open("x").close()
+            args.rows.unlink()
     except (ValueError, TypeError, ImportError, AttributeError, OSError) as error:
         fail(error)
     rows: list[Row] = []
+    code = 0
     try:
-        for played in tqdm(play_cycles(cycles, args.games, args.jobs), total=len(cycles)):
-            rows += played
-            if file:
-                file.writelines(json.dumps(row) + "\n" for row in played)
-                file.flush()
+        with sigterm_raises(KeyboardInterrupt()):
+            for played in tqdm(play_cycles(cycles, args.games, args.jobs), total=len(cycles)):
+                rows += played
+                if args.rows:
+                    json_files.append(args.rows, played)
     except KeyboardInterrupt:
         print("interrupted; results of the finished cycles:", file=sys.stderr)
-    finally:
-        if file:
-            file.close()
+        code = 130
+    except OSError as error:
+        print_error(error)
+        code = 1
     if rows:
         print(as_json(rows) if args.json else report(rows))
-    return 0 if len(rows) == len(cycles) * args.games else 130
+    return code

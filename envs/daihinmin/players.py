@@ -208,8 +208,7 @@ def actions_of(player: Player, view: Game) -> list[int]:
         choose, give = player._choose, player._give
     n = int(view["to_give"])
     if n == 0:
-        play = returned(choose(view), "choose")
-        return [play if 0 <= play < plays.N_PLAYS else plays.PASS]
+        return [returned(choose(view), "choose")]
     gift = returned(give(view, n), "give")
     actions = [plays.single(card) for card in _hand(view) if gift >> card & 1]
     return actions if len(actions) == gift.bit_count() == n else [plays.PASS]
@@ -218,13 +217,16 @@ def actions_of(player: Player, view: Game) -> list[int]:
 def returned(value: Any, method: str) -> int:
     """Return what `choose` or `give` of a player has returned.
 
+    A number that is no play, or no set of cards, becomes 0: a pass, or a gift that is punished.
+
     Raises:
         ValueError: it is not an integer.
     """
     number = whole(value)
     if number is None:
         raise ValueError(f"{method} of a player must return an integer, got {shown(value)}")
-    return number
+    end = plays.N_PLAYS if method == "choose" else 1 << N_CARDS
+    return number if 0 <= number < end else 0
 
 
 def check_player(player: Any) -> Player:

@@ -308,21 +308,52 @@ def test_every_class_of_options_has_an_example() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("watch mine:Mover", "act of the player must return one integer a board, got array(None"),
+        ("watch mine:Mover", "must return one integer action for each of 1 boards, got None"),
         ("eval mine:Mover --games 1", "must return one integer action for each of 1 boards"),
+        ("eval mine:Ragged --games 1", "action for each of 1 boards, got [[1], [1, 2]]"),
+        ("watch mine:Ragged", "action for each of 1 boards, got [[1], [1, 2]]"),
+        ("eval mine:Line --games 1", "size of the player must be two integers, rows and columns"),
+        ("watch mine:Line", "size of the player must be two integers, rows and columns, got 4"),
+        ("eval mine:Finisher --games 1", "finish of the player must return its number of moves"),
         ("watch mine:Seat", "choose of a player must return an integer, got None"),
         ("eval mine:Seat --games 100", "choose of a player must return an integer, got None"),
     ],
 )
-def test_a_player_that_returns_nothing_is_named(
+def test_a_player_that_returns_something_else_is_named(
     words: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     code = "class Mover:\n    def act(self, boards): pass\n"
+    code += "class Ragged:\n    def act(self, boards): return [[1], [1, 2]]\n"
+    code += "class Line(Ragged):\n    size = 4\n"
+    code += "class Finisher(Ragged):\n    def finish(self, games): return 'x'\n"
     code += "class Seat:\n    def choose(self, view): pass\n    def give(self, view, n): pass\n"
     (tmp_path / "mine.py").write_text(code)
     command = [sys.executable, "-m", "afterstate", *words.split()]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 2 and message in run.stderr and "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize("words", [["--seed", "3"], ["--help=1"], ["-x"]])
+def test_an_option_before_the_word_that_must_come_first_is_an_error(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = f"afterstate play must be followed by one of 2048, daihinmin, got {words[0]!r}; see"
+    error = error_of(["play", *words], capsys)
+    assert error.startswith(f"error: {expected}") and error.count("\n") == 1
+
+
+def test_a_long_number_is_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    error = error_of(["play", "2048", "--seed", "9" * 5_000], capsys)
+    assert "--seed must be an integer" in error and len(error) < 400
+
+
+def test_another_version_of_tyro_has_messages_of_its_own(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("tyro._errors.on_parse_error")
+    assert main(["eval", "random", "--games", "2", "--json"]) == 0
+    assert '"n_games": 2' in capsys.readouterr().out
+    assert "--gamez" in error_of(["eval", "random", "--gamez", "2"], capsys)
 
 
 def test_a_name_of_both_games_is_that_of_the_other_players(

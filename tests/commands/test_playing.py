@@ -156,6 +156,25 @@ class Mine:
     assert re.search(r"hint of only_act:Mine: (up|right|down|left)", capsys.readouterr().out)
 
 
+@pytest.mark.parametrize("value", ["-1", "4", "2**63", "None", "[[1], [2, 3]]"])
+def test_wrong_hints_of_your_own_player_are_none(
+    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    name = f"hinting{abs(hash(value))}"
+    source = f"class Mine:\n    def act(self, boards): return {value} and [{value}]\n"
+    source += f"class Seat:\n    def choose(self, view): return {value}\n    give = None\n"
+    source += "    def give(self, view, n): return self.choose(view)\n"
+    (tmp_path / f"{name}.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    typed(monkeypatch, "?")
+    main(["play", "2048", "--hints", f"{name}:Mine"])
+    assert "there is no hint: the player must return" in capsys.readouterr().out
+    typed(monkeypatch, "?\nQ\n")
+    main(["play", "daihinmin", "--seed", "3", "--hints", f"{name}:Seat"])
+    expected = f"hint of {name}:Seat: " if value[-1].isdigit() else "there is no hint: choose of"
+    assert expected in capsys.readouterr().out
+
+
 def test_a_game_is_left_at_a_tile_or_after_moves(capsys: Captured) -> None:
     main("watch reward --seed 3 --until 64".split())
     assert max(max(row) for row in boards(capsys.readouterr().out)[0]) == 64

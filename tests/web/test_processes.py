@@ -116,20 +116,39 @@ def test_a_network_that_learns_answers_one_request_at_a_time() -> None:
         thinking.is_ready = True
         learner = learners._by_visitor["me"] = _Learner(Worker(sleep), 1)
         search = partial(learners.ask, "me")
-        first = asyncio.create_task(thinking.run("me", {"time": 1}, search))
+        first = asyncio.create_task(thinking.run("me", {"kind": "hint", "time": 1}, search))
         await asyncio.sleep(0.1)
         assert thinking.is_running("me")
         with pytest.raises(Refusal, match="one search at a time"):
-            await thinking.run("me", {"time": 0}, search)
+            await thinking.run("me", {"kind": "hint", "time": 0}, search)
         thinking.stop("me")
         with pytest.raises(Refusal, match="the search was stopped"):
             await first
         with pytest.raises(Refusal, match="has not ended its last search"):
-            await thinking.run("me", {"time": 0}, search)
+            await thinking.run("me", {"kind": "hint", "time": 0}, search)
         assert learner.search is not None
         await asyncio.wait_for(learner.search, 60)
         for _ in range(2):
-            assert (await thinking.run("me", {"time": 0}, search))["time"] == 0
+            assert (await thinking.run("me", {"kind": "hint", "time": 0}, search))["time"] == 0
+        learners.close()
+
+    asyncio.run(ask())
+
+
+def test_a_search_of_a_network_that_learns_has_the_time_limit() -> None:
+    async def ask() -> None:
+        limits = Limits(seconds=0.2)
+        thinking, learners = Thinking(limits), Learners(limits)
+        thinking.is_ready = True
+        learner = learners._by_visitor["me"] = _Learner(Worker(sleep), 1)
+        search = partial(learners.ask, "me")
+        with pytest.raises(Refusal, match=r"stopped after 0\.2 s"):
+            await thinking.run("me", {"kind": "play", "time": 1}, search)
+        assert not thinking.is_running("me")
+        assert learner.search is not None
+        await asyncio.wait_for(learner.search, 60)
+        answer = await thinking.run("me", {"kind": "games", "time": 0.5}, search)
+        assert answer["time"] == 0.5
         learners.close()
 
     asyncio.run(ask())
@@ -144,7 +163,7 @@ def test_the_network_of_a_killed_process_is_lost() -> None:
             learners.resume("visitor", 5)
         assert refused.value.status == 410
         with pytest.raises(Refusal, match="network is lost"):
-            await learners.ask("visitor", {})
+            await learners.ask("visitor", {"kind": "hint"})
         learners.close()
         assert learners.state("visitor")["exists"] is False
 

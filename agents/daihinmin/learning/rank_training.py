@@ -418,6 +418,7 @@ class RankTraining:
             with _bar(self.run.games, "games") as bar:
                 games = generate(self.run, self.pool(), seed, jobs, device, bar.update)
             row["games_per_second"] = round(len(games.games) / (time.monotonic() - start), 1)
+            self.folder.check()
             save_log(games, self._games(generation))
         new = self._samples(games)
         some = np.arange(0, len(new.places), max(1, len(new.places) // 20_000))
@@ -432,6 +433,7 @@ class RankTraining:
 
     def _slide(self, new: Samples) -> None:
         """Add samples to the window and delete the oldest ones."""
+        self.folder.check()
         self.window.append(new)
         while sum(len(of.moments.games) for of in self.window[1:]) >= self.run.window:
             del self.window[0]

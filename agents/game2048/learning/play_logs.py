@@ -203,7 +203,7 @@ class Buckets:
             ValueError: moves of earlier rounds are missing.
         """
         for bucket, size in enumerate(self._sizes * MOVE.itemsize):
-            with open(self._file(bucket), "ab") as file:
+            with durable_files.open_to_append(self._file(bucket)) as file:
                 if file.tell() < size:
                     raise ValueError(f"{self._file(bucket)} has lost moves: start over")
                 file.truncate(int(size))
@@ -229,8 +229,8 @@ class Buckets:
         moves = result.moves[np.argsort(buckets, kind="stable")]
         sizes = np.bincount(buckets, minlength=N_BUCKETS)
         for bucket, part in enumerate(np.split(moves, np.cumsum(sizes)[:-1])):
-            with open(self._file(bucket), "ab") as file:
-                file.write(part.tobytes())
+            with durable_files.open_to_append(self._file(bucket)) as file:
+                durable_files.append_to(file, part.tobytes(), synced=False)
         with uninterrupted():
             self._sizes += sizes
             self.n_rounds, self.n_played = self.n_rounds + 1, self.n_played + result.n_played
@@ -250,7 +250,7 @@ class Buckets:
         state |= {"sizes": self._sizes.tolist(), "games": self.games, "scores": self._scores}
         with uninterrupted():
             for bucket in np.flatnonzero(self._sizes).tolist():
-                with open(self._file(bucket), "ab") as file:
+                with durable_files.open_to_append(self._file(bucket)) as file:
                     durable_files.sync(file)
             durable_files.sync_folder(self._folder)
             durable_files.write(self._state, json.dumps(state).encode())

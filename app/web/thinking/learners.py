@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from afterstate.web.settings import Limits
-from afterstate.web.thinking.pool import Refusal, Worker, ignore, new_worker
+from afterstate.web.thinking.pool import Refusal, Worker, ignore, new_worker, too_slow
 
 Json = dict[str, Any]
 
@@ -44,20 +44,23 @@ class _Learner:
             raise Refusal(400, answer["error"])
         return answer
 
-    async def answer(self, request: Json) -> Json:
+    async def answer(self, request: Json, seconds: float | None = None) -> Json:
         """Return the answer to a visitor's request.
 
         The process has the network, so it is not ended with a search: one that is stopped goes on
-        for nobody. Requests are small enough for that.
+        for nobody.
 
         Raises:
-            Refusal: an earlier search goes on, or something goes wrong.
+            Refusal: an earlier search goes on, time is up, or something goes wrong.
         """
         if self.search is not None and not self.search.done():
             raise Refusal(429, "your network has not ended its last search, try again in a moment")
         self.search = asyncio.create_task(self.ask(request))
         self.search.add_done_callback(ignore)
-        return await asyncio.shield(self.search)
+        try:
+            return await asyncio.wait_for(asyncio.shield(self.search), seconds)
+        except asyncio.TimeoutError:
+            raise too_slow(seconds) from None
 
     async def run(self) -> None:
         """Learn until the time is up, or something goes wrong."""
@@ -135,7 +138,8 @@ class Learners:
 
     async def ask(self, visitor: str, request: Json) -> Json:
         """Return the answer of the visitor's network to a request for games, a hint or moves."""
-        return await self._of(visitor).answer(request)
+        limit = None if request["kind"] == "games" else self._limits.seconds
+        return await self._of(visitor).answer(request, limit)
 
     def forget(self, visitor: str) -> None:
         """End the learner of a visitor, if there is one."""

@@ -39,6 +39,11 @@ class Refusal(Exception):
         self.status = status
 
 
+def too_slow(seconds: float | None) -> Refusal:
+    """Return the refusal of a search at its time limit."""
+    return Refusal(503, f"stopped after {seconds:g} s: choose a faster player")
+
+
 class Worker:
     """A process that answers requests.
 
@@ -248,7 +253,7 @@ class Thinking:
     def _result(self, asked: asyncio.Future[Json]) -> Json:
         """Return the answer that came in time."""
         if not asked.done():
-            raise Refusal(503, f"stopped after {self._limits.seconds:g} s: choose a faster player")
+            raise too_slow(self._limits.seconds)
         return asked.result()
 
     async def close(self) -> None:

@@ -210,3 +210,28 @@ def test_another_number_of_players_is_refused(n: int) -> None:
 def test_wrong_seeds_and_options_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         next(play_match(table(), 1, **settings))
+
+
+@pytest.mark.parametrize("play", [-1, 2422, 2**63, -(2**64)])
+@pytest.mark.parametrize("gift", [-1, 2**53, 2**64])
+def test_numbers_that_are_no_plays_pass(play: int, gift: int) -> None:
+    class Seat:
+        def choose(self, view: Game) -> int:
+            return play
+
+        def give(self, view: Game, n: int) -> int:
+            return gift
+
+    class Passing(Seat):
+        def choose(self, view: Game) -> int:
+            return 0
+
+        def give(self, view: Game, n: int) -> int:
+            return 0
+
+    others = [HeuristicAgent() for _ in range(4)]
+    first, second = (
+        [match.tobytes() for match in play_match([seat, *others], 3, seed=1)]
+        for seat in (Seat(), Passing())
+    )
+    assert first == second

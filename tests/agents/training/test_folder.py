@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from afterstate.agents.training.folder import RunFolder
+from afterstate.agents.training.folder import FolderLock, RunFolder
+from afterstate.agents.training.run import Limits, advance
 
 
 @pytest.mark.parametrize("how", ["renamed", "removed", "replaced", "unlocked"])
@@ -32,6 +38,67 @@ def test_rows_are_not_written_to_another_folder(tmp_path: Path, how: str) -> Non
     assert path.exists() == (how in ("replaced", "unlocked"))
     if how == "replaced":
         assert [each.name for each in path.iterdir()] == ["lock"]
+
+
+class Trainee:
+    """A learner of numbers, whose checkpoint is the number."""
+
+    amount, chunk, end, saves_each_chunk = 0, 1, None, False
+
+    def __init__(self, file: Path, before_saving: Callable[[], Any]) -> None:
+        self.file, self.before_saving = file, before_saving
+
+    def advance(self, amount: int) -> None:
+        """Count on."""
+        self.amount += amount
+
+    def save(self) -> None:
+        """Write the number."""
+        self.before_saving()
+        self.file.write_text(str(self.amount))
+
+
+@pytest.mark.parametrize("when", ["before a save", "in a save"])
+def test_a_checkpoint_is_not_written_to_another_folder(tmp_path: Path, when: str) -> None:
+    path = tmp_path / "run"
+    folder = RunFolder(path, False, ())
+    folder.open({}, "n_moves", 0)
+
+    def replace() -> None:
+        if trainee.amount and not (tmp_path / "moved").exists():
+            path.rename(tmp_path / "moved")
+            path.mkdir()
+            (path / "lock").touch()
+            (path / "learner").write_text("theirs")
+            if when == "in a save":
+                raise FileNotFoundError("learner.part")
+
+    is_before = when == "before a save"
+    trainee: Any = Trainee(path / "learner", (lambda: None) if is_before else replace)
+    report = replace if is_before else (lambda: None)
+    with pytest.raises(OSError, match="was removed or replaced during the run") as error:
+        advance(trainee, Limits(end=5, save_every=0.0), report, check=folder.check)
+    assert error.value.errno == errno.EIO  # the exit code is that of a failed run
+    assert (path / "learner").read_text() == "theirs"
+    assert sorted(each.name for each in path.iterdir()) == ["learner", "lock"]
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_folder_that_was_removed_can_be_locked_again(tmp_path: Path, is_made_again: bool) -> None:
+    path = tmp_path / "run"
+    first = FolderLock(path)
+    shutil.rmtree(path)
+    if is_made_again:
+        path.mkdir()
+        (path / "lock").touch()
+    second, third = FolderLock(path), FolderLock(path)
+    second.check()
+    third.check()
+    with pytest.raises(OSError, match="was removed or replaced"):
+        first.check()
+    code = f"from afterstate.agents.training.folder import *; FolderLock(Path({str(path)!r}))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "another process writes to" in run.stderr
 
 
 def test_a_run_that_ended_meanwhile_is_not_overwritten(tmp_path: Path) -> None:

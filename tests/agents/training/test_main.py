@@ -181,17 +181,32 @@ def test_rows_of_a_run_that_never_saved_are_deleted(train: TrainingCommand) -> N
 
 
 @pytest.mark.parametrize(
-    "text", ['{"generation": 5}\n', '{"n_moves": 9}\n{"n_moves": 8}\n', '{"n_moves": 9.0}\n']
+    "data",
+    [
+        b'{"generation": 5}\n',
+        b'{"n_moves": 9}\n{"n_moves": 8}\n',
+        b'{"n_moves": 9.5}\n',
+        b"my,own\ntable,1\n",
+        '{"n_moves": 9}\n'.encode("utf-16"),
+    ],
 )
-def test_rows_of_something_else_are_not_deleted(tmp_path: Path, text: str) -> None:
+def test_rows_of_something_else_are_not_deleted(tmp_path: Path, data: bytes) -> None:
     rows = tmp_path / "rows.jsonl"
-    rows.write_text(text)
+    rows.write_bytes(data)
     with pytest.raises(ValueError, match=r"rows\.jsonl: rows must have rising integers 'n_moves'"):
         json_files.truncate(rows, "n_moves", 100)
-    assert rows.read_text() == text
+    assert rows.read_bytes() == data and list(tmp_path.iterdir()) == [rows]
 
 
-def test_rows_after_a_number_of_moves_and_other_lines_are_deleted(
+def test_rows_that_other_programs_have_written_are_kept(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_bytes(b'\xef\xbb\xbf{"n_moves":50}\r\n{"n_moves":100.0,"x":1}')
+    assert json_files.truncate(rows, "n_moves", 100) == 100
+    assert rows.read_bytes() == b'{"n_moves":50}\r\n{"n_moves":100.0,"x":1}\n'
+    assert [row["n_moves"] for row in json_files.rows(rows)] == [50, 100]
+
+
+def test_rows_after_a_number_of_moves_are_deleted_and_damaged_lines_moved(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     rows = tmp_path / "rows.jsonl"
@@ -203,12 +218,11 @@ def test_rows_after_a_number_of_moves_and_other_lines_are_deleted(
     rows.write_text("\n".join(lines))
     with caplog.at_level(logging.WARNING):
         assert json_files.truncate(rows, "n_moves", 100) == 100
-    assert [text.split(": ", 1)[1] for text in caplog.messages] == [
-        "left out damaged lines: 3",
-        "left out rows without 'n_moves': 16",
-    ]
+    damaged = tmp_path / "rows.jsonl.damaged"
+    expected = f"{rows}: moved lines without 'n_moves' to {damaged}: 19"
+    assert caplog.messages == [expected]
     assert rows.read_text() == "".join(f"{line}\n" for line in valid)
-    assert list(tmp_path.iterdir()) == [rows]
+    assert damaged.read_text() == "\n".join([*others, *others, '{"n_mov'])
 
 
 @pytest.mark.parametrize("arguments", [(), ("--resume",)], ids=["new", "resumed"])

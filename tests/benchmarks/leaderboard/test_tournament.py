@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -19,6 +20,7 @@ import pytest
 
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, SampleAgent
+from afterstate.envs import json_files
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.rules import Game
 from afterstate.leaderboard import tournament
@@ -157,6 +159,14 @@ def test_players_are_made_by_name_or_by_module_and_name(bots: ModuleType) -> Non
     assert type(tournament.make("daihinmin-sample")) is SampleAgent
     assert type(tournament.make("bots:Own")) is Own
     assert type(tournament.make("bots:ready")) is Own
+
+    class Seeded(Own):
+        def __init__(self, seed: int, kind: str) -> None:
+            self.settings = (seed, kind)
+
+    vars(bots)["Seeded"] = Seeded
+    made: Any = tournament.make("bots:Seeded,kind=x", 7)
+    assert made.settings == (7, "x")
     assert tournament.make("bots:Own") is not tournament.make("bots:Own")
 
 
@@ -383,6 +393,35 @@ def test_an_interrupted_tournament_reports_what_was_played(
     assert read(file) == rows
     assert shown.out == tournament.report(rows) + "\n"
     assert "interrupted" in shown.err
+
+
+def test_a_full_disk_leaves_whole_rows_and_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, calls, append = tmp_path / "rows.jsonl", iter(range(9)), json_files.append
+
+    def appended(path: Path, rows: list[Row]) -> None:
+        if next(calls) == 1:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        append(path, rows)
+
+    monkeypatch.setattr(json_files, "append", appended)
+    assert main(["tournament", *FIVE, "--cycles=9", "--games=2", f"--rows={file}"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out.startswith("4 games in 2 cycles") and len(read(file)) == 2
+    assert shown.err.endswith(f"error: {file}: No space left on device\n")
+
+
+def test_a_player_that_fails_leaves_no_file(tmp_path: Path, bots: ModuleType) -> None:
+    class Fails(HeuristicAgent):
+        def choose(self, view: Any) -> int:
+            raise ZeroDivisionError
+
+    vars(bots)["Fails"] = Fails
+    file = tmp_path / "rows.jsonl"
+    with pytest.raises(ZeroDivisionError):
+        main(["tournament", *FIVE[:4], "bots:Fails", "--cycles=1", f"--rows={file}"])
+    assert not file.exists()
 
 
 BOT = """

@@ -404,6 +404,16 @@ def test_an_empty_folder_cannot_be_resumed(tmp_path: Path, player: str) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_no_run_waits_for_a_pipe(broken: Path, player: str) -> None:
+    bucket = max((broken / "log.parts").glob("*.moves"), key=lambda path: path.stat().st_size)
+    bucket.unlink()
+    os.mkfifo(bucket)
+    assert f"{bucket.name} must be a file, got a pipe" in error_of(
+        broken, player, *ROUNDS, "--resume"
+    )
+
+
 def test_buckets_that_lost_moves_are_refused(broken: Path, player: str) -> None:
     """For example after a power cut; the moves are not played again."""
     bucket = max((broken / "log.parts").glob("*.moves"), key=lambda path: path.stat().st_size)
