@@ -255,7 +255,7 @@ def check_device(device: str) -> None:
     """Raise ValueError unless torch has a device of this name."""
     try:
         torch.device(device)
-    except (RuntimeError, TypeError) as error:
+    except (RuntimeError, TypeError, ValueError, OverflowError) as error:
         wanted = "device must be a name that torch knows, such as 'cpu' or 'cuda:0'"
         raise ValueError(f"{wanted}, got {shown(device)}") from error
     try:

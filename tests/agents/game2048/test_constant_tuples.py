@@ -87,7 +87,7 @@ def test_learning_is_the_same(settings: NTupleSettings, options: dict[str, Any])
     assert (learners[0].sums == learners[1].sums).all()
 
 
-@pytest.mark.parametrize("fixed_point", [False, True])
+@pytest.mark.parametrize("fixed_point", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize(
     "order", [pytest.param("forward", marks=pytest.mark.exhaustive), "backward"]
 )

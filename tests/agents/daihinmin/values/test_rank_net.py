@@ -443,9 +443,9 @@ def test_weights_that_are_nan_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("device", ["foo", "cuda:99"])
 def test_an_unknown_device_is_refused(tmp_path: Path, device: str) -> None:
     nets.save(network("FCNN", hidden=2), tmp_path / "net.safetensors")
-    with pytest.raises(ValueError, match=f"no device '{device}'"):
+    with pytest.raises(ValueError, match=f"device .*'{device}'"):
         load(tmp_path / "net.safetensors", device)
-    with pytest.raises(ValueError, match=f"no device '{device}'"):
+    with pytest.raises(ValueError, match=f"device .*'{device}'"):
         RankAgent(network("FCNN", hidden=2), device=device)
 
 

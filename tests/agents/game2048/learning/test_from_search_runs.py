@@ -303,7 +303,7 @@ WRONG: list[tuple[dict[str, Any], Any, str]] = [
     *((each, "--evaluate 1:5,2:5", "evaluate") for each in (TABLES, NEURAL)),
     (TABLES, "--threads 2", "threads"),
     (NEURAL, "--threads 0", "threads"),
-    (NEURAL, "--device abacus", "device 'abacus'"),
+    (NEURAL, "--device abacus", "got 'abacus'"),
 ]
 
 

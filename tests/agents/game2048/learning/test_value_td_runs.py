@@ -327,7 +327,7 @@ def test_a_run_learns_with_a_log(command: TrainingCommand) -> None:
         ({"seed": -1}, "", "seed"),
         ({"steps": 5}, "", "steps"),
         ({}, "--evaluate 1:5,4:1", "evaluate"),
-        ({}, "--device abacus", "device 'abacus'"),
+        ({}, "--device abacus", "got 'abacus'"),
     ],
 )
 def test_wrong_settings_and_options_are_refused(
