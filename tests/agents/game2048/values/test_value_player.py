@@ -486,7 +486,7 @@ def test_wrong_value_scales_are_refused(tiny: Tiny, tmp_path: Path, value_scale:
 
 
 def test_unknown_devices_are_refused(tiny: Tiny) -> None:
-    with pytest.raises(ValueError, match="device must be a name .* got 'abacus'"):
+    with pytest.raises(ValueError, match=r"device must be a name .* got 'abacus'"):
         ValueNetAgent(tiny, device="abacus")
 
 
