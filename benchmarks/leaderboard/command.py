@@ -68,6 +68,9 @@ RESULTS = _OWN_RESULTS if _OWN_RESULTS.is_dir() else Path("leaderboard")
 """Folder of the rows: of a checkout, or one in the working folder."""
 
 
+EXPECTED = (OSError, ValueError, ImportError)
+"""Errors of wrong entries, whose messages need no kind."""
+
 Job: TypeAlias = Any
 """A delayed call of joblib: `(function, args, kwargs)`."""
 
@@ -90,11 +93,13 @@ def play(args: Play) -> None:
         try:
             fields[i] = entry_fields(entry)
         except Exception as error:  # a player may raise anything; the others continue
-            errors[i] = f"cannot be made: {type(error).__name__}: {error}"
+            kind = "" if isinstance(error, EXPECTED) else f"{type(error).__name__}: "
+            errors[i] = f"cannot be made: {kind}{error}"
             continue
         played = games(entry, of_same_player(read(folder_of(args), entry), fields[i]))
         jobs += [workers.delayed(play_chunk)(i, entry, each) for each in missing(entry, played)]
-    for i, rows, failure in tqdm(run_parallel(jobs, args), total=len(jobs), unit=" chunks"):
+    bar = tqdm(run_parallel(jobs, args), total=len(jobs), unit=" chunks", disable=not jobs)
+    for i, rows, failure in bar:
         if failure:
             errors[i] = failure
         else:
