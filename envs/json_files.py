@@ -179,7 +179,7 @@ def truncate(path: str | Path, key: str, last: int) -> int:
         raise ValueError(f"{path}: rows must have rising integers {key!r}, got {got} first")
     if left := [line for number, line in every if number is None]:
         damaged = Path(f"{path}.damaged")
-        durable_files.append(damaged, b"".join(left))
+        durable_files.append(damaged, b"\n" * is_cut_off(damaged) + b"".join(left))
         LOGGER.warning("%s: moved lines without %r to %s: %d", path, key, damaged, len(left))
     kept = [(number, line) for number, line in every if number is not None and number <= last]
     data = b"".join(line for _, line in kept)

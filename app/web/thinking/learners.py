@@ -44,23 +44,20 @@ class _Learner:
             raise Refusal(400, answer["error"])
         return answer
 
-    async def answer(self, request: Json, seconds: float | None = None) -> Json:
+    async def answer(self, request: Json) -> Json:
         """Return the answer to a visitor's request.
 
         The process has the network, so it is not ended with a search: one that is stopped goes on
         for nobody.
 
         Raises:
-            Refusal: an earlier search goes on, time is up, or something goes wrong.
+            Refusal: an earlier search goes on, or something goes wrong.
         """
         if self.search is not None and not self.search.done():
             raise Refusal(429, "your network has not ended its last search, try again in a moment")
         self.search = asyncio.create_task(self.ask(request))
         self.search.add_done_callback(ignore)
-        try:
-            return await asyncio.wait_for(asyncio.shield(self.search), seconds)
-        except asyncio.TimeoutError:
-            raise too_slow(seconds) from None
+        return await asyncio.shield(self.search)
 
     async def run(self) -> None:
         """Learn until the time is up, or something goes wrong."""
@@ -137,9 +134,18 @@ class Learners:
         }
 
     async def ask(self, visitor: str, request: Json) -> Json:
-        """Return the answer of the visitor's network to a request for games, a hint or moves."""
-        limit = None if request["kind"] == "games" else self._limits.seconds
-        return await self._of(visitor).answer(request, limit)
+        """Return the answer of the visitor's network to a request for games, a hint or moves.
+
+        Raises:
+            Refusal: there is no network, or see `_Learner.answer`; or the time of a search is up.
+        """
+        answer, seconds = self._of(visitor).answer(request), self._limits.seconds
+        if request["kind"] == "games":  # they have a time of their own
+            return await answer
+        try:
+            return await asyncio.wait_for(answer, seconds)
+        except asyncio.TimeoutError:
+            raise too_slow(seconds) from None
 
     def forget(self, visitor: str) -> None:
         """End the learner of a visitor, if there is one."""

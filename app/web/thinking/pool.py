@@ -39,7 +39,7 @@ class Refusal(Exception):
         self.status = status
 
 
-def too_slow(seconds: float | None) -> Refusal:
+def too_slow(seconds: float) -> Refusal:
     """Return the refusal of a search at its time limit."""
     return Refusal(503, f"stopped after {seconds:g} s: choose a faster player")
 

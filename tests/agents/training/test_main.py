@@ -223,6 +223,9 @@ def test_rows_after_a_number_of_moves_are_deleted_and_damaged_lines_moved(
     assert caplog.messages == [expected]
     assert rows.read_text() == "".join(f"{line}\n" for line in valid)
     assert damaged.read_text() == "\n".join([*others, *others, '{"n_mov'])
+    rows.write_text(valid[0] + "\n{")
+    json_files.truncate(rows, "n_moves", 100)
+    assert damaged.read_text().endswith('\n{"n_mov\n{')
 
 
 @pytest.mark.parametrize("arguments", [(), ("--resume",)], ids=["new", "resumed"])
