@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 from afterstate.agents import files
 from afterstate.agents.config import check_names, did_you_mean
 from afterstate.envs import json_files
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import is_text, shown
 
 if TYPE_CHECKING:
     from afterstate.agents.game2048.agent import Agent
@@ -262,13 +262,15 @@ def settings_of(pairs: Iterable[str]) -> dict[str, Any]:
     {'depth': 2, 'network': 'mine.npz'}
 
     Raises:
-        ValueError: one is not `name=value`, or has a name twice.
+        ValueError: one is not `name=value` in UTF-8, or has a name twice.
     """
     settings: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise ValueError(f"settings of a player must be name=value, got {shown(pair)}")
+        if not is_text(pair):
+            raise ValueError(f"settings of a player must be text that UTF-8 has, got {shown(pair)}")
         if name in settings:
             raise ValueError(f"settings of a player must differ, got {shown(name)} twice")
         settings[name] = _value(value)

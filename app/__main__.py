@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module, metadata
@@ -103,16 +104,22 @@ COMMANDS = {
 }
 """Commands by name."""
 
+NO_KERNELS = (["completion"], ["list"])
+"""Commands that print names and settings."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     options = words[: words.index("--")] if "--" in words else words
-    if arguments is None and ({"-h", "--help"} & {*options} or options[:1] == ["completion"]):
+    if arguments is None and ({"-h", "--help"} & {*options} or options[:1] in NO_KERNELS):
         os.environ["NUMBA_DISABLE_JIT"] = "1"  # no kernel runs, so none is loaded
     try:
         code = _run_words(words)
         sys.stdout.flush()
+        if arguments is None:  # the exit code stands
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
     except KeyboardInterrupt:  # while modules are imported
         return 130
     except BrokenPipeError:  # such as with `| head`

@@ -43,7 +43,7 @@ def parse(text: str | bytes) -> Any:
     """
     if len(text) > MAX_TEXT:
         raise ValueError(f"must have at most {MAX_TEXT:,} bytes, got {len(text):,}")
-    return from_json(text)
+    return from_json(text.encode() if isinstance(text, str) else text)  # UnicodeError: ValueError
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -179,7 +179,7 @@ def truncate(path: str | Path, key: str, last: int) -> int:
         raise ValueError(f"{path}: rows must have rising integers {key!r}, got {got} first")
     if left := [line for number, line in every if number is None]:
         damaged = Path(f"{path}.damaged")
-        durable_files.append(damaged, b"\n" * is_cut_off(damaged) + b"".join(left))
+        durable_files.append(damaged, b"".join(line.removesuffix(b"\n") + b"\n" for line in left))
         LOGGER.warning("%s: moved lines without %r to %s: %d", path, key, damaged, len(left))
     kept = [(number, line) for number, line in every if number is not None and number <= last]
     data = b"".join(line for _, line in kept)

@@ -21,6 +21,15 @@ def shown(value: Any) -> str:
         return f"a value of type {type(value).__name__}"
 
 
+def is_text(value: str) -> bool:
+    """Return True if UTF-8 has all characters; False for bytes of a command line that are none."""
+    try:
+        value.encode()
+    except UnicodeError:
+        return False
+    return True
+
+
 @contextmanager
 def named(setting: str) -> Iterator[None]:
     """Put the name of a setting before the messages of errors about its value."""

@@ -54,7 +54,8 @@ class Agent(ABC):
         """Choose moves for observations of `Game2048-v0`, as stable-baselines3's models do.
 
         Args:
-            observation: exponents `[rows, cols]` or planes `[18, rows, cols]`, or a batch of them.
+            observation: exponents `[rows, cols]`, planes `[18, rows, cols]`, these in one row
+                `[18 * rows * cols]`, or a batch of them.
             state: returned unchanged; players have no memory.
             episode_start: not used.
             deterministic: not used.
@@ -70,11 +71,14 @@ class Agent(ABC):
             array = np.asarray(observation)
         except ValueError:  # numpy's message does not describe an observation
             array = np.empty(0)
+        n_cells = self.size[0] * self.size[1]
+        if array.dtype.kind == "f" and array.shape[-1:] == ((MAX_EXPONENT + 1) * n_cells,):
+            array = array.reshape(*array.shape[:-1], -1, *self.size)
         if array.dtype.kind == "f" and array.shape[-3:] == (MAX_EXPONENT + 1, *self.size):
             array = array.argmax(axis=-3)
         if array.ndim not in (2, 3) or array.shape[-2:] != tuple(self.size):
             raise ValueError(
-                f"observation must be exponents {list(self.size)}, planes {[18, *self.size]} "
-                f"or a batch of them, got {array.dtype} of shape {array.shape}"
+                f"observation must be exponents {list(self.size)}, planes {[18, *self.size]}, "
+                f"these in one row or a batch of them, got {array.dtype} of shape {array.shape}"
             )
         return self.act(words(array)), state

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.games import RNG, SCORE
-from afterstate.envs.game2048.rules import check_size, table
+from afterstate.envs.game2048.rules import size_of, table
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Words, seed_word, whole
 
@@ -62,8 +62,8 @@ def play(
         ValueError: a wrong number of games, size or seed, or the player does not return one legal
             action a board.
     """
-    rows, cols = own = size_of(player, size or (4, 4))
-    if size is not None and tuple(size) != own:
+    rows, cols = own = size_of_player(player, (4, 4) if size is None else size)
+    if size is not None and size_of(size) != own:
         raise ValueError(f"size must be the player's, {own}, got {shown(size)}")
     seeds = _seeds(n_games, seed)
     moves = table(rows, cols)
@@ -115,19 +115,13 @@ def _check_given(seed: Any) -> int:
     return number
 
 
-def size_of(player: Any, default: tuple[int, int] = (4, 4)) -> tuple[int, int]:
+def size_of_player(player: Any, default: tuple[int, int] = (4, 4)) -> tuple[int, int]:
     """Return rows and columns of the boards that a player plays on.
 
     Raises:
         ValueError: its `size` is not that of a board.
     """
-    size = getattr(player, "size", default)
-    try:
-        rows, cols = size
-    except (TypeError, ValueError):
-        expected = "size of the player must be two integers, rows and columns"
-        raise ValueError(f"{expected}, got {shown(size)}") from None
-    return check_size(rows, cols)
+    return size_of(getattr(player, "size", default))
 
 
 def actions_of(player: Any, boards: Words) -> Indices:
@@ -139,7 +133,7 @@ def actions_of(player: Any, boards: Words) -> Indices:
     given = player.act(boards)
     try:
         actions = np.asarray(given)
-    except ValueError:  # lists of different lengths
+    except (ValueError, TypeError, RuntimeError):  # such as lists of different lengths
         actions = np.empty(0, object)
     if actions.shape != boards.shape or actions.dtype.kind not in "iu":
         expected = f"the player must return one integer action for each of {len(boards)} boards"
@@ -151,7 +145,7 @@ def _moves(given: Any) -> int:
     """Return the number of moves that `finish` of a player has returned."""
     try:
         values = np.asarray(given).reshape(-1).tolist()
-    except ValueError:  # lists of different lengths
+    except (ValueError, TypeError, RuntimeError):  # such as lists of different lengths
         values = []
     number = whole(values[0]) if len(values) == 1 else None
     if number is None or not 0 <= number < 1 << 62:

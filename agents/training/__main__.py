@@ -222,6 +222,9 @@ def run(settings: RunSettings, options: Options) -> None:
         _advance(trainee, settings, options, folder)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"saved in {options.out}: continue with --resume") from None
+    except SystemExit:  # of SIGTERM
+        print(f"saved in {options.out}: continue with --resume", file=sys.stderr)
+        raise
     except Diverged as error:
         folder.add_row({**trainee.position(), "diverged": error.last})
         message = f"{error}; {options.out} has the last saved learner"

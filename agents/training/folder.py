@@ -58,8 +58,9 @@ class FolderLock:
             raise OSError(errno.EIO, message, str(self._path))
 
     def release(self) -> None:
-        """Let other processes lock the folder."""
-        self._held.release()
+        """Let other processes lock the folder, unless it is another one than was locked."""
+        if os.path.samestat(self._file, _FILES[self._held]):
+            self._held.release()
 
 
 _FILES: WeakKeyDictionary[Any, os.stat_result] = WeakKeyDictionary()

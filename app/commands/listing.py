@@ -28,8 +28,13 @@ def run(options: List) -> int:
 
 def _table(rows: list[dict[str, Any]]) -> str:
     """Return rows as a table, a column for each key."""
-    cells = [[str(each) for each in row.values()] for row in rows]
+    cells = [[_cell(each) for each in row.values()] for row in rows]
     return aligned(list(rows[0]), cells, left=len(rows[0]))
+
+
+def _cell(value: Any) -> str:
+    """Return a value as a cell of a table."""
+    return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 def environments() -> list[dict[str, Any]]:
@@ -57,12 +62,12 @@ def players() -> list[dict[str, Any]]:
     ]
 
 
-def _settings(name: str) -> str:
-    """Return the settings of a player; empty if the extra is missing that it needs."""
+def _settings(name: str) -> list[str]:
+    """Return the settings of a player; none if the extra is missing that it needs."""
     try:
-        return ", ".join(agents.setting_names(name))
+        return agents.setting_names(name)
     except ImportError:
-        return ""
+        return []
 
 
 def networks() -> list[dict[str, Any]]:

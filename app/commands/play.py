@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from afterstate.commands.options import Play2048, PlayDaihinmin
 from afterstate.commands.seats import check_players
+from afterstate.envs.messages import named
 from afterstate.envs.words import check_count
 
 
@@ -17,12 +18,16 @@ def run(options: Play2048 | PlayDaihinmin) -> int:
         for name in ("rows", "cols"):
             if not 1 <= getattr(options, name) <= 4:
                 raise ValueError(f"{name} must be in 1..4, got {getattr(options, name)}")
-        check_players([options.hints], "2048")
+        with named("hints"):
+            check_players([options.hints], "2048")
         from afterstate.commands import play_2048
 
         return play_2048.run(options)
     check_count("games", options.games)
-    check_players([*options.opponents, options.hints], "daihinmin")
+    with named("opponents"):
+        check_players(options.opponents, "daihinmin")
+    with named("hints"):
+        check_players([options.hints], "daihinmin")
     from afterstate.commands import play_daihinmin
 
     return play_daihinmin.run(options)

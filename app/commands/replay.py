@@ -9,16 +9,20 @@ from typing import Any
 
 from afterstate.commands.options import Replay
 from afterstate.envs.daihinmin.records.replay import Report, replay
+from afterstate.envs.durable_files import open_to_read
 
 
 def run(options: Replay) -> int:
     """Replay files; return 1 if there is a mismatch or a file cannot be read.
 
     Raises:
-        ValueError: there is no file.
+        OSError: there is no such file.
+        ValueError: no file is given, or not one of a disk.
     """
     if not options.files:
-        raise ValueError("files must be at least one")
+        raise ValueError("files must be at least one, got none")
+    for file in options.files:
+        open_to_read(file).close()
     reports = [_report(file, quiet=options.json) for file in options.files]
     if options.json:
         print(json.dumps(list(map(_row, options.files, reports)), indent=1))

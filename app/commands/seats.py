@@ -16,6 +16,7 @@ import numpy as np
 
 from afterstate import agents
 from afterstate.agents.config import check_names
+from afterstate.envs.commands import missing
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from afterstate.envs.messages import shown
 
@@ -59,16 +60,20 @@ def factory(path: str) -> Any:
     """Return the function or class `module:name`.
 
     Raises:
-        ImportError: there is no such module.
-        ValueError: the module has no such function or class.
+        ImportError: there is no such module, or one that it imports.
+        ValueError: the module is not Python, or has no such function or class.
     """
     module, _, name = path.partition(":")
     try:
         found = getattr(import_module(module), name, None)
-    except ModuleNotFoundError as error:
-        if error.name not in (module, module.partition(".")[0]):
-            raise  # of the module itself
-        raise ModuleNotFoundError(f"{path}: there is no module {error.name!r}") from error
+    except ImportError as error:
+        if missing(error):
+            raise  # a package of an extra
+        is_own = error.name in (module, module.partition(".")[0])
+        what = f"there is no module {error.name!r}" if is_own else error
+        raise ImportError(f"{path}: {what}") from error
+    except SyntaxError as error:
+        raise ValueError(f"{path}: {error}") from error
     if not callable(found):
         raise ValueError(f"{path}: {module} has no function or class {name!r}")
     return found
@@ -86,12 +91,14 @@ def game_of(names: Sequence[str]) -> str:
     Raises:
         OSError, ValueError, ImportError: see `find`; or players of both games.
     """
+    if not names:
+        raise ValueError("players must be at least one, got none")
     games = [_games(name) for name in names]
     for game in ("2048", "daihinmin"):
-        if names and all(game in each for each in games):
+        if all(game in each for each in games):
             return game
     given = ", ".join(f"{name} ({each[0]})" for name, each in zip(names, games, strict=True))
-    raise ValueError(f"players must be some of one game, got {given or 'none'}")
+    raise ValueError(f"players must be some of one game, got {given}")
 
 
 def check_players(names: Sequence[str], game: str) -> None:
@@ -152,10 +159,10 @@ def move_2048(player: Any, board: Cells) -> int:
     Raises:
         ValueError: a board of another size than the player's, by default 4x4.
     """
-    from afterstate.agents.game2048.play import actions_of, size_of
+    from afterstate.agents.game2048.play import actions_of, size_of_player
     from afterstate.envs.game2048.rules import words
 
-    rows, cols = size_of(player)
+    rows, cols = size_of_player(player)
     if board.shape != (rows, cols):
         raise ValueError(f"the player needs a board of {rows}x{cols}")
     action = int(actions_of(player, np.array([words(board)], np.uint64))[0])

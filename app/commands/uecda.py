@@ -31,18 +31,24 @@ def serve(options: Serve) -> int:
     server = _server(options)
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
-        asyncio.run(server.run())
-        code = int(server.games < options.games)
-    except OSError as error:
-        print_error(error)
-        code = 1
-    except KeyboardInterrupt:
-        code = 130
+        code = _run(server)
+        if server.games:
+            _print_standings(server)
+        return code
     finally:
         signal.signal(signal.SIGTERM, before)
-    if server.games:
-        _print_standings(server)
-    return code
+
+
+def _run(server: Server) -> int:
+    """Play all matches and return the exit code."""
+    try:
+        asyncio.run(server.run())
+    except OSError as error:
+        print_error(error)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return int(server.n_cut_short > 0)
 
 
 def _server(options: Serve) -> Server:

@@ -28,12 +28,12 @@ class Position(NamedTuple):
 
 def positions_2048(options: Watch) -> Iterator[Position]:
     """Yield the positions of a game of 2048 up to its end."""
-    from afterstate.agents.game2048.play import size_of
+    from afterstate.agents.game2048.play import size_of_player
     from afterstate.envs.game2048 import render
     from afterstate.envs.game2048.env import ACTION_NAMES, Game2048Env
 
     player = player_2048(options.players[0], options.seed)
-    env = Game2048Env(size_of(player))
+    env = Game2048Env(size_of_player(player))
     _, info = env.reset(seed=options.seed)
     message, over = "", False
     while True:
@@ -43,6 +43,8 @@ def positions_2048(options: Watch) -> Iterator[Position]:
         if over or (options.until and info["max_tile"] >= options.until):
             return
         action = move_2048(player, board)
+        if not info["action_mask"][action]:
+            raise ValueError(f"the player returned the illegal action {action}")
         _, _, over, _, info = env.step(action)
         message = ACTION_NAMES[action]
 

@@ -101,7 +101,7 @@ def entries(path: Path) -> list[Entry]:
     except (AttributeError, TypeError) as error:
         raise ValueError(f"{path} must map games to names, and names to entries") from error
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise ValueError(f"{path}: {str(error).removeprefix(f'{path} ')}") from error
     times = Counter((entry.game, file_name(entry)) for entry in result)
     ambiguous = [e.name for e in result if times[e.game, file_name(e)] > 1 or not file_name(e)]
     if ambiguous:

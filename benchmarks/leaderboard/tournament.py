@@ -18,6 +18,7 @@ write them reports the finished cycles.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -25,6 +26,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
+from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
@@ -37,7 +39,7 @@ from tqdm import tqdm
 
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, play_match
 from afterstate.agents.training import workers
-from afterstate.agents.training.commands import markdown, sigterm_raises
+from afterstate.agents.training.commands import markdown, sigterm_raises, uninterrupted
 from afterstate.commands.seats import player_of_daihinmin
 from afterstate.envs import json_files
 from afterstate.envs.commands import fail, print_error
@@ -208,15 +210,21 @@ def wins_table(names: Sequence[str], wins: dict[tuple[str, str], float]) -> str:
     return markdown(["finishes before", *names], body)
 
 
+def _append(path: Path, rows: list[Row]) -> None:
+    """Append the rows of a cycle; raise OSError if the file was removed or cannot be written."""
+    if not path.exists():
+        raise FileNotFoundError(errno.EIO, "the file was removed during the tournament", str(path))
+    json_files.append(path, rows)
+
+
 def run(args: Tournament) -> int:
     """Run a tournament and return the exit code."""
     try:
         for name in sorted(set(args.players)):
             make(name)
         cycles = draw_cycles(args.players, args.cycles, args.seed, args.duplicate)
-        if args.rows:  # whether they can be written
+        if args.rows:
             args.rows.open("x").close()
-            args.rows.unlink()
     except (ValueError, TypeError, ImportError, AttributeError, OSError) as error:
         fail(error)
     rows: list[Row] = []
@@ -224,15 +232,19 @@ def run(args: Tournament) -> int:
     try:
         with sigterm_raises(KeyboardInterrupt()):
             for played in tqdm(play_cycles(cycles, args.games, args.jobs), total=len(cycles)):
-                rows += played
-                if args.rows:
-                    json_files.append(args.rows, played)
+                with uninterrupted():
+                    if args.rows:
+                        _append(args.rows, played)
+                    rows += played
     except KeyboardInterrupt:
         print("interrupted; results of the finished cycles:", file=sys.stderr)
         code = 130
     except OSError as error:
         print_error(error)
         code = 1
+    finally:
+        if args.rows and not rows:
+            args.rows.unlink(missing_ok=True)
     if rows:
         print(as_json(rows) if args.json else report(rows))
     return code

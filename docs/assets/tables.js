@@ -11,6 +11,7 @@ function compare(a, b) {
   const x = number(a);
   const y = number(b);
   if (Number.isNaN(x) && Number.isNaN(y)) return a.localeCompare(b);
+  if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) - Number.isNaN(y);
   return x - y;
 }
 

@@ -6,6 +6,7 @@ import ast
 import errno
 import gzip
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -150,6 +151,16 @@ def test_every_option_has_its_meaning_below_it() -> None:
                 assert isinstance(following, ast.Expr), ast.unparse(this)
 
 
+def test_names_and_settings_are_listed_without_kernels(tmp_path: Path) -> None:
+    """What is compiled is kept in the cache, which stays empty."""
+    command = [sys.executable, "-m", "afterstate", "list", "--json"]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    run = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    players = {each["name"]: each["settings"] for each in json.loads(run.stdout)["players"]}
+    assert players["random"] == ["seed", "size"] and "depth" in players["expectimax"]
+    assert not list(tmp_path.iterdir()) and run.stderr == ""
+
+
 @pytest.mark.parametrize("name", [*NAMED, *(f"train {learner}" for learner in LEARNERS)])
 def test_help_imports_no_compiler(name: str) -> None:
     """Help that loads numba or torch takes more than half a second."""
@@ -184,7 +195,7 @@ def test_help_imports_no_compiler(name: str) -> None:
             "eval reward daihinmin-sample",
             "players must be some of one game, got reward (2048), daihinmin",
         ),
-        ("eval", "players must be some of one game"),
+        ("eval", "players must be at least one, got none"),
         ("eval sample --games 150", "games of Daihinmin must be a multiple of 100"),
         ("eval reward --opponents sample", "opponents must be left out for players of 2048"),
         ("eval random --games 20000000", "games must be in 1..10,000,000, got 20,000,000"),
@@ -197,7 +208,8 @@ def test_help_imports_no_compiler(name: str) -> None:
         ("play 2048 --seed -1", "seed must be None or an integer >= 0"),
         ("play daihinmin --games -1", "games must be an integer in 1..2**62, got -1"),
         ("play daihinmin --opponents daihinmin-mx", "did you mean 'daihinmin-mc'?"),
-        ("play daihinmin --opponents expectimax", "one of Daihinmin, got 'expectimax', a player"),
+        ("play daihinmin --opponents expectimax", "opponents: a player must be one of Daihinmin"),
+        ("play daihinmin --hints expectimax", "hints: a player must be one of Daihinmin, got 'exp"),
         ("play 2048 --rows 9", "rows must be in 1..4, got 9"),
         ("play 2048 --hints daihinmin-mc", "one of 2048, got 'daihinmin-mc', a player of Daihin"),
         ("play 2048 --hints expectimx", "did you mean 'expectimax'?"),
@@ -209,7 +221,10 @@ def test_help_imports_no_compiler(name: str) -> None:
         ("warmup nobody", "there is no player 'nobody'"),
         ("warmup expectimax,depth=0", "error: depth must be in 1..12, got 0"),
         ("completion fish", "completion must be followed by one of bash, zsh, tcsh"),
-        ("replay", "files must be at least one"),
+        ("replay", "files must be at least one, got none"),
+        ("replay missing.jsonl", "error: missing.jsonl: No such file or directory"),
+        ("replay tests", "error: tests: Is a directory"),
+        ("leaderboard verify --rows missing", "rows must be a folder with rows of the leaderboard"),
         ("serve --games 1000000000000", "games must be in 1..1e+06"),
         ("serve --seats nobody", "seats: player must be a name or a player's file, got 'nobody'"),
         ("serve --replacement nobody", "replacement: player must be a name or a player's file"),
@@ -312,8 +327,11 @@ def test_every_class_of_options_has_an_example() -> None:
         ("eval mine:Mover --games 1", "must return one integer action for each of 1 boards"),
         ("eval mine:Ragged --games 1", "action for each of 1 boards, got [[1], [1, 2]]"),
         ("watch mine:Ragged", "action for each of 1 boards, got [[1], [1, 2]]"),
-        ("eval mine:Line --games 1", "size of the player must be two integers, rows and columns"),
-        ("watch mine:Line", "size of the player must be two integers, rows and columns, got 4"),
+        ("eval mine:Line --games 1", "size must be (rows, cols), got 4"),
+        ("watch mine:Line", "size must be (rows, cols), got 4"),
+        ("watch mine:Stuck", "the player returned the illegal action 0"),
+        ("eval syntax:Mine", "syntax:Mine: invalid syntax (syntax.py, line 1)"),
+        ("eval importing:Mine", "importing:Mine: No module named 'nothere'"),
         ("eval mine:Finisher --games 1", "finish of the player must return its number of moves"),
         ("watch mine:Seat", "choose of a player must return an integer, got None"),
         ("eval mine:Seat --games 100", "choose of a player must return an integer, got None"),
@@ -324,10 +342,13 @@ def test_a_player_that_returns_something_else_is_named(
 ) -> None:
     code = "class Mover:\n    def act(self, boards): pass\n"
     code += "class Ragged:\n    def act(self, boards): return [[1], [1, 2]]\n"
+    code += "class Stuck:\n    def act(self, boards): return [0] * len(boards)\n"
     code += "class Line(Ragged):\n    size = 4\n"
     code += "class Finisher(Ragged):\n    def finish(self, games): return 'x'\n"
     code += "class Seat:\n    def choose(self, view): pass\n    def give(self, view, n): pass\n"
     (tmp_path / "mine.py").write_text(code)
+    (tmp_path / "syntax.py").write_text("class (")
+    (tmp_path / "importing.py").write_text("import nothere")
     command = [sys.executable, "-m", "afterstate", *words.split()]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 2 and message in run.stderr and "Traceback" not in run.stderr

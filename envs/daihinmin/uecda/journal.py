@@ -8,7 +8,7 @@ import os
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.daihinmin.records.recording import Entry
@@ -31,6 +31,8 @@ def _open(path: str, flags: int) -> int:
 class Lines:
     """A file of JSON lines. Each line is written immediately, and whole or not at all.
 
+    A file that is removed or renamed meanwhile is reported in the log, and begun anew.
+
     Args:
         path: the file; an incomplete last line is ended first. None: nothing is written.
         synced: whether lines survive a loss of power, too, as soon as they are written.
@@ -40,12 +42,28 @@ class Lines:
     """
 
     def __init__(self, path: Path | None, synced: bool = False) -> None:
-        self._synced = synced
-        self._file = open(path, "a+b", buffering=0, opener=_open) if path else None
-        if path and self._file:
-            durable_files.sync_folder(path.parent)
-            if json_files.is_cut_off(path):
-                self._file.write(b"\n")
+        self._path, self._synced = path, synced
+        self._file = self._opened(path) if path else None
+
+    @staticmethod
+    def _opened(path: Path) -> IO[bytes]:
+        """Return the file, opened for appending after the end of its last line."""
+        file = open(path, "a+b", buffering=0, opener=_open)
+        durable_files.sync_folder(path.parent)
+        if json_files.is_cut_off(path):
+            file.write(b"\n")
+        return file
+
+    def _follow(self, path: Path, file: IO[bytes]) -> IO[bytes]:
+        """Return the file, or a new one if there is no longer this one at its path."""
+        try:
+            if os.path.samestat(os.stat(path), os.fstat(file.fileno())):
+                return file
+        except FileNotFoundError:
+            pass
+        LOGGER.warning("%s was removed or replaced: later lines are written to a new file", path)
+        file.close()
+        return self._opened(path)
 
     def append(self, entry: Entry) -> None:
         """Append a line.
@@ -53,8 +71,9 @@ class Lines:
         Raises:
             OSError: the line cannot be written; the part already written is removed.
         """
-        if self._file is None:
+        if self._path is None or self._file is None:
             return
+        self._file = self._follow(self._path, self._file)
         data = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
         durable_files.append_to(self._file, data, self._synced)
 

@@ -55,6 +55,9 @@ class Server:
         replacements: built-in players that take over the seats of lost clients, in this order;
             without one, a seat passes.
 
+    Attributes:
+        n_cut_short: number of matches that ended early, since all players were gone.
+
     Raises:
         ValueError: a wrong setting.
         OSError: a file cannot be written.
@@ -76,6 +79,7 @@ class Server:
         self._lobby = Lobby(self.settings, self._journal, self._check_open, self._admit)
         self._seating: dict[asyncio.Task[None], str] = {}
         self._metrics_timer: asyncio.TimerHandle | None = None
+        self.n_cut_short = 0
         self._match = self._new_match()
 
     @property
@@ -158,6 +162,7 @@ class Server:
         while True:
             await self._match.play()
             self._journal.metrics.matches += 1
+            self.n_cut_short += self._match.games < self.settings.games
             if self.matches == self.settings.matches:
                 return
             over, self._match = self._match, self._new_match()

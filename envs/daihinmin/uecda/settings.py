@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import is_text, shown
 
 N_SEATS = 5
 """Number of players of a match."""
@@ -117,6 +117,8 @@ def check(settings: ServerSettings, n_players: int) -> None:
         raise ValueError(
             f"match must have at most {MAX_MATCH_NAME} characters, got {len(settings.match)}"
         )
+    if not is_text(settings.match):
+        raise ValueError(f"match must be text that UTF-8 has, got {shown(settings.match)}")
     for name, least, most in _RANGES:
         value = getattr(settings, name)
         if value is not None and not least <= value <= most:

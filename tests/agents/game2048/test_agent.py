@@ -37,14 +37,16 @@ def test_predict_takes_exponents_and_planes_and_batches_of_them(index: int) -> N
     exponents = random_boards(30)
     expected = answers(agent, exponents)
     for board, action in zip(exponents, expected, strict=True):
-        for observation in (board, board.astype(np.int64), board.tolist(), one_hot(board)):
+        planes = one_hot(board)
+        for observation in (board, board.astype(np.int64), board.tolist(), planes, planes.ravel()):
             answer, state = copy.deepcopy(agent).predict(observation)
             assert answer.shape == ()
             assert answer.dtype == np.int8
             assert int(answer) == action
             assert state is None
     batch = copy.deepcopy(agent).act(words(exponents)).tolist()
-    for observations in (exponents, one_hot(exponents), list(exponents)):
+    planes = one_hot(exponents)
+    for observations in (exponents, planes, planes.reshape(30, -1), list(exponents)):
         answer, _ = copy.deepcopy(agent).predict(observations)
         assert answer.shape == (30,)
         assert answer.tolist() == batch

@@ -11,6 +11,7 @@ import pytest
 
 import afterstate.envs  # noqa: F401
 from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.simple import RandomAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_network import network
 from afterstate.envs.game2048.games import BOARD, EXCESS, SCORE, look
@@ -304,3 +305,9 @@ def test_wrong_seeds_are_refused(seed: Any) -> None:
 def test_wrong_sizes_are_refused(size: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="rows and columns"):
         play(SameAction(0), 1, size=size)
+
+
+@pytest.mark.parametrize("size", [5, 0, (4,), (2, 2), "44"])
+def test_a_wrong_size_is_named(size: Any) -> None:
+    with pytest.raises(ValueError, match="size"):
+        play(RandomAgent(seed=1), 1, size=size)

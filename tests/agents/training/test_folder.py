@@ -96,6 +96,7 @@ def test_a_folder_that_was_removed_can_be_locked_again(tmp_path: Path, is_made_a
     third.check()
     with pytest.raises(OSError, match="was removed or replaced"):
         first.check()
+    first.release()  # not the lock of the new folder
     code = f"from afterstate.agents.training.folder import *; FolderLock(Path({str(path)!r}))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "another process writes to" in run.stderr

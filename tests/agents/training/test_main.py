@@ -222,10 +222,10 @@ def test_rows_after_a_number_of_moves_are_deleted_and_damaged_lines_moved(
     expected = f"{rows}: moved lines without 'n_moves' to {damaged}: 19"
     assert caplog.messages == [expected]
     assert rows.read_text() == "".join(f"{line}\n" for line in valid)
-    assert damaged.read_text() == "\n".join([*others, *others, '{"n_mov'])
+    assert damaged.read_text() == "".join(f"{line}\n" for line in [*others, *others, '{"n_mov'])
     rows.write_text(valid[0] + "\n{")
     json_files.truncate(rows, "n_moves", 100)
-    assert damaged.read_text().endswith('\n{"n_mov\n{')
+    assert damaged.read_text().endswith('\n{"n_mov\n{\n')
 
 
 @pytest.mark.parametrize("arguments", [(), ("--resume",)], ids=["new", "resumed"])

@@ -408,8 +408,29 @@ def test_a_full_disk_leaves_whole_rows_and_the_report(
     monkeypatch.setattr(json_files, "append", appended)
     assert main(["tournament", *FIVE, "--cycles=9", "--games=2", f"--rows={file}"]) == 1
     shown = capsys.readouterr()
-    assert shown.out.startswith("4 games in 2 cycles") and len(read(file)) == 2
+    assert shown.out.startswith("2 games in 1 cycles") and len(read(file)) == 2
     assert shown.err.endswith(f"error: {file}: No space left on device\n")
+
+
+def test_rows_are_not_written_to_another_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another tournament with the same rows does not start, and a removed file is no new one."""
+    file, play_cycles = tmp_path / "rows.jsonl", tournament.play_cycles
+
+    def played(*arguments: Any) -> Iterator[list[Row]]:
+        for i, each in enumerate(play_cycles(*arguments)):
+            if i == 1:
+                with pytest.raises(SystemExit, match="2"):
+                    main(["tournament", *FIVE, "--cycles=1", f"--rows={file}"])
+                file.unlink()
+            yield each
+
+    monkeypatch.setattr(tournament, "play_cycles", played)
+    assert main(["tournament", *FIVE, "--cycles=3", "--games=2", f"--rows={file}"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out.startswith("2 games in 1 cycles") and not file.exists()
+    assert f"error: {file}: the file was removed during the tournament\n" in shown.err
 
 
 def test_a_player_that_fails_leaves_no_file(tmp_path: Path, bots: ModuleType) -> None:

@@ -63,6 +63,13 @@ class Serving:
         """Return the events of one kind."""
         return events(self.folder, kind)
 
+    def wait_for(self, kind: str, n: int) -> None:
+        """Wait until there are this many events of one kind."""
+        deadline = time.monotonic() + SOON
+        while len(self.events(kind)) < n:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
     def stop(self) -> None:
         """End the server, which writes its last events."""
         self.process.terminate()

@@ -470,7 +470,8 @@ def test_a_mismatch_is_told_in_some_words(tmp_path: Path) -> None:
 def test_a_missing_file_and_a_folder_are_errors(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["replay", str(tmp_path / name)]) == 1
+    with pytest.raises(SystemExit, match="2"):
+        main(["replay", str(tmp_path / name)])
     out, error = capsys.readouterr()
     assert (out, error.count("\n")) == ("", 1)
     assert str(tmp_path / name) in error

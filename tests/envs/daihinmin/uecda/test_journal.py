@@ -59,6 +59,30 @@ def test_a_failed_line_is_removed(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_text() == '{"game":1}\n'
 
 
+@pytest.mark.parametrize("how", ["removed", "renamed", "replaced"])
+def test_a_file_that_is_gone_is_begun_anew(
+    tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a"
+    lines = journal.Lines(path)
+    lines.append({"game": 1})
+    if how == "removed":
+        path.unlink()
+    else:
+        path.rename(tmp_path / "old")
+    if how == "replaced":
+        path.write_text("{}")
+    lines.append({"game": 2})
+    lines.append({"game": 3})
+    lines.close()
+    before = "{}\n" if how == "replaced" else ""
+    assert path.read_text() == before + '{"game":2}\n{"game":3}\n'
+    assert how == "removed" or (tmp_path / "old").read_text() == '{"game":1}\n' or before
+    assert caplog.messages == [
+        f"{path} was removed or replaced: later lines are written to a new file"
+    ]
+
+
 def test_an_incomplete_line_is_ended_before_the_next(tmp_path: Path) -> None:
     (tmp_path / "a").write_text('{"game":1}\n{"ga')
     append(tmp_path / "a", {"game": 2})

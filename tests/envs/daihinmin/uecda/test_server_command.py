@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,10 +20,11 @@ from afterstate.__main__ import main
 from afterstate.envs.daihinmin import players
 from afterstate.envs.daihinmin.records.replay import replay
 from afterstate.envs.daihinmin.rules import N_PLAYERS
-from afterstate.envs.daihinmin.uecda import server
+from afterstate.envs.daihinmin.uecda import server, tables
+from afterstate.envs.daihinmin.uecda.client import play_match
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
-from tests.support.daihinmin.uecda_peers import SOON, RandomPlayer
-from tests.support.daihinmin.uecda_server import serving_command, start_command
+from tests.support.daihinmin.uecda_peers import SOON, RandomPlayer, Raw
+from tests.support.daihinmin.uecda_server import Serving, serving_command, start_command
 
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
@@ -173,6 +178,61 @@ def test_the_replacement_gets_a_player_per_seat(monkeypatch: pytest.MonkeyPatch)
     assert main("serve --no-log --seats a b --replacement heir --seed 3".split()) == 130
     assert [name for name, _ in made] == ["a", "b", "heir", "heir", "heir"]
     assert len({seed for _, seed in made}) == 5
+
+
+@pytest.mark.parametrize("n_whole", [0, 1])
+def test_a_match_that_ends_early_is_a_failure(tmp_path: Path, n_whole: int) -> None:
+    options = ["--games", "2", "--matches", str(1 + n_whole)]
+    with serving_command(tmp_path, 0, *options) as server:
+        with ExitStack() as stack:
+            for _ in range(N_PLAYERS):
+                client = stack.enter_context(Raw(server.port))
+                client.connection.send(tables.profile_table("x"))
+                client.connection.number("number", range(5))
+        if n_whole:
+            server.wait_for("over", 1)
+            with ThreadPoolExecutor(N_PLAYERS) as pool:
+                players = [RandomPlayer(i) for i in range(N_PLAYERS)]
+                address = ("127.0.0.1", server.port)
+                list(pool.map(lambda player: play_match(address, player, "y"), players))
+        assert server.process.wait(SOON) == 1
+    assert [each["games"] for each in server.events("over")] == [1, 2][: 1 + n_whole]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+@pytest.mark.parametrize("pause", [0.02, 0.1])
+def test_two_signals_end_a_server_like_one(tmp_path: Path, pause: float) -> None:
+    words = ["serve", "--port", "0", "--no-log", "--events", str(tmp_path / "events.jsonl")]
+    command = [sys.executable, "-m", "afterstate", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            Serving(process, tmp_path).wait_until_listening()
+            process.terminate()
+            time.sleep(pause)
+            process.terminate()
+            assert "Traceback" not in process.communicate(timeout=SOON)[1]
+        finally:
+            process.kill()
+    assert process.returncode == 130
+
+
+@pytest.mark.skipif(os.name == "nt", reason="arguments are bytes elsewhere")
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("serve --no-log --port 0 --match \udcff", "match"),
+        ("serve --no-log --port 0 --seats heuristic,x=\udcff", "settings of a player"),
+        ("join --port 1 --player heuristic,x=\udcff", "settings of a player"),
+        ("eval expectimax,depth=\udcff --games 1", "settings of a player"),
+    ],
+)
+def test_bytes_that_are_no_text_are_refused(
+    words: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(words.split())
+    assert stop.value.code == 2
+    assert f"{name} must be text that UTF-8 has, got" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--seats", "--replacement"])
