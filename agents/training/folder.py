@@ -44,23 +44,31 @@ class FolderLock:
         self._held = FileLock(path / LOCK_FILE, is_singleton=True)  # one process may lock it twice
         if self._held.is_locked and not _is_same(path, _FILES.get(self._held)):
             self._held.release(force=True)  # of a folder that was removed
+        is_new = not self._held.is_locked
         try:
             self._held.acquire(timeout=0)
         except Timeout as error:
             message = f"another process writes to {path}: stop it, or choose another folder"
             raise ValueError(message) from error
-        self._file = _FILES[self._held] = os.stat(path / LOCK_FILE)
+        if is_new:
+            _FILES[self._held] = os.stat(path / LOCK_FILE)
+        self._file = _FILES[self._held]
 
     def check(self) -> None:
         """Raise OSError if the folder is no longer the one that is locked, or has lost its lock."""
-        if not _is_same(self._path, self._file):
+        if not self._is_held or not _is_same(self._path, self._file):
             message = "the folder or its file `lock` was removed or replaced during the run"
             raise OSError(errno.EIO, message, str(self._path))
 
     def release(self) -> None:
         """Let other processes lock the folder, unless it is another one than was locked."""
-        if os.path.samestat(self._file, _FILES[self._held]):
+        if self._is_held:
             self._held.release()
+
+    @property
+    def _is_held(self) -> bool:
+        """True if the process still has this file: a later one may have the same inode."""
+        return _FILES.get(self._held) is self._file
 
 
 _FILES: WeakKeyDictionary[Any, os.stat_result] = WeakKeyDictionary()
