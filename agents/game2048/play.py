@@ -131,22 +131,24 @@ def actions_of(player: Any, boards: Words) -> Indices:
         ValueError: it returns something else.
     """
     given = player.act(boards)
-    try:
-        actions = np.asarray(given)
-    except (ValueError, TypeError, RuntimeError):  # such as lists of different lengths
-        actions = np.empty(0, object)
+    actions = _as_array(given)
     if actions.shape != boards.shape or actions.dtype.kind not in "iu":
         expected = f"the player must return one integer action for each of {len(boards)} boards"
         raise ValueError(f"{expected}, got {shown(given)}")
     return actions
 
 
+def _as_array(given: Any) -> npt.NDArray[Any]:
+    """Return what a player has returned as an array, an empty one if numpy cannot make one."""
+    try:
+        return np.asarray(given)
+    except (ValueError, TypeError, RuntimeError):  # such as lists of different lengths
+        return np.empty(0, object)
+
+
 def _moves(given: Any) -> int:
     """Return the number of moves that `finish` of a player has returned."""
-    try:
-        values = np.asarray(given).reshape(-1).tolist()
-    except (ValueError, TypeError, RuntimeError):  # such as lists of different lengths
-        values = []
+    values = _as_array(given).reshape(-1).tolist()
     number = whole(values[0]) if len(values) == 1 else None
     if number is None or not 0 <= number < 1 << 62:
         expected = "finish of the player must return its number of moves"

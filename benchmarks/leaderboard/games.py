@@ -89,8 +89,8 @@ def entries(path: Path) -> list[Entry]:
         OSError: it cannot be read.
         ValueError: it is invalid, or gives the name of a package's entry to another player.
     """
+    json_files.read(path)  # bounds the nesting
     try:
-        json_files.read(path)  # bounds the nesting
         text = json_files.read_bytes(path).decode()
         content = json.loads(text, object_pairs_hook=_unique)
         result = [
@@ -101,7 +101,7 @@ def entries(path: Path) -> list[Entry]:
     except (AttributeError, TypeError) as error:
         raise ValueError(f"{path} must map games to names, and names to entries") from error
     except ValueError as error:
-        raise ValueError(f"{path}: {str(error).removeprefix(f'{path} ')}") from error
+        raise ValueError(f"{path}: {error}") from error
     times = Counter((entry.game, file_name(entry)) for entry in result)
     ambiguous = [e.name for e in result if times[e.game, file_name(e)] > 1 or not file_name(e)]
     if ambiguous:

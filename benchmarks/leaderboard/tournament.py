@@ -213,7 +213,7 @@ def wins_table(names: Sequence[str], wins: dict[tuple[str, str], float]) -> str:
 def _append(path: Path, rows: list[Row]) -> None:
     """Append the rows of a cycle; raise OSError if the file was removed or cannot be written."""
     if not path.exists():
-        raise FileNotFoundError(errno.EIO, "the file was removed during the tournament", str(path))
+        raise OSError(errno.EIO, "the file was removed during the tournament", str(path))
     json_files.append(path, rows)
 
 

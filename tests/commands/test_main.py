@@ -152,7 +152,7 @@ def test_every_option_has_its_meaning_below_it() -> None:
 
 
 def test_names_and_settings_are_listed_without_kernels(tmp_path: Path) -> None:
-    """What is compiled is kept in the cache, which stays empty."""
+    """Nothing is compiled: the cache stays empty."""
     command = [sys.executable, "-m", "afterstate", "list", "--json"]
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     run = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
