@@ -30,10 +30,12 @@ pytestmark = pytest.mark.slow  # numba takes a minute for each class of networks
 
 OPTIONS: list[dict[str, Any]] = [
     {},
-    {"stages": [32]},
     {"stages": [64], "promote": True},
     {"downgrade": 64},
     {"fixed_point": True},
+]
+MORE_OPTIONS: list[dict[str, Any]] = [
+    {"stages": [32]},
     {"fixed_point": True, "stages": [64], "promote": True},
 ]
 LEARNING = [
@@ -47,7 +49,11 @@ LEARNING = [
     NTupleSettings(search_share=0.5),
     NTupleSettings(carousel=True, restart=5),
 ]
-by_options = pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options))
+by_options = pytest.mark.parametrize(
+    "options",
+    OPTIONS + [pytest.param(more, marks=pytest.mark.exhaustive) for more in MORE_OPTIONS],
+    ids=lambda options: "-".join(options),
+)
 
 
 def both(options: dict[str, Any], tuples: str = "4x6") -> tuple[Network, Network]:
@@ -113,7 +119,10 @@ def test_greedy_play_and_search_are_the_same(options: dict[str, Any]) -> None:
     assert (values == expected).all()
 
 
-@pytest.mark.parametrize("tuples", ["4x6", "8x6", "8x6+5x4"])
+@pytest.mark.parametrize(
+    "tuples",
+    ["8x6", *(pytest.param(other, marks=pytest.mark.exhaustive) for other in ("4x6", "8x6+5x4"))],
+)
 def test_pruned_networks_are_the_same(tuples: str) -> None:
     small = pruned(tuples)
     assert type(small) is not Network
