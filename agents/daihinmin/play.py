@@ -8,7 +8,7 @@ from afterstate import agents
 from afterstate.agents.config import did_you_mean
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.players import Player, check_player, returned
-from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, give, play
+from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, give, is_legal, play
 from afterstate.envs.daihinmin.views import view
 from afterstate.envs.messages import shown
 
@@ -52,6 +52,35 @@ def _hint(player: str) -> str:
     prefix = _PREFIX if typed.startswith(_PREFIX) else ""
     ours = [each.removeprefix(_PREFIX) for each in agents.names() if each.startswith(_PREFIX)]
     return did_you_mean(typed, [prefix + each for each in ours])
+
+
+class Counted:
+    """A player whose illegal moves are counted.
+
+    Args:
+        player: the player.
+
+    Attributes:
+        n_illegal: number of plays that were no pass and illegal, and of wrong gifts.
+    """
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+        self.n_illegal = 0
+
+    def choose(self, view: Game) -> int:
+        """Return the number of the player's play."""
+        number = self._player.choose(view)
+        play = returned(number, "choose")
+        self.n_illegal += play != number or not is_legal(view, play)
+        return play
+
+    def give(self, view: Game, n: int) -> int:
+        """Return the set of `n` cards that the player gives away."""
+        number = self._player.give(view, n)
+        gift = returned(number, "give")
+        self.n_illegal += gift.bit_count() != n or bool(gift & ~int(view["hands"][view["turn"]]))
+        return gift
 
 
 def play_match(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import nullcontext
 from statistics import mean
 from typing import Any
 
@@ -41,7 +42,8 @@ def run(options: Eval) -> int:
     evaluate, table = (_score, _scores) if is_2048 else (_points, _all_points)
     results = []
     for name in options.players:
-        results.append({"player": name, "seed": options.seed, **evaluate(name, options)})
+        with named(name) if len(options.players) > 1 else nullcontext():
+            results.append({"player": name, "seed": options.seed, **evaluate(name, options)})
     print(json.dumps(results, indent=1) if options.json else table(results))
     return 0
 
@@ -88,7 +90,7 @@ def _points(name: str, options: Eval) -> dict[str, Any]:
     """Return a player's points per 100 games of Daihinmin."""
     from tqdm import tqdm
 
-    from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, points_per_cycle
+    from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, Counted, points_per_cycle
 
     n_cycles, rest = divmod(options.games, GAMES_PER_CYCLE)
     if rest:
@@ -98,15 +100,19 @@ def _points(name: str, options: Eval) -> dict[str, Any]:
         for other in opponents:
             player_of_daihinmin(other)
     points: list[int] = []
+    n_illegal = 0
     move_once(player_of_daihinmin(name, 0))
     start = time.process_time()
     seeds = range(options.seed, options.seed + n_cycles)
     for seed in tqdm(seeds, desc=name, unit=" cycles", leave=False):
         others = [player_of_daihinmin(other, seed) for other in opponents]
-        points += points_per_cycle(player_of_daihinmin(name, seed), others, 1, seed)
+        player = Counted(player_of_daihinmin(name, seed))
+        points += points_per_cycle(player, others, 1, seed)
+        n_illegal += player.n_illegal
     return {
         "cpu_seconds": round(time.process_time() - start, 3),
         "n_games": options.games,
+        "n_illegal": n_illegal,
         "points_per_100_games": round(mean(points), 2),
         "interval": None if n_cycles == 1 else round(half_interval(points), 2),
         "opponents": opponents,
@@ -123,6 +129,11 @@ def _all_points(results: list[dict[str, Any]]) -> str:
         rows.append([each["player"], f"{each['n_games']:,}", points, f"{milli:,.1f} ms"])
     head = ["player", "games", "points per 100 games", "CPU time per game"]
     note = f"Opponents: {', '.join(results[0]['opponents'])}. Five equal players have 300 points."
+    illegal = ", ".join(
+        f"{each['n_illegal']:,} by {each['player']}" for each in results if each["n_illegal"]
+    )
+    if illegal:
+        note += f" Illegal moves, which pass or are punished: {illegal}."
     interval = "± is half of the 95% interval of the mean over cycles."
     if any(each["interval"] is None for each in results):
         interval = "One cycle of 100 games has no interval: let more be played with --games."

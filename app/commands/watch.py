@@ -81,7 +81,10 @@ def run(options: Watch) -> int:
     _check(options)
     is_2048 = game_of(options.players) == "2048"
     if is_2048 and len(options.players) > 1:
-        raise ValueError(f"players must be one for 2048, got {len(options.players)}")
+        given = " ".join(options.players)
+        raise ValueError(
+            f"players must be a single one of 2048, or up to 5 of Daihinmin, got {given}"
+        )
     positions = positions_2048(options) if is_2048 else positions_daihinmin(options)
     shown = _limited(positions, options.moves)
     if options.to == "terminal":

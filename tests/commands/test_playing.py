@@ -236,6 +236,30 @@ def test_points_of_five_equal_players_sum_up(capsys: Captured) -> None:
     assert "±" not in capsys.readouterr().out.splitlines()[2]
 
 
+def test_illegal_moves_of_your_own_player_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """They are illegal plays that are no pass, and wrong gifts."""
+    code = """
+from afterstate.agents.daihinmin.rule_based.players import SampleAgent
+class Guessing:
+    n = 0
+    def choose(self, view):
+        self.n += 1
+        return self.n
+    def give(self, view, n): return 0
+class Miser(SampleAgent):
+    def _give(self, view, n): return 0
+"""
+    (tmp_path / "guessing.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main("eval guessing:Guessing guessing:Miser heuristic --games 200 --json".split()) == 0
+    guessing, miser, heuristic = json.loads(capsys.readouterr().out)
+    assert guessing["n_illegal"] > miser["n_illegal"] > heuristic["n_illegal"] == 0
+    main("eval guessing:Guessing --games 100".split())
+    assert "Illegal moves, which pass or are punished: " in capsys.readouterr().out
+
+
 def test_warmup_compiles_environments_and_players(capsys: Captured) -> None:
     assert main("warmup reward daihinmin-sample".split()) == 0
     out = capsys.readouterr().out
