@@ -91,11 +91,15 @@ COMMANDS = {
     ),
     "log": Command(
         "write a log of a player's moves of 2048, to learn from",
-        "afterstate.agents.game2048.learning.play_logs:main",
+        "afterstate.agents.game2048.learning.play_logs:write",
+        ("Log",),
+        "afterstate.agents.game2048.learning.options",
     ),
     "prune": Command(
         "write the small file of a large N-tuple network",
-        "afterstate.agents.game2048.learning.pruning:main",
+        "afterstate.agents.game2048.learning.pruning:prune",
+        ("Prune",),
+        "afterstate.agents.game2048.learning.options",
     ),
     "completion": Command(
         "print the completion for bash, zsh or tcsh",

@@ -70,7 +70,8 @@ def test_the_help_has_the_default_of_every_option(
     command, _, sub_command = name.partition(" ")
     kinds = option_classes(command)
     assert "Example: afterstate " + name in out
-    assert out.count("(default: ") == len(fields(kinds[sub_command or command]))
+    n_options = len(fields(kinds[sub_command or command]))
+    assert out.count("(default: ") + out.count("(required)") == n_options
 
 
 @pytest.mark.parametrize(

@@ -30,19 +30,17 @@ import time
 import warnings
 import zlib
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import field
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
 from afterstate import agents
 from afterstate.agents import files
-from afterstate.agents.config import Amount, Count, Jobs, Rate, Whole, settings
+from afterstate.agents.game2048.learning.options import Log
 from afterstate.agents.game2048.play import Player, play
 from afterstate.agents.training import workers
 from afterstate.agents.training.commands import (
@@ -367,112 +365,71 @@ def description(path: str | Path) -> Any:
     return json_files.read(place) if place.exists() else None
 
 
-@settings
-class Args:
-    """Write a shuffled log of the moves of players of 2048.
-
-    Example: afterstate log moves.npy --player expectimax,depth=2 --games 100
-    """
-
-    log: Path
-    """File to write; its name ends in .npy."""
-    player: Annotated[list[str], Field(min_length=1)] = field(
-        default_factory=lambda: ["expectimax"]
-    )
-    """Players: a file each, or a name and settings such as expectimax,depth=2. They take turns."""
-    games: Count | None = None
-    """Stop after this many games of each player."""
-    moves: Amount | None = None
-    """Stop when the log has this many moves, such as 1e7."""
-    skip: Whole = 0
-    """Number of first moves of each game that are not logged."""
-    share: Rate = 1.0
-    """Probability that each of the other moves is logged."""
-    batch: Count = 32
-    """Games that a player plays in parallel."""
-    seed: Whole = 1
-    """Seed of the first game and of the sampling."""
-    jobs: Jobs = 1
-    """Number of processes that play."""
-    resume: bool = False
-    """Continue a run that was interrupted."""
-
-    def __post_init__(self) -> None:
-        if (self.games is None) == (self.moves is None):
-            raise ValueError("either games or moves must be given, to say when to stop")
-        if self.log.suffix != ".npy":
-            raise ValueError(f"log must end in .npy, got {str(self.log)!r}")
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the buckets."""
-        return self.log.with_suffix(".parts")
-
-    @property
-    def target(self) -> int:
-        """Number of games or moves after which to stop."""
-        return int(self.moves or self.games or 0)
-
-    def done(self, buckets: Buckets) -> int:
-        """Return the number of moves or games in the buckets."""
-        return buckets.n_moves if self.moves is not None else min(buckets.games)
+def _done(options: Log, buckets: Buckets) -> int:
+    """Return the number of moves or games in the buckets."""
+    return buckets.n_moves if options.moves is not None else min(buckets.games)
 
 
-def _check_files(args: Args) -> None:
+def _check_files(options: Log) -> None:
     """Raise ValueError unless the existing files fit a new run, or one to resume."""
-    folder = args.folder
+    folder = options.folder
     is_run, exists = (folder / "state.json").exists(), folder.exists()
-    for path in () if is_run else (args.log, args.log.with_suffix(".json")):
+    for path in () if is_run else (options.log, options.log.with_suffix(".json")):
         if path.exists():
             raise ValueError(f"{path} exists: use another file")
     names = {path.name.split(".")[0] for path in folder.iterdir()} if exists else set()
     if not is_run and names - {"state", LOCK_FILE}:
         raise ValueError(f"{folder} exists and has no buckets of a log: use another file")
-    if exists and not args.resume:
+    if exists and not options.resume:
         raise ValueError(f"{folder} exists: continue with --resume")
-    if args.resume and not exists:
+    if options.resume and not exists:
         raise ValueError(f"{folder} does not exist: there is nothing to resume")
 
 
-def _begin(args: Args) -> Buckets:
+def _begin(options: Log) -> Buckets:
     """Return the buckets of a new run, or of one to resume or to clean up.
 
     Raises:
         OSError: a file cannot be read or written.
-        ValueError: a wrong player, or files that do not fit the arguments.
+        ValueError: a wrong player, or files that do not fit the options.
         ImportError: a player needs an extra that is not installed.
     """
-    _check_files(args)
-    for player in args.player:
-        _player(player, args.seed)
-    durable_files.check_writable(args.log)
-    sampling = Sampling(tuple(args.player), args.batch, args.skip, args.share, args.seed)
-    buckets = Buckets(args.folder, sampling)
-    unfinished = [*args.log.parent.glob(f"{args.log.stem}.*.part"), *args.folder.glob("*.part")]
+    _check_files(options)
+    for player in options.player:
+        _player(player, options.seed)
+    durable_files.check_writable(options.log)
+    sampling = Sampling(
+        tuple(options.player), options.batch, options.skip, options.share, options.seed
+    )
+    buckets = Buckets(options.folder, sampling)
+    unfinished = [
+        *options.log.parent.glob(f"{options.log.stem}.*.part"),
+        *options.folder.glob("*.part"),
+    ]
     durable_files.remove_unfinished(unfinished)
-    if not args.log.exists():
+    if not options.log.exists():
         buckets.truncate()
-    elif not buckets.is_written(args.log):
-        raise ValueError(f"{args.log} exists and has other moves: use another file")
+    elif not buckets.is_written(options.log):
+        raise ValueError(f"{options.log} exists and has other moves: use another file")
     return buckets
 
 
-def _fill(args: Args, buckets: Buckets, bar: Any) -> None:
+def _fill(options: Log, buckets: Buckets, bar: Any) -> None:
     """Play until there are enough games or moves."""
-    if args.done(buckets) >= args.target:
+    if _done(options, buckets) >= options.target:
         return
     with (
         warnings.catch_warnings(),
-        contextlib.closing(play_rounds(buckets.sampling, buckets.n_rounds, args.jobs)) as rounds,
+        contextlib.closing(play_rounds(buckets.sampling, buckets.n_rounds, options.jobs)) as rounds,
     ):
         warnings.filterwarnings("ignore", ".*have been cancelled")  # rounds no longer needed
         for each in rounds:
             buckets.add(each)
             if not buckets.n_moves:
                 raise ValueError("no move is logged: skip is too large or share too small")
-            bar.update(min(bar.total, args.done(buckets)) - bar.n)
+            bar.update(min(bar.total, _done(options, buckets)) - bar.n)
             bar.set_description(f"mean score {np.mean(each.scores):,.0f}")
-            if args.done(buckets) >= args.target:
+            if _done(options, buckets) >= options.target:
                 return
 
 
@@ -485,21 +442,21 @@ def _saved(buckets: Buckets) -> Iterator[None]:
         buckets.save()
 
 
-def _write(args: Args, buckets: Buckets) -> None:
+def _write(options: Log, buckets: Buckets) -> None:
     """Play the missing rounds and write the log."""
     from tqdm import tqdm
 
     bar = tqdm(
-        total=args.target,
-        initial=args.done(buckets),
-        unit=" moves" if args.moves else " games",
+        total=options.target,
+        initial=_done(options, buckets),
+        unit=" moves" if options.moves else " games",
         unit_scale=True,
     )
     with sigterm_raises(KeyboardInterrupt()), bar:
         try:
             with _saved(buckets):
-                _fill(args, buckets, bar)
-            buckets.write(args.log, None if args.moves is None else int(args.moves))
+                _fill(options, buckets, bar)
+            buckets.write(options.log, None if options.moves is None else int(options.moves))
         except KeyboardInterrupt:
             bar.close()
             message = f"interrupted: {buckets.n_moves:,} moves are kept, continue with --resume"
@@ -510,18 +467,29 @@ def _write(args: Args, buckets: Buckets) -> None:
             raise
 
 
+def write(options: Log) -> None:
+    """Play the games and write the log, or go on with an interrupted run.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        ValueError: a wrong player, or files that do not fit the options.
+        ImportError: a player needs an extra that is not installed.
+        KeyboardInterrupt: of Ctrl-C or SIGTERM; its text says how to go on.
+    """
+    try:
+        buckets = _begin(options)
+        if options.log.exists():  # a run was killed while it removed its buckets
+            buckets.remove()
+            return print(f"{options.log} is complete; its buckets are removed")
+    except KeyboardInterrupt:
+        hint = "continue with --resume" if options.folder.exists() else "nothing was written"
+        raise KeyboardInterrupt(f"interrupted: {hint}") from None
+    _write(options, buckets)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    args = commands.parse(Args, "afterstate log", arguments)
-    try:
-        buckets = _begin(args)
-        if args.log.exists():  # a run was killed while it removed its buckets
-            buckets.remove()
-            return print(f"{args.log} is complete; its buckets are removed")
-    except KeyboardInterrupt:
-        hint = "continue with --resume" if args.folder.exists() else "nothing was written"
-        raise KeyboardInterrupt(f"interrupted: {hint}") from None
-    _write(args, buckets)
+    write(commands.parse(Log, "afterstate log", arguments))
 
 
 if __name__ == "__main__":  # joblib sends processes functions of a module they can import

@@ -17,14 +17,13 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
-from afterstate.agents.config import Count, Whole, settings
 from afterstate.agents.game2048.kernels import kernel
+from afterstate.agents.game2048.learning.options import MAX_STEP, Prune
 from afterstate.agents.game2048.search.expectimax import (
     CUTOFF,
     Search,
@@ -45,9 +44,6 @@ from afterstate.envs import commands, durable_files
 from afterstate.envs.game2048.rules import afterstates, field, occupied, spawn
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Word, seed_word
-
-MAX_STEP = 1e6
-Step = Annotated[float, Field(gt=0, le=MAX_STEP)]
 
 Counts = npt.NDArray[np.uint32]
 
@@ -220,55 +216,29 @@ def save_pruned(
     save(pruned.fill(small, selected, rounded.astype(np.int16), float(step)), path)
 
 
-@settings
-class Args:
-    """Write a small file of an N-tuple network of 2048, for play.
-
-    Example: afterstate prune RUN/learner.npz small.npz --weights 1e7
-    """
-
-    network: Path
-    """File of a network or of a learner."""
-    small: Path
-    """File to write."""
-    weights: Annotated[float, Field(ge=1, lt=2**31)] = 10e6
-    """Number of weights to keep."""
-    step: Step = 8.0
-    """Weights are rounded to multiples of it, in points; rarely used ones more coarsely."""
-    games: Count = 3000
-    """Games in which uses are counted."""
-    depth: Literal[1, 2] = 1
-    """Depth of these games: 1 for a file that plays greedily, 2 for one that searches."""
-    seed: Whole = 0
-    """Seed of these games."""
-    downgrade: int | None = None
-    """The small network downgrades boards from this tile on; by default as the large one."""
-
-    def __post_init__(self) -> None:
-        if self.downgrade is not None:
-            exponent_of("downgrade", self.downgrade)
-
-
-def prune(args: Args) -> None:
+def prune(options: Prune) -> None:
     """Count uses, select the weights, write the file, and print its size."""
     from tqdm import tqdm
 
-    net = pruned.expand(load(args.network))
-    durable_files.check_writable(args.small)
-    with tqdm(total=args.games, unit=" games") as bar:
-        uses = count_uses(net, args.games, args.seed, bar.update, args.depth)
-    selected = most_used(net, uses, int(args.weights))
-    steps = steps_by_uses(net, uses, selected, args.step)
-    if args.downgrade is not None:
-        net = net._replace(downgrade=exponent_of("downgrade", args.downgrade))
-    save_pruned(net, args.small, selected, args.step, steps)
-    size = args.small.stat().st_size
-    print(f"{args.small}: {selected.size:,} of {net.weights.size:,} weights, {size:,} bytes")
+    downgrade = options.downgrade
+    if downgrade is not None:
+        downgrade = exponent_of("downgrade", downgrade)
+    net = pruned.expand(load(options.network))
+    durable_files.check_writable(options.small)
+    with tqdm(total=options.games, unit=" games") as bar:
+        uses = count_uses(net, options.games, options.seed, bar.update, options.depth)
+    selected = most_used(net, uses, int(options.weights))
+    steps = steps_by_uses(net, uses, selected, options.step)
+    if downgrade is not None:
+        net = net._replace(downgrade=downgrade)
+    save_pruned(net, options.small, selected, options.step, steps)
+    size = options.small.stat().st_size
+    print(f"{options.small}: {selected.size:,} of {net.weights.size:,} weights, {size:,} bytes")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    prune(commands.parse(Args, "afterstate prune", arguments))
+    prune(commands.parse(Prune, "afterstate prune", arguments))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,86 @@
+"""Options of the commands that write play logs and small networks; they import no kernels."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from afterstate.agents.config import Amount, Count, Jobs, Rate, Whole, settings
+
+MAX_STEP = 1e6
+Step = Annotated[float, Field(gt=0, le=MAX_STEP)]
+
+
+@settings
+class Log:
+    """Write a shuffled log of the moves of players of 2048.
+
+    Example: afterstate log moves.npy --player expectimax,depth=2 --games 100
+    """
+
+    log: Path
+    """File to write; its name ends in .npy."""
+    player: Annotated[list[str], Field(min_length=1)] = field(
+        default_factory=lambda: ["expectimax"]
+    )
+    """Players: a file each, or a name and settings such as expectimax,depth=2. They take turns."""
+    games: Count | None = None
+    """Stop after this many games of each player."""
+    moves: Amount | None = None
+    """Stop when the log has this many moves, such as 1e7."""
+    skip: Whole = 0
+    """Number of first moves of each game that are not logged."""
+    share: Rate = 1.0
+    """Probability that each of the other moves is logged."""
+    batch: Count = 32
+    """Games that a player plays in parallel."""
+    seed: Whole = 1
+    """Seed of the first game and of the sampling."""
+    jobs: Jobs = 1
+    """Number of processes that play."""
+    resume: bool = False
+    """Continue a run that was interrupted."""
+
+    def __post_init__(self) -> None:
+        if (self.games is None) == (self.moves is None):
+            raise ValueError("either games or moves must be given, to say when to stop")
+        if self.log.suffix != ".npy":
+            raise ValueError(f"log must end in .npy, got {str(self.log)!r}")
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the buckets."""
+        return self.log.with_suffix(".parts")
+
+    @property
+    def target(self) -> int:
+        """Number of games or moves after which to stop."""
+        return int(self.moves or self.games or 0)
+
+
+@settings
+class Prune:
+    """Write a small file of an N-tuple network of 2048, for play.
+
+    Example: afterstate prune RUN/learner.npz small.npz --weights 1e7
+    """
+
+    network: Path
+    """File of a network or of a learner."""
+    small: Path
+    """File to write."""
+    weights: Annotated[float, Field(ge=1, lt=2**31)] = 10e6
+    """Number of weights to keep."""
+    step: Step = 8.0
+    """Weights are rounded to multiples of it, in points; rarely used ones more coarsely."""
+    games: Count = 3000
+    """Games in which uses are counted."""
+    depth: Literal[1, 2] = 1
+    """Depth of these games: 1 for a file that plays greedily, 2 for one that searches."""
+    seed: Whole = 0
+    """Seed of these games."""
+    downgrade: Annotated[int, Field(ge=4, le=32768)] | None = None
+    """The small network downgrades boards from this tile on; by default as the large one."""
