@@ -22,8 +22,8 @@ from afterstate.leaderboard.figures import save
 
 RESULTS = Path(__file__).parents[1] / "results"
 
-EARLY = 1.2e9
-"""Moves of the run `early` and of the last stage alone, before the rows of `early_end` begin."""
+EARLY = 1e9
+"""Moves of the run `early`, with whose weights `early_end` begins."""
 
 LEARNED = [(4e10, 324_710)]
 """Greedy scores of Jaskowski (2018) by moves learned."""
@@ -103,9 +103,9 @@ def main() -> None:
     """Draw the figure and print the slopes."""
     base, late = learned("base"), learned("late", before=4e9)
     runs = {
-        "one stage, then five": base + late,
-        "four stages, learned apart": learned("early_end", before=EARLY),
-        "stages of both": learned("joined", before=14.2e9),
+        "first network": base + late,
+        "second network": learned("early_end", before=EARLY),
+        "joined": learned("joined", before=14e9),
     }
     draw(runs, RESULTS / "ntuple_network" / "strength.svg")
     for name, points in (("one stage", base), ("one stage, then five", base + late)):

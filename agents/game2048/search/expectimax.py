@@ -447,8 +447,8 @@ class ExpectimaxAgent(Agent):
         net: values the afterstates at the end of the search.
         depth: of the search in moves of the player, in 1..12; by default 3. With a limit it is the
             largest depth, by default 12.
-        seconds: limit of time for each move, for iterative deepening; a search that is not finished
-            in time is discarded. By default none.
+        seconds: limit of time for each move, for iterative deepening; the moves that an unfinished
+            search has reached count. By default none.
         nodes: limit of searched afterstates for each move, for iterative deepening. Moves do
             not depend on the machine, as they do with `seconds`. By default none.
         cutoff: probability below which lines of play are not followed; 0 follows all. By default
