@@ -32,7 +32,7 @@ NEVER = 16
 """Exponent from which on a network downgrades no board."""
 
 
-def compared(net: Network, depth: int, n_games: int) -> dict[str, Any]:
+def gain(net: Network, depth: int, n_games: int) -> dict[str, Any]:
     """Return the mean scores without and with downgraded boards, and the mean of the differences.
 
     Args:
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     player = agents.find(args.player)
     if not isinstance(getattr(player, "network", None), Network):
         raise ValueError(f"player must have an N-tuple network, got {args.player!r}")
-    row = compared(player.network, args.depth, args.games)
+    row = gain(player.network, args.depth, args.games)
     print(
         f"without {row['without']:,}, with {row['with']:,}: {row['gain']:+,} ± {row['interval']:,} "
         f"({row['games']:,} pairs of games, {row['different']:,} of them differ)"

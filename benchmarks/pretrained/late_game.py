@@ -43,7 +43,7 @@ N_LINES = 60
 Reals = npt.NDArray[np.float64]
 
 
-def passed(
+def expected_and_scored(
     net: Network, depth: int, seed: int, scores: npt.NDArray[np.int64]
 ) -> tuple[Reals, Reals]:
     """Play a game of `Game2048-v0`, up to its end or a 65536 tile.
@@ -77,7 +77,7 @@ def passed(
 def lines(net: Network, depth: int, n_games: int) -> list[dict[str, Any]]:
     """Return a line for each score that any of the evaluation games passes."""
     scores = STEP * np.arange(1, N_LINES, dtype=np.int64)
-    games = [passed(net, depth, EVALUATION_SEED + i, scores) for i in trange(n_games)]
+    games = [expected_and_scored(net, depth, EVALUATION_SEED + i, scores) for i in trange(n_games)]
     expected, scored = (np.array(column) for column in zip(*games, strict=True))
     return [
         {

@@ -50,7 +50,7 @@ def positions(net: Network, n_games: int, n: int, seed: int) -> Words:
     return found
 
 
-def measured(
+def regret(
     net: Network, search: str, boards: Words, values: npt.NDArray[np.float64]
 ) -> dict[str, Any]:
     """Return the time, the searched afterstates and the regret of a search.
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     boards = positions(net, args.games, args.positions, args.seed)
     deep = ExpectimaxAgent(net, args.depth, cutoff=args.cutoff, table_bits=18)
     values = np.concatenate([deep.evaluate(each) for each in tqdm(np.split(boards, len(boards)))])
-    lines = [measured(net, search, boards, values) for search in tqdm(args.searches)]
+    lines = [regret(net, search, boards, values) for search in tqdm(args.searches)]
     cells = [
         [
             each["search"],

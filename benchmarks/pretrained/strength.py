@@ -43,14 +43,14 @@ class Point(NamedTuple):
     interval: float
 
 
-def learned(name: str, before: float = 0) -> list[Point]:
+def greedy_scores(name: str, before: float = 0) -> list[Point]:
     """Return the greedy scores of a run by moves learned, with those `before` the run."""
     rows = json_files.rows(RESULTS / "ntuple_network" / f"{name}.jsonl")
     greedy = [(before + row["n_moves"], row["1-ply"]) for row in rows]
     return [Point(moves, each["mean"], each["interval"]) for moves, each in greedy]
 
 
-def played(*players: str) -> list[Point]:
+def player_scores(*players: str) -> list[Point]:
     """Return the scores of players of the leaderboard by seconds per move, in ascending order."""
     with (RESULTS / "leaderboard" / "2048.csv").open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["player"] in players]
@@ -85,9 +85,9 @@ def draw(runs: dict[str, list[Point]], path: Path) -> None:
         _curve(left, points, name)
     left.axhline(OPTIMISTIC, color="grey", linestyle=":", label="Guei et al. 2021")
     plies = [f"expectimax, {depth}-ply" for depth in (2, 3, 4)]
-    _curve(right, played("N-tuple network", *plies), "package, 1-ply to 4-ply")
-    _curve(right, played("expectimax, 500 nodes"), "package, 500 nodes")
-    _curve(right, played("expectimax, 7-ply, cutoff 0.001"), "package, 7-ply, cutoff 0.001")
+    _curve(right, player_scores("N-tuple network", *plies), "package, 1-ply to 4-ply")
+    _curve(right, player_scores("expectimax, 500 nodes"), "package, 500 nodes")
+    _curve(right, player_scores("expectimax, 7-ply, cutoff 0.001"), "package, 7-ply, cutoff 0.001")
     for axis, published in ((left, LEARNED), (right, PLAYED)):
         axis.plot(*zip(*published, strict=True), "k^", label="Jaśkowski 2018")
         axis.set_xscale("log")
@@ -101,11 +101,11 @@ def draw(runs: dict[str, list[Point]], path: Path) -> None:
 
 def main() -> None:
     """Draw the figure and print the slopes."""
-    base, late = learned("base"), learned("late", before=4e9)
+    base, late = greedy_scores("base"), greedy_scores("late", before=4e9)
     runs = {
         "first network": base + late,
-        "second network": learned("early_end", before=EARLY),
-        "joined": learned("joined", before=14e9),
+        "second network": greedy_scores("early_end", before=EARLY),
+        "joined": greedy_scores("joined", before=14e9),
     }
     draw(runs, RESULTS / "ntuple_network" / "strength.svg")
     for name, points in (("one stage", base), ("one stage, then five", base + late)):

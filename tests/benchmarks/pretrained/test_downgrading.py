@@ -36,10 +36,10 @@ def test_gains_are_differences_of_the_same_games(
 
 
 def test_boards_that_no_game_reaches_make_no_difference() -> None:
-    row = downgrading.compared(filled(3)._replace(downgrade=15), 2, 3)
+    row = downgrading.gain(filled(3)._replace(downgrade=15), 2, 3)
     assert (row["gain"], row["interval"], row["different"]) == (0, 0, 0)
 
 
 def test_a_network_without_downgraded_boards_is_refused() -> None:
     with pytest.raises(ValueError, match="must be one that downgrades boards"):
-        downgrading.compared(filled(3)._replace(downgrade=16), 1, 2)
+        downgrading.gain(filled(3)._replace(downgrade=16), 1, 2)

@@ -45,7 +45,7 @@ def naive(net: Network, depth: int, seed: int, scores: list[int]) -> list[tuple[
 def test_scores_and_expectations_are_those_of_the_game(depth: int) -> None:
     net = filled(3)
     scores = [1, 100, 200, 300, 500, 10**6]
-    expected, scored = late_game.passed(net, depth, 7, np.array(scores))
+    expected, scored = late_game.expected_and_scored(net, depth, 7, np.array(scores))
     rows = naive(net, depth, 7, scores)
     assert 3 <= len(rows) < len(scores)
     for k, (expectation, left) in enumerate(rows):

@@ -23,9 +23,9 @@ def test_regrets_are_losses_by_the_values_of_the_deep_search() -> None:
     assert (boards == regrets.positions(net, 2, 50, seed=1)).all()
     deep = ExpectimaxAgent(net, 3, cutoff=0)
     values = deep.evaluate(boards)
-    same = regrets.measured(net, "depth=3,cutoff=0", boards, values)
+    same = regrets.regret(net, "depth=3,cutoff=0", boards, values)
     assert (same["regret"], same["best"]) == (0, 1)
-    greedy = regrets.measured(net, "depth=1", boards, values)
+    greedy = regrets.regret(net, "depth=1", boards, values)
     actions = ExpectimaxAgent(net, 1).act(boards)
     lost = [max(row) - row[action] for row, action in zip(values, actions, strict=True)]
     assert greedy["regret"] == pytest.approx(np.mean(lost), abs=0.01)
