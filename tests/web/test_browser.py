@@ -5,8 +5,6 @@ Skipped without Playwright or a Chromium of the system.
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,15 +12,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.browsers import needs_browser, running
 from tests.web.conftest import Server
 
 sync_api = pytest.importorskip("playwright.sync_api")
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.slow, *needs_browser]
 
 DATA = Path(__file__).parents[1] / "data" / "daihinmin"
 
@@ -30,11 +24,7 @@ DATA = Path(__file__).parents[1] / "data" / "daihinmin"
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """A headless browser."""
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield running
-        running.close()
+    yield from running()
 
 
 @pytest.fixture

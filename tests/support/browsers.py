@@ -1,0 +1,31 @@
+"""A headless Chromium of the system, by Playwright."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_CHROMIUM = next(filter(None, map(shutil.which, _NAMES)), None)
+
+needs_browser = [
+    pytest.mark.skipif(find_spec("playwright") is None, reason="needs playwright"),
+    pytest.mark.skipif(_CHROMIUM is None, reason="needs chromium: apt-get install chromium"),
+]
+"""Marks of tests that are skipped without a browser."""
+
+
+def running() -> Iterator[Any]:
+    """Yield a headless browser, which is closed afterwards."""
+    from playwright.sync_api import sync_playwright
+
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=arguments)
+        yield browser
+        browser.close()
