@@ -260,5 +260,5 @@ def check_device(device: str) -> None:
         raise ValueError(f"{wanted}, got {shown(device)}") from error
     try:
         torch.zeros(1, device=device).cpu()
-    except (RuntimeError, AssertionError, TypeError, ValueError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, TypeError, ValueError, ImportError) as error:
         raise ValueError(f"torch has no device {shown(device)} here: {error}") from error

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 from numba import njit
 
 from afterstate.envs.messages import shown
-from afterstate.envs.words import check_count, check_length, check_seed, whole
+from afterstate.envs.words import as_array, check_count, check_length, check_seed, whole
 
 Flags = npt.NDArray[np.bool_]
 Infos = dict[str, Any]
@@ -21,11 +21,10 @@ Seeds = int | Sequence[int | None] | None
 
 def check_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
     """Return the mode of a mode or its value, such as `"SameStep"`."""
-    try:
-        return AutoresetMode(mode)
-    except (ValueError, TypeError, RecursionError):  # RecursionError: deep lists
-        values = [known.value for known in AutoresetMode]
-        raise ValueError(f"autoreset_mode must be one of {values}, got {shown(mode)}") from None
+    values = [known.value for known in AutoresetMode]
+    if not isinstance(mode, AutoresetMode) and (not isinstance(mode, str) or mode not in values):
+        raise ValueError(f"autoreset_mode must be one of {values}, got {shown(mode)}")
+    return AutoresetMode(mode)
 
 
 def step_limit(max_episode_steps: int | None) -> int:
@@ -58,7 +57,7 @@ def check_reset_mask(options: dict[str, Any], num_envs: int) -> Flags:
     """Return the games that the reset options select, by default all."""
     given = options.get("reset_mask", np.ones(num_envs, np.bool_))
     check_length("reset_mask", given, num_envs)
-    mask = np.asarray(given)
+    mask = as_array(given)
     if mask.shape != (num_envs,) or mask.dtype != np.bool_ or not mask.any():
         raise ValueError(
             f"reset_mask must be bool[{num_envs}] with at least one True, "
@@ -74,7 +73,7 @@ def check_actions(actions: Any, num_envs: int, n_actions: int, meaning: str) -> 
         ValueError: another shape or type, or an action that is not in 0..n_actions-1.
     """
     check_length("actions", actions, num_envs)
-    numbers = np.asarray(actions)
+    numbers = as_array(actions)
     if numbers.shape != (num_envs,) or numbers.dtype.kind not in "iu":
         raise ValueError(
             f"actions must be integers of shape ({num_envs},), "

@@ -234,7 +234,7 @@ EXTRAS = {
 
 def missing(error: Exception) -> str:
     """Return how to install a package that an import did not find; an empty text if unknown."""
-    package = (getattr(error, "name", None) or "").partition(".")[0]
+    package = getattr(error, "name", None) or ""
     extras = [extra for extra, packages in EXTRAS.items() if package in packages]
     if not extras or not str(error).startswith("No module named"):
         return ""

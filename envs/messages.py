@@ -16,7 +16,8 @@ _TEXTS.maxstring = _TEXTS.maxlong = _TEXTS.maxother = 200
 def shown(value: Any) -> str:
     """Return a value as a message shows it, in a line of at most 200 characters."""
     try:
-        return _TEXTS.repr(value).replace("\n", " ")[:200]
+        text = _TEXTS.repr(value)[:200]
+        return "".join(each if each.isprintable() else " " for each in text)
     except Exception:  # of the value's own code, or an integer of too many digits
         return f"a value of type {type(value).__name__}"
 

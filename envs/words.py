@@ -148,6 +148,27 @@ def draw_word(generator: np.random.Generator) -> int:
     return int(generator.integers(0, 2**64, dtype=np.uint64))
 
 
+_MOST_AXES = 8
+"""No argument has as many axes."""
+
+
+def as_array(values: Any, dtype: Any = None) -> npt.NDArray[Any]:
+    """Return values as an array, one with the single object None if numpy cannot make one.
+
+    Nor are lists of more than eight levels made one: numpy would follow each path through lists
+    that are shared or that hold themselves.
+    """
+    inner, n_axes = values, 0
+    while isinstance(inner, (list, tuple)) and inner:
+        inner, n_axes = inner[0], n_axes + 1
+        if n_axes > _MOST_AXES:
+            return np.array(None, object)
+    try:
+        return np.asarray(values, dtype)
+    except (ValueError, TypeError, RuntimeError, OverflowError):  # such as of tensors
+        return np.array(None, object)
+
+
 def whole(number: Any) -> int | None:
     """Return an integer of Python or numpy as int; None for booleans and anything else."""
     is_whole = isinstance(number, (int, np.integer)) and not isinstance(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.envs.game2048.rules import MAX_EXPONENT, check_words, words
-from afterstate.envs.words import Words
+from afterstate.envs.words import Words, as_array
 
 
 class Agent(ABC):
@@ -67,18 +67,15 @@ class Agent(ABC):
         Raises:
             ValueError: not an observation, or boards of another size than the player's.
         """
-        try:
-            array = np.asarray(observation)
-        except ValueError:  # numpy's message does not describe an observation
-            array = np.empty(0)
+        given = array = as_array(observation)
         n_cells = self.size[0] * self.size[1]
         if array.dtype.kind == "f" and array.shape[-1:] == ((MAX_EXPONENT + 1) * n_cells,):
-            array = array.reshape(*array.shape[:-1], -1, *self.size)
+            array = array.reshape(*array.shape[:-1], MAX_EXPONENT + 1, *self.size)
         if array.dtype.kind == "f" and array.shape[-3:] == (MAX_EXPONENT + 1, *self.size):
             array = array.argmax(axis=-3)
         if array.ndim not in (2, 3) or array.shape[-2:] != tuple(self.size):
             raise ValueError(
                 f"observation must be exponents {list(self.size)}, planes {[18, *self.size]}, "
-                f"these in one row or a batch of them, got {array.dtype} of shape {array.shape}"
+                f"these in one row or a batch of them, got {given.dtype} of shape {given.shape}"
             )
         return self.act(words(array)), state

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from afterstate.envs.game2048 import batch
 from afterstate.envs.game2048.games import RNG, SCORE
 from afterstate.envs.game2048.rules import size_of, table
-from afterstate.envs.messages import shown
-from afterstate.envs.words import Words, seed_word, whole
+from afterstate.envs.messages import named, shown
+from afterstate.envs.words import Words, as_array, seed_word, whole
 
 MAX_GAMES = 10**7
 """Maximum number of games that are played in parallel, which takes 200 bytes for each."""
@@ -121,7 +121,9 @@ def size_of_player(player: Any, default: tuple[int, int] = (4, 4)) -> tuple[int,
     Raises:
         ValueError: its `size` is not that of a board.
     """
-    return size_of(getattr(player, "size", default))
+    size = getattr(player, "size", default)
+    with named("the player's size"):
+        return size_of(size.tolist() if isinstance(size, np.ndarray) else size)
 
 
 def actions_of(player: Any, boards: Words) -> Indices:
@@ -131,24 +133,18 @@ def actions_of(player: Any, boards: Words) -> Indices:
         ValueError: it returns something else.
     """
     given = player.act(boards)
-    actions = _as_array(given)
+    actions = as_array(given)
     if actions.shape != boards.shape or actions.dtype.kind not in "iu":
         expected = f"the player must return one integer action for each of {len(boards)} boards"
-        raise ValueError(f"{expected}, got {shown(given)}")
+        is_long = actions.size > 10
+        got = f"{actions.dtype} of shape {actions.shape}" if is_long else shown(given)
+        raise ValueError(f"{expected}, got {got}")
     return actions
-
-
-def _as_array(given: Any) -> npt.NDArray[Any]:
-    """Return what a player has returned as an array, an empty one if numpy cannot make one."""
-    try:
-        return np.asarray(given)
-    except (ValueError, TypeError, RuntimeError):  # such as lists of different lengths
-        return np.empty(0, object)
 
 
 def _moves(given: Any) -> int:
     """Return the number of moves that `finish` of a player has returned."""
-    values = _as_array(given).reshape(-1).tolist()
+    values = as_array(given).reshape(-1).tolist()
     number = whole(values[0]) if len(values) == 1 else None
     if number is None or not 0 <= number < 1 << 62:
         expected = "finish of the player must return its number of moves"

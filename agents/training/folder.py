@@ -52,7 +52,7 @@ class FolderLock:
             raise ValueError(message) from error
         if is_new:
             _FILES[self._held] = os.stat(path / LOCK_FILE)
-        self._file = _FILES[self._held]
+        self._file: os.stat_result | None = _FILES[self._held]
 
     def check(self) -> None:
         """Raise OSError if the folder is no longer the one that is locked, or has lost its lock."""
@@ -64,11 +64,12 @@ class FolderLock:
         """Let other processes lock the folder, unless it is another one than was locked."""
         if self._is_held:
             self._held.release()
+        self._file = None
 
     @property
     def _is_held(self) -> bool:
         """True if the process still has this file: a later one may have the same inode."""
-        return _FILES.get(self._held) is self._file
+        return self._file is not None and _FILES.get(self._held) is self._file
 
 
 _FILES: WeakKeyDictionary[Any, os.stat_result] = WeakKeyDictionary()

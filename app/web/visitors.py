@@ -161,10 +161,12 @@ class Visitors:
             raise Refusal(413, f"games must have at most {self._limits.file:,} bytes")
         path = self._path(visitor.key)
         try:  # not synced, which would take longer than the move
+            self._held.check()
             durable_files.write(path, data, synced=False)
         except OSError as error:
             LOGGER.error("%s cannot be written: %s", path, error)
-            raise Refusal(507, "the game cannot be saved: the server's disk may be full") from error
+            why = "the server's disk may be full, or its folder gone"
+            raise Refusal(507, f"the game cannot be saved: {why}") from error
         visitor.saved = data
 
     def _path(self, key: str) -> Path:

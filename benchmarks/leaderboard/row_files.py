@@ -66,9 +66,9 @@ def _members(path: Path) -> Iterator[tuple[bytes, int]]:
             for text, end in _unpack(path, file):
                 yield text, end
         except zlib.error as error:
-            _check_is_last(path, end, error)
             why = f"damaged ({error})"
     if size > end:
+        _check_is_last(path, end, size, why)
         LOGGER.warning("%s: rows after its first %d bytes are %s, and left out", path, end, why)
 
 
@@ -94,15 +94,18 @@ def _unpack(path: Path, file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
         yield bytes(text), file.tell() - len(rest)
 
 
-def _check_is_last(path: Path, start: int, error: zlib.error) -> None:
-    """Raise ValueError unless a damaged member is the last one, of which all may be lost."""
+def _check_is_last(path: Path, start: int, size: int, why: str) -> None:
+    """Raise ValueError unless an incomplete member is the last one, of which all may be lost.
+
+    A damaged member may seem to go on up to the end of the file, over those after it.
+    """
     with (
         durable_files.open_to_read(path) as file,
         mmap(file.fileno(), 0, access=ACCESS_READ) as data,
     ):
         first = data[: len(_START)].rstrip(b"\0")
-        if not (start or _START.startswith(first)) or data.find(_START, start + 1) >= 0:
-            raise ValueError(f"{path} is damaged ({error}): restore it, or delete it") from error
+        if not (start or _START.startswith(first)) or data.find(_START, start + 1, size) >= 0:
+            raise ValueError(f"{path} is {why} before its end: restore it, or delete it")
 
 
 def append(path: Path, rows: Sequence[Row]) -> None:

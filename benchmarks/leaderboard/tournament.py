@@ -18,6 +18,7 @@ write them reports the finished cycles.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import math
@@ -41,10 +42,11 @@ from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, play_match
 from afterstate.agents.training import workers
 from afterstate.agents.training.commands import markdown, sigterm_raises, uninterrupted
 from afterstate.commands.seats import player_of_daihinmin
-from afterstate.envs import json_files
+from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import fail, print_error
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import N_PLAYERS
+from afterstate.envs.messages import named
 from afterstate.leaderboard.options import Tournament
 from afterstate.leaderboard.row_files import Row
 
@@ -108,12 +110,13 @@ def play_cycle(cycle: Cycle, n_games: int = GAMES_PER_CYCLE) -> list[Row]:
     seeds = np.random.default_rng([cycle.seed, cycle.rotation]).integers(2**63, size=N_PLAYERS)
     players = [make(*pair) for pair in zip(cycle.players, seeds.tolist(), strict=True)]
     key = {"cycle": cycle.number, "rotation": cycle.rotation}
-    return [
-        key
-        | {"game": int(match["number"]), "seed": cycle.seed, "players": cycle.players}
-        | {"places": match["places"].tolist()}
-        for match in play_match(players, n_games, cycle.seed)
-    ]
+    with named(f"cycle of {', '.join(cycle.players)}"):
+        return [
+            key
+            | {"game": int(match["number"]), "seed": cycle.seed, "players": cycle.players}
+            | {"places": match["places"].tolist()}
+            for match in play_match(players, n_games, cycle.seed)
+        ]
 
 
 def play_cycles(cycles: Iterable[Cycle], n_games: int, jobs: int) -> Iterator[list[Row]]:
@@ -210,11 +213,36 @@ def wins_table(names: Sequence[str], wins: dict[tuple[str, str], float]) -> str:
     return markdown(["finishes before", *names], body)
 
 
-def _append(path: Path, rows: list[Row]) -> None:
-    """Append the rows of a cycle; raise OSError if the file was removed or cannot be written."""
-    if not path.exists():
-        raise OSError(errno.EIO, "the file was removed during the tournament", str(path))
-    json_files.append(path, rows)
+class _RowFile:
+    """The new file of the rows of a tournament.
+
+    Raises:
+        OSError: there is such a file, or it cannot be made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("xb", buffering=0)
+        durable_files.sync_folder(path.parent)
+
+    def append(self, rows: Sequence[Row]) -> None:
+        """Append rows; raise OSError if the file was removed, replaced or cannot be written."""
+        if not self._is_there():
+            message = "the file was removed or replaced during the tournament"
+            raise OSError(errno.EIO, message, str(self._path))
+        durable_files.append_to(self._file, json_files.to_lines(rows))
+
+    def close(self) -> None:
+        """Close the file; remove it if it has no row."""
+        with self._file:
+            if self._is_there() and not os.fstat(self._file.fileno()).st_size:
+                self._path.unlink()
+
+    def _is_there(self) -> bool:
+        """Return True if the file is still at its path."""
+        with contextlib.suppress(OSError):
+            return os.path.samestat(os.stat(self._path), os.fstat(self._file.fileno()))
+        return False
 
 
 def run(args: Tournament) -> int:
@@ -223,28 +251,26 @@ def run(args: Tournament) -> int:
         for name in sorted(set(args.players)):
             make(name)
         cycles = draw_cycles(args.players, args.cycles, args.seed, args.duplicate)
-        if args.rows:
-            args.rows.open("x").close()
+        file = _RowFile(args.rows) if args.rows else None
     except (ValueError, TypeError, ImportError, AttributeError, OSError) as error:
         fail(error)
     rows: list[Row] = []
-    code = 0
     try:
         with sigterm_raises(KeyboardInterrupt()):
             for played in tqdm(play_cycles(cycles, args.games, args.jobs), total=len(cycles)):
                 with uninterrupted():
-                    if args.rows:
-                        _append(args.rows, played)
+                    if file:
+                        file.append(played)
                     rows += played
     except KeyboardInterrupt:
         print("interrupted; results of the finished cycles:", file=sys.stderr)
-        code = 130
+        return 130
     except OSError as error:
         print_error(error)
-        code = 1
-    finally:
-        if args.rows and not rows:
-            args.rows.unlink(missing_ok=True)
-    if rows:
-        print(as_json(rows) if args.json else report(rows))
-    return code
+        return 1
+    finally:  # also if a player raises an error
+        if file:
+            file.close()
+        if rows:
+            print(as_json(rows) if args.json else report(rows))
+    return 0

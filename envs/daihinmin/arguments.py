@@ -22,6 +22,7 @@ from afterstate.envs.daihinmin.rules import (
     HEIMIN,
     LAST_NUMBER,
     MAX_ACTIONS,
+    MOST_POINTS,
     N_PLAYERS,
     Game,
     Games,
@@ -67,7 +68,7 @@ def check_action(action: Any) -> int:
     """
     try:
         number = operator.index(action)
-    except TypeError:
+    except Exception:  # not an integer, or of the value's own code
         number = -1
     if not 0 <= number < N_PLAYS or isinstance(action, bool):
         raise ValueError(f"action must be an integer in 0..{N_PLAYS - 1}, got {shown(action)}")
@@ -170,7 +171,7 @@ _LIMITS = {
     "n_actions": (0, MAX_ACTIONS),
     "number": (0, LAST_NUMBER),
     "seats": (0, N_PLAYERS - 1),
-    "points": (0, 2**40),
+    "points": (0, MOST_POINTS),
     "viewer": (-1, N_PLAYERS - 1),
     "reseat_every": (0, 2**62),
     "class_reset_every": (0, 2**62),

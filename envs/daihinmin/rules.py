@@ -42,6 +42,7 @@ from afterstate.envs.words import Word, Words, next_random
 
 N_PLAYERS = 5
 LAST_NUMBER = 2**32
+MOST_POINTS = 2**40
 """The largest number of a game in its match; games after it have the same."""
 ACCEPTED, REFUSED = 9, 8
 """Answers to a submission. A pass is accepted on an empty field only; its effect is the same."""
@@ -457,7 +458,8 @@ def _finish(game: Game) -> None:
     _draw_places(game)
     game.turn = -1
     for player in range(N_PLAYERS):
-        game.points[player] += N_PLAYERS - game.places[player]
+        points = game.points[player] + N_PLAYERS - game.places[player]
+        game.points[player] = min(points, MOST_POINTS)
 
 
 @njit(boolean(GameType), cache=True)

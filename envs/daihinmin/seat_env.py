@@ -209,7 +209,8 @@ class DaihinminEnv(gym.Env[Planes, np.int64]):
 
 def check_seat(seat: Any) -> None:
     """Raise ValueError unless a seat is a player's number or `"random"`."""
-    if seat != "random" and whole(seat) not in range(N_PLAYERS):
+    is_random = isinstance(seat, str) and seat == "random"
+    if not is_random and whole(seat) not in range(N_PLAYERS):
         raise ValueError(f"seat must be one of {_SEATS}, got {shown(seat)}")
 
 

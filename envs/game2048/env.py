@@ -30,6 +30,8 @@ from afterstate.envs.words import Word, check_one_of, check_seed, draw_word, who
 
 OBSERVATIONS = ("exponents", "onehot", "flat")
 ILLEGAL = ("noop", "terminate", "raise")
+MOST_SCORE = 2**62 - 1
+"""Largest score of a state; vector environments sum scores in int64."""
 BoardLike: TypeAlias = Word | npt.ArrayLike
 """A board or boards: a word or words (see `rules.py`), or exponents."""
 ACTION_NAMES = ("up", "right", "down", "left")
@@ -222,7 +224,8 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         """
         game = self._running()
         board = batch.read(game, BOARD, *self.size)[0]
-        return {"board": board, "score": game.item(SCORE), "rng": game.item(RNG)}
+        score = min(game.item(SCORE), MOST_SCORE)
+        return {"board": board, "score": score, "rng": game.item(RNG)}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Return to a state from `get_state`, of this or another environment of the same size.
@@ -367,7 +370,7 @@ def check_action(action: Any) -> int:
     """
     try:
         number = operator.index(action)
-    except TypeError:
+    except Exception:  # not an integer, or of the value's own code
         number = -1
     if not 0 <= number < 4 or isinstance(action, bool):
         raise ValueError(f"action must be 0 up, 1 right, 2 down or 3 left, got {shown(action)}")
@@ -406,9 +409,13 @@ def _has_lengths(board: BoardLike, shape: tuple[int, ...]) -> bool:
     """Return False if an array has another shape, or a list (or one within it) another length."""
     if isinstance(board, np.ndarray):
         return board.shape in (shape, shape[:-2])
-    if not shape or not isinstance(board, Sequence):
+    if not isinstance(board, Sequence) or isinstance(board, str):
         return True
-    return len(board) == shape[0] and all(_has_lengths(each, shape[1:]) for each in board)
+    return (
+        bool(shape)
+        and len(board) == shape[0]
+        and all(_has_lengths(each, shape[1:]) for each in board)
+    )
 
 
 def are_words(board: BoardLike) -> bool:
@@ -430,6 +437,6 @@ def check_state(state: Any, size: tuple[int, int]) -> tuple[Cells, int, int]:
     if whole(score) is None or whole(rng) is None:
         got = f"{shown(score)} and {shown(rng)}"
         raise ValueError(f"score and rng of a state must be integers, got {got}")
-    if not (0 <= score < 2**62 and 0 <= rng < 2**64):  # vector environments sum in int64
+    if not (0 <= score <= MOST_SCORE and 0 <= rng < 2**64):
         raise ValueError(f"score and rng of a state must be in range, got {score} and {rng}")
     return check_board(state["board"], size), int(score), int(rng)

@@ -29,7 +29,7 @@ import numpy.typing as npt
 from numba import njit
 
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, Words, next_random, whole
+from afterstate.envs.words import Word, Words, as_array, next_random, whole
 
 UP, RIGHT, DOWN, LEFT = 0, 1, 2, 3
 """The actions."""
@@ -470,7 +470,7 @@ def check_words(words: Any, rows: int, cols: int) -> Words:
         ValueError: not integers of 64 bits, a tile outside the board, or exponents, which `words`
             converts to a board word.
     """
-    boards = words if isinstance(words, np.ndarray) else np.array(words, object)
+    boards = words if isinstance(words, np.ndarray) else as_array(words, object)
     if boards.dtype == object:
         numbers = [whole(word) for word in boards.ravel()]  # numpy would make floats of large ones
         fits = all(number is not None and 0 <= number < 1 << 64 for number in numbers)
@@ -493,10 +493,7 @@ def check_cells(cells: Any) -> Cells:
     Raises:
         ValueError: not integers in 0..17, or not boards of at most 4x4 cells.
     """
-    try:
-        array = np.asarray(cells)
-    except ValueError:  # the message of numpy does not describe a board
-        array = np.empty(0)
+    array = as_array(cells)
     if array.ndim < 2:
         raise ValueError(
             f"a board must be exponents [rows, cols] in rows of equal length, got {shown(cells)}"

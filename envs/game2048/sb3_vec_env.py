@@ -47,7 +47,7 @@ class Game2048VecEnv(VecEnv):
         if any(other.keys() != options.keys() for other in all_options):
             raise ValueError("options must have the same keys for all games")
         if "board" in options:
-            options = {"board": np.stack([other["board"] for other in all_options])}
+            options = {"board": [other["board"] for other in all_options]}
         observations, infos = self.env.reset(seed=seeds, options=options)
         self.reset_infos = self._unbatch(infos)
         return observations

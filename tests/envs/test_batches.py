@@ -28,6 +28,7 @@ def test_a_mode_of_any_other_type_is_refused() -> None:
     for _ in range(10**5):
         deep = [deep]
     modes: list[Any] = [deep, None, 1, "nextstep", np.zeros(2, "i4,i4")]
+    modes.append(np.broadcast_to(np.zeros(1), 1 << 50))
     for mode in modes:
         with pytest.raises(ValueError, match="autoreset_mode must be one of"):
             batches.check_autoreset_mode(mode)

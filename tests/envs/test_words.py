@@ -52,6 +52,14 @@ def test_any_value_can_be_shown() -> None:
     assert shown([1, "a", None]) == "[1, 'a', None]"
 
 
+def test_a_shown_value_has_no_control_characters() -> None:
+    class Clears:
+        def __repr__(self) -> str:
+            return "one\r\x1b[2Jtwo\nthree\u202e"
+
+    assert shown(Clears()) == "one  [2Jtwo three "
+
+
 def test_a_deeply_nested_argument_is_refused_as_any_other() -> None:
     deep: list[Any] = []
     for _ in range(5_000):

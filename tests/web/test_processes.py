@@ -149,6 +149,10 @@ def test_a_search_of_a_network_that_learns_has_the_time_limit() -> None:
         await asyncio.wait_for(learner.search, 60)
         answer = await thinking.run("me", {"kind": "games", "time": 0.5}, search)
         assert answer["time"] == 0.5
+        step = asyncio.create_task(learner.ask({"kind": "learn", "time": 0.5}))
+        await asyncio.sleep(0.05)  # the time begins when the step of learning has ended
+        answer = await thinking.run("me", {"kind": "hint", "time": 0.01}, search)
+        assert answer["time"] == 0.01 and step.done()
         learners.close()
 
     asyncio.run(ask())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -85,6 +86,15 @@ def test_a_change_that_cannot_be_saved_is_not_made(tmp_path: Path) -> None:
         games.game_2048 = None
         raise ZeroDivisionError
     assert visitor.games == before
+
+
+def test_games_are_not_saved_in_a_folder_that_lost_its_lock(tmp_path: Path) -> None:
+    visitors = Visitors(tmp_path / "state", LIMITS)
+    _, visitor = with_game(visitors, "10.0.0.1")
+    shutil.rmtree(tmp_path / "state")
+    with pytest.raises(Refusal, match="cannot be saved"), visitors.changing(visitor) as games:
+        games.game_2048 = game_2048.new(2)
+    assert not (tmp_path / "state").exists()
 
 
 def test_games_are_kept_for_the_next_server(tmp_path: Path) -> None:

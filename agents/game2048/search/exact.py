@@ -26,7 +26,7 @@ import numpy.typing as npt
 from numba import float64, int64, njit, uint8, uint64, void
 
 from afterstate.agents.game2048.agent import Agent
-from afterstate.agents.game2048.play import Player
+from afterstate.agents.game2048.play import Player, actions_of
 from afterstate.agents.game2048.values.bit_planes import z_order
 from afterstate.agents.game2048.values.ntuple_network import Network
 from afterstate.agents.game2048.values.ntuple_network import network as empty_network
@@ -456,12 +456,7 @@ def _player_moves(agent: Player, game: _Game, boards: Words) -> Moves:
     unfinished = boards[moves > 0]
     if unfinished.size == 0:
         return moves
-    actions = np.asarray(agent.act(unfinished))
-    if actions.shape != unfinished.shape or actions.dtype.kind not in "iu":
-        raise ValueError(
-            f"the player must return one integer action for each of {unfinished.size} boards, "
-            f"got {actions.dtype} of shape {actions.shape}"
-        )
+    actions = actions_of(agent, unfinished)
     is_legal = (actions >= 0) & (actions < 4)
     is_legal &= (moves[moves > 0] >> (actions * is_legal).astype(np.uint8) & 1) == 1
     if not is_legal.all():

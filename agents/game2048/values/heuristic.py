@@ -41,7 +41,7 @@ from afterstate.envs.game2048.rules import (
     words,
 )
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, Words
+from afterstate.envs.words import Word, Words, as_array
 
 Values = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -213,7 +213,7 @@ def evaluate(board: Any, weights: Weights | None = None, compared: str = "occupi
     Raises:
         ValueError: not a board, not `Weights`, or not one of `COMPARED`.
     """
-    array = np.asarray(board)
+    array = as_array(board)
     if array.shape not in ((), (4, 4)):
         raise ValueError(f"board must be a word or exponents [4, 4], got shape {array.shape}")
     word = check_words(words(array) if array.ndim else board, 4, 4)

@@ -21,8 +21,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from afterstate.agents import files
-from afterstate.agents.game2048.values.ntuple_file import to_z_order
+from afterstate.agents.game2048.values.ntuple_file import check_weights, to_z_order
 from afterstate.agents.game2048.values.ntuple_network import Network, Weights, network
 from afterstate.envs import durable_files
 
@@ -88,8 +87,7 @@ def _read_floats(file: BinaryIO, n: int) -> Weights:
     """Read an array of floats."""
     _check_length(file, n)
     floats = np.frombuffer(file.read(4 * n), "<f4").astype(np.float32)
-    if not files.is_finite(floats):
-        raise ValueError("its weights are NaN or infinite")
+    check_weights(floats)
     return floats
 
 

@@ -32,6 +32,8 @@ from afterstate.envs.messages import shown
 from afterstate.envs.words import Words, whole
 
 MAX_DEPTH = 3
+MOST = 1e30
+"""Largest value of an afterstate, in points; outputs of a network may overflow."""
 
 CHUNK = 4096
 """Boards in a batch of a search and a network on the CPU, on a GPU 16 times as many; bounds the
@@ -238,10 +240,14 @@ class ValueNetAgent(Agent):
     def _network_values(self, afters: Tensor) -> Tensor:
         """Return the network's values of afterstates in points, `float32[n]`."""
         if not self._symmetric:
-            return self.value_scale * evaluate(self.net, afters)
+            return self._in_points(evaluate(self.net, afters))
         symmetry = torch.arange(8, device=afters.device).repeat_interleave(len(afters))
         images = torch_rules.symmetric(afters.repeat(8), symmetry)
-        return self.value_scale * evaluate(self.net, images).view(8, -1).mean(0)
+        return self._in_points(evaluate(self.net, images)).view(8, -1).mean(0)
+
+    def _in_points(self, outputs: Tensor) -> Tensor:
+        """Return outputs of the network in points; those that overflow are cut off at `MOST`."""
+        return (self.value_scale * outputs).nan_to_num(-MOST, MOST, -MOST).clamp(-MOST, MOST)
 
     def _expected(self, afters: Tensor, depth: int) -> Tensor:
         """Return the mean value of the best moves after a new tile; 0 where the game is over."""

@@ -36,28 +36,39 @@ class _Learner:
         """True while it learns."""
         return self.task is not None and not self.task.done()
 
-    async def ask(self, request: Json) -> Json:
-        """Return the answer to a request; one is answered at a time."""
+    async def ask(self, request: Json, begun: asyncio.Event | None = None) -> Json:
+        """Return the answer to a request; one is answered at a time, and `begun` is set then."""
         async with self.lock:
+            if begun is not None:
+                begun.set()
             answer = await self.worker.ask({**request, "seed": self.seed})
         if "error" in answer:
             raise Refusal(400, answer["error"])
         return answer
 
-    async def answer(self, request: Json) -> Json:
+    async def answer(self, request: Json, seconds: float | None) -> Json:
         """Return the answer to a visitor's request.
 
         The process has the network, so it is not ended with a search: one that is stopped goes on
         for nobody.
 
+        Args:
+            request: for games, a hint or moves.
+            seconds: time from the end of the current step of learning on, None for no limit.
+
         Raises:
-            Refusal: an earlier search goes on, or something goes wrong.
+            Refusal: an earlier search goes on, something goes wrong, or the time is up.
         """
         if self.search is not None and not self.search.done():
             raise Refusal(429, "your network has not ended its last search, try again in a moment")
-        self.search = asyncio.create_task(self.ask(request))
+        begun = asyncio.Event()
+        self.search = asyncio.create_task(self.ask(request, begun))
         self.search.add_done_callback(ignore)
-        return await asyncio.shield(self.search)
+        await begun.wait()
+        try:
+            return await asyncio.wait_for(asyncio.shield(self.search), seconds)
+        except asyncio.TimeoutError:
+            raise too_slow(seconds or 0) from None
 
     async def run(self) -> None:
         """Learn until the time is up, or something goes wrong."""
@@ -137,15 +148,11 @@ class Learners:
         """Return the answer of the visitor's network to a request for games, a hint or moves.
 
         Raises:
-            Refusal: there is no network, or see `_Learner.answer`; or the time of a search is up.
+            Refusal: there is no network, or see `_Learner.answer`.
         """
-        answer, seconds = self._of(visitor).answer(request), self._limits.seconds
-        if request["kind"] == "games":  # they have a time of their own
-            return await answer
-        try:
-            return await asyncio.wait_for(answer, seconds)
-        except asyncio.TimeoutError:
-            raise too_slow(seconds) from None
+        has_own_time = request["kind"] == "games"
+        seconds = None if has_own_time else self._limits.seconds
+        return await self._of(visitor).answer(request, seconds)
 
     def forget(self, visitor: str) -> None:
         """End the learner of a visitor, if there is one."""

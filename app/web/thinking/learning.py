@@ -41,6 +41,8 @@ class Session:
         self._players: dict[int, Agent] = {}  # by depth; they share the weights
         self._scores: deque[int] = deque(maxlen=_KEPT)
         self._tiles: deque[int] = deque(maxlen=_KEPT)
+        for depth in (1, 2):  # compiles hints, whose time is limited
+            analysis.hint(self._player(depth), game_2048.new(seed=0).position.board, detail=True)
 
     def answer(self, request: Json) -> Json:
         """Return the answer to a request: to learn on, for games, for a hint, or for moves."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -10,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 import afterstate.envs  # noqa: F401
-from afterstate.agents.game2048.play import play
+from afterstate.agents.game2048.play import play, size_of_player
 from afterstate.agents.game2048.simple import RandomAgent
 from afterstate.agents.game2048.values.ntuple import NTupleAgent
 from afterstate.agents.game2048.values.ntuple_network import network
@@ -311,3 +312,21 @@ def test_wrong_sizes_are_refused(size: tuple[int, int]) -> None:
 def test_a_wrong_size_is_named(size: Any) -> None:
     with pytest.raises(ValueError, match="size"):
         play(RandomAgent(seed=1), 1, size=size)
+
+
+def test_the_message_has_the_shape_of_many_actions() -> None:
+    with pytest.raises(ValueError, match=r"for each of 50 boards, got int8 of shape \(49,\)"):
+        play(SameAction(0, 49), 50)
+
+
+@pytest.mark.parametrize("size", [np.array([2, 2]), [2, 2], (2, 2)])
+def test_a_size_may_be_an_array(size: Any) -> None:
+    player: Any = SimpleNamespace(size=size)
+    assert size_of_player(player) == (2, 2)
+
+
+@pytest.mark.parametrize("size", [None, 4, np.array(4), np.zeros(2), "ab"])
+def test_a_wrong_size_is_that_of_the_player(size: Any) -> None:
+    player: Any = SimpleNamespace(size=size)
+    with pytest.raises(ValueError, match="the player's size: "):
+        size_of_player(player)

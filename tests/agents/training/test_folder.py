@@ -111,3 +111,15 @@ def test_a_run_that_ended_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"learner\.npz exists"):
         second.open({}, "n_moves", 0)
     assert first.rows() == [{"n_moves": 5, "1-ply": {"mean": None}}]
+
+
+def test_a_lock_is_released_once(tmp_path: Path) -> None:
+    first, second = FolderLock(tmp_path), FolderLock(tmp_path)
+    first.release()
+    first.release()
+    second.check()
+    with pytest.raises(OSError, match="was removed or replaced"):
+        first.check()
+    code = f"from afterstate.agents.training.folder import *; FolderLock(Path({str(tmp_path)!r}))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "another process writes to" in run.stderr

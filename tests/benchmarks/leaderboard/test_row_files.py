@@ -99,7 +99,9 @@ def test_damage_before_other_rows_and_another_file_are_errors(path: Path) -> Non
     row_files.append(path, [{"a": 2}])
     for content in (first[:15] + b"x" + path.read_bytes()[16:], b"no gzip"):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"is damaged .*restore it, or delete it"):
+        with pytest.raises(
+            ValueError, match=r"damaged .* before its end: restore it, or delete it"
+        ):
             list(row_files.rows(path))
         with pytest.raises(ValueError, match="is damaged"):
             row_files.repair(path)
@@ -119,3 +121,27 @@ def test_entries_that_are_deep_or_large_are_refused(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(ValueError, match=r"entries\.json"):
             entries(path)
+
+
+@pytest.mark.parametrize("bit", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("number", range(5))
+def test_a_header_that_runs_over_later_members_is_damage(
+    path: Path, number: int, bit: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A flag of a header may let the reader look for a field up to the end of the file."""
+    starts = []
+    for a in range(6):
+        starts.append(path.stat().st_size if path.exists() else 0)
+        row_files.append(path, [{"a": a}])
+    content = bytearray(path.read_bytes())
+    content[starts[number] + 3] ^= 1 << bit
+    path.write_bytes(content)
+    if bit == 0:  # FTEXT means nothing
+        assert len(list(row_files.rows(path))) == 6
+        return
+    damaged = pytest.raises(ValueError, match=r"rows\.jsonl\.gz is .* before its end: restore it")
+    with damaged:
+        list(row_files.rows(path))
+    with damaged:
+        row_files.repair(path)
+    assert path.read_bytes() == content and not caplog.messages

@@ -20,11 +20,12 @@ import pytest
 
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, SampleAgent
-from afterstate.envs import json_files
+from afterstate.envs import durable_files
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.rules import Game
 from afterstate.leaderboard import tournament
 from afterstate.leaderboard.__main__ import main
+from afterstate.leaderboard.options import Tournament
 from afterstate.leaderboard.row_files import Row
 from afterstate.leaderboard.tournament import Cycle
 
@@ -398,39 +399,49 @@ def test_an_interrupted_tournament_reports_what_was_played(
 def test_a_full_disk_leaves_whole_rows_and_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file, calls, append = tmp_path / "rows.jsonl", iter(range(9)), json_files.append
+    file, calls, append = tmp_path / "rows.jsonl", iter(range(9)), durable_files.append_to
 
-    def appended(path: Path, rows: list[Row]) -> None:
+    def appended(opened: Any, data: bytes) -> None:
         if next(calls) == 1:
-            raise OSError(errno.ENOSPC, "No space left on device", str(path))
-        append(path, rows)
+            raise OSError(errno.ENOSPC, "No space left on device", opened.name)
+        append(opened, data)
 
-    monkeypatch.setattr(json_files, "append", appended)
+    monkeypatch.setattr(durable_files, "append_to", appended)
     assert main(["tournament", *FIVE, "--cycles=9", "--games=2", f"--rows={file}"]) == 1
     shown = capsys.readouterr()
     assert shown.out.startswith("2 games in 1 cycles") and len(read(file)) == 2
     assert shown.err.endswith(f"error: {file}: No space left on device\n")
 
 
+@pytest.mark.parametrize("cycle", [0, 1])
+@pytest.mark.parametrize("is_replaced", [False, True])
 def test_rows_are_not_written_to_another_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    cycle: int,
+    is_replaced: bool,
 ) -> None:
     """Another tournament with the same rows does not start, and a removed file is no new one."""
     file, play_cycles = tmp_path / "rows.jsonl", tournament.play_cycles
 
     def played(*arguments: Any) -> Iterator[list[Row]]:
         for i, each in enumerate(play_cycles(*arguments)):
-            if i == 1:
+            if i == cycle:
                 with pytest.raises(SystemExit, match="2"):
                     main(["tournament", *FIVE, "--cycles=1", f"--rows={file}"])
-                file.unlink()
+                file.rename(tmp_path / "moved")
+                if is_replaced:
+                    file.write_text("mine\n")
             yield each
 
     monkeypatch.setattr(tournament, "play_cycles", played)
     assert main(["tournament", *FIVE, "--cycles=3", "--games=2", f"--rows={file}"]) == 1
     shown = capsys.readouterr()
-    assert shown.out.startswith("2 games in 1 cycles") and not file.exists()
-    assert f"error: {file}: the file was removed during the tournament\n" in shown.err
+    assert shown.out.startswith("2 games in 1 cycles") == (cycle == 1)
+    assert file.exists() == is_replaced and (not is_replaced or file.read_text() == "mine\n")
+    assert len(read(tmp_path / "moved")) == 2 * cycle
+    assert f"error: {file}: the file was removed or replaced during the" in shown.err
 
 
 def test_a_player_that_fails_leaves_no_file(tmp_path: Path, bots: ModuleType) -> None:
@@ -443,6 +454,31 @@ def test_a_player_that_fails_leaves_no_file(tmp_path: Path, bots: ModuleType) ->
     with pytest.raises(ZeroDivisionError):
         main(["tournament", *FIVE[:4], "bots:Fails", "--cycles=1", f"--rows={file}"])
     assert not file.exists()
+
+
+@pytest.mark.parametrize("kind", [ZeroDivisionError, ValueError])
+def test_a_player_that_fails_later_leaves_rows_and_report(
+    tmp_path: Path, bots: ModuleType, capsys: pytest.CaptureFixture[str], kind: type[Exception]
+) -> None:
+    class Fails(HeuristicAgent):
+        made = 0
+
+        def __init__(self) -> None:
+            super().__init__()
+            Fails.made += 1  # the first is made by the check of names
+
+        def _choose(self, view: Any) -> int:
+            if Fails.made == 4:
+                raise kind("no move")
+            return super()._choose(view)
+
+    vars(bots)["Fails"] = Fails
+    file = tmp_path / "rows.jsonl"
+    names = [*FIVE[:4], "bots:Fails"]
+    message = "no move" if kind is ZeroDivisionError else r"cycle of .*bots:Fails.*: no move"
+    with pytest.raises(kind, match=message):
+        tournament.run(Tournament(tuple(names), cycles=5, games=2, rows=file))
+    assert capsys.readouterr().out.startswith("4 games in 2 cycles") and len(read(file)) == 4
 
 
 BOT = """

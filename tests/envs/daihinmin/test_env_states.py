@@ -231,6 +231,17 @@ def test_states_with_impossible_values_change_nothing(name: str, value: int) -> 
     refused(env, lambda: env.set_state(state), name)
 
 
+def test_a_state_with_the_most_points_can_be_played_on() -> None:
+    env = started()
+    state = env.get_state()
+    state["game"]["points"] = 2**40 - 2
+    env.set_state(state)
+    while not any(env.terminations.values()):
+        env.step(int(np.flatnonzero(env.observe(env.agent_selection)["action_mask"])[0]))
+        env.set_state(env.get_state())
+    assert env.get_state()["game"]["points"].max() == 2**40
+
+
 def test_states_of_views_and_unknown_agents_change_nothing() -> None:
     env = started()
     state = env.get_state()

@@ -342,7 +342,14 @@ def test_methods_need_a_reset() -> None:
             method()
 
 
-@pytest.mark.parametrize("seat", [5, -1, True, 1.0, "first", None])
+@pytest.mark.parametrize(
+    "seat",
+    [
+        *(5, -1, True, 1.0, "first", None, np.ma.masked, np.zeros(2, "i4,i4")),
+        np.broadcast_to(np.zeros(1), 1 << 50),
+    ],
+    ids=str,
+)
 def test_a_wrong_seat_raises_an_error(seat: Any) -> None:
     with pytest.raises(ValueError, match="seat"):
         DaihinminEnv(seat=seat)

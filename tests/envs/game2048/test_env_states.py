@@ -77,6 +77,8 @@ def test_a_state_with_the_largest_score_can_be_played_in_a_vector() -> None:
     env.set_state(state)
     assert envs.step(np.array([LEFT]))[-1]["score"] == [2**62 + 31]
     unchanged(env, lambda: env.set_state({**state, "score": 2**62}))
+    env.set_state(env.get_state())  # the score of a state stays in range
+    assert env.get_state()["score"] == 2**62 - 1
 
 
 def test_a_seed_after_set_state_starts_the_games_of_that_seed() -> None:

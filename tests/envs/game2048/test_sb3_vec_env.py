@@ -302,3 +302,6 @@ def test_wrong_options_are_used_once() -> None:
     with pytest.raises(ValueError, match="options"):
         envs.reset()
     envs.reset()
+    envs.set_options([{"board": 0x11}, {"board": np.ones((4, 4), np.int64)}])
+    with pytest.raises(ValueError, match="board must be a word or exponents"):
+        envs.reset()

@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 
+from afterstate.agents.game2048.simple import RewardAgent
+from afterstate.agents.game2048.values import heuristic
+from afterstate.envs.game2048 import rules
 from afterstate.envs.game2048.env import Game2048Env
 from afterstate.envs.game2048.vector_env import Game2048VectorEnv
 from tests.support.env_checks import (
@@ -235,3 +238,60 @@ def test_methods_need_a_successful_reset() -> None:
                 reset(options={"boards": FULL})
     assert_same(env.reset(seed=1), Game2048Env().reset(seed=1))
     env.close()
+
+
+def shared(depth: int, n: int) -> Any:
+    """Return lists within lists that are one object, so that the paths through them are many."""
+    values: Any = 1
+    for _ in range(depth):
+        values = [values] * n
+    return values
+
+
+def in_itself() -> Any:
+    """Return a list that holds itself."""
+    values: list[Any] = []
+    values += [values] * 4
+    return values
+
+
+@pytest.mark.parametrize("board", [shared(30, 4), in_itself(), [[shared(30, 4)] * 4] * 4])
+def test_lists_of_many_paths_are_refused_at_once(board: Any) -> None:
+    env, envs = Game2048Env(), Game2048VectorEnv(4)
+    calls: list[Callable[[], Any]] = [
+        *(partial(each.reset, options={"board": board}) for each in (env, envs)),
+        *(partial(check, board) for check in (rules.words, rules.cells)),
+        *(partial(RewardAgent().act, board), partial(RewardAgent().predict, board)),
+        partial(heuristic.evaluate, board),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError):
+            call()
+
+
+def test_tensors_that_numpy_cannot_read_are_refused_by_name() -> None:
+    torch = pytest.importorskip("torch")
+    env, envs = Game2048Env(), Game2048VectorEnv(4)
+    envs.reset(seed=1)
+    for values in (
+        torch.ones(4, 4, requires_grad=True),
+        torch.ones(4, 4, dtype=torch.bfloat16),
+        torch.ones(4, 4).to_sparse(),
+    ):
+        with pytest.raises(ValueError, match="board"):
+            env.reset(options={"board": values})
+        with pytest.raises(ValueError, match="actions must be integers"):
+            envs.step(values[0] if not values.is_sparse else values)
+        with pytest.raises(ValueError, match="reset_mask must be bool"):
+            envs.reset(options={"reset_mask": values})
+
+
+def test_an_index_that_fails_is_no_action() -> None:
+    class Bad:
+        def __index__(self) -> int:
+            raise RuntimeError("no index")
+
+    bad: Any = Bad()
+    env = Game2048Env()
+    env.reset(seed=1)
+    unchanged(env, lambda: env.step(bad))

@@ -106,7 +106,7 @@ def test_other_files_are_refused(tmp_path: Path, wrong: bytes) -> None:
         agents.load(tmp_path / "x.w")
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3.4e38, -1e38])
 def test_weights_that_are_not_finite_are_refused(tmp_path: Path, value: float) -> None:
     weights = drawn("01", 1)
     weights[77] = value

@@ -485,6 +485,17 @@ def test_wrong_value_scales_are_refused(tiny: Tiny, tmp_path: Path, value_scale:
         ValueNetAgent(tmp_path / "net.safetensors")
 
 
+@pytest.mark.parametrize("value", [-3e38, 3e38, -3e35])
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_outputs_that_overflow_lead_to_legal_moves(value: float, symmetric: bool) -> None:
+    board = from_text("2 _ _ _/4 _ _ _/2 _ _ _/4 _ _ _")  # up and down are illegal
+    for depth in (1, 2):
+        player = ValueNetAgent(Constant(value), depth=depth, value_scale=1e3, symmetric=symmetric)
+        assert player.act([board])[0] == 1
+    assert abs(player.estimate([board])[0]) == pytest.approx(1e30)
+    agents.make("mc-softmax", network=player, simulations=3, seed=1).act([board])
+
+
 def test_unknown_devices_are_refused(tiny: Tiny) -> None:
     with pytest.raises(ValueError, match=r"device must be a name .* got 'abacus'"):
         ValueNetAgent(tiny, device="abacus")
