@@ -297,7 +297,7 @@ def _advice(name: str) -> str:
     """Return what may be meant by the unknown name of a player."""
     path = Path(name)
     if path.suffix == ".zip":
-        return ": the tutorial `ppo_dqn.md` makes a player of a model of stable-baselines3"
+        return ": docs/tutorials/ppo_dqn.md makes a player of a model of stable-baselines3"
     if 0 < len(name) < 200 and path.is_dir():
         files = [each.name for each in path.iterdir() if each.suffix in _FILES]
         return f": it is a folder, with the players {', '.join(sorted(files)) or 'none'}"

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 from numba import njit
 
 from afterstate.envs.messages import shown
-from afterstate.envs.words import as_array, check_count, check_length, check_seed, whole
+from afterstate.envs.words import as_array, check_count, check_length, check_seed, described, whole
 
 Flags = npt.NDArray[np.bool_]
 Infos = dict[str, Any]
@@ -61,7 +61,7 @@ def check_reset_mask(options: dict[str, Any], num_envs: int) -> Flags:
     if mask.shape != (num_envs,) or mask.dtype != np.bool_ or not mask.any():
         raise ValueError(
             f"reset_mask must be bool[{num_envs}] with at least one True, "
-            f"got {mask.dtype} of shape {mask.shape}"
+            f"got {described(given, mask)}"
         )
     return np.array(mask, order="C")
 
@@ -76,8 +76,7 @@ def check_actions(actions: Any, num_envs: int, n_actions: int, meaning: str) -> 
     numbers = as_array(actions)
     if numbers.shape != (num_envs,) or numbers.dtype.kind not in "iu":
         raise ValueError(
-            f"actions must be integers of shape ({num_envs},), "
-            f"got {numbers.dtype} of shape {numbers.shape}"
+            f"actions must be integers of shape ({num_envs},), got {described(actions, numbers)}"
         )
     moves = np.ascontiguousarray(numbers, np.int64)
     if not moves.flags.writeable:  # kernels take no read-only arrays

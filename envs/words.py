@@ -148,25 +148,31 @@ def draw_word(generator: np.random.Generator) -> int:
     return int(generator.integers(0, 2**64, dtype=np.uint64))
 
 
-_MOST_AXES = 8
-"""No argument has as many axes."""
+_MAX_AXES = 4
+"""No argument has more axes: boards of some games, as planes."""
 
 
 def as_array(values: Any, dtype: Any = None) -> npt.NDArray[Any]:
-    """Return values as an array, one with the single object None if numpy cannot make one.
+    """Return values as an array; None as an array of no axes if numpy cannot make one.
 
-    Nor are lists of more than eight levels made one: numpy would follow each path through lists
-    that are shared or that hold themselves.
+    Lists of more than four levels give None, too: numpy would follow each path through lists that
+    are shared or that hold themselves.
     """
     inner, n_axes = values, 0
-    while isinstance(inner, (list, tuple)) and inner:
+    while isinstance(inner, Sequence) and not isinstance(inner, (str, bytes)) and len(inner):
         inner, n_axes = inner[0], n_axes + 1
-        if n_axes > _MOST_AXES:
+        if n_axes > _MAX_AXES:
             return np.array(None, object)
     try:
         return np.asarray(values, dtype)
-    except (ValueError, TypeError, RuntimeError, OverflowError):  # such as of tensors
+    except Exception:  # such as of tensors, or of the value's own code
         return np.array(None, object)
+
+
+def described(values: Any, array: npt.NDArray[Any]) -> str:
+    """Return type and shape of what `as_array` made of values, or the values if it made none."""
+    is_none = array.ndim == 0 and array.dtype == object
+    return shown(values) if is_none else f"{array.dtype} of shape {array.shape}"
 
 
 def whole(number: Any) -> int | None:

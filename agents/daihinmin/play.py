@@ -70,16 +70,16 @@ class Counted:
 
     def choose(self, view: Game) -> int:
         """Return the number of the player's play."""
-        number = self._player.choose(view)
+        number = self._player.choose(view.copy())  # players may change what they get
         play = returned(number, "choose")
-        self.n_illegal += play != number or not is_legal(view, play)
+        self.n_illegal += bool(play != number or not is_legal(view, play))
         return play
 
     def give(self, view: Game, n: int) -> int:
         """Return the set of `n` cards that the player gives away."""
-        number = self._player.give(view, n)
-        gift = returned(number, "give")
-        self.n_illegal += gift.bit_count() != n or bool(gift & ~int(view["hands"][view["turn"]]))
+        gift = returned(self._player.give(view.copy(), n), "give")
+        hand = int(view["hands"][view["turn"]])
+        self.n_illegal += gift.bit_count() != n or gift & ~hand != 0
         return gift
 
 

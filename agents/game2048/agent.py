@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.envs.game2048.rules import MAX_EXPONENT, check_words, words
-from afterstate.envs.words import Words, as_array
+from afterstate.envs.words import Words, as_array, described
 
 
 class Agent(ABC):
@@ -76,6 +76,6 @@ class Agent(ABC):
         if array.ndim not in (2, 3) or array.shape[-2:] != tuple(self.size):
             raise ValueError(
                 f"observation must be exponents {list(self.size)}, planes {[18, *self.size]}, "
-                f"these in one row or a batch of them, got {given.dtype} of shape {given.shape}"
+                f"these in one row or a batch of them, got {described(observation, given)}"
             )
         return self.act(words(array)), state

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from statistics import mean
 from typing import Any
 
@@ -36,10 +38,12 @@ def run(options: Eval) -> int:
         OSError, ValueError, ImportError: a wrong option, or a player that is not found.
     """
     check_count("games", options.games)
-    is_2048 = game_of(options.players) == "2048"
-    if is_2048 and options.opponents:
-        raise ValueError("opponents must be left out for players of 2048: it has a single player")
-    evaluate, table = (_score, _scores) if is_2048 else (_points, _all_points)
+    evaluate: Callable[[str, Eval], dict[str, Any]]
+    if game_of(options.players) == "2048":
+        _check_2048(options)
+        evaluate, table = _score, _scores
+    else:
+        evaluate, table = partial(_points, opponents=_opponents(options)), _all_points
     results = []
     for name in options.players:
         with named(name) if len(options.players) > 1 else nullcontext():
@@ -48,15 +52,36 @@ def run(options: Eval) -> int:
     return 0
 
 
+def _check_2048(options: Eval) -> None:
+    """Raise ValueError for options that games of 2048 do not have."""
+    from afterstate.agents.game2048.play import MAX_GAMES
+
+    if options.opponents:
+        raise ValueError("opponents must be left out for players of 2048: it has a single player")
+    if options.games > MAX_GAMES:
+        raise ValueError(f"games must be in 1..{MAX_GAMES:,}, got {options.games:,}")
+
+
+def _opponents(options: Eval) -> list[str]:
+    """Return the names of the opponents in Daihinmin; raise ValueError for a wrong option."""
+    from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE
+
+    if options.games % GAMES_PER_CYCLE:
+        raise ValueError(f"games of Daihinmin must be a multiple of 100, got {options.games}")
+    with named("opponents"):
+        names = fill(options.opponents or OPPONENTS, N_SEATS - 1)
+        for name in names:
+            player_of_daihinmin(name)
+    return names
+
+
 def _score(name: str, options: Eval) -> dict[str, Any]:
     """Return the summary of a player's games of 2048."""
     from tqdm import tqdm
 
-    from afterstate.agents.game2048.play import MAX_GAMES, play
+    from afterstate.agents.game2048.play import play
     from afterstate.agents.game2048.simple import RandomAgent
 
-    if options.games > MAX_GAMES:
-        raise ValueError(f"games must be in 1..{MAX_GAMES:,}, got {options.games:,}")
     play(RandomAgent(), 1)  # compiles the games
     move_once(player_2048(name, options.seed))  # another one: moves may draw from its stream
     player = player_2048(name, options.seed)
@@ -86,19 +111,13 @@ def _scores(results: list[dict[str, Any]]) -> str:
     return f"{aligned(head, rows)}\n\n± is half of the 95% interval of the mean."
 
 
-def _points(name: str, options: Eval) -> dict[str, Any]:
+def _points(name: str, options: Eval, opponents: list[str]) -> dict[str, Any]:
     """Return a player's points per 100 games of Daihinmin."""
     from tqdm import tqdm
 
     from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, Counted, points_per_cycle
 
-    n_cycles, rest = divmod(options.games, GAMES_PER_CYCLE)
-    if rest:
-        raise ValueError(f"games of Daihinmin must be a multiple of 100, got {options.games}")
-    with named("opponents"):
-        opponents = fill(options.opponents or OPPONENTS, N_SEATS - 1)
-        for other in opponents:
-            player_of_daihinmin(other)
+    n_cycles = options.games // GAMES_PER_CYCLE
     points: list[int] = []
     n_illegal = 0
     move_once(player_of_daihinmin(name, 0))

@@ -165,7 +165,7 @@ class Visitors:
             durable_files.write(path, data, synced=False)
         except OSError as error:
             LOGGER.error("%s cannot be written: %s", path, error)
-            why = "the server's disk may be full, or its folder gone"
+            why = "the server's disk may be full, or its folder was changed"
             raise Refusal(507, f"the game cannot be saved: {why}") from error
         visitor.saved = data
 

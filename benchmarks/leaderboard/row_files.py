@@ -12,7 +12,6 @@ import io
 import logging
 import zlib
 from collections.abc import Iterator, Sequence
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import IO, Any
 
@@ -67,9 +66,9 @@ def _members(path: Path) -> Iterator[tuple[bytes, int]]:
                 yield text, end
         except zlib.error as error:
             why = f"damaged ({error})"
-    if size > end:
-        _check_is_last(path, end, size, why)
-        LOGGER.warning("%s: rows after its first %d bytes are %s, and left out", path, end, why)
+        if size > end:
+            _check_is_last(path, file, end, size, why)
+            LOGGER.warning("%s: rows after its first %d bytes are %s, and left out", path, end, why)
 
 
 def _unpack(path: Path, file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
@@ -94,18 +93,17 @@ def _unpack(path: Path, file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
         yield bytes(text), file.tell() - len(rest)
 
 
-def _check_is_last(path: Path, start: int, size: int, why: str) -> None:
+def _check_is_last(path: Path, file: IO[bytes], start: int, size: int, why: str) -> None:
     """Raise ValueError unless an incomplete member is the last one, of which all may be lost.
 
     A damaged member may seem to go on up to the end of the file, over those after it.
     """
-    with (
-        durable_files.open_to_read(path) as file,
-        mmap(file.fileno(), 0, access=ACCESS_READ) as data,
-    ):
-        first = data[: len(_START)].rstrip(b"\0")
-        if not (start or _START.startswith(first)) or data.find(_START, start + 1, size) >= 0:
-            raise ValueError(f"{path} is {why} before its end: restore it, or delete it")
+    file.seek(start)
+    data = file.read(size - start)
+    is_ours = start > 0 or _START.startswith(data[: len(_START)].rstrip(b"\0"))
+    if not is_ours or data.find(_START, 1) >= 0:
+        message = f"{path} is damaged before its last rows ({why}): restore it, or delete it"
+        raise ValueError(message)
 
 
 def append(path: Path, rows: Sequence[Row]) -> None:

@@ -222,8 +222,8 @@ class _RowFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = path.open("xb", buffering=0)
-        durable_files.sync_folder(path.parent)
+        path.touch(exist_ok=False)
+        self._file = durable_files.open_to_append(path)
 
     def append(self, rows: Sequence[Row]) -> None:
         """Append rows; raise OSError if the file was removed, replaced or cannot be written."""
@@ -231,12 +231,14 @@ class _RowFile:
             message = "the file was removed or replaced during the tournament"
             raise OSError(errno.EIO, message, str(self._path))
         durable_files.append_to(self._file, json_files.to_lines(rows))
+        durable_files.sync_folder(self._path.parent)
 
     def close(self) -> None:
         """Close the file; remove it if it has no row."""
         with self._file:
-            if self._is_there() and not os.fstat(self._file.fileno()).st_size:
-                self._path.unlink()
+            is_empty = self._is_there() and not os.fstat(self._file.fileno()).st_size
+        if is_empty:
+            self._path.unlink(missing_ok=True)
 
     def _is_there(self) -> bool:
         """Return True if the file is still at its path."""
@@ -269,8 +271,8 @@ def run(args: Tournament) -> int:
         print_error(error)
         return 1
     finally:  # also if a player raises an error
-        if file:
-            file.close()
         if rows:
             print(as_json(rows) if args.json else report(rows))
+        if file:
+            file.close()
     return 0

@@ -108,7 +108,7 @@ def main() -> None:
         "joined": greedy_scores("joined", before=14e9),
     }
     draw(runs, RESULTS / "ntuple_network" / "strength.svg")
-    for name, points in (("one stage", base), ("one stage, then five", base + late)):
+    for name, points in (("its first 4e9 moves", base), ("first network", base + late)):
         print(f"{name}: {slope(points):,.0f} points for ten times as many moves")
 
 

@@ -127,9 +127,9 @@ def page(runs: dict[str, list[Row]]) -> str:
             "# What settings of learning are worth\n",
             "Networks of 4x6 tuples learn by backward TC(0.5) with one thread and seed 1, unless a "
             "setting says otherwise. ± is half of the 95% interval of a mean over games, and the "
-            "difference is that from the first run. As each setting has one run, differences of a "
-            f"few percent are not significant. Evaluation games: {counts}. The last columns are "
-            "the shares of greedy games that reach a tile.\n",
+            f"difference is that from *{next(iter(runs))}*. As each setting has one run, "
+            "differences of a few percent are not significant. Evaluation games: "
+            f"{counts}. The last columns are the shares of greedy games that reach a tile.\n",
             table(runs) + "\n",
             "![Scores by moves learned](curves.svg)\n",
             "| setting | of `afterstate train ntuple` |\n| --- | --- |",
@@ -153,7 +153,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parse(Args, "python -m benchmarks.pretrained.study", arguments)
     args.out.mkdir(parents=True, exist_ok=True)
     for name in () if args.draw else args.only or RUNS:
-        if not (args.out / f"{file_name(name)}.jsonl").exists():
+        rows = json_files.rows(args.out / f"{file_name(name)}.jsonl")
+        if not rows or rows[-1]["n_moves"] < args.moves:
             learn(name, args)
     runs = ended(args)
     if not runs:

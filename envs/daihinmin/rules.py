@@ -42,8 +42,9 @@ from afterstate.envs.words import Word, Words, next_random
 
 N_PLAYERS = 5
 LAST_NUMBER = 2**32
-MOST_POINTS = 2**40
 """The largest number of a game in its match; games after it have the same."""
+MAX_POINTS = 2**40
+"""The most points of a player in a match; further ones do not count."""
 ACCEPTED, REFUSED = 9, 8
 """Answers to a submission. A pass is accepted on an empty field only; its effect is the same."""
 DAIFUGO, FUGO, HEIMIN, HINMIN, DAIHINMIN = range(5)
@@ -459,7 +460,7 @@ def _finish(game: Game) -> None:
     game.turn = -1
     for player in range(N_PLAYERS):
         points = game.points[player] + N_PLAYERS - game.places[player]
-        game.points[player] = min(points, MOST_POINTS)
+        game.points[player] = min(points, MAX_POINTS)
 
 
 @njit(boolean(GameType), cache=True)

@@ -30,7 +30,7 @@ from afterstate.envs.words import Word, check_one_of, check_seed, draw_word, who
 
 OBSERVATIONS = ("exponents", "onehot", "flat")
 ILLEGAL = ("noop", "terminate", "raise")
-MOST_SCORE = 2**62 - 1
+MAX_SCORE = 2**62 - 1
 """Largest score of a state; vector environments sum scores in int64."""
 BoardLike: TypeAlias = Word | npt.ArrayLike
 """A board or boards: a word or words (see `rules.py`), or exponents."""
@@ -224,7 +224,7 @@ class Game2048Env(gym.Env[npt.NDArray[Any], np.int64]):
         """
         game = self._running()
         board = batch.read(game, BOARD, *self.size)[0]
-        score = min(game.item(SCORE), MOST_SCORE)
+        score = min(game.item(SCORE), MAX_SCORE)
         return {"board": board, "score": score, "rng": game.item(RNG)}
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -406,7 +406,10 @@ def check_board(board: BoardLike, *shapes: tuple[int, ...]) -> Cells:
 
 
 def _has_lengths(board: BoardLike, shape: tuple[int, ...]) -> bool:
-    """Return False if an array has another shape, or a list (or one within it) another length."""
+    """Return False if an array has another shape, or a list (or one within it) another length.
+
+    A list within one of the last axis has none of the shape, whatever its length.
+    """
     if isinstance(board, np.ndarray):
         return board.shape in (shape, shape[:-2])
     if not isinstance(board, Sequence) or isinstance(board, str):
@@ -437,6 +440,6 @@ def check_state(state: Any, size: tuple[int, int]) -> tuple[Cells, int, int]:
     if whole(score) is None or whole(rng) is None:
         got = f"{shown(score)} and {shown(rng)}"
         raise ValueError(f"score and rng of a state must be integers, got {got}")
-    if not (0 <= score <= MOST_SCORE and 0 <= rng < 2**64):
+    if not (0 <= score <= MAX_SCORE and 0 <= rng < 2**64):
         raise ValueError(f"score and rng of a state must be in range, got {score} and {rng}")
     return check_board(state["board"], size), int(score), int(rng)

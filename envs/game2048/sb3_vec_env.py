@@ -47,7 +47,11 @@ class Game2048VecEnv(VecEnv):
         if any(other.keys() != options.keys() for other in all_options):
             raise ValueError("options must have the same keys for all games")
         if "board" in options:
-            options = {"board": [other["board"] for other in all_options]}
+            boards = [other["board"] for other in all_options]
+            is_word = [getattr(board, "shape", None) == () for board in boards]
+            options = {
+                "board": [b.item() if w else b for b, w in zip(boards, is_word, strict=True)]
+            }
         observations, infos = self.env.reset(seed=seeds, options=options)
         self.reset_infos = self._unbatch(infos)
         return observations

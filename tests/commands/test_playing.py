@@ -241,12 +241,14 @@ def test_illegal_moves_of_your_own_player_are_counted(
 ) -> None:
     """They are illegal plays that are no pass, and wrong gifts."""
     code = """
+import numpy as np
 from afterstate.agents.daihinmin.rule_based.players import SampleAgent
 class Guessing:
     n = 0
     def choose(self, view):
         self.n += 1
-        return self.n
+        view["turn"] = 10**9
+        return np.int64(self.n if self.n % 2 else -self.n)
     def give(self, view, n): return 0
 class Miser(SampleAgent):
     def _give(self, view, n): return 0

@@ -32,7 +32,7 @@ from afterstate.envs.messages import shown
 from afterstate.envs.words import Words, whole
 
 MAX_DEPTH = 3
-MOST = 1e30
+MAX_VALUE = 1e30
 """Largest value of an afterstate, in points; outputs of a network may overflow."""
 
 CHUNK = 4096
@@ -246,8 +246,11 @@ class ValueNetAgent(Agent):
         return self._in_points(evaluate(self.net, images)).view(8, -1).mean(0)
 
     def _in_points(self, outputs: Tensor) -> Tensor:
-        """Return outputs of the network in points; those that overflow are cut off at `MOST`."""
-        return (self.value_scale * outputs).nan_to_num(-MOST, MOST, -MOST).clamp(-MOST, MOST)
+        """Return outputs of the network in points, at most `MAX_VALUE` on either side.
+
+        NaN, as by overflow inside the network, becomes the least value.
+        """
+        return (self.value_scale * outputs).nan_to_num(-MAX_VALUE).clamp(-MAX_VALUE, MAX_VALUE)
 
     def _expected(self, afters: Tensor, depth: int) -> Tensor:
         """Return the mean value of the best moves after a new tile; 0 where the game is over."""

@@ -13,6 +13,7 @@ Json = dict[str, Any]
 
 LOST = "the network is lost, because its process has ended: start again"
 
+_PREPARING = 120.0  # seconds in which kernels are compiled and a step of learning ends
 _STEP = 0.5  # seconds of learning between two points of the curve
 
 
@@ -64,7 +65,14 @@ class _Learner:
         begun = asyncio.Event()
         self.search = asyncio.create_task(self.ask(request, begun))
         self.search.add_done_callback(ignore)
-        await begun.wait()
+        try:
+            await asyncio.wait_for(begun.wait(), _PREPARING)
+        except asyncio.TimeoutError:
+            self.search.cancel()
+            raise Refusal(503, "your network is still being prepared, try again later") from None
+        except asyncio.CancelledError:  # stopped before it has begun
+            self.search.cancel()
+            raise
         try:
             return await asyncio.wait_for(asyncio.shield(self.search), seconds)
         except asyncio.TimeoutError:

@@ -7,6 +7,8 @@ import resource
 import signal
 import time
 from collections import deque
+from collections.abc import Callable
+from functools import cache
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -121,19 +123,18 @@ def work(connection: Connection) -> None:
     """Answer requests until the other end is closed; the first has the seed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    session: Session | None = None
+    session = cache(Session)
     while True:
         try:
             request = json.loads(connection.recv_bytes())
-            session = session or Session(request["seed"])
             connection.send_bytes(json.dumps(_answer(session, request)).encode())
         except (EOFError, ConnectionError):  # the server has ended
             return
 
 
-def _answer(session: Session, request: Json) -> Json:
-    """Return the answer to a request, or what is wrong."""
+def _answer(session: Callable[[int], Session], request: Json) -> Json:
+    """Return the answer to a request, or what is wrong; `session` returns that of a seed."""
     try:
-        return session.answer(request)
+        return session(request["seed"]).answer(request)
     except (ValueError, MemoryError) as error:
         return {"error": str(error) or "out of memory"}

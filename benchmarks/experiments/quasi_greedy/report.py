@@ -23,7 +23,7 @@ NOTHING = "-"
 
 
 class Order(NamedTuple):
-    """Two runs that the paper orders, with our scores."""
+    """Two runs that the paper orders, or whose scores it does not tell apart, with ours."""
 
     measure: str
     share: float
@@ -31,12 +31,18 @@ class Order(NamedTuple):
     worse: str
     says: str  # the paper's reason
     scores: tuple[Estimate | None, Estimate | None]  # of the better and the worse run, here
+    differs: bool = True  # whether the paper tells the two apart
 
     @property
     def agrees(self) -> bool | None:
-        """True if our runs have the same order; None if one was not measured."""
+        """True if our runs have the same order, or do not differ significantly either.
+
+        None if one of them was not measured.
+        """
         better, worse = self.scores
-        return None if better is None or worse is None else better.mean > worse.mean
+        if better is None or worse is None:
+            return None
+        return better.mean > worse.mean if self.differs else not self.is_significant
 
     @property
     def is_significant(self) -> bool:
@@ -50,6 +56,8 @@ class Order(NamedTuple):
         """Return the verdict in words."""
         if self.agrees is None:
             return "not measured"
+        if not self.differs:
+            return "no significant difference" if self.agrees else "a significant difference"
         order = "same" if self.agrees else "opposite"
         return f"{order}, {'significant' if self.is_significant else 'not significant'}"
 
@@ -60,7 +68,7 @@ def orders_of_scores(
     published: Mapping[str, Published],
     ours: Mapping[str, Estimate | None],
 ) -> Iterator[Order]:
-    """Yield the pairs of runs whose published intervals do not overlap.
+    """Yield the pairs of runs; those with published intervals that overlap if both have a mean.
 
     Args:
         measure: the way to play.
@@ -70,13 +78,15 @@ def orders_of_scores(
     """
     for pair in combinations(published, 2):
         low, high = sorted(pair, key=lambda run: published[run].low)
+        scores = ours.get(high), ours.get(low)
         if published[low].high < published[high].low:
-            scores = ours.get(high), ours.get(low)
             yield Order(measure, share, high, low, "intervals apart", scores)
+        elif published[low].mean is not None and published[high].mean is not None:
+            yield Order(measure, share, high, low, "intervals overlap", scores, differs=False)
 
 
 def orders(experiment: Experiment, curves: Curves) -> list[Order]:
-    """Return all pairs that the paper orders, by its scores or in words about the end of runs."""
+    """Return all pairs that the paper compares, by its scores or in words about the end of runs."""
     result: list[Order] = []
     anchors = [(run, anchor) for run in experiment.runs for anchor in run.published]
     for share in sorted({experiment.share(anchor) for _, anchor in anchors}):
@@ -97,16 +107,23 @@ def orders(experiment: Experiment, curves: Curves) -> list[Order]:
 
 
 def counts(pairs: Sequence[Order]) -> str:
-    """Return how many orders agree, in one line."""
-    measured = [order for order in pairs if order.agrees is not None]
+    """Return how many pairs agree, in one line."""
+    measured = [order for order in pairs if order.agrees is not None and order.differs]
     significant = [order for order in measured if order.is_significant]
-    return (
+    equal = [order for order in pairs if order.agrees is not None and not order.differs]
+    text = (
         f"{sum(bool(order.agrees) for order in measured)} of {len(measured)} pairs of runs that "
         "the paper orders have the same order here; of the "
         f"{len(significant)} pairs whose 95% intervals here do not overlap, "
-        f"{sum(bool(order.agrees) for order in significant)}. Pairs whose published intervals "
-        "overlap are not counted, so a claim of no difference is not tested."
+        f"{sum(bool(order.agrees) for order in significant)}."
     )
+    if equal:
+        n_agree = sum(bool(order.agrees) for order in equal)
+        text += (
+            f" Of {len(equal)} pairs whose published intervals overlap, {n_agree} have no "
+            "significant difference here."
+        )
+    return text
 
 
 def tables(experiment: Experiment, scale: Scale, curves: Curves, rows: Sequence[Row]) -> list[str]:

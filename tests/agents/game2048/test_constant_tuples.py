@@ -46,8 +46,8 @@ LEARNING = [
     NTupleSettings("td", order="forward", restart=5, epsilon=0.1),
     NTupleSettings(restart=10, epsilon=0.1, skip="own"),
     NTupleSettings(good=0.75),
-    NTupleSettings(search_share=0.5),
     NTupleSettings(carousel=True, restart=5),
+    NTupleSettings(search_share=0.5),
 ]
 by_options = pytest.mark.parametrize(
     "options",
@@ -79,7 +79,11 @@ def pruned(tuples: str) -> Network:
     return fill(net, weights, rng.integers(-500, 500, weights.size).astype(np.int16), 0.25)
 
 
-@pytest.mark.parametrize("settings", LEARNING, ids=lambda settings: str(LEARNING.index(settings)))
+@pytest.mark.parametrize(
+    "settings",
+    [*LEARNING[:-1], pytest.param(LEARNING[-1], marks=pytest.mark.exhaustive)],
+    ids=[str(number) for number in range(len(LEARNING))],
+)
 @by_options
 def test_learning_is_the_same(settings: NTupleSettings, options: dict[str, Any]) -> None:
     if settings.carousel and "stages" not in options:

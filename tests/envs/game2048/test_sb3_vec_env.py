@@ -305,3 +305,5 @@ def test_wrong_options_are_used_once() -> None:
     envs.set_options([{"board": 0x11}, {"board": np.ones((4, 4), np.int64)}])
     with pytest.raises(ValueError, match="board must be a word or exponents"):
         envs.reset()
+    envs.set_options([{"board": np.array(0x11)}, {"board": 0x21}])
+    envs.reset()

@@ -139,6 +139,7 @@ def test_orders_of_a_table_made_by_hand() -> None:
     assert {(order.better, order.worse): order.verdict() for order in pairs} == {
         ("a", "b"): "same, significant",
         ("a", "c"): "same, not significant",
+        ("c", "b"): "a significant difference",
         ("d", "a"): "opposite, not significant",
         ("d", "b"): "same, not significant",
         ("d", "c"): "opposite, not significant",
@@ -149,6 +150,12 @@ def test_orders_of_a_table_made_by_hand() -> None:
     }
     assert report.counts(pairs).startswith("3 of 5 pairs of runs")
     assert "of the 1 pairs whose 95% intervals here do not overlap, 1" in report.counts(pairs)
+    assert "Of 1 pairs whose published intervals overlap, 0 have no" in report.counts(pairs)
+    near = {**ours, "c": Estimate(6, 1)}
+    pairs = list(report.orders_of_scores("greedy", 1, published, near))
+    verdicts = {order.worse: order.verdict() for order in pairs if order.better == "c"}
+    assert verdicts == {"b": "no significant difference", "e": "not measured"}
+    assert "Of 1 pairs whose published intervals overlap, 1 have no" in report.counts(pairs)
 
 
 def test_claims_in_words_are_about_the_end_of_runs() -> None:
