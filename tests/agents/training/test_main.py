@@ -313,6 +313,7 @@ def test_a_running_program_locks_its_folder_and_can_be_stopped_or_killed(
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 128 + signal.SIGTERM
+    assert f"saved in {place}: continue with --resume" in (train.folder / "stderr").read_text()
     stopped = assert_uninterrupted(place)
     assert read_rows(place)[-1]["n_moves"] <= stopped.n_moves
     process = start(train, "--resume")
