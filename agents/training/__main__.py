@@ -26,7 +26,7 @@ from afterstate.agents.training.commands import memory
 from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
 from afterstate.agents.training.run import Diverged, Limits, Options, RunSettings, Trainee, advance
 from afterstate.envs import commands
-from afterstate.envs.messages import shown
+from afterstate.envs.messages import named, shown
 
 PROGRAM = "afterstate train"
 
@@ -110,7 +110,8 @@ def parse(arguments: Sequence[str]) -> tuple[RunSettings, Options]:
         return _parse(kind, read(file, kind), learner, rest)
     settings, options = _parse(kind, kind(), learner, rest)
     if options.resume and (options.out / SETTINGS_FILE).exists():
-        return _parse(kind, read(options.out / SETTINGS_FILE, kind), learner, rest)
+        with named(f"{options.out} must be the folder of a run of {learner}"):
+            return _parse(kind, read(options.out / SETTINGS_FILE, kind), learner, rest)
     return settings, options
 
 

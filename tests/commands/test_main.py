@@ -371,6 +371,17 @@ def test_an_option_before_the_word_that_must_come_first_is_an_error(
     assert error.startswith(f"error: {expected}") and error.count("\n") == 1
 
 
+def test_the_folder_of_another_learner_is_not_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "settings.json").write_text('{"network": {"tuples": "4x6"}}')
+    (tmp_path / "learner.npz").touch()
+    with pytest.raises(SystemExit, match="2"):
+        main(["train", "rank", "--out", str(tmp_path), "--resume", "--generations", "1"])
+    expected = f"error: {tmp_path} must be the folder of a run of rank: "
+    assert capsys.readouterr().err.startswith(expected)
+
+
 def test_a_long_number_is_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
     error = error_of(["play", "2048", "--seed", "9" * 5_000], capsys)
     assert "--seed must be an integer" in error and len(error) < 400
