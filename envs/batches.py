@@ -11,8 +11,15 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from numba import njit
 
-from afterstate.envs.messages import shown
-from afterstate.envs.words import as_array, check_count, check_length, check_seed, described, whole
+from afterstate.envs.words import (
+    as_array,
+    check_count,
+    check_length,
+    check_one_of,
+    check_seed,
+    described,
+    whole,
+)
 
 Flags = npt.NDArray[np.bool_]
 Infos = dict[str, Any]
@@ -21,9 +28,8 @@ Seeds = int | Sequence[int | None] | None
 
 def check_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
     """Return the mode of a mode or its value, such as `"SameStep"`."""
-    values = [known.value for known in AutoresetMode]
-    if not isinstance(mode, AutoresetMode) and (not isinstance(mode, str) or mode not in values):
-        raise ValueError(f"autoreset_mode must be one of {values}, got {shown(mode)}")
+    if not isinstance(mode, AutoresetMode):
+        check_one_of([known.value for known in AutoresetMode], autoreset_mode=mode)
     return AutoresetMode(mode)
 
 

@@ -98,6 +98,14 @@ def append(path: str | Path, data: bytes) -> None:
         sync_folder(path.parent)
 
 
+def is_at(path: Path, file: os.stat_result) -> bool:
+    """Return True if a path is still that of a file, which was neither removed nor replaced."""
+    try:
+        return os.path.samestat(os.stat(path), file)
+    except OSError:
+        return False
+
+
 def append_to(file: IO[bytes], data: bytes, synced: bool = True) -> None:
     """Append data to a file that was opened by its path, for appending without a buffer.
 

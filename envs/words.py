@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Sequence
 from typing import Any, TypeAlias
 
@@ -173,6 +174,17 @@ def described(values: Any, array: npt.NDArray[Any]) -> str:
     """Return type and shape of what `as_array` made of values, or the values if it made none."""
     is_none = array.ndim == 0 and array.dtype == object
     return shown(values) if is_none else f"{array.dtype} of shape {array.shape}"
+
+
+def index(value: Any) -> int | None:
+    """Return a value as an int if it can index a list; None for booleans and anything else.
+
+    Unlike `whole`, it takes arrays and tensors of no axes.
+    """
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except Exception:  # no integer, or of the value's own code
+        return None
 
 
 def whole(number: Any) -> int | None:

@@ -78,10 +78,7 @@ _FILES: WeakKeyDictionary[Any, os.stat_result] = WeakKeyDictionary()
 
 def _is_same(path: Path, file: os.stat_result | None) -> bool:
     """Return True if the lock of a folder is still that file."""
-    try:
-        return file is not None and os.path.samestat(os.stat(path / LOCK_FILE), file)
-    except OSError:
-        return False
+    return file is not None and durable_files.is_at(path / LOCK_FILE, file)
 
 
 _UNFINISHED = ("*.part", "pool/*.part", "games/*.part")

@@ -18,7 +18,6 @@ write them reports the finished cycles.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import math
@@ -223,6 +222,7 @@ class _RowFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         path.touch(exist_ok=False)
+        durable_files.sync_folder(path.parent)
         self._file = durable_files.open_to_append(path)
 
     def append(self, rows: Sequence[Row]) -> None:
@@ -231,7 +231,6 @@ class _RowFile:
             message = "the file was removed or replaced during the tournament"
             raise OSError(errno.EIO, message, str(self._path))
         durable_files.append_to(self._file, json_files.to_lines(rows))
-        durable_files.sync_folder(self._path.parent)
 
     def close(self) -> None:
         """Close the file; remove it if it has no row."""
@@ -242,9 +241,7 @@ class _RowFile:
 
     def _is_there(self) -> bool:
         """Return True if the file is still at its path."""
-        with contextlib.suppress(OSError):
-            return os.path.samestat(os.stat(self._path), os.fstat(self._file.fileno()))
-        return False
+        return durable_files.is_at(self._path, os.fstat(self._file.fileno()))
 
 
 def run(args: Tournament) -> int:

@@ -1,4 +1,4 @@
-"""What settings of learning are worth: each alone against the first one, after the same moves.
+"""Compare settings of learning, each alone with the first one, after the same moves.
 
     python -m benchmarks.pretrained.study --runs out/study
     python -m benchmarks.pretrained.study --only restart --only "8x6, restart"

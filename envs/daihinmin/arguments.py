@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from enum import IntEnum, auto
 from functools import cache
@@ -36,7 +35,7 @@ from afterstate.envs.daihinmin.rules import (
     submit,
 )
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Words, check_count, check_length, check_one_of, whole
+from afterstate.envs.words import Words, check_count, check_length, check_one_of, index, whole
 
 AGENTS = tuple(f"player_{number}" for number in range(N_PLAYERS))
 """Agents by player number."""
@@ -66,11 +65,8 @@ def check_action(action: Any) -> int:
     Raises:
         ValueError: not an integer in 0..2421.
     """
-    try:
-        number = operator.index(action)
-    except Exception:  # not an integer, or of the value's own code
-        number = -1
-    if not 0 <= number < N_PLAYS or isinstance(action, bool):
+    number = index(action)
+    if number is None or not 0 <= number < N_PLAYS:
         raise ValueError(f"action must be an integer in 0..{N_PLAYS - 1}, got {shown(action)}")
     return number
 

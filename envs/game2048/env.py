@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple, SupportsFloat, SupportsIndex, TypeAlias
@@ -26,7 +25,7 @@ from afterstate.envs.game2048.rules import (
 )
 from afterstate.envs.messages import shown
 from afterstate.envs.pictures import Window
-from afterstate.envs.words import Word, check_one_of, check_seed, draw_word, whole
+from afterstate.envs.words import Word, check_one_of, check_seed, draw_word, index, whole
 
 OBSERVATIONS = ("exponents", "onehot", "flat")
 ILLEGAL = ("noop", "terminate", "raise")
@@ -368,11 +367,8 @@ def check_action(action: Any) -> int:
     Raises:
         ValueError: not an integer in 0..3.
     """
-    try:
-        number = operator.index(action)
-    except Exception:  # not an integer, or of the value's own code
-        number = -1
-    if not 0 <= number < 4 or isinstance(action, bool):
+    number = index(action)
+    if number is None or not 0 <= number < 4:
         raise ValueError(f"action must be 0 up, 1 right, 2 down or 3 left, got {shown(action)}")
     return number
 

@@ -48,10 +48,7 @@ class Game2048VecEnv(VecEnv):
             raise ValueError("options must have the same keys for all games")
         if "board" in options:
             boards = [other["board"] for other in all_options]
-            is_word = [getattr(board, "shape", None) == () for board in boards]
-            options = {
-                "board": [b.item() if w else b for b, w in zip(boards, is_word, strict=True)]
-            }
+            options = {"board": [b.item() if getattr(b, "shape", 0) == () else b for b in boards]}
         observations, infos = self.env.reset(seed=seeds, options=options)
         self.reset_infos = self._unbatch(infos)
         return observations

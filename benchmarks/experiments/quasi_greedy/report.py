@@ -112,18 +112,22 @@ def counts(pairs: Sequence[Order]) -> str:
     significant = [order for order in measured if order.is_significant]
     equal = [order for order in pairs if order.agrees is not None and not order.differs]
     text = (
-        f"{sum(bool(order.agrees) for order in measured)} of {len(measured)} pairs of runs that "
+        f"{_n_agree(measured)} of {len(measured)} pairs of runs that "
         "the paper orders have the same order here; of the "
         f"{len(significant)} pairs whose 95% intervals here do not overlap, "
-        f"{sum(bool(order.agrees) for order in significant)}."
+        f"{_n_agree(significant)}."
     )
     if equal:
-        n_agree = sum(bool(order.agrees) for order in equal)
         text += (
-            f" Of {len(equal)} pairs whose published intervals overlap, {n_agree} have no "
+            f" Of {len(equal)} pairs whose published intervals overlap, {_n_agree(equal)} have no "
             "significant difference here."
         )
     return text
+
+
+def _n_agree(pairs: Sequence[Order]) -> int:
+    """Return the number of pairs that agree."""
+    return sum(bool(order.agrees) for order in pairs)
 
 
 def tables(experiment: Experiment, scale: Scale, curves: Curves, rows: Sequence[Row]) -> list[str]:
