@@ -159,6 +159,11 @@ def find(game: str, name: str) -> Choice:
     return known[name]
 
 
+def needs_torch(name: str) -> bool:
+    """Return True if the player of a name that visitors may choose needs torch."""
+    return any(each.name == name and each.needs_torch for game in CHOICES.values() for each in game)
+
+
 def of_player(game: str, player: str, settings: Mapping[str, Any]) -> Spec:
     """Return the choice that is a player of `agents.make` with these settings.
 

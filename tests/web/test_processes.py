@@ -7,6 +7,7 @@ import json
 import time
 from functools import partial
 from multiprocessing.connection import Connection
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,9 @@ pytest.importorskip("fastapi")
 
 from afterstate.web.settings import Limits
 from afterstate.web.thinking.learners import LOST, Learners, _Learner
-from afterstate.web.thinking.pool import Refusal, Thinking, Worker
+from afterstate.web.thinking.pool import PATIENCE, Refusal, Thinking, Worker
+
+RANDOM = {"name": "random", "settings": {}}
 
 
 def echo(connection: Connection) -> None:
@@ -70,10 +73,43 @@ def test_a_killed_process_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setattr(thinking, "_new", new)
         for number in range(2):
-            assert await thinking.run("visitor", {"n": number}) == {"n": number}
+            request = {"n": number, "player": RANDOM}
+            assert await thinking.run("visitor", request) == request
         await thinking.close()
 
     asyncio.run(search())
+
+
+def test_a_process_that_has_torch_is_kept_for_players_that_need_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To load it takes longer than a fast place has patience: that is no part of the search."""
+    asked: list[tuple[int, str]] = []
+
+    class Recorded(Worker):
+        async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+            asked.append((self.process.pid or 0, request["kind"]))
+            time_ = 1.5 * PATIENCE if request["kind"] == "load" else 0
+            return await super().ask(request | {"time": time_})
+
+    async def search() -> None:
+        thinking = Thinking(Limits(fast=1, slow=1))
+        thinking.is_ready = True
+
+        async def new() -> Worker:
+            worker = Recorded(sleep)
+            await Worker.ask(worker, {"time": 0})  # the process has started
+            return worker
+
+        monkeypatch.setattr(thinking, "_new", new)
+        for name in ("random", "value-net", "random", "value-net", "daihinmin-rank"):
+            await thinking.run("visitor", {"kind": "hint", "player": {"name": name}})
+        await thinking.close()
+
+    asyncio.run(search())
+    (first, _), *_ = asked
+    kinds = [(pid == first, kind) for pid, kind in asked]
+    assert kinds == [(True, kind) for kind in ("hint", "load", "hint", "hint", "hint", "hint")]
 
 
 @pytest.mark.parametrize("gap", range(6))
@@ -92,7 +128,7 @@ def test_searches_that_are_stopped_twice_give_their_places_back(
 
         monkeypatch.setattr(thinking, "_new", new)
         for _ in range(2):
-            asked = asyncio.create_task(thinking.run("visitor", {"time": 30}))
+            asked = asyncio.create_task(thinking.run("visitor", {"time": 30, "player": RANDOM}))
             await asyncio.sleep(0.1)
             assert thinking.stop("visitor")
             for _ in range(gap):
@@ -100,7 +136,8 @@ def test_searches_that_are_stopped_twice_give_their_places_back(
             thinking.stop("visitor")
             with pytest.raises(Refusal, match="stopped"):
                 await asked
-        assert await asyncio.wait_for(thinking.run("other", {"time": 0}), 10) == {"time": 0}
+        request = {"time": 0, "player": RANDOM}
+        assert await asyncio.wait_for(thinking.run("other", request), 10) == request
         await thinking.close()
 
     asyncio.run(search())

@@ -3,7 +3,8 @@
 A search begins in one of a few fast places. If it takes longer than `PATIENCE` it moves to a slow
 place, with a lower priority, and its fast place is free for others. Each visitor has one search at
 a time; it ends at a time limit or when the visitor stops it, by the end of its process. A new
-process is a fork that shares the loaded players, so that ending one costs little.
+process is a fork that shares the loaded players, so that ending one costs little. Torch is not
+among them: a process loads it when its first player needs it, before the time of the search begins.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
+from afterstate.web import choices
 from afterstate.web.settings import Limits
 
 Json = dict[str, Any]
@@ -56,6 +57,8 @@ class Worker:
         self.process = _context.Process(target=target, args=(other,), daemon=True)
         self.process.start()  # blocks while the default players are loaded
         other.close()
+        self.has_torch = False
+        self._asked: asyncio.Future[Json] | None = None
 
     async def ask(self, request: Json) -> Json:
         """Return the answer to a request.
@@ -75,6 +78,11 @@ class Worker:
         finally:
             loop.remove_reader(self._own.fileno())
         return answer
+
+    def begin(self, request: Json) -> asyncio.Future[Json]:
+        """Return the answer to come, for which nobody has to wait."""
+        self._asked = asyncio.ensure_future(self.ask(request))
+        return self._asked
 
     @property
     def is_alive(self) -> bool:
@@ -97,6 +105,19 @@ class Worker:
         self.process.join(1)
         self._own.close()
 
+    def abandon(self) -> None:
+        """End the process, for whose last answer nobody waits."""
+        if self._asked is None:
+            return self.end()
+        self._asked.add_done_callback(self._end)  # before its end of the connection is closed
+        self._asked.cancel()
+        return None
+
+    def _end(self, asked: asyncio.Future[Json]) -> None:
+        """End the process after its last answer, or instead of it."""
+        ignore(asked)
+        self.end()
+
 
 async def new_worker(target: Any) -> Worker:
     """Return a new process, made in a thread for which nobody waits when the server ends.
@@ -116,12 +137,6 @@ async def new_worker(target: Any) -> Worker:
     return await asyncio.wrap_future(made)
 
 
-def _end(worker: Worker, asked: asyncio.Future[Json]) -> None:
-    """End a process whose answer nobody waits for."""
-    ignore(asked)
-    worker.end()
-
-
 def ignore(asked: asyncio.Future[Json]) -> None:
     """Retrieve the exception of a future that is done, so that asyncio does not log it."""
     if not asked.cancelled():
@@ -134,6 +149,48 @@ def _set(ready: asyncio.Future[None]) -> None:
         ready.set_result(None)
 
 
+class _Place:
+    """The place of a search.
+
+    Args:
+        fast: the fast places, for which searches wait.
+        slow: the slow ones, which searches take if one is free.
+    """
+
+    def __init__(self, fast: asyncio.Semaphore, slow: asyncio.Semaphore) -> None:
+        self._fast, self._slow = fast, slow
+        self._taken: asyncio.Semaphore | None = None
+
+    @property
+    def is_fast(self) -> bool:
+        """True if it is a fast one."""
+        return self._taken is self._fast
+
+    async def take_fast(self) -> None:
+        """Wait for a fast place and take it instead of the present one."""
+        await self._fast.acquire()
+        self.leave()
+        self._taken = self._fast
+
+    async def take_slow(self) -> None:
+        """Take a slow place instead of the present one.
+
+        Raises:
+            Refusal: none is free.
+        """
+        if self._slow.locked():
+            raise Refusal(503, "too many slow searches are running, try again or search less")
+        await self._slow.acquire()
+        self.leave()
+        self._taken = self._slow
+
+    def leave(self) -> None:
+        """Give the place to others."""
+        if self._taken is not None:
+            self._taken.release()
+        self._taken = None
+
+
 class Thinking:
     """The searches of all visitors.
 
@@ -144,7 +201,7 @@ class Thinking:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._fast = asyncio.Semaphore(limits.fast)
-        self._n_slow = 0
+        self._slow = asyncio.Semaphore(limits.slow)
         self._idle: list[Worker] = []
         self._searches: dict[str, asyncio.Task[Json]] = {}
         self.is_ready = False
@@ -205,31 +262,29 @@ class Thinking:
 
     async def _search(self, request: Json) -> Json:
         """Return the answer to a request, from a fast place or a slow one."""
-        await self._fast.acquire()
-        is_fast, worker = True, None
+        place, worker = _Place(self._fast, self._slow), None
+        needs_torch = choices.needs_torch(request["player"]["name"])
         try:
-            worker = self._take_idle() or await self._new()
-            asked = asyncio.ensure_future(worker.ask(request))
-            done, _ = await asyncio.wait([asked], timeout=PATIENCE)
-            if not done:
-                is_fast = self._make_slow(worker)
-                await asyncio.wait([asked], timeout=self._limits.seconds - PATIENCE)
-            answer = self._result(asked)
-            if is_fast:
+            await place.take_fast()
+            worker = self._take_idle(needs_torch) or await self._new()
+            if needs_torch and not worker.has_torch:
+                await self._load(worker, request, place)
+            answer = await self._ask(worker, request, place)
+            if place.is_fast:
                 self._idle.append(worker)
                 worker = None
             return answer
         finally:
             if worker is not None:
-                asked.add_done_callback(partial(_end, worker))  # before its end is closed
-                asked.cancel()
-            if is_fast:
-                self._fast.release()
-            else:
-                self._n_slow -= 1
+                worker.abandon()
+            place.leave()
 
-    def _take_idle(self) -> Worker | None:
-        """Return an idle process; None if there is none that has not been killed."""
+    def _take_idle(self, needs_torch: bool) -> Worker | None:
+        """Return an idle process, rather one that has torch if it is needed, and else has not.
+
+        None if there is none that has not been killed.
+        """
+        self._idle.sort(key=lambda worker: worker.has_torch == needs_torch)
         while self._idle:
             worker = self._idle.pop()
             if worker.is_alive:
@@ -237,18 +292,23 @@ class Thinking:
             worker.end()
         return None
 
-    def _make_slow(self, worker: Worker) -> bool:
-        """Move a search to a slow place and return False.
+    async def _load(self, worker: Worker, request: Json, place: _Place) -> None:
+        """Load torch and the player of a request, from a slow place."""
+        await place.take_slow()
+        loaded = worker.begin(request | {"kind": "load"})
+        await asyncio.wait([loaded], timeout=self._limits.seconds)
+        worker.has_torch = "error" not in self._result(loaded)
+        await place.take_fast()
 
-        Raises:
-            Refusal: there is none.
-        """
-        if self._n_slow >= self._limits.slow:
-            raise Refusal(503, "too many slow searches are running, try again or search less")
-        self._n_slow += 1
-        worker.lower_priority()
-        self._fast.release()
-        return False
+    async def _ask(self, worker: Worker, request: Json, place: _Place) -> Json:
+        """Return the answer of a process, which moves to a slow place if it takes long."""
+        asked = worker.begin(request)
+        done, _ = await asyncio.wait([asked], timeout=PATIENCE)
+        if not done:
+            await place.take_slow()
+            worker.lower_priority()
+            await asyncio.wait([asked], timeout=self._limits.seconds - PATIENCE)
+        return self._result(asked)
 
     def _result(self, asked: asyncio.Future[Json]) -> Json:
         """Return the answer that came in time."""

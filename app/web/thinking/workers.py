@@ -63,6 +63,12 @@ def answer(request: Json) -> Json:
     return result
 
 
+def _load(request: Json) -> Json:
+    """Make the player of a request, before it is asked."""
+    player(request["player"], request.get("seed"))
+    return {}
+
+
 def _hint(request: Json) -> Json:
     """Answer a request for a hint in 2048."""
     return analysis.hint(player(request["player"]), request["board"], request["detail"])
@@ -89,7 +95,13 @@ def _advice(request: Json) -> Json:
     return analysis.advice(player(request["player"], request["seed"]), seen)
 
 
-_ANSWERS: dict[str, Any] = {"hint": _hint, "play": _play, "move": _move, "advice": _advice}
+_ANSWERS: dict[str, Any] = {
+    "load": _load,
+    "hint": _hint,
+    "play": _play,
+    "move": _move,
+    "advice": _advice,
+}
 
 
 def work(connection: Connection) -> None:
