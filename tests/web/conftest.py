@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.browsers import running
+
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 httpx = pytest.importorskip("httpx")
@@ -137,3 +139,36 @@ def new_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     yield start
     for each in started:
         each.end()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A headless browser."""
+    yield from running()
+
+
+@pytest.fixture
+def open_page(browser: Any, server: Server) -> Iterator[Callable[..., Any]]:
+    """Opens pages of visitors of their own; errors in their consoles fail the test."""
+    errors: list[str] = []
+    contexts = []
+
+    def opened(view: str, address: str = server.address, **options: Any) -> Any:
+        contexts.append(browser.new_context(**options))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(15_000)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda text: errors.append(text.text) if is_error(text) else None)
+        page.goto(f"{address}#{view}")
+        page.wait_for_selector(f"body[data-ready='{view.partition('/')[0]}']")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+def is_error(text: Any) -> bool:
+    """Return True for errors but those of refused requests, which the page shows."""
+    return text.type == "error" and "Failed to load resource" not in text.text

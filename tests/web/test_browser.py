@@ -6,52 +6,19 @@ Skipped without Playwright or a Chromium of the system.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.browsers import needs_browser, running
+from tests.support.browsers import needs_browser
 from tests.web.conftest import Server
 
 sync_api = pytest.importorskip("playwright.sync_api")
 pytestmark = [pytest.mark.slow, *needs_browser]
 
 DATA = Path(__file__).parents[1] / "data" / "daihinmin"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A headless browser."""
-    yield from running()
-
-
-@pytest.fixture
-def open_page(browser: Any, server: Server) -> Iterator[Callable[..., Any]]:
-    """Opens pages of visitors of their own; errors in their consoles fail the test."""
-    errors: list[str] = []
-    contexts = []
-
-    def opened(view: str, address: str = server.address, **options: Any) -> Any:
-        contexts.append(browser.new_context(**options))
-        page = contexts[-1].new_page()
-        page.set_default_timeout(15_000)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda text: errors.append(text.text) if is_error(text) else None)
-        page.goto(f"{address}#{view}")
-        page.wait_for_selector(f"body[data-ready='{view.partition('/')[0]}']")
-        return page
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert errors == []
-
-
-def is_error(text: Any) -> bool:
-    """Return True for errors but those of refused requests, which the page shows."""
-    return text.type == "error" and "Failed to load resource" not in text.text
 
 
 def score(page: Any) -> int:

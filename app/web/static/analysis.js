@@ -15,7 +15,7 @@ export function analysis(hint, board, player) {
   if (counts.length) nodes.push(el("p", { className: "dim" }, counts.map(([name, n]) => `${number(n)} ${name}`).join(", ")));
   if (hint.line) nodes.push(line(hint.line));
   if (hint.outcomes) nodes.push(outcomes(hint));
-  if (hint.tree) nodes.push(el("h3", {}, "Tree"), tree(hint));
+  if (hint.tree) nodes.push(el("h3", {}, "Tree"), scroll("Tree", tree(hint)));
   if (SEES[player]) nodes.push(el("h3", {}, "What the network sees"), planes(board));
   return nodes;
 }
@@ -62,23 +62,25 @@ function tree(hint) {
   const [width, gap] = [640, 26];
   const height = 30 + total * gap;
   const svg = el("svg", { viewBox: `0 0 ${width} ${height}`, class: "tree", role: "img", "aria-label": treeText(hint) });
+  const texts = []; // over the edges
   let y = 24;
   const middle = height / 2;
   for (const move of hint.tree) {
     const n = leaves(move);
     const at = y + ((n - 1) * gap) / 2;
     svg.append(edge(10, middle, 150, at, move.visits), el("rect", { x: 145, y: at - 5, width: 10, height: 10 }));
-    svg.append(el("text", { x: 160, y: at + 14 }, `${NAMES[move.action]}: ${number(move.visits)} visits, ${number(move.value)}`));
+    const side = at < middle ? -12 : 20; // where the edge from the root is not
+    texts.push(el("text", { x: 150, y: at + side, "text-anchor": "middle" }, `${NAMES[move.action]}: ${number(move.visits)} visits, ${number(move.value)}`));
     move.outcomes.forEach((outcome, i) => {
       const to = y + i * gap;
       svg.append(edge(155, at, 400, to, outcome.visits), el("circle", { cx: 400, cy: to, r: 5 }));
       const next = [...outcome.moves].sort((a, b) => b.visits - a.visits)[0];
       const best = next ? `, then ${NAMES[next.action]}` : "";
-      svg.append(el("text", { x: 410, y: to + 4 }, `${number(100 * outcome.chance, 1)}%: ${number(outcome.visits)} visits, ${number(outcome.value)}${best}`));
+      texts.push(el("text", { x: 410, y: to + 4 }, `${number(100 * outcome.chance, 1)}%: ${number(outcome.visits)} visits, ${number(outcome.value)}${best}`));
     });
     y += n * gap;
   }
-  svg.append(el("circle", { cx: 10, cy: middle, r: 6 }));
+  svg.append(el("circle", { cx: 10, cy: middle, r: 6 }), ...texts);
   return svg;
 }
 

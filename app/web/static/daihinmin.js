@@ -1,6 +1,6 @@
 // The view of Daihinmin: a seat at the table, five players to watch, and recorded games.
 
-import { PlayerChoice, attempt, button, el, get, label, message, number, post, say, scroll, wait } from "./dom.js";
+import { PlayerChoice, attempt, button, el, get, label, message, number, post, say, scroll, seedOf, wait } from "./dom.js";
 
 const SUITS = ["♠", "♥", "♦", "♣"];
 const SUIT_NAMES = ["spades", "hearts", "diamonds", "clubs"];
@@ -45,20 +45,15 @@ const pretty = (text) => text.replace(/\bJO\b/g, "joker").replace(/\b([SHDC])([3
 const named = (text, names) => pretty(text).replace(/\{(\d)\}/g, (_, player) => names[player]);
 
 class Table {
-  constructor(view, me) {
+  constructor(view, me, signal) {
     this.me = me;
     this.selected = new Set();
     this.events = [];
-    this.playing = null;
+    this.playing = null; // the other players' moves, which end when it is another object or null
+    this.stepper = null; // of a recorded game, which is then shown instead of the match
     this.build(view);
-    this.onKey = (event) => this.key(event);
-    addEventListener("keydown", this.onKey);
-  }
-
-  close() {
-    this.playing = null;
-    removeEventListener("keydown", this.onKey);
-    post("stop").catch(() => {});
+    addEventListener("keydown", (event) => this.key(event), { signal });
+    signal.addEventListener("abort", () => this.pause());
   }
 
   build(view) {
@@ -106,12 +101,15 @@ class Table {
   }
 
   async start() {
+    await this.pause();
+    await this.advancing;
     const players = this.seats.slice(0, this.watching.checked ? 5 : 4).map((each) => each.spec());
     localStorage.setItem("seats", JSON.stringify(this.seats.map((each) => each.spec())));
-    const seed = this.seed.value === "" ? null : Number(this.seed.value);
-    const state = await attempt(() => post("daihinmin/new", { players, seed, n_games: Number(this.nGames.value) }));
+    const state = await attempt(() => post("daihinmin/new", { players, seed: seedOf(this.seed), n_games: Number(this.nGames.value) }));
     if (!state) return;
+    this.stepper = null;
     this.events = [];
+    this.logNode.replaceChildren();
     this.newMatch.open = false;
     this.hintNode.replaceChildren();
     await this.show(state);
@@ -124,6 +122,7 @@ class Table {
       state = { ...state, hands: (await get("daihinmin?reveal=true")).hands };
     }
     this.state = state;
+    if (this.stepper) return;
     const hands = state.hands.map((hand, player) => (player === state.visitor ? null : hand));
     this.tableNode.replaceChildren(tableNode({ ...state, hands }, state.names));
     this.selected.clear();
@@ -138,7 +137,8 @@ class Table {
   }
 
   showLog() {
-    this.logNode.replaceChildren(...this.events.slice(-60).map((text) => el("li", {}, text)));
+    const added = this.events.slice(this.logNode.childElementCount);
+    this.logNode.append(...added.map((text) => el("li", {}, text)));
     this.logNode.scrollTop = this.logNode.scrollHeight;
   }
 
@@ -160,6 +160,7 @@ class Table {
 
   showHand() {
     const state = this.state;
+    if (this.stepper) return undefined;
     this.controls.replaceChildren();
     if (state.visitor === null || !state.hands[0]) {
       this.handNode.replaceChildren();
@@ -214,7 +215,10 @@ class Table {
   }
 
   async move(kind, body) {
+    if (this.isMoving) return undefined;
+    this.isMoving = true;
     const state = await attempt(() => post(`daihinmin/${kind}`, { ...body, turn: this.state.turn }));
+    this.isMoving = false;
     if (!state) return this.refresh();
     this.hintNode.replaceChildren();
     await this.happened(state);
@@ -239,13 +243,13 @@ class Table {
     }
     if (this.playing === me) this.playing = null;
     this.showHand();
-    if (this.state.is_mine) this.handNode.querySelector("button")?.focus();
+    if (this.state.is_mine && !this.stepper) this.handNode.querySelector("button")?.focus();
   }
 
   pause() {
     this.playing = null;
-    post("stop").catch(() => {});
-    this.showHand();
+    if (this.state) this.showHand();
+    return post("stop").catch(() => {});
   }
 
   async step() {
@@ -253,14 +257,23 @@ class Table {
     await this.advance();
   }
 
-  async advance() {
+  // Asks for the next play of the others, once at a time.
+  advance() {
+    this.advancing ||= this.askForPlay().finally(() => { this.advancing = null; });
+    return this.advancing;
+  }
+
+  async askForPlay() {
     const state = await attempt(() => post("daihinmin/advance", { turn: this.state.turn }));
     if (state) await this.happened(state);
     return state;
   }
 
   async next() {
+    if (this.isMoving) return;
+    this.isMoving = true;
     const state = await attempt(() => post("daihinmin/next", { turn: this.state.turn }));
+    this.isMoving = false;
     if (!state) return;
     this.events.push(`Game ${state.number} is dealt.`);
     await this.show(state);
@@ -268,10 +281,22 @@ class Table {
   }
 
   async hint() {
+    if (this.isAsking) return;
+    this.isAsking = true;
+    const { turn } = this.state;
     this.hintNode.replaceChildren(el("p", { className: "dim" }, "thinking ..."));
     const hint = await attempt(() => post("daihinmin/hint", { player: this.helper.spec() }));
+    this.isAsking = false;
     this.hintNode.replaceChildren();
-    if (!hint || hint.turn !== this.state.turn) return;
+    if (!hint || this.state.turn !== turn || this.stepper) return; // the visitor has gone on meanwhile
+    if (hint.turn === turn) this.showHint(hint);
+    else {
+      await this.refresh();
+      message("The match went on in another window; this is its position.");
+    }
+  }
+
+  showHint(hint) {
     this.selected = new Set(hint.cards);
     this.showHand();
     const rows = hint.listed.map((each) => el("tr", {}, el("td", {}, pretty(each.text)), el("td", {}, each.places ? each.places.map((p) => number(100 * p)).join(" / ") : number(each.value, 2)), el("td", {}, each.visits == null ? "" : number(each.visits))));
@@ -286,11 +311,13 @@ class Table {
     if (!this.state) return;
     const key = event.key.toLowerCase();
     const cards = [...this.handNode.querySelectorAll("button")];
+    const isEnter = key === "enter" && !event.repeat && !event.target.closest("a, summary, button:not(.card)"); // which use it themselves
     const at = cards.indexOf(document.activeElement);
     if ((key === "arrowright" || key === "arrowleft") && cards.length) cards.at((at + (key === "arrowright" ? 1 : -1)) % cards.length).focus();
     else if (key === "?" && this.state.is_mine) this.hint();
     else if (key === "p" && this.state.is_mine && !this.state.to_give) this.play(0);
-    else if (key === "enter" && this.state.is_mine && this.selected.size && event.target.tagName !== "SUMMARY") this.confirm();
+    else if (isEnter && this.state.is_mine && this.selected.size) this.confirm();
+    else if (isEnter && this.state.over && !this.state.match_over) this.next();
     else if (key === "escape") this.pause();
     else return;
     event.preventDefault();
@@ -362,12 +389,11 @@ async function nthLine(stream, wanted) {
   }
 }
 
-export async function open(view, me) {
-  const table = new Table(view, me);
+export async function open(view, me, _rest, signal) {
+  const table = new Table(view, me, signal);
   if (me.match) {
     await table.show(me.match);
     table.events = me.match.history.map((each) => `${me.match.names[each.player]}: ${pretty(each.text)}`);
     table.showLog();
   } else message("Choose four players and start a match.");
-  return () => table.close();
 }

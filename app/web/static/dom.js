@@ -81,6 +81,13 @@ export async function attempt(action) {
   }
 }
 
+// The seed of an input: null, for a random one, if it is empty.
+export function seedOf(input) {
+  const seed = Number(input.value);
+  if (input.validity.badInput || !Number.isSafeInteger(seed) || seed < 0) throw new Error("seed must be a whole number, not negative");
+  return input.value === "" ? null : seed;
+}
+
 export const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 export const number = (value, digits = 0) =>
   value == null ? "" : value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });

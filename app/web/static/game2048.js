@@ -1,7 +1,7 @@
 // The view of 2048: play, hints, auto-run and set-up.
 
 import { Board, NAMES, describe, picture, place, tileOf } from "./board.js";
-import { PlayerChoice, attempt, button, el, label, message, number, post, say, wait } from "./dom.js";
+import { PlayerChoice, attempt, button, el, get, label, message, number, post, say, seedOf, wait } from "./dom.js";
 import { analysis } from "./analysis.js";
 
 const KEYS = {
@@ -12,16 +12,19 @@ const BATCH_MS = 120; // at full speed, moves of about this time come together
 
 // Whether an element uses letters and arrows itself.
 function takesKeys(target) {
-  return target.matches("select, textarea, input:not([type=checkbox])");
+  return target.matches("select, textarea, input:not([type=checkbox]), .scroll");
 }
 
 class Game {
-  constructor(view, me) {
+  constructor(view, me, signal) {
     this.me = me;
+    this.signal = signal;
     this.board = new Board();
     this.queue = [];
     this.isBusy = false;
     this.running = null; // the auto-run, which ends when it is another object or null
+    this.state = { board: Array(16).fill(0), turn: 0, max_tile: 0, over: true }; // until the server has given one
+    this.rest = null; // what the server has played and a paused run has not shown
     this.player = new PlayerChoice("Player", [...me.players["2048"], me.trained], "player-2048");
     this.build(view);
   }
@@ -88,26 +91,22 @@ class Game {
   }
 
   listen() {
-    this.onKey = (event) => {
+    const onKey = (event) => {
       if (event.ctrlKey || event.altKey || event.metaKey || takesKeys(event.target)) return;
       if (this.handle(event.key, event.target)) event.preventDefault();
     };
-    addEventListener("keydown", this.onKey);
+    addEventListener("keydown", onKey, { signal: this.signal });
     let from = null;
     this.board.node.addEventListener("pointerdown", (event) => { from = [event.clientX, event.clientY]; });
-    addEventListener("pointerup", (this.onUp = (event) => {
+    addEventListener("pointercancel", () => { from = null; }, { signal: this.signal });
+    addEventListener("pointerup", (event) => {
       if (!from) return;
       const [x, y] = [event.clientX - from[0], event.clientY - from[1]];
       from = null;
       if (Math.max(Math.abs(x), Math.abs(y)) < 24) return;
       this.press(Math.abs(x) > Math.abs(y) ? (x > 0 ? 1 : 3) : y > 0 ? 2 : 0);
-    }));
-  }
-
-  close() {
-    removeEventListener("keydown", this.onKey);
-    removeEventListener("pointerup", this.onUp);
-    if (this.running) this.stop();
+    }, { signal: this.signal });
+    this.signal.addEventListener("abort", () => this.running && this.stop());
   }
 
   handle(key, target) {
@@ -146,8 +145,7 @@ class Game {
   async start(body = null) {
     await this.settle();
     this.expected = null;
-    const seed = this.seedInput.value === "" ? null : Number(this.seedInput.value);
-    const state = await attempt(() => post("2048/new", body || { seed }));
+    const state = await attempt(() => post("2048/new", body || { seed: seedOf(this.seedInput) }));
     if (!state) return;
     this.show(state);
     say(`New game. ${describe(state.board)}`);
@@ -156,6 +154,7 @@ class Game {
   // Moves at once; the tile comes with the answer of the server.
   press(action) {
     if (this.running) this.stop();
+    this.catchUp();
     if (this.queue.length < 3) this.queue.push(action);
     this.work();
   }
@@ -179,11 +178,12 @@ class Game {
       this.queue = [];
       return this.reload();
     }
-    this.finish(played, moved.reward);
+    this.finish(played);
   }
 
   finish(played) {
     this.board.spawn(played.tile);
+    if (played.board.some((exponent, cell) => exponent !== this.board.board[cell])) this.board.show(played.board);
     this.state = played;
     this.showNumbers();
     this.showChance(played);
@@ -191,9 +191,10 @@ class Game {
     say(`${NAMES[played.action]}, ${played.reward ? `plus ${played.reward}` : "no merge"}. New ${tile}. Score ${played.score}.`);
   }
 
+  // Shows the position of the server, or the last one that it gave.
   async reload() {
-    const response = await fetch("/api/me").then((each) => each.json()).catch(() => null);
-    if (response?.game_2048) this.show(response.game_2048);
+    const me = await get("me").catch(() => null);
+    this.show(me?.game_2048 || this.state);
   }
 
   async undo() {
@@ -209,16 +210,29 @@ class Game {
   async settle() {
     if (this.running) await this.stop();
     while (this.isBusy) await wait(10);
+    this.catchUp();
   }
 
   async hint() {
-    await this.settle();
-    const turn = this.state.turn;
+    if (this.isAsking) return;
+    this.isAsking = true;
+    try {
+      await this.settle();
+      await this.ask(this.state.turn, this.player.chosen.made);
+    } finally {
+      this.isAsking = false;
+    }
+  }
+
+  async ask(turn, player) {
     this.timing.textContent = "thinking ...";
     const hint = await attempt(() => post("2048/hint", { player: this.player.spec(), detail: this.detail.checked }));
     this.timing.textContent = "";
-    if (hint && hint.turn === this.state.turn && turn === hint.turn) {
-      this.result.replaceChildren(...analysis(hint, this.state.board, this.player.chosen.made));
+    if (!hint || this.state.turn !== turn) return; // the visitor has moved meanwhile
+    if (hint.turn === turn) this.result.replaceChildren(...analysis(hint, this.state.board, player));
+    else {
+      await this.reload();
+      message("The game went on in another window; this is its position.");
     }
   }
 
@@ -226,22 +240,37 @@ class Game {
     const until = Number(this.until.value) || null;
     const reached = until && this.state.max_tile >= until;
     const body = { player: this.player.spec(), moves, turn: this.state.turn, until: reached ? null : until };
-    return attempt(() => post("2048/run", body));
+    const answer = await attempt(() => post("2048/run", body));
+    return answer ? { played: answer.played, ms: (answer.seconds * 1000) / answer.played.length } : null;
   }
 
   async step() {
     if (this.running || this.isBusy || this.state.over) return;
+    if (this.rest) return this.showNext();
     this.isBusy = true;
-    const answer = await this.request(1);
+    this.rest = await this.request(1);
     this.isBusy = false;
-    if (answer) this.animate(answer.played[0], answer);
+    if (this.rest) this.showNext();
+    else await this.reload();
   }
 
-  animate(played, answer) {
+  // Shows the next move that the server has played.
+  showNext() {
+    const { played, ms } = this.rest;
+    const move = played.shift();
+    if (!played.length) this.rest = null;
     this.result.replaceChildren();
-    this.board.slide(played.action);
-    this.finish(played);
-    this.timing.textContent = `${number((answer.seconds / answer.played.length) * 1000, 2)} ms per move`;
+    this.board.slide(move.action);
+    this.finish(move);
+    this.timing.textContent = `${number(ms, 2)} ms per move`;
+  }
+
+  // Shows the last position that the server has played.
+  catchUp() {
+    if (!this.rest) return;
+    const last = this.rest.played.at(-1);
+    this.rest = null;
+    this.show(last);
   }
 
   toggleRun() {
@@ -262,26 +291,22 @@ class Game {
 
   async keepRunning() {
     const me = (this.running = {});
-    const until = Number(this.until.value) || Infinity;
-    const stopAt = this.state.max_tile >= until ? Infinity : until;
+    const from = this.state.max_tile;
+    const isReached = () => from < Number(this.until.value) && this.state.max_tile >= Number(this.until.value);
     this.runButton.textContent = "Pause (R)";
     let batch = 1;
-    while (this.running === me && !this.state.over && this.state.max_tile < stopAt) {
+    while (this.running === me && !this.state.over && !isReached()) {
       const start = performance.now();
       const drawn = ["random", "reward"].includes(this.player.spec().name); // draws from one stream
-      const answer = await this.request(drawn && this.expected != null ? 2000 : this.delay > 100 ? 1 : batch);
-      if (!answer) {
+      this.rest ||= await this.request(drawn && this.expected != null ? 2000 : this.delay > 100 ? 1 : batch);
+      if (!this.rest) {
         await this.reload();
         break;
       }
-      if (this.running !== me) {
-        this.show(answer.played.at(-1));
-        break;
-      }
-      const each = (answer.seconds * 1000) / answer.played.length;
-      batch = Math.max(1, Math.min(100, Math.floor(BATCH_MS / Math.max(each, this.delay, 0.5))));
-      await this.playBack(answer, start, me);
+      batch = Math.max(1, Math.min(100, Math.floor(BATCH_MS / Math.max(this.rest.ms, this.delay, 0.5))));
+      await this.playBack(start, me);
     }
+    if (!this.rest?.played.at(-1).over) this.catchUp(); // the rest of a whole game is shown later
     if (this.running === me) this.running = null;
     if (!this.running) this.runButton.textContent = "Run (R)";
     if (this.state.over && this.expected != null && this.state.seed != null) {
@@ -289,25 +314,18 @@ class Game {
       this.timing.textContent = `The score of the row is ${number(this.expected)}: ${same ? "the same" : "not the same"} as here.`;
       this.expected = null;
     }
-    if (this.state.max_tile >= stopAt) say(`Stopped at the tile ${this.state.max_tile}.`);
+    if (isReached()) say(`Stopped at the tile ${this.state.max_tile}.`);
   }
 
-  async playBack(answer, start, me) {
-    if (this.delay === 0) {
-      const last = answer.played.at(-1);
-      for (const played of answer.played.slice(0, -1)) this.state = played;
-      this.board.show(answer.played.length > 1 ? answer.played.at(-2).board : this.board.board);
-      this.animate(last, answer);
-      return wait(Math.max(0, 16 - (performance.now() - start)));
-    }
-    for (const played of answer.played) {
-      this.animate(played, answer);
-      await wait(Math.max(4, this.delay - (performance.now() - start)));
+  // Shows the moves of the server one by one, at full speed the last one only.
+  async playBack(start, me) {
+    while (this.rest && this.running === me) {
+      const { played } = this.rest;
+      if (this.delay === 0 && played.length > 1) this.board.show(played.splice(0, played.length - 1).at(-1).board);
+      this.showNext();
+      await wait(Math.max(this.delay ? 4 : 0, (this.delay || 16) - (performance.now() - start)));
       start = performance.now();
-      if (this.running !== me) this.show(answer.played.at(-1));
-      if (this.running !== me) return undefined;
     }
-    return undefined;
   }
 
   async stop() {
@@ -339,30 +357,30 @@ class Game {
       input.value = exponent;
       return input;
     });
-    const rows = [0, 4, 8, 12].map((i) => el("div", { className: "row" }, ...inputs.slice(i, i + 4)));
     const begin = async () => {
       await this.start({ board: inputs.map((each) => Number(each.value)) });
       if (!document.getElementById("message").textContent) this.setup.replaceChildren();
     };
     const clear = () => inputs.forEach((each) => { each.value = 0; });
-    this.setup.append(el("fieldset", {}, el("legend", {}, "Position"), ...rows, button("Start from here", begin, { className: "main" }), button("Clear", clear)));
+    this.setup.append(el("fieldset", {}, el("legend", {}, "Position"), el("div", { className: "cells" }, ...inputs), button("Start from here", begin, { className: "main" }), button("Clear", clear)));
     return inputs[0].focus();
   }
 }
 
-export async function open(view, me, [action, ...rest]) {
-  const game = new Game(view, me);
-  if (action === "watch") await watch(game, me, rest);
+export async function open(view, me, [action, ...rest], signal) {
+  const game = new Game(view, me, signal);
+  const row = action === "watch" ? rest : null;
+  const isHere = row && me.players["2048"].some((each) => each.name === row[1]);
+  if (isHere) await watch(game, row);
   else if (me.game_2048) game.show(me.game_2048);
   else await game.start();
+  if (row && !isHere) message(`there is no player ${row[1]} here`);
   game.board.node.dataset.game = "ready";
-  return () => game.close();
 }
 
 // Replays a row of the leaderboard: #2048/watch/SEED/NAME/SETTING=VALUE,.../SCORE
-async function watch(game, me, [seed, name, settings = "", score = ""]) {
+async function watch(game, [seed, name, settings = "", score = ""]) {
   const values = Object.fromEntries(settings.split(",").filter(Boolean).map((pair) => pair.split("=")));
-  if (!me.players["2048"].some((each) => each.name === name)) return message(`there is no player ${name} here`);
   game.player.select.value = name;
   game.player.show(values);
   game.until.value = "";
@@ -370,5 +388,4 @@ async function watch(game, me, [seed, name, settings = "", score = ""]) {
   history.replaceState(null, "", "#2048");
   game.expected = score === "" ? null : Number(score);
   game.run();
-  return undefined;
 }

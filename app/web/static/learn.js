@@ -4,7 +4,8 @@ import { Board } from "./board.js";
 import { attempt, button, el, get, label, message, number, post, say } from "./dom.js";
 
 class Learn {
-  constructor(view) {
+  constructor(view, signal) {
+    this.isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.seconds = el("input", { type: "number", min: 1, max: 300, value: 60 });
     this.startButton = button("Learn from nothing", () => this.send("start"), { className: "main" });
     this.resumeButton = button("Learn on", () => this.send("resume"));
@@ -23,19 +24,15 @@ class Learn {
         el("section", { "aria-label": "A game of the network now" }, this.board.node, this.caption)));
     this.board.show(Array(16).fill(0));
     this.frame = 0;
-    this.timer = setInterval(() => this.poll(), 1000);
-    this.film = setInterval(() => this.next(), 150);
-  }
-
-  close() {
-    clearInterval(this.timer);
-    clearInterval(this.film);
+    const timers = [setInterval(() => this.poll(), 1000), setInterval(() => this.next(), 150)];
+    signal.addEventListener("abort", () => timers.forEach(clearInterval));
   }
 
   async send(what) {
     const body = what === "stop" ? {} : { seconds: Number(this.seconds.value) };
     const state = await attempt(() => post(`learn/${what}`, body));
-    if (state) this.show(state);
+    if (!state) return;
+    this.show(state);
     say(what === "stop" ? "Stopped." : "Learning.");
   }
 
@@ -79,11 +76,11 @@ class Learn {
     }
   }
 
-  // Shows the next board of the game that the network plays now.
+  // Shows the next board of the game that the network plays now, without motion its last one.
   next() {
     const boards = this.sample?.boards;
     if (!boards?.length) return;
-    this.frame = Math.min(this.frame + 1, boards.length - 1);
+    this.frame = this.isStill ? boards.length - 1 : Math.min(this.frame + 1, boards.length - 1);
     this.board.show(boards[this.frame]);
     this.caption.textContent = `A game of seed 0 with the values so far, score ${number(this.sample.score)}.`;
   }
@@ -107,8 +104,7 @@ function curve(points) {
   return svg;
 }
 
-export async function open(view) {
-  const learn = new Learn(view);
+export async function open(view, _me, _rest, signal) {
+  const learn = new Learn(view, signal);
   learn.show(await get("learn"));
-  return () => learn.close();
 }

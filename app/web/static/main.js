@@ -1,6 +1,6 @@
 // The views of the page, chosen by the address after #.
 
-import { attempt, get, message, wait } from "./dom.js";
+import { attempt, el, get, message, wait } from "./dom.js";
 
 const VIEWS = {
   2048: () => import("./game2048.js"),
@@ -9,27 +9,30 @@ const VIEWS = {
   learn: () => import("./learn.js"),
 };
 
-let close = () => {};
+let shown = new AbortController(); // is aborted when another view takes its place
 
 async function show() {
   const [name, ...rest] = location.hash.slice(1).split("/");
-  const known = name in VIEWS ? name : "2048";
+  const known = Object.hasOwn(VIEWS, name) ? name : "2048";
   for (const link of document.querySelectorAll("nav a")) {
     if (link.hash === `#${known}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  close();
-  close = () => {};
   document.title = `${document.querySelector("nav a[aria-current]").textContent} - afterstate`;
-  await attempt(async () => {
-    const me = await get("me");
-    const module = await VIEWS[known]();
-    const view = document.getElementById("view");
-    view.replaceChildren();
-    close = (await module.open(view, me, rest)) || (() => {});
-    document.body.dataset.ready = known;
-    if (!me.ready) loading();
-  });
+  shown.abort();
+  shown = new AbortController();
+  await attempt(() => open(known, rest, shown.signal));
+}
+
+async function open(name, rest, signal) {
+  const [me, module] = await Promise.all([get("me"), VIEWS[name]()]);
+  if (signal.aborted) return;
+  const node = el("div");
+  document.getElementById("view").replaceChildren(node);
+  await module.open(node, me, rest, signal);
+  if (signal.aborted) return;
+  document.body.dataset.ready = name;
+  if (!me.ready) loading();
 }
 
 // Says that players are being loaded, until they are.
@@ -44,5 +47,10 @@ async function loading() {
   if (document.getElementById("message").textContent === text) message("");
 }
 
+// The address names the view, so that this link moves the focus only.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  document.getElementById("view").focus();
+});
 addEventListener("hashchange", show);
 show();

@@ -1,0 +1,303 @@
+"""The views of the page in Chromium: focus, pauses, double clicks, outages, a second window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.browsers import needs_browser
+
+sync_api = pytest.importorskip("playwright.sync_api")
+pytestmark = [pytest.mark.slow, *needs_browser]
+
+DATA = Path(__file__).parents[1] / "data" / "daihinmin"
+Open = Callable[..., Any]
+
+
+def board(page: Any) -> str:
+    """Return the board that a view of 2048 shows, as text."""
+    text: str = page.locator(".board").first.get_attribute("aria-label")
+    return text
+
+
+def me(page: Any) -> Any:
+    """Return what the server knows of the visitor."""
+    return page.evaluate("fetch('/api/me').then((answer) => answer.json())")
+
+
+def press_a_legal_arrow(page: Any) -> None:
+    """Press arrows until a move changes the board."""
+    before = me(page)["game_2048"]["n_moves"]
+    for key in ("ArrowLeft", "ArrowUp", "ArrowRight"):
+        page.keyboard.press(key)
+        page.wait_for_timeout(200)
+        if me(page)["game_2048"]["n_moves"] > before:
+            return
+    raise AssertionError("no move was made")
+
+
+def start_of_2048(page: Any, seed: int) -> None:
+    """Start the game of a seed."""
+    page.get_by_label("seed", exact=True).fill(str(seed))
+    page.get_by_role("button", name="New game").click()
+    sync_api.expect(page.locator(".numbers dd").nth(3)).to_have_text(str(seed))
+
+
+def start_of_match(page: Any, seed: int = 3) -> None:
+    """Start a match of Daihinmin and wait for the visitor's turn."""
+    page.get_by_label("Speed").select_option("0")
+    page.get_by_label("Seed").fill(str(seed))
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_selector("text=Your turn")
+
+
+# Keys and focus
+
+
+def test_the_skip_link_moves_the_focus_and_keeps_the_view(open_page: Open) -> None:
+    page = open_page("learn")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "view"
+    assert page.url.endswith("#learn") and page.locator("text=Learn from nothing").count()
+
+
+def test_enter_on_a_link_follows_it_and_plays_no_card(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    start_of_match(page)
+    page.keyboard.press("?")
+    page.wait_for_selector("p:has-text('Hint:')")
+    turn = me(page)["match"]["turn"]
+    page.locator("nav a", has_text="Learn").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=Learn from nothing")
+    assert me(page)["match"]["turn"] == turn
+
+
+def test_enter_deals_the_next_game_and_all_that_happened_is_listed(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    page.get_by_label("watch five players").check()
+    page.get_by_role("spinbutton", name="Games").fill("2")
+    page.get_by_label("Speed").select_option("0")
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_selector("text=Next game", timeout=60_000)
+    n_before = page.locator("ol.log li").count()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=Game 2 of 2")
+    page.wait_for_selector("text=The match is over", timeout=60_000)
+    lines = page.locator("ol.log li").all_inner_texts()
+    assert lines[n_before] == "Game 2 is dealt." and len(lines) > 60
+
+
+def test_arrows_scroll_the_values_and_move_no_tile(open_page: Open) -> None:
+    page = open_page("2048", viewport={"width": 390, "height": 800})
+    page.keyboard.press("?")
+    page.wait_for_selector("text=Best move:")
+    before = board(page)
+    page.get_by_role("region", name="Values").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.wait_for_timeout(300)
+    assert board(page) == before
+
+
+def test_a_cancelled_swipe_is_no_move(open_page: Open) -> None:
+    page = open_page("2048")
+    before = board(page)
+    for kind, x in (("pointerdown", 200), ("pointercancel", 0), ("pointerup", 0)):
+        where = {"clientX": x, "clientY": 100, "bubbles": True}
+        page.locator(".board").first.dispatch_event(kind, where)
+    page.wait_for_timeout(300)
+    assert board(page) == before
+
+
+# Addresses
+
+
+@pytest.mark.parametrize("view", ["constructor", "toString/x", "nothing"])
+def test_an_unknown_view_is_that_of_2048(open_page: Open, view: str) -> None:
+    page = open_page("2048")
+    page.goto(page.url.partition("#")[0] + f"#{view}")
+    page.wait_for_timeout(300)
+    sync_api.expect(page.locator("nav a[aria-current]")).to_have_text("2048")
+    press_a_legal_arrow(page)
+
+
+def test_an_unknown_player_is_named_beside_a_game(open_page: Open) -> None:
+    page = open_page("2048/watch/1/nosuch")
+    sync_api.expect(page.locator("#message")).to_have_text("there is no player nosuch here")
+    press_a_legal_arrow(page)
+
+
+def test_a_view_that_was_left_before_it_was_loaded_takes_no_keys(open_page: Open) -> None:
+    page = open_page("learn")
+    page.route("**/api/me", lambda route: (page.wait_for_timeout(300), route.continue_()))
+    page.evaluate(
+        "location.hash = '#2048'; setTimeout(() => { location.hash = '#daihinmin'; }, 50)"
+    )
+    page.wait_for_selector("text=New match")
+    page.unroute("**/api/me")
+    page.wait_for_timeout(500)
+    assert not page.locator(".board").count()
+    moves: list[str] = []
+    page.on("request", lambda request: moves.append(request.url))
+    for key in ("ArrowLeft", "ArrowUp", "ArrowRight"):
+        page.keyboard.press(key)
+    page.wait_for_timeout(300)
+    assert moves == []
+
+
+@pytest.mark.parametrize("text", ["1e400", "-1", "0.5"])
+def test_a_seed_must_be_a_whole_number(open_page: Open, text: str) -> None:
+    page = open_page("2048")
+    before = board(page)
+    page.get_by_label("seed", exact=True).fill(text)
+    page.get_by_role("button", name="New game").click()
+    sync_api.expect(page.locator("#message")).to_contain_text("seed must be a whole number")
+    assert board(page) == before
+
+
+# Outages and second windows
+
+
+def test_the_board_is_that_of_the_server_after_an_outage(open_page: Open) -> None:
+    page = open_page("2048")
+    before = board(page)
+    page.route("**/api/**", lambda route: route.abort())
+    for key in ("ArrowLeft", "ArrowUp", "ArrowRight"):
+        page.keyboard.press(key)
+    page.wait_for_selector("text=The server does not answer")
+    page.wait_for_timeout(300)
+    assert board(page) == before
+    page.unroute("**/api/**")
+    press_a_legal_arrow(page)
+    tiles = [2**each if each else "empty" for each in me(page)["game_2048"]["board"]]
+    rows = [", ".join(map(str, tiles[i : i + 4])) for i in range(0, 16, 4)]
+    assert board(page) == "Board. " + " ".join(f"Row {i}: {row}." for i, row in enumerate(rows, 1))
+
+
+def test_an_answer_that_is_lost_is_caught_up(open_page: Open) -> None:
+    """The server has made the move."""
+    page = open_page("2048")
+
+    def lose(route: Any) -> None:
+        route.fetch()
+        route.abort()
+
+    page.route("**/api/2048/move", lose)
+    before = me(page)["game_2048"]["n_moves"]
+    for key in ("ArrowLeft", "ArrowUp"):
+        page.keyboard.press(key)
+        page.wait_for_timeout(300)
+    page.unroute("**/api/2048/move")
+    n_moves = me(page)["game_2048"]["n_moves"]
+    assert n_moves > before
+    sync_api.expect(page.locator(".numbers dd").nth(2)).to_have_text(str(n_moves))
+
+
+def test_a_hint_in_a_window_left_behind_shows_the_position(open_page: Open) -> None:
+    page = open_page("2048")
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.wait_for_selector("body[data-ready='2048']")
+    press_a_legal_arrow(other)
+    assert board(page) != board(other)
+    page.keyboard.press("?")
+    sync_api.expect(page.locator("#message")).to_contain_text("in another window")
+    assert board(page) == board(other)
+
+
+# Runs, hints and replays
+
+
+def test_a_double_click_asks_once(open_page: Open) -> None:
+    page = open_page("2048")
+    page.get_by_role("button", name="Hint").dblclick()
+    page.wait_for_selector("text=Best move:")
+    assert page.locator("#message").inner_text() == ""
+
+
+def test_a_hint_is_shown_as_that_of_its_player(open_page: Open) -> None:
+    page = open_page("2048")
+    page.get_by_label("Player", exact=True).select_option("expectimax")
+    page.route("**/api/2048/hint", lambda route: (page.wait_for_timeout(300), route.continue_()))
+    page.get_by_role("button", name="Hint").click()
+    page.get_by_label("Player", exact=True).select_option("value-net")
+    page.wait_for_selector("text=Best move:")
+    assert not page.locator("text=What the network sees").count()
+
+
+def test_a_run_stops_at_the_tile_that_is_chosen_meanwhile(open_page: Open) -> None:
+    page = open_page("2048")
+    start_of_2048(page, 1)
+    page.get_by_label("Player", exact=True).select_option("ntuple")
+    page.get_by_label("Stop at").select_option("16384")
+    page.get_by_label("Speed").fill("3")
+    page.get_by_role("button", name="Run").click()
+    page.get_by_label("Stop at").select_option("2048")
+    page.get_by_label("Speed").fill("4")
+    sync_api.expect(page.locator("button.main")).to_have_text("Run (R)", timeout=60_000)
+    sync_api.expect(page.locator(".numbers dd").nth(1)).to_have_text("2,048")
+
+
+def test_a_paused_replay_stays_where_it_is_and_goes_on(open_page: Open) -> None:
+    page = open_page("2048")
+    played = me(page)["game_2048"]
+    page.evaluate("localStorage.setItem('speed', '3')")
+    page.goto(page.url.partition("#")[0] + "#2048/watch/5/reward//1")
+    sync_api.expect(page.locator(".numbers dd").nth(3)).to_have_text("5")
+    while int(page.locator(".numbers dd").nth(2).inner_text()) < 3:
+        page.wait_for_timeout(20)
+    page.keyboard.press("r")
+    page.wait_for_timeout(300)
+    n_shown = int(page.locator(".numbers dd").nth(2).inner_text())
+    n_moves = me(page)["game_2048"]["n_moves"]
+    assert n_shown < n_moves and played != me(page)["game_2048"]
+    page.keyboard.press(" ")
+    sync_api.expect(page.locator(".numbers dd").nth(2)).to_have_text(str(n_shown + 1))
+    page.get_by_label("Speed").fill("4")
+    page.get_by_role("button", name="Run").click()
+    page.wait_for_selector("text=The score of the row is 1: not the same as here.")
+    sync_api.expect(page.locator(".numbers dd").nth(2)).to_have_text(str(n_moves))
+
+
+def test_a_new_match_takes_the_place_of_a_recorded_game(open_page: Open) -> None:
+    page = open_page("daihinmin")
+    start_of_match(page)
+    page.locator("summary", has_text="Recorded games").click()
+    page.get_by_label("File").set_input_files(DATA / "mixstrong.jsonl.gz")
+    page.get_by_role("button", name="Step through it").click()
+    page.wait_for_selector("text=The cards are dealt.")
+    page.keyboard.press("ArrowRight")
+    assert not page.locator("text=Your turn").count()
+    page.locator("summary", has_text="New match").click()
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_selector("text=Your turn")
+    assert not page.get_by_role("button", name="Forward").count()
+
+
+# Sizes and motion
+
+
+def test_a_phone_shows_four_columns_and_a_tree_that_scrolls(open_page: Open) -> None:
+    page = open_page("2048", viewport={"width": 390, "height": 800})
+    page.get_by_role("button", name="Set up a position").click()
+    tops = [
+        page.get_by_label(f"Tile at row 1, column {i}").bounding_box()["y"] for i in (1, 2, 3, 4)
+    ]
+    assert len(set(tops)) == 1
+    page.get_by_label("Player", exact=True).select_option("mc-softmax")
+    page.get_by_label("lines, outcomes and tree with a hint").check()
+    page.get_by_role("button", name="Hint").click()
+    assert page.locator("svg.tree").bounding_box()["width"] >= 640
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_refused_start_is_not_said_to_learn(open_page: Open) -> None:
+    page = open_page("learn")
+    page.get_by_label("Seconds", exact=True).fill("9999")
+    page.get_by_role("button", name="Learn from nothing").click()
+    sync_api.expect(page.locator("#message")).not_to_be_empty()
+    sync_api.expect(page.locator("#status")).to_be_empty()
