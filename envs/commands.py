@@ -103,6 +103,18 @@ def _config() -> tuple[Any, ...]:
     return tyro.conf.PositionalRequiredArgs, tyro.conf.FlagCreatePairsOff
 
 
+def placeholder(name: str, is_required: bool = False) -> Any:
+    """Return an annotation by which help texts name a value, such as `PLAYER [PLAYER ...]`."""
+    import tyro
+
+    quote = "'"
+
+    def hint(default: str) -> str:
+        return "(required)" if is_required else f"(default: {default.strip(quote) or 'none'})"
+
+    return tyro.conf.arg(metavar=name, help_behavior_hint=hint)
+
+
 def add_help(kind: Any) -> None:
     """Let the docstrings of a dataclass's fields be their help, each as one paragraph.
 
@@ -129,6 +141,7 @@ def registry() -> Any:
 
     made = ConstructorRegistry()
     made.primitive_rule(_number_rule)
+    made.primitive_rule(_path_rule)
     made.primitive_rule(_optional_rule)
     return made
 
@@ -157,6 +170,28 @@ def _number_rule(info: Any) -> Any:
     )
 
 
+def _path_rule(info: Any) -> Any:
+    """Return the rule by which tyro reads a path; None for other types."""
+    from tyro.constructors import PrimitiveConstructorSpec
+
+    if _plain(info.type) is not Path:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="PATH",
+        instance_from_str=lambda words: _path(words[0]),
+        is_instance=lambda value: isinstance(value, Path),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def _path(word: str) -> Path:
+    """Return the path of a word of a command line, which must not be empty."""
+    if not word:
+        raise ValueError("must be a path, got ''")
+    return Path(word)
+
+
 def _optional_rule(info: Any) -> Any:
     """Return the rule by which tyro reads an optional path or text; None for other types."""
     from tyro.constructors import PrimitiveConstructorSpec
@@ -165,10 +200,11 @@ def _optional_rule(info: Any) -> Any:
     if not kinds:
         return None
     kind = kinds[0]
+    made: Callable[[str], Any] = _path if kind is Path else str
     return PrimitiveConstructorSpec(
         nargs=1,
         metavar="PATH|none" if kind is Path else "STR|none",
-        instance_from_str=lambda words: None if words[0].lower() == "none" else kind(words[0]),
+        instance_from_str=lambda words: None if words[0].lower() == "none" else made(words[0]),
         is_instance=lambda value: value is None or isinstance(value, kind),
         str_from_instance=lambda value: [str(value)],
     )

@@ -26,15 +26,19 @@ class Agent(ABC):
         """Choose moves for board words.
 
         Args:
-            boards: board words `uint64[...]`.
+            boards: board words `uint64[B]`, or one of them.
 
         Returns:
-            Actions `int8[...]`: 0 up, 1 right, 2 down, 3 left; legal wherever a legal one exists.
+            Actions `int8[B]`, or one of them as an array of shape `()`: 0 up, 1 right, 2 down,
+            3 left; legal wherever a legal one exists.
 
         Raises:
             ValueError: not words of boards of the player's size; for observations see `predict`.
         """
         array = check_words(boards, *self.size)
+        if array.ndim > 1:
+            expected = "boards must be words, one or a list of them"
+            raise ValueError(f"{expected}, got shape {array.shape}: predict takes observations")
         if not array.flags.writeable:  # kernels take no read-only arrays
             array = array.copy()
         return self._act(array.reshape(-1)).reshape(array.shape)

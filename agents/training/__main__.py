@@ -173,12 +173,12 @@ def start(settings: RunSettings, options: Options) -> tuple[Trainee, RunFolder]:
         OSError: a file cannot be read or written.
         ValueError: wrong settings, or a folder that does not fit them.
     """
+    if not options.has_end:
+        raise ValueError(f"--{options.amount_name} or --hours is required, or the run never ends")
     folder = RunFolder(options.out, options.resume, settings.checkpoints)
     trainee = settings.begin(options, folder)
     if options.resume:
         _print_changes(settings, options.out / SETTINGS_FILE)
-    if not options.has_end:
-        raise ValueError(f"--{trainee.amount_unit} or --hours is required, or the run never ends")
     folder.open(asdict(cast(Any, settings)), settings.row_key, trainee.amount)
     return trainee, folder
 
@@ -246,6 +246,9 @@ def _advance(trainee: Trainee, settings: RunSettings, options: Options, folder: 
         evaluated=max((row[key] for row in folder.rows() if evaluation in row), default=0),
     )
     start_time, before, total = time.monotonic(), trainee.amount, limits.end_of(trainee)
+    if total is not None and before >= total:
+        text = f"{options.out} has its {total:,} {trainee.amount_unit} already"
+        print(text, file=sys.stderr)
 
     def report() -> None:
         folder.check()

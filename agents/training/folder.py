@@ -94,7 +94,7 @@ class RunFolder:
         checkpoints: the files from any of which a run is resumed.
 
     Raises:
-        ValueError: the folder has a run without `resume`, none with it, or is locked.
+        ValueError: not a folder, or it has a run without `resume`, none with it, or is locked.
     """
 
     def __init__(self, path: Path, resume: bool, checkpoints: tuple[str, ...]) -> None:
@@ -105,6 +105,8 @@ class RunFolder:
 
     def _check(self) -> None:
         """Raise ValueError unless the folder has a run to resume, or none for a new one."""
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"{self.path} must be a folder, got a file")
         names = self._checkpoints if self._resume else _LEARNED
         existing = [path for name in names for path in sorted(self.path.glob(name))]
         if self._resume and not existing:

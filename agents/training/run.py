@@ -98,10 +98,14 @@ class Options:
     evaluate_every: Amount = 1_000_000
     """Moves, generations or steps from one evaluation to the next."""
 
+    amount_name: ClassVar[str] = "moves"
+    """Name of the option that says when the run stops: moves, generations or steps."""
+
     @property
     def amount(self) -> float | None:
         """Moves, generations or steps at which the run stops."""
-        return None
+        amount: float | None = getattr(self, self.amount_name, None)
+        return amount
 
     @property
     def has_end(self) -> bool:
@@ -117,11 +121,6 @@ class MoveOptions(Options):
     """Stop when the learner has made this many moves, including those before --resume."""
     evaluate: Evaluation = "1:300"
     """Number of evaluation games of each search depth, PLIES:GAMES,...; depth 1 is greedy."""
-
-    @property
-    def amount(self) -> float | None:
-        """Number of moves at which the run stops."""
-        return self.moves
 
     @property
     def games(self) -> dict[int, int]:

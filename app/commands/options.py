@@ -9,13 +9,16 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from tyro.conf import Positional
 
+from afterstate.envs.commands import placeholder
 from afterstate.envs.daihinmin.uecda.settings import PORT, SILENCE_SECONDS, ServerSettings
 
-Players = tuple[str, ...]
+Player = Annotated[str, placeholder("PLAYER")]
+Players = Annotated[tuple[str, ...], placeholder("PLAYER [PLAYER ...]")]
+SomePlayers = Annotated[tuple[str, ...], placeholder("PLAYER [PLAYER ...]", is_required=True)]
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Play2048:
     """Number of rows, 1 to 4."""
     cols: int = 4
     """Number of columns, 1 to 4."""
-    hints: str = "expectimax,depth=2"
+    hints: Player = "expectimax,depth=2"
     """Player that gives hints."""
     window: bool = False
     """Play in a window instead of the terminal."""
@@ -56,7 +59,7 @@ class PlayDaihinmin:
     """Number of games of the match."""
     seed: int | None = None
     """Seed of deals and seats; by default random."""
-    hints: str = "daihinmin-mc"
+    hints: Player = "daihinmin-mc"
     """Player that gives hints."""
 
 
@@ -67,7 +70,7 @@ class Watch:
     Example: afterstate watch expectimax,depth=3 --until 2048 --to game.gif
     """
 
-    players: Positional[Players]
+    players: Positional[SomePlayers]
     """Players of one game; of Daihinmin, the last one takes all seats that are left."""
     seed: int = 0
     """Seed of the game: that of `reset(seed=...)`."""
@@ -93,7 +96,7 @@ class Eval:
     Example: afterstate eval ntuple expectimax,depth=2 --games 200
     """
 
-    players: Positional[Players]
+    players: Positional[SomePlayers]
     """Players of one game."""
     games: int = 100
     """Number of games of each player; of Daihinmin, a multiple of 100."""
@@ -141,7 +144,7 @@ class Serve(ServerSettings):
 
     seats: Players = ()
     """Built-in players that fill the first seats."""
-    replacement: str = ""
+    replacement: Player = ""
     """Built-in player that takes over the seat of a lost client; by default the seat passes."""
     log: Path | None = field(
         default_factory=lambda: Path(time.strftime("uecda-%Y%m%d%H%M%S.jsonl"))
@@ -162,7 +165,7 @@ class Join:
     """Address of the server."""
     port: int = PORT
     """Port of the server."""
-    player: str = "random"
+    player: Player = "random"
     """Player that plays."""
     name: str | None = None
     """Name in the server's lists, at most 14 characters, of which our server shows 9; by default
@@ -183,7 +186,7 @@ class Replay:
     Example: afterstate replay games.jsonl --json
     """
 
-    files: Positional[tuple[Path, ...]]
+    files: Positional[Annotated[tuple[Path, ...], placeholder("FILE [FILE ...]", True)]]
     """Files of recorded games."""
     json: bool = False
     """Print the results as a JSON list, an object for each file."""
@@ -207,7 +210,7 @@ class Web:
     """Print the address only, without opening a browser."""
     beyond_loopback: bool = False
     """Allow an address that others can reach. There are no passwords and no encryption."""
-    names: tuple[str, ...] = ()
+    names: Annotated[tuple[str, ...], placeholder("NAME [NAME ...]")] = ()
     """Names by which browsers reach the server, beyond loopback; others are refused."""
     folder: Path | None = None
     """Folder of visitors' games; by default ~/.local/state/afterstate/web."""

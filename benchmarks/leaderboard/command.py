@@ -249,15 +249,20 @@ def results(selection: Sequence[Entry], folder: Path) -> list[Result]:
 
 
 def report(args: Report) -> None:
-    """Write tables and figures of all entries that have rows; raise ValueError if none has."""
-    by_file = {(e.game, file_name(e)): e for e in (*entries(OWN), *entries(entries_file(args)))}
-    all_results = results(list(by_file.values()), folder_of(args))
-    if not all_results:
-        raise ValueError(f"{folder_of(args)} has no rows of these entries: play them")
+    """Write tables and figures of all entries that have rows.
+
+    Raises:
+        ValueError: no entry of the file has rows in the folder.
+    """
+    mine, folder = entries(entries_file(args)), folder_of(args)
+    if not any(current(entry, read(folder, entry)) for entry in mine):
+        raise ValueError(f"{folder} has no rows of these entries: play them")
+    by_file = {(e.game, file_name(e)): e for e in (*entries(OWN), *mine)}
+    all_results = results(list(by_file.values()), folder)
     for game in GAMES:
         of_game = [each for each in all_results if each.game == game]
         if of_game:
-            print(write(of_game, game, folder_of(args)))
+            print(write(of_game, game, folder))
 
 
 def readme(args: Readme) -> None:

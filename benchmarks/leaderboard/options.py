@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from tyro.conf import Positional
 
 from afterstate.agents.config import Count, Jobs, Whole, settings
+from afterstate.envs.commands import placeholder
 
 
 @settings
@@ -39,7 +40,7 @@ class Play(Report):
     Example: afterstate leaderboard play --only "expectimax*" --jobs 2
     """
 
-    only: tuple[str, ...] = ("*",)
+    only: Annotated[tuple[str, ...], placeholder("NAME [NAME ...]")] = ("*",)
     """Names or patterns of entries, such as "random", "2048/random" or "MC*"."""
     jobs: Jobs | None = None
     """Processes; by default 1, or all of the cluster with Ray."""
@@ -71,7 +72,7 @@ class Tournament:
     Example: afterstate leaderboard tournament heuristic sample sample sample sample --cycles 200
     """
 
-    players: Positional[tuple[str, ...]]
+    players: Positional[Annotated[tuple[str, ...], placeholder("PLAYER [PLAYER ...]", True)]]
     """Names or module:factory, at least five."""
     cycles: Count = 20
     """Draws of five players."""

@@ -82,6 +82,9 @@ def test_the_help_has_the_default_of_every_option(
         ("train ntupel --out run --moves 1", "did you mean 'ntuple'"),
         ("train ntuple settings.json --out run --moves 1", "settings.json"),
         ("train ntuple --out run", "--moves or --hours is required"),
+        ("train rank --out run", "--generations or --hours is required"),
+        ("train ntuple --out file --moves 1", "file must be a folder, got a file"),
+        ("leaderboard report --rows empty", "empty has no rows of these entries"),
         ("train policy --out run --moves 1", "log must be given: the file of a play log"),
         ("train rank --out run --generations 1 --teacher a", "error: teacher: player must be a"),
         ("train value --out run --moves 1 --device gpu", "must be a name that torch knows, such"),
@@ -97,6 +100,7 @@ def test_wrong_files_and_settings_end_with_2(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
     error = error_of(words.split(), capsys)
     assert error.startswith("error: ") and message in error
     assert error.count("\n") == 1
@@ -121,6 +125,8 @@ def test_wrong_files_and_settings_end_with_2(
         ("log a.txt --games 1", "log must end in .npy, got 'a.txt'; see afterstate log --help"),
         ("leaderboard play --jobs 0", "jobs must be >= 1, got 0; see afterstate leaderboard play"),
         ("eval random --games", "--games must have a value; see afterstate eval --help"),
+        ("train ntuple --out=", "--out must be a path, got ''; see afterstate train ntuple --help"),
+        ("web --folder=", "--folder must be a path, got ''; see afterstate web --help"),
     ],
 )
 def test_wrong_options_are_named_in_one_line(

@@ -34,10 +34,7 @@ class PolicyOptions(Options):
     jobs: Jobs = 1
     """Processes that play; the policy does not depend on it."""
 
-    @property
-    def amount(self) -> float | None:
-        """Step at which the run stops."""
-        return self.steps
+    amount_name: ClassVar[str] = "steps"
 
     @property
     def has_end(self) -> bool:

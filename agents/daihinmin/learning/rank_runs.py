@@ -71,10 +71,7 @@ class RankOptions(Options):
     device: str = "cpu"
     """Device on which networks learn and play: cpu or cuda."""
 
-    @property
-    def amount(self) -> float | None:
-        """Generation at which the run stops."""
-        return self.generations
+    amount_name: ClassVar[str] = "generations"
 
 
 @settings

@@ -120,7 +120,8 @@ class NTupleLearner:
     @settings.setter
     def settings(self, settings: NTupleSettings) -> None:
         if settings.rule != self._settings.rule:
-            raise ValueError(f"rule must be {self._settings.rule!r}, got {shown(settings.rule)}")
+            rule = self._settings.rule
+            raise ValueError(f"rule must stay {rule!r}, as in the file, got {shown(settings.rule)}")
         self._settings = self._checked(settings)
         if not settings.carousel:
             self._state[:, TURN] = 0

@@ -269,8 +269,8 @@ def test_the_exact_player_takes_the_first_among_equals() -> None:
     corners, below, over = from_text("2 _ / _ 2"), from_text("2 4 / _ _"), from_text("2 4 / 4 2")
     values = agent.solution.evaluate(corners)
     assert values.tolist() == [values[0]] * 4
-    actions = agent.act([[corners, below, over]])
-    assert actions.tolist() == [[0, 2, 0]]
+    actions = agent.act([corners, below, over])
+    assert actions.tolist() == [0, 2, 0]
     assert actions.dtype == np.int8
 
 
