@@ -8,6 +8,7 @@ requests. Nothing is encrypted and there are no passwords.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -129,10 +130,9 @@ class Guard:
 
 
 def _name(host: str) -> str:
-    """Return the name in a Host header, without port and brackets, lower case."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
+    """Return the name in a Host header, lower case, without port and brackets, or an empty text."""
+    found = re.fullmatch(r"(?:\[([0-9a-f:.]+)\]|([^:\[\]]+))(?::\d*)?", host.lower())
+    return (found[1] or found[2]) if found else ""
 
 
 def cookie_of(headers: Mapping[str, str]) -> str | None:

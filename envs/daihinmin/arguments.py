@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum, auto
 from functools import cache
 from typing import Any, Literal, NamedTuple
@@ -104,10 +104,16 @@ def check_order(name: str, order: Any) -> list[int]:
         ValueError: it does not have each number exactly once.
     """
     check_length(name, order, N_PLAYERS)
-    numbers = [whole(number) for number in order] if np.ndim(order) == 1 else []
+    numbers = [whole(number) for number in order] if _is_list(order) else []
     if set(numbers) != set(range(N_PLAYERS)) or len(numbers) != N_PLAYERS:
         raise ValueError(f"{name} must have each number from 0 to 4 once, got {shown(order)}")
     return [number for number in numbers if number is not None]
+
+
+def _is_list(values: Any) -> bool:
+    """Return True for a list and for an array of one axis; their entries are not looked at."""
+    is_list = isinstance(values, Sequence) and not isinstance(values, str)
+    return is_list or (isinstance(values, np.ndarray) and values.ndim == 1)
 
 
 def check_deal(hands: Any) -> list[int]:
@@ -117,7 +123,7 @@ def check_deal(hands: Any) -> list[int]:
         ValueError: they are not the whole pack, or a hand does not have 10 or 11 cards.
     """
     check_length("deal", hands, N_PLAYERS)
-    if np.ndim(hands) != 1 or not all(isinstance(hand, str) for hand in hands):
+    if not _is_list(hands) or not all(isinstance(hand, str) for hand in hands):
         raise ValueError(f"deal must be five hands in notation, got {shown(hands)}")
     parsed = [cards.parse(hand) for hand in hands]
     sizes = [cards.count(hand) for hand in parsed]
@@ -380,6 +386,32 @@ def _asks(view: Game, limits: Games) -> bool:
     is_held = held == view.left[view.turn] and least <= held <= limits[1].left[view.turn]
     is_held &= held - (view.hands[view.turn] >> np.uint64(JOKER)) >= view.to_give
     return bool(is_held and view.n_out < N_PLAYERS - 1)
+
+
+def check_fields(game: Any) -> Game:
+    """Return a game record or view whose fields are in their ranges, as kernels can take it.
+
+    Raises:
+        ValueError: no record, or a field out of its range.
+    """
+    aligned: Game = _aligned(game)
+    if aligned is None:
+        raise ValueError(f"game must be a record of a game, got {type(game).__name__}")
+    if not _is_within(aligned, _LOW_AND_HIGH):
+        _explain(aligned)
+    return aligned
+
+
+def check_view(view: Any) -> Game:
+    """Return a view whose fields are in their ranges, as kernels can take it.
+
+    Raises:
+        ValueError: no view, or a field out of its range.
+    """
+    checked = check_fields(view)
+    if checked["viewer"] < 0:
+        raise ValueError("view must be what one player sees, got a whole game")
+    return checked
 
 
 def check_turn(view: Any, plays: bool | None = None) -> Game:

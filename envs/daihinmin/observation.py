@@ -50,6 +50,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import int8, int64, njit, uint64, void
 
+from afterstate.envs.daihinmin.arguments import check_fields, check_view
 from afterstate.envs.daihinmin.cards import NATURALS, lowest
 from afterstate.envs.daihinmin.plays import (
     CARDS,
@@ -269,23 +270,35 @@ def observe(games: Games, player: int, views: Games, planes: Planes) -> None:
 
 
 def view_planes(view: Game) -> Planes:
-    """Return the observation of a view: `int8[116, 15]`."""
+    """Return the observation of a view: `int8[116, 15]`.
+
+    Raises:
+        ValueError: a whole game, or a field out of its range.
+    """
     planes = np.zeros((len(CHANNELS), N_COLUMNS), np.int8)
-    draw_view(_as_array(view), planes)
+    draw_view(_as_array(check_view(view)), planes)
     return planes
 
 
 def view_mask(view: Game) -> Planes:
-    """Return the legal actions of a view's player: `int8[2422]`, see `draw_mask`."""
+    """Return the legal actions of a view's player: `int8[2422]`, see `draw_mask`.
+
+    Raises:
+        ValueError: a whole game, or a field out of its range.
+    """
     mask = np.zeros(N_PLAYS, np.int8)
-    draw_mask(_as_array(view), int(view["viewer"]), mask)
+    draw_mask(_as_array(check_view(view)), int(view["viewer"]), mask)
     return mask
 
 
 def state_planes(game: Game) -> Planes:
-    """Return the state of a whole game: `int8[131, 15]`."""
+    """Return the state of a whole game: `int8[131, 15]`.
+
+    Raises:
+        ValueError: a field out of its range.
+    """
     planes = np.zeros((len(STATE_CHANNELS), N_COLUMNS), np.int8)
-    draw_state(_as_array(game), planes)
+    draw_state(_as_array(check_fields(game)), planes)
     return planes
 
 

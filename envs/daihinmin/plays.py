@@ -124,7 +124,11 @@ def cells(play: int) -> tuple[list[Cell], Cell | None]:
 
     >>> cells(parse("S3 JO=H3"))
     ([(0, 1)], (1, 1))
+
+    Raises:
+        ValueError: it is not the number of a play.
     """
+    _check(play)
     _, naturals, joker = _PLAYS[play]
     return list(naturals), joker
 
@@ -159,9 +163,14 @@ def text(play: int) -> str:
     Raises:
         ValueError: it is not the number of a play.
     """
+    _check(play)
+    return _TEXTS[play]
+
+
+def _check(play: int) -> None:
+    """Raise ValueError unless it is the number of a play."""
     if not 0 <= play < N_PLAYS:
         raise ValueError(f"play must be in 0..{N_PLAYS - 1}, got {shown(play)}")
-    return _TEXTS[play]
 
 
 def parse(text: str) -> int:

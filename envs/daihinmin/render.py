@@ -26,10 +26,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from afterstate.envs.daihinmin import cards, plays
+from afterstate.envs.daihinmin.arguments import check_fields
 from afterstate.envs.daihinmin.cards import JOKER, RANKS
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, seat_of
 from afterstate.envs.daihinmin.views import known_cards
 from afterstate.envs.pictures import Pixels, font, require_extra
+from afterstate.envs.words import check_length
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw
@@ -79,7 +81,11 @@ def ansi(game: Game, names: Sequence[str] = NAMES) -> str:
     Args:
         game: a game or a view.
         names: names by player.
+
+    Raises:
+        ValueError: a field out of its range, or not five names.
     """
+    game = _checked(game, names)
     rows = [_row(seat) for seat in _seats(game, names)]
     heading = f"  {'player':9}  {'class':9}  cards          hand"
     recent = ", ".join(history(game, names)[-N_PLAYERS:])
@@ -96,7 +102,9 @@ def rgb_array(game: Game, names: Sequence[str] = NAMES) -> Pixels:
 
     Raises:
         gymnasium.error.DependencyNotInstalled: Pillow is missing.
+        ValueError: a field out of its range, or not five names.
     """
+    game = _checked(game, names)
     image = _table().copy()
     for seat, place in zip(_seats(game, names), _SEATS, strict=True):
         _draw_seat(image, seat, *place)
@@ -106,6 +114,12 @@ def rgb_array(game: Game, names: Sequence[str] = NAMES) -> Pixels:
     _write(image, (x, y + 72), _field_text(game, names), 16, _PLATE_COLOR)
     _draw_flags(image, _flags(game), y + 104)
     return np.array(image)
+
+
+def _checked(game: Game, names: Sequence[str]) -> Game:
+    """Return a game that can be shown with these names."""
+    check_length("names", names, N_PLAYERS)
+    return check_fields(game)
 
 
 def _seats(game: Game, names: Sequence[str]) -> list[_Seat]:
@@ -146,7 +160,11 @@ def history(game: Game, names: Sequence[str] = NAMES) -> list[str]:
     Args:
         game: a game or a view.
         names: names by player.
+
+    Raises:
+        ValueError: a field out of its range, or not five names.
     """
+    game = _checked(game, names)
     return [f"{names[player]} {text}" for player, text in _actions(game)]
 
 

@@ -220,12 +220,12 @@ def determinise(view: Game, rng: np.random.Generator) -> Game:
         rng: draws the cards, and the seeds of this game and the games after it.
 
     Raises:
-        ValueError: `view` is a whole game, or no deal agrees with it.
+        ValueError: `view` is a whole game, a field is out of its range, or no deal agrees with it.
     """
-    if view["viewer"] < 0:
-        raise ValueError("view must be what one player sees, got a whole game")
+    from afterstate.envs.daihinmin.arguments import check_view
+
     games = np.empty(1, GAME)
-    games[0] = view
+    games[0] = check_view(view)
     game: Game = games[0]
     game["rng"], game["seed"] = draw_word(rng), draw_word(rng)
     if not fill_hidden(game):

@@ -18,6 +18,7 @@ from afterstate.envs.game2048.games import (
     EXCESS,
     FLAGS,
     LEGAL,
+    N_WORDS,
     REWARD,
     RNG,
     SCORE,
@@ -41,6 +42,7 @@ from afterstate.envs.game2048.rules import (
     words,
 )
 from afterstate.envs.game2048.rules import afterstates as slides
+from afterstate.envs.messages import shown
 from afterstate.envs.words import Word, Words, next_random
 
 Numbers = npt.NDArray[np.int64]
@@ -301,10 +303,23 @@ def step_all(
 
 
 def read(games: Words, at: int, rows: int, cols: int) -> Cells:
-    """Return `BOARD` or `AFTER` of games `uint64[8, B]` as exponents `uint8[B, rows, cols]`."""
+    """Return `BOARD` or `AFTER` of games `uint64[8, B]` as exponents `uint8[B, rows, cols]`.
+
+    Raises:
+        ValueError: another field, or no such games.
+    """
+    _check(games)
+    if at not in (BOARD, AFTER):
+        raise ValueError(f"at must be BOARD or AFTER, got {shown(at)}")
     cells = np.empty((games.shape[1], rows, cols), np.uint8)
     read_into(games, at, cells)
     return cells
+
+
+def _check(games: Words) -> None:
+    """Raise ValueError unless games are `uint64[8, B]`."""
+    if games.ndim != 2 or len(games) != N_WORDS or games.dtype != np.uint64:
+        raise ValueError(f"games must be uint64[8, B], got {games.dtype} of shape {games.shape}")
 
 
 def board_words(games: Words, rows: int, cols: int) -> Words:
@@ -355,7 +370,11 @@ def afterstates(games: Words, rows: int, cols: int) -> tuple[Cells, Reals, Flags
     Returns:
         Afterstates `uint8[B, 4, rows, cols]`, rewards `[B, 4]` and legal moves `bool[B, 4]`.
         An illegal move leaves the board as it is, with reward 0.
+
+    Raises:
+        ValueError: no such games.
     """
+    _check(games)
     boards = np.empty((games.shape[1], 4, rows, cols), np.uint8)
     rewards = np.empty((games.shape[1], 4))
     _slide_all(games, table(rows, cols), boards, rewards)
@@ -368,18 +387,29 @@ def _one_hot(boards: Cells, planes: npt.NDArray[np.float32]) -> None:
     for i in range(boards.shape[0]):
         for row in range(boards.shape[1]):
             for col in range(boards.shape[2]):
+                if boards[i, row, col] > MAX_EXPONENT:
+                    raise ValueError("boards must have exponents 0..17")
                 planes[i, boards[i, row, col], row, col] = 1.0
 
 
 def one_hot(boards: Cells) -> npt.NDArray[np.float32]:
-    """Return boards `uint8[B, rows, cols]` as planes `float32[B, 18, rows, cols]`."""
+    """Return boards `uint8[B, rows, cols]` as planes `float32[B, 18, rows, cols]`.
+
+    Raises:
+        ValueError: an exponent above 17.
+    """
     planes = np.zeros((len(boards), MAX_EXPONENT + 1, *boards.shape[1:]), np.float32)
     _one_hot(boards, planes)
     return planes
 
 
 def put(games: Words, cells: Cells) -> None:
-    """Start every game of `uint64[8, B]` from its board of exponents `uint8[B, rows, cols]`."""
+    """Start every game of `uint64[8, B]` from its board of exponents `uint8[B, rows, cols]`.
+
+    Raises:
+        ValueError: no such games, or boards that do not fit.
+    """
+    _check(games)
     _, rows, cols = cells.shape
     padded = np.zeros((games.shape[1], 4, 4), np.uint8)
     padded[:, :rows, :cols] = cells

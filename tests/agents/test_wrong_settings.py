@@ -12,6 +12,14 @@ from afterstate import agents
 RECORD = np.zeros(1, [("a", "f8"), ("b", "U3")])[0]
 HUGE = 10**400
 
+
+class _Raising:
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("no array")
+
+
+RAISING = _Raising()
+
 WRONG: list[tuple[str, str, list[Any]]] = [
     ("random", "size", [3, None, "44", (4,), (4, 4, 4), 0, [], {}, np.array([4, 4]), RECORD]),
     ("reward", "seed", [-1, 1.5, "1", True, RECORD, {}]),
@@ -23,6 +31,7 @@ WRONG: list[tuple[str, str, list[Any]]] = [
     ("daihinmin-policy", "seed", [-1, 1.5, "1", np.True_, (4, 4), RECORD, {}]),
     ("daihinmin-mc", "seed", [-1, 1.5, "1", np.True_, (4, 4), RECORD, {}]),
     ("daihinmin-mc", "playouts", [0, -1, 1.5, "1", True, RECORD, HUGE]),
+    ("daihinmin-mc", "transitions", ["x", {}, 1, HUGE, [HUGE] * 5, RAISING, range(2**62), None]),
     ("daihinmin-mc", "milliseconds", [0, -1, "1", np.inf, HUGE, RECORD, True]),
 ]
 NEURAL: list[tuple[str, str, list[Any]]] = [
@@ -31,6 +40,7 @@ NEURAL: list[tuple[str, str, list[Any]]] = [
     ("policy-net", "layers", [3, "2", RECORD, np.array([2, 5])]),
     ("policy-net", "algorithm", ["a2c", 1, RECORD, np.array(["ppo", "dqn"])]),
     ("daihinmin-actor", "temperature", ["a", None, -1, np.inf, np.nan, [], 1j, HUGE, RECORD]),
+    ("daihinmin-rank", "points", [{}, 1, HUGE, [HUGE] * 5, RAISING, [RAISING] * 5, range(2**62)]),
     ("daihinmin-actor", "seed", [-1, 1.5, "1", np.True_, (4, 4), RECORD]),
 ]
 

@@ -28,6 +28,10 @@ MOVE = "/api/2048/new"
     [
         ({"Host": "evil.example"}, 421),
         ({"Host": "evil.example:80"}, 421),
+        ({"Host": "[::1]evil.example"}, 421),
+        ({"Host": "[::1"}, 421),
+        ({"Host": "localhost:80:80"}, 421),
+        ({"Host": "localhost:evil"}, 421),
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "null"}, 403),
         ({"Sec-Fetch-Site": "cross-site"}, 403),

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game
 from afterstate.envs.messages import shown
+from afterstate.envs.words import as_array
 
 Values = npt.NDArray[np.float64]
 
@@ -79,7 +80,7 @@ def class_values(games_left: int, transitions: npt.ArrayLike = TRANSITIONS) -> V
 
 def _checked(transitions: npt.ArrayLike) -> Values:
     """Return the matrix with rows scaled to 1; raise ValueError if it holds no probabilities."""
-    matrix = np.asarray(transitions, np.float64)
+    matrix = as_array(transitions, np.float64)
     is_square = matrix.shape == (N_PLAYERS, N_PLAYERS) and bool((matrix >= 0).all())
     if not is_square or not np.allclose(matrix.sum(axis=1), 1, atol=2e-3):
         raise ValueError(

@@ -354,8 +354,8 @@ class MonteCarloAgent(CheckedPlayer):
         self.policy, self.prior = find_policy(policy), prior
         self._weights = self.policy.weights.reshape(-1)
         self._generator = np.random.default_rng(seed)
+        class_values(0, transitions)  # raises for others than probabilities
         self._transitions = np.array(transitions, np.float64)
-        class_values(0, self._transitions)
         self._settings, self._parameters = settings, _parameters(settings, prior is not None)
         self._deals, self._arms = new_deals(self._n_deals()), _new_arms()
 

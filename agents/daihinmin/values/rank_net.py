@@ -33,7 +33,7 @@ from afterstate.envs.daihinmin.arguments import check_turn
 from afterstate.envs.daihinmin.players import CheckedPlayer
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS, Game
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Words
+from afterstate.envs.words import Words, as_array
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained" / "rank.safetensors"
 """The file of the pretrained network."""
@@ -418,10 +418,7 @@ def _checked_points(points: Any) -> npt.NDArray[np.float64] | None:
     """Return the values of the places, or None for `"classes"`; raise ValueError otherwise."""
     if isinstance(points, str) and points in ("game", "classes"):
         return None if points == "classes" else np.array(POINTS)
-    try:
-        values = np.asarray(points, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        values = np.empty(0)
+    values = as_array(points, np.float64)
     if values.shape != (N_PLAYERS,) or not np.isfinite(values).all():
         raise ValueError(f"points must be 'game', 'classes' or five numbers, got {shown(points)}")
     return values

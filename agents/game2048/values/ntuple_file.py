@@ -23,6 +23,7 @@ from afterstate.agents.game2048.values.ntuple_network import (
     network,
     network_without_weights,
 )
+from afterstate.envs.messages import shown
 
 _MOST = 1e30
 """Largest weight that a file may have; a board has at most 512 entries."""
@@ -95,6 +96,8 @@ def check_header(header: dict[str, Any], file_size: int) -> None:
     n = n_weights(header["tuples"], tuple(header["size"]), header.get("stages", ()))
     shapes = {name: tuple(shape) for name, (_, shape) in header["arrays"].items()}
     if "pruned" in header:
+        if not isinstance(header["pruned"], dict):
+            raise ValueError(f"its header has pruned = {shown(header['pruned'])}")
         n_gaps = header["pruned"].get("gaps", math.prod(shapes["gaps"]))
         pruned.check_sizes(n_gaps, n, file_size)
         fits = shapes.keys() == {"gaps", "levels"}

@@ -100,8 +100,14 @@ def test_reset_deals_by_classes_and_seats() -> None:
         {"classes": [0, 1, 2, 3]},
         {"seats": [0, 1, 2, 3, 5]},
         {"seats": [0, 1, 2, 3, 4.0]},
+        {"seats": "01234"},
+        {"seats": np.zeros((5, 5), np.int64)},
+        {"seats": [range(2**62), 1, 2, 3, 4]},
+        {"classes": [range(10**9)] * 5},
+        {"deal": [range(10**9)] * 5},
+        {"deal": "S3H34"},
     ],
-    ids=str,
+    ids=lambda options: str(options)[:60],
 )
 def test_wrong_deals_change_nothing(options: dict[str, Any]) -> None:
     env = started()

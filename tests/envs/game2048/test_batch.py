@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -73,3 +75,23 @@ def test_step_all_reports_rewards_and_ends(illegal_ends: bool) -> None:
     assert over.tolist() == [False, illegal_ends, True, True, False]
     assert n_over == 2 + illegal_ends
     assert elapsed.tolist() == [1, 1, 1, 10, 0]
+
+
+@pytest.mark.parametrize("exponent", [18, 40, 200, 255])
+def test_planes_are_of_exponents_up_to_17(exponent: int) -> None:
+    boards = np.zeros((200, 4, 4), np.uint8)
+    boards[150, 3, 3] = exponent
+    with pytest.raises(ValueError, match=r"boards must have exponents 0\.\.17"):
+        batch.one_hot(boards)
+
+
+@pytest.mark.parametrize(
+    "games", [np.zeros((7, 3), np.uint64), np.zeros(8, np.uint64), np.zeros((8, 3), np.int64)]
+)
+def test_other_arrays_than_games_are_refused(games: Any) -> None:
+    with pytest.raises(ValueError, match=r"games must be uint64\[8, B\], got u?int64 of shape"):
+        batch.read(games, BOARD, 4, 4)
+    with pytest.raises(ValueError, match=r"games must be uint64\[8, B\]"):
+        batch.put(games, np.zeros((3, 4, 4), np.uint8))
+    with pytest.raises(ValueError, match="at must be BOARD or AFTER, got 7"):
+        batch.read(np.zeros((8, 1), np.uint64), 7, 4, 4)

@@ -106,6 +106,19 @@ def test_a_pruned_file_with_an_impossible_step_is_refused(tmp_path: Path, step: 
         load(tmp_path / "pruned.npz")
 
 
+@pytest.mark.parametrize("value", [None, 5, 1.5, "a", [1]])
+def test_a_pruned_file_whose_header_has_no_steps_is_refused(tmp_path: Path, value: Any) -> None:
+    net = network([[0, 1], [5]])
+    net.weights[:] = 1
+    save_pruned(net, tmp_path / "pruned.npz", np.arange(0, 200, 7))
+    header, arrays = files.read(tmp_path / "pruned.npz")
+    header["pruned"] = value
+    files.write(tmp_path / "pruned.npz", "ntuple", header, arrays)
+    for read in (load, agents.load):
+        with pytest.raises(ValueError, match=r"pruned\.npz is damaged: .*pruned = "):
+            read(tmp_path / "pruned.npz")
+
+
 @pytest.mark.parametrize(
     ("name", "change"),
     [
