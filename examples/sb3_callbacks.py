@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,15 +22,14 @@ class Evaluation(BaseCallback):
 
     def _on_training_start(self) -> None:
         json_files.truncate(self.file, "moves", self.num_timesteps)  # later ones are made again
-        rows = self.file.read_text().splitlines() if self.file.exists() else []
-        self.start = time.monotonic() - (json.loads(rows[-1])["seconds"] if rows else 0)
+        rows = json_files.rows(self.file)
+        self.start = time.monotonic() - (rows[-1]["seconds"] if rows else 0)
 
     def _on_step(self, end: bool = False) -> bool:
         net, seconds = actor_from_sb3(self.model.policy, self.actor), time.monotonic() - self.start
         result = self.evaluate(net, end)
         row = {"moves": self.model.num_timesteps, "seconds": round(seconds, 1), **result}
-        with self.file.open("a") as file:
-            file.write(json.dumps({**row, "end": end}) + "\n")
+        json_files.append(self.file, [{**row, "end": end}])
         self.logger.record("eval/mean", result["mean"])
         spread = "" if result["interval"] is None else f" ± {result['interval']:,.1f}"
         print(f"{row['moves']:,} moves: {result['mean']:,.1f}{spread} in {result['games']:,} games")

@@ -12,13 +12,19 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from afterstate.envs import json_files
+
 
 def resume(
     kind: Any, checkpoints: list[Path], folder: Path, config: Any, envs: Any, **more: Any
 ) -> Any:
     """Return the model of the latest complete checkpoint, with other games than before."""
-    began = {**json.loads((folder / "settings.json").read_text()), "n_timesteps": None}
-    if began != json.loads(json.dumps({**config, "n_timesteps": None})):
+    try:
+        began = json_files.read(folder / "settings.json")
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"{folder} cannot resume: {error}") from error
+    same = json.loads(json.dumps(config | {"n_timesteps": None}))
+    if not isinstance(began, dict) or began | {"n_timesteps": None} != same:
         raise SystemExit(f"{folder} cannot resume: settings.json differs from the settings given")
     for checkpoint in reversed(checkpoints):
         try:

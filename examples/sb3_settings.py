@@ -17,6 +17,8 @@ except ModuleNotFoundError as error:
     message = f'{error.name} is missing: pip install "afterstate[examples,neural,sb3]"'
     raise ImportError(message) from error
 
+from afterstate.envs import json_files
+
 ALGORITHMS: dict[str, Any] = {
     **{"ppo": PPO, "maskable-ppo": MaskablePPO},
     **{"dqn": DQN, "qrdqn": QRDQN},
@@ -52,8 +54,9 @@ def read_settings(args: RunArgs, algorithm: str, env: str) -> dict[str, Any]:
     """Return the settings of an algorithm on an environment; --smoke shortens its rollouts."""
     torch.set_num_threads(args.threads)
     try:
-        settings: dict[str, Any] = yaml.safe_load(args.settings.read_text())[algorithm][env]
-    except (OSError, LookupError, TypeError, ValueError, yaml.YAMLError) as error:
+        text = json_files.read_bytes(args.settings)
+        settings: dict[str, Any] = yaml.safe_load(text)[algorithm][env]
+    except (OSError, LookupError, TypeError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise SystemExit(f"{args.settings}: no settings of {algorithm} on {env}: {error}") from None
     if args.smoke:  # two rollouts: the learning rate of the second one is not 0 yet
         settings |= {"n_steps": 32} if "ppo" in algorithm else {"learning_starts": 100}

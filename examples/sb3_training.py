@@ -28,7 +28,7 @@ from stable_baselines3.common import callbacks
 from afterstate.agents import nets
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.sb3 import ActorFeatures, actor_from_sb3
-from afterstate.envs import json_files
+from afterstate.envs import durable_files, json_files
 
 
 def train(
@@ -102,5 +102,5 @@ def start(
     model = kind(config["policy"], envs, **common, **own)  # refuses unknown settings
     (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
     (folder / "rows.jsonl").unlink(missing_ok=True)
-    (folder / "settings.json").write_text(json.dumps(config, indent=1))
+    durable_files.write(folder / "settings.json", json.dumps(config, indent=1).encode())
     return model

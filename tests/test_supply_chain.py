@@ -30,6 +30,10 @@ FOLDERS = {
 FORBIDDEN = {
     *("pickle", "_pickle", "cloudpickle", "dill", "jsonpickle", "marshal", "shelve"),
     *("builtins", "code", "codeop", "runpy", "pdb", "timeit", "pty", "zipimport", "pkgutil", "imp"),
+    *("cProfile", "profile", "trace", "pydoc", "doctest", "ruamel", "ray.cloudpickle"),
+    *("globals", "types.FunctionType", "types.CodeType", "numba.core.serialize"),
+    *("multiprocessing.connection.Client", "multiprocessing.connection.Listener"),
+    *("multiprocessing.managers", "multiprocessing.reduction", "torch.storage"),
     *("ctypes", "subprocess", "logging.config", "stable_baselines3", "sb3_contrib"),
     *("eval", "exec", "compile", "__import__", "__builtins__", "__loader__", "__spec__"),
     *(
@@ -54,9 +58,17 @@ FORBIDDEN = {
     *(f"yaml.{name}" for name in ("unsafe_load", "unsafe_load_all", "constructor", "cyaml")),
     *(f"yaml.{name}Loader" for name in ("", "Full", "Unsafe", "C", "CFull", "CUnsafe")),
 }
-ATTRIBUTES = {"__globals__", "__builtins__", "__subclasses__", "__getattribute__"}
+ATTRIBUTES = {
+    "__self__",
+    "query",
+    "__globals__",
+    "__builtins__",
+    "__subclasses__",
+    "__getattribute__",
+}
 ATTRIBUTES |= {"load_replay_buffer", "load_from_zip_file", "load_from_pkl"}
-"""Attributes of any object that lead to such names, or unpickle in stable-baselines3."""
+"""Attributes of any object that lead to such names, evaluate a text (in pandas), or unpickle in
+stable-baselines3."""
 
 READERS = {"numpy.load": 2, "numpy.lib.format.read_array": 1}
 """Functions that unpickle only if asked to, and the place of that argument."""
@@ -126,10 +138,14 @@ def full_name(node: ast.AST, names: dict[str, str]) -> str:
 
 
 def rule(name: str) -> str:
-    """Return the forbidden name that a full name is, or is below; empty if there is none."""
+    """Return the forbidden name that a full name is, or is below; empty if there is none.
+
+    Names with a dot are also found below other modules, which import theirs: `pathlib.os.system`.
+    """
     parts = name.split(".")
     starts = [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
-    return next((start for start in starts if start in FORBIDDEN), "")
+    below = [".".join(parts[i:n]) for n in range(3, len(parts) + 1) for i in range(1, n - 1)]
+    return next((each for each in (*starts, *below) if each in FORBIDDEN), "")
 
 
 def forbidden_imports(tree: ast.AST) -> Iterator[str]:
@@ -170,8 +186,10 @@ def forbidden_calls(tree: ast.AST) -> Iterator[str]:
             yield name
         for flag in ("allow_pickle", "shell"):
             yield flag if keywords.get(flag, "False") != "False" else ""
-        if name == "importlib.import_module" and not _names_a_package(call.args[0]):
-            yield name
+        if name == "importlib.import_module":
+            text = call.args[0]
+            yield name if not _names_a_package(text) else ""
+            yield rule(str(text.value)) if isinstance(text, ast.Constant) else ""
         if name.startswith("subprocess.") and _is_text(call.args[0] if call.args else None):
             yield f"{name} of a text"
 
@@ -258,6 +276,19 @@ def test_nothing_that_is_read_is_executed(folder: str) -> None:
         "import ctypes; ctypes.CDLL(file)",
         "from stable_baselines3 import PPO; PPO.load(file)",
         "model.load_replay_buffer(file)",
+        "import importlib; importlib.import_module('pickle').loads(data)",
+        "frame.query(text)",
+        "from multiprocessing.connection import Client; Client(address).recv()",
+        "import torch; torch.storage._load_from_bytes(data)",
+        "from numba.core import serialize; serialize.loads(data)",
+        "from ray import cloudpickle; cloudpickle.loads(data)",
+        "from ruamel.yaml import YAML; YAML(typ='unsafe').load(text)",
+        "import cProfile; cProfile.run(text)",
+        "import pydoc; pydoc.locate(name)",
+        "print.__self__.eval(text)",
+        "globals()['__builtins__']['eval'](text)",
+        "import pathlib; pathlib.os.system(command)",
+        "import types; types.FunctionType(code, {})",
     ],
 )
 def test_forbidden_uses_are_found(source: str) -> None:
@@ -290,6 +321,7 @@ def test_programs_are_not_started_by_texts(source: str, expected: str) -> None:
         "from importlib import import_module; import_module(f'afterstate.agents.{name}')",
         "import torch; torch.nn.functional.relu(x)",
         "model.load(file)",
+        "from multiprocessing.connection import Connection",
     ],
 )
 def test_other_uses_are_not(source: str) -> None:

@@ -175,6 +175,22 @@ def test_settings_that_do_not_exist_are_refused(tmp_path: Path) -> None:
         run_2048(tmp_path, "dqn", settings=tiny(tmp_path, "ppo"))
 
 
+def test_a_nested_settings_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "deep.yml"
+    file.write_text("[" * 5_000)
+    with pytest.raises(SystemExit, match=r"deep\.yml: no settings of ppo"):
+        sb3_settings.read_settings(sb3_settings.RunArgs(file), "ppo", ENV)
+
+
+@pytest.mark.parametrize("text", ["", '{"algorithm"', "[1]", "[" * 100_000, "{}", None])
+def test_a_run_with_damaged_settings_is_not_resumed(text: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "settings.json"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(SystemExit, match=r"cannot resume: .*settings\.json"):
+        sb3_checkpoints.resume(None, [], tmp_path, {"seed": 1}, None)
+
+
 def test_learning_rate_falls_to_zero_and_no_further() -> None:
     rate = sb3_settings.schedule("lin_3e-4")
     assert rate(1.0) == pytest.approx(2 * rate(0.5))

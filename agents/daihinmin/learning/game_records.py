@@ -118,7 +118,8 @@ class _EpsilonGreedy:
 def read_log(path: str | Path) -> Log:
     """Return the games of a file of `recording.py`, JSON lines, also compressed by gzip.
 
-    Where the last places of a game were drawn by chance, the recorded ones are used.
+    Where the last places of a game were drawn by chance, the recorded ones are used. Damaged lines
+    are left out and reported in the log.
 
     Raises:
         OSError: the file cannot be read.

@@ -168,6 +168,7 @@ class Buckets:
         self.games = [0] * len(sampling.players)  # by player
         self._scores = [0] * len(sampling.players)  # sums by player
         self._sizes = np.zeros(N_BUCKETS, np.int64)
+        self._checksums = [0] * N_BUCKETS
         self._saved = time.monotonic()
         if self._state.exists():
             self._resume()
@@ -183,8 +184,11 @@ class Buckets:
             self.games = [int(n) for n in state["games"]]
             self._scores = [int(total) for total in state["scores"]]
             self._sizes = np.array(state["sizes"], np.int64)
+            self._checksums = [int(checksum) for checksum in state["crc32"]]
             if self._sizes.shape != (N_BUCKETS,) or not len(self.games) == len(self._scores):
                 raise ValueError("it has other buckets or players")
+            if len(self._checksums) != N_BUCKETS:
+                raise ValueError("it has other checksums")
             counts = [self.n_rounds, self.n_played, *self.games, *self._scores, *self._sizes]
             if not all(0 <= count < _MAX_COUNT for count in counts):
                 raise ValueError("it has counts that no run reaches")
@@ -225,12 +229,14 @@ class Buckets:
         rng = np.random.default_rng([self.sampling.seed, self.n_rounds, 1])
         buckets = rng.integers(N_BUCKETS, size=len(result.moves), dtype=np.uint8)
         moves = result.moves[np.argsort(buckets, kind="stable")]
-        sizes = np.bincount(buckets, minlength=N_BUCKETS)
+        sizes, checksums = np.bincount(buckets, minlength=N_BUCKETS), list(self._checksums)
         for bucket, part in enumerate(np.split(moves, np.cumsum(sizes)[:-1])):
+            data = part.tobytes()
             with durable_files.open_to_append(self._file(bucket)) as file:
-                durable_files.append_to(file, part.tobytes(), synced=False)
+                durable_files.append_to(file, data, synced=False)
+            checksums[bucket] = zlib.crc32(data, checksums[bucket])
         with uninterrupted():
-            self._sizes += sizes
+            self._sizes, self._checksums = self._sizes + sizes, checksums
             self.n_rounds, self.n_played = self.n_rounds + 1, self.n_played + result.n_played
             self.games[result.player] += len(result.scores)
             self._scores[result.player] += sum(result.scores)
@@ -245,7 +251,12 @@ class Buckets:
         """
         self._lock.check()
         state = {"sampling": self.sampling, "n_rounds": self.n_rounds, "n_played": self.n_played}
-        state |= {"sizes": self._sizes.tolist(), "games": self.games, "scores": self._scores}
+        state |= {
+            "sizes": self._sizes.tolist(),
+            "crc32": self._checksums,
+            "games": self.games,
+            "scores": self._scores,
+        }
         with uninterrupted():
             for bucket in np.flatnonzero(self._sizes).tolist():
                 with durable_files.open_to_append(self._file(bucket)) as file:
@@ -259,6 +270,7 @@ class Buckets:
 
         Raises:
             OSError: the log cannot be written; the buckets are kept.
+            ValueError: a bucket is damaged.
         """
         remaining = n = self.n_moves if n_moves is None else min(n_moves, self.n_moves)
         rng = np.random.default_rng([self.sampling.seed, self.n_rounds, 2])
@@ -268,6 +280,8 @@ class Buckets:
             np.lib.format.write_array_header_1_0(file, header)
             for bucket in rng.permutation(N_BUCKETS):
                 moves = np.fromfile(self._file(bucket), MOVE)
+                if zlib.crc32(moves.data) != self._checksums[bucket]:
+                    raise ValueError(f"{self._file(bucket)} is damaged: start over")
                 sample = rng.permutation(moves)[:remaining].tobytes()
                 remaining -= file.write(sample) // MOVE.itemsize
                 checksum = zlib.crc32(sample, checksum)

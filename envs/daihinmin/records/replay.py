@@ -8,6 +8,7 @@ Files are JSON lines, also packed as `.gz`: games in the format of `recording.py
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +31,8 @@ from afterstate.envs.daihinmin.records.recording import (
 )
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, Options, start
 from afterstate.envs.messages import shown
+
+LOGGER = logging.getLogger(__name__)
 
 
 class Mismatch(NamedTuple):
@@ -59,15 +62,29 @@ class Report(NamedTuple):
 def read(file: str | Path) -> Iterator[Entry]:
     """Yield the JSON objects of a file, one per line.
 
+    Damaged lines, such as one cut off by a kill, are left out, and so is the end of a packed file
+    from a damaged place on; both are reported in the log.
+
     Raises:
         OSError: the file cannot be read.
-        ValueError: the file is damaged, or a line is not a JSON object.
+        ValueError: there is damage, and no JSON object.
     """
-    for number, line in enumerate(json_files.lines(file), 1):
-        try:
-            yield _entry(line)
-        except ValueError as error:
-            raise ValueError(f"{file}: line {number} is {error}") from error
+    n_read, damage = 0, list[str]()
+    try:
+        for number, line in enumerate(json_files.lines(file), 1):
+            try:
+                entry = _entry(line)
+            except ValueError as error:
+                damage.append(f"{file}: line {number} is {error}")
+                continue
+            n_read += 1
+            yield entry
+    except ValueError as error:
+        damage.append(str(error))
+    if damage and not n_read:
+        raise ValueError(damage[0])
+    if damage:
+        LOGGER.warning("%s (left out: %d)", damage[0], len(damage))
 
 
 def _entry(line: bytes) -> Entry:

@@ -240,6 +240,24 @@ def test_a_file_without_games_is_rejected(tmp_path: Path) -> None:
         read_log(tmp_path / "missing.jsonl")
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_torn_last_line_costs_that_line(
+    packed: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = changed(lambda entry: None, tmp_path)
+    n = len(read_log(whole).games)
+    data = whole.read_bytes()[:-100]
+    path = tmp_path / ("torn.jsonl.gz" if packed else "torn.jsonl")
+    path.write_bytes(gzip.compress(data) if packed else data)
+    assert len(read_log(path).games) == n - 1
+    assert f"torn.jsonl{'.gz' if packed else ''}: line {n} is not JSON" in caplog.text
+    if packed:
+        caplog.clear()
+        path.write_bytes(path.read_bytes()[:-200])
+        assert 1 <= len(read_log(path).games) < n
+        assert "left out: 1" in caplog.text
+
+
 # Files
 
 

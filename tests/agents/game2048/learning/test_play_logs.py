@@ -278,6 +278,7 @@ STATES: dict[str, list[Any]] = {
     "games": [None, [], [1, 2], ["x"], [[]]],
     "n_played": [None, [], 1e999],
     "sampling": [None, [], [[]] * 9, "random"],
+    "crc32": [None, [], [0], ["a"] * 256, 5],
 }
 
 
@@ -313,6 +314,25 @@ def test_a_changed_bit_of_a_log_is_found_by_its_description(tmp_path: Path) -> N
     with pytest.raises(ValueError, match=r"log\.npy is damaged: its checksum"):
         play_logs.read_whole(path)
     path.with_suffix(".json").unlink()
+    assert len(play_logs.read_whole(path)) == 100
+
+
+def test_a_changed_bit_of_a_bucket_is_found_before_a_log_is_written(tmp_path: Path) -> None:
+    folder, path = tmp_path / "log.parts", tmp_path / "log.npy"
+    buckets = Buckets(folder, SAMPLING)
+    for each in numbered(2, 50):
+        buckets.add(each)
+    buckets.save()
+    file = max(folder.glob("*.moves"), key=lambda each: each.stat().st_size)
+    data = bytearray(file.read_bytes())
+    data[3] ^= 4
+    file.write_bytes(data)
+    with pytest.raises(ValueError, match=rf"{file.name} is damaged: start over"):
+        buckets.write(path)
+    assert not path.exists()
+    data[3] ^= 4
+    file.write_bytes(data)
+    buckets.write(path)
     assert len(play_logs.read_whole(path)) == 100
 
 
