@@ -58,15 +58,8 @@ FORBIDDEN = {
     *(f"yaml.{name}" for name in ("unsafe_load", "unsafe_load_all", "constructor", "cyaml")),
     *(f"yaml.{name}Loader" for name in ("", "Full", "Unsafe", "C", "CFull", "CUnsafe")),
 }
-ATTRIBUTES = {
-    "__self__",
-    "query",
-    "__globals__",
-    "__builtins__",
-    "__subclasses__",
-    "__getattribute__",
-}
-ATTRIBUTES |= {"load_replay_buffer", "load_from_zip_file", "load_from_pkl"}
+ATTRIBUTES = {"__globals__", "__builtins__", "__subclasses__", "__getattribute__", "__self__"}
+ATTRIBUTES |= {"query", "load_replay_buffer", "load_from_zip_file", "load_from_pkl"}
 """Attributes of any object that lead to such names, evaluate a text (in pandas), or unpickle in
 stable-baselines3."""
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from afterstate.envs import json_files
 from afterstate.leaderboard import games, rows
 from afterstate.leaderboard.games import OPPONENTS, Entry
 from afterstate.web import choices
@@ -31,11 +32,14 @@ def table(game: str, folder: Path = FOLDER) -> Json:
     """Return the results of all players of a game, best first.
 
     Raises:
-        OSError: there are no results here.
+        OSError: there are no results here, or they are damaged.
     """
-    entries = _entries(game)
-    with open(folder / f"{game}.csv", encoding="utf-8", newline="") as file:
-        results = [_result(row, entries) for row in csv.DictReader(file)]
+    entries, path = _entries(game), folder / f"{game}.csv"
+    try:
+        lines = json_files.read_bytes(path).decode().splitlines()
+        results = [_result(row, entries) for row in csv.DictReader(lines)]
+    except (csv.Error, LookupError, TypeError, ValueError) as error:
+        raise OSError(f"{path} is damaged: {error}") from error
     return {"game": game, "results": results, "opponents": list(OPPONENTS)}
 
 

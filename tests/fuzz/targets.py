@@ -24,13 +24,13 @@ from afterstate.agents.daihinmin.learning.policy_gradient import choices_in
 from afterstate.agents.daihinmin.learning.policy_learner import new_ascent
 from afterstate.agents.daihinmin.learning.policy_runs import DaihinminPolicyRun, PolicyOptions
 from afterstate.agents.daihinmin.rule_based.players import RandomAgent
-from afterstate.agents.daihinmin.values import rank_net, softmax_policy
+from afterstate.agents.daihinmin.values import actor_net, rank_net, softmax_policy
 from afterstate.agents.daihinmin.values.history import decisions
 from afterstate.agents.game2048.learning import play_logs, pruning
 from afterstate.agents.game2048.learning.ntuple_learner import NTupleLearner
 from afterstate.agents.game2048.learning.runs import NTupleSettings
 from afterstate.agents.game2048.learning.table_model import TableModel
-from afterstate.agents.game2048.values import ntuple_file, policy_net
+from afterstate.agents.game2048.values import ntuple_file, policy_net, value_net
 from afterstate.agents.game2048.values.ntuple_network import Network, network
 from afterstate.agents.training.__main__ import LEARNERS, run_settings
 from afterstate.agents.training.folder import RunFolder
@@ -153,6 +153,22 @@ def _read_actor(path: Path) -> None:
     player = agents.load(path)
     assert nets.all_finite(player.net.state_dict())
     _assert_legal(player)
+
+
+def _value_nets(folder: Path) -> list[bytes]:
+    net = value_net.network("CNN22")
+    return [_written(folder, partial(nets.save, net, bits=16, value_scale=100.0))]
+
+
+def _read_value_net(path: Path) -> None:
+    player = agents.load(path)
+    assert nets.all_finite(player.net.state_dict()) and player.value_scale > 0
+    _assert_legal(player)
+
+
+def _actor_nets(folder: Path) -> list[bytes]:
+    net = actor_net.network("ActorMLP", hidden=2)
+    return [_written(folder, partial(nets.save, net, bits=16))]
 
 
 def _rank_nets(folder: Path) -> list[bytes]:
@@ -369,6 +385,8 @@ _READERS: Sequence[Target] = [
     Target("ntuple-learner", "learner.npz", _learners, _read_learner, ZIP),
     Target("search-learner", "learner.npz", _models, _read_model, ZIP),
     Target("policy-net", "net.safetensors", _actors, _read_actor, SAFETENSORS),
+    Target("value-net", "net.safetensors", _value_nets, _read_value_net, SAFETENSORS),
+    Target("actor-net", "net.safetensors", _actor_nets, _read_rank_net, SAFETENSORS),
     Target("rank-net", "net.safetensors", _rank_nets, _read_rank_net, SAFETENSORS),
     Target("checkpoint", "learner.safetensors", _checkpoints, _read_checkpoint, SAFETENSORS),
     Target("daihinmin-policy", "policy.npz", _policies, _read_policy, ZIP),

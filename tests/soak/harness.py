@@ -51,6 +51,8 @@ class Times(NamedTuple):
     """From one look at all programs to the next."""
     n_samples: int = 120
     """Samples of memory from which on growth is checked."""
+    progress: float = 1200.0
+    """Time after which each program must have done something that a check has seen."""
 
 
 class Death(NamedTuple):
@@ -301,6 +303,11 @@ class Soak:
         if faults:
             raise faults[0]
 
+    def check_progress(self) -> None:
+        """Report the programs of which no check has seen any work: their checks were empty."""
+        if idle := [name for name, amount in self._amounts.items() if not amount]:
+            raise Fault(f"{', '.join(idle)} has done nothing that was checked")
+
     def kill(self) -> None:
         """Kill all programs that run."""
         for life in self._lives:
@@ -339,6 +346,8 @@ def run(soak: Soak, seconds: float, report: Callable[[str], object] | None = Non
                 next_report += 60
             time.sleep(soak.times.step)
         soak.close()
+        if seconds >= soak.times.progress:
+            soak.check_progress()
     finally:
         soak.kill()
 

@@ -43,7 +43,7 @@ if fault != "idle":
     print("works", flush=True)
 file = open(f"{folder}/bytes", "wb" if fault == "lose" else "ab", buffering=0)
 while True:
-    file.write(b"1")
+    file.write(b"" if fault == "empty" else b"1")
     if fault == "memory":
         kept.append(b"1" * (1 << 20))
     if fault == "files":
@@ -132,6 +132,11 @@ def test_faults_are_found_and_named(
         pytest.skip("there is no /proc")
     with pytest.raises(Fault, match=f"^counting {text}"):
         run(soak(tmp_path, fault, **times), seconds=30)
+
+
+def test_a_program_that_does_nothing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Fault, match=r"^counting has done nothing"):
+        run(soak(tmp_path, "empty", progress=1), seconds=1)
 
 
 def test_of_ten_lives_one_is_long_and_six_are_killed() -> None:

@@ -280,7 +280,7 @@ class RankTraining:
         """
         path = self.out / "net.safetensors"
         metadata = nets.metadata(path)
-        if [metadata["network"], metadata["settings"]] != _description(self.learner.net):
+        if [metadata.get("network"), metadata.get("settings")] != _description(self.learner.net):
             raise ValueError(f"{path} has another network than the settings")
         values: list[Any] = [metadata.get(name) for name in ("generation", "iterations", "seconds")]
         is_of_run = [type(value) for value in values] == [int, int, float]

@@ -251,12 +251,8 @@ class Buckets:
         """
         self._lock.check()
         state = {"sampling": self.sampling, "n_rounds": self.n_rounds, "n_played": self.n_played}
-        state |= {
-            "sizes": self._sizes.tolist(),
-            "crc32": self._checksums,
-            "games": self.games,
-            "scores": self._scores,
-        }
+        state |= {"sizes": self._sizes.tolist(), "crc32": self._checksums}
+        state |= {"games": self.games, "scores": self._scores}
         with uninterrupted():
             for bucket in np.flatnonzero(self._sizes).tolist():
                 with durable_files.open_to_append(self._file(bucket)) as file:
