@@ -13,7 +13,7 @@ from tests.support.browsers import needs_browser
 sync_api = pytest.importorskip("playwright.sync_api")
 pytestmark = [pytest.mark.slow, *needs_browser]
 
-DATA = Path(__file__).parents[1] / "data" / "daihinmin"
+DATA = Path(__file__).parents[2] / "data" / "daihinmin"
 Open = Callable[..., Any]
 
 

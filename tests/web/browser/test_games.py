@@ -18,7 +18,7 @@ from tests.web.conftest import Server
 sync_api = pytest.importorskip("playwright.sync_api")
 pytestmark = [pytest.mark.slow, *needs_browser]
 
-DATA = Path(__file__).parents[1] / "data" / "daihinmin"
+DATA = Path(__file__).parents[2] / "data" / "daihinmin"
 
 
 def score(page: Any) -> int:
