@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import sys
+from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -249,7 +250,17 @@ def exit_code(command: Callable[..., Any], *arguments: Any) -> int:
         fail(missing(error) or error)
     except KeyboardInterrupt as interrupt:
         print(*interrupt.args, file=sys.stderr)
+        _forget_interrupt()
         return 130
+
+
+def _forget_interrupt() -> None:
+    """Let the process end with its exit code.
+
+    If an interrupt leaves a text that is evaluated, as some modules do when they are imported,
+    CPython ends by SIGINT instead, unless another text is evaluated: here that of a named tuple.
+    """
+    namedtuple("Evaluated", ())
 
 
 _DISK_ERRORS = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EROFS}

@@ -137,6 +137,15 @@ def test_wrong_options_are_named_in_one_line(
     assert error.count("\n") == 1
 
 
+def test_an_interrupt_within_a_text_that_is_evaluated_ends_with_130(tmp_path: Path) -> None:
+    """CPython would end by SIGINT: a shell shows the same, other programs do not."""
+    code = "def run(): exec('raise KeyboardInterrupt')\n"
+    code += "import sys; from afterstate.envs.commands import exit_code; sys.exit(exit_code(run))"
+    (tmp_path / "interrupted.py").write_text(code)
+    command = [sys.executable, "-m", "interrupted"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 130
+
+
 def test_an_interrupted_command_ends_with_130_and_says_how_to_go_on(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,7 +85,7 @@ def unpack_network(
             net = network_without_weights("pruned", *shape, **settings)
             return _unpack_pruned(net, header, arrays)
         return _with_weights(network(*shape, **settings), arrays["weights"], is_by_nibbles(header))
-    except (LookupError, TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     except MemoryError as error:
         raise ValueError(f"{path} has a network that does not fit in memory: {error}") from error
@@ -162,7 +162,7 @@ def read(
     def check(header: dict[str, Any], size: int) -> None:
         try:
             check_header(header, size)
-        except (LookupError, TypeError, ValueError, OverflowError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
 
     return files.read(path, "ntuple", only, check)

@@ -190,6 +190,8 @@ def test_pages_are_accessible(open_page: Callable[..., Any], view: str, scheme: 
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     page = open_page(view, color_scheme=scheme, viewport={"width": 390, "height": 800})
     if view == "2048":
+        player = "mc-softmax" if scheme == "dark" else "expectimax"
+        page.get_by_label("Player", exact=True).select_option(player)
         page.get_by_label("lines, outcomes and tree with a hint").check()
         page.keyboard.press("?")
         page.wait_for_selector("text=Best move:")
