@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from afterstate.envs.daihinmin import cards, plays
+from afterstate.envs.daihinmin.arguments import check_fields
 from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
     Game,
@@ -41,9 +42,13 @@ Entry = dict[str, Any]
 
 
 def legal_list(game: Game) -> list[int]:
-    """Return the legal plays of the player in turn, without the pass."""
+    """Return the legal plays of the player in turn, without the pass.
+
+    Raises:
+        ValueError: a field out of its range.
+    """
     out = np.empty(plays.N_PLAYS, np.int64)
-    return [int(play) for play in out[: list_legal(game, out)]]
+    return [int(play) for play in out[: list_legal(check_fields(game), out)]]
 
 
 def counts(legal: list[int]) -> tuple[int, int]:
@@ -105,6 +110,9 @@ def action(game: Game, play: int, text: str | None = None, legal: bool = False) 
         play: the submission, `ILLEGAL` if it is not a play.
         text: its notation, needed if it is not a play.
         legal: True to list the legal plays.
+
+    Raises:
+        ValueError: a field out of its range.
     """
     legal_plays = legal_list(game)
     n_legal, n_card_sets = counts(legal_plays)

@@ -28,6 +28,8 @@ READERS: dict[str, Callable[[Game], Any]] = {
     "ansi": render.ansi,
     "rgb_array": render.rgb_array,
     "history": render.history,
+    "legal_list": recording.legal_list,
+    "action": lambda game: recording.action(game, 5),
     "opening": lambda game: recording.opening(game, ["a"] * 5, "x"),
 }
 CHECKED = [name for name in READERS if name not in ("view", "opening")]
