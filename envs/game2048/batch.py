@@ -410,6 +410,10 @@ def put(games: Words, cells: Cells) -> None:
         ValueError: no such games, or boards that do not fit.
     """
     _check(games)
+    if cells.dtype != np.uint8 or len(cells) != games.shape[1] or (cells > MAX_EXPONENT).any():
+        raise ValueError(
+            "boards must be uint8[B, rows, cols] of exponents 0..17, one for each game"
+        )
     _, rows, cols = cells.shape
     padded = np.zeros((games.shape[1], 4, 4), np.uint8)
     padded[:, :rows, :cols] = cells

@@ -252,6 +252,7 @@ class Game {
     this.isBusy = false;
     if (this.rest) this.showNext();
     else await this.reload();
+    this.work(); // keys that were pressed meanwhile
   }
 
   // Shows the next move that the server has played.

@@ -93,7 +93,7 @@ def opening(game: Game, names: Sequence[str], match: str) -> Entry:
 
 def gift(game: Game, cards: int) -> Entry:
     """Give cards of the rich player in turn and return the entry of the gift."""
-    giver = int(game["turn"])
+    giver = int(check_fields(game)["turn"])
     return _gift(game, giver, "chosen" if give(game, cards) else "penalty")
 
 

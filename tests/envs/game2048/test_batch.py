@@ -86,6 +86,14 @@ def test_planes_are_of_exponents_up_to_17(exponent: int) -> None:
 
 
 @pytest.mark.parametrize(
+    "boards", [np.full((1, 4, 4), 18, np.uint8), np.zeros((1, 4, 4)), np.zeros((2, 4, 4), np.uint8)]
+)
+def test_only_boards_of_all_games_are_put(boards: Any) -> None:
+    with pytest.raises(ValueError, match="one for each game"):
+        batch.put(np.zeros((8, 1), np.uint64), boards)
+
+
+@pytest.mark.parametrize(
     "games", [np.zeros((7, 3), np.uint64), np.zeros(8, np.uint64), np.zeros((8, 3), np.int64)]
 )
 def test_other_arrays_than_games_are_refused(games: Any) -> None:

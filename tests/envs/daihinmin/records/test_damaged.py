@@ -30,6 +30,7 @@ READERS: dict[str, Callable[[Game], Any]] = {
     "history": render.history,
     "legal_list": recording.legal_list,
     "action": lambda game: recording.action(game, 5),
+    "gift": lambda game: recording.gift(game, 1),
     "opening": lambda game: recording.opening(game, ["a"] * 5, "x"),
 }
 CHECKED = [name for name in READERS if name not in ("view", "opening")]
