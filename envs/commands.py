@@ -108,10 +108,9 @@ def placeholder(name: str, is_required: bool = False) -> Any:
     """Return an annotation by which help texts name a value, such as `PLAYER [PLAYER ...]`."""
     import tyro
 
-    quote = "'"
-
     def hint(default: str) -> str:
-        return "(required)" if is_required else f"(default: {default.strip(quote) or 'none'})"
+        text = default.strip("'") or "none"
+        return "(required)" if is_required else f"(default: {text})"
 
     return tyro.conf.arg(metavar=name, help_behavior_hint=hint)
 
@@ -142,8 +141,7 @@ def registry() -> Any:
 
     made = ConstructorRegistry()
     made.primitive_rule(_number_rule)
-    made.primitive_rule(_path_rule)
-    made.primitive_rule(_optional_rule)
+    made.primitive_rule(_text_rule)
     return made
 
 
@@ -154,11 +152,7 @@ def _number_rule(info: Any) -> Any:
     """Return the rule by which tyro reads a number or an optional one; None for other types."""
     from tyro.constructors import PrimitiveConstructorSpec
 
-    is_union = get_origin(info.type) in (Union, UnionType)
-    kinds = {_plain(each) for each in (get_args(info.type) if is_union else (info.type,))}
-    is_optional = type(None) in kinds
-    kinds.discard(type(None))
-    kind = kinds.pop() if len(kinds) == 1 else None
+    kind, is_optional = _kind_of(info.type)
     if kind not in (int, float):
         return None
     metavar, expected = _NUMBERS[kind]
@@ -171,17 +165,21 @@ def _number_rule(info: Any) -> Any:
     )
 
 
-def _path_rule(info: Any) -> Any:
-    """Return the rule by which tyro reads a path; None for other types."""
+def _text_rule(info: Any) -> Any:
+    """Return the rule by which tyro reads a path, which may be optional, or an optional text."""
     from tyro.constructors import PrimitiveConstructorSpec
 
-    if _plain(info.type) is not Path:
+    kind, is_optional = _kind_of(info.type)
+    if kind is not Path and not (kind is str and is_optional):
         return None
+    metavar, read = ("PATH", _path) if kind is Path else ("STR", str)
     return PrimitiveConstructorSpec(
         nargs=1,
-        metavar="PATH",
-        instance_from_str=lambda words: _path(words[0]),
-        is_instance=lambda value: isinstance(value, Path),
+        metavar=f"{metavar}|none" if is_optional else metavar,
+        instance_from_str=lambda words: (
+            None if is_optional and words[0].lower() == "none" else read(words[0])
+        ),
+        is_instance=lambda value: isinstance(value, kind) or (is_optional and value is None),
         str_from_instance=lambda value: [str(value)],
     )
 
@@ -193,22 +191,13 @@ def _path(word: str) -> Path:
     return Path(word)
 
 
-def _optional_rule(info: Any) -> Any:
-    """Return the rule by which tyro reads an optional path or text; None for other types."""
-    from tyro.constructors import PrimitiveConstructorSpec
-
-    kinds = [kind for kind in (Path, str) if set(get_args(info.type)) == {kind, type(None)}]
-    if not kinds:
-        return None
-    kind = kinds[0]
-    made: Callable[[str], Any] = _path if kind is Path else str
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="PATH|none" if kind is Path else "STR|none",
-        instance_from_str=lambda words: None if words[0].lower() == "none" else made(words[0]),
-        is_instance=lambda value: value is None or isinstance(value, kind),
-        str_from_instance=lambda value: [str(value)],
-    )
+def _kind_of(kind: Any) -> tuple[Any, bool]:
+    """Return a type without None, and whether it has None; None instead of several types."""
+    is_union = get_origin(kind) in (Union, UnionType)
+    kinds = {_plain(each) for each in (get_args(kind) if is_union else (kind,))}
+    is_optional = type(None) in kinds
+    kinds.discard(type(None))
+    return (kinds.pop() if len(kinds) == 1 else None), is_optional
 
 
 def _plain(kind: Any) -> Any:

@@ -88,7 +88,7 @@ def ansi(game: Game, names: Sequence[str] = NAMES) -> str:
     game = _checked(game, names)
     rows = [_row(seat) for seat in _seats(game, names)]
     heading = f"  {'player':9}  {'class':9}  cards          hand"
-    recent = ", ".join(history(game, names)[-N_PLAYERS:])
+    recent = ", ".join(_history(game, names)[-N_PLAYERS:])
     last = textwrap.wrap(recent or "none", 80, initial_indent="last   ", subsequent_indent=" " * 7)
     return "\n".join([_heading(game), f"field  {_field_text(game, names)}", heading, *rows, *last])
 
@@ -164,7 +164,11 @@ def history(game: Game, names: Sequence[str] = NAMES) -> list[str]:
     Raises:
         ValueError: a field out of its range, or not five names.
     """
-    game = _checked(game, names)
+    return _history(_checked(game, names), names)
+
+
+def _history(game: Game, names: Sequence[str]) -> list[str]:
+    """Return the same of a game that was checked."""
     return [f"{names[player]} {text}" for player, text in _actions(game)]
 
 

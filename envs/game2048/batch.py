@@ -18,10 +18,10 @@ from afterstate.envs.game2048.games import (
     EXCESS,
     FLAGS,
     LEGAL,
-    N_WORDS,
     REWARD,
     RNG,
     SCORE,
+    are_games,
     fits,
     illegal_flags,
     look,
@@ -43,7 +43,7 @@ from afterstate.envs.game2048.rules import (
 )
 from afterstate.envs.game2048.rules import afterstates as slides
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, Words, next_random
+from afterstate.envs.words import Word, Words, as_array, described, next_random
 
 Numbers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -318,8 +318,8 @@ def read(games: Words, at: int, rows: int, cols: int) -> Cells:
 
 def _check(games: Words) -> None:
     """Raise ValueError unless games are `uint64[8, B]`."""
-    if games.ndim != 2 or len(games) != N_WORDS or games.dtype != np.uint64:
-        raise ValueError(f"games must be uint64[8, B], got {games.dtype} of shape {games.shape}")
+    if not are_games(games):
+        raise ValueError(f"games must be uint64[8, B], got {described(games, as_array(games))}")
 
 
 def board_words(games: Words, rows: int, cols: int) -> Words:

@@ -244,10 +244,15 @@ def step(games: Words, action: int, table: Words, boards: Cells) -> None:
     unpack(games[BOARD, 0], games[EXCESS, 0], boards[1])
 
 
+def are_games(games: Any) -> bool:
+    """Return True for an array `uint64[8, B]`."""
+    is_array = isinstance(games, np.ndarray) and games.dtype == np.uint64
+    return is_array and games.ndim == 2 and len(games) == N_WORDS
+
+
 def check_records(games: Any) -> None:
     """Raise ValueError unless an array holds games that kernels can play on, as described above."""
-    is_array = isinstance(games, np.ndarray) and games.dtype == np.uint64
-    if not is_array or games.ndim != 2 or len(games) != N_WORDS:
+    if not are_games(games):
         raise ValueError(f"records must be an array uint64[{N_WORDS}, games], got {shown(games)}")
     if not (games.flags.c_contiguous and games.flags.writeable):
         raise ValueError("records must be an array in C order that can be written to")

@@ -34,7 +34,7 @@ class PlayLog(Job):
         self._n_logs = self._n_games = 0
         self._log, self._expected = folder / "moves.npy", folder / "expected.npy"
         self._parts = self._log.with_suffix(".parts")
-        print(f"{2 * self.N_GAMES:,} games are played to compare with, for minutes", flush=True)
+        print(f"playing {2 * self.N_GAMES:,} games for later comparisons", flush=True)
         subprocess.run(
             [sys.executable, *self._play(self._expected)], check=True, capture_output=True
         )

@@ -125,7 +125,7 @@ def test_an_unknown_view_is_that_of_2048(open_page: Open, view: str) -> None:
     press_a_legal_arrow(page)
 
 
-def test_an_unknown_player_is_named_beside_a_game(open_page: Open) -> None:
+def test_an_unknown_player_is_named_and_a_game_is_shown(open_page: Open) -> None:
     page = open_page("2048/watch/1/nosuch")
     sync_api.expect(page.locator("#message")).to_have_text("there is no player nosuch here")
     press_a_legal_arrow(page)

@@ -123,7 +123,7 @@ def test_a_flood_of_connections_keeps_nobody_from_playing(
     for visitor in visitors:
         assert len(visitor.played) > seconds / 2
         assert max(visitor.joined) < most  # 0.105 s on a quiet machine
-        assert max(visitor.played) < 10  # seconds of a match beside other tests
+        assert max(visitor.played) < 5
     assert not lost
     assert metrics["accepted"] + sum(metrics["refused"].values()) > 0.8 * opened
     print(f"{opened:,} connections, {metrics}")
@@ -150,20 +150,17 @@ def wait_for_matches(server: Serving, visitors: list[Visitor], n: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "n"),
-    [
-        pytest.param(50, 50, marks=pytest.mark.slow),
-        pytest.param(100, 1000, marks=pytest.mark.exhaustive),
-    ],
+    "n",
+    [pytest.param(100, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.exhaustive)],
 )
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system has no /proc")
-def test_memory_does_not_grow_over_many_matches(tmp_path: Path, first: int, n: int) -> None:
-    """The first matches fill caches; a thousand more may add 2 MiB."""
+def test_memory_does_not_grow_over_many_matches(tmp_path: Path, n: int) -> None:
+    """The first 100 matches fill caches; a thousand more may add 2 MiB."""
     with serving_command(tmp_path, 3, *"--matches 0 --games 3".split()) as server:
         with visiting(server) as visitors:
-            wait_for_matches(server, visitors, first)
+            wait_for_matches(server, visitors, 100)
             before = resident(server.process.pid) / 2**20
-            wait_for_matches(server, visitors, first + n)
+            wait_for_matches(server, visitors, 100 + n)
             growth = resident(server.process.pid) / 2**20 - before
-    print(f"{before:.1f} MiB after {first} matches, {growth:+.2f} MiB after {n:,} more")
+    print(f"{before:.1f} MiB after 100 matches, {growth:+.2f} MiB after {n:,} more")
     assert growth < 2
