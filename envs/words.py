@@ -91,14 +91,21 @@ def stream_of(generator: np.random.Generator) -> Words:
     left over from the last word, and these bits.
 
     Raises:
-        ValueError: a generator of another kind.
+        ValueError: no generator, or one of another kind.
     """
+    _check_generator(generator)
     state: Any = generator.bit_generator.state
     if state["bit_generator"] != "PCG64":
         raise ValueError(f"generator must be one of PCG64, got {shown(state['bit_generator'])}")
     number, increment = state["state"]["state"], state["state"]["inc"]
     words = [part for each in (number, increment) for part in (each >> 64, each % 2**64)]
     return np.array([*words, state["has_uint32"], state["uinteger"]], np.uint64)
+
+
+def _check_generator(generator: Any) -> None:
+    """Raise ValueError unless it is a random generator of numpy."""
+    if not isinstance(generator, np.random.Generator):
+        raise ValueError(f"generator must be a numpy.random.Generator, got {shown(generator)}")
 
 
 def check_seed(seed: Any) -> int | None:
@@ -118,6 +125,12 @@ def check_count(name: str, number: Any, optional: bool = False) -> None:
     if not (optional and number is None) and not 1 <= (whole(number) or 0) <= 2**62:
         kind = "None or an integer" if optional else "an integer"
         raise ValueError(f"{name} must be {kind} in 1..2**62, got {shown(number)}")
+
+
+def check_text(name: str, value: Any) -> None:
+    """Raise ValueError unless an argument is a text."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be a text, got {shown(value)}")
 
 
 def check_length(name: str, values: Any, length: int) -> None:
@@ -145,7 +158,12 @@ def seed_word(seed: int | None) -> int:
 
 
 def draw_word(generator: np.random.Generator) -> int:
-    """Return a random state for a game, drawn from a numpy generator."""
+    """Return a random state for a game, drawn from a numpy generator.
+
+    Raises:
+        ValueError: no such generator.
+    """
+    _check_generator(generator)
     return int(generator.integers(0, 2**64, dtype=np.uint64))
 
 

@@ -27,6 +27,8 @@ from afterstate.envs.daihinmin.rules import (
     Games,
     Options,
     advance,
+    as_record,
+    check_type,
     holder,
     is_legal,
     n_exchanged,
@@ -339,7 +341,7 @@ def status(game: Any) -> Status:
     game has no cards and is not valid. Each check needs what those before it have found valid, so
     that one fault is named: wrong classes make all numbers of cards look wrong.
     """
-    game = _aligned(game)
+    game = as_record(game)
     if game is None:
         return Status.RECORD
     if not _is_within(game, _LOW_AND_HIGH):
@@ -356,7 +358,8 @@ def check_game(game: Any) -> Game:
     Raises:
         ValueError: a view, or a record that is not valid; `status` says in what.
     """
-    if getattr(game, "dtype", None) == GAME and game.shape == () and game["viewer"] >= 0:
+    record = as_record(game)
+    if record is not None and record["viewer"] >= 0:
         raise ValueError("game must be the record of a whole game, got a view")
     return check_record(game)
 
@@ -372,8 +375,7 @@ def check_record(game: Any) -> Game:
         _explain(game)
     if fault:
         raise ValueError(f"game must be valid, got one with wrong {str(fault.name).lower()}")
-    valid: Game = _aligned(game)
-    return valid
+    return check_type(game)
 
 
 @njit(cache=True)
@@ -394,12 +396,17 @@ def check_fields(game: Any) -> Game:
     Raises:
         ValueError: no record, or a field out of its range.
     """
-    aligned: Game = _aligned(game)
-    if aligned is None:
-        raise ValueError(f"game must be a record of a game, got {type(game).__name__}")
+    aligned = check_type(game)
     if not _is_within(aligned, _LOW_AND_HIGH):
         _explain(aligned)
     return aligned
+
+
+def check_names(names: Any) -> None:
+    """Raise ValueError unless names are one text for each player."""
+    check_length("names", names, N_PLAYERS)
+    if not _is_list(names) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"names must be {N_PLAYERS} texts, got {shown(names)}")
 
 
 def check_view(view: Any) -> Game:
@@ -425,10 +432,9 @@ def check_turn(view: Any, plays: bool | None = None) -> Game:
         ValueError: no record, a field out of its range, a hand that is too large or too small, or
             another player is in turn.
     """
-    asked: Game = _aligned(view)
-    if asked is None:
-        raise ValueError(f"view must be a record of a game, got {type(view).__name__}")
-    is_to_play = asked["to_give"] == 0
+    asked = check_type(view)
+    is_to_play = bool(asked["to_give"] == 0)
+    check_one_of((None, True, False), plays=plays)
     if plays not in (None, is_to_play) or not _asks(asked, _LOW_AND_HIGH):
         _explain(asked)
         does = {None: "acts", True: "plays", False: "gives"}[plays]
@@ -444,27 +450,11 @@ def check_turn(view: Any, plays: bool | None = None) -> Game:
 def check_out(view: Game) -> None:
     """Raise ValueError unless as many players are out as have no cards left.
 
-    Otherwise a game that is played on from the view might not end.
+    Otherwise a game that is played on from the view might not end. The view is checked already.
     """
     n_out = int(np.count_nonzero(view["left"] == 0))
     if view["n_out"] != n_out:
         raise ValueError(f"n_out of a game must be {n_out}, got {view['n_out']}")
-
-
-def _aligned(game: Any) -> Any:
-    """Return a game record as kernels take it; None for other values.
-
-    A record that numpy has read from a file is equal, but not marked as aligned.
-    """
-    if getattr(game, "dtype", None) != GAME or game.shape != ():
-        return None
-    if isinstance(game, np.ndarray):
-        game = game[()]
-    if game.dtype.isalignedstruct:
-        return game
-    copied = np.zeros(1, GAME)
-    copied[0] = game
-    return copied[0]
 
 
 def _explain(game: Game) -> None:

@@ -15,11 +15,13 @@ Columns are those of the competition's tables: ranks from weak to strong, 1 to 1
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word
+from afterstate.envs.words import Word, check_text, whole
 
 SUITS = "SHDC"
 """Suits by row."""
@@ -91,13 +93,41 @@ def weakest(cards: Word, n: int) -> Word:
     return naturals ^ rest
 
 
+def check_set(cards: Any) -> int:
+    """Return a card set as an int.
+
+    Raises:
+        ValueError: no integer of 53 bits.
+    """
+    word = whole(cards)
+    if word is None or not 0 <= word <= DECK:
+        raise ValueError(f"cards must be an integer of {N_CARDS} bits, got {shown(cards)}")
+    return word
+
+
+def check_card(card: Any) -> int:
+    """Return the number of a card as an int.
+
+    Raises:
+        ValueError: not in 0..52.
+    """
+    number = whole(card)
+    if number is None or not 0 <= number < N_CARDS:
+        raise ValueError(f"card must be an integer in 0..{JOKER}, got {shown(card)}")
+    return number
+
+
 def card_text(card: int) -> str:
     """Return the name of a card: suit and rank, or `JO`.
 
     >>> card_text(0), card_text(51), card_text(52)
     ('S3', 'C2', 'JO')
+
+    Raises:
+        ValueError: no number of a card.
     """
-    return "JO" if card == JOKER else SUITS[card % 4] + RANKS[card // 4 + 1]
+    number = check_card(card)
+    return "JO" if number == JOKER else SUITS[number % 4] + RANKS[number // 4 + 1]
 
 
 CARD_NUMBERS = {card_text(card): card for card in range(N_CARDS)}
@@ -112,10 +142,11 @@ def text(cards: Word) -> str:
 
     >>> text(parse("JO H4 S3"))
     'S3 JO H4'
+
+    Raises:
+        ValueError: no set of cards.
     """
-    word = int(cards)
-    if word >> N_CARDS:
-        raise ValueError(f"cards must be a set of {N_CARDS} bits, got {word:#x}")
+    word = check_set(cards)
     return " ".join(card_text(card) for card in _PRINTED if word >> card & 1)
 
 
@@ -126,8 +157,9 @@ def parse(text: str) -> int:
     '0x21'
 
     Raises:
-        ValueError: an unknown card, or the same card twice.
+        ValueError: no text, an unknown card, or the same card twice.
     """
+    check_text("cards", text)
     cards = 0
     for name in text.split():
         if name not in CARD_NUMBERS:
@@ -136,6 +168,6 @@ def parse(text: str) -> int:
             )
         card = 1 << CARD_NUMBERS[name]
         if cards & card:
-            raise ValueError(f"cards must differ, got {name} twice in {text!r}")
+            raise ValueError(f"cards must differ, got {name} twice in {shown(text)}")
         cards |= card
     return cards

@@ -25,6 +25,7 @@ from afterstate.envs.daihinmin.rules import (
     Game,
     GameType,
     Options,
+    check_type,
     deal,
     draw,
     of_class,
@@ -78,7 +79,12 @@ def _check(options: Any) -> None:
 
 
 def options_of(game: Game) -> Options:
-    """Return the rules of a game."""
+    """Return the rules of a game.
+
+    Raises:
+        ValueError: no record of a game.
+    """
+    game = check_type(game)
     return Options(*(type(value)(game[name]) for name, value in Options()._asdict().items()))
 
 

@@ -197,13 +197,17 @@ def actions_of(player: Player, view: Game) -> list[int]:
 
     Args:
         player: the player in turn.
-        view: what the player sees, valid: a `CheckedPlayer` does not check it again.
+        view: what the player sees.
 
     Returns:
         The number of a play, or in the exchange one number for each card to give. An invalid play
         or gift becomes a pass, which is punished if it stands for a gift.
+
+    Raises:
+        ValueError: no player, or no view of the player in turn.
     """
-    choose, give = player.choose, player.give
+    view = check_turn(view)
+    choose, give = check_player(player).choose, player.give
     if isinstance(player, CheckedPlayer):
         choose, give = player._choose, player._give
     n = int(view["to_give"])

@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from afterstate.envs.daihinmin.cards import JOKER, NATURALS, RANKS, SUITS, lowest
+from afterstate.envs.daihinmin.cards import JOKER, NATURALS, RANKS, SUITS, check_card, lowest
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word
+from afterstate.envs.words import Word, check_text, whole
 
 PASS, LONE_JOKER = 0, 53
 """Numbers of the pass and of the lone joker."""
@@ -169,8 +169,8 @@ def text(play: int) -> str:
 
 def _check(play: int) -> None:
     """Raise ValueError unless it is the number of a play."""
-    if not 0 <= play < N_PLAYS:
-        raise ValueError(f"play must be in 0..{N_PLAYS - 1}, got {shown(play)}")
+    if whole(play) not in range(N_PLAYS):
+        raise ValueError(f"play must be an integer in 0..{N_PLAYS - 1}, got {shown(play)}")
 
 
 def parse(text: str) -> int:
@@ -182,6 +182,7 @@ def parse(text: str) -> int:
     Raises:
         ValueError: not a play.
     """
+    check_text("play", text)
     names = text.split()
     play = _NUMBERS.get(frozenset(names))
     if play is None or len(names) != len(set(names)):
@@ -197,8 +198,11 @@ def single(card: int) -> int:
 
     >>> text(single(0))
     'S3'
+
+    Raises:
+        ValueError: not the number of a card.
     """
-    return 1 + card
+    return 1 + check_card(card)
 
 
 def _group_masks() -> tuple[npt.NDArray[np.uint64], ...]:

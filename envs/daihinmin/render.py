@@ -26,12 +26,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from afterstate.envs.daihinmin import cards, plays
-from afterstate.envs.daihinmin.arguments import check_fields
+from afterstate.envs.daihinmin.arguments import check_fields, check_names
 from afterstate.envs.daihinmin.cards import JOKER, RANKS
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, seat_of
 from afterstate.envs.daihinmin.views import known_cards
 from afterstate.envs.pictures import Pixels, font, require_extra
-from afterstate.envs.words import check_length
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw
@@ -118,7 +117,7 @@ def rgb_array(game: Game, names: Sequence[str] = NAMES) -> Pixels:
 
 def _checked(game: Game, names: Sequence[str]) -> Game:
     """Return a game that can be shown with these names."""
-    check_length("names", names, N_PLAYERS)
+    check_names(names)
     return check_fields(game)
 
 

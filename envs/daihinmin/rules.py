@@ -178,6 +178,35 @@ Games = npt.NDArray[np.void]
 """Records of `GAME`."""
 
 
+def as_record(game: Any) -> Game | None:
+    """Return a game record as kernels take it, or None for other values; no field is checked.
+
+    A record that numpy has read from a file is equal, but not marked as aligned.
+    """
+    if getattr(game, "dtype", None) != GAME or game.shape != ():
+        return None
+    record: Any = game[()] if isinstance(game, np.ndarray) else game
+    if game.dtype.isalignedstruct:
+        aligned: Game = record
+        return aligned
+    copied = np.zeros(1, GAME)
+    copied[0] = record
+    aligned = copied[0]
+    return aligned
+
+
+def check_type(game: Any) -> Game:
+    """Return a game record as kernels take it; no field is checked.
+
+    Raises:
+        ValueError: no record of a game.
+    """
+    record = as_record(game)
+    if record is None:
+        raise ValueError(f"game must be a record of a game, got {type(game).__name__}")
+    return record
+
+
 @njit(int64(GameType, int64), cache=True)
 def seat_of(game: Game, player: int) -> int:
     """Return the seat of a player."""

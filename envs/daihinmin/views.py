@@ -20,12 +20,13 @@ from afterstate.envs.daihinmin.rules import (
     Game,
     Games,
     GameType,
+    check_type,
     draw,
     n_exchanged,
     partner,
 )
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, draw_word
+from afterstate.envs.words import Word, draw_word, whole
 
 
 @njit(void(GameType, int64, GameType[::1]), cache=True)
@@ -46,10 +47,11 @@ def view(game: Game, player: int) -> Game:
     """Return what a player sees of a game, as a new record.
 
     Raises:
-        ValueError: `player` is not in 0..4.
+        ValueError: no record of a game, or `player` is not in 0..4.
     """
-    if not 0 <= player < N_PLAYERS:
-        raise ValueError(f"player must be in 0..{N_PLAYERS - 1}, got {shown(player)}")
+    game = check_type(game)
+    if whole(player) not in range(N_PLAYERS):
+        raise ValueError(f"player must be an integer in 0..{N_PLAYERS - 1}, got {shown(player)}")
     views = np.empty(1, GAME)
     look(game, player, views)
     seen: Game = views[0]

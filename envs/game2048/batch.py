@@ -35,6 +35,7 @@ from afterstate.envs.game2048.games import (
 from afterstate.envs.game2048.rules import (
     MAX_EXPONENT,
     Cells,
+    check_size,
     field,
     move,
     spawn,
@@ -42,8 +43,7 @@ from afterstate.envs.game2048.rules import (
     words,
 )
 from afterstate.envs.game2048.rules import afterstates as slides
-from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, Words, as_array, described, next_random
+from afterstate.envs.words import Word, Words, as_array, check_one_of, described, next_random
 
 Numbers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -306,11 +306,11 @@ def read(games: Words, at: int, rows: int, cols: int) -> Cells:
     """Return `BOARD` or `AFTER` of games `uint64[8, B]` as exponents `uint8[B, rows, cols]`.
 
     Raises:
-        ValueError: another field, or no such games.
+        ValueError: another field, no such games, or a wrong size.
     """
     _check(games)
-    if at not in (BOARD, AFTER):
-        raise ValueError(f"at must be BOARD or AFTER, got {shown(at)}")
+    check_one_of((BOARD, AFTER), at=at)
+    rows, cols = check_size(rows, cols)
     cells = np.empty((games.shape[1], rows, cols), np.uint8)
     read_into(games, at, cells)
     return cells
@@ -323,7 +323,12 @@ def _check(games: Words) -> None:
 
 
 def board_words(games: Words, rows: int, cols: int) -> Words:
-    """Return the boards of games `uint64[8, B]` as words `uint64[B]`, downgraded where needed."""
+    """Return the boards of games `uint64[8, B]` as words `uint64[B]`, downgraded where needed.
+
+    Raises:
+        ValueError: no such games, or a wrong size.
+    """
+    _check(games)
     if games[EXCESS].any():
         return words(read(games, BOARD, rows, cols))
     boards: Words = games[BOARD].copy()
@@ -331,14 +336,24 @@ def board_words(games: Words, rows: int, cols: int) -> Words:
 
 
 def max_tiles(games: Words) -> Numbers:
-    """Return the largest tile of games `uint64[8, B]`, 0 on an empty board."""
+    """Return the largest tile of games `uint64[8, B]`, 0 on an empty board.
+
+    Raises:
+        ValueError: no such games.
+    """
+    _check(games)
     exponents: Numbers = (games[FLAGS] >> _48 & _31).astype(np.int64)
     tiles: Numbers = (1 << exponents) & ~1
     return tiles
 
 
 def masks(games: Words) -> Bits:
-    """Return the legal moves of games `uint64[8, B]`: `int8[B, 4]` of zeros and ones."""
+    """Return the legal moves of games `uint64[8, B]`: `int8[B, 4]` of zeros and ones.
+
+    Raises:
+        ValueError: no such games.
+    """
+    _check(games)
     bytes_low: Bits = games[FLAGS].astype(np.uint32).view(np.int8)
     return bytes_low.reshape(-1, 4)
 
@@ -372,9 +387,10 @@ def afterstates(games: Words, rows: int, cols: int) -> tuple[Cells, Reals, Flags
         An illegal move leaves the board as it is, with reward 0.
 
     Raises:
-        ValueError: no such games.
+        ValueError: no such games, or a wrong size.
     """
     _check(games)
+    rows, cols = check_size(rows, cols)
     boards = np.empty((games.shape[1], 4, rows, cols), np.uint8)
     rewards = np.empty((games.shape[1], 4))
     _slide_all(games, table(rows, cols), boards, rewards)
@@ -392,12 +408,20 @@ def _one_hot(boards: Cells, planes: npt.NDArray[np.float32]) -> None:
                 planes[i, boards[i, row, col], row, col] = 1.0
 
 
+def _check_boards(boards: Cells) -> None:
+    """Raise ValueError unless boards are `uint8[B, rows, cols]`."""
+    if not (isinstance(boards, np.ndarray) and boards.dtype == np.uint8 and boards.ndim == 3):
+        given = described(boards, as_array(boards))
+        raise ValueError(f"boards must be uint8[B, rows, cols], got {given}")
+
+
 def one_hot(boards: Cells) -> npt.NDArray[np.float32]:
     """Return boards `uint8[B, rows, cols]` as planes `float32[B, 18, rows, cols]`.
 
     Raises:
-        ValueError: an exponent above 17.
+        ValueError: other boards, or an exponent above 17.
     """
+    _check_boards(boards)
     planes = np.zeros((len(boards), MAX_EXPONENT + 1, *boards.shape[1:]), np.float32)
     _one_hot(boards, planes)
     return planes
@@ -410,11 +434,10 @@ def put(games: Words, cells: Cells) -> None:
         ValueError: no such games, or boards that do not fit.
     """
     _check(games)
-    if cells.dtype != np.uint8 or len(cells) != games.shape[1] or (cells > MAX_EXPONENT).any():
-        raise ValueError(
-            "boards must be uint8[B, rows, cols] of exponents 0..17, one for each game"
-        )
-    _, rows, cols = cells.shape
+    _check_boards(cells)
+    if len(cells) != games.shape[1] or (cells > MAX_EXPONENT).any():
+        raise ValueError("boards must have exponents 0..17 and be one for each game")
+    rows, cols = check_size(*cells.shape[1:])
     padded = np.zeros((games.shape[1], 4, 4), np.uint8)
     padded[:, :rows, :cols] = cells
     games[SCORE] = games[REWARD] = 0

@@ -30,6 +30,7 @@ from afterstate.envs.game2048.rules import (
     LOW_BITS,
     MAX_EXPONENT,
     Cells,
+    check_cells,
     field,
     largest,
     legal,
@@ -264,7 +265,13 @@ def outcomes(after: Cells) -> tuple[Cells, npt.NDArray[np.float64]]:
     Returns:
         Boards `uint8[n, rows, cols]`, each empty cell with a 2 and then with a 4, and their
         probabilities `[n]`. A full board stays as it is.
+
+    Raises:
+        ValueError: no such afterstate.
     """
+    after = check_cells(after)
+    if after.ndim != 2:
+        raise ValueError(f"after must be one board [rows, cols], got {after.shape}")
     empty = np.argwhere(after == 0).repeat(2, axis=0)
     if len(empty) == 0:
         return after[None].copy(), np.ones(1)

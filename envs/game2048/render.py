@@ -23,6 +23,7 @@ import numpy as np
 from afterstate.envs.game2048.rules import Cells, check_cells
 from afterstate.envs.messages import shown
 from afterstate.envs.pictures import Pixels, font, require_extra
+from afterstate.envs.words import whole
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -76,13 +77,15 @@ def rgb_array(cells: Any, score: int = 0, tile: int = 100) -> Pixels:
     Args:
         cells: exponents `[rows, cols]`.
         score: sum of the rewards so far.
-        tile: side of a tile in pixels, at least 16.
+        tile: side of a tile in pixels, 16 to 1024.
 
     Raises:
-        ValueError: not exponents in 0..17 on at most 4x4 cells, or `tile` is too small.
+        ValueError: not exponents in 0..17 on at most 4x4 cells, or another `tile`.
         gymnasium.error.DependencyNotInstalled: Pillow is missing.
     """
     board = _board(cells)
+    if not 16 <= (whole(tile) or 0) <= 1024:
+        raise ValueError(f"tile must be an integer in 16..1024 pixels, got {shown(tile)}")
     layout = _layout(*board.shape, tile)
     picture = _background(layout).copy()
     strip = picture[layout.strip.slices]
@@ -161,8 +164,6 @@ class _Layout(NamedTuple):
 
 @cache
 def _layout(rows: int, cols: int, tile: int) -> _Layout:
-    if tile < 16:
-        raise ValueError(f"tile must be >= 16 pixels, got {shown(tile)}")
     gap, strip_height = round(0.12 * tile), round(0.5 * tile)
     board_width, board_height = (n * (tile + gap) + gap for n in (cols, rows))
     width, height = board_width + 2 * gap, strip_height + board_height + 3 * gap

@@ -29,7 +29,7 @@ import numpy.typing as npt
 from numba import njit
 
 from afterstate.envs.messages import shown
-from afterstate.envs.words import Word, Words, as_array, next_random, whole
+from afterstate.envs.words import Word, Words, as_array, check_text, next_random, whole
 
 UP, RIGHT, DOWN, LEFT = 0, 1, 2, 3
 """The actions."""
@@ -457,7 +457,6 @@ def cells(words: Any, rows: int = 4, cols: int = 4) -> Cells:
     Raises:
         ValueError: not words, a wrong size, or a tile outside the board's `rows` and `cols`.
     """
-    rows, cols = check_size(rows, cols)
     boards = check_words(words, rows, cols)
     shifts = np.arange(0, 64, 4, dtype=np.uint64).reshape(4, 4)[:rows, :cols]
     return (boards[..., None, None] >> shifts & np.uint64(15)).astype(np.uint8)
@@ -467,9 +466,10 @@ def check_words(words: Any, rows: int, cols: int) -> Words:
     """Return board words as `uint64[...]`.
 
     Raises:
-        ValueError: not integers of 64 bits, a tile outside the board, or exponents, which `words`
-            converts to a board word.
+        ValueError: not integers of 64 bits, a wrong size, a tile outside the board, or exponents,
+            which `words` converts to a board word.
     """
+    rows, cols = check_size(rows, cols)
     boards = words if isinstance(words, np.ndarray) else as_array(words, object)
     if boards.dtype == object:
         numbers = [whole(word) for word in boards.ravel()]  # numpy would make floats of large ones
@@ -516,8 +516,9 @@ def from_text(text: str) -> int:
     '0x100a0021'
 
     Raises:
-        ValueError: rows of different lengths, a wrong size, or not a tile of 2 to 32768.
+        ValueError: no text, rows of different lengths, a wrong size, or not a tile of 2 to 32768.
     """
+    check_text("board", text)
     lines = [line.split() for line in text.strip().replace("\n", "/").split("/")]
     if not lines[0] or len({len(line) for line in lines}) > 1:
         raise ValueError(f"a board must have rows of equal length, got {shown(text)}")
@@ -542,6 +543,12 @@ def to_text(board: Word, rows: int = 4, cols: int = 4) -> str:
 
     >>> to_text(from_text("2 _ / 4 2048"), 2, 2)
     '2 _ / 4 2048'
+
+    Raises:
+        ValueError: not one board word, a wrong size, or a tile outside the board.
     """
-    tiles = [[str(1 << e) if e else "_" for e in row] for row in cells(board, rows, cols).tolist()]
+    exponents = cells(board, rows, cols)
+    if exponents.ndim != 2:
+        raise ValueError(f"board must be one board word, got {shown(board)}")
+    tiles = [[str(1 << e) if e else "_" for e in row] for row in exponents.tolist()]
     return " / ".join(" ".join(row) for row in tiles)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from afterstate.envs.daihinmin import cards, plays
-from afterstate.envs.daihinmin.arguments import check_fields
+from afterstate.envs.daihinmin.arguments import check_fields, check_names
 from afterstate.envs.daihinmin.rules import (
     N_PLAYERS,
     Game,
@@ -72,7 +72,13 @@ def _gift(game: Game, giver: int, kind: str) -> Entry:
 
 
 def opening(game: Game, names: Sequence[str], match: str) -> Entry:
-    """Return the entry of a game that has been dealt, after the gifts of the poor."""
+    """Return the entry of a game that has been dealt, after the gifts of the poor.
+
+    Raises:
+        ValueError: a field out of its range, or not five names.
+    """
+    game = check_fields(game)
+    check_names(names)
     deal = game["hands"].copy()
     givers = sorted(np.flatnonzero(game["given"]).tolist(), key=lambda p: -game["classes"][p])
     for giver in givers:
@@ -91,14 +97,24 @@ def opening(game: Game, names: Sequence[str], match: str) -> Entry:
     }
 
 
-def gift(game: Game, cards: int) -> Entry:
-    """Give cards of the rich player in turn and return the entry of the gift."""
+def gift(game: Game, chosen: int) -> Entry:
+    """Give cards of the rich player in turn and return the entry of the gift.
+
+    Raises:
+        ValueError: a field out of its range, or no set of cards.
+    """
+    cards.check_set(chosen)
     giver = int(check_fields(game)["turn"])
-    return _gift(game, giver, "chosen" if give(game, cards) else "penalty")
+    return _gift(game, giver, "chosen" if give(game, chosen) else "penalty")
 
 
 def lead(game: Game) -> Entry:
-    """Return the entry after the exchange."""
+    """Return the entry after the exchange.
+
+    Raises:
+        ValueError: a field out of its range.
+    """
+    game = check_fields(game)
     return {"hands": _hands(game), "start": int(game["starter"])}
 
 
@@ -136,5 +152,9 @@ def action(game: Game, play: int, text: str | None = None, legal: bool = False) 
 
 
 def finish(game: Game) -> list[int]:
-    """Return the players of a finished game in the order of their places."""
-    return [int(player) for player in np.argsort(game["places"])]
+    """Return the players of a finished game in the order of their places.
+
+    Raises:
+        ValueError: a field out of its range.
+    """
+    return [int(player) for player in np.argsort(check_fields(game)["places"])]

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from afterstate.envs.daihinmin import plays
-from afterstate.envs.daihinmin.cards import DECK, JOKER, N_CARDS, RANKS, SUITS
+from afterstate.envs.daihinmin.cards import JOKER, N_CARDS, RANKS, SUITS, check_set
 from afterstate.envs.daihinmin.plays import LONE_JOKER, PASS, Cell
 from afterstate.envs.daihinmin.records.recording import ILLEGAL
 from afterstate.envs.daihinmin.rules import DAIFUGO, HEIMIN, N_PLAYERS, Game, n_exchanged
@@ -165,8 +165,7 @@ def gift_table(cards: int) -> Table:
     Raises:
         ValueError: not a card set.
     """
-    if not 0 <= int(cards) <= DECK:
-        raise ValueError(f"cards must be a set of 53 bits, got {shown(cards)}")
+    check_set(cards)
     table = np.zeros(SHAPE, np.int32)
     table[:_CARD_ROWS] = _hand_cells(np.array([cards], np.uint64))[0]
     return table

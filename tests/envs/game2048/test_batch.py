@@ -89,7 +89,9 @@ def test_planes_are_of_exponents_up_to_17(exponent: int) -> None:
     "boards", [np.full((1, 4, 4), 18, np.uint8), np.zeros((1, 4, 4)), np.zeros((2, 4, 4), np.uint8)]
 )
 def test_only_boards_of_all_games_are_put(boards: Any) -> None:
-    with pytest.raises(ValueError, match="one for each game"):
+    with pytest.raises(
+        ValueError, match=r"one for each game|must be uint8\[B, rows, cols\], got float64"
+    ):
         batch.put(np.zeros((8, 1), np.uint64), boards)
 
 
@@ -101,5 +103,5 @@ def test_other_arrays_than_games_are_refused(games: Any) -> None:
         batch.read(games, BOARD, 4, 4)
     with pytest.raises(ValueError, match=r"games must be uint64\[8, B\]"):
         batch.put(games, np.zeros((3, 4, 4), np.uint8))
-    with pytest.raises(ValueError, match="at must be BOARD or AFTER, got 7"):
+    with pytest.raises(ValueError, match=r"at must be one of \(0, 2\), got 7"):
         batch.read(np.zeros((8, 1), np.uint64), 7, 4, 4)

@@ -123,5 +123,5 @@ def test_four_names_are_too_few() -> None:
 @pytest.mark.parametrize("number", [-1, 2422, 10**9])
 def test_plays_have_numbers_below_2422(number: int) -> None:
     for shown in (text, cells):
-        with pytest.raises(ValueError, match=r"play must be in 0\.\.2421"):
+        with pytest.raises(ValueError, match=r"play must be an integer in 0\.\.2421"):
             shown(number)
