@@ -97,10 +97,9 @@ def test_learning_is_the_same(settings: NTupleSettings, options: dict[str, Any])
     assert (learners[0].sums == learners[1].sums).all()
 
 
-@pytest.mark.parametrize("fixed_point", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
-@pytest.mark.parametrize(
-    "order", [pytest.param("forward", marks=pytest.mark.exhaustive), "backward"]
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("fixed_point", [False, True])
+@pytest.mark.parametrize("order", ["forward", "backward"])
 def test_learning_of_more_than_four_tuples_is_the_same(order: Any, fixed_point: bool) -> None:
     """Such networks request the next board's entries early."""
     nets = both({"fixed_point": fixed_point}, "5x6")

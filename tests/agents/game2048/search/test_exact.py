@@ -123,7 +123,7 @@ def test_eight_cells(size: tuple[int, int]) -> None:
     assert solution.values.min() == 0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_nine_cells() -> None:
     """31,431,374 afterstates and 5468.49 points: Yamashita et al. 2022, Galebach 2014."""
     solution = solve((3, 3))
