@@ -41,65 +41,77 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+class _Deadline:
+    """Calls a function after some time, unless it is stopped before."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, seconds: float) -> None:
+        """Call the function after this time, counted from now."""
+        self.stop()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._call)
+
+    def stop(self) -> None:
+        """Do not call the function."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+
+
 class Connection(H11Protocol):
     """A connection that is closed if its client is silent or does not read, or has too many."""
 
-    _deadline: asyncio.TimerHandle | None = None
-    _read_deadline: asyncio.TimerHandle | None = None
     _is_kept = False
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for a request."""
+        self._request, self._reading = _Deadline(self._end), _Deadline(self._abort)
         super().connection_made(transport)
         address = self.client and self.client[0]
         if sum(each.client[:1] == (address,) for each in self._others()) > MAX_CONNECTIONS:
             transport.abort()
-        self._wait(REQUEST_SECONDS)
+        self._request.start(REQUEST_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop to wait."""
-        self._stop()
-        self._stop_read_deadline()
+        self._request.stop()
+        self._reading.stop()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         """Begin to wait until the client has read what was sent."""
         super().pause_writing()
-        self._stop_read_deadline()
-        self._read_deadline = self.loop.call_later(READ_SECONDS, self._abort)
+        self._reading.start(READ_SECONDS)
 
     def resume_writing(self) -> None:
         """Stop to wait until the client has read."""
-        self._stop_read_deadline()
+        self._reading.stop()
         super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a request."""
         if self._is_kept:
             self._is_kept = False
-            self._wait(REQUEST_SECONDS)
+            self._request.start(REQUEST_SECONDS)
         super().data_received(data)
 
     def handle_events(self) -> None:
         """Handle what has come, and stop to wait when the request is whole."""
         super().handle_events()
         if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
-            self._stop()
+            self._request.stop()
 
     def on_response_complete(self) -> None:
         """Begin to wait for the next request."""
         self._is_kept = True
-        self._wait(KEEP_SECONDS)
+        self._request.start(KEEP_SECONDS)
         super().on_response_complete()
 
     def _others(self) -> list[Any]:
         """Return the connections whose address is known, this one included."""
         return [each for each in self.connections if getattr(each, "client", None)]
-
-    def _wait(self, seconds: float) -> None:
-        """Close the connection after this time."""
-        self._stop()
-        self._deadline = self.loop.call_later(seconds, self._end)
 
     def _end(self) -> None:
         """Close the connection, also if the client has not read all that was sent."""
@@ -115,15 +127,3 @@ class Connection(H11Protocol):
             socket.SOL_SOCKET, socket.SO_LINGER, linger
         )
         self.transport.abort()
-
-    def _stop_read_deadline(self) -> None:
-        """Wait no longer until the client has read."""
-        if self._read_deadline is not None:
-            self._read_deadline.cancel()
-        self._read_deadline = None
-
-    def _stop(self) -> None:
-        """Wait no longer."""
-        if self._deadline is not None:
-            self._deadline.cancel()
-        self._deadline = None

@@ -21,7 +21,7 @@ from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.leaderboard import figures
 from afterstate.leaderboard.games import OPPONENTS
 from afterstate.leaderboard.row_files import Row
-from afterstate.leaderboard.tournament import ORDINALS, half_interval
+from afterstate.leaderboard.tournament import ORDINALS, cycles_half_interval
 
 TILES = (2048, 4096, 8192, 16384, 32768, 65536)
 
@@ -95,7 +95,7 @@ def _result_daihinmin(rows: Sequence[Row]) -> Result:
         for name in OPPONENTS:
             ahead[name].append(mine < place_of[name])
     sums, n_games = [sum(each) for each in cycles.values()], [len(each) for each in cycles.values()]
-    mean, half = sum(sums) / len(rows), half_interval(sums, n_games)
+    mean, half = sum(sums) / len(rows), cycles_half_interval(sums, n_games)
     each = {seed: sum(points) / len(points) for seed, points in cycles.items()}
     more = {of: places.count(i) / len(places) for i, of in enumerate(ORDINALS)}
     more |= {name: float(np.mean(wins)) for name, wins in ahead.items()}

@@ -131,7 +131,7 @@ def check(rows: Sequence[Row]) -> None:
             raise ValueError(f"places must be 0 to 4 once each, got {row}")
 
 
-def half_interval(points: Sequence[float], games: Sequence[int]) -> float:
+def cycles_half_interval(points: Sequence[float], games: Sequence[int]) -> float:
     """Return half of the 95% interval of points per 100 games, nan for a single cycle.
 
     The error is that of a ratio of sums over independent cycles with unequal numbers of games; the
@@ -159,7 +159,7 @@ def results(rows: Sequence[Row]) -> list[PlayerResult]:
         games = [len(cycle) for cycle in cycles.values()]
         points = [100.0 * (N_PLAYERS * len(cycle) - sum(cycle)) for cycle in cycles.values()]
         share = [places.count(place) / len(places) for place in range(N_PLAYERS)]
-        half = half_interval(points, games)
+        half = cycles_half_interval(points, games)
         result.append(PlayerResult(name, len(places), sum(points) / len(places), half, share))
     return sorted(result, key=lambda each: -each.points)
 

@@ -208,7 +208,7 @@ def test_intervals_are_over_cycles_and_not_over_games() -> None:
 
 def test_cycles_count_by_their_games() -> None:
     """One game of 500 and three of 200: 275, from which both cycles are 225 points away."""
-    half = tournament.half_interval([500.0, 600.0], [1, 3])
+    half = tournament.cycles_half_interval([500.0, 600.0], [1, 3])
     assert half == pytest.approx(12.7062 * math.sqrt(2 * 2 * 225**2) / 4, rel=1e-5)
 
 
