@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
 
 import numpy as np
 import pydantic
@@ -59,6 +59,8 @@ Count = Annotated[int, _plain, Field(ge=1, lt=1 << 63)]
 """An integer from 1 on."""
 Jobs = Annotated[int, _plain, Field(ge=1, le=1024)]
 """A number of processes."""
+Backend = Literal["local", "ray"]
+"""The place of processes: this machine, or a Ray cluster."""
 
 
 def _whole_number(value: float) -> float:

@@ -118,18 +118,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = words[: words.index("--")] if "--" in words else words
     if arguments is None and ({"-h", "--help"} & {*options} or options[:1] in NO_KERNELS):
         os.environ["NUMBA_DISABLE_JIT"] = "1"  # no kernel runs, so none is loaded
+    if arguments is None:
+        _repair_streams()
     try:
         code = _run_words(words)
         sys.stdout.flush()
-        if arguments is None:  # the exit code stands
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_IGN)
     except KeyboardInterrupt:  # while modules are imported
         return 130
     except BrokenPipeError:  # such as with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left
         return 1
+    finally:
+        if arguments is None:  # the exit code stands
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
     return code
+
+
+def _repair_streams() -> None:
+    """Replace closed streams, and let those of other encodings than UTF-8 take all characters."""
+    for name in ("stdout", "stderr"):
+        stream: Any = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+        else:
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _run_words(words: Sequence[str]) -> int:

@@ -1,6 +1,8 @@
-"""Jobs of joblib whose processes end when the process that started them has ended.
+"""Calls in parallel processes, of this machine or of a Ray cluster.
 
-Worker processes wait for work, and one that has lost its parent, by a kill, would wait for ever.
+Calls do not depend on each other, so that their results are the same wherever they are made. A
+process that waits for calls and has lost its parent, by a kill, would wait for ever: those of this
+machine end with the process that started them.
 """
 
 from __future__ import annotations
@@ -8,29 +10,90 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias
+
+from afterstate.agents.config import Backend
 
 SECONDS = 1.0
 """Time from one look at the parent to the next."""
 
+RETRIES = 10
+"""Times that a cluster makes a call again whose process has died."""
+
+Call: TypeAlias = Callable[[], Any]
+"""A function with its arguments, as of `functools.partial`; other processes must be able to import
+the function."""
+
 _watched: list[int] = []
 
 
-def delayed(function: Callable[..., Any]) -> Any:
-    """Return joblib's `delayed` of a function whose process ends with the present one."""
+class Workers(NamedTuple):
+    """Processes that make calls.
+
+    Attributes:
+        jobs: calls made at a time; None: one on this machine, or one on each processor of a
+            cluster.
+        backend: `"local"` for processes of this machine, by joblib, or `"ray"` for those of the Ray
+            cluster that this machine belongs to. Without one, Ray starts on this machine alone.
+    """
+
+    jobs: int | None = 1
+    backend: Backend = "local"
+
+    def results(self, calls: Iterable[Call]) -> Generator[Any, None, None]:
+        """Yield the results of calls in their order.
+
+        Calls may be without end: one is read whenever a process is free.
+
+        Raises:
+            ImportError: joblib or Ray is not installed.
+            OSError: the cluster has lost a call again and again.
+        """
+        yield from self._made(calls, is_ordered=True)
+
+    def as_they_end(self, calls: Iterable[Call]) -> Generator[Any, None, None]:
+        """Yield the results of calls, those first that end first; errors are those of `results`."""
+        yield from self._made(calls, is_ordered=False)
+
+    def _made(self, calls: Iterable[Call], is_ordered: bool) -> Iterator[Any]:
+        if self.backend == "ray":
+            return _on_ray(iter(calls), self.jobs, is_ordered)
+        return _here(calls, self.jobs or 1, is_ordered)
+
+
+ALONE = Workers()
+"""This process."""
+
+
+# This machine
+
+
+def _here(calls: Iterable[Call], jobs: int, is_ordered: bool) -> Iterator[Any]:
+    """Yield the results of calls by joblib, which makes them in this process if `jobs` is 1."""
     import joblib
 
-    return joblib.delayed(partial(_call, function, os.getpid()))
+    kind = "generator" if is_ordered else "generator_unordered"
+    run = joblib.Parallel(jobs, return_as=kind, pre_dispatch=jobs, batch_size=1)
+    made = run(joblib.delayed(partial(_call, each, os.getpid()))() for each in calls)
+    try:
+        for result in made:  # noqa: UP028 - `yield from` would close it with a warning
+            yield result
+    finally:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*have been cancelled")  # no longer needed
+            made.close()
 
 
-def _call(function: Callable[..., Any], starter: int, *args: Any, **kwargs: Any) -> Any:
-    """Call a function, in a process that watches its parent if that has started the job."""
+def _call(call: Call, starter: int) -> Any:
+    """Make a call, in a process that watches its parent if that has started it."""
     if os.getppid() == starter and not _watched:
         _watched.append(starter)
         threading.Thread(target=_end_with, args=(starter,), daemon=True).start()
-    return function(*args, **kwargs)
+    return call()
 
 
 def _end_with(parent: int) -> None:
@@ -38,3 +101,59 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(SECONDS)
     os._exit(1)
+
+
+# A cluster
+
+
+def _on_ray(calls: Iterator[Call], jobs: int | None, is_ordered: bool) -> Iterator[Any]:
+    """Yield the results of calls by a Ray cluster; the calls that are left end with the caller."""
+    ray = _connected()
+    limit = jobs or max(1, int(ray.cluster_resources().get("CPU", 1)))
+    task = ray.remote(num_cpus=1, max_retries=RETRIES)(_call_in)
+    numbered, next_number = enumerate(calls), 0
+    running: dict[Any, int] = {}
+    ended: dict[int, Any] = {}
+    try:
+        while True:
+            n_free = min(limit - len(running), 2 * limit - len(running) - len(ended))
+            for number, call in islice(numbered, n_free):
+                running[task.remote(call, os.getcwd())] = number
+            if not running and not ended:
+                return
+            if running:
+                first = ray.wait(list(running))[0][0]
+                ended[running.pop(first)] = first
+            while (number := next_number if is_ordered else min(ended, default=-1)) in ended:
+                next_number += 1
+                yield _result(ray, ended.pop(number))
+    finally:
+        for each in running:
+            ray.cancel(each, force=True)
+
+
+def _connected() -> Any:
+    """Return the package Ray, which belongs to a cluster now."""
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        message = 'the backend ray needs the package ray: pip install "afterstate[ray]"'
+        raise ImportError(message) from error
+    ray.init(ignore_reinit_error=True, include_dashboard=False, log_to_driver=False)
+    return ray
+
+
+def _call_in(call: Call, folder: str) -> Any:
+    """Make a call in a folder, which has the files that it names, on each machine of a cluster."""
+    os.chdir(folder)
+    return call()
+
+
+def _result(ray: Any, reference: Any) -> Any:
+    """Return the result of a call, or raise its error."""
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None
+    except ray.exceptions.RayError as error:
+        raise OSError(f"the Ray cluster has lost a call: {error}") from error

@@ -22,7 +22,7 @@ from afterstate.commands.seats import (
 )
 from afterstate.envs.daihinmin.uecda.settings import N_SEATS
 from afterstate.envs.messages import named
-from afterstate.envs.words import check_count
+from afterstate.envs.words import check_count, check_seed
 
 TILES = (2048, 4096, 8192, 16384, 32768)
 """Tiles whose reach rates are columns of the table."""
@@ -38,6 +38,7 @@ def run(options: Eval) -> int:
         OSError, ValueError, ImportError: a wrong option, or a player that is not found.
     """
     check_count("games", options.games)
+    check_seed(options.seed)
     evaluate: Callable[[str, Eval], dict[str, Any]]
     if game_of(options.players) == "2048":
         _check_2048(options)

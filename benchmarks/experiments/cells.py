@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import t
 from tqdm import tqdm
 
 from afterstate.agents.game2048.play import play
-from afterstate.agents.training import workers
 from afterstate.agents.training.folder import FolderLock
 from afterstate.agents.training.run import EVALUATION_SEED, half_interval, summary
+from afterstate.agents.training.workers import Call, Workers
 from afterstate.envs import json_files
 from afterstate.leaderboard.machine import machine
 from afterstate.leaderboard.row_files import Row
@@ -83,8 +84,27 @@ def play_games(cell: Row, player: Any, tiles: Iterable[int] = ()) -> Row:
     return {**cell, **result, "seed": EVALUATION_SEED, **per_move, "machine": machine()}
 
 
-def fill(path: Path, cells: Iterable[Row], measure: Callable[[Row], Row], n_jobs: int) -> None:
+def within(calls: Iterable[Call], hours: float | None) -> Iterator[Call]:
+    """Yield calls until the time is over; None: all of them."""
+    end = math.inf if hours is None else time.monotonic() + 3600 * hours
+    yield from takewhile(lambda _: time.monotonic() < end, calls)
+
+
+def fill(
+    path: Path,
+    cells: Iterable[Row],
+    measure: Callable[[Row], Row],
+    workers: Workers,
+    hours: float | None = None,
+) -> None:
     """Measure the cells without a row, and append each row to the file when it is complete.
+
+    Args:
+        path: the file of rows.
+        cells: what is measured.
+        measure: returns the row of a cell.
+        workers: processes that measure.
+        hours: time after which no more cells are begun; None: no limit.
 
     Raises:
         OSError: the file cannot be written.
@@ -93,9 +113,7 @@ def fill(path: Path, cells: Iterable[Row], measure: Callable[[Row], Row], n_jobs
     _held = FolderLock(path.parent)
     done = {name(row) for row in json_files.rows(path)}
     missing = [cell for cell in cells if name(cell) not in done]
-    rows = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
-        workers.delayed(measure)(cell) for cell in missing
-    )
-    for row in tqdm(rows, total=len(missing), unit=" players"):
+    calls = within((partial(measure, cell) for cell in missing), hours)
+    for row in tqdm(workers.as_they_end(calls), total=len(missing), unit=" players"):
         json_files.append(path, [row])
         tqdm.write(f"{row['player']} {row['settings']}: {mean_text(row)}")

@@ -23,19 +23,19 @@ import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # one process per player: more threads compete
 
-import joblib
 import numpy as np
 from tqdm import tqdm
 
-from afterstate.agents.training import workers
 from afterstate.agents.training.commands import sigterm_raises
 from afterstate.agents.training.folder import FolderLock
+from afterstate.agents.training.workers import Call, Workers
 from afterstate.leaderboard import row_files, tournament
 from afterstate.leaderboard.games import (
     GAMES,
@@ -71,9 +71,6 @@ RESULTS = _OWN_RESULTS if _OWN_RESULTS.is_dir() else Path("leaderboard")
 EXPECTED = (OSError, ValueError, ImportError)
 """Errors of wrong entries, whose messages need no kind."""
 
-Job: TypeAlias = Any
-"""A delayed call of joblib: `(function, args, kwargs)`."""
-
 # Playing
 
 
@@ -85,7 +82,7 @@ def play(args: Play) -> None:
         SystemExit: players failed; the games of the others are played.
         ValueError: another process writes to the folder of the rows.
     """
-    to_play, fields, jobs = selected(args), {}, []
+    to_play, fields, calls = selected(args), {}, list[Call]()
     errors: dict[int, str] = {}
     held = FolderLock(folder_of(args))
     for i, entry in enumerate(to_play):
@@ -97,8 +94,9 @@ def play(args: Play) -> None:
             errors[i] = f"cannot be made: {kind}{error}"
             continue
         played = games(entry, of_same_player(read(folder_of(args), entry), fields[i]))
-        jobs += [workers.delayed(play_chunk)(i, entry, each) for each in missing(entry, played)]
-    bar = tqdm(run_parallel(jobs, args), total=len(jobs), unit=" chunks", disable=not jobs)
+        calls += [partial(play_chunk, i, entry, each) for each in missing(entry, played)]
+    made = Workers(args.jobs, args.backend).as_they_end(calls)
+    bar = tqdm(made, total=len(calls), unit=" chunks", disable=not calls)
     for i, rows, failure in bar:
         if failure:
             errors[i] = failure
@@ -117,32 +115,6 @@ def play_chunk(i: int, entry: Entry, chunk: list[int]) -> tuple[int, list[Row], 
         return i, [{**process_fields(), **row} for row in play_games(entry, chunk)], ""
     except (Exception, SystemExit):  # see `play`
         return i, [], f"failed in the games of {chunk[0]}...:\n{traceback.format_exc()}"
-
-
-def run_parallel(jobs: list[Job], args: Play) -> Iterator[Any]:
-    """Yield the results of jobs as they end; with Ray in groups of 4 per process.
-
-    Raises:
-        ImportError: Ray is not installed.
-        ValueError: Ray is asked for one process, which joblib would not give to it.
-    """
-    if args.backend == "local":
-        n_jobs = args.jobs or 1
-        yield from joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
-        return
-    if args.jobs == 1:
-        raise ValueError("--backend ray needs --jobs 2 or more: a single job would run locally")
-    try:
-        import ray
-        from ray.util.joblib import register_ray
-    except ModuleNotFoundError as error:
-        raise ImportError('--backend ray needs ray: pip install "afterstate[ray]"') from error
-    register_ray()
-    ray.init(ignore_reinit_error=True)
-    with joblib.parallel_config(backend="ray"):
-        n_jobs = args.jobs or max(2, joblib.effective_n_jobs(-1))
-        for i in range(0, len(jobs), 4 * n_jobs):
-            yield from joblib.Parallel(n_jobs=n_jobs)(jobs[i : i + 4 * n_jobs])
 
 
 # Verifying
@@ -182,7 +154,7 @@ def verify(args: Verify) -> None:
 
 def compared(pairs: list[tuple[Entry, list[list[int]]]], args: Verify) -> Iterator[Check]:
     """Yield the results of entries without games to play again, then those of the others."""
-    jobs = []
+    calls: list[Call] = []
     for entry, chunks in pairs:
         played = current(entry, read(folder_of(args), entry))
         n_missing = sum(chunk in chunks for chunk in missing(entry, played))
@@ -191,8 +163,8 @@ def compared(pairs: list[tuple[Entry, list[list[int]]]], args: Verify) -> Iterat
         elif entry.timed:
             yield Check(entry.name, "not played again, its moves depend on time", False)
         else:
-            jobs += sample(entry, chunks, played, len(chunks) if args.all else args.chunks)
-    for name, difference in run_parallel(jobs, args):
+            calls += sample(entry, chunks, played, len(chunks) if args.all else args.chunks)
+    for name, difference in Workers(args.jobs, args.backend).as_they_end(calls):
         yield Check(name, difference or "same", bool(difference))
 
 
@@ -203,11 +175,11 @@ def with_seed(entry: Entry, seed: int | None) -> list[list[int]]:
 
 def sample(
     entry: Entry, chunks: list[list[int]], played: dict[int, list[Row]], n: int
-) -> list[Job]:
-    """Return jobs that play n random chunks again."""
+) -> list[Call]:
+    """Return calls that play n random chunks again."""
     order = np.random.default_rng().permutation(len(chunks))[:n]
     samples = [[row for seed in chunks[k] for row in played[seed]] for k in order]
-    return [workers.delayed(play_again)(entry, rows) for rows in samples]
+    return [partial(play_again, entry, rows) for rows in samples]
 
 
 def play_again(entry: Entry, rows: list[Row]) -> tuple[str, str]:

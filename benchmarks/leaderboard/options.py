@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from tyro.conf import Positional
 
-from afterstate.agents.config import Count, Jobs, Whole, settings
+from afterstate.agents.config import Backend, Count, Jobs, Whole, settings
 from afterstate.envs.commands import placeholder
 
 
@@ -44,7 +44,7 @@ class Play(Report):
     """Names or patterns of entries, such as "random", "2048/random" or "MC*"."""
     jobs: Jobs | None = None
     """Processes; by default 1, or all of the cluster with Ray."""
-    backend: Literal["local", "ray"] = "local"
+    backend: Backend = "local"
     """Place of the processes: this machine, or a Ray cluster."""
 
 
@@ -84,6 +84,8 @@ class Tournament:
     """Seed of draws and deals."""
     jobs: Jobs = 1
     """Processes."""
+    backend: Backend = "local"
+    """Place of the processes: this machine, or a Ray cluster."""
     rows: Path | None = None
     """New file for the rows."""
     json: bool = False

@@ -25,6 +25,7 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from statistics import mean
@@ -33,13 +34,12 @@ from typing import NamedTuple
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small networks gain nothing from more threads
 
 import numpy as np
-from joblib import Parallel
 from scipy.stats import t
 from tqdm import tqdm
 
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE, play_match
-from afterstate.agents.training import workers
 from afterstate.agents.training.commands import markdown, sigterm_raises, uninterrupted
+from afterstate.agents.training.workers import Workers
 from afterstate.commands.seats import player_of_daihinmin
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import fail, print_error
@@ -118,10 +118,9 @@ def play_cycle(cycle: Cycle, n_games: int = GAMES_PER_CYCLE) -> list[Row]:
         ]
 
 
-def play_cycles(cycles: Iterable[Cycle], n_games: int, jobs: int) -> Iterator[list[Row]]:
+def play_cycles(cycles: Iterable[Cycle], n_games: int, workers: Workers) -> Iterator[list[Row]]:
     """Play cycles in parallel processes and yield their rows in order."""
-    run = Parallel(n_jobs=jobs, return_as="generator")
-    yield from run(workers.delayed(play_cycle)(cycle, n_games) for cycle in cycles)
+    return workers.results(partial(play_cycle, cycle, n_games) for cycle in cycles)
 
 
 def check(rows: Sequence[Row]) -> None:
@@ -256,7 +255,8 @@ def run(args: Tournament) -> int:
     rows: list[Row] = []
     try:
         with sigterm_raises(KeyboardInterrupt()):
-            for played in tqdm(play_cycles(cycles, args.games, args.jobs), total=len(cycles)):
+            workers = Workers(args.jobs, args.backend)
+            for played in tqdm(play_cycles(cycles, args.games, workers), total=len(cycles)):
                 with uninterrupted():
                     if file:
                         file.append(played)

@@ -25,6 +25,7 @@ from afterstate.agents.daihinmin.learning.rank_training import generate
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.rank_net import RankAgent
+from afterstate.agents.training.workers import Workers
 from afterstate.envs.commands import parse
 from afterstate.envs.daihinmin.plays import N_PLAYS, PASS
 from afterstate.envs.daihinmin.rules import N_PLAYERS, Game, list_legal
@@ -72,7 +73,7 @@ def self_play(channels: int, bf16: bool, rounds: int) -> Figure:
         nets.save(run.new_network(), path)
         for number in tqdm(range(rounds + 1), desc=name, unit=" rounds", leave=False):
             start = time.monotonic()
-            generate(run, [path], [number], jobs=2, device="cpu")
+            generate(run, [path], [number], Workers(2), device="cpu")
             speeds.append(run.games / (time.monotonic() - start))
     return Figure(name, "games/s", speeds[1:])
 

@@ -146,6 +146,14 @@ def test_an_interrupt_within_a_text_that_is_evaluated_ends_with_130(tmp_path: Pa
     assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 130
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are those of POSIX")
+def test_an_interrupt_after_the_end_does_not_change_the_exit_code(tmp_path: Path) -> None:
+    code = "import atexit, os, signal, sys; from afterstate import __main__ as command;"
+    code += "atexit.register(os.kill, os.getpid(), signal.SIGINT);"
+    code += "command._run_words = lambda _: sys.exit(143); sys.exit(command.main())"
+    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path).returncode == 143
+
+
 def test_an_interrupted_command_ends_with_130_and_says_how_to_go_on(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,6 +338,18 @@ def test_a_reader_that_ends_early_is_no_error(tmp_path: Path) -> None:
     command = f"{sys.executable} -m afterstate completion bash | head -n 1"
     run = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=tmp_path)
     assert (run.stdout[:2], run.stderr) == ("# ", "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+def test_closed_streams_and_other_encodings_are_no_error(tmp_path: Path) -> None:
+    """Results are printed even where the terminal does not know their characters."""
+    play = f"{sys.executable} -m afterstate eval random --games 3"
+    for streams in (">&-", "2>&-", ">&- 2>&-"):
+        assert subprocess.run(["sh", "-c", f"{play} {streams}"], cwd=tmp_path).returncode == 0
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    words = [*play.split()]
+    out = subprocess.run(words, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    assert b"\\xb1" in out.stdout
 
 
 def test_every_class_of_options_has_an_example() -> None:

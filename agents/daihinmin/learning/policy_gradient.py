@@ -161,6 +161,7 @@ def self_play_gradient(weights: Scores, seed: int, n_deals: int = CYCLE) -> Scor
         seed: of the match.
         n_deals: its games, each of which is played `N_REPEATS` times.
     """
+    weights = np.array(weights)  # those of other processes cannot be written to
     total = np.zeros(len(weights))
     gradients = np.empty((N_REPEATS, N_PLAYERS, len(weights)))
     match, games, values = new_match(seed), np.empty(1, GAME), class_values(HORIZON)

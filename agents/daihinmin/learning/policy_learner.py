@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -52,9 +53,9 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
     new_workspace,
     save,
 )
-from afterstate.agents.training import workers
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import EVALUATION_SEED
+from afterstate.agents.training.workers import ALONE, Workers
 from afterstate.envs.daihinmin.plays import N_PLAYS
 from afterstate.envs.daihinmin.rules import N_PLAYERS
 from afterstate.envs.messages import shown
@@ -118,16 +119,16 @@ def learn_by_self_play(
     seed: int = 0,
     start: Ascent | None = None,
     rate: float = RATE,
-    jobs: int = 1,
+    workers: Workers = ALONE,
 ) -> Iterator[Ascent]:
     """Learn from games of five players of the policy.
 
     Args:
         n_games: number of games; the last step may play some more.
-        seed: of the games. The policy does not depend on `jobs`.
+        seed: of the games. The policy does not depend on `workers`.
         start: the state to continue from; by default all weights are 0.
         rate: of the first steps.
-        jobs: parallel processes.
+        workers: processes that play.
 
     Yields:
         The state after each step, of `MATCHES` * `CYCLE` * `N_REPEATS` games.
@@ -135,16 +136,12 @@ def learn_by_self_play(
     Raises:
         ImportError: joblib is not installed.
     """
-    from joblib import Parallel
-
     ascent, n_steps = start or new_ascent(), self_play_steps(n_games)
-    with Parallel(n_jobs=jobs) as run:
-        for step in range(ascent.n, n_steps):
-            seeds = np.random.default_rng([seed, step]).integers(2**63, size=MATCHES).tolist()
-            job = workers.delayed(self_play_gradient)
-            gradients = run(job(ascent.weights, one) for one in seeds)
-            ascent = ascent.step(np.mean(gradients, axis=0), n_steps, rate)
-            yield ascent
+    for step in range(ascent.n, n_steps):
+        seeds = np.random.default_rng([seed, step]).integers(2**63, size=MATCHES).tolist()
+        calls = [partial(self_play_gradient, ascent.weights, one) for one in seeds]
+        ascent = ascent.step(np.mean(list(workers.results(calls)), axis=0), n_steps, rate)
+        yield ascent
 
 
 def n_batches(choices: Choices) -> int:
@@ -205,21 +202,18 @@ def play_share(player: str, n_games: int, seed: int) -> Choices:
 
 
 def record(
-    player: str, n_games: int, seed: int = 0, jobs: int = 1, first: int = 0
+    player: str, n_games: int, seed: int = 0, workers: Workers = ALONE, first: int = 0
 ) -> Iterator[Choices]:
     """Yield the choices of equal players, share by share from the `first` on: see `play_share`.
 
     Raises:
         ImportError: joblib is not installed.
     """
-    from joblib import Parallel
-
     size = share_of(player)
     sizes = [min(size, n_games - begin) for begin in range(0, n_games, size)]
     seeds = np.random.default_rng(seed).integers(2**63, size=len(sizes)).tolist()
     shares = list(zip(sizes, seeds, strict=True))[first:]
-    run = Parallel(n_jobs=jobs, return_as="generator")
-    yield from run(workers.delayed(play_share)(player, *share) for share in shares)
+    yield from workers.results(partial(play_share, player, *share) for share in shares)
 
 
 # Runs
@@ -291,13 +285,17 @@ class PolicyTraining:
             n_games, shares = int(self.run.games), list[Choices]()
             while (place := self._share(len(shares))).exists():
                 shares.append(_choices(place, self._read(place)))
-            rest = record(player, n_games, self.run.seed, self.options.jobs, len(shares))
+            rest = record(player, n_games, self.run.seed, self._workers(), len(shares))
             total = -(-n_games // share_of(player))
             for share in tqdm(rest, total=total, initial=len(shares), unit=" shares"):
                 self._write(self._share(len(shares)), share)
                 shares.append(share)
             self._choices = join(shares)
         return self._choices
+
+    def _workers(self) -> Workers:
+        """Return the processes that play."""
+        return Workers(self.options.jobs, self.options.backend)
 
     def _share(self, number: int) -> Path:
         """Return the file of a share of the choices."""
@@ -314,9 +312,9 @@ class PolicyTraining:
 
     def _new_steps(self) -> Iterator[Ascent]:
         """Return the steps that are left."""
-        own, jobs = self.run, self.options.jobs
+        own = self.run
         if own.player is None:
-            return learn_by_self_play(own.games, own.seed, self.ascent, own.rate, jobs)
+            return learn_by_self_play(own.games, own.seed, self.ascent, own.rate, self._workers())
         choices = self._recorded(own.player)
         return learn_from_choices(choices, own.epochs, own.seed, self.ascent, own.rate)
 

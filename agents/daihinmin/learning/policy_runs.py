@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from afterstate.agents.config import Amount, Count, Jobs, Positive, Whole, settings
+from afterstate.agents.config import Amount, Backend, Count, Jobs, Positive, Whole, settings
 from afterstate.agents.training.folder import RunFolder
 from afterstate.agents.training.run import Options
 
@@ -33,6 +33,8 @@ class PolicyOptions(Options):
     """Minutes from one save to the next."""
     jobs: Jobs = 1
     """Processes that play; the policy does not depend on it."""
+    backend: Backend = "local"
+    """Place of the processes: this machine, or a Ray cluster."""
 
     amount_name: ClassVar[str] = "steps"
 

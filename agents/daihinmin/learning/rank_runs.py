@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from afterstate.agents.config import (
     Amount,
+    Backend,
     Count,
     Jobs,
     Number,
@@ -68,6 +69,8 @@ class RankOptions(Options):
     """Games of an evaluation, against four sample clients."""
     jobs: Jobs = 1
     """Processes that play."""
+    backend: Backend = "local"
+    """Place of the processes: this machine, or a Ray cluster."""
     device: str = "cpu"
     """Device on which networks learn and play: cpu or cuda."""
 

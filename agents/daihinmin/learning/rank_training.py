@@ -26,14 +26,15 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 try:
+    import joblib  # noqa: F401 - plays in processes
     import torch
-    from joblib import Parallel
     from tqdm import tqdm
 except ImportError as error:
     message = 'rank networks are trained with more: pip install "afterstate[neural,train]"'
@@ -65,10 +66,10 @@ from afterstate.agents.daihinmin.learning.self_play import play_games
 from afterstate.agents.daihinmin.play import find_player
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.softmax_policy import PolicyAgent
-from afterstate.agents.training import workers
 from afterstate.agents.training.commands import uninterrupted
 from afterstate.agents.training.folder import SETTINGS_FILE, RunFolder
 from afterstate.agents.training.run import EVALUATION_SEED
+from afterstate.agents.training.workers import Workers
 from afterstate.envs import durable_files
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import GAME, N_PLAYERS
@@ -113,7 +114,7 @@ def generate(
     run: RankRun,
     pool: Sequence[Path],
     seed: Sequence[int],
-    jobs: int,
+    workers: Workers,
     device: str,
     report: Report | None = None,
 ) -> Log:
@@ -123,7 +124,7 @@ def generate(
         run: settings.
         pool: files of the networks that may play.
         seed: of players, deals and random moves.
-        jobs: number of processes.
+        workers: processes that play.
         device: of the networks.
         report: called with the number of games of each table when they are over.
     """
@@ -139,9 +140,9 @@ def generate(
                 students &= ~(1 << seat)
         n_games = min(run.table, run.games - begin)
         shares.append((run, players, students, n_games, int(rng.integers(2**62)), device))
-    play, begin = Parallel(n_jobs=jobs, return_as="generator"), 0
+    begin = 0
     whole = new_log(np.empty(run.games, GAME))  # joining the shares would take their memory twice
-    for log in play(workers.delayed(_in_one_thread)(*share) for share in shares):
+    for log in workers.results(partial(_in_one_thread, *share) for share in shares):
         for column, share in zip(whole, log, strict=True):
             column[begin : begin + len(share)] = share
         begin += len(log.games)
@@ -231,7 +232,7 @@ class RankTraining:
     def __init__(self, run: RankRun, options: RankOptions, folder: RunFolder) -> None:
         self.run, self.options, self.folder, self.out = run, options, folder, folder.path
         self.generation, self.seconds = 0, 0.0
-        self._next = self.out / "next.safetensors"
+        self._next = self.out / "learner.next"
         self._next_games: Log | None = None  # of the next generation, if they have been played
         self._last: dict[str, Any] = {}  # row of the last generation
         self._row: dict[str, Any] = {}  # the same until it is written
@@ -414,9 +415,10 @@ class RankTraining:
         start, row = time.monotonic(), {}
         games, self._next_games = self._next_games, None
         if games is None:
-            seed, jobs, device = [self.run.seed, generation], self.options.jobs, self.options.device
+            seed, options = [self.run.seed, generation], self.options
+            workers = Workers(options.jobs, options.backend)
             with _bar(self.run.games, "games") as bar:
-                games = generate(self.run, self.pool(), seed, jobs, device, bar.update)
+                games = generate(self.run, self.pool(), seed, workers, options.device, bar.update)
             row["games_per_second"] = round(len(games.games) / (time.monotonic() - start), 1)
             self.folder.check()
             save_log(games, self._games(generation))

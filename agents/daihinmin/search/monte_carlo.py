@@ -70,7 +70,8 @@ from afterstate.envs.daihinmin.rules import (
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Word, Words, check_seed, draw_word, next_random, whole
 
-_UNLIMITED = 1 << 40  # playouts
+_MOST = 10_000_000  # playouts, some minutes in which no signal is heard
+_UNLIMITED = 1 << 40
 _CHUNK = 64  # playouts between two looks at the clock
 _DEALS_PER_SECOND = 10_000  # with as many, drawing takes about a third of the time
 
@@ -317,7 +318,7 @@ class MonteCarloAgent(CheckedPlayer):
     use one such player for each seat, and a new one for another match.
 
     Args:
-        playouts: playouts a decision; None: only `milliseconds` limits them.
+        playouts: playouts a decision, at most 10 million; None: only `milliseconds` limits them.
         milliseconds: wall-clock time a decision; None: only `playouts` limits it. With a time limit
             the same seed may give other choices.
         policy: the policy of the playouts or its file, by default the pretrained one.
@@ -463,8 +464,9 @@ def _parameters(settings: MonteCarloSettings, has_prior: bool) -> Parameters:
 def _check_budget(playouts: Any, milliseconds: Any) -> None:
     """Raise ValueError unless this is a budget."""
     number = whole(playouts)
-    if playouts is not None and (number is None or not 1 <= number < _UNLIMITED):
-        raise ValueError(f"playouts must be an integer >= 1 or None, got {shown(playouts)}")
+    if playouts is not None and (number is None or not 1 <= number <= _MOST):
+        expected = f"an integer in 1..{_MOST:,} or None"
+        raise ValueError(f"playouts must be {expected}, got {shown(playouts)}")
     checked("milliseconds", milliseconds, Positive | None)
     if playouts is None and milliseconds is None:
         raise ValueError("playouts or milliseconds must limit a search, got None for both")

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from afterstate.agents.config import Amount, Count, Jobs, Rate, Whole, settings
+from afterstate.agents.config import Amount, Backend, Count, Jobs, Rate, Whole, settings
 
 MAX_STEP = 1e6
 Step = Annotated[float, Field(gt=0, le=MAX_STEP)]
@@ -41,6 +41,8 @@ class Log:
     """Seed of the first game and of the sampling."""
     jobs: Jobs = 1
     """Number of processes that play."""
+    backend: Backend = "local"
+    """Place of the processes: this machine, or a Ray cluster."""
     resume: bool = False
     """Continue a run that was interrupted."""
 

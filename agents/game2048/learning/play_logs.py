@@ -27,10 +27,9 @@ import json
 import os
 import sys
 import time
-import warnings
 import zlib
 from collections.abc import Generator, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,12 +41,12 @@ from afterstate import agents
 from afterstate.agents import files
 from afterstate.agents.game2048.learning.options import Log
 from afterstate.agents.game2048.play import Player, play
-from afterstate.agents.training import workers
 from afterstate.agents.training.commands import (
     sigterm_raises,
     uninterrupted,
 )
 from afterstate.agents.training.folder import LOCK_FILE, FolderLock
+from afterstate.agents.training.workers import Workers
 from afterstate.envs import commands, durable_files, json_files
 from afterstate.envs.messages import shown
 from afterstate.envs.words import Words
@@ -139,12 +138,14 @@ def play_round(sampling: Sampling, number: int) -> Round:
     return Round(moves, turn, games.scores.tolist(), int(games.n_moves.sum()))
 
 
-def play_rounds(sampling: Sampling, first: int, jobs: int) -> Generator[Round, None, None]:
-    """Yield the rounds from `first` on, without end and in order; `jobs` processes play them."""
-    from joblib import Parallel
+def play_rounds(sampling: Sampling, first: int, workers: Workers) -> Generator[Round, None, None]:
+    """Yield the rounds from `first` on, without end and in order; `workers` play them."""
+    return workers.results(partial(play_round, sampling, number) for number in count(first))
 
-    rounds = (workers.delayed(play_round)(sampling, number) for number in count(first))
-    yield from Parallel(jobs, return_as="generator", pre_dispatch=jobs)(rounds)
+
+def _checksum(state: dict[str, Any]) -> int:
+    """Return the CRC-32 of a state, as JSON."""
+    return zlib.crc32(json.dumps(state, sort_keys=True).encode())
 
 
 class Buckets:
@@ -179,6 +180,8 @@ class Buckets:
         """Read the state after the last save."""
         try:
             state = json_files.read(self._state)
+            if state.pop("checksum") != _checksum(state):
+                raise ValueError("it has another checksum")
             before = Sampling(tuple(state["sampling"][0]), *state["sampling"][1:])
             self.n_rounds, self.n_played = int(state["n_rounds"]), int(state["n_played"])
             self.games = [int(n) for n in state["games"]]
@@ -253,6 +256,7 @@ class Buckets:
         state = {"sampling": self.sampling, "n_rounds": self.n_rounds, "n_played": self.n_played}
         state |= {"sizes": self._sizes.tolist(), "crc32": self._checksums}
         state |= {"games": self.games, "scores": self._scores}
+        state["checksum"] = _checksum(state)
         with uninterrupted():
             for bucket in np.flatnonzero(self._sizes).tolist():
                 with durable_files.open_to_append(self._file(bucket)) as file:
@@ -428,11 +432,8 @@ def _fill(options: Log, buckets: Buckets, bar: Any) -> None:
     """Play until there are enough games or moves."""
     if _done(options, buckets) >= options.target:
         return
-    with (
-        warnings.catch_warnings(),
-        contextlib.closing(play_rounds(buckets.sampling, buckets.n_rounds, options.jobs)) as rounds,
-    ):
-        warnings.filterwarnings("ignore", ".*have been cancelled")  # rounds no longer needed
+    workers = Workers(options.jobs, options.backend)
+    with contextlib.closing(play_rounds(buckets.sampling, buckets.n_rounds, workers)) as rounds:
         for each in rounds:
             buckets.add(each)
             if not buckets.n_moves:

@@ -19,8 +19,9 @@ from matplotlib import pyplot as plt
 from scipy.stats import binomtest
 
 from afterstate import agents
-from afterstate.agents.config import Jobs, settings
+from afterstate.agents.config import Backend, Jobs, Positive, settings
 from afterstate.agents.training.commands import markdown
+from afterstate.agents.training.workers import Workers
 from afterstate.envs.commands import parse
 from afterstate.leaderboard import figures
 from afterstate.leaderboard.row_files import Row
@@ -56,6 +57,10 @@ class Args:
     """Play the games that have no row, or write the report."""
     jobs: Jobs = 1
     """Processes that play."""
+    backend: Backend = "local"
+    """Place of the processes: this machine, or a Ray cluster."""
+    hours: Positive | None = None
+    """Time after which no more players are begun; by default there is no limit."""
 
 
 def load_settings() -> Row:
@@ -177,7 +182,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parse(Args, "python -m benchmarks.experiments.alphabeta.run", arguments)
     try:
         if args.command == "play":
-            fill(RESULTS / GAMES, cells(), play_cell, args.jobs)
+            workers = Workers(args.jobs, args.backend)
+            fill(RESULTS / GAMES, cells(), play_cell, workers, args.hours)
         else:
             write_report()
     except (OSError, ValueError) as error:

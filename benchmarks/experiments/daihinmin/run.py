@@ -31,7 +31,7 @@ from torch import nn
 from tqdm import tqdm
 
 from afterstate.agents import nets
-from afterstate.agents.config import Count, Jobs, settings
+from afterstate.agents.config import Backend, Count, Jobs, settings
 from afterstate.agents.daihinmin.learning.rank_learner import errors, samples
 from afterstate.agents.daihinmin.learning.rank_runs import RULE_PLAYERS, RankOptions
 from afterstate.agents.daihinmin.learning.rank_training import RankTraining
@@ -72,6 +72,8 @@ class Args:
     """Number of draws of five players."""
     jobs: Jobs = 1
     """Processes that play games for training."""
+    backend: Backend = "local"
+    """Place of the processes: this machine, or a Ray cluster."""
     device: str = "cpu"
     """Where networks learn and play: cpu or cuda."""
 
@@ -92,6 +94,7 @@ def train(experiment: Experiment, folder: Path, args: Args) -> None:
             evaluate=1_000,
             generations=total,
             jobs=args.jobs,
+            backend=args.backend,
             device=args.device,
         )
         trainee = cast(RankTraining, training.start(run, options)[0])

@@ -32,7 +32,7 @@ import numpy.typing as npt
 from tqdm import tqdm
 
 from afterstate import agents
-from afterstate.agents.config import Jobs, current_names, from_dict, settings
+from afterstate.agents.config import Backend, Jobs, Positive, current_names, from_dict, settings
 from afterstate.agents.game2048 import players
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.learning.runs import SearchValueRun
@@ -43,6 +43,7 @@ from afterstate.agents.game2048.values.ntuple import estimate
 from afterstate.agents.game2048.values.ntuple_file import load
 from afterstate.agents.training import __main__ as training
 from afterstate.agents.training.run import EVALUATION_SEED, summary
+from afterstate.agents.training.workers import ALONE, Workers
 from afterstate.envs import durable_files, json_files
 from afterstate.envs.commands import parse
 from afterstate.envs.words import Words
@@ -74,7 +75,16 @@ class Args:
     only: tuple[str, ...] = ()
     """Groups of players, or experiments; by default all."""
     jobs: Jobs = 1
-    """Processes that measure players."""
+    """Processes that measure players, and search the positions."""
+    backend: Backend = "local"
+    """Place of the processes: this machine, or a Ray cluster."""
+    hours: Positive | None = None
+    """Time after which no more players are begun; by default there is no limit."""
+
+    @property
+    def workers(self) -> Workers:
+        """The processes."""
+        return Workers(self.jobs, self.backend)
 
 
 class BatchedNetwork:
@@ -139,7 +149,14 @@ def logged_boards(log: Path, options: Row) -> Words:
     return np.array(play_logs.read(log)["board"][: options["n"]], np.uint64)
 
 
-def positions(runs: Path) -> tuple[Words, Values]:
+def searched(boards: Words) -> Values:
+    """Return the values of the moves of boards by 5-ply search, `float64[n, 4]`."""
+    search: Any = agents.make("expectimax", **load_settings()["positions"]["reference"])
+    values: Values = search.evaluate(boards)
+    return values
+
+
+def positions(runs: Path, workers: Workers = ALONE) -> tuple[Words, Values]:
     """Return boards and the values of their moves by 5-ply search; computed if there is no file.
 
     Returns:
@@ -148,9 +165,8 @@ def positions(runs: Path) -> tuple[Words, Values]:
     options, file = load_settings()["positions"], runs / "values.npy"
     boards = logged_boards(runs / "positions.npy", options)
     if not file.exists():
-        search: Any = agents.make("expectimax", **options["reference"])
-        hundredths = tqdm(np.array_split(boards, 100), unit=" %", desc="reference")
-        parts = [search.evaluate(part) for part in hundredths]
+        calls = [functools.partial(searched, part) for part in np.array_split(boards, 100)]
+        parts = list(tqdm(workers.results(calls), total=100, unit=" %", desc="reference"))
         with durable_files.replace(file) as opened:
             np.save(opened, np.concatenate(parts))
     return boards, np.load(file)
@@ -186,9 +202,9 @@ def measure_regret(runs: Path, cell: Row) -> Row:
 def measure_regrets(args: Args) -> None:
     """Measure players by positions."""
     selected = list(cells("regrets", args.only))
-    positions(args.runs)  # once, before several processes need them
+    positions(args.runs, args.workers)  # once, before several processes need them
     measure = functools.partial(measure_regret, args.runs)
-    fill(RESULTS / report.FILES["regrets"], selected, measure, args.jobs)
+    fill(RESULTS / report.FILES["regrets"], selected, measure, args.workers, args.hours)
 
 
 def learn_temperature(args: Args) -> None:
@@ -215,7 +231,7 @@ def measure_score(cell: Row) -> Row:
 def measure_scores(args: Args) -> None:
     """Play games."""
     file = RESULTS / report.FILES["scores"]
-    fill(file, cells("scores", args.only), measure_score, args.jobs)
+    fill(file, cells("scores", args.only), measure_score, args.workers, args.hours)
 
 
 def folder(runs: Path, plan: LearnerPlan) -> Path:

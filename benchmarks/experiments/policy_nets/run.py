@@ -32,7 +32,7 @@ from torch import nn
 
 from afterstate import agents
 from afterstate.agents import nets
-from afterstate.agents.config import Amount, Count, Jobs, settings
+from afterstate.agents.config import Amount, Backend, Count, Jobs, settings
 from afterstate.agents.game2048.learning import play_logs
 from afterstate.agents.game2048.play import play as play_games
 from afterstate.agents.game2048.values.policy_net import (
@@ -79,6 +79,8 @@ class Args:
     """Layers of the networks to train; by default all of settings.json."""
     jobs: Jobs = 1
     """Processes that write the log."""
+    backend: Backend = "local"
+    """Place of the processes: this machine, or a Ray cluster."""
     games: Count | None = None
     """Games of table 2 for each network, at least 2; by default those of settings.json."""
     moves: Amount | None = None
@@ -112,7 +114,7 @@ def log(args: Args) -> None:
     options = load_settings()["log"]
     write_log(
         args.runs / "moves.npy",
-        {**options, "moves": n_moves(args), "jobs": args.jobs},
+        {**options, "moves": n_moves(args), "jobs": args.jobs, "backend": args.backend},
     )
 
 

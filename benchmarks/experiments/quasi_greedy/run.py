@@ -21,16 +21,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from joblib import Parallel
 from tqdm import tqdm
 
-from afterstate.agents.config import Count, Jobs, Positive, Rate, Whole, settings
-from afterstate.agents.training import workers
+from afterstate.agents.config import Backend, Count, Jobs, Positive, Rate, Whole, settings
+from afterstate.agents.training.workers import Workers
 from afterstate.envs import json_files
 from afterstate.envs.commands import parse
+from benchmarks.experiments.cells import within
 from benchmarks.experiments.quasi_greedy import figure, playing, report, rows
 from benchmarks.experiments.quasi_greedy.playing import Plan
 from benchmarks.experiments.quasi_greedy.settings import Experiment, Measure, Run, Scale, read
@@ -54,6 +55,10 @@ class Args:
     """Number of seeds of each run: 1, 2, ..."""
     jobs: Jobs = 1
     """Runs played in parallel."""
+    backend: Backend = "local"
+    """Place of the processes: this machine, or a Ray cluster."""
+    hours: Positive | None = None
+    """Time after which no more runs are begun; by default there is no limit."""
     points: Count = 10
     """Evaluations of a run, at equal distances."""
     greedy_games: Count = 300
@@ -140,9 +145,10 @@ def play(experiment: Experiment, args: Args, path: Path) -> None:
     plan = playing.make_plan(experiment, args.scale, args.points, games, args.search_at)
     tasks = missing(experiment, plan, args.repeats, path)
     jobs = min(args.jobs, len(tasks))
-    check_memory(1e9 * args.memory if args.memory else experiment.bytes_per_run(), jobs)
-    calls = (workers.delayed(playing.play)(*task) for task in tasks)
-    results = Parallel(max(1, jobs), return_as="generator_unordered")(calls)
+    if args.backend == "local":
+        check_memory(1e9 * args.memory if args.memory else experiment.bytes_per_run(), jobs)
+    calls = within((partial(playing.play, *task) for task in tasks), args.hours)
+    results = Workers(max(1, jobs), args.backend).as_they_end(calls)
     for played in tqdm(results, total=len(tasks), unit=" runs"):
         rows.add(path, played)
 

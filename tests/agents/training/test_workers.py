@@ -1,30 +1,37 @@
-"""Jobs in other processes, which end with the process that started them."""
+"""Calls in other processes, of this machine or of a cluster, give the same results in any case."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from functools import partial
+from itertools import count, islice
 from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import ZipFile
 
 import pytest
+
+from afterstate.agents.training.workers import Workers
 
 pytest.importorskip("joblib")
 
 STARTER = """
-import os, sys, time
-from joblib import Parallel
-from afterstate.agents.training import workers
+import os, time
+from functools import partial
+from afterstate.agents.training.workers import Workers
 
 def work(number):
     os.write(1, f"worker {os.getpid()}\\n".encode())  # at once: two processes write to one pipe
     time.sleep(0.2)
     return number
 
-run = Parallel(n_jobs=2, return_as="generator")
-for done in run(workers.delayed(work)(number) for number in range(10_000)):
+for done in Workers(2).results(partial(work, number) for number in range(10_000)):
     print("done", done, flush=True)
 """
 
@@ -55,3 +62,128 @@ def test_workers_end_with_the_process_that_started_them(
         while any(runs(each) for each in found):
             assert time.monotonic() < deadline
             time.sleep(0.1)
+
+
+@pytest.mark.parametrize("jobs", [None, 1, 2])
+def test_calls_may_be_without_end(jobs: int | None) -> None:
+    results = Workers(jobs).results(partial(abs, -number) for number in count())
+    assert list(islice(results, 20)) == list(range(20))
+    results.close()
+
+
+# A cluster of two machines, started as two on this one
+
+
+class Cluster(NamedTuple):
+    """A cluster of Ray."""
+
+    address: str
+    n_nodes: int
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A Ray cluster of two nodes with a processor each, which this process is connected to."""
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    from ray.cluster_utils import Cluster as Nodes
+
+    options = {"num_cpus": 1, "object_store_memory": 100 << 20}
+    nodes = Nodes(initialize_head=True, head_node_args={**options, "include_dashboard": False})
+    nodes.add_node(**options)
+    ray.init(address=nodes.address, log_to_driver=False)
+    yield Cluster(nodes.address, len(ray.nodes()))
+    ray.shutdown()
+    nodes.shutdown()
+
+
+class Result(NamedTuple):
+    """What a call returns: its number, and the times that it was begun."""
+
+    number: int
+    n_begun: int
+    node: str
+
+
+def die_once(folder: Path, number: int) -> Result:
+    """Return the result of a call; every fifth call kills its process when it is begun first."""
+    import ray
+
+    with (folder / str(number)).open("a") as file:
+        file.write("begun\n")
+    n_begun = len((folder / str(number)).read_text().splitlines())
+    if number % 5 == 2 and n_begun == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.05 * (number % 3))
+    return Result(number, n_begun, ray.get_runtime_context().get_node_id())
+
+
+@pytest.mark.slow
+def test_a_call_of_a_killed_worker_is_made_again_and_no_result_lost_or_doubled(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    calls = [partial(die_once, tmp_path, number) for number in range(12)]
+    in_order = list(Workers(None, "ray").results(calls))
+    assert [each.number for each in in_order] == list(range(12))
+    assert [each.n_begun for each in in_order] == [2 if n % 5 == 2 else 1 for n in range(12)]
+    assert len({each.node for each in in_order}) == cluster.n_nodes == 2
+    again = list(Workers(2, "ray").as_they_end(calls))
+    assert sorted(each.number for each in again) == list(range(12))
+
+
+def fail(number: int) -> None:
+    """Raise an error."""
+    raise ValueError(f"number {number} is wrong")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["local", "ray"])
+def test_errors_of_calls_are_those_of_the_caller(cluster: Cluster, backend: Any) -> None:
+    with pytest.raises(ValueError, match=r"^number 3 is wrong$"):
+        list(Workers(2, backend).results([partial(fail, 3)]))
+
+
+COMMANDS = {
+    "log": "log moves.npy --player reward --games 160 --batch 8",
+    "rank": "train rank --out run --generations 1 --games 60 --table 6 --iterations 2",
+    "daihinmin-policy": "train daihinmin-policy --out run --games 4000",
+}
+FILES = {"log": "moves.npy", "rank": "run/games/*", "daihinmin-policy": "run/ascent.npz"}
+"""What the commands write about the games alone, without times."""
+
+
+def kill_a_worker(run: subprocess.Popen[bytes]) -> None:
+    """Kill a process that makes a call of a run."""
+    while run.poll() is None:
+        for process in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if process.read_bytes().startswith(b"ray::_call_in"):
+                    os.kill(int(process.parent.name), signal.SIGKILL)
+                    return
+        time.sleep(0.05)
+    pytest.fail("the run has ended before a worker was killed")
+
+
+def contents(file: Path) -> dict[str, bytes]:
+    """Return the bytes of a file, those of an archive by the names of its parts."""
+    if file.suffix != ".npz":
+        return {"": file.read_bytes()}
+    with ZipFile(file) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_cluster_makes_the_same_files_though_a_worker_is_killed(
+    cluster: Cluster, tmp_path: Path, command: str
+) -> None:
+    made = []
+    for backend in ("local", "ray"):
+        (folder := tmp_path / backend).mkdir()
+        words = f"-m afterstate {COMMANDS[command]} --backend {backend} --jobs 2".split()
+        variables = {**os.environ, "RAY_ADDRESS": cluster.address}
+        with subprocess.Popen([sys.executable, *words], cwd=folder, env=variables) as run:
+            if backend == "ray":
+                kill_a_worker(run)
+            assert run.wait(300) == 0
+        made.append([contents(file) for file in sorted(folder.glob(FILES[command]))])
+    assert made[0] == made[1] != []

@@ -191,8 +191,6 @@ def test_ray_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     file_of(tmp_path, {"2048": {"random": ENTRIES["2048"]["random"]}})
     with pytest.raises(ImportError, match=r"pip install .*\[ray\]"):
         run("play", tmp_path, "--backend", "ray")
-    with pytest.raises(ValueError, match="--jobs 2 or more"):
-        run("play", tmp_path, "--backend", "ray", "--jobs", "1")
 
 
 @pytest.mark.slow

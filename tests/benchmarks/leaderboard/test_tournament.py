@@ -20,6 +20,7 @@ import pytest
 
 from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE
 from afterstate.agents.daihinmin.rule_based.players import HeuristicAgent, SampleAgent
+from afterstate.agents.training.workers import ALONE
 from afterstate.envs import durable_files
 from afterstate.envs.daihinmin.match import new_match, next_game
 from afterstate.envs.daihinmin.rules import Game
@@ -146,7 +147,7 @@ def test_in_game_1_a_number_has_the_same_hand_in_all_rotations(bots: ModuleType)
 
 def test_cycles_are_played_in_order() -> None:
     cycles = tournament.draw_cycles(FIVE, 3, seed=1, duplicate=False)
-    played = list(tournament.play_cycles(cycles, 2, jobs=1))
+    played = list(tournament.play_cycles(cycles, 2, ALONE))
     assert played == [tournament.play_cycle(cycle, 2) for cycle in cycles]
 
 

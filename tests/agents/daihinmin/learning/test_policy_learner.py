@@ -32,6 +32,7 @@ from afterstate.agents.daihinmin.values.softmax_policy import (
 )
 from afterstate.agents.training.__main__ import main
 from afterstate.agents.training.folder import RunFolder
+from afterstate.agents.training.workers import Workers
 from afterstate.envs.daihinmin import plays, rules
 from afterstate.envs.daihinmin.players import Player
 from afterstate.envs.daihinmin.rules import Game
@@ -126,7 +127,7 @@ def test_a_policy_learns_to_choose_as_a_player_does() -> None:
 @pytest.mark.slow
 def test_self_play_beats_a_random_start_and_does_not_depend_on_jobs() -> None:
     steps = list(learning.learn_by_self_play(6_000, seed=1))
-    again = list(learning.learn_by_self_play(4_000, seed=1, jobs=2))
+    again = list(learning.learn_by_self_play(4_000, seed=1, workers=Workers(2)))
     first = next(iter(learning.learn_by_self_play(4_000, seed=1)))
     np.testing.assert_array_equal(first.weights, again[0].weights)
     learner = PolicyAgent(steps[-1].policy())

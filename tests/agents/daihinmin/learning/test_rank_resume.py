@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 from collections.abc import Callable
@@ -86,7 +87,7 @@ def test_a_run_that_is_killed_goes_on_from_its_last_whole_generation(
     calls: list[Any] = []
 
     def killing(*args: Any, **kwargs: Any) -> Any:
-        if name != "write" or "safetensors" in str(args[0]):
+        if name != "write" or str(args[0]).endswith((".safetensors", ".next")):
             calls.append(args)
         if len(calls) >= abs(nth):  # nor does anything after it, such as another attempt to save
             if len(calls) == -nth:
@@ -321,9 +322,21 @@ def test_a_damaged_file_of_a_run_is_named(
     assert match in rejected(capsys, tmp_path, "--resume")
 
 
+def test_a_run_whose_disk_was_full_at_once_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+        patch.setattr(nets, "save", full)
+        run(tmp_path, 1)
+    assert len(learned(run(tmp_path, 1))) == 1
+
+
 def test_an_unfinished_learner_file_is_ignored(tmp_path: Path) -> None:
     out = run(tmp_path, 1)
-    (out / "next.safetensors").write_bytes(b"junk")
+    (out / "learner.next").write_bytes(b"junk")
     assert len(learned(run(tmp_path, 2, "--resume"))) == 2
 
 

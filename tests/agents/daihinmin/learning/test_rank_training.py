@@ -31,6 +31,7 @@ from afterstate.agents.daihinmin.play import find_player
 from afterstate.agents.daihinmin.values import rank_net
 from afterstate.agents.daihinmin.values.rank_net import load
 from afterstate.agents.daihinmin.values.softmax_policy import PolicyAgent
+from afterstate.agents.training.workers import ALONE
 from afterstate.envs.daihinmin.match import CLASS_VALUES
 from tests.support.daihinmin.rank_runs import (
     RECORDED,
@@ -114,32 +115,36 @@ def test_players_are_drawn_again_for_each_table(tmp_path: Path) -> None:
     settings = from_dict({**TINY, "games": 12, "table": 3, "pool": 2}, RankRun)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rank_net, "load", watched)
-        log = generate(settings, paths, [1, 1], 1, "cpu")
+        log = generate(settings, paths, [1, 1], ALONE, "cpu")
     assert len(log.games) == 12
     assert set(loaded) == {"1", "2"}  # the latest two
-    again = generate(settings, paths, [1, 1], 1, "cpu")
+    again = generate(settings, paths, [1, 1], ALONE, "cpu")
     assert np.array_equal(log.games["actions"], again.games["actions"])
 
 
 def test_guests_sit_at_the_tables_and_are_not_learned_from() -> None:
     run = RankRun(teacher=["heuristic"], guests=["sample"], guest_share=0.5, games=40, table=4)
-    log = generate(run, [], [3], 1, "cpu")
+    log = generate(run, [], [3], ALONE, "cpu")
     students = [(mask >> np.arange(5) & 1).sum() for mask in log.students]
     assert min(students) >= 1 and {2, 3} <= set(students)
     for mask in np.unique(log.students):
         of = samples(log).moments
         here = np.isin(of.origins, np.flatnonzero(log.students == mask))
         assert ((mask >> of.players[here]) & 1).all()
-    alone = generate(RankRun(teacher=["heuristic"], games=4, table=4), [], [3], 1, "cpu")
+    alone = generate(RankRun(teacher=["heuristic"], games=4, table=4), [], [3], ALONE, "cpu")
     assert (alone.students == 0b11111).all()
 
 
 def test_teachers_play_the_games_that_are_learned_from(tmp_path: Path) -> None:
-    sample = generate(from_dict({**TINY, "teacher": ["sample"]}, RankRun), [], [1, 1], 1, "cpu")
+    sample = generate(from_dict({**TINY, "teacher": ["sample"]}, RankRun), [], [1, 1], ALONE, "cpu")
     for game in sample.games:
         assert (game["left"] == 0).sum() >= 4
     random = generate(
-        from_dict({**TINY, "teacher": ["sample"], "epsilon": 0.3}, RankRun), [], [1, 1], 1, "cpu"
+        from_dict({**TINY, "teacher": ["sample"], "epsilon": 0.3}, RankRun),
+        [],
+        [1, 1],
+        ALONE,
+        "cpu",
     )
     assert (sample.last_random == -1).all()
     assert (random.last_random >= 0).any()
@@ -202,7 +207,7 @@ def test_teachers_of_a_table_have_their_own_seeds_and_the_temperature() -> None:
         patch.setattr(rank_training, "find_player", spy_find_player)
         patch.setattr(rank_training, "PolicyAgent", new_policy)
         run = RankRun(teacher=["random", "policy"], temperature=0.7, games=3, table=1)
-        generate(run, [], [1, 1], 1, "cpu")
+        generate(run, [], [1, 1], ALONE, "cpu")
     assert len(seeds) == len(set(seeds)) == 15
     assert 0 < len(temperatures) < 15 and set(temperatures) == {0.7}
 
@@ -210,7 +215,7 @@ def test_teachers_of_a_table_have_their_own_seeds_and_the_temperature() -> None:
 def test_generate_reports_the_games_of_each_table(tmp_path: Path) -> None:
     chunks: list[int] = []
     generate(
-        from_dict({**TINY, "teacher": ["sample"]}, RankRun), [], [1, 1], 1, "cpu", chunks.append
+        from_dict({**TINY, "teacher": ["sample"]}, RankRun), [], [1, 1], ALONE, "cpu", chunks.append
     )
     assert chunks == [4, 4, 2]
 

@@ -292,10 +292,23 @@ def test_a_damaged_state_is_refused(tmp_path: Path, changes: dict[str, Any]) -> 
     state = json.loads(path.read_text())
     path.write_text(json.dumps(state))
     Buckets(tmp_path / "parts", sampling)
-    path.write_text(json.dumps(state | changes))
+    del state["checksum"]
+    changed = state | changes
+    path.write_text(json.dumps(changed | {"checksum": play_logs._checksum(changed)}))
     with pytest.raises(ValueError, match="parts"):
         Buckets(tmp_path / "parts", sampling)
     path.write_text("[" * 100_000)
+    with pytest.raises(ValueError, match=r"state\.json is damaged"):
+        Buckets(tmp_path / "parts", sampling)
+
+
+@pytest.mark.parametrize("name", ["n_rounds", "n_played", "checksum"])
+def test_a_changed_number_of_a_state_is_found(tmp_path: Path, name: str) -> None:
+    sampling = Sampling(("random",))
+    Buckets(tmp_path / "parts", sampling)
+    path = tmp_path / "parts" / "state.json"
+    state = json.loads(path.read_text())
+    path.write_text(json.dumps(state | {name: state[name] + 1}))
     with pytest.raises(ValueError, match=r"state\.json is damaged"):
         Buckets(tmp_path / "parts", sampling)
 
