@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from afterstate.agents.daihinmin.play import GAMES_PER_CYCLE
 from afterstate.envs import json_files
 from afterstate.leaderboard import games, rows
 from afterstate.leaderboard.games import OPPONENTS, Entry
@@ -102,10 +103,11 @@ def match(name: str, seed: int, number: int, folder: Path = FOLDER) -> Match:
     entry = _entries("daihinmin")[name]
     own = choices.of_player("daihinmin", entry.player, entry.settings)
     names = cycle[number - 1]["players"]
-    players = [own if each == name else choices.checked("daihinmin", each, {}) for each in names]
-    return game_daihinmin.new(
-        players, seed, games.CYCLE, [row["places"] for row in cycle[: number - 1]]
-    )
+    players: list[Json | None] = [
+        own if each == name else choices.checked("daihinmin", each, {}) for each in names
+    ]
+    places = [row["places"] for row in cycle[: number - 1]]
+    return game_daihinmin.new(players, seed, GAMES_PER_CYCLE, places)
 
 
 @lru_cache(maxsize=8)

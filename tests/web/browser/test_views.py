@@ -47,6 +47,17 @@ def start_of_2048(page: Any, seed: int) -> None:
     sync_api.expect(page.locator(".numbers dd").nth(3)).to_have_text(str(seed))
 
 
+def set_up(page: Any) -> None:
+    """Set up a position with large tiles, and show it."""
+    body = json.dumps({"board": [1, 2, 3, 4, 8, 7, 6, 5, 9, 10, 3, 2, 0, 1, 0, 0]})
+    page.evaluate(
+        "(body) => fetch('/api/2048/new', { method: 'POST', body, "
+        "headers: { 'Content-Type': 'application/json' } })",
+        body,
+    )
+    page.reload()
+
+
 def start_of_match(page: Any, seed: int = 3) -> None:
     """Start a match of Daihinmin and wait for the visitor's turn."""
     page.get_by_label("Speed").select_option("0")
@@ -269,13 +280,7 @@ def test_an_undo_in_a_window_left_behind_shows_the_position(open_page: Open) -> 
 @pytest.mark.parametrize("how", ["leave", "reload"])
 def test_a_hint_ends_when_its_view_is_left(open_page: Open, how: str) -> None:
     page = open_page("2048")
-    body = json.dumps({"board": [1, 2, 3, 4, 8, 7, 6, 5, 9, 10, 3, 2, 0, 1, 0, 0]})
-    page.evaluate(
-        "(body) => fetch('/api/2048/new', { method: 'POST', body, "
-        "headers: { 'Content-Type': 'application/json' } })",
-        body,
-    )
-    page.reload()
+    set_up(page)
     page.get_by_label("Player", exact=True).select_option("alphabeta")
     page.get_by_label("depth in moves").fill("10")
     page.get_by_label("tiles", exact=True).select_option("chance")
@@ -390,6 +395,7 @@ def test_a_tree_that_is_cut_shows_that_it_scrolls(
     open_page: Open, width: int, is_cut: bool
 ) -> None:
     page = open_page("2048", viewport={"width": width, "height": 800})
+    set_up(page)
     page.get_by_label("Player", exact=True).select_option("mc-softmax")
     page.get_by_label("lines, outcomes and tree with a hint").check()
     page.get_by_role("button", name="Hint").click()
