@@ -142,7 +142,8 @@ class Table {
   newMatchBody() {
     const specs = this.seats.slice(0, this.watching.checked ? 5 : 4).map((each) => each.spec());
     const body = { players: specs, seed: seedOf(this.seed), n_games: numberOf(this.nGames, "Games") };
-    localStorage.setItem("seats", JSON.stringify(this.seats.map((each) => each.spec())));
+    const saved = JSON.parse(localStorage.getItem("seats") || "[]");
+    localStorage.setItem("seats", JSON.stringify([...specs, ...saved.slice(specs.length)]));
     return body;
   }
 

@@ -122,10 +122,12 @@ def test_a_step_in_a_window_left_behind_shows_the_position(open_page: Open) -> N
     page = open_page("daihinmin")
     start_to_watch(page, "2000")
     page.get_by_role("button", name="Pause").click()
+    page.wait_for_timeout(500)  # what was asked before is answered
     other = page.context.new_page()
     other.goto(page.url)
+    other.wait_for_selector("ol.log li")
+    n_events = other.locator("ol.log li").count()
     other.get_by_role("button", name="Step").click()
-    n_events = page.locator("ol.log li").count()
     other.wait_for_selector(f"ol.log li:nth-child({n_events + 1})")
     page.get_by_role("button", name="Step").click()
     sync_api.expect(page.locator("#message")).to_contain_text("went on in another window")
